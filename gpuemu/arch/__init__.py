@@ -1,0 +1,22 @@
+"""Architecture files: the hardware that gpuemu emulates, every value with its unit and its source.
+
+arch = load_arch("sm_90")
+arch.shared_memory.banks                               # 32
+arch.provenance["shared_memory.banks"].source          # where that number comes from
+arch.with_overrides({"shared_memory.banks": 64})       # a what-if
+"""
+
+from gpuemu.arch.files import load_arch
+from gpuemu.arch.model import OPERATION_CLASSES, Architecture, Operation, Provenance, TensorOperation
+from gpuemu.arch.overrides import parse_override, parse_overrides
+
+__all__ = [
+    "OPERATION_CLASSES",
+    "Architecture",
+    "Operation",
+    "Provenance",
+    "TensorOperation",
+    "load_arch",
+    "parse_override",
+    "parse_overrides",
+]

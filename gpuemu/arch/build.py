@@ -1,0 +1,189 @@
+"""From located values to an Architecture: pydantic checks each value, rules check them together.
+
+Pydantic's errors become problems that name the file and line of the value, or of the section that lacks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from numbers import Integral
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpuemu import strict_yaml
+from gpuemu.arch.model import OPERATION_CLASSES, Architecture, Provenance
+from gpuemu.arch.schema import FrozenMapping, Leaf, Table, node_at, tree
+from gpuemu.errors import GpuemuError, Problem
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Located:
+    """A value and where it comes from."""
+
+    value: Any
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition on several values; `right` completes "found X, with other Y; ..."."""
+
+    names: tuple[str, ...]
+    holds: Callable[..., bool]
+    right: str
+
+
+RULES = (
+    Rule(("sm.max_warps", "sm.sub_cores"), lambda w, s: w >= s, "at least one warp a sub-core is right"),
+    Rule(("sm.max_threads_per_cta",), lambda t: t % 32 == 0, "a multiple of the 32 lanes of a warp is right"),
+    Rule(
+        ("sm.max_threads_per_cta", "sm.max_warps"),
+        lambda t, w: t <= 32 * w,
+        "at most 32 threads for each of sm.max_warps is right",
+    ),
+    Rule(
+        ("sm.max_registers_per_thread", "sm.registers"),
+        lambda m, r: 32 * m <= r,
+        "enough sm.registers for 32 such threads is right",
+    ),
+    Rule(
+        ("sm.register_allocation_unit", "sm.registers"),
+        lambda unit, r: unit <= r,
+        "a unit no larger than sm.registers is right",
+    ),
+    Rule(
+        (
+            "shared_memory.max_bytes_per_cta",
+            "shared_memory.reserved_bytes_per_cta",
+            "shared_memory.capacity_bytes",
+        ),
+        lambda most, reserved, capacity: most + reserved <= capacity,
+        "max_bytes_per_cta + reserved_bytes_per_cta of at most capacity_bytes is right",
+    ),
+    *(
+        Rule(
+            (name, "mio.queue_latency_cycles"),
+            lambda latency, queue: latency > queue,
+            f"a {name} above mio.queue_latency_cycles is right",
+        )
+        for name in (
+            "shared_memory.latency_cycles",
+            "shared_memory.atomic_latency_cycles",
+            "mio.shuffle_latency_cycles",
+        )
+    ),
+)
+
+
+def build(
+    labels: Mapping[str, str],
+    values: Mapping[Names, Located],
+    sources: Mapping[str, str],
+    section_place: Callable[[Names], tuple[str, int | None]],
+) -> Architecture:
+    """Check the values and make the Architecture; `section_place` tells file and line of a section.
+
+    Raises GpuemuError with every problem.
+    """
+    nested: dict[str, Any] = dict(labels)
+    for path, located in values.items():
+        section = nested
+        for name in path[:-1]:
+            section = section.setdefault(name, {})
+        section[path[-1]] = located.value
+    problems: list[Problem] = []
+    wrong: set[str] = set()
+    arch: Architecture | None = None
+    try:
+        arch = Architecture.model_validate(nested)
+    except ValidationError as error:
+        for item in error.errors(include_url=False, include_context=False):
+            path = _known_names(item["loc"])
+            name = ".".join(path)
+            if name not in wrong:
+                wrong.add(name)
+                problems.append(_value_problem(path, values, section_place))
+    problems += _missing_classes(nested, section_place)
+    by_name = {".".join(path): located for path, located in values.items()}
+    problems += _broken_rules(by_name, wrong)
+    if arch is None or problems:
+        raise GpuemuError(sorted(problems, key=lambda p: (p.file, p.line or 0)))
+    arch._provenance = FrozenMapping({n: by_name[n].provenance for n in arch.flat()})
+    arch._sources = FrozenMapping(sources)
+    return arch
+
+
+def plain(value: Any) -> Any:
+    """Lists as tuples, and the whole numbers of NumPy as Python's, so that strict checks take them."""
+    if isinstance(value, list | tuple):
+        return tuple(plain(v) for v in value)
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    return value
+
+
+def suggestion(name: str, known: list[str], otherwise: str) -> str:
+    """`did you mean 'banks'?`, or what else is right."""
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else otherwise
+
+
+def _known_names(location: tuple[int | str, ...]) -> Names:
+    """The part of pydantic's location that names a value or section: list indices and "[key]" cut off."""
+    names: list[str] = []
+    for part in location:
+        if not isinstance(part, str) or node_at(tree(Architecture), (*names, part)) is None:
+            break
+        names.append(part)
+    return tuple(names)
+
+
+def _value_problem(
+    path: Names, values: Mapping[Names, Located], section_place: Callable[[Names], tuple[str, int | None]]
+) -> Problem:
+    node = node_at(tree(Architecture), path)
+    name = ".".join(path)
+    if path in values and isinstance(node, Leaf):
+        where = values[path].provenance
+        return Problem(where.file, where.line, name, strict_yaml.describe(values[path].value), node.right)
+    file, line = section_place(path)
+    if isinstance(node, Leaf):
+        return Problem(file, line, name, "nothing", node.right)
+    inside = "entries" if isinstance(node, Table) else ", ".join(node.fields) if node else ""
+    return Problem(file, line, name, "nothing", f"a section with {inside} is right")
+
+
+def _missing_classes(
+    nested: Mapping[str, Any], section_place: Callable[[Names], tuple[str, int | None]]
+) -> list[Problem]:
+    present = nested.get("operations")
+    if not isinstance(present, dict):
+        return []
+    problems = []
+    for name in OPERATION_CLASSES:
+        if name not in present:
+            file, line = section_place(("operations",))
+            right = "pipe, latency_cycles and issue_interval_cycles of the class are right"
+            problems.append(Problem(file, line, f"operations.{name}", "nothing", right))
+    return problems
+
+
+def _broken_rules(values: Mapping[str, Located], wrong: set[str]) -> list[Problem]:
+    problems = []
+    for rule in RULES:
+        if any(name in wrong or name not in values for name in rule.names):
+            continue
+        if rule.holds(*(values[name].value for name in rule.names)):
+            continue
+        # Of several values that do not fit together, blame the one that the user set.
+        culprit = next((n for n in rule.names if values[n].provenance.status == "override"), rule.names[0])
+        others = " and ".join(f"{n} {values[n].value}" for n in rule.names if n != culprit)
+        found = f"{values[culprit].value}, with {others}" if others else str(values[culprit].value)
+        where = values[culprit].provenance
+        problems.append(Problem(where.file, where.line, culprit, found, rule.right))
+    return problems

@@ -1,0 +1,242 @@
+"""Reads architecture files: values with their provenance, `extends`, and the shipped files by name.
+
+name: my_chip                    # optional, else the file's name
+extends: sm_90                   # optional: a shipped name, or a path relative to this file
+sources: {LAB: measured on my bench in May}
+shared_memory:
+  banks: 64                                                          # a bare value
+  latency_cycles: {value: 25, status: measured, source: LAB, note: mean of 100}
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from gpuemu import resources, strict_yaml
+from gpuemu.arch.build import Located, Names, build, plain, suggestion
+from gpuemu.arch.model import LABELS, Architecture, Provenance
+from gpuemu.arch.schema import Leaf, Node, Section, Table, tree
+from gpuemu.errors import GpuemuError, Problem
+
+STATUSES = ("measured", "published", "derived", "assumed", "user", "override")
+CONFIDENCES = ("A", "B", "C", "D")
+_WRAPPER = ("value", "status", "source", "confidence", "note")
+_TOP = (*LABELS, "extends", "sources")
+
+
+@dataclass
+class _File:
+    """One file's share of an architecture, before it is merged with what it extends."""
+
+    document: strict_yaml.Document
+    labels: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    values: dict[Names, Located] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    refused: list[Names] = field(default_factory=list)
+
+
+def load_arch(name_or_path: str | os.PathLike[str]) -> Architecture:
+    """An architecture by shipped name (`sm_90`) or by the path of a YAML file.
+
+    Raises GpuemuError with every problem of the file and of the files it extends.
+    """
+    text = os.fspath(name_or_path)
+    by_name = isinstance(name_or_path, str) and not _looks_like_a_path(text)
+    found = resources.find("configs", text) if by_name else None
+    if found is not None:
+        return _load(found, resources.label("configs", text), text)
+    if by_name and not Path(text).is_file():
+        raise GpuemuError.one(text, None, "", "an unknown architecture", _known_architectures(text))
+    return _load(Path(text), text, Path(text).stem)
+
+
+def _looks_like_a_path(text: str) -> bool:
+    return text.endswith((".yaml", ".yml")) or "/" in text or os.sep in text or text in ("", ".", "..")
+
+
+def _known_architectures(name: str) -> str:
+    known = resources.names("configs")
+    listing = f"one of {', '.join(known)}, or the path of a YAML file, is right"
+    close = suggestion(name, known, "")
+    return f"{close} {listing}" if close else listing
+
+
+def _load(path: Path, label: str, name: str) -> Architecture:
+    files = _chain(path, label)
+    problems = [p for f in files for p in f.problems]
+    values: dict[Names, Located] = {}
+    sources: dict[str, str] = {}
+    for f in reversed(files):  # what is extended first, so that its order and not its values win
+        values.update(f.values)
+        sources.update(f.sources)
+    for f in files:
+        problems += _unknown_sources(f, sources)
+    labels = {"name": name, "description": ""} | files[0].labels
+    top = files[0].document
+
+    def section_place(names: Names) -> tuple[str, int | None]:
+        return top.name, top.line(names)
+
+    try:
+        arch = build(labels, values, sources, section_place)
+    except GpuemuError as error:
+        # What was refused above is missing now; once is enough.
+        refused = {".".join(map(str, names)) for f in files for names in f.refused if names not in values}
+        problems += [p for p in error.problems if p.field not in refused]
+    if problems:
+        order = [f.document.name for f in files]
+        raise GpuemuError(sorted(problems, key=lambda p: (order.index(p.file), p.line or 0)))
+    return arch
+
+
+def _chain(path: Path, label: str) -> list[_File]:
+    """The file, the file it extends, and so on."""
+    files: list[_File] = []
+    seen: list[Path] = []
+    while True:
+        document = strict_yaml.load(path, label)
+        if not isinstance(document.value, dict):
+            found = strict_yaml.describe(document.value)
+            raise GpuemuError([document.problem((), found, "a mapping of sections is right")])
+        files.append(_read(document))
+        seen.append(path.resolve())
+        if "extends" not in document.value:
+            return files
+        path, label = _extended(document, path, label)
+        if path.resolve() in seen:
+            found = f"{label}, which extends this file" if len(seen) > 1 else "the file itself"
+            raise GpuemuError([document.problem(("extends",), found, "a chain that ends is right")])
+
+
+def _extended(document: strict_yaml.Document, path: Path, label: str) -> tuple[Path, str]:
+    base = document.value["extends"]
+    if isinstance(base, str) and not _looks_like_a_path(base):
+        found = resources.find("configs", base)
+        if found is not None:
+            return found, resources.label("configs", base)
+        raise GpuemuError([document.problem(("extends",), strict_yaml.describe(base), _known_architectures(base))])
+    if isinstance(base, str) and base and (path.parent / base).is_file():
+        return path.parent / base, os.path.normpath(os.path.join(os.path.dirname(label), base))
+    right = "a shipped name such as sm_90, or the path of a file, relative to this one, is right"
+    raise GpuemuError([document.problem(("extends",), strict_yaml.describe(base), right)])
+
+
+def _read(document: strict_yaml.Document) -> _File:
+    result = _File(document)
+    content = dict(document.value)
+    content.pop("extends", None)
+    sources = content.pop("sources", {})
+    if isinstance(sources, dict):
+        for key, about in sources.items():
+            if isinstance(about, str) and isinstance(key, str):
+                result.sources[key] = about
+            else:
+                found = strict_yaml.describe(about)
+                right = "a line of text that says what the source is, is right"
+                result.problems.append(document.problem(("sources", key), found, right))
+    else:
+        found = strict_yaml.describe(sources)
+        result.problems.append(document.problem(("sources",), found, "a mapping of source keys is right"))
+    for name in LABELS:
+        if name not in content:
+            continue
+        value = content.pop(name)
+        if isinstance(value, str) and (value or name == "description"):
+            result.labels[name] = value
+        else:
+            result.problems.append(document.problem((name,), strict_yaml.describe(value), "a text is right"))
+    _walk(result, tree(Architecture), content, ())
+    return result
+
+
+def _walk(result: _File, node: Section | Table, content: Mapping[Any, Any], path: Names) -> None:
+    """Sort the content of a section into values, and note names that are not the schema's."""
+    for key, value in content.items():
+        inner = (*path, key)
+        child = _child(node, key, path)
+        if child is None:
+            known = _known(node, path)
+            right = node.right if isinstance(node, Table) else suggestion(str(key), known, _one_of(known))
+            result.refused.append((*path, *get_close_matches(str(key), known, n=1)))
+            result.problems.append(result.document.problem(inner, "an unknown name", right))
+        elif isinstance(child, Leaf):
+            _leaf(result, child, value, inner)
+        elif isinstance(value, dict):
+            _walk(result, child, value, inner)
+        else:
+            inside = ", ".join(child.fields) if isinstance(child, Section) else "entries"
+            found = strict_yaml.describe(value)
+            result.refused.append(inner)
+            result.problems.append(result.document.problem(inner, found, f"a section with {inside} is right"))
+
+
+def _child(node: Section | Table, key: object, path: Names) -> Node | None:
+    if not isinstance(key, str) or (not path and key in LABELS):
+        return None
+    if isinstance(node, Section):
+        return node.fields.get(key)
+    return node.entry if node.names.fullmatch(key) else None
+
+
+def _known(node: Section | Table, path: Names) -> list[str]:
+    if isinstance(node, Table):
+        return []
+    return list(node.fields) if path else list(dict.fromkeys([*_TOP, *node.fields]))
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"one of {', '.join(names)} is right"
+
+
+def _leaf(result: _File, leaf: Leaf, content: Any, path: Names) -> None:
+    document = result.document
+    line = document.line(path)
+    if not isinstance(content, dict):
+        where = Provenance("user", "", "", "", document.name, line)
+        result.values[path] = Located(plain(content), where)
+        return
+    before = len(result.problems)
+    for key, value in content.items():
+        if key not in _WRAPPER:
+            right = suggestion(str(key), list(_WRAPPER), _one_of(_WRAPPER))
+            result.problems.append(document.problem((*path, key), "an unknown name", right))
+        elif key != "value" and not (isinstance(value, str) and value):
+            found = strict_yaml.describe(value)
+            result.problems.append(document.problem((*path, key), found, "a text is right"))
+    if "value" not in content:
+        result.problems.append(document.problem(path, "no 'value' in the mapping", leaf.right))
+    if len(result.problems) > before:
+        result.refused.append(path)
+        return
+    status = content.get("status", "user")
+    origin = {key: content.get(key, "") for key in ("source", "note", "confidence")}
+    if status not in STATUSES:
+        right = _one_of(STATUSES)
+        result.problems.append(document.problem((*path, "status"), strict_yaml.describe(status), right))
+    elif status not in ("user", "override") and not origin["source"]:
+        right = f"a key of `sources` is right for a value that is {status}"
+        result.problems.append(document.problem((*path, "source"), "nothing", right))
+    if status == "assumed" and not origin["note"]:
+        right = "the chip it is taken from, or why it is a guess, is right"
+        result.problems.append(document.problem((*path, "note"), "nothing", right))
+    if origin["confidence"] not in ("", *CONFIDENCES):
+        found = strict_yaml.describe(origin["confidence"])
+        result.problems.append(document.problem((*path, "confidence"), found, "A, B, C or D is right"))
+    where = Provenance(status, origin["source"], origin["note"], origin["confidence"], document.name, line)
+    result.values[path] = Located(plain(content["value"]), where)
+
+
+def _unknown_sources(file: _File, sources: Mapping[str, str]) -> list[Problem]:
+    problems = []
+    for path, located in file.values.items():
+        for key in filter(None, (k.strip() for k in located.provenance.source.split(";"))):
+            if key not in sources:
+                right = suggestion(key, list(sources), "a key of `sources` is right")
+                problems.append(file.document.problem((*path, "source"), f"the unknown source {key!r}", right))
+    return problems

@@ -1,0 +1,277 @@
+"""What an architecture says about one streaming multiprocessor: names, types, units and bounds.
+
+The values are in `configs/*.yaml`, each with its source. Everything here is frozen; a what-if is a new
+architecture (`with_overrides`). All cycles are cycles of the SM clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PrivateAttr
+
+from gpuemu.arch.schema import (
+    DistinctDistances,
+    Frozen,
+    FrozenMapping,
+    Part,
+    PowerOfTwo,
+    cycles,
+    other,
+    power_of_two,
+    rate,
+    size,
+    table,
+    whole,
+    word,
+)
+
+OPERATION_CLASSES = (
+    "integer",
+    "ffma",
+    "imad",
+    "imad_wide",
+    "half",
+    "fp64",
+    "mufu",
+    "conversion",
+    "uniform",
+    "move",
+    "branch",
+    "special_register",
+    "constant_load",
+    "nop",
+)
+TENSOR_MODE = re.compile(r"m\d{1,3}n\d{1,3}k\d{1,3}\.(f16|f32|f64|s32)\.[a-z]+\d+[a-z0-9]*")
+
+
+class Sm(Part):
+    """The multiprocessor as a whole: how many of each thing it has, and who may live on it."""
+
+    sub_cores: int = whole("warp schedulers; warp w lives on sub-core w mod this", 1, 64, "sub-cores")
+    max_warps: int = whole("warps resident at once", 1, 1024, "warps")
+    max_ctas: int = whole("CTAs resident at once", 1, 1024, "CTAs")
+    max_threads_per_cta: int = whole("threads a CTA may have", 32, 32768, "threads")
+    registers: int = whole("32-bit registers of the register file", 1024, 1 << 24, "registers")
+    max_registers_per_thread: int = whole("registers a thread may use", 16, 4096, "registers")
+    register_allocation_unit: int = whole("registers a warp is given at a time", 1, 65536, "registers")
+    cta_launch_cycles: int = cycles("from the end of a CTA to the first issue of the one in its place")
+
+
+class Issue(Part):
+    """The warp scheduler of a sub-core."""
+
+    policy: Literal["greedy_then_youngest", "loose_round_robin", "oldest_first"] = word(
+        "which ready warp issues", "greedy_then_youngest", "loose_round_robin", "oldest_first"
+    )
+    dependences: Literal["auto", "control_words", "register_scoreboard"] = word(
+        "what makes a warp wait; auto takes control words where the trace has them",
+        "auto",
+        "control_words",
+        "register_scoreboard",
+    )
+    taken_branch_cycles: int = cycles("from a taken branch to the warp's next issue, at least")
+
+
+class Operation(Part):
+    """A class of arithmetic instructions."""
+
+    pipe: str = other(
+        "the sub-core's pipe; classes on one pipe share it",
+        "a word of small letters, digits and _ is right",
+        pattern=r"^[a-z][a-z0-9_]*$",
+        max_length=40,
+    )
+    latency_cycles: int = cycles("issue to the issue of a dependent instruction")
+    issue_interval_cycles: int = cycles("one warp instruction per this many cycles and sub-core")
+
+
+class TensorOperation(Part):
+    """An mma.sync shape with its accumulator and input types."""
+
+    latency_cycles: int = cycles("issue to the issue of a dependent mma")
+    issue_interval_cycles: int = cycles("one warp instruction per this many cycles and sub-core")
+
+
+class TensorNumerics(Part):
+    """How the tensor core sums products of floating-point numbers; `gpuemu.tensor` has the whole rule."""
+
+    kept_fraction_bits: int = whole("bits of an addend kept below the largest exponent", 1, 40, "bits")
+    products_per_block_16_bit: PowerOfTwo = power_of_two("f16 or bf16 products summed at once", 64, "products")
+    products_per_block_tf32: PowerOfTwo = power_of_two("tf32 products summed at once", 64, "products")
+
+
+class TensorCore(Part):
+    """The tensor core of a sub-core."""
+
+    operations: Frozen[TensorOperation] = table(
+        "modes, each named shape.accumulator.input",
+        TensorOperation,
+        TENSOR_MODE,
+        "a mode such as m16n8k16.f32.f16 (shape.accumulator.input) is right",
+    )
+    numerics: TensorNumerics
+
+
+class Mio(Part):
+    """The way of a memory instruction from a sub-core to the SM's load/store unit."""
+
+    queue_entries: int = whole("instructions of a sub-core that may wait", 1, 4096, "instructions")
+    queue_latency_cycles: int = cycles("issue to dispatch when nothing waits")
+    cycles_per_source_register: int = cycles("to pass one 32-lane source register, address or data")
+    request_interval_cycles: int = cycles("the SM accepts one request per this many cycles")
+    minimum_dispatch_interval_cycles: int = cycles("a sub-core dispatches at most once per this many cycles")
+    pool_entries: int = whole("requests of all sub-cores behind the queues", 1, 65536, "requests")
+    load_source_release_cycles: int = cycles("dispatch-free load: issue to release of its source registers")
+    store_source_release_cycles: int = cycles("the same of a 32-bit store")
+    shuffle_latency_cycles: int = cycles("SHFL issue to the issue of a dependent instruction")
+
+
+class LanesPerGroup(Part):
+    """How many consecutive lanes go through the banks together, by the width of a lane's access."""
+
+    bits_32: PowerOfTwo = power_of_two("of accesses of 8, 16 and 32 bits", 32, "lanes")
+    bits_64: PowerOfTwo = power_of_two("of 64-bit accesses", 32, "lanes")
+    bits_128: PowerOfTwo = power_of_two("of 128-bit accesses", 32, "lanes")
+
+
+class Ports(Part):
+    """The ports of the banks."""
+
+    topology: Literal["unified", "separate"] = word("whether reads and writes share ports", "unified", "separate")
+    unified: int = whole("wavefronts a cycle, reads and writes together, when unified", 1, 64, "ports")
+    read: int = whole("read wavefronts a cycle, when separate", 1, 64, "ports")
+    write: int = whole("write wavefronts a cycle, when separate", 1, 64, "ports")
+
+
+class SharedMemory(Part):
+    """Shared memory: its size, its banks, how lanes become wavefronts, and its time."""
+
+    capacity_bytes: int = size("per SM", 1)
+    max_bytes_per_cta: int = size("a CTA may ask for, opt-in included")
+    reserved_bytes_per_cta: int = size("the system takes of each CTA's allocation")
+    allocation_unit_bytes: PowerOfTwo = power_of_two("granule of an allocation", 65536, "bytes")
+    banks: int = whole("banks; bank = (address / width) mod this", 1, 4096, "banks")
+    bank_width_bytes: PowerOfTwo = power_of_two("a bank's word", 128, "bytes")
+    lanes_per_group: LanesPerGroup
+    load_merge_distances: DistinctDistances = other(
+        "lane XOR distances at which the groups of a load may merge",
+        "a list of at most 5 different whole numbers from 1 to 31, or [], is right",
+    )
+    matrix_rows_per_phase: PowerOfTwo = power_of_two("row addresses of an LDSM or STSM phase", 32, "rows")
+    matrix_row_bytes: PowerOfTwo = power_of_two("of an LDSM or STSM row", 128, "bytes")
+    atomic_same_word_shares: bool = other("whether atomics of one word share a wavefront", "true or false is right")
+    latency_cycles: int = cycles("lone conflict-free 32-bit load to dependent issue")
+    cycles_per_wavefront_per_sub_core: int = cycles("a sub-core drains one wavefront per this many cycles")
+    atomic_latency_cycles: int = cycles("lone conflict-free atomic to dependent issue")
+    ports: Ports
+
+
+class Barrier(Part):
+    """BAR.SYNC: all warps arriving together take latency + interval x warps."""
+
+    latency_cycles: int = cycles("fixed part")
+    arrival_interval_cycles: int = cycles("part per warp", low=0)
+
+
+class GlobalMemory(Part):
+    """Everything beyond the SM, as a latency and a bandwidth."""
+
+    latency_cycles: int = cycles("load issue to dependent issue", high=1_000_000)
+    bytes_per_cycle: float = rate("the SM's share of the bandwidth", "bytes/cycle", 65536.0)
+    sector_bytes: PowerOfTwo = power_of_two("unit of transfer", 4096, "bytes")
+    atomic_latency_cycles: int = cycles("atomic with a result, issue to dependent issue", high=1_000_000)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a value comes from.
+
+    `status` is measured (by this project), published, derived (from other values), assumed (from another
+    chip, or a guess; `note` says which), user (a bare value of a file) or override. `source` holds keys of
+    the file's `sources`, separated by "; ". `confidence` is A (peer-reviewed or two sources) to D (a guess),
+    or "". `file` and `line` tell where the value stands; `line` is None for an override.
+    """
+
+    status: str
+    source: str
+    note: str
+    confidence: str
+    file: str
+    line: int | None
+
+
+class Architecture(Part):
+    """One streaming multiprocessor. `name` and `description` are labels; the rest is values."""
+
+    name: str = other("how files and reports call it", "a text is right", min_length=1)
+    description: str = other("one line about it", "a text is right")
+    compute_capability: str = other("of the chips", 'a quoted number such as "9.0" is right', pattern=r"^\d{1,2}\.\d$")
+    chips: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] = other(
+        "products that the values hold for", "a list of product names is right"
+    )
+    sm: Sm
+    issue: Issue
+    operations: Frozen[Operation] = table(
+        "classes of arithmetic instructions",
+        Operation,
+        re.compile("|".join(OPERATION_CLASSES)),
+        f"one of {', '.join(OPERATION_CLASSES)} is right",
+    )
+    tensor_core: TensorCore
+    mio: Mio
+    shared_memory: SharedMemory
+    barrier: Barrier
+    global_memory: GlobalMemory
+
+    _provenance: FrozenMapping[str, Provenance] = PrivateAttr(default_factory=lambda: FrozenMapping({}))
+    _sources: FrozenMapping[str, str] = PrivateAttr(default_factory=lambda: FrozenMapping({}))
+
+    @property
+    def provenance(self) -> Mapping[str, Provenance]:
+        """Where each value comes from, by dotted name."""
+        return self._provenance
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """What each source key means."""
+        return self._sources
+
+    def flat(self) -> dict[str, Any]:
+        """Every value by its dotted name, in file order; lists are tuples."""
+        return {".".join(path): value for path, value in self.paths().items()}
+
+    def paths(self) -> dict[tuple[str, ...], Any]:
+        """As `flat`, by the names on the way; names of tensor modes contain dots themselves."""
+        return {
+            path: value
+            for name in type(self).model_fields
+            if name not in LABELS
+            for path, value in _leaves(getattr(self, name), (name,))
+        }
+
+    def with_overrides(self, overrides: Mapping[str, Any]) -> Architecture:
+        """A new architecture with some values replaced, by dotted name.
+
+        Raises GpuemuError, naming "--set" and the value, for every unknown name and value out of bounds.
+        """
+        from gpuemu.arch.overrides import override  # it builds Architectures
+
+        return override(self, overrides)
+
+
+LABELS = ("name", "description")
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, Part):
+        for name in type(value).model_fields:
+            yield from _leaves(getattr(value, name), (*path, name))
+    elif isinstance(value, Mapping):
+        for name, entry in value.items():
+            yield from _leaves(entry, (*path, name))
+    else:
+        yield path, value

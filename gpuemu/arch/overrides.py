@@ -1,0 +1,87 @@
+"""What-ifs: single values of an architecture replaced, by dotted name, as `--set` and Python do it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpuemu import strict_yaml
+from gpuemu.arch.build import Located, Names, build, plain, suggestion
+from gpuemu.arch.model import Architecture, Provenance
+from gpuemu.arch.text import yaml_value
+from gpuemu.errors import GpuemuError, Problem
+
+SET = "--set"
+
+
+def parse_override(text: str) -> tuple[str, object]:
+    """`shared_memory.banks=64` as a name and a value, which is YAML on one line. Raises GpuemuError."""
+    name, equals, value = text.partition("=")
+    name = name.strip()
+    if not equals or not name:
+        right = "name=value, such as shared_memory.banks=64, is right"
+        raise GpuemuError.one(SET, None, "", strict_yaml.describe(text), right)
+    try:
+        return name, strict_yaml.parse(value, SET).value
+    except GpuemuError as error:
+        raise GpuemuError(Problem(SET, None, name, p.found, p.right) for p in error.problems) from None
+
+
+def parse_overrides(texts: Iterable[str]) -> dict[str, object]:
+    """All `name=value` of a command line. Raises GpuemuError; setting a name twice is wrong too."""
+    overrides: dict[str, object] = {}
+    problems: list[Problem] = []
+    for text in texts:
+        try:
+            name, value = parse_override(text)
+        except GpuemuError as error:
+            problems += error.problems
+            continue
+        if name in overrides:
+            problems.append(Problem(SET, None, name, "the name a second time", "one value is right"))
+        overrides[name] = value
+    if problems:
+        raise GpuemuError(problems)
+    return overrides
+
+
+def override(arch: Architecture, overrides: Mapping[str, Any]) -> Architecture:
+    """See Architecture.with_overrides."""
+    values: dict[Names, Located] = {}
+    path_of: dict[str, Names] = {}
+    for path, value in arch.paths().items():
+        name = ".".join(path)
+        path_of[name] = path
+        values[path] = Located(value, arch.provenance[name])
+    problems = []
+    for name, value in overrides.items():
+        if name not in path_of:
+            problems.append(_unknown_override(str(name), list(path_of)))
+            continue
+        was = values[path_of[name]]
+        note = f"{yaml_value(was.value)} without it"
+        if was.provenance.status == "override":
+            note = was.provenance.note  # what the file has, not what an earlier override made of it
+        origin = Provenance("override", "", note, "", SET, None)
+        values[path_of[name]] = Located(plain(value), origin)
+    try:
+        changed = build(
+            {"name": arch.name, "description": arch.description}, values, arch.sources, lambda _: (SET, None)
+        )
+    except GpuemuError as error:
+        raise GpuemuError([*problems, *error.problems]) from None
+    if problems:
+        raise GpuemuError(problems)
+    return changed
+
+
+def _unknown_override(name: str, known: list[str]) -> Problem:
+    inside = [n for n in known if n.startswith(name + ".")]
+    if inside:
+        return Problem(SET, None, name, "a section", f"a single value of it, such as {inside[0]}, is right")
+    # People remember the last part of a name, and forget the section it is in.
+    tail = [n for n in known if n.endswith("." + name)]
+    if tail:
+        return Problem(SET, None, name, "an unknown name", f"did you mean {tail[0]!r}?")
+    otherwise = "a name that `gpuemu arch show` lists is right"
+    return Problem(SET, None, name, "an unknown name", suggestion(name, known, otherwise))

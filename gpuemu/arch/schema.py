@@ -1,0 +1,172 @@
+"""The kinds of values in an architecture file, and the tree of names they form.
+
+A kind says in one place what pydantic checks, which unit the value has, and which sentence tells a user
+what would be right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class FrozenMapping(Mapping[K, V]):
+    """A mapping that cannot change, so that an architecture can be hashed, shared and pickled."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Mapping[K, V]):
+        self._entries = dict(entries)
+
+    def __getitem__(self, key: K) -> V:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._entries.items()))
+
+    def __repr__(self) -> str:
+        return f"FrozenMapping({self._entries!r})"
+
+
+def _dump(entries: Mapping[str, BaseModel]) -> dict[str, Any]:
+    return {name: entry.model_dump() for name, entry in entries.items()}
+
+
+class Part(BaseModel):
+    """A section of an architecture: frozen, no unknown names, no conversion between types."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def _power_of_two(value: int) -> int:
+    if value & (value - 1):
+        raise ValueError("not a power of two")
+    return value
+
+
+def _distinct(values: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(values)) != len(values):
+        raise ValueError("not distinct")
+    return values
+
+
+E = TypeVar("E")
+Frozen = Annotated[Mapping[str, E], AfterValidator(FrozenMapping), PlainSerializer(_dump)]
+PowerOfTwo = Annotated[int, AfterValidator(_power_of_two)]
+DistinctDistances = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=31)], ...], AfterValidator(_distinct), Field(max_length=5)
+]
+
+
+def whole(about: str, low: int = 1, high: int = 1_000_000, unit: str = "") -> Any:
+    """A whole number from `low` to `high`; the upper bound is there to catch slips of the keyboard."""
+    right = f"a whole number from {low} to {high} is right"
+    return Field(description=about, ge=low, le=high, json_schema_extra={"unit": unit, "right": right})
+
+
+def power_of_two(about: str, high: int, unit: str = "") -> Any:
+    """A power of two from 1 to `high`; goes with the type PowerOfTwo."""
+    right = f"a power of two from 1 to {high} is right"
+    return Field(description=about, ge=1, le=high, json_schema_extra={"unit": unit, "right": right})
+
+
+def cycles(about: str, low: int = 1, high: int = 100_000) -> Any:
+    """A whole number of SM clock cycles."""
+    return whole(about, low, high, "cycles")
+
+
+def size(about: str, low: int = 0, high: int = 1 << 26) -> Any:
+    """A whole number of bytes."""
+    return whole(about, low, high, "bytes")
+
+
+def rate(about: str, unit: str, high: float) -> Any:
+    """A number above 0."""
+    right = f"a number above 0 and at most {high:g} is right"
+    return Field(description=about, gt=0, le=high, json_schema_extra={"unit": unit, "right": right})
+
+
+def other(about: str, right: str, **constraints: Any) -> Any:
+    """A value of another type; `right` is the whole sentence."""
+    return Field(description=about, json_schema_extra={"unit": "", "right": right}, **constraints)
+
+
+def word(about: str, *allowed: str) -> Any:
+    """One of a few words; goes with a Literal of them."""
+    return other(about, f"{', '.join(allowed[:-1])} or {allowed[-1]} is right")
+
+
+def table(about: str, entry: type[Part], names: re.Pattern[str], right: str) -> Any:
+    """A mapping whose keys match `names` and whose entries are sections."""
+    return Field(description=about, json_schema_extra={"table": (entry, names, right)})  # type: ignore[dict-item]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A single value: its unit, what it means, and the sentence that says what is right."""
+
+    unit: str
+    right: str
+    about: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """Named values and sections."""
+
+    fields: Mapping[str, Node]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Entries under names that the file chooses, within a pattern."""
+
+    entry: Section
+    names: re.Pattern[str]
+    right: str
+
+
+Node = Leaf | Section | Table
+
+
+@cache
+def tree(model: type[BaseModel]) -> Section:
+    """The names that a model knows, as read from its fields."""
+    fields: dict[str, Node] = {}
+    for name, field in model.model_fields.items():
+        extra: Any = field.json_schema_extra
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            fields[name] = tree(field.annotation)
+        elif "table" in extra:
+            entry, names, right = extra["table"]
+            fields[name] = Table(tree(entry), names, right)
+        else:
+            fields[name] = Leaf(extra["unit"], extra["right"], field.description or "")
+    return Section(fields)
+
+
+def node_at(root: Section, path: tuple[str, ...]) -> Node | None:
+    """The node that the names of `path` lead to, or None."""
+    node: Node = root
+    for name in path:
+        if isinstance(node, Section) and name in node.fields:
+            node = node.fields[name]
+        elif isinstance(node, Table) and node.names.fullmatch(name):
+            node = node.entry
+        else:
+            return None
+    return node

@@ -1,0 +1,161 @@
+"""An architecture written out: as a table, as YAML that can be loaded back, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any, Literal
+
+from gpuemu.arch.model import Architecture, Provenance
+from gpuemu.arch.schema import Leaf, node_at, tree
+
+Style = Literal["plain", "strong", "faint"]
+Line = tuple[Style, str]
+WIDTH = 100
+_COLUMNS = (("name", 35), ("value", 20), ("unit", 12), ("status", 9), ("sure", 4), ("source", 15))
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_NO_WORDS = frozenset(("true", "false", "null"))
+
+
+def unit(path: tuple[str, ...]) -> str:
+    """The unit of the value at `path`, or ""."""
+    node = node_at(tree(Architecture), path)
+    return node.unit if isinstance(node, Leaf) else ""
+
+
+def to_lines(arch: Architecture) -> Iterator[Line]:
+    """The table of all values, at most 100 columns wide, with a style for each line.
+
+        name                                value                unit         status    sure source
+        shared_memory
+          banks                             32                   banks        measured  A    H200
+              2,435 of 2,435 counted patterns agree
+
+    "sure" is the confidence, A to D; the line below a value is its note.
+    """
+    yield "strong", f"{arch.name}: {arch.description}" if arch.description else arch.name
+    counts = Counter(p.file for p in arch.provenance.values())
+    yield "plain", "from " + ", ".join(f"{file} ({_values(n)})" for file, n in counts.items())
+    yield "plain", ""
+    yield "strong", _row([name for name, _ in _COLUMNS])[0]
+    section: tuple[str, ...] = ()
+    for path, value in arch.paths().items():
+        if path[:-1] != section:
+            section = path[:-1]
+            yield "strong", ".".join(section)
+        where = arch.provenance[".".join(path)]
+        indent = "  " if section else ""
+        cells = [indent + path[-1], _value(value), unit(path), where.status, where.confidence, where.source]
+        for line in _row(cells):
+            yield "plain", line
+        for line in textwrap.wrap(where.note, WIDTH - 6):
+            yield "faint", "      " + line
+    if arch.sources:
+        yield "plain", ""
+        yield "strong", "sources"
+        widest = max(map(len, arch.sources))
+        for key, about in arch.sources.items():
+            first, *rest = textwrap.wrap(about, WIDTH - widest - 4) or [""]
+            yield "plain", f"  {key:{widest}}  {first}".rstrip()
+            for line in rest:
+                yield "plain", " " * (widest + 4) + line
+
+
+def to_yaml(arch: Architecture) -> str:
+    """A complete architecture file, with every value's provenance and no `extends`."""
+    lines = [f"name: {_quoted(arch.name)}", f"description: {_quoted(arch.description)}"]
+    if arch.sources:
+        lines += ["", "sources:"]
+        lines += [f"  {_quoted(key)}: {_quoted(about)}" for key, about in arch.sources.items()]
+    section: tuple[str, ...] = ()
+    lines.append("")
+    for path, value in arch.paths().items():
+        common = 0
+        while common < min(len(section), len(path) - 1) and section[common] == path[common]:
+            common += 1
+        if common == 0 and len(path) > 1:
+            lines.append("")
+        for depth in range(common, len(path) - 1):
+            lines.append("  " * depth + path[depth] + ":")
+        section = path[:-1]
+        entry = _yaml_entry(value, arch.provenance[".".join(path)])
+        lines.append("  " * len(section) + f"{path[-1]}: {entry}")
+    return "\n".join(lines) + "\n"
+
+
+def to_json(arch: Architecture) -> str:
+    """Labels, values by dotted name with unit and provenance, and sources."""
+    values = {}
+    for path, value in arch.paths().items():
+        name = ".".join(path)
+        where = arch.provenance[name]
+        values[name] = {
+            "value": value,
+            "unit": unit(path),
+            "status": where.status,
+            "source": where.source,
+            "confidence": where.confidence,
+            "note": where.note,
+            "file": where.file,
+            "line": where.line,
+        }
+    content = {
+        "name": arch.name,
+        "description": arch.description,
+        "values": values,
+        "sources": dict(arch.sources),
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def yaml_value(value: Any) -> str:
+    """A value as an architecture file writes it."""
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(yaml_value, value)) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _quoted(value) if isinstance(value, str) else repr(value)
+
+
+def _values(count: int) -> str:
+    return "1 value" if count == 1 else f"{count} values"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _row(cells: Sequence[str]) -> list[str]:
+    """The cells in their columns, over as many lines as the longest needs."""
+    wrapped = [textwrap.wrap(c, width) or [""] for c, (_, width) in zip(cells, _COLUMNS, strict=True)]
+    if cells[0].startswith(" "):  # wrap drops the indentation
+        wrapped[0] = [cells[0]]
+    widths = [width for _, width in _COLUMNS]
+    return [
+        " ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in zip_longest(*wrapped, fillvalue="")
+    ]
+
+
+def _yaml_entry(value: Any, where: Provenance) -> str:
+    entry = f"{{value: {yaml_value(value)}, status: {where.status}"
+    for key in ("source", "confidence", "note"):
+        text = getattr(where, key)
+        if text:
+            entry += f", {key}: {_quoted(text)}"
+    return entry + "}"
+
+
+def _quoted(text: str) -> str:
+    """The text as YAML: as it is where it is plainly a word, else in double quotes."""
+    if _WORD.fullmatch(text) and text.lower() not in _NO_WORDS:
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    # JSON leaves some characters that YAML wants escaped, such as DEL and the Unicode line separators.
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
