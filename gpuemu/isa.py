@@ -1,0 +1,230 @@
+"""The instructions that the model knows: which unit runs each, how wide it is, which profiler row counts it.
+
+An opcode is a dotted SASS mnemonic (`LDSM.16.M88.4`). `describe` turns it into an `Operation`; what the
+operation costs is not here but in the architecture file, under the operation's class or tensor mode.
+An opcode that the model does not know is refused by name, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum, auto
+from functools import lru_cache
+
+
+class Kind(Enum):
+    """How the engine treats an instruction."""
+
+    FIXED = auto()  # a pipe of the sub-core; the result comes after a fixed latency
+    VARIABLE = auto()  # a unit of the sub-core whose completion a dependence counter reports
+    SHARED = auto()  # the SM's load/store path into shared memory
+    GLOBAL = auto()  # the SM's load/store path to global or local memory
+    SHUFFLE = auto()  # the SM's load/store path, crossing lanes and touching no memory
+    BARRIER = auto()
+    BRANCH = auto()
+    EXIT = auto()
+    COUNTER_WAIT = auto()  # DEPBAR: waits until a dependence counter has fallen to a value
+    COPY_COMMIT = auto()  # LDGDEPBAR: closes a group of asynchronous copies
+
+
+class Row(Enum):
+    """A row of the profiler's shared-memory table."""
+
+    LOAD = "Shared Load"
+    LOAD_MATRIX = "Shared Load Matrix"
+    STORE = "Shared Store"
+    STORE_MATRIX = "Shared Store Matrix"
+    ATOMIC = "Shared Atomic"
+    COPY = "Shared Store From Global Load"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What the model needs to know of an opcode.
+
+    `operation` is the key of its timing: a class under `operations` of the architecture file, or for
+    a tensor instruction a mode under `tensor_core.operations`. `width_bits` is what one lane moves;
+    `matrices` is N of an LDSM or STSM xN. `store` and `atomic` say what it does to memory.
+    """
+
+    kind: Kind
+    operation: str
+    tensor: bool = False
+    row: Row | None = None
+    width_bits: int = 0
+    matrices: int = 0
+    store: bool = False
+    atomic: bool = False
+
+
+class UnknownOpcodeError(ValueError):
+    """The model has no such instruction. `found` names it, `right` says what it knows."""
+
+    def __init__(self, found: str, right: str):
+        self.found = found
+        self.right = right
+        super().__init__(f"{found}; {right}")
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_FIXED_CLASSES = {
+    "integer": "IADD3 IADD VIADD LOP3 LOP PLOP3 SHF SHL SHR LEA ISETP ISET SEL IMNMX VIMNMX VIMNMX3 VIADDMNMX PRMT "
+    "IABS FMNMX FSETP FSEL FSET FCHK VABSDIFF VABSDIFF4 P2R R2P I2FP F2FP F2IP I2IP BMSK SGXT VOTE HMNMX2 R2B "
+    "B2R LEPC VHMNMX LOP32I IADD32I",
+    "move": "MOV MOV32I CS2R R2UR",
+    "ffma": "FFMA FADD FMUL FFMA32I FADD32I FMUL32I FSWZADD",
+    "imad": "IMAD IDP IMUL",
+    "half": "HFMA2 HADD2 HMUL2 HSET2 HSETP2",
+    "fp64": "DFMA DADD DMUL DSETP DMNMX",
+    "uniform": "UIADD3 ULOP3 UMOV ULEA USHF UISETP USEL UIMAD UPRMT UPLOP3 UBMSK USGXT UFLO UBREV UPOPC "
+    "UP2UR UR2UP VOTEU UIMNMX UVIADD ULDC ELECT",
+    "nop": "NOP PMTRIG",
+}
+_VARIABLE_CLASSES = {
+    "mufu": "MUFU",
+    "conversion": "I2F F2I F2F FRND I2I FLO POPC BREV",
+    "special_register": "S2R S2UR MATCH REDUX MOVM QSPC",
+    "constant_load": "LDC",
+}
+_CLASS_OF = {
+    name: operation
+    for table in (_FIXED_CLASSES, _VARIABLE_CLASSES)
+    for operation, names in table.items()
+    for name in _names(names)
+}
+_BRANCHES = _names("BRA BRX BRXU JMP JMX CALL RET BSSY BSYNC BREAK BMOV WARPSYNC YIELD NANOSLEEP KILL BPT RPCMOV")
+_FENCES = _names("MEMBAR ERRBAR CGAERRBAR CCTL CCTLL FENCE")
+_GLOBAL = {
+    "LDG": "load", "STG": "store", "LD": "load", "ST": "store", "LDL": "load", "STL": "store",
+    "ATOM": "atomic", "ATOMG": "atomic", "RED": "reduction",
+    "REDG": "reduction",
+}  # fmt: skip
+_OTHERS = _names("LDS STS LDSM STSM ATOMS LDGSTS SHFL BAR EXIT DEPBAR LDGDEPBAR HMMA IMMA BMMA DMMA")
+KNOWN_MNEMONICS = frozenset([*_CLASS_OF, *_BRANCHES, *_FENCES, *_GLOBAL, *_OTHERS])
+
+_NOT_MODELLED = _names(
+    "QMMA HGMMA IGMMA QGMMA BGMMA WARPGROUP WARPGROUPDEPBAR SYNCS ARRIVES UTMALDG UTMASTG UTMAREDG "
+    "UTMAPF UTMACCTL UBLKCP UBLKRED UCGABAR_ARV UCGABAR_WAIT USETMAXREG ACQBULK PREEXIT LDTRAM "
+    "TEX TLD TLD4 TMML TXD TXQ SULD SUST SUATOM SURED"
+)
+"""Instructions of these architectures that the model leaves out: not to be taken for a slip of the pen."""
+
+_TENSOR_SHAPES = {
+    "HMMA": {"16816": "m16n8k16", "1688": "m16n8k8", "1684": "m16n8k4"},
+    "IMMA": {"16832": "m16n8k32", "16816": "m16n8k16", "8816": "m8n8k16"},
+    "BMMA": {"168256": "m16n8k256", "168128": "m16n8k128", "88128": "m8n8k128"},
+    "DMMA": {
+        "16x8x16": "m16n8k16",
+        "16x8x8": "m16n8k8",
+        "16x8x4": "m16n8k4",
+        "8x8x4": "m8n8k4",
+        "884": "m8n8k4",
+    },
+}
+_IMMA_INPUTS = frozenset(("S8", "U8"))
+
+
+def matrices(modifiers: Iterable[str]) -> int:
+    """N of an LDSM or STSM xN; the text leaves out a 1."""
+    return next((int(m) for m in modifiers if m in ("1", "2", "4")), 1)
+
+
+def _bits(modifiers: list[str]) -> int:
+    for m in modifiers:
+        if m in ("128", "64"):
+            return int(m)
+        if m in ("U8", "S8"):
+            return 8
+        if m in ("U16", "S16"):
+            return 16
+    return 32
+
+
+def _tensor_mode(opcode: str, mnemonic: str, modifiers: list[str]) -> str:
+    shapes = _TENSOR_SHAPES[mnemonic]
+    shape = next((shapes[m] for m in modifiers if m in shapes), None)
+    if shape is None:
+        right = f"the model knows the shapes {', '.join(shapes)} of {mnemonic}"
+        raise UnknownOpcodeError(f"'{opcode}'", right)
+    if "SP" in modifiers:
+        raise UnknownOpcodeError(f"the sparse '{opcode}'", "a dense matrix instruction is right")
+    if mnemonic == "IMMA":
+        if not _IMMA_INPUTS.intersection(modifiers):
+            raise UnknownOpcodeError(f"'{opcode}'", "the model knows the inputs S8, U8 of IMMA")
+        return f"{shape}.s32.s8"
+    if mnemonic == "BMMA":
+        return f"{shape}.s32.b1"
+    if mnemonic == "DMMA":
+        return f"{shape}.f64.f64"
+    accumulator = "f32" if "F32" in modifiers else "f16"
+    inputs = "bf16" if "BF16" in modifiers else "tf32" if "TF32" in modifiers else "f16"
+    return f"{shape}.{accumulator}.{inputs}"
+
+
+@lru_cache(maxsize=4096)
+def describe(opcode: str) -> Operation:
+    """The operation of a dotted SASS opcode; raises UnknownOpcodeError."""
+    mnemonic, *modifiers = opcode.split(".")
+    if mnemonic in _CLASS_OF:
+        operation = _CLASS_OF[mnemonic]
+        if mnemonic == "IMAD" and "WIDE" in modifiers:
+            operation = "imad_wide"
+        return Operation(Kind.VARIABLE if operation in _VARIABLE_CLASSES else Kind.FIXED, operation)
+    if mnemonic in _GLOBAL:
+        what = _GLOBAL[mnemonic]
+        changes = what in ("atomic", "reduction")
+        stores = what in ("store", "reduction")
+        return Operation(Kind.GLOBAL, what, width_bits=_bits(modifiers), store=stores, atomic=changes)
+    if mnemonic in _BRANCHES:
+        return Operation(Kind.BRANCH, "branch")
+    if mnemonic in _FENCES:
+        return Operation(Kind.VARIABLE, "special_register")
+    match mnemonic:
+        case "HMMA" | "IMMA" | "BMMA" | "DMMA":
+            return Operation(Kind.FIXED, _tensor_mode(opcode, mnemonic, modifiers), tensor=True)
+        case "LDS":
+            return Operation(Kind.SHARED, "shared", row=Row.LOAD, width_bits=_bits(modifiers))
+        case "STS":
+            return Operation(Kind.SHARED, "shared", row=Row.STORE, width_bits=_bits(modifiers), store=True)
+        case "LDSM":
+            return Operation(Kind.SHARED, "shared", row=Row.LOAD_MATRIX, width_bits=32, matrices=matrices(modifiers))
+        case "STSM":
+            row = Row.STORE_MATRIX
+            return Operation(Kind.SHARED, "shared", row=row, width_bits=32, matrices=matrices(modifiers), store=True)
+        case "ATOMS":
+            return Operation(Kind.SHARED, "shared", row=Row.ATOMIC, width_bits=_bits(modifiers), atomic=True)
+        case "LDGSTS":
+            return Operation(Kind.GLOBAL, "copy", row=Row.COPY, width_bits=_bits(modifiers), store=True)
+        case "SHFL":
+            return Operation(Kind.SHUFFLE, "shuffle", width_bits=32)
+        case "BAR":
+            return Operation(Kind.BARRIER, "barrier")
+        case "EXIT":
+            return Operation(Kind.EXIT, "branch")
+        case "DEPBAR":
+            return Operation(Kind.COUNTER_WAIT, "nop")
+        case "LDGDEPBAR":
+            return Operation(Kind.COPY_COMMIT, "commit")
+    if mnemonic in _NOT_MODELLED:
+        raise UnknownOpcodeError(
+            f"'{opcode}', which the model leaves out", "an instruction that the model knows is right"
+        )
+    close = get_close_matches(mnemonic.upper(), KNOWN_MNEMONICS, 1, cutoff=0.75)
+    raise UnknownOpcodeError(
+        f"the unknown instruction '{opcode}'",
+        f"did you mean '{close[0]}'?" if close else "an instruction that the model knows is right",
+    )
+
+
+_CLOCK = re.compile(r"\bSR_CLOCK(LO|HI)?\b")
+
+
+def reads_clock(operands: str) -> bool:
+    """Whether a CS2R or S2R with these operands reads the SM's cycle counter."""
+    return _CLOCK.search(operands) is not None

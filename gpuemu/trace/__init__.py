@@ -1,0 +1,5 @@
+"""Traces: what each warp of a launch executed, with the lane addresses of its memory instructions."""
+
+from gpuemu.trace.model import ControlWord, Instruction, Launch, Trace, WarpTrace
+
+__all__ = ["ControlWord", "Instruction", "Launch", "Trace", "WarpTrace"]

@@ -1,0 +1,378 @@
+"""From the form that people write to the dense one: paths are walked, addresses evaluated, warps told apart.
+
+What pydantic cannot see is checked here: offsets that are not in the code, memory instructions without
+addresses, warps that two entries or none speak for, addresses outside the CTA's shared memory.
+"""
+
+from __future__ import annotations
+
+import keyword
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.errors import GpuemuError, Problem
+from gpuemu.expressions import CompiledExpression, compile_expression
+from gpuemu.strict_yaml import describe
+from gpuemu.trace.bulk import THE_SIDE_FILE, Content, read_bulk
+from gpuemu.trace.form import MAX_ADDRESS, TraceForm, WarpsForm, parse_range, parse_selection
+from gpuemu.trace.mistakes import Place, field_name
+from gpuemu.trace.model import LANES, Instruction, Launch, Trace, WarpTrace
+
+VARIABLES = ("lane", "warp", "cta", "i")
+MAX_PATH = 50_000_000
+"""Instructions of one warp; a longer path is taken for a slip in a repeat count."""
+MAX_WARPS = 1_000_000
+"""Warps of a trace; one SM replays a launch of more a part at a time."""
+MAX_ROWS = 8_000_000
+"""Executions with addresses of their own, 2 GiB of them."""
+
+ALL_LANES = 0xFFFFFFFF
+_NOWHERE = ("", None, "")
+_LANE = np.arange(LANES, dtype=np.int64)[None, :]
+
+
+@dataclass
+class _Rows:
+    """The address table under construction: blocks of rows and how many there are so far."""
+
+    addresses: list[NDArray[np.int64]] = field(default_factory=list)
+    active: list[NDArray[np.bool_]] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, addresses: NDArray[np.int64], active: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """Add rows [n, 32]; returns their numbers."""
+        first = self.count
+        self.count += len(addresses)
+        self.addresses.append(addresses)
+        self.active.append(active)
+        return np.arange(first, self.count, dtype=np.int32)
+
+
+class Binder:
+    """Binds one form. `line_of` gives the line of the file where a field stands, None for a built form.
+
+    `folder` is where the file lies, None for a built form; a side file is looked for there.
+    """
+
+    def __init__(
+        self,
+        form: TraceForm,
+        code: tuple[Instruction, ...],
+        file: str,
+        line_of: Callable[[Place], int | None],
+        folder: Path | None = None,
+    ):
+        self.form = form
+        self.folder = folder
+        self.code = code
+        self.file = file
+        self.line_of = line_of
+        self.problems: list[Problem] = []
+        self.launch = Launch(**form.launch.model_dump())
+        self.offsets = np.array([i.offset for i in code], dtype=np.int64)
+        self._rows = _Rows()
+        self._known_rows: dict[tuple[Any, ...], NDArray[np.int32]] = {}
+        self._compiled: dict[str, CompiledExpression] = {}
+        self._memory = np.array([i.accesses_memory for i in code], dtype=bool)
+
+    def bind(self, layout: Mapping[str, int]) -> Trace:
+        """The dense trace, with `layout` in place of the form's values of the same names.
+
+        Raises GpuemuError with everything that is wrong.
+        """
+        form = self.form
+        launch = self.launch
+        names: dict[str, Any] = {**form.layout, **layout}
+        for name in form.layout:
+            if name in VARIABLES or keyword.iskeyword(name) or not (name.isascii() and name.isidentifier()):
+                right = f"a word of letters, digits and _ that is none of {', '.join(VARIABLES)} is right"
+                self._refuse(("layout", name), f"the name '{name}'", right)
+        for name, value in layout.items():
+            if name not in form.layout:
+                close = get_close_matches(name, form.layout, 1)
+                known = f"this trace's names are: {', '.join(form.layout) or 'none'}"
+                hint = f"did you mean '{close[0]}'?" if close else known
+                self._refuse(("layout",), f"the unknown name '{name}'", hint)
+            elif isinstance(value, bool) or not isinstance(value, (int, np.integer)) or abs(value) > MAX_ADDRESS:
+                self._refuse(("layout", name), describe(value), "a whole number of at most 63 bits is right")
+        if not self.code:
+            self._refuse(("code",), "no instruction", "at least one line of SASS is right")
+        self._raise()
+        warps, addresses, active = self._written(names) if form.bulk is None else self._side_file(form.bulk)
+        trace = Trace(
+            form.kernel, form.arch, launch, self.code, warps, addresses, active, form.about, self.file,
+            {name: int(value) for name, value in names.items()},
+        )  # fmt: skip
+        if not self.problems:
+            self._check_shared_window(trace)
+        self._raise()
+        return trace
+
+    def _written(self, names: Mapping[str, int]) -> Content:
+        """What stands under `warps`."""
+        owners = self._owners(self.launch)
+        self._raise()
+        paths = [self._path(n, entry) for n, entry in enumerate(self.form.warps)]
+        self._raise()
+        warps: list[WarpTrace] = []
+        for (cta, warp), entry in sorted(owners.items()):
+            rows = self._warp_rows(entry, paths[entry], cta, warp, names)
+            warps.append(WarpTrace(cta, warp, paths[entry], rows))
+            if len(self.problems) > 20:
+                break
+        addresses = np.concatenate([np.zeros((0, LANES), np.int64), *self._rows.addresses])
+        active = np.concatenate([np.zeros((0, LANES), np.bool_), *self._rows.active])
+        return tuple(warps), addresses, active
+
+    def _side_file(self, name: str) -> Content:
+        """What the side file holds. Raises GpuemuError."""
+        if self.folder is None or not (self.folder / name).is_file():
+            found = f"no file '{name}' beside the trace"
+            raise GpuemuError.one(self.file, self.line_of(("bulk",)), "bulk", found, THE_SIDE_FILE)
+        label = os.path.join(os.path.dirname(self.file), name)
+        return read_bulk(self.folder / name, label, self.launch, self.code)
+
+    def _refuse(self, place: Place, found: str, right: str) -> None:
+        self.problems.append(Problem(self.file, self.line_of(place), field_name(place), found, right))
+
+    def _raise(self) -> None:
+        if self.problems:
+            raise GpuemuError(sorted(dict.fromkeys(self.problems), key=lambda problem: problem.line or 0))
+
+    def _owners(self, launch: Launch) -> dict[tuple[int, int], int]:
+        """Which entry of `warps` speaks for each (CTA, warp)."""
+        selected: list[tuple[Sequence[int], Sequence[int]]] = []
+        most = 0
+        for n, entry in enumerate(self.form.warps):
+            ctas, warps = parse_selection(entry.cta), parse_selection(entry.warp)
+            if ctas and ctas[-1] >= launch.ctas:
+                right = f"the grid has CTAs 0 to {launch.ctas - 1}"
+                self._refuse(("warps", n, "cta"), f"CTA {ctas[-1]}", right)
+            if warps and warps[-1] >= launch.warps_per_cta:
+                right = f"the block has warps 0 to {launch.warps_per_cta - 1}"
+                self._refuse(("warps", n, "warp"), f"warp {warps[-1]}", right)
+            most = max(most, (launch.ctas if ctas is None else len(ctas)) * launch.warps_per_cta)
+            selected.append((ctas or range(launch.ctas), warps or range(launch.warps_per_cta)))
+        if most > MAX_WARPS:
+            right = f"up to {MAX_WARPS} are right; `cta` under warps names the CTAs to run"
+            self._refuse(("launch",), f"{most} warps", right)
+        self._raise()
+        owners: dict[tuple[int, int], int] = {}
+        for n, chosen in enumerate(selected):
+            for place in product(*chosen):
+                if place in owners:
+                    found = f"warp {place[1]} of CTA {place[0]} a second time"
+                    self._refuse(("warps", n), found, f"warps[{owners[place]}] speaks for it already")
+                    return owners
+                owners[place] = n
+        # A trace may leave whole CTAs out; within one, every warp has a path.
+        for cta, warp in product(sorted({cta for cta, _ in owners}), range(launch.warps_per_cta)):
+            if (cta, warp) not in owners:
+                self._refuse(("warps",), f"nothing for warp {warp} of CTA {cta}", "an entry for each warp is right")
+                break
+        return owners
+
+    def _path(self, n: int, entry: WarpsForm) -> NDArray[np.int32]:
+        place: Place = ("warps", n, "path")
+        if entry.path is None:
+            return np.arange(len(self.code), dtype=np.int32)
+        path = self._walk(entry.path, place)
+        if not len(path) and not self.problems:
+            self._refuse(place, "an empty path", "at least one instruction is right")
+        return path
+
+    def _walk(self, value: Any, place: Place) -> NDArray[np.int32]:
+        parts = []
+        total = 0
+        for item in value if isinstance(value, list) else [value]:
+            if item is None:
+                part = np.arange(len(self.code), dtype=np.int32)
+            elif isinstance(item, dict):
+                once = self._walk(item["path"], place)
+                if len(once) * item["repeat"] > MAX_PATH:
+                    self._refuse(
+                        place,
+                        f"{item['repeat']} times {len(once)} instructions",
+                        f"up to {MAX_PATH} are right",
+                    )
+                    return once
+                part = np.tile(once, item["repeat"])
+            else:
+                part = self._range(item, place)
+            parts.append(part)
+            total += len(part)
+            if total > MAX_PATH:
+                self._refuse(place, f"over {total} instructions", f"up to {MAX_PATH} are right")
+                break
+        return np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
+
+    def _range(self, item: Any, place: Place) -> NDArray[np.int32]:
+        first, last = parse_range(item)
+        for offset in (first, last):
+            if offset not in self.offsets:
+                ends = f"{self.offsets[0]:#06x} to {self.offsets[-1]:#06x}"
+                self._refuse(
+                    place,
+                    f"the offset {offset:#06x}",
+                    f"an instruction's offset is right; the code has {ends}",
+                )
+                return np.zeros(0, np.int32)
+        low, high = np.searchsorted(self.offsets, [first, last])
+        return np.arange(low, high + 1, dtype=np.int32)
+
+    def _warp_rows(
+        self, n: int, path: NDArray[np.int32], cta: int, warp: int, names: Mapping[str, int]
+    ) -> NDArray[np.int32]:
+        """The address row of every memory instruction that the warp executes, in order."""
+        memory = path[self._memory[path]]
+        rows = np.zeros(len(memory), dtype=np.int32)
+        by_index = {}
+        for offset, value in self.form.warps[n].addresses.items():
+            index = int(np.searchsorted(self.offsets, offset))
+            place: Place = ("warps", n, "addresses", offset)
+            if index >= len(self.code) or self.offsets[index] != offset:
+                self._refuse(place, f"the offset {offset:#06x}", "the offset of an instruction in the code is right")
+            elif not self._memory[index]:
+                self._refuse(
+                    place,
+                    f"addresses for {self.code[index].opcode}",
+                    "only memory instructions have addresses",
+                )
+            else:
+                by_index[index] = (place, value)
+        if not len(memory):
+            return rows
+        order = np.argsort(memory, kind="stable")
+        indices, starts = np.unique(memory[order], return_index=True)
+        for index, executions in zip(indices.tolist(), np.split(order, starts[1:]), strict=True):
+            if index not in by_index:
+                instruction = self.code[index]
+                self._refuse(
+                    ("warps", n, "addresses"), f"none for {instruction.opcode} at {instruction.offset:#06x}",
+                    "each memory instruction that a path executes has addresses",
+                )  # fmt: skip
+                continue
+            place, value = by_index[index]
+            rows[executions] = self._rows_of(value, place, 0, len(executions), _Who(cta, warp), names)
+        return rows
+
+    def _rows_of(
+        self, value: Any, place: Place, first: int, executions: int, who: _Who, names: Mapping[str, int]
+    ) -> NDArray[np.int32]:
+        """Row numbers [executions] for one instruction of one warp, from its execution `first` on."""
+        if isinstance(value, dict) and "each" in value:
+            entries = value["each"]
+            if len(entries) != executions:
+                right = f"the path executes it {executions} times"
+                self._refuse(place, f"{len(entries)} entries under each", right)
+                return np.zeros(executions, np.int32)
+            parts = [self._rows_of(item, (*place, "each", k), k, 1, who, names) for k, item in enumerate(entries)]
+            return np.concatenate([np.zeros(0, np.int32), *parts])
+        lanes: Any = value
+        active: Any = ALL_LANES
+        if isinstance(value, dict):
+            lanes, active = value["lanes"], value.get("active", ALL_LANES)
+        if isinstance(active, int):
+            active = f"{active} >> lane & 1"
+        try:
+            rows = self._evaluated_rows(lanes, active, first, executions, who, names)
+        except GpuemuError as error:
+            # Finding a line is slow in a large file, so it is looked up only now.
+            for problem in error.problems:
+                self._refuse(place, problem.found, problem.right)
+            return np.zeros(executions, np.int32)
+        return rows if len(rows) == executions else np.repeat(rows, executions)
+
+    def _evaluated_rows(
+        self, lanes: Any, active: str, first: int, executions: int, who: _Who, names: Mapping[str, int]
+    ) -> NDArray[np.int32]:
+        """The rows of these expressions: one that is there already, one a warp, or one an execution."""
+        address = self._evaluator(lanes, names)
+        mask = self._evaluator(active, names)
+        read = address.names | mask.names
+        count = executions if "i" in read else 1
+        # The last warp of a CTA may have fewer threads than lanes.
+        threads = min(LANES, self.launch.threads_per_cta - LANES * who.warp)
+        key = (
+            repr((lanes, active)), who.cta if "cta" in read else None, who.warp if "warp" in read else None,
+            (first, executions) if "i" in read else None, threads,
+        )  # fmt: skip
+        known = self._known_rows.get(key)
+        if known is None:
+            if self._rows.count + count > MAX_ROWS:
+                found = f"{self._rows.count + count} executions with addresses of their own"
+                raise GpuemuError.one(*_NOWHERE, found, f"up to {MAX_ROWS} are right")
+            order = np.arange(first, first + count, dtype=np.int64)[:, None]
+            values = {**names, "cta": who.cta, "warp": who.warp, "lane": _LANE, "i": order}
+            table = np.broadcast_to(address.evaluate(values), (count, LANES)).astype(np.int64)
+            takes_part = np.broadcast_to(mask.evaluate(values) != 0, (count, LANES)) & (threads > _LANE)
+            bad = np.argwhere(takes_part & (table < 0))
+            if len(bad):
+                k, lane = bad[0].tolist()
+                found = f"{table[k, lane]} in lane {lane}"
+                raise GpuemuError.one(*_NOWHERE, found, "an address of at least 0 is right")
+            known = self._known_rows[key] = self._rows.add(table, takes_part)
+        return known
+
+    def _evaluator(self, value: Any, names: Mapping[str, int]) -> _Evaluator:
+        if isinstance(value, str):
+            compiled = self._compiled.get(value)
+            if compiled is None:
+                compiled = self._compiled[value] = compile_expression(value, (*VARIABLES, *names), where=_NOWHERE)
+            return _Evaluator(compiled.names, compiled.evaluate)
+        constant = np.broadcast_to(np.array(value, dtype=np.int64), (1, LANES))
+        return _Evaluator(frozenset(), lambda _: constant)
+
+    def _check_shared_window(self, trace: Trace) -> None:
+        """Every active lane of a shared access stays inside the CTA's shared memory."""
+        limit = trace.launch.shared_bytes
+        rows = max(1, len(trace.addresses))
+        pairs = [np.zeros(0, np.int64)]
+        for warp in trace.warps:
+            memory = warp.path[self._memory[warp.path]]
+            pairs.append(np.unique(memory * np.int64(rows) + warp.rows))
+        indices, row_numbers = np.divmod(np.unique(np.concatenate(pairs)), rows)
+        for index in np.unique(indices).tolist():
+            instruction = self.code[index]
+            operation = instruction.operation
+            if operation.row is None:
+                continue
+            bytes_wide = 16 if operation.matrices else operation.width_bits // 8
+            mine = row_numbers[indices == index]
+            active = trace.active[mine]
+            if operation.matrices:
+                active[:, 8 * operation.matrices :] = False
+            beyond = np.argwhere(active & (trace.addresses[mine] > limit - bytes_wide))
+            if len(beyond):
+                k, lane = beyond[0].tolist()
+                address = int(trace.addresses[mine[k], lane])
+                found = f"{instruction.opcode} of {bytes_wide} bytes at {address} in lane {lane}"
+                self.problems.append(
+                    Problem(
+                        self.file,
+                        instruction.line,
+                        f"code at {instruction.offset:#06x}",
+                        found,
+                        f"the CTA has {limit} bytes of shared memory",
+                    )
+                )
+
+
+@dataclass(frozen=True)
+class _Who:
+    cta: int
+    warp: int
+
+
+@dataclass(frozen=True)
+class _Evaluator:
+    names: frozenset[str]
+    evaluate: Callable[[Mapping[str, Any]], np.ndarray]

@@ -1,0 +1,251 @@
+"""Builds traces by hand, in Python.
+
+    from gpuemu import TraceBuilder
+
+    trace = TraceBuilder("copy", arch="sm_89", block=(128, 1, 1), static_shared_bytes=2048)
+    trace.emit("S2R R0, SR_TID.X")
+    with trace.repeat(16):
+        trace.emit("LDS.128 R4, [R0]", lanes="512*warp + 16*lane")
+        with trace.only(warps="0-1"):
+            trace.emit("STS.128 [R0], R4", lanes="512*warp + 16*lane")
+    trace.emit("EXIT")
+    trace.write("copy.yaml")
+
+`emit` appends an instruction to the code and to the path of the warps in scope. Code that exists already
+comes from a listing: `listing` takes it whole, and `addresses` says where its memory instructions went.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from gpuemu.errors import GpuemuError
+from gpuemu.strict_yaml import describe
+from gpuemu.trace.bind import Binder
+from gpuemu.trace.form import MAX_REPEAT, LaunchForm, TraceForm, WarpsForm, parse_selection
+from gpuemu.trace.listing import INSTRUCTION_BYTES, format_listing, parse_listing
+from gpuemu.trace.mistakes import Place, refusal
+from gpuemu.trace.model import ControlWord, Instruction, Launch, Trace
+from gpuemu.trace.writing import write_form
+
+Form = TypeVar("Form", bound=BaseModel)
+Extent = tuple[int, int, int]
+FILE = "<builder>"
+"""What messages call a trace that no file holds."""
+
+
+@dataclass
+class _Block:
+    """A stretch of the path: offsets and blocks, `times` over, for the warps in `warps` (None: all)."""
+
+    times: int = 1
+    warps: frozenset[int] | None = None
+    items: list[int | _Block] = field(default_factory=list)
+
+    def path(self, warp: int) -> list[Any]:
+        """What `warp` executes here, as path items of the form."""
+        items: list[Any] = []
+        for item in self.items:
+            if isinstance(item, int):
+                items.append(item)
+            elif item.warps is None or warp in item.warps:
+                inside = item.path(warp)
+                if inside and item.times == 1:
+                    items += inside
+                elif inside and item.times:
+                    items.append({"repeat": item.times, "path": _ranges(inside)})
+        return items
+
+
+def _ranges(items: list[Any]) -> Any:
+    """Consecutive offsets joined to ranges, as people write them."""
+    joined: list[Any] = []
+    for item in items:
+        last = joined[-1] if joined else None
+        if isinstance(item, int) and isinstance(last, list) and item == last[1] + INSTRUCTION_BYTES:
+            last[1] = item
+        else:
+            joined.append([item, item] if isinstance(item, int) else item)
+    written = [
+        (f"{i[0]:#06x}" if i[0] == i[1] else f"{i[0]:#06x}-{i[1]:#06x}") if isinstance(i, list) else i for i in joined
+    ]
+    return written[0] if len(written) == 1 else written
+
+
+class TraceBuilder:
+    """Collects instructions, paths and addresses; `build` gives the trace, `write` the file.
+
+    Sizes in CTAs, threads, registers and bytes; `layout` names numbers for the address expressions.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        *,
+        arch: str,
+        grid: Extent = (1, 1, 1),
+        block: Extent = (32, 1, 1),
+        registers_per_thread: int = 32,
+        static_shared_bytes: int = 0,
+        dynamic_shared_bytes: int = 0,
+        about: str = "",
+        layout: Mapping[str, int] | None = None,
+    ):
+        self._head: dict[str, Any] = {"gpuemu_trace": 1, "kernel": kernel, "arch": arch, "about": about}
+        launch = {
+            "grid": tuple(grid), "block": tuple(block), "registers_per_thread": registers_per_thread,
+            "static_shared_bytes": static_shared_bytes, "dynamic_shared_bytes": dynamic_shared_bytes,
+        }  # fmt: skip
+        self._launch = _checked(LaunchForm, launch, ("launch",))
+        self._layout = dict(layout or {})
+        self._code: list[Instruction] = []
+        self._root = _Block()
+        self._scopes = [self._root]
+        self._addresses: dict[int, Any] = {}
+
+    def emit(
+        self, sass: str, *, lanes: Any = None, active: int | str | None = None, each: list[Any] | None = None,
+        control: str | ControlWord | None = None,
+    ) -> int:  # fmt: skip
+        """Append one instruction and return its byte offset.
+
+        `lanes`, `active` and `each` are its addresses as the trace form has them; `control` its control
+        word, such as "B0-----:R-:W1:-:S02". Raises GpuemuError for an instruction the model does not know.
+        """
+        offset = self._code[-1].offset + INSTRUCTION_BYTES if self._code else 0
+        word = f"[{str(control).strip('[]')}] " if control is not None else ""
+        field = f"code at {offset:#06x}"
+        parsed = parse_listing(f"{offset:04x}: {word}{sass}", FILE, None, field)
+        if len(parsed) != 1:
+            found = f"{len(parsed)} instructions"
+            raise GpuemuError.one(FILE, None, field, found, "one is right; `listing` takes more")
+        self._code += parsed
+        self._scopes[-1].items.append(offset)
+        if each is not None:
+            self._addresses[offset] = {"each": _plain(each)}
+        elif lanes is not None:
+            self.addresses(offset, lanes, active)
+        return offset
+
+    def listing(self, text: str, file: str = "<listing>") -> None:
+        """Append a whole listing, executed once from top to bottom; `file` is its name in messages."""
+        if self._code:
+            raise GpuemuError.one(file, None, "code", "a listing after other code", "a listing comes first")
+        self._code = list(parse_listing(text, file, 1))
+        self._scopes[-1].items += [i.offset for i in self._code]
+
+    def addresses(self, offset: int, lanes: Any, active: int | str | None = None) -> None:
+        """The lane byte addresses of the memory instruction at `offset`: an expression or 32 numbers.
+
+        `active` is a mask or an expression that is not 0 in the lanes that take part.
+        """
+        self._addresses[offset] = _plain(lanes if active is None else {"lanes": lanes, "active": active})
+
+    @property
+    def code(self) -> tuple[Instruction, ...]:
+        """The instructions so far."""
+        return tuple(self._code)
+
+    @property
+    def _warps(self) -> int:
+        """Warps of a CTA."""
+        return Launch(**self._launch.model_dump()).warps_per_cta
+
+    @contextmanager
+    def repeat(self, times: int) -> Iterator[None]:
+        """What is emitted inside is executed `times` over."""
+        if isinstance(times, bool) or not isinstance(times, int) or not 0 <= times <= MAX_REPEAT:
+            raise GpuemuError.one(FILE, None, "repeat", describe(times), "a whole number of times is right")
+        with self._scope(_Block(times=times)):
+            yield
+
+    @contextmanager
+    def only(self, warps: int | str | list[int]) -> Iterator[None]:
+        """What is emitted inside is executed by these warps of each CTA alone: 3, "0-3" or a list."""
+        form = _checked(WarpsForm, {"warp": warps}, ("only",))
+        selected = parse_selection(form.warp)
+        if selected is not None and selected[-1] >= self._warps:
+            right = f"the block has warps 0 to {self._warps - 1}"
+            raise GpuemuError.one(FILE, None, "only.warp", f"warp {selected[-1]}", right)
+        with self._scope(_Block(warps=None if selected is None else frozenset(selected))):
+            yield
+
+    @contextmanager
+    def _scope(self, block: _Block) -> Iterator[None]:
+        self._scopes[-1].items.append(block)
+        self._scopes.append(block)
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    def form(self) -> TraceForm:
+        """The trace as the form that `write` writes. Raises GpuemuError with what is wrong in it."""
+        groups: dict[str, tuple[list[int], Any]] = {}
+        for warp in range(self._warps):
+            path = _ranges(self._root.path(warp))
+            groups.setdefault(repr(path), ([], path))[0].append(warp)
+        whole_code = repr(_ranges([i.offset for i in self._code]))
+        warps = []
+        for key, (members, path) in groups.items():
+            executed = _offsets(path)
+            entry = {
+                "warp": "all" if len(groups) == 1 else _selection(members),
+                "path": None if key == whole_code else path,
+                "addresses": {o: a for o, a in self._addresses.items() if o in executed},
+            }
+            warps.append(entry)
+        code = format_listing(self._code)
+        form = {**self._head, "launch": self._launch, "layout": self._layout, "code": code, "warps": warps}
+        return _checked(TraceForm, form, ())
+
+    def build(self, layout: Mapping[str, int] | None = None) -> Trace:
+        """The dense trace, ready to run. Raises GpuemuError with everything that is wrong."""
+        return Binder(self.form(), tuple(self._code), FILE, lambda _: None).bind(layout or {})
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Check the trace, then write it as a YAML file."""
+        self.build()
+        Path(path).write_text(write_form(self.form()), encoding="utf-8", newline="\n")
+
+
+def _checked(form: type[Form], value: Mapping[str, Any], place: Place) -> Form:
+    """The value as a form that stands at `place` of the trace's; GpuemuError for what is wrong with it."""
+    try:
+        return form.model_validate(value)
+    except ValidationError as error:
+        raise refusal(error, FILE, lambda _: None, place) from None
+
+
+def _plain(value: Any) -> Any:
+    """Arrays, tuples, ranges and NumPy's numbers as YAML has them."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _selection(warps: list[int]) -> Any:
+    consecutive = warps == list(range(warps[0], warps[-1] + 1))
+    return warps[0] if len(warps) == 1 else f"{warps[0]}-{warps[-1]}" if consecutive else warps
+
+
+def _offsets(path: Any) -> set[int]:
+    offsets: set[int] = set()
+    for item in path if isinstance(path, list) else [path]:
+        if isinstance(item, dict):
+            offsets |= _offsets(item["path"])
+        else:
+            first, _, last = item.partition("-")
+            offsets.update(range(int(first, 16), int(last or first, 16) + 1, INSTRUCTION_BYTES))
+    return offsets

@@ -1,0 +1,242 @@
+"""The side file of a recorded trace: warps, paths and addresses as arrays, for what nobody would read as text.
+
+A NumPy .npz with
+
+    addresses      uint16, uint32 or int64 [rows, 32]   lane byte addresses
+    active         uint32 [rows]                        bit l is set if lane l takes part
+    path_lengths   int64 [paths]                        instructions of each path
+    paths          int32 [all of them]                  indices into the code's instructions, path after path
+    cta, warp      int32 [warps]                        whom the following speak for
+    path           int32 [warps]                        the number of the warp's path
+    row_lengths    int64 [warps]                        memory instructions that the warp executes
+    rows           int32 [all of them]                  the row of each, in order, warp after warp
+
+The same trace gives the same bytes: rows are in the order of their first use, and the archive bears no date.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from gpuemu.errors import GpuemuError
+from gpuemu.trace.model import LANES, Instruction, Launch, Trace, WarpTrace
+
+Arrays = dict[str, NDArray[np.generic]]
+Content = tuple[tuple[WarpTrace, ...], NDArray[np.int64], NDArray[np.bool_]]
+"""(warps, addresses, active) as a trace holds them."""
+
+FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
+    "addresses": (("uint16", "uint32", "int64"), "[rows, 32]"),
+    "active": (("uint32",), "[rows]"),
+    "path_lengths": (("int64",), "[paths]"),
+    "paths": (("int32",), "[instructions]"),
+    "cta": (("int32",), "[warps]"),
+    "warp": (("int32",), "[warps]"),
+    "path": (("int32",), "[warps]"),
+    "row_lengths": (("int64",), "[warps]"),
+    "rows": (("int32",), "[memory instructions]"),
+}
+"""The arrays: which types they may have, and their shape."""
+THE_SIDE_FILE = "the side file that was written with the trace is right"
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+def is_side_file(path: Path) -> bool:
+    """Whether a file is one that `write_bulk` wrote."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.namelist() == [f"{name}.npy" for name in FIELDS]
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def write_bulk(trace: Trace, path: Path) -> None:
+    """Write the side file of a trace."""
+    arrays = _arrays(trace)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name in FIELDS:
+            member = zipfile.ZipInfo(f"{name}.npy", _DATE)
+            member.compress_type = zipfile.ZIP_DEFLATED
+            member.create_system = 3  # the same byte on every host
+            member.external_attr = 0o600 << 16
+            content = BytesIO()
+            array = arrays[name]
+            npy.write_array(content, array.astype(array.dtype.newbyteorder("<")), (1, 0), allow_pickle=False)
+            archive.writestr(member, content.getvalue())
+
+
+def _arrays(trace: Trace) -> Arrays:
+    warps = sorted(trace.warps, key=lambda w: (w.cta, w.warp))
+    numbers: dict[bytes, int] = {}
+    path_of = [numbers.setdefault(w.path.astype(np.int32).tobytes(), len(numbers)) for w in warps]
+    paths = [np.frombuffer(content, dtype=np.int32) for content in numbers]
+    rows = np.concatenate([np.zeros(0, np.int32), *(w.rows for w in warps)])
+    rows, addresses, active = _distinct(rows, trace.addresses, trace.active)
+    greatest = int(addresses.max(initial=0))
+    kind = np.uint16 if greatest < 1 << 16 else np.uint32 if greatest < 1 << 32 else np.int64
+    return {
+        "addresses": addresses.astype(kind),
+        "active": active,
+        "path_lengths": np.array([len(p) for p in paths], dtype=np.int64),
+        "paths": np.concatenate([np.zeros(0, np.int32), *paths]),
+        "cta": np.array([w.cta for w in warps], dtype=np.int32),
+        "warp": np.array([w.warp for w in warps], dtype=np.int32),
+        "path": np.array(path_of, dtype=np.int32),
+        "row_lengths": np.array([len(w.rows) for w in warps], dtype=np.int64),
+        "rows": rows,
+    }
+
+
+def _distinct(
+    rows: NDArray[np.int32], addresses: NDArray[np.int64], active: NDArray[np.bool_]
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint32]]:
+    """(rows, addresses, active) with each row once, in the order of first use; inactive lanes are at 0."""
+    used, at = np.unique(rows, return_inverse=True)
+    table = np.empty((len(used), LANES + 1), dtype=np.int64)
+    table[:, :LANES] = np.where(active[used], addresses[used], 0)
+    table[:, LANES] = active[used] @ (np.int64(1) << np.arange(LANES, dtype=np.int64))
+    whole = table.view(np.dtype((np.void, table.shape[1] * table.itemsize))).ravel()
+    _, content = np.unique(whole, return_inverse=True)
+    by_use = content[at]
+    _, first, number = np.unique(by_use, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    kept = table[at[first[order]]]
+    return place[number], kept[:, :LANES], kept[:, LANES].astype(np.uint32)
+
+
+def read_bulk(path: Path, name: str, launch: Launch, code: tuple[Instruction, ...]) -> Content:
+    """The content of a side file, checked against the launch and code of its trace.
+
+    `name` is what messages call the file. Raises GpuemuError.
+    """
+    return _Reader(path, name, launch, code).content()
+
+
+class _Reader:
+    """Reads one side file."""
+
+    def __init__(self, path: Path, name: str, launch: Launch, code: tuple[Instruction, ...]):
+        self.path = path
+        self.name = name
+        self.launch = launch
+        self.memory = np.array([i.accesses_memory for i in code], dtype=np.bool_)
+
+    def content(self) -> Content:
+        arrays = self._load()
+        sizes: dict[str, int] = {}
+        for name, (_, shape) in FIELDS.items():
+            size = sizes.setdefault(shape.strip("[]").split(",")[0], len(arrays[name]))
+            if size != len(arrays[name]):
+                found = f"{len(arrays[name])} {'masks' if name == 'active' else 'entries'}"
+                other = "addresses" if name == "active" else "cta"
+                raise self._refusal(name, found, f"one for each of the {size} in {other} is right")
+        self._check_warps(arrays["cta"].astype(np.int64), arrays["warp"].astype(np.int64))
+        paths = self._parts(arrays, "paths", "path_lengths", len(self.memory), "instructions in the code")
+        for number, path in enumerate(paths):
+            if not len(path):
+                raise self._refusal("path_lengths", f"path {number} empty", "at least one instruction is right")
+        self._check_range("path", arrays["path"], len(paths), "paths")
+        rows = self._parts(arrays, "rows", "row_lengths", len(arrays["addresses"]), "rows of addresses")
+        executed = [int(self.memory[path].sum()) for path in paths]
+        addresses = arrays["addresses"].astype(np.int64)
+        active = (arrays["active"].astype(np.int64)[:, None] >> np.arange(LANES) & 1).astype(np.bool_)
+        below = np.argwhere(active & (addresses < 0))
+        if len(below):
+            row, lane = below[0].tolist()
+            found = f"{addresses[row, lane]} in lane {lane} of row {row}"
+            raise self._refusal("addresses", found, "an address of at least 0 is right")
+        warps = []
+        lanes_in_last = self.launch.threads_per_cta - LANES * (self.launch.warps_per_cta - 1)
+        whose = zip(arrays["cta"].tolist(), arrays["warp"].tolist(), arrays["path"].tolist(), rows, strict=True)
+        for cta, warp, path_number, mine in whose:
+            if len(mine) != executed[path_number]:
+                found = f"{len(mine)} rows for warp {warp} of CTA {cta}"
+                right = f"its path executes {executed[path_number]} memory instructions"
+                raise self._refusal("row_lengths", found, right)
+            if warp == self.launch.warps_per_cta - 1 and active[mine][:, lanes_in_last:].any():
+                found = f"lanes beyond the last thread in warp {warp} of CTA {cta}"
+                raise self._refusal("active", found, f"the warp has lanes 0 to {lanes_in_last - 1}")
+            warps.append(WarpTrace(cta, warp, paths[path_number], mine))
+        return tuple(sorted(warps, key=lambda w: (w.cta, w.warp))), addresses, active
+
+    def _refusal(self, field: str, found: str, right: str) -> GpuemuError:
+        return GpuemuError.one(self.name, None, field, found, right)
+
+    def _load(self) -> Arrays:
+        arrays: Arrays = {}
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                members = set(archive.namelist())
+                for name in FIELDS:
+                    member = f"{name}.npy"
+                    arrays[name] = self._array(name, archive.read(member) if member in members else None)
+        # Of damaged archives zipfile reports each kind in its own way, RuntimeError among them for one with a password.
+        except (OSError, zipfile.BadZipFile, zlib.error, EOFError, MemoryError, NotImplementedError, RuntimeError):
+            raise self._refusal("", "a damaged file or no NumPy .npz", THE_SIDE_FILE) from None
+        return arrays
+
+    def _array(self, name: str, content: bytes | None) -> NDArray[np.generic]:
+        """An array of the archive; its header is believed only as far as its content goes."""
+        kinds, shape = FIELDS[name]
+        right = f"{' or '.join(', '.join(kinds).rsplit(', ', 1))} {shape} is right"
+        if content is None:
+            raise self._refusal(name, "nothing", right)
+        stream = BytesIO(content)
+        try:
+            version = npy.read_magic(stream)
+            header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            dimensions, by_columns, kind = header(stream)
+        # NumPy parses the header as Python, and lets through what the parser raises.
+        except Exception:
+            raise self._refusal(name, "no array", right) from None
+        columns = (LANES,) if shape == "[rows, 32]" else ()
+        if kind not in [np.dtype(k) for k in kinds] or dimensions[1:] != columns or len(dimensions) != 1 + len(columns):
+            raise self._refusal(name, f"{kind} {list(dimensions)}", right)
+        rest = content[stream.tell() :]
+        if dimensions[0] < 0 or len(rest) != math.prod(dimensions) * kind.itemsize:
+            found = f"{len(rest)} bytes for {kind} {list(dimensions)}"
+            raise self._refusal(name, found, "the bytes of each number are right")
+        array: NDArray[np.generic] = np.frombuffer(rest, dtype=kind)
+        return array.reshape(dimensions, order="F" if by_columns else "C")
+
+    def _check_range(self, name: str, numbers: NDArray[np.generic], count: int, of_what: str) -> None:
+        outside = numbers.astype(np.int64)
+        outside = outside[(outside < 0) | (outside >= count)]
+        if len(outside):
+            raise self._refusal(name, str(outside[0]), f"a number below {count} is right, the {of_what}")
+
+    def _parts(self, arrays: Arrays, name: str, lengths_name: str, count: int, of_what: str) -> list[NDArray[np.int32]]:
+        """The stretches of an array of indices below `count`, cut by their lengths."""
+        numbers, lengths = arrays[name].astype(np.int32), arrays[lengths_name].astype(np.int64)
+        if (lengths < 0).any() or (lengths > len(numbers)).any() or sum(lengths.tolist()) != len(numbers):
+            found = f"{len(numbers)} numbers"
+            raise self._refusal(name, found, f"{sum(lengths.tolist())} are right, the sum of {lengths_name}")
+        self._check_range(name, numbers, count, of_what)
+        return np.split(numbers, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+    def _check_warps(self, ctas: NDArray[np.int64], warps: NDArray[np.int64]) -> None:
+        """Every warp of every CTA that occurs is there once."""
+        per_cta = self.launch.warps_per_cta
+        if not len(ctas):
+            raise self._refusal("cta", "no warps", "at least one CTA is right")
+        self._check_range("cta", ctas, self.launch.ctas, "CTAs of the grid")
+        self._check_range("warp", warps, per_cta, "warps of the block")
+        places, times = np.unique(ctas * per_cta + warps, return_counts=True)
+        if (times > 1).any():
+            cta, warp = divmod(int(places[times > 1][0]), per_cta)
+            raise self._refusal("warp", f"warp {warp} of CTA {cta} a second time", "each warp once is right")
+        there = np.unique(ctas)
+        if len(places) != len(there) * per_cta:
+            expected = (there[:, None] * per_cta + np.arange(per_cta)).ravel()
+            cta, warp = divmod(int(np.setdiff1d(expected, places)[0]), per_cta)
+            raise self._refusal("warp", f"nothing for warp {warp} of CTA {cta}", "each warp once is right")

@@ -1,0 +1,62 @@
+"""Reading trace files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gpuemu import resources, strict_yaml
+from gpuemu.errors import GpuemuError
+from gpuemu.trace.bind import Binder
+from gpuemu.trace.form import TraceForm
+from gpuemu.trace.listing import parse_listing
+from gpuemu.trace.mistakes import refusal
+from gpuemu.trace.model import Trace
+
+
+def load_trace(
+    path: str | os.PathLike[str], *, arch: str | None = None, layout: Mapping[str, int] | None = None
+) -> Trace:
+    """Read a trace: a path to a YAML file, or the name of one that comes with gpuemu, such as "v5_swizzle".
+
+    `arch` chooses among shipped traces of that name compiled for several architectures; without one for it
+    the plain name's trace is read. `layout` replaces numbers of the trace's `layout`. Raises GpuemuError
+    naming file, line and field of everything that is wrong.
+    """
+    found, label = _locate(os.fspath(path), arch)
+    document = strict_yaml.load(found, label)
+    form = _validate(document)
+    first_line, second_line = (document.text_line(("code",), i) for i in range(2))
+    code = parse_listing(form.code, label, first_line, line_step=second_line - first_line)
+    return Binder(form, code, label, document.line, found.parent).bind(layout or {})
+
+
+def _locate(name: str, arch: str | None) -> tuple[Path, str]:
+    """The file, and what messages call it."""
+    given = Path(name)
+    if given.is_file():
+        return given, name
+    bare = name.removesuffix(".yaml")
+    for base in (bare, bare.removeprefix("traces/")):
+        for candidate in (f"{arch}/{base}", base) if arch else (base,):
+            shipped = resources.find("traces", candidate)
+            if shipped is not None:
+                return shipped, resources.label("traces", candidate)
+    if given.suffix in (".yaml", ".yml") or "/" in name:
+        right = "the path of a trace or the name of a shipped one is right"
+        raise GpuemuError.one(name, None, "", "no such file", right)
+    known = resources.names("traces")
+    close = get_close_matches(name, known, 1)
+    hint = f"did you mean '{close[0]}'?" if close else f"the shipped ones are {', '.join(known)}"
+    raise GpuemuError.one(name, None, "", "no trace of that name", hint)
+
+
+def _validate(document: strict_yaml.Document) -> TraceForm:
+    try:
+        return TraceForm.model_validate(document.value)
+    except ValidationError as error:
+        raise refusal(error, document.name, document.line) from None

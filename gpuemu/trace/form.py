@@ -1,0 +1,337 @@
+"""The form in which people write a trace: one YAML file, checked field by field.
+
+    gpuemu_trace: 1
+    kernel: copy
+    arch: sm_89
+    launch: {block: [64, 1, 1], static_shared_bytes: 2048}
+    layout: {pitch: 16}
+    code: |
+      0000: [B------:R-:W-:-:S05] MOV R1, R2
+      0010: [B------:R0:W-:-:S02] STS.128 [R1], R4
+      0020: [B0-----:R-:W-:-:S05] EXIT
+    warps:
+    - warp: 0-1
+      path: [0x0000, {repeat: 4, path: 0x0010}, 0x0020]
+      addresses:
+        0x0010: 512*warp + pitch*lane
+
+`code` is a listing (see `listing`). Each entry under `warps` speaks for the CTAs and warps it names, all of
+them where it names none; `path` says what they execute, in ranges of byte offsets that include both ends,
+the whole code once where it is left out. `addresses` gives the lane byte addresses of each memory
+instruction, by its offset: an expression in `lane`, `warp`, `cta`, `i` (how often this warp executed the
+instruction before) and the names under `layout`; or a list of 32 numbers; or, for lanes that do not
+all take part, `{lanes: ..., active: ...}`, where `active` is a mask or an expression that is not 0 in active
+lanes; or `{each: [...]}` with one of these for every execution. Lanes beyond the CTA's last thread never
+take part.
+
+A recorded trace whose addresses follow no rule has `bulk: NAME.npz` in place of `warps`: a side file beside the
+YAML holds them (see `bulk`).
+
+The pydantic models here are also the source of the JSON Schema, `trace.schema.json`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from gpuemu.strict_yaml import describe
+
+_RANGE_PATTERN = r"\s*(0x[0-9a-fA-F]{1,8})\s*(?:-\s*(0x[0-9a-fA-F]{1,8})\s*)?"
+_NUMBERS_PATTERN = r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?"
+_RANGE = re.compile(_RANGE_PATTERN + r"\Z")
+_NUMBERS = re.compile(_NUMBERS_PATTERN + r"\Z")
+MAX_REPEAT = 1_000_000_000
+MAX_ADDRESS = (1 << 63) - 1
+MAX_OFFSET = (1 << 32) - 1
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _refuse(found: str, right: str, field: str = "") -> PydanticCustomError:
+    """An error that already has the two halves of our sentence, and the field if pydantic cannot know it."""
+    return PydanticCustomError("gpuemu", "{found}; {right}", {"found": found, "right": right, "field": field})
+
+
+def parse_selection(value: object) -> list[int] | None:
+    """`all` (None), `3`, `0-3` or a list of these as sorted numbers. Raises the error of a field."""
+    if value == "all":
+        return None
+    numbers: set[int] = set()
+    for item in value if isinstance(value, list) else [value]:
+        match = _NUMBERS.match(item) if isinstance(item, str) else None
+        if isinstance(item, int) and _is_int(item) and item >= 0:
+            numbers.add(item)
+        elif match is not None:
+            first, last = int(match[1]), int(match[2] or match[1])
+            if not 0 <= last - first < 1 << 16:
+                raise _refuse(f"the range {item}", "a range such as 0-3 is right")
+            numbers.update(range(first, last + 1))
+        else:
+            raise _refuse(describe(item), "all, a number, a range such as 0-3, or a list of these is right")
+    if not numbers:
+        raise _refuse("an empty list", "a list of at least one number is right")
+    return sorted(numbers)
+
+
+def parse_range(item: object) -> tuple[int, int]:
+    """The first and last byte offset of a stretch of the path."""
+    if isinstance(item, int) and _is_int(item) and 0 <= item <= MAX_OFFSET:
+        return item, item
+    match = _RANGE.match(item) if isinstance(item, str) else None
+    if match is None:
+        right = "an offset such as 0x0040 or a range such as 0x0000-0x0040 is right"
+        raise _refuse(f"{describe(item)} in a path", right)
+    first, last = int(match[1], 16), int(match[2] or match[1], 16)
+    if last < first:
+        raise _refuse(f"the range {item}", "a range runs from the lower offset to the higher")
+    return first, last
+
+
+def _check_version(value: Any) -> Any:
+    # To Python true and 1.0 are equal to 1, and Literal would take them.
+    if not _is_int(value):
+        raise ValueError
+    return value
+
+
+def _check_selection(value: Any) -> Any:
+    parse_selection(value)
+    return value
+
+
+def _keys(value: dict[Any, Any]) -> str:
+    return f"a mapping with {', '.join(sorted(map(str, value))) or 'no keys'}"
+
+
+def _check_path(value: Any) -> Any:
+    if value is None:
+        return value
+    for item in value if isinstance(value, list) else [value]:
+        if not isinstance(item, dict):
+            parse_range(item)
+            continue
+        if set(item) != {"repeat", "path"}:
+            raise _refuse(f"{_keys(item)} in a path", "{repeat: N, path: ...} is right")
+        times = item["repeat"]
+        if not _is_int(times) or not 0 <= times <= MAX_REPEAT:
+            raise _refuse(f"repeat: {describe(times)}", "a whole number of times is right")
+        _check_path(item["path"])
+    return value
+
+
+def _check_lanes(value: Any) -> Any:
+    if isinstance(value, list):
+        if len(value) != 32:
+            raise _refuse(f"a list of {len(value)} addresses", "32 are right, one a lane")
+        for lane, address in enumerate(value):
+            if not _is_int(address) or not 0 <= address <= MAX_ADDRESS:
+                raise _refuse(f"{describe(address)} for lane {lane}", "a byte address is right")
+    elif not isinstance(value, str) and not (_is_int(value) and 0 <= value <= MAX_ADDRESS):
+        raise _refuse(describe(value), "an expression such as 16*lane or a list of 32 addresses is right")
+    return value
+
+
+def _check_addresses(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return _check_lanes(value)
+    keys = set(value)
+    if keys == {"each"}:
+        if not isinstance(value["each"], list):
+            right = "a list with one entry for every execution is right"
+            raise _refuse(f"each: {describe(value['each'])}", right)
+        for k, item in enumerate(value["each"]):
+            if isinstance(item, dict) and "each" in item:
+                raise _refuse("each inside each", "one level is right")
+            try:
+                _check_addresses(item)
+            except PydanticCustomError as error:
+                context: Any = error.context
+                raise _refuse(f"{context['found']} in entry {k} of each", context["right"]) from None
+    elif keys in ({"lanes"}, {"lanes", "active"}):
+        _check_lanes(value["lanes"])
+        active = value.get("active", 0)
+        if not isinstance(active, str) and not (_is_int(active) and 0 <= active < 1 << 32):
+            raise _refuse(f"active: {describe(active)}", "a mask such as 0x0000ffff or an expression is right")
+    else:
+        raise _refuse(_keys(value), "{lanes, active} or {each} is right")
+    return value
+
+
+_FILE_NAME_PATTERN = r"(?!\.{1,2}$)[^/\\\x00-\x1f]+"
+
+
+def _check_file_name(value: Any) -> Any:
+    good = isinstance(value, str) and re.fullmatch(_FILE_NAME_PATTERN, value) and PurePath(value).name == value
+    if not good:
+        raise _refuse(describe(value), "the name of a file beside the trace, without folders, is right")
+    return value
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+_ADDRESS = {"type": "integer", "minimum": 0, "maximum": MAX_ADDRESS}
+
+# Definitions that pydantic cannot derive from the checks above.
+SCHEMA_DEFINITIONS: dict[str, Any] = {
+    "Selection": {
+        "description": "all, a number, a range such as 0-3, or a list of these.",
+        "anyOf": [
+            {"type": "integer", "minimum": 0},
+            {"type": "string", "pattern": f"^(all|{_NUMBERS_PATTERN})$"},
+            {
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "anyOf": [
+                        {"type": "integer", "minimum": 0},
+                        {"type": "string", "pattern": f"^{_NUMBERS_PATTERN}$"},
+                    ]
+                },
+            },
+        ],
+    },
+    "Path": {
+        "description": "Byte offsets executed, in order: single ones, ranges with both ends, repetitions.",
+        "anyOf": [
+            {"type": "null"},
+            _ref("PathItem"),
+            {"type": "array", "items": _ref("PathItem")},
+        ],
+    },
+    "PathItem": {
+        "anyOf": [
+            {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET},
+            {"type": "string", "pattern": f"^{_RANGE_PATTERN}$"},
+            {
+                "type": "object",
+                "properties": {
+                    "repeat": {"type": "integer", "minimum": 0, "maximum": MAX_REPEAT},
+                    "path": _ref("Path"),
+                },
+                "required": ["repeat", "path"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+    "Lanes": {
+        "description": "An expression in lane, warp, cta, i and the names of layout; or 32 byte addresses.",
+        "anyOf": [
+            _ADDRESS,
+            {"type": "string"},
+            {"type": "array", "items": _ADDRESS, "minItems": 32, "maxItems": 32},
+        ],
+    },
+    "MaskedLanes": {
+        "type": "object",
+        "properties": {
+            "lanes": _ref("Lanes"),
+            "active": {
+                "description": "A mask, or an expression.",
+                "anyOf": [
+                    {"type": "integer", "minimum": 0, "maximum": 0xFFFFFFFF},
+                    {"type": "string"},
+                ],
+            },
+        },
+        "required": ["lanes"],
+        "additionalProperties": False,
+    },
+    "Addresses": {
+        "anyOf": [
+            _ref("Lanes"),
+            _ref("MaskedLanes"),
+            {
+                "type": "object",
+                "properties": {"each": {"type": "array", "items": {"anyOf": [_ref("Lanes"), _ref("MaskedLanes")]}}},
+                "required": ["each"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+}
+
+Selection = Annotated[Any, AfterValidator(_check_selection), WithJsonSchema({})]
+Path = Annotated[Any, AfterValidator(_check_path), WithJsonSchema({})]
+Addresses = Annotated[Any, AfterValidator(_check_addresses), WithJsonSchema({})]
+Extent = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class LaunchForm(_Strict):
+    """The launch: sizes in CTAs, threads, registers and bytes."""
+
+    grid: Annotated[Extent, Field(strict=False)] = (1, 1, 1)
+    block: Annotated[Extent, Field(strict=False)] = (32, 1, 1)
+    registers_per_thread: Annotated[int, Field(ge=1)] = 32
+    static_shared_bytes: Count = 0
+    dynamic_shared_bytes: Count = 0
+
+
+class WarpsForm(_Strict):
+    """What the named warps of the named CTAs did."""
+
+    cta: Selection = "all"
+    warp: Selection = "all"
+    path: Path = None
+    addresses: dict[Annotated[int, Field(ge=0, le=MAX_OFFSET)], Addresses] = {}
+
+
+class TraceForm(_Strict):
+    """A trace file."""
+
+    gpuemu_trace: Annotated[Literal[1], BeforeValidator(_check_version), Field(description="The version of this form.")]
+    kernel: Annotated[str, Field(min_length=1)]
+    arch: Annotated[str, Field(min_length=1, description="The architecture that the code was compiled for.")]
+    about: str = ""
+    launch: LaunchForm = LaunchForm()
+    layout: Annotated[
+        dict[str, Annotated[int, Field(ge=-MAX_ADDRESS, le=MAX_ADDRESS)]],
+        Field(description="Numbers that the address expressions may name."),
+    ] = {}
+    code: Annotated[str, Field(min_length=1, description="The listing, an instruction a line.")]
+    warps: Annotated[list[WarpsForm], Field(min_length=1)] = [WarpsForm()]
+    bulk: Annotated[
+        str | None,
+        BeforeValidator(_check_file_name),
+        Field(description="In place of warps: the side file beside this one that holds them."),
+        WithJsonSchema({"type": "string", "pattern": f"^{_FILE_NAME_PATTERN}$"}),
+    ] = None
+
+    @model_validator(mode="after")
+    def _check_bulk_stands_alone(self) -> Self:
+        for other in ("warps", "layout"):
+            if self.bulk is not None and other in self.model_fields_set:
+                right = {"warps": "one of the two is right", "layout": "names are right only where expressions are"}
+                raise _refuse(f"both bulk and {other}", right[other], "bulk")
+        return self
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a trace file."""
+    schema = TraceForm.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "gpuemu trace"
+    # pydantic takes no reference to definitions that are not its own, so they are put in here.
+    fields = schema["$defs"]["WarpsForm"]["properties"]
+    fields["cta"] = fields["warp"] = {**_ref("Selection"), "default": "all"}
+    fields["path"] = {**_ref("Path"), "default": None}
+    fields["addresses"]["additionalProperties"] = _ref("Addresses")
+    # A byte offset as a key: YAML has whole numbers for keys, JSON only words.
+    fields["addresses"]["propertyNames"] = {"pattern": "^(0x[0-9a-fA-F]{1,8}|[0-9]{1,10})$"}
+    schema["$defs"].update(SCHEMA_DEFINITIONS)
+    del schema["properties"]["bulk"]["default"]  # nothing is right only where nothing stands
+    schema["allOf"] = [{"not": {"required": ["bulk", other]}} for other in ("warps", "layout")]
+    return schema

@@ -1,0 +1,101 @@
+"""What pydantic found wrong with a trace form, in gpuemu's words: field, what was found, what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from gpuemu.errors import GpuemuError, Problem
+from gpuemu.strict_yaml import describe
+from gpuemu.trace.form import LaunchForm, TraceForm, WarpsForm
+
+Place = tuple[str | int, ...]
+"""Where a value stands in the form: ("warps", 0, "addresses", 16)."""
+
+_TOP = {
+    "gpuemu_trace": "1, the version of this form, is right",
+    "kernel": "the kernel's name is right",
+    "arch": "the architecture that the code was compiled for, such as sm_89, is right",
+    "about": "a sentence about the trace is right",
+    "launch": "a mapping with grid, block, registers_per_thread, static_ and dynamic_shared_bytes is right",
+    "layout": "a mapping of names to whole numbers is right",
+    "code": "a listing, one instruction a line under `code: |`, is right",
+    "warps": "a list with an entry for each kind of warp is right",
+}
+
+
+def field_name(place: Place) -> str:
+    """`("warps", 0, "addresses", 16)` as messages write it: `warps[0].addresses.0x0010`."""
+    text = ""
+    for i, part in enumerate(place):
+        if isinstance(part, int):
+            text += f".{part:#06x}" if i and place[i - 1] == "addresses" else f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def refusal(
+    error: ValidationError, file: str, line_of: Callable[[Place], int | None], around: Place = ()
+) -> GpuemuError:
+    """The error that says everything pydantic did.
+
+    `line_of` gives the line of `file` for a place; the value that pydantic saw stands at `around`.
+    """
+    problems = []
+    for item in error.errors(include_url=False):
+        place = (*around, *item["loc"])
+        is_key = bool(place) and place[-1] == "[key]"
+        where = place[:-1] if is_key else place
+        if item["type"] == "gpuemu" and item["ctx"]["field"]:
+            where = (*where, item["ctx"]["field"])
+        found, right = _found_and_right(where, item, is_key)
+        problems.append(Problem(file, line_of(where), field_name(where), found, right))
+    return GpuemuError(sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 0))
+
+
+def _found_and_right(place: Place, error: Any, is_key: bool) -> tuple[str, str]:
+    if error["type"] == "gpuemu":
+        return error["ctx"]["found"], error["ctx"]["right"]
+    if error["type"] in ("extra_forbidden", "invalid_key"):
+        known = list(_form_around(place).model_fields)
+        close = get_close_matches(str(place[-1]), known, 1)
+        return (
+            "an unknown key",
+            f"did you mean '{close[0]}'?" if close else f"the keys here are {', '.join(known)}",
+        )
+    if is_key:
+        right = "a byte offset such as 0x0040 is right" if "addresses" in place[:-1] else "a name is right"
+        return f"{describe(error['input'])} as a key", right
+    return "nothing" if error["type"] == "missing" else describe(error["input"]), _right(place)
+
+
+def _form_around(place: Place) -> type[BaseModel]:
+    match place:
+        case ("launch", _):
+            return LaunchForm
+        case ("warps", _, _):
+            return WarpsForm
+    return TraceForm
+
+
+def _right(place: Place) -> str:
+    match place:
+        case ("launch", "grid", *_):
+            return "three numbers of at least 1 are right, such as [1, 1, 1]"
+        case ("launch", "block", *_):
+            return "three numbers of at least 1 are right, such as [32, 1, 1]"
+        case ("launch", name):
+            return f"a whole number of at least {1 if name == 'registers_per_thread' else 0} is right"
+        case ("layout", _):
+            return "a whole number of at most 63 bits is right"
+        case ("warps", _):
+            return "a mapping with cta, warp, path and addresses is right"
+        case ("warps", _, "addresses"):
+            return "byte offsets of memory instructions, such as 0x0040, with their lane addresses are right"
+        case (str() as name,) if name in _TOP:
+            return _TOP[name]
+    return "a mapping with gpuemu_trace is right"

@@ -1,0 +1,145 @@
+"""The trace in memory: the code once, and for every warp the path it took and where its lanes went.
+
+This is the dense form that lowering reads. The form that people write, with ranges and expressions, is
+`gpuemu.trace.form`; a recorder may build this one directly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu import isa
+
+LANES = 32
+"""Lanes of a warp."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlWord:
+    """The scheduling bits that the compiler put beside an instruction (bits 105 to 125).
+
+    `stall_cycles` until this warp may issue again; `yields` lets another warp go first; `write_counter`
+    and `read_counter` are dependence counters 0 to 5 that this instruction raises until its results are
+    written or its sources are read; `wait_mask` has a bit for each counter that must be 0 before it issues.
+    """
+
+    stall_cycles: int
+    yields: bool
+    write_counter: int | None
+    read_counter: int | None
+    wait_mask: int
+
+    def __str__(self) -> str:
+        waits = "".join(str(i) if self.wait_mask >> i & 1 else "-" for i in range(6))
+        read = "-" if self.read_counter is None else self.read_counter
+        write = "-" if self.write_counter is None else self.write_counter
+        return f"[B{waits}:R{read}:W{write}:{'Y' if self.yields else '-'}:S{self.stall_cycles:02d}]"
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of SASS. `offset` is its byte offset in the function; `guard` such as "@!P0", or ""."""
+
+    offset: int
+    opcode: str
+    operands: tuple[str, ...]
+    guard: str = ""
+    control: ControlWord | None = None
+    line: int | None = None
+
+    @cached_property
+    def operation(self) -> isa.Operation:
+        """What the model knows of the opcode. Raises isa.UnknownOpcodeError."""
+        return isa.describe(self.opcode)
+
+    @property
+    def accesses_memory(self) -> bool:
+        """Whether an execution of it carries lane addresses in the trace."""
+        return self.operation.kind in (isa.Kind.SHARED, isa.Kind.GLOBAL)
+
+    @property
+    def reads_clock(self) -> bool:
+        """Whether it reads the SM's cycle counter."""
+        return self.opcode.startswith(("CS2R", "S2R", "S2UR")) and isa.reads_clock(" ".join(self.operands))
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.guard, self.opcode, ", ".join(self.operands))))
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel launch; sizes in CTAs, threads, registers and bytes."""
+
+    grid: tuple[int, int, int] = (1, 1, 1)
+    block: tuple[int, int, int] = (32, 1, 1)
+    registers_per_thread: int = 32
+    static_shared_bytes: int = 0
+    dynamic_shared_bytes: int = 0
+
+    @property
+    def ctas(self) -> int:
+        """CTAs in the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads_per_cta(self) -> int:
+        """Threads in a CTA."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps_per_cta(self) -> int:
+        """Warps in a CTA, a last partial one included."""
+        return -(-self.threads_per_cta // LANES)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Static and dynamic shared memory of a CTA."""
+        return self.static_shared_bytes + self.dynamic_shared_bytes
+
+
+@dataclass(frozen=True)
+class WarpTrace:
+    """What one warp did.
+
+    `path`: int32 [executed], indices into the trace's code in the order of execution.
+    `rows`: int32 [memory instructions executed], for each in order its row in the trace's `addresses`.
+    """
+
+    cta: int
+    warp: int
+    path: NDArray[np.int32]
+    rows: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A kernel launch as executed, ready to be lowered for an architecture.
+
+    `arch` names the architecture that the code was compiled for. `addresses`: int64 [rows, 32] lane byte
+    addresses; `active`: bool [rows, 32] lanes that took part. Warps share rows where they did the same.
+    """
+
+    name: str
+    arch: str
+    launch: Launch
+    code: tuple[Instruction, ...]
+    warps: tuple[WarpTrace, ...]
+    addresses: NDArray[np.int64]
+    active: NDArray[np.bool_]
+    about: str = ""
+    file: str = "<trace>"
+    layout: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def has_control_words(self) -> bool:
+        """Whether every instruction carries the compiler's control word."""
+        return all(i.control is not None for i in self.code)
+
+    @property
+    def executed_instructions(self) -> int:
+        """Warp instructions over all warps."""
+        return sum(len(w.path) for w in self.warps)

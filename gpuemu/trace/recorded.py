@@ -1,0 +1,310 @@
+"""From a recorded trace back to the form that people read, and to a side file for what nobody would.
+
+Paths become ranges and repetitions, addresses expressions where they follow a rule and lists where not. A trace
+whose lists would pass `MOST_NUMBERS` numbers keeps its warps in a binary file beside the YAML (see `bulk`), which
+the YAML names under `bulk`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from gpuemu.errors import GpuemuError
+from gpuemu.trace.bulk import is_side_file, write_bulk
+from gpuemu.trace.form import TraceForm
+from gpuemu.trace.listing import format_listing
+from gpuemu.trace.mistakes import refusal
+from gpuemu.trace.model import LANES, Launch, Trace, WarpTrace
+from gpuemu.trace.paths import path_form, path_items
+from gpuemu.trace.symbolic import expression_of
+from gpuemu.trace.writing import write_form
+
+MOST_NUMBERS = 20_000
+"""Numbers in a YAML file, addresses and parts of paths, beyond which a side file takes the warps."""
+_OF_AN_EXPRESSION = 8
+"""Numbers that take as much of a reader's time as an expression."""
+_MOST_ROWS = 1 << 19
+"""Executions of an instruction for which one rule is looked for; more would fill the memory."""
+_MOST_RULES = 64
+"""Executions of an instruction for each of which a rule of its own is looked for."""
+
+
+def write_trace(trace: Trace, path: str | os.PathLike[str]) -> list[Path]:
+    """Write a trace as YAML, with a side file if its addresses are bulky; returns the files written.
+
+    The side file bears the name of the trace with `.npz` for `.yaml`. One from an earlier write is replaced, or
+    removed where none is needed; any other file of that name stays, and is refused with a GpuemuError. Where
+    writing fails, what was there before is left as it was.
+    """
+    target = Path(path)
+    side = target.with_name(f"{target.stem if target.suffix in ('.yaml', '.yml') else target.name}.npz")
+    warps = _warp_forms(trace)
+    fields: dict[str, Any] = {"warps": warps} if warps is not None else {"bulk": side.name}
+    text = write_form(_form(trace, fields, os.fspath(path)))
+    side_is_ours = is_side_file(side)
+    if warps is None and side.exists() and not side_is_ours:
+        right = "another name for the trace is right, whose side file would take its place"
+        raise GpuemuError.one(str(side), None, "", "a file that is no trace's side file", right)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        new_text, new_side, old_side = Path(folder, "text"), Path(folder, "new"), Path(folder, "old")
+        new_text.write_text(text, encoding="utf-8", newline="\n")
+        if warps is None:
+            write_bulk(trace, new_side)
+        if side_is_ours:
+            side.replace(old_side)
+        try:
+            if warps is None:
+                new_side.replace(side)
+            new_text.replace(target)
+        except OSError:
+            if side_is_ours:
+                old_side.replace(side)
+            elif warps is None:
+                side.unlink(missing_ok=True)
+            raise
+    return [target, side] if warps is None else [target]
+
+
+def _form(trace: Trace, fields: dict[str, Any], file: str) -> TraceForm:
+    launch = trace.launch
+    head = {
+        "gpuemu_trace": 1, "kernel": trace.name, "arch": trace.arch, "about": trace.about,
+        "launch": {
+            "grid": launch.grid, "block": launch.block, "registers_per_thread": launch.registers_per_thread,
+            "static_shared_bytes": launch.static_shared_bytes, "dynamic_shared_bytes": launch.dynamic_shared_bytes,
+        },
+        "code": format_listing(trace.code),
+    }  # fmt: skip
+    try:
+        return TraceForm.model_validate(head | fields)
+    except ValidationError as error:
+        raise refusal(error, file, lambda _: None) from None
+
+
+class _TooManyNumbersError(Exception):
+    """The trace is bulky."""
+
+
+@dataclass
+class _Entry:
+    """Warps of one path and the addresses that they share, by byte offset."""
+
+    addresses: dict[int, Any]
+    warps: list[WarpTrace] = field(default_factory=list)
+
+
+def _warp_forms(trace: Trace) -> list[dict[str, Any]] | None:
+    """The `warps` entries, or None if they would need too many numbers."""
+    memory = np.array([i.accesses_memory for i in trace.code], dtype=np.bool_)
+    offsets = np.array([i.offset for i in trace.code], dtype=np.int64)
+    groups: dict[tuple[bytes, bytes], list[WarpTrace]] = {}
+    for warp in sorted(trace.warps, key=lambda w: (w.cta, w.warp)):
+        masks = np.packbits(_masks(trace, warp), axis=1)
+        groups.setdefault((warp.path.tobytes(), masks.tobytes()), []).append(warp)
+    forms = []
+    numbers = 0
+    paths: dict[bytes, Any] = {}
+    try:
+        for (path, _), group in groups.items():
+            if path not in paths:
+                paths[path] = path_form(group[0].path, offsets)
+            described = _Group(trace, memory, MOST_NUMBERS - numbers)
+            for entry in described.entries(group):
+                for ctas, warps in _products(entry.warps):
+                    described.spend(path_items(paths[path]))
+                    forms.append(
+                        {
+                            "cta": _selection(ctas, trace.launch.ctas),
+                            "warp": _selection(warps, trace.launch.warps_per_cta),
+                            "path": paths[path],
+                            "addresses": entry.addresses,
+                        }
+                    )
+            numbers = MOST_NUMBERS - described.numbers_left
+    except _TooManyNumbersError:
+        return None
+    return forms
+
+
+def _existing(launch: Launch, warp: int) -> NDArray[np.bool_]:
+    """The lanes of a warp that have a thread, [32]."""
+    return LANES * warp + np.arange(LANES) < launch.threads_per_cta
+
+
+def _masks(trace: Trace, warp: WarpTrace) -> NDArray[np.bool_]:
+    """The lanes that take part, [memory instructions, 32], where lanes without a thread count as taking part."""
+    return trace.active[warp.rows] | ~_existing(trace.launch, warp.warp)
+
+
+def _number(mask: NDArray[np.bool_]) -> int:
+    return sum(1 << lane for lane, on in enumerate(mask.tolist()) if on)
+
+
+class _Group:
+    """Describes warps that took one path with the same lanes."""
+
+    def __init__(self, trace: Trace, memory: NDArray[np.bool_], numbers_left: int):
+        self.trace = trace
+        self.memory = memory
+        self.numbers_left = numbers_left
+        self._found: dict[tuple[tuple[int, int], ...], dict[int, Any] | None] = {}
+
+    def spend(self, numbers: int) -> None:
+        """Count numbers that the file will hold."""
+        self._expect(numbers)
+        self.numbers_left -= numbers
+
+    def entries(self, group: Sequence[WarpTrace]) -> Iterable[_Entry]:
+        """Descriptions that hold for as many warps as possible."""
+        for split in (_whole, _by_warp, _by_cta, _one_by_one):
+            same: dict[str, _Entry] = {}
+            numbers = 0
+            for part in split(group):
+                addresses = self._known(part)
+                if addresses is None:
+                    break
+                key = repr(addresses)
+                if key not in same:
+                    numbers += _numbers(addresses)
+                    if numbers > self.numbers_left:
+                        break
+                    same[key] = _Entry(addresses)
+                same[key].warps += part
+            else:
+                self.spend(numbers)
+                return same.values()
+        raise _TooManyNumbersError
+
+    def _known(self, group: Sequence[WarpTrace]) -> dict[int, Any] | None:
+        """As `_addresses`, found once for each group."""
+        key = tuple((w.cta, w.warp) for w in group)
+        if key not in self._found:
+            self._found[key] = self._addresses(group)
+        return self._found[key]
+
+    def _addresses(self, group: Sequence[WarpTrace]) -> dict[int, Any] | None:
+        """Addresses by byte offset, or None where one description does not do for several warps."""
+        executed = group[0].path[self.memory[group[0].path]]
+        rows = np.stack([w.rows for w in group])
+        masks = _masks(self.trace, group[0])
+        found: dict[int, Any] = {}
+        numbers = 0
+        for index in np.unique(executed).tolist():
+            here = executed == index
+            value = self._one_instruction(rows[:, here], masks[here], group)
+            if value is None:
+                return None
+            numbers += _numbers(value)
+            self._expect(numbers)
+            found[self.trace.code[index].offset] = value
+        return found
+
+    def _one_instruction(self, rows: NDArray[np.int32], masks: NDArray[np.bool_], group: Sequence[WarpTrace]) -> Any:
+        """The form of the addresses in these rows [warps, executions]; `masks` are [executions, 32].
+
+        None where several warps need different ones.
+        """
+        times = rows.shape[1]
+        each_mask = not (masks == masks[0]).all()
+        if rows.size <= _MOST_ROWS:
+            ctas, warps = [w.cta for w in group], [w.warp for w in group]
+            addresses, active = self.trace.addresses[rows], self.trace.active[rows]
+            rule = expression_of(addresses, warps, ctas, active)
+            if rule is not None and not each_mask:
+                return _masked(rule, masks[0])
+            if rule is not None:
+                self._expect(times * _OF_AN_EXPRESSION)
+                return {"each": [_masked(rule, mask) for mask in masks]}
+            if 1 < times <= _MOST_RULES:
+                entries: list[Any] = []
+                for k in range(times):
+                    lanes: Any = expression_of(addresses[:, k : k + 1], warps, ctas, active[:, k : k + 1])
+                    if lanes is None and len(group) > 1:
+                        return None
+                    entries.append(_masked(lanes or self._numbers_of(rows[0, k]).tolist(), masks[k]))
+                return {"each": entries}
+        if len(group) > 1:
+            return None
+        numbers = self._numbers_of(rows[0])
+        if (numbers == numbers[0]).all() and not each_mask:
+            return _masked(numbers[0].tolist(), masks[0])
+        self._expect(numbers.size)
+        return {"each": [_masked(lanes, mask) for lanes, mask in zip(numbers.tolist(), masks, strict=True)]}
+
+    def _expect(self, numbers: int) -> None:
+        """Give up before that many are written out, if there is no room for them."""
+        if numbers > self.numbers_left:
+            raise _TooManyNumbersError
+
+    def _numbers_of(self, rows: Any) -> NDArray[np.int64]:
+        """Addresses of these rows, 0 in lanes that take no part."""
+        return np.where(self.trace.active[rows], self.trace.addresses[rows], 0)
+
+
+def _masked(lanes: Any, mask: NDArray[np.bool_]) -> Any:
+    return lanes if mask.all() else {"lanes": lanes, "active": _number(mask)}
+
+
+def _numbers(value: Any) -> int:
+    """How much of a file's numbers a form of addresses takes."""
+    if isinstance(value, dict):
+        return sum(map(_numbers, value.values()))
+    if isinstance(value, list):
+        return sum(map(_numbers, value))
+    return _OF_AN_EXPRESSION if isinstance(value, str) else 1
+
+
+def _whole(group: Sequence[WarpTrace]) -> Iterator[list[WarpTrace]]:
+    yield list(group)
+
+
+def _by_warp(group: Sequence[WarpTrace]) -> Iterator[list[WarpTrace]]:
+    yield from _split(group, [w.warp for w in group])
+
+
+def _by_cta(group: Sequence[WarpTrace]) -> Iterator[list[WarpTrace]]:
+    yield from _split(group, [w.cta for w in group])
+
+
+def _one_by_one(group: Sequence[WarpTrace]) -> Iterator[list[WarpTrace]]:
+    yield from ([warp] for warp in group)
+
+
+def _split(group: Sequence[WarpTrace], keys: list[int]) -> Iterator[list[WarpTrace]]:
+    for key in sorted(set(keys)):
+        yield [w for w, its in zip(group, keys, strict=True) if its == key]
+
+
+def _products(warps: Sequence[WarpTrace]) -> Iterator[tuple[list[int], list[int]]]:
+    """(CTAs, warps) whose combinations are just these."""
+    of_cta: dict[int, list[int]] = {}
+    for warp in sorted(warps, key=lambda w: (w.cta, w.warp)):
+        of_cta.setdefault(warp.cta, []).append(warp.warp)
+    ctas: dict[tuple[int, ...], list[int]] = {}
+    for cta, its in of_cta.items():
+        ctas.setdefault(tuple(its), []).append(cta)
+    for members, who in ctas.items():
+        yield who, list(members)
+
+
+def _selection(numbers: list[int], count: int) -> Any:
+    """Ascending numbers below `count` as the form has them: all, 3, 0-3, or a list of these."""
+    if len(numbers) == count:
+        return "all"
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1 and number - ranges[-1][0] < 1 << 16:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    words: list[Any] = [first if first == last else f"{first}-{last}" for first, last in ranges]
+    return words[0] if len(words) == 1 else words

@@ -1,0 +1,102 @@
+"""Writes a trace form as YAML that people like to read: fields in order, a block of code, offsets in hex."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gpuemu.trace.form import TraceForm, parse_range
+
+
+def write_form(form: TraceForm) -> str:
+    """The YAML text of a trace; `load_trace` reads it back to the same trace."""
+    launch = form.launch.model_dump(exclude_defaults=True)
+    lines = [
+        f"gpuemu_trace: {form.gpuemu_trace}",
+        f"kernel: {_word(form.kernel)}",
+        f"arch: {_word(form.arch)}",
+    ]
+    if form.about:
+        lines.append(f"about: {_word(form.about)}")
+    lines.append(f"launch: {_flow(launch)}")
+    if form.layout:
+        lines.append(f"layout: {{{', '.join(f'{_word(k)}: {v}' for k, v in form.layout.items())}}}")
+    # Without a number YAML takes the first line's own indentation for the block's.
+    lines.append("code: |2" if form.code[:1].isspace() else "code: |")
+    lines += [f"  {line}".rstrip() for line in form.code.rstrip("\n").split("\n")]
+    if form.bulk is not None:
+        return "\n".join([*lines, f"bulk: {_word(form.bulk)}"]) + "\n"
+    lines.append("warps:")
+    for warps in form.warps:
+        fields = []
+        if warps.cta != "all":
+            fields.append(f"cta: {_flow(warps.cta)}")
+        if warps.warp != "all":
+            fields.append(f"warp: {_flow(warps.warp)}")
+        if warps.path is not None:
+            fields.append(f"path: {_path(warps.path)}")
+        if warps.addresses or not fields:
+            fields.append("addresses:" if warps.addresses else "addresses: {}")
+            fields += [f"  {offset:#06x}: {_flow(a)}" for offset, a in sorted(warps.addresses.items())]
+        lines += [("- " if i == 0 else "  ") + text for i, text in enumerate(fields)]
+    return "\n".join(lines) + "\n"
+
+
+_PLAIN = re.compile(r"[A-Za-z_(][\w .,+\-*/%()^<>=~']*|[0-9][\w .+\-*/%()^<>=~']*", re.ASCII)
+_NUMBER = re.compile(r"[0-9.]+|0x[0-9a-fA-F]+|[0-9.]+[eE][-+]?[0-9]+")
+_RESERVED = frozenset(["true", "false", "null"])
+
+
+def _word(text: str) -> str:
+    """A scalar, quoted only where YAML would read it as something else."""
+    plain = (
+        _PLAIN.fullmatch(text)
+        and not text.endswith(" ")
+        and not _NUMBER.fullmatch(text)
+        and text.lower() not in _RESERVED
+    )
+    return text if plain else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    """In double quotes; what does not print, or would end a line, is escaped."""
+    return '"' + "".join(_escaped(c) for c in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if character.isprintable():
+        return character
+    return f"\\U{ord(character):08x}"
+
+
+def _flow(value: Any) -> str:
+    """A value in YAML's flow style."""
+    if isinstance(value, dict):
+        # The one number that is not a size is the mask under `active`.
+        words = (
+            f"{k}: {v:#010x}" if k == "active" and isinstance(v, int) else f"{k}: {_item(v)}" for k, v in value.items()
+        )
+        return "{" + ", ".join(words) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_item(v) for v in value) + "]"
+    return _word(value) if isinstance(value, str) else str(value)
+
+
+def _item(value: Any) -> str:
+    """Inside brackets a comma ends a value, so a text that has one is quoted."""
+    text = _flow(value)
+    return _quoted(value) if isinstance(value, str) and "," in text and not text.startswith('"') else text
+
+
+def _path(value: Any) -> str:
+    """A path; YAML reads a single offset as the number that it is."""
+    if isinstance(value, dict):
+        return f"{{repeat: {value['repeat']}, path: {_path(value['path'])}}}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_path, value)) + "]"
+    if value is None:
+        return "null"
+    first, last = parse_range(value)
+    return f"{first:#06x}" if first == last else f"{first:#06x}-{last:#06x}"
