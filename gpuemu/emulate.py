@@ -1,0 +1,112 @@
+"""Running a trace: lower, execute, observe. `run` is what the public names and the command line call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gpuemu.arch import Architecture
+from gpuemu.engine import Execution, Machine, StuckError, execute
+from gpuemu.errors import GpuemuError, Problem
+from gpuemu.isa import Row
+from gpuemu.observe.bounds import Bound, bounds
+from gpuemu.observe.counters import RowCounts, profiler_counters, shared_table
+from gpuemu.observe.stalls import warp_stalls
+from gpuemu.program import lower
+from gpuemu.trace.model import Trace
+
+
+@dataclass(frozen=True)
+class WarpResult:
+    """One warp's run; cycles count from the launch of the first CTA. `stalls` add up to end minus start."""
+
+    cta: int
+    warp: int
+    sub_core: int
+    start_cycle: int
+    end_cycle: int
+    instructions: int
+    stalls: Mapping[str, int]
+    clock_reads: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run was like. `cycles` from the first launch to the end of the last warp."""
+
+    trace: Trace
+    arch: Architecture
+    cycles: int
+    execution: Execution = field(repr=False)
+
+    @cached_property
+    def warps(self) -> tuple[WarpResult, ...]:
+        """The warps, in launch order."""
+        return tuple(
+            WarpResult(
+                cta=warp.program.cta,
+                warp=warp.program.warp,
+                sub_core=warp.sub_core.index,
+                start_cycle=warp.start_cycle,
+                end_cycle=self.execution.ends[warp.age],
+                instructions=len(warp.path),
+                stalls=stalls,
+                clock_reads=tuple(
+                    cycle
+                    for op, cycle in zip(warp.path, warp.issue_log, strict=True)
+                    if op.index in self._clock_readers
+                ),
+            )
+            for warp, stalls in zip(self.execution.warps, self._stalls, strict=True)
+        )
+
+    @cached_property
+    def shared_memory(self) -> Mapping[Row, RowCounts]:
+        """The profiler's shared-memory table."""
+        return shared_table(self.execution)
+
+    @cached_property
+    def counters(self) -> Mapping[str, int]:
+        """The profiler's counters by their names."""
+        return profiler_counters(self.execution, dict(self.shared_memory))
+
+    @cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """For each resource the cycles it alone would take, the tightest first."""
+        return tuple(bounds(self.execution, self._stalls))
+
+    @cached_property
+    def stalls(self) -> Mapping[str, int]:
+        """Cycles by stall reason, over all warps."""
+        return {reason: sum(w[reason] for w in self._stalls) for reason in self._stalls[0]}
+
+    @cached_property
+    def _stalls(self) -> list[dict[str, int]]:
+        return warp_stalls(self.execution)
+
+    @cached_property
+    def _clock_readers(self) -> frozenset[int]:
+        return frozenset(i for i, instruction in enumerate(self.trace.code) if instruction.reads_clock)
+
+
+def run(trace: Trace, arch: Architecture) -> Result:
+    """Replay `trace` on one SM of `arch`.
+
+    Raises GpuemuError if the trace cannot run there: a CTA too large, an operation without timing, a
+    misaligned access, a barrier that warps wait at for ever.
+    """
+    try:
+        execution = execute(lower(trace, arch), Machine.of(arch))
+    except StuckError as stuck:
+        raise GpuemuError(_stuck_problem(trace, *warp) for warp in stuck.warps[:8]) from None
+    return Result(trace, arch, execution.cycles, execution)
+
+
+def _stuck_problem(trace: Trace, cta: int, warp: int, index: int, arrivals: int) -> Problem:
+    instruction = trace.code[index]
+    return Problem(
+        trace.file, instruction.line, f"code at {instruction.offset:#06x}",
+        f"warp {warp} of CTA {cta} waiting at {instruction} for ever, with {arrivals} arrived",
+        "every warp that the barrier counts must reach it",
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""The barrier unit: joins the warps of a CTA.
+
+It takes an arrival every `barrier.arrival_interval_cycles` and releases everyone `barrier.latency_cycles`
+after the last. On an H200, W warps that arrive together wait 13 + 2 W cycles (measured 15.4, 17.4, 21.4,
+29.4, 45.4 for 1, 2, 4, 8, 16 warps, 0.4 of each the measuring loop's).
+
+A barrier without a thread count waits for every warp of the CTA that has not ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gpuemu.engine.machine import Machine
+from gpuemu.engine.warp import Warp
+
+
+@dataclass
+class _Gathering:
+    """The arrivals at one barrier of one CTA since it opened last; `expected` is None for the whole CTA."""
+
+    expected: int | None
+    arrivals: list[int] = field(default_factory=list)
+    waiting: list[Warp] = field(default_factory=list)
+
+
+class BarrierUnit:
+    """Collects arrivals and calls `opens(warps, cycle)` when a barrier is complete."""
+
+    def __init__(self, machine: Machine, opens: Callable[[list[Warp], int], None]):
+        self._interval = machine.barrier_arrival_interval_cycles
+        self._latency = machine.barrier_latency_cycles
+        self._opens = opens
+        self._gatherings: dict[tuple[int, int], _Gathering] = {}
+
+    @property
+    def shortest_wait(self) -> int:
+        """From the last arrival, or the issue of an EXIT that is no longer waited for, to the opening."""
+        return min(self._interval, 1) + self._latency
+
+    def arrive(
+        self,
+        warp: Warp,
+        barrier: int,
+        expected: int | None,
+        waits: bool,
+        cycle: int,
+        live: int,
+        departed_at: int,
+    ) -> None:
+        """`warp` reached `barrier` at `cycle`; arrivals that are counted (`expected`) come in the order of time.
+
+        `live` warps of its CTA have not ended; the last that did ended at `departed_at`.
+        """
+        key = (warp.cta_slot, barrier)
+        gathering = self._gatherings.setdefault(key, _Gathering(expected))
+        gathering.arrivals.append(cycle)
+        if waits:
+            gathering.waiting.append(warp)
+        self._open_if_complete(key, gathering, departed_at, live)
+
+    def departed(self, cta_slot: int, departed_at: int, live: int) -> None:
+        """A warp of the CTA ended: those that wait wait no longer for it. `departed_at`, `live` as in `arrive`."""
+        for key, gathering in list(self._gatherings.items()):
+            if key[0] == cta_slot and gathering.expected is None:
+                self._open_if_complete(key, gathering, departed_at, live)
+
+    def cta_ended(self, cta_slot: int) -> None:
+        """Every warp of the CTA has ended; arrivals that nobody waited for go with it."""
+        for key in [k for k in self._gatherings if k[0] == cta_slot]:
+            del self._gatherings[key]
+
+    def _open_if_complete(self, key: tuple[int, int], gathering: _Gathering, departed_at: int, live: int) -> None:
+        expected = live if gathering.expected is None else gathering.expected
+        if len(gathering.arrivals) < expected:
+            return
+        del self._gatherings[key]
+        complete_at = 0
+        for arrival in sorted(gathering.arrivals):
+            complete_at = max(complete_at, arrival) + self._interval
+        if gathering.expected is None:
+            complete_at = max(complete_at, departed_at)
+        self._opens(gathering.waiting, complete_at + self._latency)
+
+    def waiting(self) -> list[tuple[Warp, int]]:
+        """Each warp that waits at a barrier that is not complete, with the number of arrivals there."""
+        return [(warp, len(g.arrivals)) for g in self._gatherings.values() for warp in g.waiting]

@@ -1,0 +1,90 @@
+"""The numbers of the emulated hardware as the engine wants them: whole cycles and counts, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+
+NEVER = 1 << 62
+"""A cycle that does not come: the time of something not yet decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """An architecture, flattened. The architecture file says where each number comes from."""
+
+    sub_cores: int
+    max_warps: int
+    cta_launch_cycles: int
+    policy: str
+    taken_branch_cycles: int
+    queue_entries: int
+    queue_latency_cycles: int
+    cycles_per_source_register: int
+    minimum_dispatch_interval_cycles: int
+    request_interval_cycles: int
+    pool_entries: int
+    load_source_release_cycles: int
+    store_source_release_cycles: int
+    shuffle_latency_cycles: int
+    shared_latency_cycles: int
+    shared_atomic_latency_cycles: int
+    cycles_per_wavefront: int
+    separate_ports: bool
+    read_ports: int
+    write_ports: int
+    barrier_latency_cycles: int
+    barrier_arrival_interval_cycles: int
+    global_latency_cycles: int
+    global_atomic_latency_cycles: int
+    global_bytes_per_cycle: float
+    sector_bytes: int
+
+    @classmethod
+    def of(cls, arch: Architecture) -> Machine:
+        """The machine that an architecture describes."""
+        mio, shared, memory = arch.mio, arch.shared_memory, arch.global_memory
+        separate = shared.ports.topology == "separate"
+        return cls(
+            sub_cores=arch.sm.sub_cores,
+            max_warps=arch.sm.max_warps,
+            cta_launch_cycles=arch.sm.cta_launch_cycles,
+            policy=arch.issue.policy,
+            taken_branch_cycles=arch.issue.taken_branch_cycles,
+            queue_entries=mio.queue_entries,
+            queue_latency_cycles=mio.queue_latency_cycles,
+            cycles_per_source_register=mio.cycles_per_source_register,
+            minimum_dispatch_interval_cycles=mio.minimum_dispatch_interval_cycles,
+            request_interval_cycles=mio.request_interval_cycles,
+            pool_entries=mio.pool_entries,
+            load_source_release_cycles=mio.load_source_release_cycles,
+            store_source_release_cycles=mio.store_source_release_cycles,
+            shuffle_latency_cycles=mio.shuffle_latency_cycles,
+            shared_latency_cycles=shared.latency_cycles,
+            shared_atomic_latency_cycles=shared.atomic_latency_cycles,
+            cycles_per_wavefront=shared.cycles_per_wavefront_per_sub_core,
+            separate_ports=separate,
+            read_ports=shared.ports.read if separate else shared.ports.unified,
+            write_ports=shared.ports.write if separate else shared.ports.unified,
+            barrier_latency_cycles=arch.barrier.latency_cycles,
+            barrier_arrival_interval_cycles=arch.barrier.arrival_interval_cycles,
+            global_latency_cycles=memory.latency_cycles,
+            global_atomic_latency_cycles=memory.atomic_latency_cycles,
+            global_bytes_per_cycle=memory.bytes_per_cycle,
+            sector_bytes=memory.sector_bytes,
+        )
+
+    @property
+    def feedback_cycles(self) -> int:
+        """From the issue of a memory instruction to the earliest moment at which it can matter to its sub-core.
+
+        That is when its sources are read, or its queue entry falls free. For so long a sub-core may run
+        ahead of a load/store unit that has not looked at the instruction yet.
+        """
+        return max(
+            1,
+            min(self.queue_latency_cycles, self.load_source_release_cycles, self.store_source_release_cycles),
+        )

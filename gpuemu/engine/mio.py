@@ -1,0 +1,67 @@
+"""The queue between a sub-core and the SM's load/store unit.
+
+An instruction holds an entry from its issue until the load/store unit dispatches it. A sub-core with a full
+queue issues no further memory instruction (stall reason: MIO throttle). On GA10x five leave back to back
+and the sixth waits (HUERTA table 1); the H200 has more entries (`mio.queue_entries`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from gpuemu.engine.machine import NEVER
+from gpuemu.engine.pipes import Pipe
+from gpuemu.engine.warp import Request
+
+
+class MioQueue(Pipe):
+    """The queue as the pipe that memory instructions need; `free_at` is NEVER while it is full of undecided ones.
+
+    `waiting` holds the requests that the load/store unit has not dispatched, oldest first. `arrival` is when the
+    first of them was issued, or as if: later, where the sub-core was busy sending the registers of the one
+    before it until then; NEVER if there is none.
+    """
+
+    __slots__ = ("_dispatches", "_held_until", "_latency", "arrival", "entries", "waiting")
+
+    def __init__(self, entries: int, latency_cycles: int):
+        super().__init__("mio")
+        self.entries = entries
+        self.waiting: deque[Request] = deque()
+        self.arrival = NEVER
+        self._latency = latency_cycles
+        self._held_until = 0
+        self._dispatches: deque[int] = deque()  # decided dispatches that may still lie ahead
+
+    def push(self, request: Request) -> bool:
+        """Take the request issued now; `free_at` becomes the cycle at which the next one may issue.
+
+        Returns whether it is the first in the queue.
+        """
+        now = request.issued_at
+        waiting = self.waiting
+        waiting.append(request)
+        dispatches = self._dispatches
+        while dispatches and dispatches[0] <= now:
+            dispatches.popleft()
+        self.free_at = now + 1
+        if len(waiting) + len(dispatches) >= self.entries:
+            self.free_at = dispatches[0] if dispatches else NEVER
+        if len(waiting) > 1:
+            return False
+        self.arrival = now if now > self._held_until else self._held_until
+        return True
+
+    def dispatched(self, cycle: int, sending_cycles: int) -> None:
+        """The first request leaves the queue at `cycle`; its sub-core sends its registers for `sending_cycles`."""
+        waiting = self.waiting
+        waiting.popleft()
+        self._dispatches.append(cycle)
+        if self.free_at == NEVER:
+            self.free_at = cycle
+        self._held_until = held_until = cycle + sending_cycles - self._latency
+        if waiting:
+            issued_at = waiting[0].issued_at
+            self.arrival = issued_at if issued_at > held_until else held_until
+        else:
+            self.arrival = NEVER

@@ -1,0 +1,226 @@
+"""A sub-core: its warps, its pipes, and the scheduler that issues at most one warp instruction a cycle.
+
+A warp may issue when its stall count has run out, what it depends on is settled, and the pipe of its next
+instruction accepts. Among those that may, the policy chooses: greedy-then-youngest stays with the warp that
+issued last and else takes the youngest; loose round-robin takes the one whose last issue is longest
+ago; oldest-first the oldest.
+
+The sub-core works by event, not by cycle. When woken it issues ahead of the simulation's clock, jumping
+over cycles in which nothing can issue, up to its horizon: the first cycle at which something that it does not know
+yet could change its choice (a request that the load/store unit has not decided, a barrier that another
+sub-core may open, a CTA that may be launched). Running ahead changes no result, only the number of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpuemu.engine.machine import NEVER, Machine
+from gpuemu.engine.mio import MioQueue
+from gpuemu.engine.pipes import Pipe
+from gpuemu.engine.warp import NOBODY, Request, Warp
+from gpuemu.isa import Kind
+from gpuemu.program import END, SHUFFLE_ACCESS, Access, Op, Program
+from gpuemu.stall_reasons import BARRIER, BRANCH_RESOLVING, WAIT
+
+if TYPE_CHECKING:
+    from gpuemu.engine.sm import StreamingMultiprocessor
+
+_NO_ACCESS = Access(0, 0, 0)
+
+
+class SubCore:
+    """One of the SM's sub-cores. `wakes` counts how often it was run: an idle one stays at 0."""
+
+    def __init__(self, sm: StreamingMultiprocessor, index: int, machine: Machine, program: Program):
+        self._sm = sm
+        self._machine = machine
+        self._dependences = sm.dependences
+        self.index = index
+        self.mio = MioQueue(machine.queue_entries, machine.queue_latency_cycles)
+        self.pipes: list[Pipe] = [self.mio, *(Pipe(name) for name in program.pipes[1:])]
+        self.warps: list[Warp] = []  # in the order in which the policy looks at them
+        self.at_barrier = 0
+        self.wakes = 0
+        self.horizon = NEVER
+        self._greedy = machine.policy == "greedy_then_youngest"
+        self._rotates = machine.policy == "loose_round_robin"
+        self._current = NOBODY
+        self._next_slot = 0
+        handlers = self._handlers()
+        self._issue_special = [handlers[op.kind] for op in program.ops]
+
+    def _handlers(self) -> dict[Kind, Callable[[Warp, Op, int], None]]:
+        return {
+            Kind.FIXED: self._issue_fixed,
+            Kind.COUNTER_WAIT: self._issue_fixed,
+            Kind.EXIT: self._issue_fixed,
+            Kind.VARIABLE: self._issue_variable,
+            Kind.BRANCH: self._issue_branch,
+            Kind.BARRIER: self._issue_barrier,
+            Kind.SHARED: self._issue_access,
+            Kind.GLOBAL: self._issue_access,
+            Kind.SHUFFLE: self._issue_shuffle,
+            Kind.COPY_COMMIT: self._issue_commit,
+        }
+
+    def add(self, warp: Warp) -> None:
+        """Take a newly launched warp, the youngest so far."""
+        warp.sub_core = self
+        warp.pipe = self.pipes[warp.op.pipe]
+        if self._machine.policy == "greedy_then_youngest":
+            self.warps.insert(0, warp)
+        else:
+            self.warps.append(warp)
+
+    def run(self, now: int) -> int:
+        """Issue from `now` up to the horizon.
+
+        Returns the cycle at which this sub-core wants to be woken if nothing else wakes it before, NEVER if
+        it waits for another unit.
+        """
+        self.wakes += 1
+        warps, pipes, current = self.warps, self.pipes, self._current
+        greedy, rotates = self._greedy, self._rotates
+        special = self._issue_special
+        cycle = self._next_slot
+        if cycle < now:
+            cycle = now
+        self.horizon = horizon = self._sm.horizon(self)
+        while True:
+            warp = current
+            if warp.ready_at > cycle or warp.pipe.free_at > cycle:
+                soonest = NEVER
+                for candidate in warps:
+                    possible = candidate.ready_at
+                    free_at = candidate.pipe.free_at
+                    if free_at > possible:
+                        possible = free_at
+                    if possible < soonest:
+                        soonest = possible
+                        warp = candidate
+                        if possible <= cycle:
+                            break
+                    elif possible == soonest and candidate is current:
+                        warp = candidate
+                if soonest > cycle:
+                    cycle = soonest
+                if warp is None:
+                    self._current = None
+                    return NEVER
+            if cycle >= horizon:
+                self._current = current
+                return cycle
+            op = warp.op
+            warp.log_issue(cycle)
+            if warp.waits:
+                warp.log_wait()
+            if op.plain:
+                warp.pipe.free_at = cycle + op.issue_interval_cycles
+                warp.op = following = warp.advance()
+                if following.waits:
+                    self._settle(warp, cycle + op.stall_cycles)
+                else:
+                    warp.pipe = pipes[following.pipe]
+                    warp.ready_at = cycle + op.stall_cycles
+            else:
+                special[op.index](warp, op, cycle)
+                horizon = self.horizon
+            current = warp if greedy and not op.yields else NOBODY
+            if rotates and warp.op is not END:
+                warps.remove(warp)
+                warps.append(warp)
+            cycle += 1
+            self._next_slot = cycle
+
+    def decided(self, request: Request) -> None:
+        """The load/store unit has decided a request of one of this sub-core's warps."""
+        self._dependences.decided(request)
+        warp = request.warp
+        if warp.ready_at == NEVER and not warp.at_barrier and warp.op is not END:
+            warp.ready_at = self._dependences.ready_at(warp, warp.held_until)
+
+    def barrier_opens(self, warp: Warp, cycle: int) -> None:
+        """The barrier that `warp` waits at opens at `cycle`."""
+        self.at_barrier -= 1
+        warp.at_barrier = False
+        self._advance(warp, warp.stalled_until)
+        if warp.op is not END:
+            self._hold(warp, cycle, BARRIER)
+
+    def _advance(self, warp: Warp, earliest: int) -> None:
+        """Go on to the instruction after the one just issued; it may issue from `earliest` on."""
+        warp.op = warp.advance()
+        self._settle(warp, earliest)
+
+    def _settle(self, warp: Warp, earliest: int) -> None:
+        """Find out when the next instruction may issue for the sake of what it depends on."""
+        if warp.op is END:
+            self._retire(warp)
+            return
+        warp.pipe = self.pipes[warp.op.pipe]
+        warp.stalled_until = warp.held_until = earliest
+        warp.held_for = WAIT
+        warp.waits = True
+        warp.ready_at = self._dependences.ready_at(warp, earliest)
+
+    def _hold(self, warp: Warp, until: int, reason: int) -> None:
+        """The warp's next instruction may not issue before `until`, whatever it depends on."""
+        if until > warp.held_until:
+            warp.held_until = until
+            warp.held_for = reason
+            warp.ready_at = self._dependences.ready_at(warp, until)
+
+    def _retire(self, warp: Warp) -> None:
+        """The warp has issued its last instruction."""
+        warp.ready_at = NEVER
+        self.warps.remove(warp)
+        self._sm.warp_ended(warp, warp.issue_log[-1])
+
+    def _issue_fixed(self, warp: Warp, op: Op, cycle: int) -> None:
+        warp.pipe.free_at = cycle + op.issue_interval_cycles
+        self._dependences.issued_fixed(warp, op, cycle)
+        self._advance(warp, cycle + op.stall_cycles)
+
+    def _issue_variable(self, warp: Warp, op: Op, cycle: int) -> None:
+        warp.pipe.free_at = cycle + op.issue_interval_cycles
+        self._dependences.issued_variable(warp, op, cycle)
+        self._advance(warp, cycle + op.stall_cycles)
+
+    def _issue_branch(self, warp: Warp, op: Op, cycle: int) -> None:
+        warp.pipe.free_at = cycle + op.issue_interval_cycles
+        self._advance(warp, cycle + op.stall_cycles)
+        if warp.op is not END and warp.op.index != op.index + 1:
+            self._hold(warp, cycle + self._machine.taken_branch_cycles, BRANCH_RESOLVING)
+
+    def _issue_barrier(self, warp: Warp, op: Op, cycle: int) -> None:
+        warp.pipe.free_at = cycle + op.issue_interval_cycles
+        if op.arrives_only:
+            self._sm.arrive(warp, op, cycle)
+            self._advance(warp, cycle + op.stall_cycles)
+        else:
+            warp.at_barrier = True
+            warp.ready_at = NEVER
+            warp.stalled_until = cycle + op.stall_cycles
+            self.at_barrier += 1
+            self._sm.arrive(warp, op, cycle)
+            self.horizon = self._sm.horizon(self)
+
+    def _issue_access(self, warp: Warp, op: Op, cycle: int) -> None:
+        self._push(warp, op, warp.next_access(), cycle)
+
+    def _issue_shuffle(self, warp: Warp, op: Op, cycle: int) -> None:
+        self._push(warp, op, SHUFFLE_ACCESS, cycle)
+
+    def _issue_commit(self, warp: Warp, op: Op, cycle: int) -> None:
+        self._push(warp, op, _NO_ACCESS, cycle)
+
+    def _push(self, warp: Warp, op: Op, access: Access, cycle: int) -> None:
+        request = Request(warp, op, access, cycle, NEVER)
+        self._dependences.issued_request(request)
+        if self.mio.push(request):
+            effect = self._sm.request_issued(self.mio)
+            if effect < self.horizon:
+                self.horizon = effect
+        self._advance(warp, cycle + op.stall_cycles)

@@ -1,0 +1,112 @@
+"""A warp on the SM: where it stands, when it may issue next, and the log of what it did."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from gpuemu.engine.machine import NEVER
+from gpuemu.program import END
+from gpuemu.stall_reasons import WAIT
+
+if TYPE_CHECKING:
+    from gpuemu.engine.pipes import Pipe
+    from gpuemu.engine.scheduler import SubCore
+    from gpuemu.program import Access, Op, WarpProgram
+
+COUNTERS = 6
+
+
+class Request:
+    """A memory instruction on its way through the queue and the load/store unit.
+
+    `sources_read_at` and `done_at` are NEVER until the unit has decided them.
+    """
+
+    __slots__ = ("access", "done_at", "issued_at", "op", "sources_read_at", "warp")
+
+    def __init__(self, warp: Warp, op: Op, access: Access, issued_at: int, undecided: int):
+        self.warp = warp
+        self.op = op
+        self.access = access
+        self.issued_at = issued_at
+        self.sources_read_at = undecided
+        self.done_at = undecided
+
+
+class Warp:
+    """The mutable state of one resident warp.
+
+    `op` is its next instruction, END behind the last; `ready_at` the earliest cycle at which it may issue for all
+    that the warp itself knows; `pipe` what it also needs. After the stall count it was to wait from
+    `stalled_until`, for `reason`, if `waits` is set; a barrier or a taken branch alone (`held_for`) holds it
+    until `held_until`.
+
+    The logs: `issue_log` the cycle of every issue; `wait_log` three numbers for each instruction that had to
+    wait for something it depends on: its position in the path, when it was ready, the reason; and for
+    each memory instruction its dispatch to the load/store unit, start in the data stage, completion.
+    """
+
+    __slots__ = (
+        "advance", "age", "at_barrier", "copies", "counter_reason", "counter_release", "cta_slot", "dispatch_log",
+        "done_log", "held_for", "held_until", "issue_log", "log_issue", "next_access", "op", "outstanding", "path",
+        "pipe", "program", "ready_at", "reason", "register_readers", "register_reason", "register_release", "slot",
+        "stalled_until", "start_cycle", "start_log", "sub_core", "undecided", "wait_log", "waits",
+    )  # fmt: skip
+
+    def __init__(self, program: WarpProgram, age: int, slot: int, cta_slot: int, start_cycle: int):
+        self.program = program
+        self.path = program.path
+        self.age = age
+        self.slot = slot
+        self.cta_slot = cta_slot
+        self.start_cycle = start_cycle
+        self.advance = chain(program.path, (END,)).__next__
+        self.next_access = iter(program.accesses).__next__
+        self.op: Op = self.advance()
+        self.pipe: Pipe
+        self.sub_core: SubCore
+        self.ready_at = start_cycle
+        self.stalled_until = start_cycle
+        self.held_until = start_cycle
+        self.held_for = WAIT
+        self.reason = WAIT
+        self.waits = False
+        self.at_barrier = False
+        # Dependence counters: when each falls to 0 as far as is decided, how many raises are undecided,
+        # and what kind of instruction holds it longest.
+        self.counter_release = [0] * COUNTERS
+        self.undecided = [0] * COUNTERS
+        self.counter_reason = [WAIT] * COUNTERS
+        # For counters that a DEPBAR lets stay above 0: the requests behind each raise.
+        self.outstanding: dict[int, list[Request]] = {}
+        self.copies: list[Request] = []
+        # The register scoreboard: when each register is written and by what kind of instruction, and the
+        # memory instructions that may still have to read it.
+        self.register_release: dict[int, int] = {}
+        self.register_reason: dict[int, int] = {}
+        self.register_readers: dict[int, list[Request]] = {}
+        self.issue_log = array("q")
+        self.log_issue = self.issue_log.append
+        self.wait_log = array("q")
+        self.dispatch_log = array("q")
+        self.start_log = array("q")
+        self.done_log = array("q")
+
+    def earliest_end(self, now: int) -> int:
+        """A cycle before which it cannot have ended: it issues at most one instruction a cycle from `now` on."""
+        issued = len(self.issue_log)
+        next_issue = self.issue_log[-1] + 1 if issued else self.start_cycle
+        return max(now, next_issue) + len(self.path) - issued
+
+    def log_wait(self) -> None:
+        """Note how long the instruction that was just logged had to wait, and why."""
+        self.waits = False
+        if self.ready_at > self.stalled_until:
+            self.wait_log.extend((len(self.issue_log) - 1, self.ready_at, self.reason))
+
+
+NOBODY = Warp.__new__(Warp)
+"""A warp that is never ready: who the scheduler stays with when it stays with nobody."""
+NOBODY.ready_at = NEVER

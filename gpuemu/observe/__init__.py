@@ -1,0 +1,1 @@
+"""Views of an execution: each reads the engine's logs and makes something that people want to know of it."""

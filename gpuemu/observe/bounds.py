@@ -1,0 +1,84 @@
+"""What limited a run: for each resource the cycles it alone would take, were everything else without limit.
+
+The largest bound names the bottleneck. A run well above all its bounds is limited by how the resources
+alternate (warps that all load, then all compute); then the reasons for which warps stalled say more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from gpuemu.program import SHUFFLE_ACCESS
+
+if TYPE_CHECKING:
+    from gpuemu.engine.sm import Execution
+
+_NAMES = {
+    "tensor": "tensor core",
+    "alu": "integer pipe (ALU)",
+    "fma": "FMA pipe",
+    "fmaheavy": "IMAD pipe (FMA heavy)",
+    "xu": "transcendental and conversion unit (XU)",
+    "fp16": "half-precision pipe",
+    "fp64": "double-precision pipe",
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`cycles` that `resource` alone would take."""
+
+    resource: str
+    cycles: int
+
+
+def bounds(execution: Execution, stalls: list[dict[str, int]]) -> list[Bound]:
+    """Every resource that was used, the tightest first; `stalls` from `observe.stalls`, for each warp."""
+    machine, program = execution.machine, execution.program
+    issue = [0] * machine.sub_cores
+    pipes = [[0] * len(program.pipes) for _ in issue]
+    path, sending = [0] * machine.sub_cores, [0] * machine.sub_cores
+    own: dict[int, dict[int, int]] = {}
+    for warp, reasons in zip(execution.warps, stalls, strict=True):
+        sub_core = warp.sub_core.index
+        issue[sub_core] += len(warp.path)
+        occupied = pipes[sub_core]
+        accesses = iter(warp.program.accesses)
+        for op in warp.path:
+            if op.pipe:
+                occupied[op.pipe] += op.issue_interval_cycles
+                continue
+            access = next(accesses) if op.carries_addresses else SHUFFLE_ACCESS
+            path[sub_core] += access.data_stage_cycles * machine.cycles_per_wavefront
+            sending[sub_core] += max(
+                machine.minimum_dispatch_interval_cycles, machine.cycles_per_source_register * op.source_words
+            )
+        contention = reasons["mio_throttle"] + reasons["math_pipe_throttle"] + reasons["not_selected"]
+        alone = sum(reasons.values()) - contention
+        ctas = own.setdefault(warp.cta_slot, {})
+        ctas[warp.program.cta] = max(alone, ctas.get(warp.program.cta, 0))
+    reads, writes = execution.port_cycles
+    if machine.separate_ports:
+        ports = {
+            "shared-memory read ports": reads / machine.read_ports,
+            "shared-memory write ports": writes / machine.write_ports,
+        }
+    else:
+        ports = {"shared-memory data stage": (reads + writes) / machine.read_ports}
+    found = {
+        "latency of one warp": max((sum(ctas.values()) for ctas in own.values()), default=0),
+        "issue slots": max(issue),
+        **{
+            _NAMES.get(name, f"{name} pipe"): max(used[number] for used in pipes)
+            for number, name in enumerate(program.pipes)
+            if number
+        },
+        **ports,
+        "a sub-core's path to shared memory": max(path),
+        "operands sent to the load/store unit": max(sending),
+        "global-memory bandwidth": execution.global_sectors * machine.sector_bytes / machine.global_bytes_per_cycle,
+    }
+    ranked = [Bound(name, ceil(cycles)) for name, cycles in found.items() if cycles]
+    return sorted(ranked, key=lambda b: -b.cycles)

@@ -1,0 +1,248 @@
+"""What the device tests share: small traces, a look at what a warp did and when, and kernels drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import strategies as st
+
+import gpuemu
+from gpuemu.arch import Architecture, load_arch
+
+ROOM_BYTES = 65536
+"""Shared memory that the small traces ask for, so that every address they use is inside."""
+
+_MEMORY = ("LDS", "STS", "ATOMS", "LDG.", "STG.", "RED.", "ATOMG.")
+
+
+@cache
+def shipped(name: str) -> Architecture:
+    return load_arch(name)
+
+
+def machine(name: str = "sm_90", **overrides: Any) -> Architecture:
+    """A shipped architecture; the names of overrides have __ for the dot: issue__policy="oldest_first"."""
+    dotted = {key.replace("__", "."): value for key, value in overrides.items()}
+    return shipped(name).with_overrides(dotted) if dotted else shipped(name)
+
+
+def builder(warps: int = 1, **launch: Any) -> gpuemu.TraceBuilder:
+    """An empty trace of so many warps, with room in shared memory."""
+    launch = {"arch": "sm_90", "static_shared_bytes": ROOM_BYTES, **launch}
+    return gpuemu.TraceBuilder("probe", block=(32 * warps, 1, 1), **launch)
+
+
+def control(text: str = "") -> str:
+    """A control word from the parts that matter: "B01 W0 S04", "R2 Y". The stall count is 1 unless told."""
+    waits, read, write, yields, stall = ["-"] * 6, "-", "-", "-", "01"
+    for part in text.split():
+        kind, value = part[0], part[1:]
+        if kind == "B":
+            for digit in value:
+                waits[int(digit)] = digit
+        elif kind == "R":
+            read = value
+        elif kind == "W":
+            write = value
+        elif kind == "Y":
+            yields = "Y"
+        else:
+            stall = f"{int(value):02d}"
+    return f"B{''.join(waits)}:R{read}:W{write}:{yields}:S{stall}"
+
+
+def emit(trace: gpuemu.TraceBuilder, line: str, lanes: Any = "4*lane", active: int | None = None) -> None:
+    """One line of SASS; what stands behind a bar is its control word: "LDS R4, [R0] | W0 S02"."""
+    sass, bar, word = line.partition("|")
+    memory = any(mnemonic in sass for mnemonic in _MEMORY)
+    trace.emit(
+        sass.strip(),
+        lanes=lanes if memory else None,
+        active=active if memory else None,
+        control=control(word) if bar else None,
+    )
+
+
+def run(
+    lines: Sequence[str],
+    arch: Architecture | None = None,
+    warps: int = 1,
+    lanes: Any = "4*lane",
+    **launch: Any,
+) -> gpuemu.Result:
+    """The lines, executed by every warp."""
+    trace = builder(warps, **launch)
+    for line in lines:
+        emit(trace, line, lanes)
+    return gpuemu.run(trace.build(), arch or machine())
+
+
+def issues(result: gpuemu.Result, warp: int = 0) -> list[int]:
+    """The cycles at which a warp issued its instructions."""
+    return list(result.execution.warps[warp].issue_log)
+
+
+def gaps(cycles: Sequence[int]) -> list[int]:
+    """From each to the next."""
+    return [later - earlier for earlier, later in pairwise(cycles)]
+
+
+def logs(result: gpuemu.Result) -> list[tuple[bytes, ...]]:
+    """Everything the engine logged, for comparing runs."""
+    return [
+        tuple(log.tobytes() for log in (w.issue_log, w.wait_log, w.dispatch_log, w.start_log, w.done_log))
+        for w in result.execution.warps
+    ]
+
+
+# --- kernels at random ----------------------------------------------------------------------------------
+
+_REGISTERS = st.sampled_from([f"R{n}" for n in range(0, 24, 4)])
+_INSTRUCTIONS = (
+    "IADD3 {d}, {a}, {b}, RZ",
+    "FFMA {d}, {a}, {b}, {d}",
+    "IMAD.WIDE {d}, {a}, {b}, {d}",
+    "ISETP.NE.AND P0, PT, {a}, {b}, PT",
+    "MUFU.RCP {d}, {a}",
+    "S2R {d}, SR_TID.X",
+    "HMMA.16816.F32 {d}, {a}, {b}, {d}",
+    "HMMA.1688.F16 {d}, {a}, {b}, {d}",
+    "@P0 LDS {d}, [{a}]",
+    "LDS.128 {d}, [{a}]",
+    "STS [{a}], {b}",
+    "STS.128 [{a}], {b}",
+    "LDSM.16.M88.4 {d}, [{a}]",
+    "ATOMS.ADD {d}, [{a}], {b}",
+    "SHFL.IDX {d}, {a}, {b}, 0x1f",
+    "LDG.E {d}, [{a}.64]",
+    "STG.E [{a}.64], {b}",
+    "LDGSTS.E.BYPASS.128 [{a}], [{b}.64]",
+    "LDGDEPBAR",
+    "DEPBAR.LE SB0, 0x1",
+    "DEPBAR.LE SB0, 0x0",
+    "NOP",
+)
+_NARROW = ("4*lane", "128*lane % 4096", "4*lane + 512*warp", "32*(lane//2)", "0")
+_WIDE = ("16*lane", "16*lane + 512*warp", "128*(lane % 16)", "0")
+
+
+@st.composite
+def _instruction(draw: st.DrawFn) -> tuple[str, str | None, int | None]:
+    """SASS, its addresses, its active lanes."""
+    line = draw(st.sampled_from(_INSTRUCTIONS))
+    line = line.format(d=draw(_REGISTERS), a=draw(_REGISTERS), b=draw(_REGISTERS))
+    if not any(mnemonic in line for mnemonic in _MEMORY):
+        return line, None, None
+    lanes = draw(st.sampled_from(_WIDE if "128" in line or "LDSM" in line else _NARROW))
+    return line, lanes, draw(st.sampled_from([0xFFFFFFFF, 0xFFFFFFFF, 0x0000FFFF, 0x00000001, 0]))
+
+
+@st.composite
+def _control_word(draw: st.DrawFn) -> str:
+    """Mostly short stalls and few waits, as compilers write them."""
+    counter = st.sampled_from(["-", "-", "0", "1", "2"])
+    waits = "".join(str(c) for c in sorted(draw(st.sets(st.integers(0, 2), max_size=2))))
+    stall = draw(st.sampled_from([1, 1, 2, 4, 6, 15]))
+    yields = "Y" if draw(st.booleans()) else ""
+    return control(f"B{waits} R{draw(counter)} W{draw(counter)} S{stall} {yields}")
+
+
+@st.composite
+def kernels(draw: st.DrawFn) -> gpuemu.Trace:
+    """Kernels of 1 to 16 warps and 1 to 6 CTAs that mix everything, with or without control words."""
+    warps, ctas, controlled = draw(st.integers(1, 16)), draw(st.integers(1, 6)), draw(st.booleans())
+    trace = builder(
+        warps,
+        grid=(ctas, 1, 1),
+        registers_per_thread=draw(st.sampled_from([32, 128])),
+        static_shared_bytes=draw(st.sampled_from([16384, 65536])),
+    )
+    barriers = iter(range(1, 16))
+    alive = list(range(warps))
+
+    def put(line: str, lanes: str | None = None, active: int | None = None) -> None:
+        trace.emit(line, lanes=lanes, active=active, control=draw(_control_word()) if controlled else None)
+
+    def block(most: int) -> None:
+        for _ in range(draw(st.integers(1, most))):
+            put(*draw(_instruction()))
+
+    def counted(chosen: list[int]) -> None:
+        """A barrier for some of those that come to it, so that it opens several times over."""
+        counts = [n for n in range(1, len(chosen) + 1) if len(chosen) % n == 0]
+        put(f"BAR.SYNC {next(barriers):#x}, {32 * draw(st.sampled_from(counts)):#x}")
+
+    def handed_over(producers: list[int]) -> None:
+        """Some warps arrive and go on, the others wait for them."""
+        barrier = next(barriers)
+        for w in alive:
+            with trace.only(warps=w):
+                put(f"BAR.{'ARV' if w in producers else 'SYNC'} {barrier:#x}, {32 * len(alive):#x}")
+
+    parts = ("block", "block", "loop", "barrier", "some", "counted", "handed over", "exit")
+    for part in draw(st.lists(st.sampled_from(parts), min_size=1, max_size=5)):
+        if not alive:
+            break
+        chosen = sorted(draw(st.sets(st.sampled_from(alive), min_size=1)))
+        if part == "handed over":
+            handed_over(chosen)
+        elif part == "some":
+            with trace.only(warps=chosen), trace.repeat(draw(st.integers(1, 4))):
+                block(5)
+        elif part == "counted":
+            with trace.only(warps=chosen):
+                counted(chosen)
+        elif part == "exit":
+            with trace.only(warps=chosen):
+                put("EXIT")
+            alive = [w for w in alive if w not in chosen]
+        elif part == "barrier":
+            with trace.only(warps=alive):
+                put("BAR.SYNC.DEFER_BLOCKING 0x0")
+        elif part == "loop":
+            with trace.only(warps=alive), trace.repeat(draw(st.integers(2, 6))):
+                block(6)
+                if draw(st.booleans()):
+                    put("BAR.SYNC.DEFER_BLOCKING 0x0")
+                put("@P0 BRA 0x0")
+        else:
+            with trace.only(warps=alive):
+                block(8)
+    if alive:
+        with trace.only(warps=alive):
+            put("EXIT")
+    return trace.build()
+
+
+_VALUES: dict[str, list[Any]] = {
+    "issue.policy": ["greedy_then_youngest", "loose_round_robin", "oldest_first"],
+    "issue.taken_branch_cycles": [1, 11, 40],
+    "sm.sub_cores": [4, 1, 2],
+    "sm.max_ctas": [32, 1, 2],
+    "sm.cta_launch_cycles": [1, 7, 300],
+    "mio.queue_entries": [8, 1, 2],
+    "mio.queue_latency_cycles": [11, 3, 20],
+    "mio.load_source_release_cycles": [9, 1, 15],
+    "mio.store_source_release_cycles": [12, 4],
+    "mio.cycles_per_source_register": [2, 1],
+    "mio.pool_entries": [30, 1, 3],
+    "mio.request_interval_cycles": [1, 2],
+    "mio.minimum_dispatch_interval_cycles": [1, 4],
+    "shared_memory.ports.topology": ["unified", "separate"],
+    "shared_memory.ports.read": [1, 2],
+    "shared_memory.cycles_per_wavefront_per_sub_core": [2, 1, 3],
+    "barrier.latency_cycles": [13, 1],
+    "barrier.arrival_interval_cycles": [2, 0],
+    "global_memory.latency_cycles": [200, 5],
+    "global_memory.atomic_latency_cycles": [30],
+}
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Architecture:
+    """The shipped architectures with other queues, ports, policies and latencies."""
+    arch = shipped(draw(st.sampled_from(["sm_90", "sm_89", "sm_80"])))
+    return arch.with_overrides({name: draw(st.sampled_from(values)) for name, values in _VALUES.items()})

@@ -1,0 +1,181 @@
+"""The barrier unit: who is waited for, when it opens, and what happens when it cannot."""
+
+from __future__ import annotations
+
+import pytest
+from probes import builder, emit, issues, machine, run
+
+import gpuemu
+from gpuemu import GpuemuError
+
+SUM = "IADD3 R1, R0, R0, RZ"
+
+
+@pytest.mark.parametrize("warps", [1, 2, 4, 8, 16])
+def test_a_loop_over_barriers_takes_13_cycles_and_2_a_warp_on_average(warps):
+    """H200: 15.4, 17.4, 21.4, 29.4, 45.4 cycles, 0.4 of each the measuring loop's."""
+    measured = {1: 15.4, 2: 17.4, 4: 21.4, 8: 29.4, 16: 45.4}[warps]
+    result = run(["BAR.SYNC 0x0 | S1"] * 61 + ["EXIT | S5"], warps=warps)
+    for warp in range(warps):
+        cycles = issues(result, warp)
+        assert abs((cycles[60] - cycles[20]) / 40 - measured) <= 0.5
+
+
+def late(cycles: int, **overrides) -> gpuemu.Result:
+    """Warp 1 comes to the barrier so many cycles after warp 0."""
+    trace = builder(2)
+    with trace.only(warps=1):
+        for _ in range(cycles // 10):
+            emit(trace, f"{SUM} | S10")
+    emit(trace, "BAR.SYNC 0x0 | S1")
+    emit(trace, "EXIT | S5")
+    return gpuemu.run(trace.build(), machine(**overrides))
+
+
+def test_the_first_to_come_waits_for_the_last():
+    result = late(100)
+    assert issues(result, 0) == [0, 100 + 2 + 13]
+    assert issues(result, 1)[-2:] == [100, 100 + 2 + 13]
+    assert result.warps[0].stalls["barrier"] == 114
+
+
+def test_its_latency_and_interval_are_values():
+    assert issues(late(100, barrier__latency_cycles=20, barrier__arrival_interval_cycles=5), 0) == [0, 125]
+
+
+def test_a_stall_count_longer_than_the_barrier_holds():
+    assert issues(run(["BAR.SYNC 0x0 | S15", "EXIT | S5"], machine(barrier__latency_cycles=3))) == [0, 15]
+
+
+@pytest.mark.parametrize("kept_busy", [100, 2000])
+def test_a_warp_that_ends_is_waited_for_no_longer(kept_busy):
+    """Whether the others come to the barrier before it ends or after."""
+    trace = builder(3)
+    with trace.only(warps=2):
+        for _ in range(kept_busy // 10):
+            emit(trace, f"{SUM} | S10")
+        emit(trace, "EXIT | S5")
+    with trace.only(warps=1):
+        for _ in range(100):
+            emit(trace, f"{SUM} | S10")
+    with trace.only(warps="0-1"):
+        emit(trace, "BAR.SYNC 0x0 | S1")
+        emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    opens = max(1000 + 2 + 13, kept_busy + 1 + 13)
+    assert [issues(result, warp)[-1] for warp in (0, 1)] == [opens, opens]
+
+
+def test_a_named_barrier_opens_for_as_many_threads_as_it_names():
+    trace = builder(4)
+    with trace.only(warps="2-3"):
+        for _ in range(50):
+            emit(trace, f"{SUM} | S10")
+    emit(trace, "BAR.SYNC 0x1, 0x40 | S1")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    assert [issues(result, warp)[-1] for warp in range(4)] == [17, 17, 517, 517]
+
+
+def test_barriers_of_different_numbers_are_different_barriers():
+    trace = builder(4)
+    for pair, barrier in (("0-1", "0x1"), ("2-3", "0x2")):
+        with trace.only(warps=pair):
+            emit(trace, f"BAR.SYNC {barrier}, 0x40 | S1")
+    emit(trace, "EXIT | S5")
+    assert [issues(gpuemu.run(trace.build(), machine()), w)[-1] for w in range(4)] == [17] * 4
+
+
+def test_who_comes_first_to_a_barrier_that_counts_goes_first():
+    """Warp 2 alone comes late to the first opening, whatever order the emulator looks at the warps in."""
+    for late_warp in range(4):
+        trace = builder(4)
+        with trace.only(warps=late_warp):
+            for _ in range(50):
+                emit(trace, f"{SUM} | S10")
+        with trace.only(warps=[w for w in range(4) if w != late_warp]):
+            emit(trace, "BAR.SYNC 0x1, 0x60 | S1")
+        with trace.only(warps=[w for w in range(4) if w != (late_warp + 1) % 4]):
+            emit(trace, "BAR.SYNC 0x1, 0x60 | S1")
+        emit(trace, "EXIT | S5")
+        result = gpuemu.run(trace.build(), machine())
+        first = {w: issues(result, w)[-2] for w in range(4) if w not in (late_warp, (late_warp + 1) % 4)}
+        assert set(first.values()) == {6 + 13}
+        assert issues(result, (late_warp + 1) % 4)[-1] == 6 + 13
+        assert issues(result, late_warp)[-1] == 500 + 2 + 13
+
+
+def test_an_arrival_without_waiting_goes_on_after_its_stall_count():
+    trace = builder(2)
+    with trace.only(warps=0):
+        emit(trace, f"{SUM} | S15")
+        emit(trace, f"{SUM} | S15")
+        emit(trace, "BAR.ARV 0x1, 0x40 | S2")
+    with trace.only(warps=1):
+        emit(trace, "BAR.SYNC 0x1, 0x40 | S2")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    assert issues(result, 0) == [0, 15, 30, 32]
+    assert issues(result, 1) == [0, 30 + 2 + 13]
+
+
+def test_arrivals_that_nobody_waited_for_do_not_count_for_the_next_cta():
+    """The barrier opens for warp 1 with warp 0; what warp 2 leaves there is gone when its CTA is."""
+    trace = builder(3, grid=(2, 1, 1))
+    with trace.only(warps=0):
+        emit(trace, "BAR.ARV 0x1, 0x40 | S2")
+    with trace.only(warps=1):
+        emit(trace, "BAR.SYNC 0x1, 0x40 | S2")
+    with trace.only(warps=2):
+        for _ in range(5):
+            emit(trace, f"{SUM} | S10")
+        emit(trace, "BAR.ARV 0x1, 0x40 | S2")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine(sm__max_ctas=1))
+    first, second = ([issues(result, w) for w in ctas] for ctas in ((0, 1, 2), (3, 4, 5)))
+    assert first[1] == [0, 4 + 13]
+    launched = result.warps[3].start_cycle
+    assert second == [[cycle + launched for cycle in warp] for warp in first]
+
+
+def test_the_barriers_of_two_ctas_know_nothing_of_each_other():
+    trace = builder(2, grid=(2, 1, 1))
+    emit(trace, "BAR.SYNC 0x0 | S1")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    assert [issues(result, w) for w in range(4)] == [[0, 17]] * 4
+
+
+def stuck(trace: gpuemu.TraceBuilder) -> list[str]:
+    with pytest.raises(GpuemuError) as caught:
+        gpuemu.run(trace.build(), machine())
+    return str(caught.value).splitlines()
+
+
+def test_a_barrier_that_waits_for_ever_is_an_error_that_names_the_warps_and_the_line():
+    trace = builder(3)
+    with trace.only(warps="0-1"):
+        emit(trace, "NOP")
+        emit(trace, "BAR.SYNC 0x1, 0x60")
+    emit(trace, "EXIT")
+    assert stuck(trace) == [
+        f"<builder>: code at 0x0010: found warp {warp} of CTA 0 waiting at BAR.SYNC 0x1, 0x60 for ever, with 2 "
+        "arrived; every warp that the barrier counts must reach it"
+        for warp in (0, 1)
+    ]
+
+
+def test_no_more_than_eight_stuck_warps_are_named():
+    trace = builder(16)
+    emit(trace, "BAR.SYNC 0x1, 0x220")
+    emit(trace, "EXIT")
+    assert len(stuck(trace)) == 8
+
+
+def test_waiting_ctas_do_not_hide_a_stuck_one():
+    trace = builder(2, grid=(3, 1, 1))
+    with trace.only(warps=0):
+        emit(trace, "BAR.SYNC 0x1, 0x40")
+    emit(trace, "EXIT")
+    with pytest.raises(GpuemuError, match=r"warp 0 of CTA 0 waiting at BAR\.SYNC 0x1, 0x40 for ever, with 1 arr"):
+        gpuemu.run(trace.build(), machine(sm__max_ctas=1))

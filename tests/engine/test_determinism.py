@@ -1,0 +1,60 @@
+"""Running ahead, waking and batching change nothing: the engine against a plain cycle-by-cycle emulator."""
+
+from __future__ import annotations
+
+from cycle_by_cycle import simulate
+from hypothesis import HealthCheck, given, settings
+from probes import builder, emit, kernels, logs, machine, machines
+
+import gpuemu
+from gpuemu.engine import Machine, execute
+from gpuemu.program import lower
+
+at_random = settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@at_random
+@given(kernels(), machines())
+def test_the_engine_logs_what_the_plain_cycle_by_cycle_emulator_logs(trace, arch):
+    program, flat = lower(trace, arch), Machine.of(arch)
+    execution, plain = execute(program, flat), simulate(program, flat)
+    for ours, theirs in zip(execution.warps, plain, strict=True):
+        assert (ours.program.cta, ours.program.warp, ours.slot) == (
+            theirs.program.cta,
+            theirs.program.warp,
+            theirs.slot,
+        )
+        assert list(ours.issue_log) == theirs.issues
+        assert list(ours.dispatch_log) == theirs.dispatches
+        assert list(ours.start_log) == theirs.starts
+        assert list(ours.done_log) == theirs.completions
+    assert execution.cycles == max(w.issues[-1] + 1 for w in plain)
+
+
+def busy_trace() -> gpuemu.Trace:
+    trace = builder(8, grid=(5, 1, 1), registers_per_thread=128)
+    with trace.repeat(5):
+        emit(trace, "LDS.128 R4, [R0]", "16*lane + 512*warp")
+        emit(trace, "LDG.E R8, [R2.64]", "4*lane + 128*cta")
+        emit(trace, "HMMA.16816.F32 R4, R8, R12, R4")
+        emit(trace, "STS [R0], R4", "128*lane")
+        emit(trace, "BAR.SYNC 0x0")
+    emit(trace, "EXIT")
+    return trace.build()
+
+
+def test_two_runs_of_a_trace_log_the_same_bytes():
+    trace = busy_trace()
+    first, second = gpuemu.run(trace, machine()), gpuemu.run(trace, machine())
+    assert logs(first) == logs(second)
+    assert (first.cycles, first.execution.events) == (second.cycles, second.execution.events)
+
+
+def test_two_builds_of_a_trace_log_the_same_bytes():
+    assert logs(gpuemu.run(busy_trace(), machine())) == logs(gpuemu.run(busy_trace(), machine()))

@@ -1,0 +1,160 @@
+"""The sub-cores: which warp issues, what a branch costs, and that work is done by event and not by cycle."""
+
+from __future__ import annotations
+
+import pytest
+from probes import builder, emit, gaps, issues, machine, run
+
+import gpuemu
+from gpuemu.engine import Machine
+from gpuemu.engine.sm import StreamingMultiprocessor
+from gpuemu.program import lower
+
+NEXT = "FFMA R1, R0, R0, R0"
+
+
+def order(policy: str, line: str, times: int = 3, start_late: tuple[int, ...] = ()) -> list[int]:
+    """Which of three warps of a sub-core issues in each cycle; those in `start_late` stall in their first."""
+    trace = builder(12)
+    for warp in (0, 4, 8):
+        with trace.only(warps=warp):
+            if warp in start_late:
+                emit(trace, f"{NEXT} | S4")
+            for _ in range(times):
+                emit(trace, line)
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine(issue__policy=policy))
+    who = {c: w // 4 for w in (0, 4, 8) for c in issues(result, w)[:-1]}
+    return [who.get(c, -1) for c in range(max(who) + 1)]
+
+
+def test_greedy_then_youngest_stays_with_a_warp_as_long_as_it_can_go():
+    assert order("greedy_then_youngest", f"{NEXT} | S1") == [2, 2, 2, -1, 1, 1, 1, -1, 0, 0, 0]
+
+
+def test_greedy_then_youngest_takes_the_youngest_when_the_last_cannot_go():
+    assert order("greedy_then_youngest", f"{NEXT} | S2") == [2, 1, 2, 1, 2, 1, -1, 0, -1, 0, -1, 0]
+
+
+def test_greedy_stays_with_an_older_warp_though_a_younger_is_ready_again():
+    assert order("greedy_then_youngest", f"{NEXT} | S1", 5, start_late=(8,))[:8] == [2, 1, 1, 1, 1, 1, -1, 2]
+
+
+def test_loose_round_robin_takes_the_warp_whose_last_issue_is_longest_ago():
+    assert order("loose_round_robin", f"{NEXT} | S1") == [0, 1, 2] * 3
+    assert order("loose_round_robin", f"{NEXT} | S1", start_late=(0,)) == [0, 1, 2, 1, 0, 2, 1, 0, 2, -1, 0]
+
+
+def test_oldest_first_takes_the_oldest_that_is_ready():
+    assert order("oldest_first", f"{NEXT} | S1", start_late=(0,))[:8] == [0, 1, 1, 1, 0, 0, 0, -1]
+    assert order("oldest_first", f"{NEXT} | S2")[:6] == [0, 1, 0, 1, 0, 1]
+
+
+def test_a_warp_that_yields_leaves_the_next_cycle_to_others():
+    assert order("greedy_then_youngest", f"{NEXT} | S1 Y")[:6] == [2, 1, 2, 1, 2, 1]
+
+
+def test_or_leaves_it_empty():
+    """HUERTA: a bubble if no other warp is ready."""
+    assert issues(run([f"{NEXT} | S1 Y", f"{NEXT} | S3 Y", "EXIT | S5"])) == [0, 2, 5]
+
+
+def test_warp_w_lives_on_sub_core_w_mod_4():
+    result = run(["EXIT"], warps=10)
+    assert [w.sub_core for w in result.warps] == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
+    assert [w.sub_core for w in run(["EXIT"], machine(sm__sub_cores=3), warps=5).warps] == [0, 1, 2, 0, 1]
+
+
+def test_a_sub_core_issues_one_instruction_a_cycle_and_four_issue_four():
+    result = run([NEXT] * 20 + ["EXIT"], machine(operations__ffma__latency_cycles=1), warps=8)
+    cycles = [c for w in range(8) for c in issues(result, w)[:-1]]
+    assert max(cycles.count(c) for c in cycles) == 4
+    assert max(cycles) <= 2 * 20 + 2
+
+
+@pytest.mark.parametrize("cost", [11, 30])
+def test_a_taken_branch_costs_its_cycles_and_one_that_is_not_taken_its_stall_count(cost):
+    trace = builder()
+    with trace.repeat(3):
+        emit(trace, f"{NEXT} | S2")
+        emit(trace, "@P0 BRA 0x0 | S5")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine(issue__taken_branch_cycles=cost))
+    assert gaps(issues(result)) == [2, cost, 2, cost, 2, 5]
+    assert result.warps[0].stalls["branch_resolving"] == 2 * (cost - 5)
+
+
+def test_a_branch_forward_over_code_is_taken_as_well():
+    trace = builder(2)
+    emit(trace, "@P0 BRA 0x20 | S5")
+    with trace.only(warps=1):
+        emit(trace, f"{NEXT} | S1")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    assert [issues(result, warp) for warp in (0, 1)] == [[0, 11], [0, 5, 6]]
+
+
+def test_a_stall_count_longer_than_a_branch_holds():
+    trace = builder()
+    with trace.repeat(2):
+        emit(trace, "@P0 BRA 0x0 | S15")
+    emit(trace, "EXIT | S5")
+    assert issues(gpuemu.run(trace.build(), machine())) == [0, 15, 30]
+
+
+def test_a_branch_holds_although_what_the_target_waits_for_is_decided_later_and_earlier_over():
+    """The sources of the load are read 9 cycles after it, 2 before the branch is through."""
+    trace = builder()
+    with trace.repeat(2):
+        emit(trace, "IADD3 R0, R0, R0, RZ | B0 S1")
+        emit(trace, "LDS R4, [R0] | R0 S1")
+        emit(trace, "@P0 BRA 0x0 | S1")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    assert issues(result)[:4] == [0, 1, 2, 2 + 11]
+    assert result.warps[0].stalls["branch_resolving"] == 10
+
+
+def sub_cores(lines: list[str], warps: int) -> StreamingMultiprocessor:
+    trace = builder(warps)
+    for line in lines:
+        emit(trace, line)
+    arch = machine()
+    sm = StreamingMultiprocessor(lower(trace.build(), arch), Machine.of(arch))
+    sm.run()
+    return sm
+
+
+def test_a_sub_core_without_warps_is_never_woken():
+    sm = sub_cores(["LDS R4, [R0] | W0 S2", f"{NEXT} | B0 S4"] * 20 + ["EXIT | S5"], warps=2)
+    assert [s.wakes > 0 for s in sm.sub_cores] == [True, True, False, False]
+    assert [s.wakes for s in sm.sub_cores][2:] == [0, 0]
+
+
+def test_events_do_not_grow_with_the_cycles_that_warps_stall():
+    def events(name: str, value: int, lines: list[str], **launch) -> int:
+        return run(lines, machine().with_overrides({name: value}), warps=4, **launch).execution.events
+
+    load = ["LDG.E R4, [R0.64] | W0 S2", f"{NEXT} | B0 S4"] * 10 + ["EXIT | S5"]
+    chain = ["FFMA R1, R1, R1, R1"] * 50 + ["EXIT"]
+    barrier = [f"{NEXT} | S4", "BAR.SYNC 0x0 | S1"] * 10 + ["EXIT | S5"]
+    for name, lines in (
+        ("global_memory.latency_cycles", load),
+        ("operations.ffma.latency_cycles", chain),
+        ("barrier.latency_cycles", barrier),
+    ):
+        assert events(name, 50, lines) >= events(name, 5000, lines), name
+    grid = {"grid": (9, 1, 1)}
+    chain_of_ctas = events("sm.cta_launch_cycles", 10, chain, **grid)
+    assert chain_of_ctas >= events("sm.cta_launch_cycles", 50_000, chain, **grid)
+
+
+def test_straight_code_takes_one_event_a_sub_core_however_long_it_is():
+    for count in (10, 10_000):
+        assert run([f"{NEXT} | S2"] * count + ["EXIT | S5"], warps=4).execution.events == 4
+
+
+def test_waiting_ctas_do_not_make_a_sub_core_stop_at_every_instruction():
+    """An SM full of CTAs, and as many waiting: few events, though any of them may end the next moment."""
+    result = run([f"{NEXT} | S2"] * 2000 + ["EXIT | S5"], machine(sm__max_ctas=2), warps=4, grid=(4, 1, 1))
+    assert result.execution.events < 400

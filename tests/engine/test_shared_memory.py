@@ -1,0 +1,146 @@
+"""The data stage: slots of the ports, the paths of the sub-cores, and what they do to whole accesses."""
+
+from __future__ import annotations
+
+import pytest
+from probes import builder, emit, machine, run
+
+import gpuemu
+from gpuemu.engine import Machine
+from gpuemu.engine.shared_memory import DataStage
+
+READ, WRITE = False, True
+
+
+def stage(**overrides) -> DataStage:
+    return DataStage(Machine.of(machine(**overrides)))
+
+
+def test_a_sub_core_alone_drains_a_wavefront_every_two_cycles():
+    data_stage = stage()
+    assert data_stage.serve(0, 10, 5, READ) == 10
+    assert data_stage.serve(0, 10, 1, READ) == 20
+
+
+def test_two_sub_cores_share_a_port_and_the_third_waits_until_one_is_done():
+    data_stage = stage()
+    assert data_stage.serve(0, 10, 5, READ) == 10
+    assert data_stage.serve(1, 10, 8, READ) == 10
+    assert data_stage.serve(2, 11, 1, READ) == 20
+    assert data_stage.serve(3, 12, 1, READ) == 22
+
+
+def test_a_request_after_an_idle_time_starts_when_it_comes():
+    data_stage = stage()
+    data_stage.serve(0, 10, 5, READ)
+    assert data_stage.serve(0, 100, 1, READ) == 100
+
+
+def test_unified_ports_are_shared_by_loads_and_stores():
+    data_stage = stage()
+    data_stage.serve(0, 10, 5, READ)
+    data_stage.serve(1, 10, 5, WRITE)
+    assert data_stage.serve(2, 10, 1, READ) == 20
+    assert data_stage.busy_cycles == [6, 5]
+
+
+def test_separate_ports_are_not():
+    data_stage = stage(shared_memory__ports__topology="separate")
+    assert [data_stage.serve(s, 10, 5, READ) for s in (0, 1, 2)] == [10, 10, 20]
+    assert [data_stage.serve(s, 10, 5, WRITE) for s in (0, 1, 2)] == [10, 10, 20]
+
+
+def test_with_separate_ports_a_sub_core_reads_and_writes_at_once():
+    data_stage = stage(shared_memory__ports__topology="separate")
+    assert [data_stage.serve(0, 10, 5, READ), data_stage.serve(0, 10, 5, WRITE)] == [10, 10]
+    assert [stage().serve(0, 10, 5, kind) for kind in (READ, WRITE)] == [10, 10]
+    shared = stage()
+    assert [shared.serve(0, 10, 5, READ), shared.serve(0, 10, 5, WRITE)] == [10, 20]
+
+
+@pytest.mark.parametrize(("read", "write"), [(2, 1), (1, 2), (3, 3)])
+def test_each_port_serves_two_sub_cores_at_a_time(read, write):
+    data_stage = stage(
+        sm__sub_cores=8,
+        shared_memory__ports__topology="separate",
+        shared_memory__ports__read=read,
+        shared_memory__ports__write=write,
+    )
+    for kind, ports in ((READ, read), (WRITE, write)):
+        starts = [data_stage.serve(s, 0, 4, kind) for s in range(2 * ports + 1)]
+        assert starts == [0] * (2 * ports) + [8]
+
+
+def test_more_unified_ports_serve_more_sub_cores():
+    data_stage = stage(shared_memory__ports__unified=2)
+    assert [data_stage.serve(s, 0, 4, READ) for s in range(4)] == [0] * 4
+
+
+@pytest.mark.parametrize("pace", [1, 2, 4])
+def test_the_pace_of_a_sub_core_is_a_value_and_a_port_still_passes_one_wavefront_a_cycle(pace):
+    data_stage = stage(shared_memory__cycles_per_wavefront_per_sub_core=pace, sm__sub_cores=8)
+    starts = [data_stage.serve(s, 0, 3, READ) for s in range(pace + 1)]
+    assert starts == [0] * pace + [3 * pace]
+
+
+def test_four_sub_cores_that_store_sixteen_wavefronts_each_advance_in_pairs():
+    """H200: 32 cycles a pair."""
+    result = run(["STS [R0], R4 | S1", "EXIT | S5"], warps=4, lanes="64*lane")
+    starts = [w.start_log[0] for w in result.execution.warps]
+    assert starts[:2] == [11, 12]
+    assert [late - early for early, late in zip(starts[:2], starts[2:], strict=True)] == [32, 32]
+
+
+def port_cycles(**overrides) -> tuple[int, int]:
+    """Cycles of 8 warps with 32-way conflicts: all loads; half of them loads and half stores, on any sub-core."""
+    found = []
+    for stores in ((), (1, 3, 4, 6)):
+        trace = builder(8)
+        with trace.only(warps=[w for w in range(8) if w not in stores]), trace.repeat(64):
+            emit(trace, "LDS R4, [R0] | S1", "128*lane")
+        if stores:
+            with trace.only(warps=list(stores)), trace.repeat(64):
+                emit(trace, "STS [R0], R4 | S1", "128*lane")
+        emit(trace, "EXIT | S5")
+        result = gpuemu.run(trace.build(), machine(**overrides))
+        found.append(max(w.done_log[-1] for w in result.execution.warps))
+    return found[0], found[1]
+
+
+def test_loads_and_stores_of_different_warps_take_turns_at_a_unified_port():
+    """H200: 32,768 wavefronts take 33.1k cycles as loads and 33.9k half and half."""
+    wavefronts = 8 * 64 * 32
+    loads, mixed = port_cycles()
+    assert wavefronts <= loads <= 1.03 * wavefronts
+    assert wavefronts <= mixed <= 1.035 * wavefronts
+
+
+def test_at_separate_ports_they_pass_side_by_side():
+    wavefronts = 8 * 64 * 32
+    loads, mixed = port_cycles(shared_memory__ports__topology="separate")
+    assert wavefronts <= loads <= 1.03 * wavefronts
+    assert wavefronts / 2 <= mixed <= 1.03 * wavefronts / 2
+
+
+def test_lanes_that_are_all_off_still_hold_the_data_stage_for_a_cycle_and_touch_no_bank():
+    trace = builder()
+    emit(trace, "@P0 LDS R4, [R0] | W0 S2", active=0)
+    emit(trace, "IADD3 R5, R4, R4, RZ | B0 S5")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    assert list(result.execution.warps[0].issue_log)[:2] == [0, 23]
+    assert result.execution.port_cycles == (1, 0)
+    assert result.counters["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] == 0
+    assert result.counters["sm__sass_inst_executed_op_shared_ld.sum"] == 1
+
+
+def test_sixteen_banks_make_two_wavefronts_of_one():
+    result = run(["LDS R4, [R0]", "IADD3 R5, R4, R4, RZ", "EXIT"], machine(shared_memory__banks=16))
+    assert list(result.execution.warps[0].issue_log)[:2] == [0, 25]
+
+
+@pytest.mark.parametrize(("rows", "cycles"), [(8, 29), (16, 25), (32, 23), (4, 37)])
+def test_the_rows_of_a_phase_are_a_value(rows, cycles):
+    arch = machine(shared_memory__matrix_rows_per_phase=rows, shared_memory__banks=128)
+    result = run(["LDSM.16.M88.4 R4, [R0]", "IADD3 R9, R7, R7, RZ", "EXIT"], arch, lanes="16*lane")
+    assert list(result.execution.warps[0].issue_log)[:2] == [0, cycles]

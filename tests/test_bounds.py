@@ -1,0 +1,95 @@
+"""What limits a run: each bound for itself, and that none is above the run."""
+
+from __future__ import annotations
+
+import pytest
+from engine.probes import builder, emit, kernels, machine, machines, run
+from hypothesis import HealthCheck, given, settings
+
+import gpuemu
+
+NEXT = "FFMA R1, R0, R0, R0 | S1"
+
+
+def bounds(result: gpuemu.Result) -> dict[str, int]:
+    return {b.resource: b.cycles for b in result.bounds}
+
+
+def tightest(result: gpuemu.Result) -> tuple[str, int]:
+    return result.bounds[0].resource, result.bounds[0].cycles
+
+
+def over(result: gpuemu.Result) -> int:
+    """When the pipes accept again and every access is done; warps end before that."""
+    longest = max(op.issue_interval_cycles for op in result.execution.program.ops)
+    return max(result.cycles - 2 + longest, *(d for w in result.execution.warps for d in w.done_log), 0)
+
+
+def many(line: str, warps: int, lanes: str = "4*lane", times: int = 100, **overrides) -> gpuemu.Result:
+    """A line many times over by several warps, long enough for the tightest bound to show."""
+    trace = builder(warps)
+    with trace.repeat(times):
+        emit(trace, line, lanes)
+    emit(trace, "EXIT | S1")
+    return gpuemu.run(trace.build(), machine(**overrides))
+
+
+@pytest.mark.parametrize(
+    ("line", "warps", "lanes", "resource", "cycles"),
+    [(NEXT, 8, "", "issue slots", 202), ("HMMA.16816.F32 R4, R0, R2, R4 | S1", 8, "", "tensor core", 1200),
+     ("IADD3 R1, R0, R0, RZ | S1", 8, "", "integer pipe (ALU)", 400),
+     ("IMAD R1, R0, R0, R0 | S1", 4, "", "IMAD pipe (FMA heavy)", 200),
+     ("MUFU.RCP R1, R0 | S1", 4, "", "transcendental and conversion unit (XU)", 800),
+     ("HFMA2 R1, R0, R0, R0 | S1", 4, "", "half-precision pipe", 200),
+     ("DFMA R2, R0, R0, R0 | S1", 4, "", "double-precision pipe", 200),
+     ("LDS R4, [R0] | S1", 8, "128*lane", "shared-memory data stage", 25600),
+     ("LDS R4, [R0] | S1", 1, "128*lane", "a sub-core's path to shared memory", 6400),
+     ("STS.128 [R0], R4 | S1", 1, "16*lane", "operands sent to the load/store unit", 1000),
+     ("LDG.E.128 R4, [R0.64] | S1", 8, "16*lane", "global-memory bandwidth", 11839),
+     ("FFMA R1, R0, R0, R0 | S9", 4, "", "latency of one warp", 901)],
+)  # fmt: skip
+def test_the_resource_that_a_kernel_is_made_to_fill_is_the_tightest(line, warps, lanes, resource, cycles):
+    result = many(line, warps, lanes or "4*lane")
+    assert tightest(result) == (resource, cycles)
+    assert cycles <= over(result) <= 1.1 * cycles + 100
+
+
+def test_ports_that_are_separate_have_bounds_of_their_own():
+    trace = builder(8)
+    with trace.repeat(10):
+        emit(trace, "LDS R4, [R0] | S1", "128*lane")
+        emit(trace, "STS [R0], R4 | S1", "64*lane")
+    emit(trace, "EXIT | S1")
+    separate = {"shared_memory.ports.topology": "separate", "shared_memory.ports.read": 2}
+    found = bounds(gpuemu.run(trace.build(), machine().with_overrides(separate)))
+    assert found["shared-memory read ports"] == 8 * 10 * 32 // 2
+    assert found["shared-memory write ports"] == 8 * 10 * 16
+    assert "shared-memory data stage" not in found
+    assert bounds(gpuemu.run(trace.build(), machine()))["shared-memory data stage"] == 8 * 10 * 48
+
+
+def test_resources_that_were_not_used_are_left_out_and_the_others_are_sorted():
+    result = run([NEXT, "EXIT | S1"])
+    assert bounds(result) == {"latency of one warp": 2, "issue slots": 2, "cbu pipe": 2, "FMA pipe": 1}
+    assert [b.cycles for b in result.bounds] == sorted((b.cycles for b in result.bounds), reverse=True)
+
+
+def test_the_latency_of_ctas_that_follow_each_other_in_one_place_adds_up():
+    result = run(["FFMA R1, R0, R0, R0 | S9", "EXIT | S1"], machine(sm__max_ctas=1), grid=(3, 1, 1))
+    assert bounds(result)["latency of one warp"] == 30
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(kernels(), machines())
+def test_no_bound_on_what_must_be_over_before_the_last_warp_ends_is_above_the_run(trace, arch):
+    """Accesses that nobody waits for may outlast the warps; issue slots and a warp's own latency may not."""
+    result = gpuemu.run(trace, arch)
+    found = bounds(result)
+    assert found["issue slots"] <= result.cycles
+    assert found["latency of one warp"] <= result.cycles
