@@ -1,0 +1,220 @@
+"""From machine code to instructions: nvdisasm's text, the control words, and branch targets as byte offsets.
+
+    function = decode_function("kernel.cu", "gemm", "sm_89")     # or a cubin
+    for instruction in function.code: ...
+
+nvdisasm runs once for a cubin; the control words come from the code's own bytes. Operands stay as nvdisasm
+prints them, with three exceptions that leave one way to write each thing: a label or a function is the byte
+offset it stands for, as in `BRA 0x2a0`; a register and a target behind it are two operands, as in
+`BRX R4, -0x120` and `RET.REL.NODEC R20, 0x0`; and a constant is `c[0x0][0x170]`, without a space between.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache, lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from gpuemu import isa
+from gpuemu.errors import GpuemuError, Problem
+from gpuemu.sass.cubin import Cubin, Kernel, read_cubin
+from gpuemu.sass.toolchain import CompilerChoice, compile_cuda, run_nvdisasm
+from gpuemu.trace.listing import INSTRUCTION_BYTES, split_operands
+from gpuemu.trace.model import ControlWord, Instruction
+
+DEFAULT_ARCH = "sm_89"
+_SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx")
+
+_CONTROL_WORD_BIT = 41  # of an instruction's second 64-bit half
+_CONTROL_WORD_MASK = (1 << 17) - 1
+_NO_COUNTER = 7
+
+_SECTION = re.compile(r"^\s*\.text\.([^\s:]+):$", re.MULTILINE)
+_LINE = re.compile(r"^\s*(?:(\.L_[^\s:]+):|/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;[^;\n]*)$", re.MULTILINE)
+_TEXT = re.compile(r"(@!?U?P[0-9T]+)?\s*([A-Za-z_][\w.]*)\s*(.*)$")
+_TARGET = re.compile(r"`\(([^()]+)\)")
+_ANNOTATION = re.compile(r"\s*\(\*.*\*\)")
+_WITH_BARE_TARGET = ("BRX", "BRXU", "JMX", "JMXU", "CALL", "RET")
+"""Instructions whose register and target nvdisasm separates by a space."""
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedFunction(Kernel):
+    """A kernel with its instructions, one for every 16 bytes, the padding behind its end included.
+
+    `arch` is the architecture that the code is for, such as "sm_89".
+    """
+
+    arch: str
+    code: tuple[Instruction, ...]
+    cubin: Cubin
+
+
+def load_cubin(
+    source: str | os.PathLike[str] | bytes, arch: str | None = None, compiler: CompilerChoice = "auto"
+) -> Cubin:
+    """The cubin of a file, by its name's ending: a CUDA source is compiled for `arch` (sm_89 if None).
+
+    A cubin, given as a path or as bytes, is for the architecture that it names; `arch` then says nothing.
+    """
+    if not isinstance(source, bytes) and Path(source).suffix in _SOURCE_SUFFIXES:
+        return read_cubin(compile_cuda(os.fspath(source), arch or DEFAULT_ARCH, compiler), os.fspath(source))
+    return read_cubin(source)
+
+
+def decode_function(
+    source: str | os.PathLike[str] | bytes | Cubin,
+    kernel: str | None = None,
+    arch: str | None = None,
+    compiler: CompilerChoice = "auto",
+) -> DecodedFunction:
+    """A kernel of a CUDA source or a cubin; see `load_cubin` for `arch`, `Cubin.kernel` for the name.
+
+    Raises GpuemuError for code that is not linked and for instructions that the model does not know.
+    """
+    cubin = source if isinstance(source, Cubin) else load_cubin(source, arch, compiler)
+    chosen = cubin.kernel(kernel)
+    if chosen.code_relocations:
+        wanted = ", ".join(dict.fromkeys(r.symbol for r in chosen.code_relocations if r.symbol != chosen.name))
+        raise GpuemuError.one(
+            cubin.file,
+            None,
+            chosen.name,
+            f"code that waits for the addresses of {wanted or 'its own labels'}",
+            "a kernel in one piece is right: all its functions in one source, compiled without -rdc",
+        )
+    code = disassemble(cubin, chosen)
+    _check_known(code, chosen, cubin.file)
+    known = {field.name: getattr(chosen, field.name) for field in fields(Kernel)}
+    return DecodedFunction(**known, arch=cubin.arch, code=code, cubin=cubin)
+
+
+def disassemble(cubin: Cubin, kernel: Kernel) -> tuple[Instruction, ...]:
+    """The instructions of a kernel of this cubin, whether the model knows them or not.
+
+    `line` of each is its innermost source line in the kernel's own file.
+    """
+    text = _texts(cubin.content, cubin.file).get(kernel.name)
+    if text is None:
+        raise GpuemuError.one(cubin.file, None, kernel.name, "no disassembly of it", "a whole cubin is right")
+    labels = dict(kernel.device_functions)
+    lines: list[tuple[int, str]] = []
+    pending: list[str] = []
+    for label, offset, instruction in _LINE.findall(text):
+        if label:
+            pending.append(label)
+        else:
+            at = int(offset, 16)
+            for name in pending:
+                labels[name] = at
+            pending.clear()
+            lines.append((at, instruction))
+    controls = control_words(kernel.machine_code)
+    if [at for at, _ in lines] != list(range(0, len(kernel.machine_code), INSTRUCTION_BYTES)):
+        found = f"{len(lines)} disassembled instructions in {len(kernel.machine_code)} bytes of code"
+        raise GpuemuError.one(cubin.file, None, kernel.name, found, "one for every 16 bytes is right")
+    code = []
+    for (at, instruction), control in zip(lines, controls, strict=True):
+        place = kernel.source_line(at)
+        line = place[1] if place is not None and place[0] == kernel.source_file else None
+        if "`" in instruction:
+            instruction = _resolved(instruction, labels, cubin.file, f"{kernel.name}+{at:#06x}")
+        guard, opcode, operands = _parts(instruction)
+        if "QNAN" in instruction and not opcode.startswith("H"):
+            operands = _with_bits(operands, kernel.machine_code[at + 4 : at + 8])
+        code.append(Instruction(at, opcode, operands, guard, control, line))
+    return tuple(code)
+
+
+def without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+    """The code up to the endless branch and the NOPs that fill a kernel's last cache line."""
+    end = len(code)
+    while end and code[end - 1].opcode == "NOP":
+        end -= 1
+    if end and code[end - 1].opcode == "BRA" and code[end - 1].operands == (f"{code[end - 1].offset:#x}",):
+        end -= 1
+    return code[:end]
+
+
+def control_words(machine_code: bytes) -> list[ControlWord]:
+    """The control word of each instruction: 17 bits from bit 105 of its 128, without the reuse flags."""
+    halves = np.frombuffer(machine_code, dtype="<u8")
+    words = halves[1::2] >> np.uint64(_CONTROL_WORD_BIT) & np.uint64(_CONTROL_WORD_MASK)
+    return [_control_word(word) for word in words.tolist()]
+
+
+@cache
+def _control_word(word: int) -> ControlWord:
+    write, read = word >> 5 & 7, word >> 8 & 7
+    return ControlWord(
+        stall_cycles=word & 15,
+        yields=not word >> 4 & 1,
+        write_counter=None if write == _NO_COUNTER else write,
+        read_counter=None if read == _NO_COUNTER else read,
+        wait_mask=word >> 11 & 63,
+    )
+
+
+@lru_cache(maxsize=8)
+def _texts(content: bytes, file: str) -> dict[str, str]:
+    """The disassembly of each function in a cubin."""
+    text = run_nvdisasm(content, file)
+    starts = list(_SECTION.finditer(text))
+    ends = [start.start() for start in starts[1:]] + [len(text)]
+    return {start[1]: text[start.end() : end] for start, end in zip(starts, ends, strict=True)}
+
+
+def _resolved(instruction: str, labels: Mapping[str, int], file: str, place: str) -> str:
+    """The text with byte offsets for labels and functions."""
+
+    def offset(match: re.Match[str]) -> str:
+        if match[1] not in labels:
+            raise GpuemuError.one(
+                file,
+                None,
+                place,
+                f"a branch to '{match[1]}'",
+                "a target within the kernel's own code is right",
+            )
+        return f"{labels[match[1]]:#x}"
+
+    return _TARGET.sub(offset, instruction)
+
+
+@lru_cache(maxsize=65536)
+def _with_bits(operands: tuple[str, ...], immediate: bytes) -> tuple[str, ...]:
+    """A QNAN written out: nvdisasm gives that name to several bit patterns, the high word of -inf among them."""
+    bits = f"{int.from_bytes(immediate, 'little'):#x}"
+    return tuple(bits if operand in ("+QNAN", "-QNAN", "QNAN") else operand for operand in operands)
+
+
+def _parts(instruction: str) -> tuple[str, str, tuple[str, ...]]:
+    """Guard, opcode and operands of an instruction's text."""
+    match = _TEXT.match(_ANNOTATION.sub("", instruction))
+    if match is None:
+        return "", instruction, ()
+    guard, opcode, rest = match.groups()
+    operands = split_operands(rest.replace("] [", "]["))
+    if opcode.split(".", 1)[0] in _WITH_BARE_TARGET:
+        operands = tuple(word for operand in operands for word in operand.split())
+    return guard or "", opcode, operands
+
+
+def _check_known(code: tuple[Instruction, ...], kernel: Kernel, file: str) -> None:
+    """Refuse instructions that the model does not know: each opcode once, where it first stands."""
+    problems: dict[str, Problem] = {}
+    for instruction in code:
+        if instruction.opcode in problems:
+            continue
+        try:
+            isa.describe(instruction.opcode)
+        except isa.UnknownOpcodeError as error:
+            place = f"{kernel.name}+{instruction.offset:#06x}"
+            problems[instruction.opcode] = Problem(file, None, place, error.found, error.right)
+    if problems:
+        raise GpuemuError(problems.values())

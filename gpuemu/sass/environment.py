@@ -1,0 +1,103 @@
+"""What a CTA's instructions see besides registers: constants, the CTA's place in the launch, memory, a clock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.lanes import Lanes, Mask
+from gpuemu.trace.model import Instruction, Launch
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+    from gpuemu.sass.memory import Memory
+    from gpuemu.sass.operands import Getter, Site
+
+
+class ExecutionError(RuntimeError):
+    """An instruction did what a kernel must not do. `lane` counts in the CTA; None if it concerns all of it."""
+
+    def __init__(self, instruction: Instruction, lane: int | None, found: str, right: str):
+        self.instruction = instruction
+        self.lane = lane
+        self.found = found
+        self.right = right
+        super().__init__(f"{instruction} in lane {lane}: found {found}; {right}")
+
+
+def _no_record(site: Site, addresses: NDArray[Any], mask: Mask) -> None:
+    """Nobody listens."""
+
+
+@dataclass
+class Environment:
+    """The surroundings of the CTA being executed.
+
+    `constants`: bank number → its bytes as uint8. `cta`: its (x, y, z) in the grid. `clock` advances by one with
+    every instruction executed; times are the engine's matter.
+    """
+
+    arch: Architecture
+    launch: Launch
+    lanes: Lanes
+    memory: Memory
+    constants: Mapping[int, NDArray[np.uint8]]
+    code: tuple[Instruction, ...]
+    cta: tuple[int, int, int] = (0, 0, 0)
+    clock: int = 0
+    record: Callable[[Site, NDArray[Any], Mask], None] = _no_record
+    """Called by every access to shared, global or local memory, after its checks, with the byte addresses of the lanes.
+
+    Those in shared memory count from the CTA's first byte, those in local memory from the lane's. The arrays
+    are only lent: copy what is to be kept.
+    """
+    active: Mask = None
+    """The lanes that execute the current instruction before its guard: what votes and WARPSYNC see."""
+    barrier_votes: tuple[NDArray[np.bool_], int] | None = None
+    """What the last BAR.RED brought together: each lane's vote, and how many lanes arrived."""
+
+    def constant(self, site: Site, bank: str, offset: str, size: int) -> Getter:
+        """A getter of `size` (4 or 8) bytes of a constant bank; bank and offset as SASS writes them."""
+        if not bank.startswith("0x"):
+            raise site.unsupported(f"the constant bank {bank} in a register")
+        number = int(bank, 16)
+        data = self.constants.get(number)
+        if data is None:
+            raise site.unsupported(f"constant bank {number}, which the cubin does not have")
+        kind = np.uint32 if size == 4 else np.uint64
+        match = re.fullmatch(r"(?:(-?0x[0-9a-f]+)|((?:UR|R)(?:\d+|Z))(?:\+(-?0x[0-9a-f]+))?)", offset)
+        if match is None:
+            raise site.unsupported(f"the constant offset {offset}")
+        fixed, register, plus = match.groups()
+        if register is None:
+            start = int(fixed, 16)
+            self._check_constant(site, data, start, size)
+
+            value = data[start : start + size].view(kind)[0]
+            return lambda: value
+        lanes = self.register_lanes(register)
+        offset_bytes = int(plus or "0x0", 16)
+
+        def indexed() -> Any:
+            starts = lanes.astype(np.int64) + offset_bytes
+            starts = np.clip(starts, 0, len(data) - size)
+            return np.ascontiguousarray(data[starts[:, None] + np.arange(size)]).view(kind)[:, 0]
+
+        return indexed
+
+    def register_lanes(self, name: str) -> NDArray[np.uint32]:
+        """The lanes of a register by its name, R4 or UR4 or RZ."""
+        file = self.lanes.uniform_registers if name.startswith("U") else self.lanes.registers
+        number = name.lstrip("UR")
+        return np.asarray(file[len(file) - 1 if number == "Z" else int(number)])
+
+    def _check_constant(self, site: Site, data: NDArray[np.uint8], start: int, size: int) -> None:
+        if not 0 <= start <= len(data) - size:
+            raise ExecutionError(
+                site.instruction, None, f"constant offset {start:#x}", f"the bank has {len(data)} bytes"
+            )

@@ -1,0 +1,284 @@
+"""IEEE 754 arithmetic to the bit over arrays of lanes: exact sums and products, rounded once in any direction.
+
+A result wider than its format is carried as a float64 rounded to odd (`to_odd`): the odd last bit remembers
+that something smaller was cut off, so that the rounding to the narrow format that follows is the only one.
+Rounding modes are those of SASS: RN to nearest even, RZ to zero, RM to minus, RP to plus infinity.
+All functions expect np.errstate(all="ignore") around them and return fresh arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rounding = Literal["RN", "RZ", "RM", "RP"]
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+NAN32 = np.uint32(0x7FFFFFFF)
+NAN16 = np.uint16(0x7FFF)
+"""What the hardware makes of every NaN result of 32 bits, and of 16 bits (float16 and bfloat16)."""
+
+
+def word(value: int) -> NDArray[np.uint32]:
+    """A constant for array operations, which take an array without dimensions faster than a number."""
+    return np.array(value, dtype=np.uint32)
+
+
+_MAGNITUDE, _SIGN16, _INFINITY32 = word(0x7FFFFFFF), word(0x8000), word(0x7F800000)
+_ONE, _THIRTEEN, _SIXTEEN = word(1), word(13), word(16)
+_SIXTY_THREE, _LAST = np.array(63), np.array(1)
+_BELOW_TIE32, _TIE32 = np.array(0x1FFFFFFF), np.array(0x10000000)
+_BELOW_FLOAT16, _BELOW_BF16, _TIE_BF16 = word(0xFFF), word(0xFFFF), word(0x8000)
+_NEAR_HALF16, _ONE_HALF, _INFINITY16 = word(0x00800FFF), word(0x3F000000), word(0x7C00)
+_NEAR_HALF_BF16 = word(0x7FFF)
+_LEAST_NORMAL16, _RANGE16 = word(0x38800000), word(0x47800000 - 0x38800000)
+_ZERO32 = np.float32(0)
+_ONE32 = np.float32(1)
+_LEAST_NORMAL32 = np.float32(2.0**-126)
+_LEAST_EXACT_BF16 = np.float32(2.0**-100)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary format: bits of precision, exponent of the least normal number, largest finite number."""
+
+    precision: int
+    least_exponent: int
+    largest: float
+
+
+FLOAT32 = Format(24, -126, (2 - 2.0**-23) * 2.0**127)
+FLOAT16 = Format(11, -14, 65504.0)
+BFLOAT16 = Format(8, -126, (2 - 2.0**-7) * 2.0**127)
+E4M3 = Format(4, -6, 448.0)
+E5M2 = Format(3, -14, 57344.0)
+TF32 = Format(11, -126, (2 - 2.0**-10) * 2.0**127)
+
+TO_INTEGRAL: dict[Rounding, Callable[[Any], Any]] = {
+    "RN": np.rint,
+    "RZ": np.trunc,
+    "RM": np.floor,
+    "RP": np.ceil,
+}
+
+
+def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """a + b rounded to nearest, and its error: their sum is exact (Knuth). The error is NaN with infinities."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def to_odd(s: F64, error: F64) -> F64:
+    """The exact value s + error as a float64 rounded to odd; `error` is at most half a unit of `s`."""
+    inexact = np.abs(error) > 0
+    if not np.count_nonzero(inexact):
+        return s
+    bits = s.view(np.int64)
+    # Cut off toward zero, then make the last bit 1.
+    odd = error.view(np.int64) ^ bits
+    odd >>= _SIXTY_THREE
+    odd += bits
+    odd |= _LAST
+    return np.where(inexact, odd, bits).view(np.float64)
+
+
+def quantize(values: F64, to: Format, rounding: Rounding) -> F64:
+    """Float64 values rounded to a narrower format, as float64; too large ones become what the mode asks for."""
+    _, exponents = np.frexp(values)
+    quanta = np.maximum(exponents - 1, to.least_exponent) - (to.precision - 1)
+    rounded: F64 = np.ldexp(TO_INTEGRAL[rounding](np.ldexp(values, -quanta)), quanta)
+    over = (np.abs(rounded) > to.largest) & np.isfinite(values)
+    if np.count_nonzero(over):
+        infinite = {"RN": (True, True), "RZ": (False, False), "RM": (True, False), "RP": (False, True)}
+        below, above = (np.inf if end else to.largest for end in infinite[rounding])
+        rounded[over] = np.where(values[over] < 0, -below, above)
+    return rounded
+
+
+def narrow32(values: F64, rounding: Rounding) -> F32:
+    """Float64 values, exact or rounded to odd, rounded to float32."""
+    if rounding == "RN":
+        return values.astype(np.float32)
+    return quantize(values, FLOAT32, rounding).astype(np.float32)
+
+
+def _lowered_zeros(result: Any, exact: Any, *addends: Any) -> Any:
+    """For RM, under which a sum that is exactly zero is -0 unless all addends are +0."""
+    return np.where((exact == 0) & reduce(np.logical_or, map(np.signbit, addends)), -abs(result), result)
+
+
+def add32(a: F32, b: F32, rounding: Rounding) -> F32:
+    """a + b."""
+    if rounding == "RN":
+        return a + b
+    return _sum32(a.astype(np.float64), b, rounding)
+
+
+def mul32(a: F32, b: F32, rounding: Rounding) -> F32:
+    """a x b."""
+    if rounding == "RN":
+        return a * b
+    return narrow32(np.multiply(a, b, dtype=np.float64), rounding)
+
+
+def fma32(a: F32, b: F32, c: F32, rounding: Rounding) -> F32:
+    """a x b + c, rounded once.
+
+    The product is exact in float64. To nearest, a second rounding from the float64 sum to float32 can go wrong
+    only where that sum lies half way between two float32: those lanes, and the subnormal ones, whose half-way
+    points lie elsewhere, are done again by way of a sum rounded to odd.
+    """
+    product: F64 = np.multiply(a, b, dtype=np.float64)
+    if rounding != "RN":
+        return _sum32(product, c, rounding)
+    s = product + c
+    result = s.astype(np.float32)
+    doubtful = (s.view(np.int64) & _BELOW_TIE32) == _TIE32
+    tiny = np.abs(result) <= _LEAST_NORMAL32
+    if np.count_nonzero(tiny):
+        doubtful |= tiny & (s != 0)
+    if np.count_nonzero(doubtful):
+        (p, z), where = _at(doubtful, product, c)
+        np.put(result, where, to_odd(*two_sum(p, z)).astype(np.float32))
+    return result
+
+
+def _at(chosen: NDArray[np.bool_], *operands: Any) -> tuple[list[F64], NDArray[np.intp]]:
+    """The operands at the chosen places, as float64, and those places, counted flat."""
+    where = np.flatnonzero(chosen)
+    fitting = (x if x.shape == chosen.shape else np.broadcast_to(x, chosen.shape) for x in operands)
+    return [np.take(x, where).astype(np.float64) for x in fitting], where
+
+
+def _sum32(a: F64, b: F32, rounding: Rounding) -> F32:
+    """a + b rounded to float32 in a direction; a is a product of two float32."""
+    s, error = two_sum(a, b.astype(np.float64))
+    result = narrow32(to_odd(s, error), rounding)
+    return _lowered_zeros(result, s, a, b) if rounding == "RM" else result
+
+
+def flushed32(values: F32) -> F32:
+    """Subnormal float32 values as zeros of their sign (.FTZ); the same array where there are none."""
+    small = np.abs(values) < _LEAST_NORMAL32
+    if np.count_nonzero(small):
+        return np.where(small, np.copysign(_ZERO32, values), values)
+    return values
+
+
+def saturated32(values: F32) -> F32:
+    """Values clamped to [+0, 1], NaN to +0 (.SAT)."""
+    return np.where(values > 0, np.minimum(values, _ONE32), _ZERO32)
+
+
+def bits32(values: F32) -> NDArray[np.uint32]:
+    """The bits of a result, every NaN the canonical one. Overwrites its argument."""
+    bits = values.view(np.uint32)
+    nan = values != values
+    if np.count_nonzero(nan):
+        bits[nan] = NAN32
+    return bits
+
+
+# -- 16 bits ----------------------------------------------------------------------------------------------------
+
+
+def narrow16(values: F32) -> NDArray[np.uint16]:
+    """Float32 values rounded to the bits of float16, to nearest even; NaN becomes 0x7fff.
+
+    Written with integers: NumPy's own conversion takes each element through branches.
+    """
+    bits = values.view(np.uint32)
+    magnitude = bits & _MAGNITUDE
+    above_least = magnitude - _LEAST_NORMAL16  # of the normal numbers; wraps for smaller ones
+    # Add just under half a unit plus the last bit kept and an exponent of 1, drop 13 bits.
+    half = bits >> _THIRTEEN
+    half &= _ONE
+    half += above_least
+    half += _NEAR_HALF16
+    half >>= _THIRTEEN
+    beyond = above_least >= _RANGE16
+    special = np.count_nonzero(beyond)
+    if special:
+        # Next to 0.5 a float32 counts in the steps of subnormal float16, 2**-24.
+        steps = (magnitude.view(np.float32) + np.float32(0.5)).view(np.uint32) - _ONE_HALF
+        outside = np.where(magnitude < _LEAST_NORMAL16, steps, _INFINITY16)
+        half = np.where(beyond, outside, half)
+    sign = bits >> _SIXTEEN
+    sign &= _SIGN16
+    half |= sign
+    if special:
+        half[magnitude > _INFINITY32] = NAN16
+    return half.astype(np.uint16)
+
+
+def narrow_bf16(values: F32) -> NDArray[np.uint16]:
+    """Float32 values rounded to the bits of bfloat16, to nearest even; NaN becomes 0x7fff."""
+    bits = values.view(np.uint32)
+    half = bits >> _SIXTEEN
+    half &= _ONE
+    half += bits
+    half += _NEAR_HALF_BF16
+    half >>= _SIXTEEN
+    nan = values != values
+    if np.count_nonzero(nan):
+        half[nan] = NAN16
+    return half.astype(np.uint16)
+
+
+def fma16(a: F32, b: F32, c: F32) -> F32:
+    """a x b + c of float16 as float32 that `narrow16` rounds as it would the exact value.
+
+    The product is exact in float32. Where float64 cannot hold the sum, the product is far below c's last bit.
+    """
+    product = a * b
+    result = product + c
+    doubtful = (result.view(np.uint32) & _BELOW_FLOAT16) == 0
+    if np.count_nonzero(doubtful):
+        (p, z), where = _at(doubtful, product, c)
+        np.put(result, where, _aside(np.take(result, where), p + z))
+    return result
+
+
+def fma_bf16(a: F32, b: F32, c: F32) -> F32:
+    """a x b + c of bfloat16 as float32 that `narrow_bf16` rounds as it would the exact value.
+
+    The product is exact in float32 as long as it is in its range, and in float64 always.
+    """
+    product = a * b
+    size = np.abs(product)
+    if np.count_nonzero((size >= _LEAST_EXACT_BF16) & (size < np.inf)) == product.size:
+        result = product + c
+    else:
+        result = np.add(np.multiply(a, b, dtype=np.float64), c).astype(np.float32)
+    doubtful = (result.view(np.uint32) & _BELOW_BF16) == _TIE_BF16
+    if np.count_nonzero(doubtful):
+        (x, y, z), where = _at(doubtful, a, b, c)
+        np.put(result, where, _aside(np.take(result, where), to_odd(*two_sum(x * y, z))))
+    return result
+
+
+def mul_bf16(a: F32, b: F32) -> F32:
+    """a x b of bfloat16 as float32 that `narrow_bf16` rounds as it would the exact value."""
+    exact: F64 = np.multiply(a, b, dtype=np.float64)
+    result = exact.astype(np.float32)
+    doubtful = (result.view(np.uint32) & _BELOW_BF16) == _TIE_BF16
+    if np.count_nonzero(doubtful):
+        (x,), where = _at(doubtful, exact)
+        np.put(result, where, _aside(np.take(result, where), x))
+    return result
+
+
+def _aside(result: F32, exact: F64) -> F32:
+    """Float32 results that stand where a further rounding would tie, moved off to the side of the exact value."""
+    rounded = result.astype(np.float64)
+    if not np.count_nonzero(exact != rounded):
+        return result
+    way = np.where(exact > rounded, np.float32(np.inf), np.where(exact < rounded, np.float32(-np.inf), result))
+    return np.nextafter(result, way)

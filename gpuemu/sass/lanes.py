@@ -1,0 +1,63 @@
+"""The registers of a whole CTA: every register is one NumPy array over all its lanes.
+
+Lane number = 32 x warp + lane of the warp, in x-fastest thread order. Uniform registers and predicates are
+kept once per lane, too (the 32 copies of a warp are equal), so that every instruction is one kind of array
+operation. The last register of each file is the constant one: RZ and URZ read 0, PT and UPT read true.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Mask = NDArray[np.bool_] | None
+"""Lanes that take part; None means all of the CTA."""
+Words = NDArray[np.uint32]
+
+WARP = 32
+RZ = 255
+URZ = 63
+PT = 7
+CONVERGENCE_BARRIERS = 16
+
+
+class Lanes:
+    """Register files [register, lane] of `warps` warps; `exists` marks lanes of a last partial warp."""
+
+    def __init__(self, threads: int):
+        self.threads = threads
+        self.warps = -(-threads // WARP)
+        self.count = self.warps * WARP
+        self.registers: Words = np.zeros((RZ + 1, self.count), dtype=np.uint32)
+        self.uniform_registers: Words = np.zeros((URZ + 1, self.count), dtype=np.uint32)
+        self.predicates = np.zeros((PT + 1, self.count), dtype=np.bool_)
+        self.uniform_predicates = np.zeros((PT + 1, self.count), dtype=np.bool_)
+        self.lane = np.arange(self.count, dtype=np.uint32) % WARP
+        self.warp = np.arange(self.count, dtype=np.uint32) // WARP
+        self.exists = np.arange(self.count) < threads
+        self.reset()
+
+    def reset(self) -> None:
+        """All registers 0, all predicates false: a new CTA."""
+        self.registers[:] = 0
+        self.uniform_registers[:] = 0
+        self.predicates[:] = False
+        self.uniform_predicates[:] = False
+        self.predicates[PT] = self.uniform_predicates[PT] = True
+
+
+def write(target: NDArray[Any], values: Any, mask: Mask) -> None:
+    """Store values (an array over the lanes, or one number) in a register's lanes of `mask`."""
+    if mask is None:
+        target[...] = values
+    else:
+        np.copyto(target, values, where=mask, casting="unsafe")
+
+
+def whole_warps(mask: Mask) -> Mask:
+    """The mask with every warp that has an active lane active as a whole: what a uniform instruction writes."""
+    if mask is None:
+        return None
+    return np.repeat(mask.reshape(-1, WARP).any(axis=1), WARP)

@@ -1,0 +1,113 @@
+"""The attributes of a kernel in a cubin's `.nv.info` sections: registers, stack, parameters, launch bounds.
+
+A section is a row of attributes. Each is a format byte, an attribute byte and a 16-bit field: with format 4
+the field is the size of a payload that follows, otherwise it is the value itself. The numbers below are those
+that nvdisasm prints names for (`EIATTR_...`), checked against its output for toolkits 12.4 and 13.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Attribute(IntEnum):
+    """The attributes read here, by the names that nvdisasm gives them."""
+
+    MAX_THREADS = 0x05
+    PARAM_CBANK = 0x0A
+    REQNTID = 0x10
+    FRAME_SIZE = 0x11
+    MIN_STACK_SIZE = 0x12
+    KPARAM_INFO = 0x17
+    REGCOUNT = 0x2F
+    INDIRECT_BRANCH_TARGETS = 0x34
+    CTA_PER_CLUSTER = 0x3D
+    KPARAM_INFO_V2 = 0x45  # in kernels with more than 4 KiB of parameters
+
+
+_WITH_PAYLOAD = 4
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A kernel parameter: `offset` from the base of the parameter area and `size`, in bytes."""
+
+    offset: int
+    size: int
+
+
+@dataclass
+class KernelInfo:
+    """What the attributes say of one kernel."""
+
+    parameter_base: int | None = None
+    parameter_bytes: int = 0
+    parameters: dict[int, Parameter] = field(default_factory=dict)
+    max_threads: tuple[int, int, int] | None = None
+    required_block: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
+    branch_targets: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Each attribute's number with its payload, or its 16-bit value as 2 bytes."""
+    at = 0
+    while at + 4 <= len(data):
+        form, number, value = struct.unpack_from("<BBH", data, at)
+        at += 4
+        if form == _WITH_PAYLOAD:
+            yield number, data[at : at + value]
+            at += value
+        else:
+            yield number, data[at - 2 : at]
+
+
+def sizes_by_symbol(data: bytes) -> dict[int, dict[int, int]]:
+    """From the cubin's common `.nv.info`: attribute → symbol index → value, which is -1 where unknown."""
+    found: dict[int, dict[int, int]] = {
+        Attribute.REGCOUNT: {},
+        Attribute.FRAME_SIZE: {},
+        Attribute.MIN_STACK_SIZE: {},
+    }
+    for number, payload in attributes(data):
+        if number in found and len(payload) == 8:
+            symbol, value = struct.unpack("<Ii", payload)
+            found[number][symbol] = value
+    return found
+
+
+def kernel_info(data: bytes) -> KernelInfo:
+    """From a kernel's own `.nv.info.NAME`."""
+    info = KernelInfo()
+    for number, payload in attributes(data):
+        match number:
+            case Attribute.KPARAM_INFO:  # the size stands above 18 bits of properties
+                _, ordinal, offset, properties = struct.unpack("<IHHI", payload)
+                info.parameters[ordinal] = Parameter(offset, properties >> 18)
+            case Attribute.KPARAM_INFO_V2:
+                _, ordinal, offset, size = struct.unpack("<IHHI", payload)
+                info.parameters[ordinal] = Parameter(offset, size)
+            case Attribute.PARAM_CBANK:
+                _, info.parameter_base, info.parameter_bytes = struct.unpack("<IHH", payload)
+            case Attribute.MAX_THREADS:
+                info.max_threads = struct.unpack("<III", payload)
+            case Attribute.REQNTID:
+                info.required_block = struct.unpack("<III", payload)
+            case Attribute.CTA_PER_CLUSTER:
+                info.cluster = struct.unpack("<III", payload)
+            case Attribute.INDIRECT_BRANCH_TARGETS:
+                info.branch_targets.update(_branch_targets(payload))
+    return info
+
+
+def _branch_targets(payload: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Records of a branch's byte offset, a zero, a count and that many target offsets."""
+    words = struct.unpack(f"<{len(payload) // 4}I", payload[: len(payload) // 4 * 4])
+    at = 0
+    while at + 3 <= len(words):
+        branch, _, count = words[at : at + 3]
+        yield branch, words[at + 3 : at + 3 + count]
+        at += 3 + count

@@ -1,0 +1,76 @@
+"""Records what a CTA executes, as the trace that the engine replays.
+
+Per step two numbers are kept, the instruction and the set of warps; per memory instruction a block of
+addresses [warps, 32], equal blocks once. `trace_parts` then gives every warp its own path and rows.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.lanes import WARP, Lanes, Mask
+from gpuemu.trace.model import Instruction, WarpTrace
+
+
+class Recorder:
+    """The record of one CTA."""
+
+    def __init__(self, lanes: Lanes, code: tuple[Instruction, ...]):
+        self._lanes = lanes
+        self._memory = np.array([i.accesses_memory for i in code], dtype=np.bool_)
+        self.steps = array("i")
+        self.sets = array("i")
+        self._blocks = array("i")
+        self._set_numbers: dict[bytes, int] = {}
+        self._members: list[NDArray[np.bool_]] = []
+        self._block_numbers: dict[tuple[bytes, bytes], int] = {}
+        self._addresses: list[NDArray[np.int64]] = []
+        self._active: list[NDArray[np.bool_]] = []
+
+    def set_of(self, mask: Mask) -> int:
+        """The number of the set of warps that have a lane in `mask`."""
+        here = self._lanes.exists if mask is None else mask
+        warps = np.asarray(here.reshape(-1, WARP).any(axis=1))
+        key = warps.tobytes()
+        number = self._set_numbers.get(key)
+        if number is None:
+            number = self._set_numbers[key] = len(self._members)
+            self._members.append(warps)
+        return number
+
+    def members(self, number: int) -> NDArray[np.bool_]:
+        """The warps of a set, [warps]."""
+        return self._members[number]
+
+    def access(self, addresses: NDArray[np.uint64] | NDArray[np.uint32] | None, mask: Mask) -> None:
+        """Lane addresses of a memory instruction; None if no lane took part."""
+        if addresses is None:
+            addresses, mask = np.zeros(self._lanes.count, np.uint32), np.zeros(self._lanes.count, np.bool_)
+        taking_part = self._lanes.exists if mask is None else mask
+        key = (addresses.tobytes(), b"" if mask is None else mask.tobytes())
+        number = self._block_numbers.get(key)
+        if number is None:
+            number = self._block_numbers[key] = len(self._addresses)
+            shape = (self._lanes.warps, WARP)
+            self._addresses.append(np.where(taking_part, addresses, 0).astype(np.int64).reshape(shape))
+            self._active.append(taking_part.reshape(shape).copy())
+        self._blocks.append(number)
+
+    def trace_parts(self, cta: int, first_row: int) -> tuple[list[WarpTrace], NDArray[np.int64], NDArray[np.bool_]]:
+        """(warps, addresses [rows, 32], active [rows, 32]); row numbers count from `first_row`."""
+        steps = np.frombuffer(self.steps, dtype=np.int32)
+        member = np.array(self._members, dtype=np.bool_)[np.frombuffer(self.sets, dtype=np.int32)]
+        in_memory = self._memory[steps]
+        blocks = np.frombuffer(self._blocks, dtype=np.int32)
+        warps = []
+        for warp in range(self._lanes.warps):
+            path = steps[member[:, warp]]
+            rows = first_row + blocks[member[in_memory, warp]] * self._lanes.warps + warp
+            warps.append(WarpTrace(cta, warp, path.astype(np.int32), rows.astype(np.int32)))
+        empty = np.zeros((0, self._lanes.warps, WARP))
+        addresses = np.concatenate([empty.astype(np.int64), *[a[None] for a in self._addresses]])
+        active = np.concatenate([empty.astype(np.bool_), *[a[None] for a in self._active]])
+        return warps, addresses.reshape(-1, WARP), active.reshape(-1, WARP)

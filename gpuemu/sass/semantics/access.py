@@ -1,0 +1,204 @@
+"""Loads and stores of global, shared, local and generic addresses, and copies from global to shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.addresses import AddressGetter, address32, address64
+from gpuemu.sass.generic import GenericSpace
+from gpuemu.sass.lanes import Mask, write
+from gpuemu.sass.memory import UNITS
+from gpuemu.sass.operands import Setter, Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.spaces import Access, GlobalSpace, LocalSpace, SharedSpace, Space
+
+ORDER = ("STRONG", "WEAK", "CONSTANT", "CTA", "SM", "GPU", "SYS", "VC", "MMIO", "PRIVATE")
+"""Who sees an access when: all is seen at once here."""
+CACHING = ("EF", "EL", "EU", "EN", "LU", "NA", "LTC64B", "LTC128B", "LTC256B")
+"""How long caches keep the line."""
+WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16}
+_SPACES: dict[str, type[Space]] = {
+    "LDG": GlobalSpace, "STG": GlobalSpace, "LD": GenericSpace, "ST": GenericSpace,
+    "LDS": SharedSpace, "STS": SharedSpace, "LDL": LocalSpace, "STL": LocalSpace,
+}  # fmt: skip
+_WIDE_ADDRESS = ("E", *ORDER, *CACHING)
+_MODIFIERS: dict[str, tuple[str, ...]] = {
+    "LDG": _WIDE_ADDRESS, "STG": _WIDE_ADDRESS, "LD": _WIDE_ADDRESS, "ST": _WIDE_ADDRESS,
+    "LDS": ("U",), "STS": (), "LDL": CACHING, "STL": CACHING,
+}  # fmt: skip
+"""Modifiers besides the width; .U of sm_75's LDS changes no value."""
+
+
+def size_of(site: Site, *known: str) -> int:
+    """Bytes that one lane moves; refuses modifiers other than widths and those in `known`."""
+    site.only(*known, *WIDTHS)
+    widths = [WIDTHS[m] for m in site.modifiers if m in WIDTHS]
+    if len(widths) > 1:
+        raise site.unsupported("more than one width")
+    return widths[0] if widths else 4
+
+
+def expect_operands(site: Site, *numbers: int) -> None:
+    """Refuse the instruction if it has another number of operands."""
+    if len(site.operands) not in numbers:
+        raise site.unsupported(f"{len(site.operands)} operands are not understood")
+
+
+def addresses_of(site: Site, k: int, space: Space) -> AddressGetter:
+    """The addresses of operand k, as the space takes them."""
+    if isinstance(space, GlobalSpace | GenericSpace):
+        return address64(site, k)
+    return address32(site, k, site.environment.memory.shared_base if isinstance(space, SharedSpace) else 0)
+
+
+def put_units(site: Site, k: int, size: int) -> Setter:
+    """Stores units [lanes] of 4, 8 or 16 bytes in the registers from operand k on."""
+    file, number = site.register(k)
+    count = size // 4
+    if number == len(file) - 1:
+        return lambda values, mask: None
+    if file is site.lanes.uniform_registers:
+        raise site.unsupported("a uniform register is no destination of a load")
+    rows = file[number : number + count]
+    if count == 1:
+        row = rows[0]
+        return lambda values, mask: write(row, values, mask)
+
+    def put(values: Any, mask: Mask) -> None:
+        write(rows, values.view(np.uint32).reshape(-1, count).T, mask)
+
+    return put
+
+
+def get_units(site: Site, k: int, size: int) -> Callable[[], NDArray[Any]]:
+    """The registers from operand k on as units [lanes] of `size` bytes."""
+    file, number = site.register(k)
+    lanes = site.lanes.count
+    if number == len(file) - 1:
+        zero = np.zeros(lanes, dtype=UNITS[size])
+        return lambda: zero
+    row = file[number]
+    if size == 4:
+        return lambda: row
+    if size < 4:
+        kind = UNITS[size]
+        return lambda: row.astype(kind)
+    count = size // 4
+    rows = file[number : number + count]
+    unit = UNITS[size]
+
+    def get() -> NDArray[Any]:
+        words = np.empty((lanes, count), dtype=np.uint32)
+        words.T[...] = rows
+        return words.view(unit)[:, 0]
+
+    return get
+
+
+def extended(site: Site, size: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """What a load makes of units narrower than a register: S8 and S16 extend the sign, U8 and U16 zeros."""
+    if size >= 4:
+        return lambda values: values
+    if site.has("S8", "S16"):
+        signed = np.int8 if size == 1 else np.int16
+        return lambda values: values.view(signed).astype(np.int32).view(np.uint32)
+    return lambda values: values.astype(np.uint32)
+
+
+@semantics("LDG", "LD", "LDS", "LDL")
+def load(site: Site) -> Step:
+    """Rd = memory at the address of operand 2; .64 and .128 fill two and four registers."""
+    expect_operands(site, 2)
+    size = size_of(site, *_MODIFIERS[site.mnemonic])
+    space = _SPACES[site.mnemonic](site, size, Access.LOAD)
+    addresses = addresses_of(site, 1, space)
+    extend = extended(site, size)
+    put = put_units(site, 0, max(size, 4))
+
+    def step(mask: Mask) -> None:
+        at = addresses()
+        values = space.load(at, mask)
+        space.record(at, mask)
+        put(extend(values), mask)
+
+    return step
+
+
+@semantics("STG", "ST", "STS", "STL")
+def store(site: Site) -> Step:
+    """Memory at the address of operand 1 = Rs; .U8 and .U16 store the low bits of it."""
+    expect_operands(site, 2)
+    size = size_of(site, *_MODIFIERS[site.mnemonic])
+    space = _SPACES[site.mnemonic](site, size, Access.STORE)
+    addresses = addresses_of(site, 0, space)
+    values = get_units(site, 1, size)
+
+    def step(mask: Mask) -> None:
+        at = addresses()
+        space.store(at, values(), mask)
+        space.record(at, mask)
+
+    return step
+
+
+@semantics("LDGSTS")
+def copy(site: Site) -> Step:
+    """LDGSTS [shared], [global] {, Pz}: copies at once; later LDGDEPBAR and DEPBAR have nothing to wait for.
+
+    Lanes whose Pz is false get zeros and do not read. With .ZFILL the low bits of the global address are no
+    part of it: they are how many of the last bytes are zero. (The compiler turns the byte count of cp.async
+    into those bits, and a count of 0 into a false Pz.)
+    """
+    expect_operands(site, 2, 3)
+    size = size_of(site, "E", "BYPASS", "ACCESS", "ZFILL", *ORDER, *CACHING)
+    if size < 4:
+        raise site.unsupported("copies of less than 4 bytes are not understood")
+    source = GlobalSpace(site, size, Access.LOAD)
+    target = SharedSpace(site, size, Access.STORE)
+    at_source, at_target = addresses_of(site, 1, source), addresses_of(site, 0, target)
+    reads = site.predicate(2) if len(site.operands) == 3 else None
+    partial = _PartialLoad(site, size) if site.has("ZFILL") else None
+
+    def step(mask: Mask) -> None:
+        reading = mask
+        if reads is not None:
+            reading = reads() if mask is None else reads() & mask
+        if reading is not None and not reading.any():
+            values = np.zeros(site.lanes.count, dtype=UNITS[size])
+        elif partial is not None:
+            values = partial.load(at_source(), reading)
+        else:
+            values = source.load(at_source(), reading)
+        offsets = at_target()
+        target.store(offsets, values, mask)
+        target.record(offsets, mask)
+
+    return step
+
+
+class _PartialLoad:
+    """Loads of units whose last bytes may be zeros instead: the low bits of the address tell how many."""
+
+    def __init__(self, site: Site, size: int):
+        self.size = size
+        self.whole = GlobalSpace(site, size, Access.LOAD)
+        self.byte = GlobalSpace(site, 1, Access.LOAD)
+
+    def load(self, addresses: NDArray[np.uint64], mask: Mask) -> NDArray[Any]:
+        zeros = addresses & np.uint64(self.size - 1)
+        if not zeros.any():
+            return self.whole.load(addresses, mask)
+        starts = addresses - zeros
+        # Only bytes that are copied may be touched: the rest may lie outside the buffer.
+        read = np.zeros((len(addresses), self.size), dtype=np.uint8)
+        for byte in range(self.size):
+            here = zeros < self.size - byte
+            if mask is not None:
+                here &= mask
+            if here.any():
+                read[:, byte] = self.byte.load(starts + np.uint64(byte), here)
+        return read.view(UNITS[self.size])[:, 0]

@@ -1,0 +1,224 @@
+"""What atomics make of the value in memory and the lane's own, and how lanes with one address follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.memory import Views
+from gpuemu.sass.operands import Site
+from gpuemu.sass.semantics.access import WIDTHS
+
+Values = NDArray[Any]
+Combine = Callable[[Values, Values], Values]
+"""(what is there, the lane's value) → what is there afterwards."""
+
+_TINY = np.float32(np.finfo(np.float32).tiny)
+_NAN32 = np.uint32(0x7FFFFFFF)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What an atomic does to memory.
+
+    `size`: bytes that a lane reaches. `kind`: the type of the numbers in them, of which it may hold several.
+    `combine` is None for CAS and CAST. `running` is the ufunc of which `combine` is one step, where there is one.
+    """
+
+    name: str
+    size: int
+    kind: np.dtype[Any]
+    combine: Combine | None
+    running: np.ufunc | None = None
+
+    @property
+    def compares(self) -> bool:
+        """Whether it is a compare-and-exchange."""
+        return self.combine is None
+
+    @property
+    def on_local(self) -> bool:
+        """Whether ATOM does it in local memory: 32-bit integers."""
+        return self.size == 4 and self.kind in (np.dtype(np.uint32), np.dtype(np.int32)) and self.combine not in _PACKED
+
+    @property
+    def on_shared(self) -> bool:
+        """Whether ATOM does it in shared memory: 32-bit integers, and exchanges of up to 64 bits."""
+        return self.on_local or (self.name in ("EXCH", "CAS", "CAST") and self.size <= 8)
+
+
+def _increment(old: Values, limit: Values) -> Values:
+    return np.where(old >= limit, np.uint32(0), old + np.uint32(1))
+
+
+def _decrement(old: Values, limit: Values) -> Values:
+    return np.where((old == 0) | (old > limit), limit, old - np.uint32(1))
+
+
+def _exchange(old: Values, value: Values) -> Values:
+    return value
+
+
+def _flushed(values: Values) -> Values:
+    """Subnormal float32 become zeros of their sign."""
+    return np.where(np.abs(values) < _TINY, np.copysign(np.float32(0), values), values)
+
+
+def _add_float32(old: Values, value: Values) -> Values:
+    """Rounded to nearest even; subnormals count as 0, in operands and result."""
+    total = _flushed(_flushed(old) + _flushed(value))
+    return np.where(np.isnan(total), _NAN32.view(np.float32), total)
+
+
+def _add_halves(old: Values, value: Values) -> Values:
+    """Two float16 in 32 bits, rounded to nearest even; subnormals are kept."""
+    total = np.ascontiguousarray(old).view(np.float16) + np.ascontiguousarray(value).view(np.float16)
+    bits = np.where(np.isnan(total), np.uint16(0x7FFF), total.view(np.uint16))
+    return bits.view(np.uint32)
+
+
+def _add_bfloat16s(old: Values, value: Values) -> Values:
+    """Two bfloat16 in 32 bits. Their sum in float32, rounded again to nearest even, is the sum rounded once."""
+    left, right = (np.ascontiguousarray(v).view(np.uint16).astype(np.uint32) << np.uint32(16) for v in (old, value))
+    total = left.view(np.float32) + right.view(np.float32)
+    bits = total.view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    return np.where(np.isnan(total), np.uint32(0x7FFF), rounded).astype(np.uint16).view(np.uint32)
+
+
+_PACKED = (_add_halves, _add_bfloat16s)
+_INTEGER: dict[str, tuple[Combine, np.ufunc | None]] = {
+    "ADD": (np.add, np.add),
+    "MIN": (np.minimum, np.minimum),
+    "MAX": (np.maximum, np.maximum),
+    "AND": (np.bitwise_and, np.bitwise_and),
+    "OR": (np.bitwise_or, np.bitwise_or),
+    "XOR": (np.bitwise_xor, np.bitwise_xor),
+    "EXCH": (_exchange, None),
+    "INC": (_increment, None),
+    "DEC": (_decrement, None),
+}
+_SUMS: dict[str, tuple[int, np.dtype[Any], Combine]] = {
+    "F32": (4, np.dtype(np.float32), _add_float32),
+    "F32x2": (8, np.dtype(np.float32), _add_float32),
+    "F32x4": (16, np.dtype(np.float32), _add_float32),
+    "F64": (8, np.dtype(np.float64), np.add),
+    "F16x2": (4, np.dtype(np.uint32), _add_halves),
+    "F16x4": (8, np.dtype(np.uint32), _add_halves),
+    "F16x8": (16, np.dtype(np.uint32), _add_halves),
+    "BF16x2": (4, np.dtype(np.uint32), _add_bfloat16s),
+    "BF16x4": (8, np.dtype(np.uint32), _add_bfloat16s),
+    "BF16x8": (16, np.dtype(np.uint32), _add_bfloat16s),
+}
+
+
+def change_of(site: Site, *known: str) -> Change:
+    """The change that the modifiers ask for; those in `known` ask for nothing."""
+    site.only(*known, *_INTEGER, "CAS", "CAST", "SPIN", "S32", "U32", "S64", "U64", "64", "128", *_SUMS)
+    names = [m for m in site.modifiers if m in _INTEGER or m in ("CAS", "CAST")]
+    sums = [m for m in site.modifiers if m in _SUMS]
+    if len(names) != 1 or len(sums) > 1:
+        raise site.unsupported("this atomic is not understood")
+    name = names[0]
+    if sums:
+        size, kind, combine = _SUMS[sums[0]]
+        if name != "ADD" or not site.has("RN") or site.has("FTZ") != (kind == np.float32):
+            raise site.unsupported(f"{name} of {sums[0]} in this form is not understood")
+        return Change(name, size, kind, combine, None if combine in _PACKED else np.add)
+    size = 8 if site.has("S64", "U64") else next((WIDTHS[m] for m in site.modifiers if m in ("64", "128")), 4)
+    if name in ("CAS", "CAST"):
+        return Change(name, size, np.dtype(np.uint64 if size >= 8 else np.uint32), None)
+    if size == 16 or (size == 8 and name in ("INC", "DEC")) or site.has("RN", "FTZ", "SPIN"):
+        raise site.unsupported("this atomic is not understood")
+    kinds = (np.int64, np.uint64) if size == 8 else (np.int32, np.uint32)
+    combine, running = _INTEGER[name]
+    return Change(name, size, np.dtype(kinds[0 if site.has("S32", "S64") else 1]), combine, running)
+
+
+def update(change: Change, memory: Views, index: NDArray[np.int64], values: Values, compare: Values | None) -> Values:
+    """Apply the change at memory[index] lane by lane in order; what each found, in units of the change's size.
+
+    For CAST instead of that 1 where the lane exchanged, else 0.
+    """
+    if compare is not None:
+        return _compare_exchange(change, memory[change.size], index, values, compare)
+    per_lane = change.size // change.kind.itemsize
+    words = memory[change.kind.itemsize].view(change.kind)
+    unit = memory[change.size].dtype
+    if per_lane > 1:
+        index = (index[:, None] * per_lane + np.arange(per_lane)).reshape(-1)
+    operands = np.ascontiguousarray(values).view(change.kind)
+    combine, running = change.combine, change.running
+    assert combine is not None
+    order, ranks = _queues(index)
+    if order is None:
+        found = words[index]
+        words[index] = combine(found, operands)
+        return found.view(unit)
+    found = np.empty(len(index), dtype=change.kind)
+    heads = np.flatnonzero(ranks == 0)
+    if running is not None and len(heads) < int(ranks.max()):
+        # Few addresses with many lanes each: one pass over each address's lanes.
+        for queue in np.split(order, heads[1:]):
+            place = index[queue[0]]
+            chain = _chain(change, words[place : place + 1], operands[queue])
+            found[queue] = chain[:-1]
+            words[place] = chain[-1]
+        return found.view(unit)
+    for group in _rounds(order, ranks):
+        places = index[group]
+        found[group] = words[places]
+        words[places] = combine(found[group], operands[group])
+    return found.view(unit)
+
+
+def _chain(change: Change, start: Values, operands: Values) -> Values:
+    """What one place holds before the first operand, before the second, ..., after the last."""
+    assert change.running is not None
+    chain = np.concatenate((start, operands))
+    if change.combine is not _add_float32:
+        return change.running.accumulate(chain)
+    sums = np.add.accumulate(_flushed(chain))
+    if not np.array_equal(_flushed(sums), sums, equal_nan=True):  # rare: a sum on the way was to be flushed
+        for k in range(len(operands)):
+            chain[k + 1 : k + 2] = _add_float32(chain[k : k + 1], chain[k + 1 : k + 2])
+        return chain
+    chain[1:] = np.where(np.isnan(sums), _NAN32.view(np.float32), sums)[1:]
+    return chain
+
+
+def _compare_exchange(
+    change: Change, words: Values, index: NDArray[np.int64], values: Values, compare: Values
+) -> Values:
+    order, ranks = _queues(index)
+    groups = [np.arange(len(index))] if order is None else _rounds(order, ranks)
+    found = np.empty(len(index), dtype=words.dtype)
+    same = np.empty(len(index), dtype=np.bool_)
+    for group in groups:
+        found[group] = words[index[group]]
+        same[group] = found[group] == compare[group]
+        winners = group[same[group]]
+        words[index[winners]] = values[winners]
+    return same.astype(words.dtype) if change.name == "CAST" else found
+
+
+def _queues(index: NDArray[np.int64]) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+    """The lanes ordered by address, and each one's rank among those with its address. (None, ...) if all differ."""
+    order = np.argsort(index, kind="stable")
+    places = index[order]
+    first = np.ones(len(index), dtype=np.bool_)
+    np.not_equal(places[1:], places[:-1], out=first[1:])
+    if first.all():
+        return None, order
+    position = np.arange(len(index))
+    return order, position - np.maximum.accumulate(np.where(first, position, 0))
+
+
+def _rounds(order: NDArray[np.int64], ranks: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """The lanes in groups without a common address: all of rank 0, then all of rank 1, and so on."""
+    by_rank = order[np.argsort(ranks, kind="stable")]
+    return np.split(by_rank, np.cumsum(np.bincount(ranks))[:-1])

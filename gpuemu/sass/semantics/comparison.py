@@ -1,0 +1,251 @@
+"""Integer comparisons, least and greatest of two and three, differences."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.lanes import Mask
+from gpuemu.sass.operands import Getter, Setter, Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.integer_operands import (
+    as_signed,
+    check,
+    fixed_predicate,
+    integer,
+    is_zero,
+    operand_count,
+    parts,
+)
+
+Compare = Callable[[Any, Any], Any]
+
+_COMPARISONS: dict[str, Compare] = {
+    "LT": operator.lt,
+    "EQ": operator.eq,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "NE": operator.ne,
+    "GE": operator.ge,
+}
+_STRICT: dict[str, Compare] = {"LE": operator.lt, "GE": operator.gt}
+_COMBINATIONS: dict[str, Compare] = {"AND": operator.and_, "OR": operator.or_, "XOR": operator.xor}
+
+
+def _comparison(site: Site, first: int) -> Getter:
+    """The outcome of comparing operands `first` and `first` + 1, combined with the predicates behind them."""
+    site.only(*_COMPARISONS, *_COMBINATIONS, "U32", "EX", *(("BF",) if site.mnemonic == "ISET" else ()))
+    names = [m for m in site.modifiers if m in _COMPARISONS]
+    combinations = [m for m in site.modifiers if m in _COMBINATIONS]
+    if len(names) != 1 or len(combinations) != 1:
+        raise site.unsupported("this form of comparison")
+    extended = site.has("EX")
+    operand_count(site, first + 3 + extended)
+    get_a, get_b, other = integer(site, first), integer(site, first + 1), site.predicate(first + 2)
+    compare = _COMPARISONS[names[0]]
+    if site.has("U32") or (names[0] in ("EQ", "NE") and not extended):
+
+        def plain() -> Any:
+            return compare(get_a(), get_b())
+    else:
+
+        def plain() -> Any:
+            return compare(as_signed(get_a()), as_signed(get_b()))
+
+    outcome = _extended(site, names[0], get_a, get_b, site.predicate(first + 3)) if extended else plain
+    combine = _COMBINATIONS[combinations[0]]
+    if fixed_predicate(site, first + 2) is (combinations[0] == "AND"):  # true for AND, false for OR and XOR
+        return outcome
+    return lambda: combine(outcome(), other())
+
+
+def _extended(site: Site, name: str, get_a: Getter, get_b: Getter, low_words: Getter) -> Getter:
+    """The upper words of a longer comparison: where they are equal, that of the lower words holds."""
+    compare = _STRICT.get(name, _COMPARISONS[name])
+    signed = not site.has("U32")
+
+    def outcome() -> Any:
+        a, b = get_a(), get_b()
+        if name == "NE":
+            return (a != b) | low_words()
+        equal = a == b
+        if name == "EQ":
+            return equal & low_words()
+        apart = compare(as_signed(a), as_signed(b)) if signed else compare(a, b)
+        return apart | equal & low_words()
+
+    return outcome
+
+
+@semantics("ISETP", "UISETP")
+def isetp(site: Site) -> Step:
+    """ISETP.cmp[.U32].op Pu, PT, a, b, Pp: (a cmp b) op Pp.
+
+    .EX compares upper words: where a = b, the last predicate, the outcome of the lower words, holds.
+    """
+    if not (site.is_predicate(0) and site.is_predicate(1)) or fixed_predicate(site, 1) is not True:
+        raise site.unsupported("a second predicate as destination")
+    outcome, set_predicate = _comparison(site, 2), site.set_predicate(0)
+
+    def step(mask: Mask) -> None:
+        set_predicate(outcome(), mask)
+
+    return step
+
+
+@semantics("ISET")
+def iset(site: Site) -> Step:
+    """ISET.cmp[.U32].op Rd, a, b, Pp: all ones, with .BF 1.0, where (a cmp b) op Pp, else 0."""
+    outcome, store = _comparison(site, 1), site.destination(0)
+    true, false = np.uint32(0x3F800000 if site.has("BF") else 0xFFFFFFFF), np.uint32(0)
+
+    def step(mask: Mask) -> None:
+        store(np.where(outcome(), true, false), mask)
+
+    return step
+
+
+# -- least and greatest -------------------------------------------------------------------------------------
+
+_KINDS: dict[str, type[np.generic]] = {"U32": np.uint32, "S16x2": np.int16, "U16x2": np.uint16}
+
+
+class _Extremes:
+    """Least or greatest as the modifiers and the last predicate (true: least) of an instruction say."""
+
+    def __init__(self, site: Site, *modifiers: str):
+        site.only(*modifiers)
+        kinds = [m for m in site.modifiers if m in _KINDS]
+        if len(kinds) > 1:
+            raise site.unsupported("two types")
+        self.kind: type[np.generic] = _KINDS[kinds[0]] if kinds else np.int32
+        self.packed = self.kind in (np.int16, np.uint16)
+        self.floor = site.has("RELU")
+        if self.floor and self.kind in (np.uint32, np.uint16):
+            raise site.unsupported(".RELU of unsigned numbers")
+        last = len(site.operands) - 1
+        fixed = fixed_predicate(site, last)
+        least = site.predicate(last)
+        self.choose: Callable[[Any, Any], Any]
+        if fixed is not None:
+            self.choose = np.minimum if fixed else np.maximum
+        elif self.packed:
+            self.choose = lambda a, b: np.where(least()[:, None], np.minimum(a, b), np.maximum(a, b))
+        else:
+            self.choose = lambda a, b: np.where(least(), np.minimum(a, b), np.maximum(a, b))
+
+    def typed(self, values: Any) -> Any:
+        """Words as numbers of the type: [lane], or [lane, half] of packed ones."""
+        return parts(values, self.kind) if self.packed else values.view(self.kind)
+
+    def words(self, numbers: Any) -> Any:
+        """Numbers as words, none below 0 with .RELU."""
+        if self.floor:
+            numbers = np.maximum(numbers, self.kind(0))
+        return numbers.view(np.uint32)[:, 0] if self.packed else numbers.view(np.uint32)
+
+
+@semantics("IMNMX", "VIMNMX")
+def imnmx(site: Site) -> Step:
+    """IMNMX Rd, a, b, Pp: the least if Pp, else the greatest.
+
+    VIMNMX also has .RELU (not below 0) and the halves of a word (.S16x2, .U16x2), then with two predicates
+    behind Rd: whether the lower and the upper half of the result are those of a.
+    """
+    vector = site.mnemonic == "VIMNMX"
+    extremes = _Extremes(site, "U32", *(("RELU", "S16x2", "U16x2") if vector else ()))
+    first = 3 if site.is_predicate(1) and site.is_predicate(2) else 1
+    if first == 3 and (not extremes.packed or extremes.floor):
+        raise site.unsupported("predicates as destinations of this form")
+    operand_count(site, first + 3)
+    store, get_a, get_b = site.destination(0), integer(site, first), integer(site, first + 1)
+    came_from_a: list[Setter] = [site.set_predicate(k) for k in range(1, first)]
+
+    def step(mask: Mask) -> None:
+        a = extremes.typed(get_a())
+        result = extremes.choose(a, extremes.typed(get_b()))
+        outcomes = [result[:, half] == a[:, half] for half in range(len(came_from_a))]
+        store(extremes.words(result), mask)
+        for set_predicate, outcome in zip(came_from_a, outcomes, strict=True):
+            set_predicate(outcome, mask)
+
+    return step
+
+
+@semantics("VIMNMX3")
+def vimnmx3(site: Site) -> Step:
+    """VIMNMX3 Rd, a, b, c, Pp: the least of three if Pp, else the greatest; with .RELU not below 0."""
+    extremes = _Extremes(site, "U32", "RELU", "S16x2", "U16x2")
+    operand_count(site, 5)
+    store, typed = site.destination(0), extremes.typed
+    get_a, get_b, get_c = (integer(site, k) for k in (1, 2, 3))
+
+    def step(mask: Mask) -> None:
+        result = extremes.choose(extremes.choose(typed(get_a()), typed(get_b())), typed(get_c()))
+        store(extremes.words(result), mask)
+
+    return step
+
+
+@semantics("VIADDMNMX")
+def viaddmnmx(site: Site) -> Step:
+    """VIADDMNMX Rd, a, b, c, Pp: the least of a + b, which wraps, and c if Pp, else the greatest.
+
+    -b subtracts. With .RELU the result is not below 0; .S16x2 and .U16x2 do so with each half.
+    """
+    extremes = _Extremes(site, "U32", "RELU", "S16x2", "U16x2")
+    operand_count(site, 5)
+    store, typed = site.destination(0), extremes.typed
+    for k in (1, 2):
+        check(site, k, "-")
+    negate_a, negate_b = (site.operands[k].negative for k in (1, 2))
+    get_a, get_b, get_c = site.raw(1), site.raw(2), integer(site, 3)
+
+    def step(mask: Mask) -> None:
+        a, b = typed(get_a()), typed(get_b())
+        total = (-a if negate_a else a) + (-b if negate_b else b)
+        store(extremes.words(extremes.choose(total, typed(get_c()))), mask)
+
+    return step
+
+
+# -- differences --------------------------------------------------------------------------------------------
+
+
+@semantics("VABSDIFF")
+def vabsdiff(site: Site) -> Step:
+    """VABSDIFF[.U32] Rd, a, b, c: |a - b| + c."""
+    site.only("U32")
+    operand_count(site, 4)
+    kind = np.uint32 if site.has("U32") else np.int32
+    store, get_a, get_b, get_c = site.destination(0), integer(site, 1), integer(site, 2), integer(site, 3)
+
+    def step(mask: Mask) -> None:
+        a, b = get_a().view(kind), get_b().view(kind)
+        store((np.maximum(a, b) - np.minimum(a, b)).view(np.uint32) + get_c(), mask)
+
+    return step
+
+
+@semantics("VABSDIFF4")
+def vabsdiff4(site: Site) -> Step:
+    """VABSDIFF4.U8 Rd, a, b, RZ: |a - b| of each byte; .ACC Rd, a, b, c: c + the sum of the four."""
+    site.only("U8", "ACC")
+    operand_count(site, 4)
+    if not site.has("U8") or not (site.has("ACC") or is_zero(site, 3)):
+        raise site.unsupported("this form of difference")
+    store, get_a, get_b, get_c = site.destination(0), integer(site, 1), integer(site, 2), integer(site, 3)
+    accumulate = site.has("ACC")
+
+    def step(mask: Mask) -> None:
+        a, b = parts(get_a(), np.uint8), parts(get_b(), np.uint8)
+        apart = np.maximum(a, b) - np.minimum(a, b)
+        if accumulate:
+            store(apart.sum(axis=1, dtype=np.uint32) + get_c(), mask)
+        else:
+            store(apart.view(np.uint32)[:, 0], mask)
+
+    return step

@@ -1,0 +1,269 @@
+"""Instructions through which the lanes of a warp see each other: shuffles, votes, matches, reductions.
+
+Lanes that take part are those of `mask`. What SHFL reads from a lane that takes no part is undefined in PTX;
+here it is what that lane's register holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.fragments import transpose_matrix
+from gpuemu.sass.lanes import WARP, Mask
+from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.warps import ballots, complete_warps, taking_part
+
+Bools = NDArray[np.bool_]
+Index = NDArray[np.intp]
+
+_ALL_LANES = np.uint32(0xFFFFFFFF)
+
+
+# -- SHFL ---------------------------------------------------------------------------------------------------
+
+
+class _Segments:
+    """The segment of each lane, from SHFL's last operand: bits 0 to 4 clamp, bits 8 to 12 are a mask.
+
+    `low` and `top` are PTX's minLane and maxLane; `within`: the bits of a lane number inside a segment.
+    """
+
+    def __init__(self, lane: Index, control: Any):
+        clamp, mask = np.asarray(control & 31, np.intp), np.asarray(control >> 8 & 31, np.intp)
+        self.within = ~mask & 31
+        self.low = lane & mask
+        self.top = self.low | (clamp & self.within)
+        self.whole_warp = not mask.any() and bool((clamp == 31).all())
+
+
+def _source_lanes(kind: str, lane: Index, distance: Index, segments: _Segments) -> tuple[Index, Bools | bool]:
+    """The lane of its warp that each lane reads, and whether that is in range (else it reads itself)."""
+    if segments.whole_warp and kind in ("IDX", "BFLY"):
+        return distance if kind == "IDX" else lane ^ distance, True
+    match kind:
+        case "UP":
+            source = lane - distance
+        case "DOWN":
+            source = lane + distance
+        case "BFLY":
+            source = lane ^ distance
+        case _:
+            source = segments.low | (distance & segments.within)
+    inside = source >= segments.top if kind == "UP" else source <= segments.top
+    return np.where(inside, source, lane), inside
+
+
+@semantics("SHFL")
+def shfl(site: Site) -> Step:
+    """SHFL.IDX|UP|DOWN|BFLY Pd, Rd, Ra, distance or lane, clamp and segment mask: as PTX defines shfl.sync.
+
+    Pd: whether the source lane is in range; if not, the lane gets its own Ra.
+    """
+    site.only("IDX", "UP", "DOWN", "BFLY")
+    if len(site.modifiers) != 1 or len(site.operands) != 5:
+        raise site.unsupported("this form of shuffle")
+    kind = site.modifiers[0]
+    in_range, store = site.set_predicate(0), site.destination(1)
+    values = site.words(2, 1)[0]
+    get_distance, get_control = site.source(3), site.source(4)
+    lane: Index = site.lanes.lane.astype(np.intp)
+    first: Index = site.lanes.warp.astype(np.intp) * WARP
+    distance_varies, control_varies = (site.operands[k].core.startswith(("R", "UR")) for k in (3, 4))
+    fixed_segments = None if control_varies else _Segments(lane, get_control())
+
+    def route() -> tuple[Index, Bools | bool]:
+        segments = fixed_segments or _Segments(lane, get_control())
+        distance = np.asarray(get_distance() & np.uint32(31), dtype=np.intp)
+        source, inside = _source_lanes(kind, lane, distance, segments)
+        return first + source, inside
+
+    fixed_route = None if distance_varies or control_varies else route()
+
+    def step(mask: Mask) -> None:
+        order, inside = fixed_route or route()
+        got = values.take(order)
+        in_range(inside, mask)
+        store(got, mask)
+
+    return step
+
+
+# -- votes and matches --------------------------------------------------------------------------------------
+
+
+@semantics("VOTE", "VOTEU")
+def vote(site: Site) -> Step:
+    """VOTE.ANY|ALL|EQ [Rd,] Pd, Ps: whether Ps is true in any lane, in all lanes, or the same in all lanes.
+
+    Rd of VOTE.ANY takes the ballot: a bit for each lane in which Ps is true. Lanes outside `mask` have no
+    vote. VOTEU writes uniform registers and predicates.
+    """
+    site.only("ANY", "ALL", "EQ")
+    with_ballot = not site.is_predicate(0)
+    at = 1 if with_ballot else 0
+    if len(site.modifiers) != 1 or len(site.operands) != at + 2:
+        raise site.unsupported("this form of vote")
+    kind = site.modifiers[0]
+    if with_ballot and kind != "ANY" and not site.operands[0].core.endswith("Z"):
+        raise site.unsupported(f"a ballot of VOTE.{kind}")
+    store_ballot = site.destination(0) if with_ballot else None
+    decide = None if site.operands[at].core.endswith("T") else site.set_predicate(at)
+    get = site.predicate(at + 1)
+    lanes = site.lanes
+
+    def step(mask: Mask) -> None:
+        voters = taking_part(lanes, mask)
+        votes = get()
+        if voters is not None:
+            votes = votes & voters
+        ballot = ballots(votes)
+        if store_ballot is not None:
+            store_ballot(np.repeat(ballot, WARP), mask)
+        if decide is not None:
+            if kind == "ANY":
+                outcome = ballot != 0
+            else:
+                outcome = ballot == (_ALL_LANES if voters is None else ballots(voters))
+                if kind == "EQ":
+                    outcome |= ballot == 0
+            decide(np.repeat(outcome, WARP), mask)
+
+    return step
+
+
+@semantics("MATCH")
+def match(site: Site) -> Step:
+    """MATCH.ANY Rd, Ra: a bit for each lane with the same Ra. MATCH.ALL Pd, Rd, Ra: whether Ra is the same.
+
+    Rd of MATCH.ALL: the lanes that take part if it is, else 0. With .U64, Ra is a register pair.
+    """
+    site.only("ANY", "ALL", "U64")
+    compare_all = site.has("ALL")
+    at = 1 if compare_all else 0
+    if compare_all == site.has("ANY") or len(site.operands) != at + 2:
+        raise site.unsupported("this form of match")
+    store = site.destination(at)
+    get: Getter = site.source64(at + 1) if site.has("U64") else site.source(at + 1)
+    lanes = site.lanes
+    if not compare_all:
+
+        def match_any(mask: Mask) -> None:
+            here = taking_part(lanes, mask)
+            values = np.asarray(get()).reshape(-1, WARP)
+            same = values[:, :, None] == values[:, None, :]
+            if here is not None:
+                same &= here.reshape(-1, 1, WARP)
+            store(ballots(same), mask)
+
+        return match_any
+    decide = site.set_predicate(0)
+
+    def match_all(mask: Mask) -> None:
+        here = taking_part(lanes, mask)
+        values = np.asarray(get()).reshape(-1, WARP)
+        if here is None:
+            same = (values == values[:, :1]).all(axis=1)
+            found = np.where(same, _ALL_LANES, np.uint32(0))
+        else:
+            present = here.reshape(-1, WARP)
+            first = np.take_along_axis(values, present.argmax(axis=1)[:, None], axis=1)
+            same = ((values == first) | ~present).all(axis=1)
+            found = np.where(same, ballots(here), np.uint32(0))
+        store(np.repeat(found, WARP), mask)
+        decide(np.repeat(same, WARP), mask)
+
+    return match_all
+
+
+@semantics("ELECT")
+def elect(site: Site) -> Step:
+    """ELECT Pd, URd, PT: Pd is true in one lane of each warp, whose number URd takes.
+
+    PTX leaves open which lane; here it is the lowest that takes part.
+    """
+    site.only()
+    if len(site.operands) != 3 or site.instruction.operands[2] != "PT":
+        raise site.unsupported("this form of ELECT")
+    elected, store = site.set_predicate(0), site.destination(1)
+    lanes = site.lanes
+
+    def step(mask: Mask) -> None:
+        here = taking_part(lanes, mask)
+        if here is None:
+            leader: Any = np.uint32(0)
+        else:
+            lowest = here.reshape(-1, WARP).argmax(axis=1).astype(np.uint32)
+            leader = np.repeat(lowest, WARP)
+        elected(lanes.lane == leader, mask)
+        store(leader, mask)
+
+    return step
+
+
+# -- reductions and the 8x8 transposition -------------------------------------------------------------------
+
+
+def _reduction(site: Site) -> tuple[Callable[..., Any], int, type[np.uint32] | type[np.int32]]:
+    """The ufunc's reduce, what it starts from, and the type of REDUX's operands."""
+    site.only("SUM", "MIN", "MAX", "AND", "OR", "XOR", "S32")
+    signed = site.has("S32")
+    kind: type[np.uint32] | type[np.int32] = np.int32 if signed else np.uint32
+    names = [m for m in site.modifiers if m != "S32"]
+    if len(names) > 1 or (signed and names not in (["SUM"], ["MIN"], ["MAX"])):
+        raise site.unsupported("this form of reduction")
+    bounds = np.iinfo(kind)
+    match names[0] if names else "AND":
+        case "SUM":
+            return np.add.reduce, 0, kind
+        case "MIN":
+            return np.minimum.reduce, bounds.max, kind
+        case "MAX":
+            return np.maximum.reduce, bounds.min, kind
+        case "OR":
+            return np.bitwise_or.reduce, 0, kind
+        case "XOR":
+            return np.bitwise_xor.reduce, 0, kind
+    return np.bitwise_and.reduce, 0xFFFFFFFF, kind
+
+
+@semantics("REDUX")
+def redux(site: Site) -> Step:
+    """REDUX.SUM|MIN|MAX[.S32], REDUX.OR|XOR, REDUX (AND): URd = Ra of all lanes of a warp, reduced."""
+    reduce, initial, kind = _reduction(site)
+    if len(site.operands) != 2:
+        raise site.unsupported("this form of reduction")
+    store, get = site.destination(0), site.source(1)
+    lanes = site.lanes
+
+    def step(mask: Mask) -> None:
+        here = taking_part(lanes, mask)
+        values = np.asarray(get()).view(kind).reshape(-1, WARP)
+        if here is None:
+            total = reduce(values, axis=1, dtype=kind)
+        else:
+            present = here.reshape(-1, WARP)
+            total = reduce(values, axis=1, dtype=kind, initial=initial, where=present)
+        store(np.repeat(total.view(np.uint32), WARP), mask)
+
+    return step
+
+
+@semantics("MOVM")
+def movm(site: Site) -> Step:
+    """MOVM.16.MT88 Rd, Ra: the 8x8 matrix of 16-bit elements, transposed; lane l holds two of row l / 4."""
+    site.only("16", "MT88")
+    if set(site.modifiers) != {"16", "MT88"} or len(site.operands) != 2:
+        raise site.unsupported("this form of MOVM")
+    store = site.destination(0)
+    values = site.words(1, 1)[0].reshape(-1, WARP)
+
+    def step(mask: Mask) -> None:
+        complete_warps(site, mask)
+        store(transpose_matrix(values).reshape(-1), mask)
+
+    return step

@@ -1,0 +1,93 @@
+"""Arithmetic and comparison of float64, in pairs of registers. Subnormal numbers always count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.ieee64 import add64, bits64, fma64, mul64
+from gpuemu.sass.lanes import Mask
+from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.float_operands import (
+    BOOLEANS,
+    COMPARISONS,
+    ROUNDINGS,
+    comparison_of,
+    rounding_of,
+    set_predicates,
+)
+
+
+def float64(site: Site, k: int) -> Getter:
+    """Operand k as float64, at least one lane."""
+    get = site.float64(k)
+    return lambda: np.atleast_1d(get())
+
+
+@semantics("DFMA")
+def dfma(site: Site) -> Step:
+    """DFMA Rd, a, b, c: a x b + c, rounded once."""
+    site.only(*ROUNDINGS)
+    store, rounding = site.destination64(0), rounding_of(site)
+    a, b, c = (float64(site, k) for k in (1, 2, 3))
+
+    def step(mask: Mask) -> None:
+        x, y, z = a(), b(), c()
+        store(bits64(fma64(x, y, z, rounding), x, y, z), mask)
+
+    return step
+
+
+@semantics("DADD", "DMUL")
+def dadd_dmul(site: Site) -> Step:
+    """DADD Rd, a, b: a + b; DMUL Rd, a, b: a x b."""
+    site.only(*ROUNDINGS)
+    store, rounding = site.destination64(0), rounding_of(site)
+    a, b = float64(site, 1), float64(site, 2)
+    compute = add64 if site.mnemonic == "DADD" else mul64
+
+    def step(mask: Mask) -> None:
+        x, y = a(), b()
+        store(bits64(compute(x, y, rounding), x, y), mask)
+
+    return step
+
+
+@semantics("DSETP")
+def dsetp(site: Site) -> Step:
+    """DSETP Pd, Pd2, a, b, P; .MIN and .MAX choose between a and b."""
+    site.only("MIN", "MAX", *COMPARISONS, *BOOLEANS)
+    a, b = float64(site, 2), float64(site, 3)
+    if site.has("MIN", "MAX"):
+        return _choice(site, a, b)
+    return set_predicates(site, comparison_of(site), a, b)
+
+
+def _choice(site: Site, a: Getter, b: Getter) -> Step:
+    """DSETP.MIN.AND Pd, Pd2, a, b, PT: Pd where a is the result rather than b, Pd2 where both are NaN.
+
+    As compiled code uses them: it selects both words by Pd and then makes the high word of b quiet under Pd2.
+    One NaN gives the other operand; -0 is smaller than +0.
+    """
+    if not site.has("AND") or site.operands[4].text != "PT":
+        raise site.unsupported("a choice combined with a predicate")
+    first, second = site.set_predicate(0), site.set_predicate(1)
+    minimum = site.has("MIN")
+
+    def step(mask: Mask) -> None:
+        x, y = a(), b()
+        nan_x, nan_y = np.isnan(x), np.isnan(y)
+        key_x, key_y = _ordered(x), _ordered(y)
+        nearer = key_x < key_y if minimum else key_x > key_y
+        first(~nan_x & (nan_y | nearer), mask)
+        second(nan_x & nan_y, mask)
+
+    return step
+
+
+def _ordered(values: Any) -> Any:
+    """Integers in the order of the float64 values, -0 before +0."""
+    bits = values.view(np.int64)
+    return bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))

@@ -1,0 +1,143 @@
+"""What the floating-point families share: rounding modifiers, flushed sources, comparisons, their predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.ieee import Rounding, bits32, flushed32, saturated32
+from gpuemu.sass.lanes import Mask
+from gpuemu.sass.operands import Getter, Site, Step
+
+ROUNDINGS: tuple[Rounding, ...] = ("RN", "RZ", "RM", "RP")
+BOOLEANS = ("AND", "OR", "XOR")
+
+Comparison = Callable[[Any, Any], Any]
+
+
+def _numbers(a: Any, b: Any) -> Any:
+    return (a == a) & (b == b)
+
+
+COMPARISONS: dict[str, Comparison] = {
+    "F": lambda a, b: np.zeros(np.broadcast(a, b).shape, dtype=np.bool_),
+    "LT": np.less,
+    "EQ": np.equal,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "NE": lambda a, b: (a < b) | (a > b),
+    "GE": np.greater_equal,
+    "NUM": _numbers,
+    "NAN": lambda a, b: ~_numbers(a, b),
+    "LTU": lambda a, b: ~(a >= b),
+    "EQU": lambda a, b: ~((a < b) | (a > b)),
+    "LEU": lambda a, b: ~(a > b),
+    "GTU": lambda a, b: ~(a <= b),
+    "NEU": np.not_equal,
+    "GEU": lambda a, b: ~(a < b),
+    "T": lambda a, b: np.ones(np.broadcast(a, b).shape, dtype=np.bool_),
+}
+"""By modifier; those that end in U, NAN and T hold for NaN, too."""
+
+
+def rounding_of(site: Site) -> Rounding:
+    """The rounding mode of the opcode; to nearest even if it names none."""
+    named = [mode for mode in ROUNDINGS if site.has(mode)]
+    return named[0] if named else "RN"
+
+
+def lanes_of(site: Site, k: int) -> Any:
+    """The lanes of operand k where it is a register, None otherwise: always the same array, read anew."""
+    core = site.operands[k].core
+    if not core.startswith(("R", "U")):
+        return None
+    file, number = site.register(k)
+    return file[number]
+
+
+def float32(site: Site, k: int) -> Getter:
+    """Operand k as float32, subnormal numbers flushed to zero under .FTZ; at least one lane."""
+    operand = site.operands[k]
+    if operand.suffixes:
+        raise site.unsupported(f"the selection of {operand.text}")
+    flush, lanes = site.has("FTZ"), lanes_of(site, k)
+    if lanes is None:
+        get = site.float32(k)
+        return (lambda: flushed32(np.atleast_1d(get()))) if flush else lambda: np.atleast_1d(get())
+    values = lanes.view(np.float32)
+    if not (flush or operand.absolute or operand.negative):
+        return lambda: values
+    absolute, negative = operand.absolute, operand.negative
+
+    def signed() -> Any:
+        result = flushed32(values) if flush else values
+        if absolute:
+            result = np.abs(result)
+        return -result if negative else result
+
+    return signed
+
+
+def finisher32(site: Site) -> Callable[[Any], Any]:
+    """From a fresh float32 result to the bits stored: .FTZ, .SAT, the canonical NaN."""
+    flush, saturate = site.has("FTZ"), site.has("SAT")
+    if not flush and not saturate:
+        return bits32
+
+    def finish(values: Any) -> Any:
+        if flush:
+            values = flushed32(values)
+        if saturate:
+            values = saturated32(values)
+        return bits32(values)
+
+    return finish
+
+
+def comparison_of(site: Site) -> Comparison:
+    """The comparison that the opcode names; exactly one."""
+    named = [m for m in site.modifiers if m in COMPARISONS]
+    if len(named) != 1:
+        raise site.unsupported("a comparison is missing")
+    return COMPARISONS[named[0]]
+
+
+def combiner(site: Site, k: int) -> Callable[[Any], Any]:
+    """Combines a comparison with the predicate of operand k by the opcode's .AND, .OR or .XOR."""
+    named = [m for m in site.modifiers if m in BOOLEANS]
+    if len(named) != 1 or not site.is_predicate(k):
+        raise site.unsupported("a combination with a predicate is missing")
+    if named == ["AND"] and site.operands[k].text == "PT":
+        return lambda truth: truth
+    other = site.predicate(k)
+    combine = {"AND": np.logical_and, "OR": np.logical_or, "XOR": np.logical_xor}[named[0]]
+    return lambda truth: combine(truth, other())
+
+
+def set_predicates(site: Site, compare: Comparison, a: Getter, b: Getter) -> Step:
+    """FSETP and DSETP: Pd = compare(a, b) op P, second destination = not compare(a, b) op P."""
+    first, second, combine = site.set_predicate(0), site.set_predicate(1), combiner(site, 4)
+    if site.operands[1].core == "PT":
+        return lambda mask: first(combine(compare(a(), b())), mask)
+
+    def step(mask: Mask) -> None:
+        truth = compare(a(), b())
+        one, other = combine(truth), combine(~truth)
+        first(one, mask)
+        second(other, mask)
+
+    return step
+
+
+def minimum_maximum(a: Any, b: Any, minimum: bool) -> Any:
+    """The smaller or larger, a number rather than NaN; -0 is smaller than +0."""
+    result = (np.fmin if minimum else np.fmax)(a, b)
+    zero = result == 0
+    if np.count_nonzero(zero):
+        zero &= a == b  # both are zeros
+        x, y = a.view(np.uint32), b.view(np.uint32)
+        bits = x | y if minimum else x & y
+        result = np.where(zero, bits, result.view(np.uint32)).view(np.float32)
+    return result

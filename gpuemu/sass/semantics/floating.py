@@ -1,0 +1,153 @@
+"""Arithmetic, comparison and selection of float32. Subnormal numbers count, except under .FTZ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.ieee import add32, fma32, mul32
+from gpuemu.sass.lanes import Mask
+from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.float_operands import (
+    BOOLEANS,
+    COMPARISONS,
+    ROUNDINGS,
+    combiner,
+    comparison_of,
+    finisher32,
+    float32,
+    minimum_maximum,
+    rounding_of,
+    set_predicates,
+)
+
+_SIGN = np.uint32(0x80000000)
+_ONE = np.uint32(0x3F800000)
+
+
+@semantics("FFMA", "FFMA32I")
+def ffma(site: Site) -> Step:
+    """FFMA Rd, a, b, c: a x b + c, rounded once."""
+    site.only("FTZ", "SAT", *ROUNDINGS)
+    store, rounding, finish = site.destination(0), rounding_of(site), finisher32(site)
+    a, b, c = (float32(site, k) for k in (1, 2, 3))
+
+    def step(mask: Mask) -> None:
+        store(finish(fma32(a(), b(), c(), rounding)), mask)
+
+    return step
+
+
+@semantics("FADD", "FADD32I", "FMUL", "FMUL32I")
+def fadd_fmul(site: Site) -> Step:
+    """FADD Rd, a, b: a + b; FMUL Rd, a, b: a x b."""
+    site.only("FTZ", "SAT", *ROUNDINGS)
+    store, rounding, finish = site.destination(0), rounding_of(site), finisher32(site)
+    a, b = float32(site, 1), float32(site, 2)
+    compute = add32 if site.mnemonic.startswith("FADD") else mul32
+
+    def step(mask: Mask) -> None:
+        store(finish(compute(a(), b(), rounding)), mask)
+
+    return step
+
+
+@semantics("FMNMX")
+def fmnmx(site: Site) -> Step:
+    """FMNMX Rd, a, b, P: the smaller where P, the larger elsewhere.
+
+    One NaN gives the other operand, under .NAN it gives NaN. .XORSIGN compares magnitudes and gives the
+    result the exclusive or of the operands' signs.
+    """
+    site.only("FTZ", "NAN", "XORSIGN")
+    store, finish, smaller = site.destination(0), finisher32(site), site.predicate(3)
+    a, b = float32(site, 1), float32(site, 2)
+    both_nan, xor_sign = site.has("NAN"), site.has("XORSIGN")
+    fixed = {"PT": True, "!PT": False}.get(site.operands[3].text)
+    if xor_sign:
+        if any(not o.absolute or o.negative for o in site.operands[1:3]):
+            raise site.unsupported(".XORSIGN of other operands than |a| and |b|")
+        sign_a, sign_b = site.raw(1), site.raw(2)
+
+    def step(mask: Mask) -> None:
+        x, y = a(), b()
+        if fixed is None:
+            result = np.where(smaller(), minimum_maximum(x, y, True), minimum_maximum(x, y, False))
+        else:
+            result = minimum_maximum(x, y, fixed)
+        if both_nan:
+            result = np.where(np.isnan(x) | np.isnan(y), np.float32(np.nan), result)
+        if xor_sign:
+            sign = (np.asarray(sign_a()) ^ np.asarray(sign_b())) & _SIGN
+            result = (result.view(np.uint32) ^ sign).view(np.float32)
+        store(finish(result), mask)
+
+    return step
+
+
+@semantics("FSEL")
+def fsel(site: Site) -> Step:
+    """FSEL Rd, a, b, P: a where P, b elsewhere, bit for bit; -x and |x| touch the sign only.
+
+    The compiler selects words of any kind with it, parts of float64 for one, so NaN stay as they are.
+    """
+    site.only()
+    for operand in site.operands[1:3]:
+        if operand.core.endswith("QNAN"):
+            raise site.unsupported("a NaN whose bits the text does not give (in hexadecimal it would)")
+    store, choose = site.destination(0), site.predicate(3)
+    a, b = site.float32(1), site.float32(2)
+
+    def step(mask: Mask) -> None:
+        store(np.where(choose(), a().view(np.uint32), b().view(np.uint32)), mask)
+
+    return step
+
+
+@semantics("FSETP")
+def fsetp(site: Site) -> Step:
+    """FSETP Pd, Pd2, a, b, P."""
+    site.only("FTZ", *COMPARISONS, *BOOLEANS)
+    return set_predicates(site, comparison_of(site), float32(site, 2), float32(site, 3))
+
+
+@semantics("FSET")
+def fset(site: Site) -> Step:
+    """FSET Rd, a, b, P: all ones where the comparison, combined with P, holds; 1.0 under .BF; 0 elsewhere."""
+    site.only("FTZ", "BF", *COMPARISONS, *BOOLEANS)
+    store, compare, combine = site.destination(0), comparison_of(site), combiner(site, 3)
+    a, b = float32(site, 1), float32(site, 2)
+    true = _ONE if site.has("BF") else np.uint32(0xFFFFFFFF)
+
+    def step(mask: Mask) -> None:
+        store(np.where(combine(compare(a(), b())), true, np.uint32(0)), mask)
+
+    return step
+
+
+def _exponent(get: Getter) -> Any:
+    return (np.asarray(get()).view(np.uint32) >> 23 & 0xFF).astype(np.int32)
+
+
+@semantics("FCHK")
+def fchk(site: Site) -> Step:
+    """FCHK P, a, b: whether a / b needs the slow division.
+
+    The hardware's exact condition is not published. This one holds for every quotient that the compiler's short
+    sequence (a reciprocal, two corrections) could get wrong: operands that are zero, subnormal, infinite or
+    NaN, a reciprocal or quotient near the ends of the exponents, a remainder that would lose bits. The slow
+    division gives the same quotient for the others, so at worst it is taken more often than on the hardware.
+    """
+    site.only("DIVIDE")
+    store = site.set_predicate(0)
+    a, b = float32(site, 1), float32(site, 2)
+
+    def step(mask: Mask) -> None:
+        top, bottom = _exponent(a), _exponent(b)
+        quotient = top - bottom
+        slow = (top < 26) | (top == 255) | (bottom < 1) | (bottom > 252) | (quotient > 125) | (quotient < -124)
+        store(slow, mask)
+
+    return step

@@ -1,0 +1,191 @@
+"""Arithmetic, comparison and selection of pairs of float16, or of bfloat16 under .BF16_V2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.ieee import (
+    FLOAT16,
+    bits32,
+    fma16,
+    fma_bf16,
+    mul_bf16,
+    narrow16,
+    quantize,
+    saturated32,
+)
+from gpuemu.sass.lanes import Mask
+from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.float_operands import (
+    BOOLEANS,
+    COMPARISONS,
+    combiner,
+    comparison_of,
+    minimum_maximum,
+)
+from gpuemu.sass.semantics.half_operands import is_immediate, packed, pair, words
+
+_BRAIN = "BF16_V2"
+
+
+def _pairs(site: Site, k: int, count: int) -> tuple[list[Getter], int]:
+    """`count` pairs from operand k on, and the number of the operand behind them."""
+    brain, flush = site.has(_BRAIN), site.has("FTZ")
+    getters = []
+    for _ in range(count):
+        get, k = pair(site, k, brain, flush)
+        getters.append(get)
+    return getters, k
+
+
+def _only_pairs(site: Site, last: int) -> None:
+    if last != len(site.operands):
+        raise site.unsupported("another number of operands is right")
+
+
+def _finisher(site: Site) -> Callable[[Any], Any]:
+    """From float32 results, exact enough to be rounded once more, to words: .SAT, .RELU, rounding, .FTZ."""
+    brain, flush, saturate, relu = site.has(_BRAIN), site.has("FTZ"), site.has("SAT"), site.has("RELU")
+
+    def finish(values: Any) -> Any:
+        # Before the rounding is as good as behind it: 0 and 1 are results of it, and it keeps the order.
+        if saturate:
+            values = saturated32(values)
+        elif relu:
+            values = np.where(values <= 0, np.float32(0), values)
+        return packed(values, brain, flush)
+
+    return finish
+
+
+@semantics("HFMA2")
+def hfma2(site: Site) -> Step:
+    """HFMA2 Rd, a, b, c: a x b + c of each half, rounded once; .MMA names the pipe that executes it."""
+    site.only("MMA", _BRAIN, "SAT", "RELU", "FTZ")
+    (a, b, c), last = _pairs(site, 1, 3)
+    _only_pairs(site, last)
+    store, finish = site.destination(0), _finisher(site)
+    multiply_add = fma_bf16 if site.has(_BRAIN) else fma16
+
+    def compute() -> Any:
+        return finish(multiply_add(a(), b(), c()))
+
+    if all(o.core == "RZ" or is_immediate(site, k) for k, o in enumerate(site.operands[1:], 1)):
+        # The compiler's way of writing a constant to a register through this pipe.
+        value = compute()[0]
+        return lambda mask: store(value, mask)
+    return lambda mask: store(compute(), mask)
+
+
+@semantics("HADD2", "HMUL2")
+def hadd2_hmul2(site: Site) -> Step:
+    """HADD2 Rd, a, b: a + b of each half; HMUL2 Rd, a, b: a x b."""
+    if site.mnemonic == "HADD2" and site.has("F32"):
+        return _to_float32(site)
+    if site.mnemonic == "HADD2" and site.operands[1].suffixes == ("F32",):
+        return _from_float32(site)
+    site.only(_BRAIN, "SAT", "RELU", "FTZ")
+    (a, b), last = _pairs(site, 1, 2)
+    _only_pairs(site, last)
+    store, finish, brain = site.destination(0), _finisher(site), site.has(_BRAIN)
+    if site.mnemonic == "HADD2":
+        # Float32 has more than twice the bits: its rounding of a sum before the next does no harm.
+        return lambda mask: store(finish(a() + b()), mask)
+    if brain:
+        return lambda mask: store(finish(mul_bf16(a(), b())), mask)
+    return lambda mask: store(finish(a() * b()), mask)
+
+
+def _to_float32(site: Site) -> Step:
+    """HADD2.F32 Rd, a, b: a + b of float16 as float32; with -0 for one of them, a conversion."""
+    site.only("F32")
+    for operand in site.operands[1:]:
+        if operand.core != "RZ" and operand.suffixes not in (("H0_H0",), ("H1_H1",)):
+            raise site.unsupported("a float32 result of two different halves")
+    (a, b), last = _pairs(site, 1, 2)
+    _only_pairs(site, last)
+    store = site.destination(0)
+    return lambda mask: store(bits32(a()[:, 0] + b()[:, 0]), mask)
+
+
+def _from_float32(site: Site) -> Step:
+    """HADD2 Rd, Ra.F32, -RZ: sm_75's conversion of float32 to float16 toward zero; both halves get it.
+
+    The text names no rounding; the compiler emits it for `cvt.rz.f16.f32`, and for that only.
+    """
+    site.only()
+    addend = site.operands[2]
+    if addend.core != "RZ" or not addend.negative or len(site.operands) != 3:
+        raise site.unsupported("a sum with a float32")
+    store, get = site.destination(0), site.float32(1)
+
+    def step(mask: Mask) -> None:
+        values = quantize(np.atleast_1d(get()).astype(np.float64), FLOAT16, "RZ")
+        store(words(narrow16(values.astype(np.float32))[:, None]), mask)
+
+    return step
+
+
+@semantics("HMNMX2")
+def hmnmx2(site: Site) -> Step:
+    """HMNMX2 Rd, a, b, P: of each half the smaller where P, the larger elsewhere; NaN as FMNMX has it."""
+    site.only(_BRAIN, "NAN", "FTZ", "XORSIGN")
+    (a, b), last = _pairs(site, 1, 2)
+    _only_pairs(site, last + 1)
+    store, finish, smaller = site.destination(0), _finisher(site), site.predicate(last)
+    both_nan = site.has("NAN")
+    if site.has("XORSIGN"):
+        raise site.unsupported("the modifier .XORSIGN")
+
+    def step(mask: Mask) -> None:
+        x, y = np.broadcast_arrays(a(), b())
+        least, most = minimum_maximum(x, y, True), minimum_maximum(x, y, False)
+        result = np.where(smaller()[:, None], least, most)
+        if both_nan:
+            result = np.where(np.isnan(x) | np.isnan(y), np.float32(np.nan), result)
+        store(finish(result), mask)
+
+    return step
+
+
+@semantics("HSET2")
+def hset2(site: Site) -> Step:
+    """HSET2 Rd, a, b, P: each half all ones where the comparison, combined with P, holds; 1.0 under .BF."""
+    site.only(_BRAIN, "BF", "FTZ", *COMPARISONS, *BOOLEANS)
+    (a, b), last = _pairs(site, 1, 2)
+    _only_pairs(site, last + 1)
+    store, compare, combine = site.destination(0), comparison_of(site), _combiner_of_pairs(site, last)
+    one = 0x3F80 if site.has(_BRAIN) else 0x3C00
+    true = np.uint16(one if site.has("BF") else 0xFFFF)
+
+    def step(mask: Mask) -> None:
+        store(words(np.where(combine(compare(a(), b())), true, np.uint16(0))), mask)
+
+    return step
+
+
+@semantics("HSETP2")
+def hsetp2(site: Site) -> Step:
+    """HSETP2 Pd, Pd2, a, b, P: Pd from the low halves, Pd2 from the high ones."""
+    site.only(_BRAIN, "FTZ", *COMPARISONS, *BOOLEANS)
+    (a, b), last = _pairs(site, 2, 2)
+    _only_pairs(site, last + 1)
+    compare, combine = comparison_of(site), _combiner_of_pairs(site, last)
+    low, high = site.set_predicate(0), site.set_predicate(1)
+
+    def step(mask: Mask) -> None:
+        truth = combine(compare(a(), b()))
+        low(truth[:, 0], mask)
+        high(truth[:, -1], mask)
+
+    return step
+
+
+def _combiner_of_pairs(site: Site, k: int) -> Callable[[Any], Any]:
+    """As `combiner`, for comparisons [lane, half]."""
+    combine = combiner(site, k)
+    return lambda truth: combine(truth.T).T

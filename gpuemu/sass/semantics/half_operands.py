@@ -1,0 +1,132 @@
+"""Operands of 16 bits: a half of a register, or both halves as a pair, read as float32 and written back.
+
+A pair is an array [lane, half] with the low half first; a pair that is one half twice has one column. SASS
+names the selection of a pair from the high half down: H1_H0 is the register as it is, H0_NH1 puts the low
+half in the high place and the high half, negated, in the low place. A pair of immediates has the same order.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.ieee import narrow16, narrow_bf16, word
+from gpuemu.sass.operands import Getter, Site, immediate32
+from gpuemu.sass.semantics.float_operands import lanes_of
+
+_SELECTION = re.compile(r"(N?)H([01])_(N?)H([01])\Z")
+_LEAST_NORMAL16 = np.float32(2.0**-14)
+_LEAST_NORMAL_BF16 = np.float32(2.0**-126)
+
+
+def is_immediate(site: Site, k: int) -> bool:
+    """Whether operand k is a number rather than a register, predicate or constant."""
+    return immediate32(site.operands[k].core, floating=True) is not None
+
+
+def widened(halves: Any, brain: bool) -> Any:
+    """The bits of float16, or of bfloat16 where `brain`, as float32."""
+    if brain:
+        bits = halves.astype(np.uint32)
+        bits <<= word(16)
+        return bits.view(np.float32)
+    return halves.view(np.float16).astype(np.float32)
+
+
+def _half_of(words: Any, place: int) -> Any:
+    """The low (0) or high (1) half of each word."""
+    return (words >> word(16) if place else words).astype(np.uint16)
+
+
+def half_lanes(site: Site, k: int, brain: bool) -> Getter:
+    """Operand k, the low half of a register or its .H1, as float32 lanes; -x and |x| applied."""
+    operand, get = site.operands[k], site.raw(k)
+    if operand.suffixes not in ((), ("H0",), ("H1",)):
+        raise site.unsupported(f"the selection of {operand.text}")
+    place = 1 if operand.suffixes == ("H1",) else 0
+    absolute, negative = operand.absolute, operand.negative
+
+    def half() -> Any:
+        values = widened(_half_of(np.atleast_1d(get()), place), brain)
+        if absolute:
+            values = np.abs(values)
+        return -values if negative else values
+
+    return half
+
+
+def pair(site: Site, k: int, brain: bool, flush: bool) -> tuple[Getter, int]:
+    """The pair at operand k as float32 [lane, half], and the number of the operand behind it."""
+    operand = site.operands[k]
+    if is_immediate(site, k):
+        return _immediates(site, k, brain), k + 2
+    get, lanes = site.raw(k), lanes_of(site, k)
+    select = (".".join(operand.suffixes) or "H1_H0").upper()
+    match = _SELECTION.match(select)
+    if match is None:
+        raise site.unsupported(f"the selection of {operand.text}")
+    high, low = int(match[2]), int(match[4])
+    signs = np.array([-1.0 if match[3] else 1.0, -1.0 if match[1] else 1.0], dtype=np.float32)
+    absolute, negative = operand.absolute, operand.negative
+    least = _LEAST_NORMAL_BF16 if brain else _LEAST_NORMAL16
+    fixed: Any = None if lanes is None else lanes.view(np.uint16).reshape(-1, 2)
+
+    def values() -> Any:
+        if low == high:
+            halves = _half_of(np.atleast_1d(get()), low)[:, None]
+        else:
+            halves = np.atleast_1d(get()).view(np.uint16).reshape(-1, 2) if fixed is None else fixed
+            if low:
+                halves = halves[:, ::-1].copy()
+        result = widened(halves, brain)
+        if flush:
+            result = np.where(np.abs(result) < least, np.copysign(np.float32(0), result), result)
+        if absolute:
+            result = np.abs(result)
+        if negative:
+            result = -result
+        if match[1] or match[3]:
+            result = result * signs
+        return result
+
+    if operand.core in ("RZ", "URZ"):
+        zeros = values()[:1]
+        return lambda: zeros, k + 1
+    return values, k + 1
+
+
+def _immediates(site: Site, k: int, brain: bool) -> Getter:
+    """Two immediates, high half first; each is exact in the format, because it was printed from it."""
+    numbers = []
+    for i in (k + 1, k):
+        if i >= len(site.operands) or not is_immediate(site, i):
+            raise site.unsupported("a pair of immediates is missing its second half")
+        text = site.operands[i].core
+        special = {"+INF": np.inf, "-INF": -np.inf, "+QNAN": np.nan, "-QNAN": np.nan}
+        if text.lower().lstrip("-").startswith("0x"):
+            raise site.unsupported(f"the immediate {text} of 16 bits")
+        numbers.append(special[text] if text in special else float(text))
+    values = np.array([numbers], dtype=np.float32)
+    narrow = narrow_bf16 if brain else narrow16
+    exact = widened(narrow(values), brain)
+    if not ((exact == values) | np.isnan(values)).all():
+        raise site.unsupported("an immediate that 16 bits do not hold")
+    return lambda: exact
+
+
+def packed(values: Any, brain: bool, flush: bool) -> Any:
+    """A pair of float32, rounded to 16 bits each, as words."""
+    halves = narrow_bf16(values) if brain else narrow16(values)
+    if flush:
+        exponent = np.uint16(0x7F80 if brain else 0x7C00)
+        halves = np.where(halves & exponent == 0, halves & np.uint16(0x8000), halves)
+    return words(halves)
+
+
+def words(halves: Any) -> Any:
+    """A pair of 16-bit numbers [lane, half] as words; a pair of one column goes to both halves."""
+    if halves.shape[1] == 1:
+        return halves[:, 0].astype(np.uint32) * np.uint32(0x10001)
+    return np.ascontiguousarray(halves).view(np.uint32)[:, 0]

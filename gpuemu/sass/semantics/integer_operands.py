@@ -1,0 +1,109 @@
+"""Operands of integer instructions: which decorations each takes, which are known before the lanes are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.lanes import Mask, whole_warps, write
+from gpuemu.sass.operands import Getter, Setter, Site, immediate32
+
+WORD_BITS = np.uint32(32)
+
+
+def check(site: Site, k: int, decorations: str = "") -> None:
+    """Refuse operand k if it carries a decoration other than those of `decorations`: - and ~."""
+    o = site.operands[k]
+    found = "-" * o.negative + "~" * o.inverted + "|" * o.absolute + "!" * o.negated
+    if o.suffixes or any(d not in decorations for d in found):
+        raise site.unsupported(f"the operand {o.text}")
+
+
+def integer(site: Site, k: int, decorations: str = "") -> Getter:
+    """Operand k as uint32 lanes or scalar; refused if it carries a decoration not in `decorations`."""
+    check(site, k, decorations)
+    return site.source(k)
+
+
+def pair(site: Site, k: int, decorations: str = "") -> Getter:
+    """Operand k as uint64 lanes or scalar, from a register pair or a constant.
+
+    What it returns holds until it is called again.
+    """
+    check(site, k, decorations)
+    if immediate(site, k) not in (None, 0):
+        raise site.unsupported("an immediate of 64 bits")
+    operand = site.operands[k]
+    if operand.negative or operand.inverted or not operand.core.startswith(("R", "UR")):
+        return site.source64(k)
+    low, high = site.words(k, 2)
+    together = np.empty(site.lanes.count, dtype=np.uint64)
+    words = together.view(np.uint32)
+    low_words, high_words = words[::2], words[1::2]
+
+    def get() -> Any:
+        low_words[:] = low
+        high_words[:] = high
+        return together
+
+    return get
+
+
+def pair_destination(site: Site, k: int) -> Setter:
+    """Stores uint64 lanes or a scalar in the register pair of operand k."""
+    file, number = site.register(k)
+    if number == len(file) - 1:
+        return lambda values, mask: None
+    low, high = file[number], file[number + 1]
+    uniform = site.is_uniform(k)
+
+    def store(values: Any, mask: Mask) -> None:
+        if uniform:
+            mask = whole_warps(mask)
+        words = np.atleast_1d(values).view(np.uint32)
+        write(low, words[::2], mask)
+        write(high, words[1::2], mask)
+
+    return store
+
+
+def immediate(site: Site, k: int) -> int | None:
+    """The value of operand k, 0 for RZ, if it is known before the lanes are; decorations not applied."""
+    core = site.operands[k].core
+    if core in ("RZ", "URZ"):
+        return 0
+    if core.startswith(("R", "UR", "c[", "cx[")):
+        return None
+    value = immediate32(core)
+    return None if value is None else int(value)
+
+
+def is_zero(site: Site, k: int) -> bool:
+    """Whether operand k is a plain 0: neither -RZ, which carries, nor ~RZ."""
+    o = site.operands[k]
+    return immediate(site, k) == 0 and not (o.negative or o.inverted)
+
+
+def fixed_predicate(site: Site, k: int) -> bool | None:
+    """The value of the predicate operand k if it is PT or !PT, else None."""
+    o = site.operands[k]
+    return None if o.core not in ("PT", "UPT") else not o.negated
+
+
+def operand_count(site: Site, *counts: int) -> None:
+    """Refuse the instruction if it has another number of operands."""
+    if len(site.operands) not in counts:
+        raise site.unsupported("this number of operands")
+
+
+def parts(values: Any, kind: type[np.generic]) -> NDArray[Any]:
+    """32-bit lanes (or one scalar) as [lane, part] of a narrower type, the lowest part first."""
+    narrow = np.atleast_1d(np.asarray(values)).view(kind)
+    return narrow.reshape(-1, 4 // np.dtype(kind).itemsize)
+
+
+def as_signed(values: Any) -> Any:
+    """The same bits as int32."""
+    return values.view(np.int32)

@@ -1,0 +1,115 @@
+"""MUFU: reciprocals, roots, exponential, logarithm, sine, cosine and hyperbolic tangent.
+
+The hardware interpolates in tables, to an error that PTX documents (about one unit in the last place of
+float32, 2**-22 relative for EX2, 2**-20.5 absolute for SIN). Here results are the exact values rounded to
+nearest, which is within that error, and not the hardware's last bits. What is exact is kept exact: zeros,
+infinities, NaN, signs, and that all functions of float32 but TANH take subnormal inputs and results as zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.ieee import BFLOAT16, FLOAT16, bits32, flushed32, narrow16, narrow_bf16, quantize
+from gpuemu.sass.lanes import Mask
+from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.half_operands import half_lanes
+
+_LEAST_NORMAL64 = 2.0**-1022
+
+
+def _turns(x: Any, quarter: int) -> Any:
+    """sin(2 pi (x + quarter / 4)): the argument of MUFU.SIN and .COS counts whole turns."""
+    part = np.fmod(x, 1.0)  # exact
+    quarters = np.rint(4 * part)
+    # Left alone near 0, which keeps the sign of -0.
+    angle = np.where(quarters == 0, part, part - quarters / 4) * (2 * np.pi)
+    number = quarters + quarter
+    odd = np.fmod(number, 2) != 0
+    sign = np.where(np.fmod(np.floor(number / 2), 2) != 0, -1.0, 1.0)
+    return sign * np.where(odd, np.cos(angle), np.sin(angle))
+
+
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "RCP": lambda x: 1 / x,
+    "RSQ": lambda x: 1 / np.sqrt(x),
+    "SQRT": np.sqrt,
+    "LG2": lambda x: np.where(x == 0, -np.inf, np.log2(x)),
+    "EX2": np.exp2,
+    "SIN": lambda x: _turns(x, 0),
+    "COS": lambda x: _turns(x, 1),
+    "TANH": np.tanh,
+}
+_HIGH_WORDS: dict[str, Callable[[Any], Any]] = {"RCP64H": _FUNCTIONS["RCP"], "RSQ64H": _FUNCTIONS["RSQ"]}
+_HALVES = ("F16", "BF16")
+
+
+@semantics("MUFU")
+def mufu(site: Site) -> Step:
+    """MUFU.function Rd, a; under .F16 and .BF16 of a half of a register, into the low half of Rd."""
+    site.only(*_FUNCTIONS, *_HIGH_WORDS, *_HALVES)
+    if site.has(*_HIGH_WORDS):
+        return _high_word(site)
+    (name,) = (m for m in site.modifiers if m in _FUNCTIONS)
+    if site.has(*_HALVES):
+        return _half(site, name)
+    compute, flush = _FUNCTIONS[name], name != "TANH"
+    if site.operands[1].suffixes:
+        raise site.unsupported(f"the selection of {site.operands[1].text}")
+    store, get = site.destination(0), site.float32(1)
+
+    def step(mask: Mask) -> None:
+        x = np.atleast_1d(get())
+        result = compute((flushed32(x) if flush else x).astype(np.float64)).astype(np.float32)
+        store(bits32(flushed32(result) if flush else result), mask)
+
+    return step
+
+
+def _half(site: Site, name: str) -> Step:
+    """EX2 and TANH of 16 bits. EX2.BF16 takes subnormal inputs and results as zeros, as PTX has it."""
+    if name not in ("EX2", "TANH"):
+        raise site.unsupported(f"{name} of 16 bits")
+    brain = site.has("BF16")
+    store, get, compute = site.destination(0), half_lanes(site, 1, brain), _FUNCTIONS[name]
+    flush, form = brain and name == "EX2", BFLOAT16 if brain else FLOAT16
+
+    def step(mask: Mask) -> None:
+        x = get()
+        exact = compute((flushed32(x) if flush else x).astype(np.float64))
+        result = quantize(exact, form, "RN").astype(np.float32)
+        if flush:
+            result = flushed32(result)
+        store((narrow_bf16 if brain else narrow16)(result).astype(np.uint32), mask)
+
+    return step
+
+
+def _high_word(site: Site) -> Step:
+    """RCP64H and RSQ64H: from the high word of a float64, its low word taken as 0, to a high word."""
+    (name,) = (m for m in site.modifiers if m in _HIGH_WORDS)
+    compute = _HIGH_WORDS[name]
+    operand = site.operands[1]
+    get = site.float32(1)
+    if operand.suffixes:
+        raise site.unsupported(f"the selection of {operand.text}")
+    store = site.destination(0)
+
+    def flushed(x: Any) -> Any:
+        return np.where(np.abs(x) < _LEAST_NORMAL64, np.copysign(0.0, x), x)
+
+    def step(mask: Mask) -> None:
+        words = np.atleast_1d(get()).view(np.uint32)
+        x = flushed((words.astype(np.uint64) << np.uint64(32)).view(np.float64))
+        result = flushed(compute(x))
+        # Half of the unit of a high word, added to the magnitude, rounds; it overflows into no infinity,
+        # because no reciprocal or root comes near the largest number.
+        rounded = result.view(np.uint64) + np.where(np.isfinite(result), np.uint64(1 << 31), np.uint64(0))
+        high = (rounded >> np.uint64(32)).astype(np.uint32)
+        store(np.where(np.isnan(result), np.uint32(0x7FFFFFFF), high), mask)
+
+    return step

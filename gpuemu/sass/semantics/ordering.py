@@ -1,0 +1,60 @@
+"""Fences, cache control and waits for copies, which do nothing here; and QSPC, which tells address spaces apart.
+
+Every access is done, and seen by all lanes, when its instruction has been executed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuemu.sass.addresses import address64
+from gpuemu.sass.generic import in_window
+from gpuemu.sass.lanes import Mask
+from gpuemu.sass.memory import LOCAL_WINDOW, SHARED_WINDOW
+from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.access import expect_operands
+
+_KNOWN = {
+    "MEMBAR": ("SC", "ALL", "CTA", "SM", "GPU", "SYS", "VC"),
+    "ERRBAR": (),
+    "CGAERRBAR": (),
+    "FENCE": ("VIEW", "ASYNC", "S", "G"),
+    "CCTL": ("E", "U", "C", "D", "I", "PF1", "PF1.5", "PF2", "WB", "IV", "IVALL", "RS", "RSLB", "DML2", "RML2"),
+    "CCTLL": ("PF1", "WB", "IV", "IVALL"),
+    "LDGDEPBAR": (),
+    "DEPBAR": ("LE",),
+}
+
+
+@semantics(*_KNOWN)
+def nothing(site: Site) -> Step:
+    """MEMBAR, ERRBAR, FENCE, CCTL, CCTLL, LDGDEPBAR, DEPBAR: order, caches and waits, no values."""
+    site.only(*_KNOWN[site.mnemonic])
+    return lambda mask: None
+
+
+@semantics("QSPC")
+def query_space(site: Site) -> Step:
+    """QSPC.E.{S,L,G,D} Pd, RZ, [address]: whether a generic address is shared, local, global, another CTA's.
+
+    There are no clusters here, so it is never another CTA's shared memory.
+    """
+    expect_operands(site, 3)
+    site.only("E", "S", "L", "G", "D")
+    if site.operands[1].core != "RZ" or not site.has("S", "L", "G", "D"):
+        raise site.unsupported("this form is not understood")
+    store, addresses = site.set_predicate(0), address64(site, 2)
+
+    def step(mask: Mask) -> None:
+        at = addresses()
+        if site.has("S"):
+            store(in_window(at, SHARED_WINDOW), mask)
+        elif site.has("L"):
+            store(in_window(at, LOCAL_WINDOW), mask)
+        elif site.has("G"):
+            store(~(in_window(at, SHARED_WINDOW) | in_window(at, LOCAL_WINDOW)), mask)
+        else:
+            store(np.zeros(site.lanes.count, dtype=np.bool_), mask)
+
+    return step

@@ -1,0 +1,238 @@
+"""Conversions that pack several narrow numbers into a register, and saturating integer conversions.
+
+.PACK_AB puts the converted a above the converted b. .MERGE_C shifts register c up by the width of what was
+packed and puts that below it, so that two or four instructions fill a register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.ieee import (
+    BFLOAT16,
+    E4M3,
+    E5M2,
+    FLOAT16,
+    TF32,
+    bits32,
+    narrow16,
+    narrow_bf16,
+    quantize,
+)
+from gpuemu.sass.lanes import Mask
+from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.float_operands import ROUNDINGS, float32, rounding_of
+from gpuemu.sass.semantics.half_operands import pair, words
+
+_FORMATS = {"F16": FLOAT16, "BF16": BFLOAT16, "E4M3": E4M3, "E5M2": E5M2, "TF32": TF32}
+_FORMS = ("PACK_AB", "PACK_B", "MERGE_C", "UNPACK_B", "PACK_AB_MERGE_C", "UNPACK_B_MERGE_C")
+_NAN8 = np.uint32(0x7F)
+
+
+def _positive_e4m3() -> Any:
+    """The value of each E4M3 number from 0 to 448 (0x7e): 4 exponent bits biased by 7, 3 fraction bits."""
+    codes = np.arange(0x7F)
+    exponent, fraction = codes >> 3, codes & 7
+    normal = np.ldexp(1 + fraction / 8, exponent - 7)
+    return np.where(exponent == 0, np.ldexp(fraction / 8, -6), normal)
+
+
+_E4M3_VALUES = _positive_e4m3()
+_E4M3_FLOATS = np.concatenate([_E4M3_VALUES, [np.nan], -_E4M3_VALUES, [np.nan]]).astype(np.float32)
+_E5M2_FLOATS = (np.arange(256, dtype=np.uint16) << 8).view(np.float16).astype(np.float32)
+_FP8_FLOATS = {"E4M3": _E4M3_FLOATS, "E5M2": _E5M2_FLOATS}
+
+
+def _code_e4m3(values: Any) -> Any:
+    code = np.searchsorted(_E4M3_VALUES, np.abs(values)).astype(np.uint32)
+    code |= np.signbit(values).astype(np.uint32) << np.uint32(7)
+    return np.where(np.isnan(values), _NAN8, code)
+
+
+def _code_e5m2(values: Any) -> Any:
+    """E5M2 is float16 without the low byte."""
+    return narrow16(values.astype(np.float32)).astype(np.uint32) >> np.uint32(8)
+
+
+_CODES: dict[str, Callable[[Any], Any]] = {
+    "F16": lambda values: narrow16(values.astype(np.float32)),
+    "BF16": lambda values: narrow_bf16(values.astype(np.float32)),
+    "TF32": lambda values: bits32(values.astype(np.float32)),
+    "E4M3": _code_e4m3,
+    "E5M2": _code_e5m2,
+}
+
+
+def _converter(site: Site, to: str) -> Callable[[Any], Any]:
+    """From float32 to the bits of the type, uint16 or uint32: .RELU, rounding, .SATFINITE."""
+    form, code, rounding = _FORMATS[to], _CODES[to], rounding_of(site)
+    relu, finite = site.has("RELU"), site.has("SATFINITE")
+    if to in _FP8_FLOATS and not finite:
+        raise site.unsupported(f"{to} without .SATFINITE")
+    direct = {"F16": narrow16, "BF16": narrow_bf16}.get(to)
+
+    def convert(values: Any) -> Any:
+        if relu:
+            values = np.where(values <= 0, np.float32(0), values)
+        if direct is not None and rounding == "RN" and not finite:
+            return direct(values)
+        rounded = quantize(values.astype(np.float64), form, rounding)
+        if finite:
+            rounded = np.clip(rounded, -form.largest, form.largest)
+        return code(rounded)
+
+    return convert
+
+
+@semantics("F2FP")
+def f2fp(site: Site) -> Step:
+    """F2FP.to.from.form: to F16 from F32 where the opcode names no types."""
+    site.only(*_FORMATS, "F32", *_FORMS, *ROUNDINGS, "RELU", "SATFINITE")
+    types = [m for m in site.modifiers if m in _FORMATS or m == "F32"]
+    to, kind = ([*types, "F32"] if types else ["F16", "F32"])[:2]
+    forms = [m for m in site.modifiers if m in _FORMS]
+    match (to, kind, *forms):
+        case ("F16" | "BF16", "F32", "PACK_AB"):
+            return _pack(site, _converter(site, to), 16, None)
+        case ("E4M3" | "E5M2", "F32", "PACK_AB_MERGE_C"):
+            return _pack(site, _converter(site, to), 8, 3)
+        case ("F16" | "BF16", "F32", "MERGE_C"):
+            _needs_zero(site, 2)
+            return _alone(site, _converter(site, to))
+        case ("TF32", "F32", "PACK_B"):
+            return _alone(site, _converter(site, to))
+        case ("E4M3" | "E5M2", "F16", "UNPACK_B_MERGE_C"):
+            _needs_zero(site, 2)
+            return _halves_to_bytes(site, _converter(site, to))
+        case ("F16", "E4M3" | "E5M2", "UNPACK_B"):
+            return _bytes_to_halves(site, kind)
+    raise site.unsupported("this packed conversion")
+
+
+def _needs_zero(site: Site, k: int) -> None:
+    if site.operands[k].core != "RZ":
+        raise site.unsupported(f"another operand than RZ in place of {site.operands[k].text}")
+
+
+def _plain(site: Site, k: int) -> Getter:
+    """Operand k as a register's or constant's bits; nothing may be done to it."""
+    operand = site.operands[k]
+    if operand.negative or operand.absolute or operand.inverted or operand.suffixes not in ((), ("24",), ("28",)):
+        raise site.unsupported(f"{operand.text}, of which bits are wanted")
+    return site.raw(k)
+
+
+def _pack(site: Site, convert: Callable[[Any], Any], width: int, merged: int | None) -> Step:
+    store, a, b = site.destination(0), float32(site, 1), float32(site, 2)
+    c: Getter | None = None if merged is None else _plain(site, merged)
+    shift, both = np.uint32(width), np.uint32(2 * width)
+    values = np.empty((site.lanes.count, 2), dtype=np.float32)
+
+    def step(mask: Mask) -> None:
+        values[:, 0] = b()
+        values[:, 1] = a()
+        codes = convert(values)
+        result = words(codes) if codes.dtype == np.uint16 else (codes[:, 1] << shift) | codes[:, 0]
+        if c is not None:
+            result = result | (c() << both)
+        store(result, mask)
+
+    return step
+
+
+def _alone(site: Site, convert: Callable[[Any], Any]) -> Step:
+    store, get = site.destination(0), float32(site, 1)
+    return lambda mask: store(convert(get()), mask)
+
+
+def _halves_to_bytes(site: Site, convert: Callable[[Any], Any]) -> Step:
+    store = site.destination(0)
+    get, _ = pair(site, 1, brain=False, flush=False)
+
+    def step(mask: Mask) -> None:
+        codes = convert(get())
+        store(codes[:, 0] | (codes[:, -1] << np.uint32(8)), mask)
+
+    return step
+
+
+def _bytes_to_halves(site: Site, kind: str) -> Step:
+    """The two low bytes of a register; every FP8 number is a float16, too."""
+    store, get, table, relu = site.destination(0), _plain(site, 1), _FP8_FLOATS[kind], site.has("RELU")
+
+    def step(mask: Mask) -> None:
+        values = table[np.atleast_1d(get()).view(np.uint8).reshape(-1, 4)[:, :2]]
+        if relu:
+            values = np.where(values <= 0, np.float32(0), values)
+        store(words(narrow16(values)), mask)
+
+    return step
+
+
+# -- integers ---------------------------------------------------------------------------------------------------
+
+_WIDTHS = ("S2", "U2", "S4", "U4", "S8", "U8", "S16", "U16")
+
+
+def _saturator(site: Site) -> tuple[Callable[[Any], Any], int]:
+    """Clamps int32 lanes to the opcode's narrow type; and the width of that."""
+    named = [m for m in site.modifiers if m in _WIDTHS]
+    if len(named) != 1 or not site.has("SAT") or not site.has("S32"):
+        raise site.unsupported("a saturating conversion from S32 to one narrow type is right")
+    width = int(named[0][1:])
+    least, most = (-(1 << width - 1), (1 << width - 1) - 1) if named[0][0] == "S" else (0, (1 << width) - 1)
+    return lambda values: np.clip(np.asarray(values).view(np.int32), least, most).view(np.uint32), width
+
+
+@semantics("I2I")
+def i2i(site: Site) -> Step:
+    """I2I.narrow.S32.SAT Rd, a: saturated, and sign-extended where signed."""
+    site.only(*_WIDTHS, "S32", "SAT")
+    saturate, _ = _saturator(site)
+    store, get = site.destination(0), site.source(1)
+    return lambda mask: store(saturate(get()), mask)
+
+
+@semantics("I2IP")
+def i2ip(site: Site) -> Step:
+    """I2IP.narrow.S32.SAT Rd, a, b, c: a above b, saturated, below what is left of c shifted up.
+
+    The text names the bits that are left of c, where those are 24 or 28.
+    """
+    site.only(*_WIDTHS, "S32", "SAT")
+    saturate, width = _saturator(site)
+    suffixes = site.operands[3].suffixes
+    if suffixes != {2: ("28",), 4: ("24",)}.get(width, ()) or any(site.operands[k].suffixes for k in (1, 2)):
+        raise site.unsupported("this selection of bits")
+    if width == 16:
+        _needs_zero(site, 3)
+    store, a, b, c = site.destination(0), site.source(1), site.source(2), _plain(site, 3)
+    low, shift = np.uint32((1 << width) - 1), np.uint32(width)
+
+    def step(mask: Mask) -> None:
+        packed = ((saturate(a()) & low) << shift) | (saturate(b()) & low)
+        store(packed if width == 16 else packed | (c() << np.uint32(2 * width)), mask)
+
+    return step
+
+
+@semantics("F2IP")
+def f2ip(site: Site) -> Step:
+    """F2IP.U8.F32.NTZ Rd, RZ, b, RZ: b to the nearest integer from 0 to 255; NaN gives 0."""
+    site.only("U8", "F32", "NTZ")
+    if site.modifiers != ("U8", "F32", "NTZ"):
+        raise site.unsupported("another type")
+    _needs_zero(site, 1)
+    _needs_zero(site, 3)
+    store, get = site.destination(0), float32(site, 2)
+
+    def step(mask: Mask) -> None:
+        values = get()
+        rounded = np.where(np.isnan(values), np.float32(0), np.clip(np.rint(values), 0, 255))
+        store(rounded.astype(np.uint32), mask)
+
+    return step

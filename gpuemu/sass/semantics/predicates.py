@@ -1,0 +1,135 @@
+"""Logic on predicates, and predicates moved to and from registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.lanes import Mask, whole_warps, write
+from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.integer_operands import as_signed, check, fixed_predicate, immediate, operand_count, parts
+from gpuemu.sass.semantics.truth_tables import constant_input, function
+
+
+def _logic_input(site: Site, k: int) -> Getter:
+    """Operand k as bool lanes: a predicate, or with .SIGN whether a register is negative."""
+    operand = site.operands[k]
+    if operand.suffixes != ("SIGN",):
+        if operand.suffixes:
+            raise site.unsupported(f"the operand {operand.text}")
+        return site.predicate(k)
+    if operand.negative or operand.inverted or operand.absolute:
+        raise site.unsupported(f"the operand {operand.text}")
+    file, number = site.register(k)
+    lanes = as_signed(file[number])
+    if operand.negated:
+        return lambda: lanes >= 0
+    return lambda: lanes < 0
+
+
+@semantics("PLOP3", "UPLOP3")
+def plop3(site: Site) -> Step:
+    """PLOP3.LUT Pu, Pv, a, b, c, table of Pu, table of Pv: bit 4a + 2b + c of each table.
+
+    An input is a predicate, or the sign of a register (.SIGN).
+    """
+    site.only("LUT")
+    operand_count(site, 7)
+    inputs = [_logic_input(site, k) for k in (2, 3, 4)]
+    get_a, get_b, get_c = inputs
+    outputs = []
+    for k, at_table in ((0, 5), (1, 6)):
+        table = immediate(site, at_table)
+        if table is None or not 0 <= table < 256:
+            raise site.unsupported("this truth table")
+        for which in range(3):
+            value = None if site.operands[2 + which].suffixes else fixed_predicate(site, 2 + which)
+            if value is not None:
+                table = constant_input(table, which, value)
+        if fixed_predicate(site, k) is None:
+            outputs.append((site.set_predicate(k), _compute(table)))
+
+    def step(mask: Mask) -> None:
+        a, b, c = get_a(), get_b(), get_c()
+        results = [(set_predicate, compute(a, b, c)) for set_predicate, compute in outputs]
+        for set_predicate, result in results:
+            set_predicate(result, mask)
+
+    return step
+
+
+def _compute(table: int) -> Any:
+    if table in (0, 255):
+        value = np.bool_(table == 255)
+        return lambda a, b, c: value
+    return function(table)
+
+
+def _mask(site: Site, k: int) -> int:
+    selected = immediate(site, k)
+    if selected is None:
+        raise site.unsupported("a mask in a register")
+    return selected & 0xFF
+
+
+def _named(mask: int) -> list[int]:
+    """The predicates that a mask names: P0 to P6, bit 7 stands for none."""
+    return [p for p in range(7) if mask >> p & 1]
+
+
+@semantics("P2R", "UP2UR")
+def p2r(site: Site) -> Step:
+    """P2R[.Bk] Rd, PR, a, mask: a with the predicates that the mask names in byte k (0), P0 in its bit 0."""
+    site.only("B0", "B1", "B2", "B3")
+    operand_count(site, 4)
+    uniform = site.mnemonic == "UP2UR"
+    if len(site.modifiers) > 1 or site.operands[1].text != ("UPR" if uniform else "PR"):
+        raise site.unsupported("this form of P2R")
+    check(site, 2)
+    shift = 8 * int(site.modifiers[0][1]) if site.modifiers else 0
+    selected = _mask(site, 3)
+    file = site.lanes.uniform_predicates if uniform else site.lanes.predicates
+    chosen = [(file[p], np.uint32(shift + p)) for p in _named(selected)]
+    kept = np.uint32(0xFFFFFFFF & ~(selected << shift))
+    store, get = site.destination(0), site.source(2)
+
+    def step(mask: Mask) -> None:
+        value = get() & kept
+        for predicate, position in chosen:
+            value = value | predicate << position
+        store(value, mask)
+
+    return step
+
+
+@semantics("R2P", "UR2UP")
+def r2p(site: Site) -> Step:
+    """R2P PR, a[.Bk], mask: the predicates that the mask names, from byte k (0) of a, P0 from its bit 0."""
+    site.only()
+    operand_count(site, 3)
+    uniform = site.mnemonic == "UR2UP"
+    operand = site.operands[1]
+    if (
+        site.operands[0].text != ("UPR" if uniform else "PR")
+        or operand.suffixes not in ((), ("B0",), ("B1",), ("B2",), ("B3",))
+        or operand.negative
+        or operand.inverted
+        or operand.absolute
+    ):
+        raise site.unsupported("this form of R2P")
+    byte = int(operand.suffixes[0][1]) if operand.suffixes else 0
+    file = site.lanes.uniform_predicates if uniform else site.lanes.predicates
+    chosen = [(file[p], p) for p in _named(_mask(site, 2))]
+    get = site.raw(1)
+
+    def step(mask: Mask) -> None:
+        bits = np.unpackbits(parts(get(), np.uint8)[:, byte, None], axis=1, bitorder="little")
+        by_predicate = np.ascontiguousarray(bits.T).view(np.bool_)
+        if uniform:
+            mask = whole_warps(mask)
+        for predicate, p in chosen:
+            write(predicate, by_predicate[p], mask)
+
+    return step

@@ -1,0 +1,160 @@
+"""Special registers, and instructions that compute nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.environment import Environment
+from gpuemu.sass.lanes import WARP, Mask, write
+from gpuemu.sass.memory import SHARED_WINDOW
+from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.semantics import semantics
+
+_LOW = 0xFFFFFFFF
+_ZEROS = ("SRZ", "SR_CgaCtaId", "SR_VIRTUALSMID")
+"""SRZ; a CTA is alone in its cluster; the emulated SM is number 0."""
+_CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
+"""Both count the instructions that the CTA executed: times are the engine's."""
+
+
+def _fixed(value: Any) -> Getter:
+    return lambda: value
+
+
+def _thread_index(environment: Environment) -> dict[str, NDArray[np.uint32]]:
+    width, height, _ = environment.launch.block
+    thread = np.arange(environment.lanes.count, dtype=np.uint32)
+    return {
+        "SR_TID.X": thread % np.uint32(width),
+        "SR_TID.Y": thread // np.uint32(width) % np.uint32(height),
+        "SR_TID.Z": thread // np.uint32(width * height),
+    }
+
+
+def _lane_masks(environment: Environment) -> dict[str, NDArray[np.uint32]]:
+    own = np.left_shift(np.uint32(1), environment.lanes.lane)
+    below = own - np.uint32(1)
+    return {
+        "SR_EQMASK": own,
+        "SR_LTMASK": below,
+        "SR_LEMASK": below | own,
+        "SR_GEMASK": ~below,
+        "SR_GTMASK": ~(below | own),
+    }
+
+
+def _clock(environment: Environment, name: str) -> Callable[[], int] | None:
+    """A getter of 64 bits from the word that the register names."""
+    for clock in _CLOCKS:
+        if name in (clock, f"{clock}LO"):
+            return lambda: environment.clock
+        if name == f"{clock}HI":
+            return lambda: environment.clock >> 32
+    return None
+
+
+def _special_register(site: Site, name: str) -> Getter:
+    """A getter of 32 bits of a special register: lanes or scalar."""
+    environment = site.environment
+    lanes, launch = environment.lanes, environment.launch
+    if name in _ZEROS:
+        return _fixed(np.uint32(0))
+    clock = _clock(environment, name)
+    if clock is not None:
+        return lambda: np.uint32(clock() & _LOW)
+    stem, _, axis = name.partition(".")
+    if stem in ("SR_CTAID", "SR_NTID", "SR_NCTAID") and axis in ("X", "Y", "Z"):
+        k = "XYZ".index(axis)
+        if stem == "SR_CTAID":
+            return lambda: np.uint32(environment.cta[k])
+        return _fixed(np.uint32((launch.block if stem == "SR_NTID" else launch.grid)[k]))
+    if name in ("SR_TID.X", "SR_TID.Y", "SR_TID.Z"):
+        return _fixed(_thread_index(environment)[name])
+    if name.endswith("MASK"):
+        masks = _lane_masks(environment)
+        if name in masks:
+            return _fixed(masks[name])
+    match name:
+        case "SR_SWINHI":
+            return _fixed(np.uint32(SHARED_WINDOW >> 32))
+        case "SR_LANEID":
+            return _fixed(lanes.lane)
+        case "SR_WARPID":
+            return _fixed(lanes.warp)
+        case "SR_VIRTID":  # %warpid is bits 8 to 14; here it is the warp's number in its CTA
+            return _fixed(lanes.warp << np.uint32(8))
+        case "SR_VIRTCFG":  # %nwarpid is bits 8 to 15
+            return _fixed(np.uint32(environment.arch.sm.max_warps << 8))
+    raise site.unsupported(f"the special register {name}")
+
+
+@semantics("S2R", "S2UR")
+def s2r(site: Site) -> Step:
+    """S2R Rd, SR and S2UR URd, SR: 32 bits of a special register."""
+    site.only()
+    store, get = site.destination(0), _special_register(site, site.instruction.operands[1])
+    if site.mnemonic == "S2UR":
+        lanes = np.broadcast_to(get(), site.lanes.count).reshape(-1, WARP)
+        if not site.is_uniform(0) or (lanes != lanes[:, :1]).any():
+            raise site.unsupported("this form of S2UR")
+
+    def step(mask: Mask) -> None:
+        store(get(), mask)
+
+    return step
+
+
+@semantics("CS2R")
+def cs2r(site: Site) -> Step:
+    """CS2R Rd, SR: 64 bits of a clock or SRZ, in a register pair; CS2R.32: one word."""
+    site.only("32")
+    name = site.instruction.operands[1]
+    clock = _clock(site.environment, name)
+    if clock is None and name != "SRZ":
+        raise site.unsupported(f"the special register {name}")
+    if site.has("32"):
+        store, get = site.destination(0), _special_register(site, name)
+        return lambda mask: store(get(), mask)
+    if clock is not None and not name.endswith("LO"):
+        raise site.unsupported(f"64 bits from {name}")
+    store_pair = site.words(0, 2)
+    if site.operands[0].core.endswith("Z"):
+        return lambda mask: None
+
+    def step(mask: Mask) -> None:
+        value = 0 if clock is None else clock()
+        for register, word in zip(store_pair, (value & _LOW, value >> 32), strict=True):
+            write(register, np.uint32(word), mask)
+
+    return step
+
+
+@semantics("LEPC")
+def lepc(site: Site) -> Step:
+    """LEPC Rd: the address of this instruction, LEPC Rd, target: that of another; 64 bits in a register pair.
+
+    The code of a function starts at address 0.
+    """
+    site.only()
+    operands = site.instruction.operands
+    address = site.instruction.offset
+    if len(operands) == 2:
+        if not operands[1].startswith("0x"):
+            raise site.unsupported(f"the address of {operands[1]}")
+        address = int(operands[1], 16)
+    elif len(operands) != 1:
+        raise site.unsupported("this form of LEPC")
+    store = site.destination64(0)
+    value = np.uint64(address)
+    return lambda mask: store(value, mask)
+
+
+@semantics("NOP", "PMTRIG")
+def nothing(site: Site) -> Step:
+    """NOP, and PMTRIG, which tells a profiler that the instruction was reached."""
+    site.only()
+    return lambda mask: None

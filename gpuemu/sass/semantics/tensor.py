@@ -1,0 +1,198 @@
+"""Matrix instructions: a whole warp multiplies two matrices that its registers hold in fragments.
+
+An 8-row shape is computed as the 16-row shape with the same K, whose lower eight rows are then zero: its
+fragments are the first registers of the larger one's.
+
+DMMA: each element of D is a chain of fused multiply-adds in IEEE double precision, starting from C, K
+ascending (published: MMA-Sim, arXiv 2511.10909, which agrees with the hardware in every bit). The bits of a
+NaN are not modelled.
+BMMA: D = C + the number of ones in A XOR B or A AND B; sums wrap in 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.fragments import Fragment, a_fragment, b_fragment, c_fragment
+from gpuemu.sass.ieee64 import fma64
+from gpuemu.sass.lanes import WARP, Mask
+from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.warps import complete_warps
+from gpuemu.tensor import mma_mode, mma_registers
+
+Words = NDArray[np.uint32]
+Multiply = Callable[[Words, Words, Words], Words]
+"""A, B, C as [warps, registers, 32] to D."""
+
+_HMMA_FORMS = {
+    "1684": ("F32.TF32",),
+    "1688": ("F16", "F32", "F32.BF16", "F32.TF32"),
+    "16816": ("F16", "F32", "F32.BF16"),
+}
+_TYPES_8_BIT = ("S8", "U8")
+_SET_BITS = np.array([n.bit_count() for n in range(256)], dtype=np.uint8)
+
+
+class _Operands:
+    """The operands D, A, B, C of a matrix instruction.
+
+    `counts`: how many consecutive registers of each lane hold A, B, and C or D. RZ is a matrix of zeros.
+    `sides`: whether the text says .ROW of A and .COL of B.
+    """
+
+    def __init__(self, site: Site, counts: tuple[int, int, int], sides: bool):
+        if len(site.operands) != 4:
+            raise site.unsupported("this form of matrix instruction")
+        for operand, side in zip(site.operands, ("", "ROW", "COL", ""), strict=True):
+            expected = (side,) if sides and side else ()
+            if operand.suffixes != expected or operand.negative or operand.absolute or operand.inverted:
+                raise site.unsupported(f"the operand {operand.text}")
+        self._site = site
+        a, b, c = counts
+        self._sources = [self._matrix(k, count) for k, count in ((1, a), (2, b), (3, c))]
+        self._target = None if site.operands[0].core == "RZ" else self._matrix(0, c)
+
+    def _matrix(self, k: int, count: int) -> Words:
+        """[warps, registers, 32]; a view of the registers unless it is zero."""
+        site = self._site
+        if site.is_uniform(k):
+            raise site.unsupported("a matrix in uniform registers")
+        file, number = site.register(k)
+        warps = site.lanes.warps
+        if number == len(file) - 1:
+            return np.zeros((warps, count, WARP), dtype=np.uint32)
+        if number + count >= len(file):
+            raise site.unsupported(f"{count} registers from {site.operands[k].core}")
+        return file[number : number + count].reshape(count, warps, WARP).transpose(1, 0, 2)
+
+    def apply(self, multiply: Multiply, mask: Mask) -> None:
+        """D = multiply(A, B, C) in the warps of `mask`."""
+        warps = complete_warps(self._site, mask)
+        a, b, c = self._sources
+        if warps is None:
+            d = multiply(a, b, c)
+            if self._target is not None:
+                self._target[...] = d
+        else:
+            d = multiply(a[warps], b[warps], c[warps])
+            if self._target is not None:
+                self._target[warps] = d
+
+
+def _lower_rows_zero(x: Words, registers: int) -> Words:
+    """Fragments of a matrix of 8 rows, as those of one of 16: [warps, registers, 32]."""
+    full = np.zeros((len(x), registers, WARP), dtype=np.uint32)
+    full[:, : x.shape[1]] = x
+    return full
+
+
+def _step(site: Site, counts: tuple[int, int, int], multiply: Multiply, sides: bool = True) -> Step:
+    operands = _Operands(site, counts, sides)
+    return lambda mask: operands.apply(multiply, mask)
+
+
+@semantics("HMMA")
+def hmma(site: Site) -> Step:
+    """HMMA.16816|1688|1684.F16|F32[.BF16|.TF32] Rd, Ra, Rb, Rc: mma.sync of f16, bf16 or tf32, to the bit."""
+    if ".".join(site.modifiers[1:]) not in _HMMA_FORMS.get(site.modifiers[0], ()):
+        raise site.unsupported("this form of HMMA")
+    mode = mma_mode(site.instruction.operation.operation)
+    numerics = site.environment.arch.tensor_core.numerics
+    counts = mode.a.registers, mode.b.registers, mode.c.registers
+    return _step(site, counts, lambda a, b, c: mma_registers(numerics, mode, a, b, c), sides=False)
+
+
+@semantics("IMMA")
+def imma(site: Site) -> Step:
+    """IMMA.8816|16816|16832.S8|U8.S8|U8[.SAT] Rd, Ra.ROW, Rb.COL, Rc: the types of A and of B; exact sums."""
+    site.only("8816", "16816", "16832", "S8", "U8", "SAT")
+    shape, *types = (m for m in site.modifiers if m != "SAT")
+    if shape not in ("8816", "16816", "16832") or len(types) != 2 or not set(types) <= set(_TYPES_8_BIT):
+        raise site.unsupported("this form of IMMA")
+    k = 32 if shape == "16832" else 16
+    name = f"m16n8k{k}.s32.{types[0].lower()}.{types[1].lower()}"
+    mode = mma_mode(name + ".sat" if site.has("SAT") else name)
+    numerics = site.environment.arch.tensor_core.numerics
+
+    def multiply(a: Words, b: Words, c: Words) -> Words:
+        return mma_registers(numerics, mode, a, b, c)
+
+    if shape != "8816":
+        return _step(site, (mode.a.registers, mode.b.registers, 4), multiply)
+
+    def multiply_8_rows(a: Words, b: Words, c: Words) -> Words:
+        return multiply(_lower_rows_zero(a, 2), b, _lower_rows_zero(c, 4))[:, :2]
+
+    return _step(site, (1, 1, 2), multiply_8_rows)
+
+
+def _matrix(fragment: Fragment, words: Words) -> Words:
+    """The matrix of 32-bit elements [warps, rows, columns]."""
+    return fragment.gather(words).astype(np.uint32, copy=False)
+
+
+@semantics("BMMA")
+def bmma(site: Site) -> Step:
+    """BMMA.88128|168128|168256.XOR|AND.POPC Rd, Ra.ROW, Rb.COL, Rc: matrices of bits."""
+    site.only("88128", "168128", "168256", "XOR", "AND", "POPC")
+    if len(site.modifiers) != 3 or not site.has("POPC") or site.has("XOR") == site.has("AND"):
+        raise site.unsupported("this form of BMMA")
+    combine = np.bitwise_xor if site.has("XOR") else np.bitwise_and
+    words_of_k = 8 if site.has("168256") else 4
+    a_map, b_map, c_map = a_fragment(words_of_k, 32), b_fragment(words_of_k, 32), c_fragment(32)
+
+    def multiply(a: Words, b: Words, c: Words) -> Words:
+        left, right = _matrix(a_map, a), _matrix(b_map, b)
+        pairs = combine(left[:, :, None, :], right.transpose(0, 2, 1)[:, None, :, :])
+        ones = _SET_BITS[np.ascontiguousarray(pairs).view(np.uint8)].sum(axis=-1, dtype=np.uint32)
+        return c_map.scatter(_matrix(c_map, c) + ones)
+
+    if not site.has("88128"):
+        return _step(site, (a_map.registers, b_map.registers, 4), multiply)
+
+    def multiply_8_rows(a: Words, b: Words, c: Words) -> Words:
+        return multiply(_lower_rows_zero(a, 2), b, _lower_rows_zero(c, 4))[:, :2]
+
+    return _step(site, (1, 1, 2), multiply_8_rows)
+
+
+_DMMA_K = {"884": 4, "8x8x4": 4, "16x8x4": 4, "16x8x8": 8, "16x8x16": 16}
+
+
+def _doubles(fragment: Fragment, words: Words) -> NDArray[np.float64]:
+    """The matrix [warps, rows, columns] of float64 elements, each in two registers, the low word first."""
+    low, high = (_matrix(fragment, words[:, half::2]).astype(np.uint64) for half in (0, 1))
+    return (low | high << np.uint64(32)).view(np.float64)
+
+
+@semantics("DMMA")
+def dmma(site: Site) -> Step:
+    """DMMA.884, and of sm_90 DMMA.8x8x4|16x8x4|16x8x8|16x8x16 Rd, Ra, Rb, Rc: float64, rounded to nearest."""
+    site.only(*_DMMA_K)
+    if len(site.modifiers) != 1:
+        raise site.unsupported("this form of DMMA")
+    shape = site.modifiers[0]
+    k = _DMMA_K[shape]
+    a_map, b_map, c_map = a_fragment(k, 32), b_fragment(k, 32), c_fragment(32)
+
+    def multiply(a: Words, b: Words, c: Words) -> Words:
+        left, right, d = _doubles(a_map, a), _doubles(b_map, b), _doubles(c_map, c)
+        for i in range(k):
+            d = fma64(left[:, :, i, None], right[:, None, i, :], d)
+        bits = d.view(np.uint64)
+        words = np.empty(c.shape, dtype=np.uint32)
+        words[:, 0::2] = c_map.scatter(bits & np.uint64(0xFFFFFFFF))
+        words[:, 1::2] = c_map.scatter(bits >> np.uint64(32))
+        return words
+
+    if shape.startswith("16"):
+        return _step(site, (2 * a_map.registers, 2 * b_map.registers, 8), multiply, sides=False)
+
+    def multiply_8_rows(a: Words, b: Words, c: Words) -> Words:
+        return multiply(_lower_rows_zero(a, 4), b, _lower_rows_zero(c, 8))[:, :4]
+
+    return _step(site, (2, 2, 4), multiply_8_rows, sides=False)

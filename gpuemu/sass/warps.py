@@ -1,0 +1,44 @@
+"""Masks seen warp by warp: ballots, and instructions that only whole warps may execute."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.environment import ExecutionError
+from gpuemu.sass.lanes import WARP, Lanes, Mask
+from gpuemu.sass.operands import Site
+
+_LITTLE_ENDIAN_WORD = np.dtype("<u4")
+
+
+def ballots(lanes: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """Bool lanes, or bool [..., 32], as words with a bit for each lane of a warp."""
+    bits = np.packbits(lanes.reshape(-1, WARP), axis=1, bitorder="little")
+    return bits.view(_LITTLE_ENDIAN_WORD)[:, 0].astype(np.uint32, copy=False)
+
+
+def taking_part(lanes: Lanes, mask: Mask) -> Mask:
+    """The mask without lanes that a last partial warp does not have; None if it is all 32 of every warp."""
+    if mask is None and lanes.threads != lanes.count:
+        return lanes.exists
+    return mask
+
+
+def complete_warps(site: Site, mask: Mask) -> NDArray[np.intp] | None:
+    """The warps that execute an instruction that only whole warps may execute; None for all of the CTA.
+
+    Raises ExecutionError for a warp of which some lanes take part and others do not.
+    """
+    mask = taking_part(site.lanes, mask)
+    if mask is None:
+        return None
+    lanes = mask.reshape(-1, WARP)
+    active = np.count_nonzero(lanes, axis=1)
+    partial = np.flatnonzero((active > 0) & (active < WARP))
+    if partial.size:
+        warp = int(partial[0])
+        lane = warp * WARP + int(np.argmin(lanes[warp]))
+        found = f"{active[warp]} active lanes of 32 in warp {warp}"
+        raise ExecutionError(site.instruction, lane, found, "all lanes of the warp execute it together")
+    return np.flatnonzero(active)

@@ -1,0 +1,33 @@
+"""Cubins of the kernels in `kernels/`, compiled once a run by NVRTC, which needs no toolkit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gpuemu.sass.cubin import Cubin
+from gpuemu.sass.disassembly import load_cubin
+
+KERNELS = Path(__file__).parent / "kernels"
+
+Compile = Callable[[str, str], Cubin]
+
+
+@cache
+def _compile(name: str, arch: str) -> Cubin:
+    return load_cubin(KERNELS / f"{name}.cu", arch, "nvrtc")
+
+
+@pytest.fixture(scope="session")
+def compiled() -> Compile:
+    """The cubin of a source by its name and an architecture."""
+    return _compile
+
+
+@pytest.fixture(scope="session")
+def kernel_sources() -> Path:
+    """The folder with the sources."""
+    return KERNELS

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from gpuemu.errors import GpuemuError
+from gpuemu.sass import nvrtc, toolchain
+from gpuemu.sass.toolchain import compile_cuda, compiler_version, find_nvdisasm, run_nvdisasm
+
+
+@pytest.fixture
+def fake_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder first on the PATH whose nvcc writes its arguments as the cubin, or fails as `log` says."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    script = folder / "nvcc"
+    script.write_text(
+        "#!/bin/sh\n"
+        f'if [ -f "{folder}/log" ]; then cat "{folder}/log" >&2; exit 1; fi\n'
+        'if [ "$1" = --version ]; then echo "Cuda compilation tools, release 13.0, V13.0.88"; exit 0; fi\n'
+        'all="$*"\n'
+        'while [ "$1" != -o ]; do shift; done\n'
+        'echo "$all" > "$2"\n'
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder
+
+
+@pytest.fixture
+def no_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no wheel were installed and nothing were on the PATH."""
+    monkeypatch.setattr(toolchain, "wheel_files", lambda wheel: ())
+    monkeypatch.setattr(nvrtc, "wheel_files", lambda wheel: ())
+    monkeypatch.setenv("PATH", "")
+    for cached in (find_nvdisasm, nvrtc._library, nvrtc.include_folders):
+        cached.cache_clear()
+
+
+def test_the_disassembler_comes_from_its_wheel() -> None:
+    find_nvdisasm.cache_clear()
+    assert Path(find_nvdisasm()) in toolchain.wheel_files("nvidia-cuda-nvdisasm")
+
+
+def test_nvrtc_names_its_version() -> None:
+    assert compiler_version("nvrtc").startswith("NVRTC 1")
+
+
+def test_nvcc_names_its_version(fake_nvcc: Path) -> None:
+    assert compiler_version() == "nvcc 13.0 (V13.0.88)"
+
+
+def test_nvcc_is_preferred_and_gets_line_information_and_options(fake_nvcc: Path, kernel_sources: Path) -> None:
+    arguments = compile_cuda(kernel_sources / "calls.cu", "sm_86", options=("-DN=3",)).decode().split()
+    assert arguments[:4] == ["-cubin", "-arch=sm_86", "-lineinfo", "-DN=3"]
+    assert arguments[-1] == str(kernel_sources / "calls.cu")
+
+
+def test_nvcc_errors_keep_their_file_and_line(fake_nvcc: Path, tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text("")
+    (fake_nvcc / "log").write_text(
+        'k.cu(7): warning #177-D: variable "x" was declared but never referenced\n'
+        "  float x;\n        ^\n\n"
+        'inc/k.h(12): error: expected a ";"\n  int y\n       ^\n\n'
+        '1 error detected in the compilation of "k.cu".\n'
+    )
+    with pytest.raises(GpuemuError) as caught:
+        compile_cuda(source, "sm_89", "nvcc")
+    assert str(caught.value) == ('inc/k.h:12: found error: expected a ";"; code that nvcc compiles for sm_89 is right')
+
+
+def test_errors_without_a_line_are_shown_too(fake_nvcc: Path, tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text("")
+    sentence = "ptxas error   : Entry function 'k' uses too much shared data (0x10000 bytes, 0xc000 max)"
+    (fake_nvcc / "log").write_text(f"something else\n{sentence}\n")
+    with pytest.raises(GpuemuError) as caught:
+        compile_cuda(source, "sm_89", "nvcc")
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line) == (str(source), None)
+    assert problem.found == " ".join(sentence.split())
+
+
+def test_nvrtc_errors_are_all_shown_with_file_and_line(kernel_sources: Path) -> None:
+    path = kernel_sources / "broken.cu"
+    with pytest.raises(GpuemuError) as caught:
+        compile_cuda(path, "sm_90", "nvrtc")
+    first, second = caught.value.problems
+    assert (first.file, first.line) == (str(path), 2)
+    assert first.found == 'error: identifier "missing_name" is undefined'
+    assert (second.line, second.found) == (4, 'error: expected a ";"')
+
+
+def test_nvrtc_finds_headers_beside_the_source_and_takes_options(tmp_path: Path) -> None:
+    (tmp_path / "k.h").write_text("#include <cstdint>\n#include <climits>\ntypedef std::uint32_t word;\n")
+    source = tmp_path / "k.cu"
+    source.write_text(
+        '#include "k.h"\n#include <stdint.h>\n#include <cuda_runtime.h>\n#include <cstdio>\n'
+        "static_assert(sizeof(word) == sizeof(uint32_t) && INT_MAX == 0x7fffffff);\n"
+        "__global__ void k(word *o, float *f) { *o = N; *f = INFINITY; }\n"
+    )
+    assert compile_cuda(source, "sm_80", "nvrtc", options=("-DN=3",)).startswith(b"\x7fELF")
+    with pytest.raises(GpuemuError, match='identifier "N" is undefined'):
+        compile_cuda(source, "sm_80", "nvrtc")
+
+
+def test_what_an_architecture_lacks_is_said_in_the_assemblers_words(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text('__global__ void k() { asm volatile("cp.async.commit_group;"); }')
+    with pytest.raises(GpuemuError) as caught:
+        compile_cuda(source, "sm_75", "nvrtc")
+    assert re.fullmatch(
+        r"ptxas error: Feature 'cp\.async\.commit_group' requires \.target sm_80 or higher \(PTX line \d+\)",
+        caught.value.problems[0].found,
+    )
+
+
+def test_an_architecture_that_the_compiler_does_not_know_is_refused(kernel_sources: Path) -> None:
+    with pytest.raises(GpuemuError, match=r"invalid value for --gpu-architecture.*compiles for sm_35 is right"):
+        compile_cuda(kernel_sources / "calls.cu", "sm_35", "nvrtc")
+
+
+def test_a_word_that_is_no_architecture_is_refused(kernel_sources: Path) -> None:
+    with pytest.raises(GpuemuError, match=r"arch: found 'ada'; an architecture such as sm_89 is right$"):
+        compile_cuda(kernel_sources / "calls.cu", "ada", "nvrtc")
+
+
+def test_an_unknown_compiler_is_refused(kernel_sources: Path) -> None:
+    with pytest.raises(GpuemuError, match=r"^compiler: found 'clang'; auto, nvcc or nvrtc is right$"):
+        compile_cuda(kernel_sources / "calls.cu", "sm_89", "clang")  # type: ignore[arg-type]
+
+
+def test_a_missing_source_is_refused() -> None:
+    with pytest.raises(GpuemuError, match=r"^no\.cu: found a file that cannot be read \(No such file or direc"):
+        compile_cuda("no.cu", "sm_89", "nvrtc")
+
+
+@pytest.mark.usefixtures("no_wheels")
+@pytest.mark.parametrize("compiler", ["auto", "nvcc", "nvrtc"])
+def test_a_missing_compiler_names_the_pip_command(compiler: str, kernel_sources: Path) -> None:
+    with pytest.raises(GpuemuError) as caught:
+        compile_cuda(kernel_sources / "calls.cu", "sm_89", compiler)  # type: ignore[arg-type]
+    assert 'pip install "gpuemu-sm[sass]"' in caught.value.problems[0].right
+
+
+@pytest.mark.usefixtures("no_wheels")
+def test_a_missing_disassembler_names_the_pip_command() -> None:
+    with pytest.raises(GpuemuError) as caught:
+        run_nvdisasm(b"", "k.cubin")
+    assert str(caught.value) == 'nvdisasm: found no such tool; pip install "gpuemu-sm[sass]" brings it'
+
+
+def test_what_the_disassembler_says_is_passed_on() -> None:
+    find_nvdisasm.cache_clear()
+    with pytest.raises(GpuemuError, match=r"^k\.cubin: found code that nvdisasm refuses: nvdisasm fatal"):
+        run_nvdisasm(b"no cubin at all", "k.cubin")
