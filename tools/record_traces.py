@@ -1,0 +1,60 @@
+"""Records the traces of the example kernels from their own machine code: python tools/record_traces.py
+
+Each kernel of traces/src/ is compiled for sm_89 and sm_80, executed, its result checked, and its trace written:
+traces/NAME.yaml for sm_89, traces/sm_80/NAME.yaml for sm_80. Needs pip install "gpuemu-sm[sass]".
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from example_kernels import EXAMPLES, SOURCES, Example
+
+import gpuemu
+from gpuemu.sass.cubin import Cubin
+from gpuemu.sass.disassembly import load_cubin
+from gpuemu.sass.launch import trace_kernel
+from gpuemu.trace.recorded import write_trace
+
+FOLDERS = {"sm_89": "", "sm_80": "sm_80"}
+"""Compiled for, and the folder below traces/ that its traces lie in."""
+
+
+@cache
+def cubin(source: str, arch: str) -> Cubin:
+    """The compiled source."""
+    return load_cubin(str(SOURCES / source), arch)
+
+
+def record(example: Example, arch: str) -> gpuemu.Trace:
+    """Execute an example on an architecture, check its result, and return its trace.
+
+    Raises AssertionError if the result is wrong.
+    """
+    arguments, output, expected = example.arguments()
+    trace = trace_kernel(
+        cubin(example.source, arch), example.kernel, example.grid, example.block,
+        example.dynamic_shared_bytes, arguments,
+    )  # fmt: skip
+    np.testing.assert_array_equal(arguments[output], expected)
+    return dataclasses.replace(trace, about=example.about)
+
+
+def main() -> None:
+    """Write every trace."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--output", type=Path, default=SOURCES.parent, help="folder to write to")
+    folder: Path = parser.parse_args().output
+    for arch, below in FOLDERS.items():
+        (folder / below).mkdir(parents=True, exist_ok=True)
+        for example in EXAMPLES:
+            files = write_trace(record(example, arch), folder / below / f"{example.kernel}.yaml")
+            print(*files)
+
+
+if __name__ == "__main__":
+    main()
