@@ -1,0 +1,51 @@
+"""gpuemu: a cycle-level emulator of one NVIDIA streaming multiprocessor.
+
+import gpuemu
+
+arch = gpuemu.load_arch("sm_89")
+result = gpuemu.run(gpuemu.load_trace("v5_swizzle"), arch)
+result.cycles
+result.counters["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"]
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from gpuemu.arch import Architecture, load_arch
+from gpuemu.banks import SharedAccess, shared_access
+from gpuemu.emulate import Result, WarpResult, run
+from gpuemu.errors import GpuemuError, Problem
+from gpuemu.tensor import mma
+from gpuemu.trace.builder import TraceBuilder
+from gpuemu.trace.files import load_trace
+from gpuemu.trace.model import Trace
+
+if TYPE_CHECKING:
+    from gpuemu.sass.launch import trace_kernel
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Architecture",
+    "GpuemuError",
+    "Problem",
+    "Result",
+    "SharedAccess",
+    "Trace",
+    "TraceBuilder",
+    "WarpResult",
+    "load_arch",
+    "load_trace",
+    "mma",
+    "run",
+    "shared_access",
+    "trace_kernel",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Executing machine code needs the extra `sass`; replaying traces does not wait for it.
+    if name == "trace_kernel":
+        from gpuemu.sass.launch import trace_kernel
+
+        return trace_kernel
+    raise AttributeError(f"module 'gpuemu' has no attribute {name!r}")

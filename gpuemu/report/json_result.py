@@ -1,0 +1,56 @@
+"""A run as plain data: what `--format json` prints and `gpuemu diff` reads. `result.schema.json` describes it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+    from gpuemu.emulate import Result
+
+VERSION = 1
+
+
+def as_data(result: Result) -> dict[str, Any]:
+    """The result as dicts, lists, words and whole numbers, in a fixed order; the same run gives the same data."""
+    trace, program = result.trace, result.execution.program
+    return {
+        "gpuemu_result": VERSION,
+        "kernel": trace.name,
+        "trace": trace.file,
+        "trace_arch": trace.arch,
+        "arch": result.arch.name,
+        "overrides": overrides(result.arch),
+        "layout": trace.layout,
+        "launch": {name: _plain(value) for name, value in asdict(trace.launch).items()},
+        "ctas": len(program.ctas),
+        "resident_ctas": program.resident_ctas,
+        "residency_limits": program.residency_limits,
+        "dependences": "control_words" if program.uses_control_words else "register_scoreboard",
+        "cycles": result.cycles,
+        "shared_memory": [
+            {
+                "row": row.value,
+                "instructions": counts.instructions,
+                "wavefronts": counts.wavefronts,
+                "ideal_wavefronts": counts.ideal_wavefronts,
+                "bank_conflicts": counts.bank_conflicts,
+                "data_stage_wait_cycles": counts.data_stage_wait_cycles,
+            }
+            for row, counts in result.shared_memory.items()
+        ],
+        "counters": dict(result.counters),
+        "stalls": dict(result.stalls),
+        "bounds": [asdict(bound) for bound in result.bounds],
+        "warps": [{**asdict(warp), "clock_reads": list(warp.clock_reads)} for warp in result.warps],
+    }
+
+
+def overrides(arch: Architecture) -> dict[str, Any]:
+    """The values of an architecture that were changed after its file was read."""
+    return {name: _plain(v) for name, v in arch.flat().items() if arch.provenance[name].status == "override"}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
