@@ -85,18 +85,13 @@ class ControlWords:
     def decided(self, request: Request) -> None:
         """Note when the counters fall, and whether that decides the warp's next issue."""
         warp, op = request.warp, request.op
-        counter = op.write_counter
-        if counter is not None:
-            warp.undecided[counter] -= 1
-            if warp.counter_release[counter] < request.done_at:
-                warp.counter_release[counter] = request.done_at
-                warp.counter_reason[counter] = _reason(op)
-        counter = op.read_counter
-        if counter is not None:
-            warp.undecided[counter] -= 1
-            if warp.counter_release[counter] < request.sources_read_at:
-                warp.counter_release[counter] = request.sources_read_at
-                warp.counter_reason[counter] = _reason(op)
+        falls = ((op.write_counter, request.done_at), (op.read_counter, request.sources_read_at))
+        for counter, cycle in falls:
+            if counter is not None:
+                warp.undecided[counter] -= 1
+                if warp.counter_release[counter] < cycle:
+                    warp.counter_release[counter] = cycle
+                    warp.counter_reason[counter] = _reason(op)
 
     def ready_at(self, warp: Warp, earliest: int) -> int:
         """The latest fall of the counters that the next instruction waits for."""

@@ -28,8 +28,6 @@ class CtaExecutor(ControlFlow):
         super().__init__(environment)
         self._steps: list[Step | None] = [None] * len(environment.code)
         self._is_memory = [i.accesses_memory for i in environment.code]
-        self.executed = 0
-        """Warp instructions of all CTAs so far."""
 
     def run(self, recorder: Recorder, keep: bool, budget: int) -> None:
         """Execute a CTA from its first instruction. `keep`: whether the recorder takes it down.
@@ -60,7 +58,6 @@ class CtaExecutor(ControlFlow):
                     )  # fmt: skip
                 if not self._groups:
                     self._check_stuck()
-        self.executed += budget - left
 
     # -- choosing -------------------------------------------------------------------------------------------
 

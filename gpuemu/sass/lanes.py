@@ -20,7 +20,6 @@ WARP = 32
 RZ = 255
 URZ = 63
 PT = 7
-CONVERGENCE_BARRIERS = 16
 
 
 class Lanes:

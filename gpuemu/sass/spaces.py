@@ -7,6 +7,7 @@ store to the same address leave the value of the last of them; hardware leaves t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any, NamedTuple
@@ -53,7 +54,7 @@ class Piece(NamedTuple):
     part: Indices | None
 
 
-class Space:
+class Space(ABC):
     """The addresses of one instruction: what all kinds of memory have in common."""
 
     def __init__(self, site: Site, size: int, access: Access):
@@ -66,9 +67,9 @@ class Space:
         self.count = site.lanes.count
         self.what = sized(size, access.value)
 
+    @abstractmethod
     def locate(self, addresses: NDArray[Any], lanes: Indices | None) -> list[Piece]:
         """The pieces of memory at the addresses of these lanes (None: of all). Raises ExecutionError."""
-        raise NotImplementedError
 
     def select(self, addresses: NDArray[Any], mask: Mask) -> tuple[list[Piece], Indices | None]:
         """The pieces at the addresses of the mask's lanes, and the numbers of those lanes."""

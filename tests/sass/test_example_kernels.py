@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import pytest
 
 import gpuemu
 from gpuemu.sass.disassembly import load_cubin
-from gpuemu.sass.launch import trace_kernel
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
@@ -28,42 +27,29 @@ def tool(name: str) -> Any:
 
 
 examples = tool("example_kernels")
-SOURCES = examples.SOURCES
-
-
-@pytest.fixture(scope="module")
-def cubins(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], str]:
-    """Compile a source for an architecture, once."""
-    folder = tmp_path_factory.mktemp("cubins")
-
-    def path(source: str, arch: str) -> str:
-        target = folder / f"{Path(source).stem}.{arch}.cubin"
-        if not target.exists():
-            target.write_bytes(load_cubin(str(SOURCES / source), arch).content)
-        return str(target)
-
-    return path
+recording = tool("record_traces")
 
 
 @pytest.mark.parametrize("arch", examples.ARCHITECTURES)
 @pytest.mark.parametrize("example", examples.EXAMPLES, ids=lambda e: e.kernel)
-def test_it_computes_what_numpy_does(example: Any, arch: str, cubins: Callable[[str, str], str]) -> None:
+def test_it_computes_what_numpy_does(example: Any, arch: str) -> None:
     if arch not in example.architectures:
         with pytest.raises(gpuemu.GpuemuError):
-            cubins(example.source, arch)
+            recording.cubin(example.source, arch)
         return
-    arguments, output, expected = example.arguments()
-    trace = trace_kernel(
-        cubins(example.source, arch), example.kernel, example.grid, example.block,
-        example.dynamic_shared_bytes, arguments,
-    )  # fmt: skip
-    np.testing.assert_array_equal(arguments[output], expected)
-    result = gpuemu.run(trace, gpuemu.load_arch(arch))
-    assert result.cycles > 0
+    trace = recording.record(example, arch)  # which compares the result
+    assert gpuemu.run(trace, gpuemu.load_arch(arch)).cycles > 0
+
+
+def test_a_wrong_result_is_not_recorded() -> None:
+    example = next(e for e in examples.EXAMPLES if e.kernel == "toy_transpose_plain")
+    wrong = dataclasses.replace(example, arguments=lambda: (*example.arguments()[:2], np.ones((4, 4), np.float32)))
+    with pytest.raises(AssertionError):
+        recording.record(wrong, "sm_89")
 
 
 def test_every_kernel_of_the_sources_is_an_example() -> None:
     named = {(e.source, e.kernel) for e in examples.EXAMPLES}
-    for source in sorted(SOURCES.glob("*.cu")):
+    for source in sorted(examples.SOURCES.glob("*.cu")):
         kernels = {k.source_name for k in load_cubin(str(source), "sm_89").kernels.values()}
         assert kernels == {kernel for file, kernel in named if file == source.name}
