@@ -1,0 +1,162 @@
+"""The command line of the validation suite."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+WHICH = ("all", "held-out", "fit", "judged")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    build = commands.add_parser("build", help="compile the corpus for an architecture; no GPU needed")
+    build.add_argument("--arch", required=True, help="such as sm_90")
+    build.add_argument("-o", "--output", type=Path, required=True)
+    build.add_argument("--jobs", type=int)
+    measure = commands.add_parser("measure", help="measure the corpus on this machine's GPU; CuPy and NumPy suffice")
+    measure.add_argument("--code", type=Path, help="a folder that `build` wrote; compiled anew without it")
+    measure.add_argument("-o", "--output", type=Path, help="where to; by default validation/data/<gpu>")
+    measure.add_argument("--no-profiler", action="store_true", help="leave the profiler's counters out")
+    measure.add_argument("--profiler-seconds", type=float, default=240.0, help="at most this long for the counters")
+    fit = commands.add_parser("fit", help="fit an architecture file to recorded microbenchmarks; no GPU needed")
+    fit.add_argument("--gpu", required=True, help="a folder of validation/data, or the path of one")
+    fit.add_argument("--base", type=Path, required=True, help="the architecture file whose values are replaced")
+    fit.add_argument("-o", "--output", type=Path, required=True, help="where the fitted file goes; may be the base")
+    score = commands.add_parser("score", help="replay recorded kernels on the emulator and compare; no GPU needed")
+    report = commands.add_parser("report", help="score everything and draw it; no GPU needed")
+    for command in (score, report):
+        command.add_argument("--gpu", default="h200", help="a folder of validation/data, or the path of one")
+        command.add_argument("--arch", help="an architecture's name or file; by default the GPU's own")
+        command.add_argument("--jobs", type=int, help="processes; by default as many as cores")
+    score.add_argument("--worst", type=int, default=10)
+    chosen = score.add_mutually_exclusive_group()
+    for which in WHICH:
+        chosen.add_argument(f"--{which}", dest="which", action="store_const", const=which, default="all")
+    score.add_argument("--family", default="", help="only families that begin so")
+    score.add_argument("--limit", type=int, default=0, help="at most this many kernels, spread over the list")
+    score.add_argument("-o", "--output", type=Path, help="also write every kernel's figures, as CSV")
+    report.add_argument("--scores", type=Path, help="figures that `score -o` wrote, instead of scoring anew")
+    report.add_argument("-o", "--output", type=Path, help="where to; by default validation/report/<gpu>")
+    return parser
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _measure(options: argparse.Namespace) -> None:
+    from validation.measure import measure
+
+    measure(options.code, options.output, _say, not options.no_profiler, options.profiler_seconds)
+
+
+def _build(options: argparse.Namespace) -> None:
+    from validation.build import build
+
+    build(options.arch, options.output, _say, options.jobs)
+
+
+def _fit(options: argparse.Namespace) -> None:
+    from validation.fitting import fit
+    from validation.records import data_folder
+
+    done = fit(data_folder(options.gpu), options.base)
+    for one in done.fitted:
+        _say(f"{'.'.join(one.experiment.parameter):58} {one.value:>7}   {one.note}")
+    for line in done.left_out:
+        _say(f"left as it was: {line}")
+    options.output.write_text(done.text, encoding="utf-8")
+
+
+def _score(options: argparse.Namespace) -> None:
+    from gpuemu import load_arch
+    from validation import records, score
+
+    folder = records.data_folder(options.gpu)
+    device = records.read_device(folder / records.DEVICE_FILE)
+    arch = load_arch(options.arch or device["arch"])
+    with _Progress() as progress:
+        found = score.score(folder, arch, options.which, options.family, options.limit, options.jobs, progress)
+    _say("\n".join(score.table(found, options.worst)))
+    if options.output:
+        score.write_scores(options.output, found)
+
+
+def _report(options: argparse.Namespace) -> None:
+    from gpuemu import load_arch
+    from validation import deviations, records, report, score
+
+    folder = records.data_folder(options.gpu)
+    device = records.read_device(folder / records.DEVICE_FILE)
+    arch = load_arch(options.arch or device["arch"])
+    if options.scores:
+        found = score.read_scores(options.scores)
+    else:
+        with _Progress() as progress:
+            found = score.score(folder, arch, "all", "", 0, options.jobs, progress)
+    output = options.output or Path(__file__).resolve().parent / "report" / folder.name
+    for path in report.write_report(output, found, device, arch.name, deviations.read_page()):
+        _say(str(path))
+    _say(score.headline(found))
+
+
+class _Progress:
+    """A bar on a terminal, nothing elsewhere."""
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        self._bar = Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True,
+                             disable=not console.is_terminal)  # fmt: skip
+        self._bar.start()
+        self._task = self._bar.add_task("kernels", total=None)
+        return self._show
+
+    def _show(self, done: int, total: int) -> None:
+        self._bar.update(self._task, completed=done, total=total)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """The errors that a user can mend; what needs gpuemu counts only where gpuemu is."""
+    from validation.build import BuildError
+    from validation.measure import MeasureError
+    from validation.records import RecordError
+
+    found: list[type[Exception]] = [BuildError, MeasureError, RecordError, OSError]
+    if "gpuemu" in sys.modules:
+        from gpuemu.errors import GpuemuError
+
+        found.append(GpuemuError)
+    if "validation.pictures" in sys.modules:
+        from validation.deviations import PageError
+        from validation.pictures import MissingMatplotlibError
+
+        found += [MissingMatplotlibError, PageError]
+    return tuple(found)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; 0 where it went well, 2 where it could not."""
+    options = _parser().parse_args(arguments)
+    commands = {"build": _build, "measure": _measure, "fit": _fit, "score": _score, "report": _report}
+    try:
+        commands[options.command](options)
+    except Exception as error:
+        if not isinstance(error, _expected()):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

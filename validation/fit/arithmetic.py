@@ -1,0 +1,101 @@
+"""Latencies and issue intervals of the arithmetic units and of the tensor core."""
+
+from __future__ import annotations
+
+from validation.corpus.tensor import MODES
+from validation.corpus.units import loop_length
+from validation.fit.experiments import Experiment, Kernels, line, per_iteration
+
+_CLASSES = {
+    "integer": "iadd3", "ffma": "ffma", "imad": "imad", "half": "hfma2", "fp64": "dfma", "mufu": "mufu_ex2",
+    "conversion": "f2i",
+}  # fmt: skip
+"""A class of the architecture file, and the unit of the corpus that stands for it."""
+
+
+def chain_latency(short: str, long: str, steps: int) -> Experiment:
+    """Cycles a step of a dependent chain: two lengths of it, so that the loop's own cost drops out."""
+
+    def formula(kernels: Kernels) -> float:
+        return (per_iteration(kernels[long]) - per_iteration(kernels[short])) / steps
+
+    return Experiment((), (short, long), formula, "cycles a step of a dependent chain, from two lengths of it")
+
+
+def _at(experiment: Experiment, *path: str) -> Experiment:
+    return Experiment(path, experiment.kernels, experiment.formula, experiment.about, experiment.whole)
+
+
+def _interval(unit: str) -> Experiment:
+    """Four warps a sub-core keep its pipe busy; two lengths of the loop."""
+    short, long = f"thr_{unit}_w16", f"thr_{unit}_w16_twice"
+
+    def formula(kernels: Kernels) -> float:
+        return (per_iteration(kernels[long]) - per_iteration(kernels[short])) / (loop_length(unit) * 16 / 4)
+
+    return Experiment(
+        (), (short, long), formula, "cycles an instruction, four warps a sub-core, from two lengths of the loop"
+    )
+
+
+def _wide_multiply() -> list[Experiment]:
+    """A step of its chain is a LOP3 and an IMAD.WIDE, so that both halves of the product are needed."""
+    names = ("lat_imad_wide_16", "lat_imad_wide_32", "lat_lop3_16", "lat_lop3_32")
+
+    def formula(kernels: Kernels) -> float:
+        both, logic = (per_iteration(kernels[names[i + 1]]) - per_iteration(kernels[names[i]]) for i in (0, 2))
+        return (both - logic) / 16
+
+    about = "cycles a step of a chain of LOP3 and IMAD.WIDE, less those of a LOP3"
+    return [
+        Experiment(("operations", "imad_wide", "latency_cycles"), names, formula, about),
+        _at(_interval("imad_wide"), "operations", "imad_wide", "issue_interval_cycles"),
+    ]
+
+
+def _mode_path(name: str) -> str:
+    return name.replace("_", ".")
+
+
+def _tensor() -> list[Experiment]:
+    made = []
+    for mode in MODES:
+        path = ("tensor_core", "operations", _mode_path(mode.name))
+        short, long = f"lat_mma_{mode.name}_8", f"lat_mma_{mode.name}_16"
+        made.append(_at(chain_latency(short, long, 8), *path, "latency_cycles"))
+        once, twice = f"thr_mma_{mode.name}_a4_w16", f"thr_mma_{mode.name}_a4_w16_twice"
+
+        def formula(kernels: Kernels, once: str = once, twice: str = twice) -> float:
+            return (per_iteration(kernels[twice]) - per_iteration(kernels[once])) / (16 * 16 / 4)
+
+        about = "cycles an mma, four warps a sub-core, from two lengths of the loop"
+        made.append(Experiment((*path, "issue_interval_cycles"), (once, twice), formula, about))
+    return made
+
+
+def _taken_branch() -> Experiment:
+    """A turn of a loop of n FFMA, from 8 and 16 turns of it, against n: the constant part.
+
+    Beside the branch, two instructions count and compare; they take an issue slot each.
+    """
+    lengths = (16, 32, 64)
+    names = tuple(f"loop_fma{n}{longer}_w1" for n in lengths for longer in ("", "_longer"))
+
+    def formula(kernels: Kernels) -> float:
+        def turn(n: int) -> float:
+            short, long = kernels[f"loop_fma{n}_w1"], kernels[f"loop_fma{n}_longer_w1"]
+            return (long.cycles_min - short.cycles_min) / (long.iterations - short.iterations)
+
+        return line([(float(n), turn(n)) for n in lengths])[1] - 2
+
+    about = "cycles of a turn beyond its instructions, least squares over loops of 16 to 64"
+    return Experiment(("issue", "taken_branch_cycles"), names, formula, about)
+
+
+def experiments() -> list[Experiment]:
+    """All of them."""
+    made = []
+    for name, unit in _CLASSES.items():
+        made.append(_at(chain_latency(f"lat_{unit}_16", f"lat_{unit}_32", 16), "operations", name, "latency_cycles"))
+        made.append(_at(_interval(unit), "operations", name, "issue_interval_cycles"))
+    return [*made, *_wide_multiply(), *_tensor(), _taken_branch()]

@@ -1,0 +1,95 @@
+"""Puts fitted values into the text of an architecture file: the lines of those values change, no other byte.
+
+A value that the base does not have yet (a tensor mode measured for the first time) gets a line of its own at
+the end of its section.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpuemu import strict_yaml
+from gpuemu.arch import load_arch
+from gpuemu.errors import GpuemuError
+from validation.fit.experiments import Fitted
+
+SOURCE_KEY = "SUITE"
+
+
+def fitted_text(base: Path, fitted: Sequence[Fitted], source: str) -> str:
+    """The base's text with the values in place, each measured, with source SUITE and its experiment as the note.
+
+    `source` says what SUITE means. Raises GpuemuError for a base that does not read and for a parameter whose
+    section it does not have.
+    """
+    load_arch(base)  # its own problems first
+    text = base.read_text(encoding="utf-8")
+    for one in fitted:
+        text = _put(text, str(base), one)
+    return _with_source(text, str(base), source)
+
+
+def _put(text: str, name: str, one: Fitted) -> str:
+    path = one.experiment.parameter
+    document = strict_yaml.parse(text, name)
+    lines = text.splitlines(keepends=True)
+    note = one.note.replace('"', "'")
+    entry = (
+        f'{path[-1]}: {{value: {one.value}, status: measured, source: {SOURCE_KEY}, confidence: A, note: "{note}"}}\n'
+    )
+    number = document.line(path) if _has(document.value, path) else None
+    if number is not None:
+        indent = re.match(r" *", lines[number - 1])
+        lines[number - 1] = (indent[0] if indent else "") + entry
+        return "".join(lines)
+    return "".join(_inserted(lines, document.value, document, path, entry, name))
+
+
+def _has(value: object, path: Sequence[str]) -> bool:
+    for key in path:
+        if not isinstance(value, Mapping) or key not in value:
+            return False
+        value = value[key]
+    return True
+
+
+def _inserted(
+    lines: list[str], value: object, document: strict_yaml.Document, path: tuple[str, ...], entry: str, name: str
+) -> list[str]:  # fmt: skip
+    """The lines with a new entry at the end of the innermost section that is there."""
+    known = next((n for n in range(len(path) - 1, 0, -1) if _has(value, path[:n])), 0)
+    start = document.line(path[:known]) if known else None
+    if start is None:
+        right = "a base with that section is right"
+        raise GpuemuError.one(name, None, ".".join(path), f"no section '{path[0]}'", right)
+    depth = len(lines[start - 1]) - len(lines[start - 1].lstrip())
+    end = start
+    last = start
+    while end < len(lines):
+        stripped = lines[end].strip()
+        if stripped and not stripped.startswith("#"):
+            if len(lines[end]) - len(lines[end].lstrip()) <= depth:
+                break
+            last = end + 1
+        end += 1
+    new = [" " * (depth + 2 * (i + 1)) + f"{part}:\n" for i, part in enumerate(path[known:-1])]
+    new.append(" " * (depth + 2 * (len(path) - known)) + entry)
+    return [*lines[:last], *new, *lines[last:]]
+
+
+def _with_source(text: str, name: str, source: str) -> str:
+    document = strict_yaml.parse(text, name)
+    line = f'  {SOURCE_KEY}: "{source}"\n'
+    lines = text.splitlines(keepends=True)
+    if _has(document.value, ("sources", SOURCE_KEY)):
+        number = document.line(("sources", SOURCE_KEY))
+        assert number is not None
+        lines[number - 1] = line
+        return "".join(lines)
+    if _has(document.value, ("sources",)):
+        number = document.line(("sources",))
+        assert number is not None
+        return "".join([*lines[:number], line, *lines[number:]])
+    return text + f"\nsources:\n{line}"

@@ -1,0 +1,93 @@
+"""The report of a score: pictures, tables and the worst kernels, as one page that needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from validation import pictures
+from validation.deviations import Deviation, reasons
+from validation.score import Score, headline, mean_error, table, write_scores
+
+SCORES_FILE, PAGE_FILE = "scores.csv", "report.html"
+HEADLINE_FILE, FAMILIES_FILE, HISTOGRAM_FILE = "held_out.png", "families.png", "errors.png"
+_WORST = 25
+
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 1080px; margin: 2em auto; padding: 0 1em; color: #222; }
+h1, h2 { font-weight: 600; line-height: 1.2; } h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
+img { max-width: 100%; } pre { font-size: 12.5px; overflow-x: auto; }
+table { border-collapse: collapse; font-size: 13.5px; }
+td, th { padding: 3px 12px 3px 0; text-align: right; border-bottom: 1px solid #ddd; }
+td:first-child, th:first-child, td:last-child, th:last-child { text-align: left; }
+@media (prefers-color-scheme: dark) {
+  body { background: #16181b; color: #ddd; } td, th { border-color: #444; } img { background: #fff; }
+}
+"""
+
+
+def write_report(
+    folder: Path, scores: Sequence[Score], device: dict[str, Any], arch: str, deviations: Sequence[Deviation]
+) -> list[Path]:  # fmt: skip
+    """Write scores, pictures and page into `folder`; returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    gpu = str(device.get("name", "GPU"))
+    write_scores(folder / SCORES_FILE, scores)
+    judged = [s for s in scores if s.held_out and not s.failure]
+    title = f"{gpu}, {len(judged)} held-out kernels, mean error {mean_error(judged):.2%}"
+    pictures.headline_scatter(scores, folder / HEADLINE_FILE, title)
+    pictures.family_scatters(scores, folder / FAMILIES_FILE)
+    pictures.histogram(scores, folder / HISTOGRAM_FILE)
+    (folder / PAGE_FILE).write_text(_page(folder, scores, device, arch, deviations), encoding="utf-8")
+    return [folder / name for name in (SCORES_FILE, HEADLINE_FILE, FAMILIES_FILE, HISTOGRAM_FILE, PAGE_FILE)]
+
+
+def _page(
+    folder: Path, scores: Sequence[Score], device: dict[str, Any], arch: str, deviations: Sequence[Deviation]
+) -> str:  # fmt: skip
+    facts = ", ".join(f"{key} {value}" for key, value in sorted(device.items()) if key in
+                      ("driver", "compiler", "cuda_runtime", "sm_clock_mhz", "multiprocessors"))  # fmt: skip
+
+    def image(name: str, text: str) -> str:
+        data = base64.b64encode((folder / name).read_bytes()).decode()
+        return f'<img alt="{html.escape(text)}" src="data:image/png;base64,{data}">'
+
+    lines = table(scores, 0)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>gpuemu against {html.escape(str(device.get("name", "GPU")))}</title><style>{_STYLE}</style></head><body>
+<h1>gpuemu against {html.escape(str(device.get("name", "GPU")))}</h1>
+<p>{html.escape(headline(scores))}. Architecture file: {html.escape(arch)}. Measured with {html.escape(facts)}.</p>
+<p>The machine code that ran on the GPU was replayed; cycles are counted from the clock reads inside each kernel.
+Kernels that are held out were never seen by the fit.</p>
+<h2>Held-out kernels, emulated against measured</h2>{image(HEADLINE_FILE, "scatter of the held-out kernels")}
+<h2>Errors</h2>{image(HISTOGRAM_FILE, "histogram of the errors")}
+<h2>By family</h2>{image(FAMILIES_FILE, "a scatter for each family")}
+<pre>{html.escape(chr(10).join(lines))}</pre>
+<h2>The worst kernels</h2>
+{_worst(scores, deviations)}
+{_failed(scores)}
+</body></html>
+"""
+
+
+def _worst(scores: Sequence[Score], deviations: Sequence[Deviation]) -> str:
+    rows = []
+    for s in sorted((s for s in scores if not s.failure), key=lambda s: -abs(s.error))[:_WORST]:
+        why = "; ".join(f"{d.id}: {d.what}" for d in reasons(s.name, list(deviations))) or "not known"
+        held = "held out" if s.held_out else "seen"
+        cells = (s.name, s.family, held, f"{s.measured:,}", f"{s.emulated:,}", f"{s.error:+.1%}", why)
+        rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+    head = "".join(f"<th>{name}</th>" for name in ("kernel", "family", "", "measured", "emulated", "error", "reason"))
+    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _failed(scores: Sequence[Score]) -> str:
+    failed = [s for s in scores if s.failure]
+    if not failed:
+        return ""
+    rows = "".join(f"<tr><td>{html.escape(s.name)}</td><td>{html.escape(s.failure)}</td></tr>" for s in failed)
+    return f"<h2>Kernels that the emulator refused</h2><table>{rows}</table>"

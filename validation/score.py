@@ -1,0 +1,162 @@
+"""Scores the emulator against recorded measurements: cycles by family, counters to the last one.
+
+    family             kernels    MAPE  median   <=5%   worst  counters
+    mix_shared              14   1.21%   0.80%   100%    3.9%     14/14
+
+MAPE is the mean of |emulated - measured| / measured over the family's kernels. `counters` tells for how many
+kernels the profiler's shared-memory wavefronts and instruction counts are equal, where they were recorded.
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuemu.arch import Architecture
+from validation import records
+from validation.profiler import METRICS
+from validation.replay import INSTRUCTIONS, LOAD_WAVEFRONTS, STORE_WAVEFRONTS, TENSOR, Replay, replay_all
+from validation.split import JUDGED_FAMILIES, held_out
+
+COUNTED = (LOAD_WAVEFRONTS, STORE_WAVEFRONTS, INSTRUCTIONS)
+assert {*COUNTED, TENSOR} <= set(METRICS)
+
+
+@dataclass(frozen=True)
+class Score:
+    """One kernel: measured and emulated cycles, or why it did not run (`emulated` is 0 then).
+
+    `counters_equal` is None where the profiler did not record it. `seconds` and `instructions` of the replay.
+    """
+
+    name: str
+    family: str
+    held_out: bool
+    measured: int
+    emulated: int
+    counters_equal: bool | None
+    instructions: int
+    seconds: float
+    failure: str = ""
+
+    @property
+    def error(self) -> float:
+        """Signed: (emulated - measured) / measured."""
+        return (self.emulated - self.measured) / self.measured
+
+
+def score(
+    folder: Path, arch: Architecture, which: str = "all", family: str = "", limit: int = 0, jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Score]:  # fmt: skip
+    """Replay and compare; `which` is all, held-out, fit or judged (the families of whole kernels)."""
+    keep: dict[str, Callable[[str, str], bool]] = {
+        "all": lambda name, group: True,
+        "held-out": held_out,
+        "fit": lambda name, group: not held_out(name, group),
+        "judged": lambda name, group: group in JUDGED_FAMILIES,
+    }
+    wanted = keep[which]
+    measurements = records.read_measurements(
+        folder / records.MEASUREMENTS_FILE, lambda name, group: group.startswith(family) and wanted(name, group)
+    )
+    if limit and limit < len(measurements):
+        measurements = [measurements[i * len(measurements) // limit] for i in range(limit)]
+    counters = records.read_counters(folder / records.COUNTERS_FILE)
+    replays = replay_all(folder, measurements, arch, jobs, progress)
+    return [_compare(m, replays[m.name], counters.get(m.name, {})) for m in measurements]
+
+
+def _compare(m: records.Measurement, got: Replay, counted: dict[str, int]) -> Score:
+    equal = None
+    if counted and not got.error:
+        equal = all(got.counters[name] == counted[name] for name in COUNTED if name in counted)
+    return Score(
+        m.name, m.family, held_out(m.name, m.family), m.cycles_min, got.cycles, equal,
+        got.counters.get(INSTRUCTIONS, 0), got.seconds, got.error,
+    )  # fmt: skip
+
+
+def mean_error(scores: Iterable[Score]) -> float:
+    """MAPE of the kernels that ran; 0 of none."""
+    errors = [abs(s.error) for s in scores if not s.failure]
+    return statistics.fmean(errors) if errors else 0.0
+
+
+def headline(scores: Sequence[Score]) -> str:
+    """One sentence about the held-out kernels."""
+    judged = [s for s in scores if s.held_out]
+    ran = [s for s in judged if not s.failure]
+    if not ran:
+        return "no held-out kernel was scored"
+    errors = [abs(s.error) for s in ran]
+    within = sum(e <= 0.05 for e in errors) / len(errors)
+    return (
+        f"held out: {len(ran)} of {len(judged)} kernels run, mean error {statistics.fmean(errors):.2%}, "
+        f"median {statistics.median(errors):.2%}, {within:.1%} within 5 %"
+    )
+
+
+def table(scores: Sequence[Score], worst: int = 10) -> list[str]:
+    """The report in lines."""
+    families = sorted({s.family for s in scores})
+    lines = [f"{'family':16} {'kernels':>8} {'MAPE':>7} {'median':>7} {'<=5%':>6} {'worst':>7} {'counters':>9}"]
+    for family in [*families, ""]:
+        mine = [s for s in scores if family in (s.family, "")]
+        errors = [abs(s.error) for s in mine if not s.failure]
+        if not errors:
+            lines.append(f"{family:16} {'0/' + str(len(mine)):>8}")
+            continue
+        counted = [s.counters_equal for s in mine if s.counters_equal is not None]
+        ran = str(len(errors)) if len(errors) == len(mine) else f"{len(errors)}/{len(mine)}"
+        lines.append(
+            f"{family or 'all':16} {ran:>8} {statistics.fmean(errors):7.2%} "
+            f"{statistics.median(errors):7.2%} {sum(e <= 0.05 for e in errors) / len(errors):6.0%} {max(errors):7.1%} "
+            f"{f'{sum(counted)}/{len(counted)}' if counted else '-':>9}"
+        )
+    ran_well = [s for s in scores if not s.failure]
+    for s in sorted(ran_well, key=lambda s: -abs(s.error))[:worst]:
+        lines.append(f"worst   {s.name:36} emulated {s.emulated:7} measured {s.measured:7} {s.error:+7.1%}")
+    lines += [f"differs {s.name:36} counters" for s in ran_well if s.counters_equal is False][:worst]
+    lines += [f"failed  {s.name:36} {s.failure[:110]}" for s in scores if s.failure][:worst]
+    seconds = sum(s.seconds for s in scores)
+    if seconds:
+        instructions = sum(s.instructions for s in scores)
+        lines.append(
+            f"{instructions:,} warp instructions, {instructions / seconds:,.0f} a second and process, tracing included"
+        )
+    lines.append(headline(scores))
+    return lines
+
+
+_COLUMNS = ("name", "family", "held_out", "measured", "emulated", "counters_equal", "failure")
+
+
+def write_scores(path: Path, scores: Iterable[Score]) -> None:
+    """Write a CSV of what does not depend on the machine that scored."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        for s in scores:
+            equal = "" if s.counters_equal is None else int(s.counters_equal)
+            writer.writerow((s.name, s.family, int(s.held_out), s.measured, s.emulated, equal, s.failure))
+
+
+def read_scores(path: Path) -> list[Score]:
+    """Read what write_scores wrote; raises RecordError."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return [
+                Score(
+                    row["name"], row["family"], row["held_out"] == "1", int(row["measured"]), int(row["emulated"]),
+                    None if row["counters_equal"] == "" else row["counters_equal"] == "1", 0, 0.0, row["failure"],
+                )
+                for row in csv.DictReader(file)
+            ]  # fmt: skip
+    except (OSError, KeyError, ValueError) as error:
+        raise records.RecordError(
+            f"{path}: not scores ({error}); `python -m validation score -o` writes them"
+        ) from None
