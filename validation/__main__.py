@@ -26,6 +26,7 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("--gpu", required=True, help="a folder of validation/data, or the path of one")
     fit.add_argument("--base", type=Path, required=True, help="the architecture file whose values are replaced")
     fit.add_argument("-o", "--output", type=Path, required=True, help="where the fitted file goes; may be the base")
+    fit.add_argument("--jobs", type=int, help="processes; by default as many as cores")
     score = commands.add_parser("score", help="replay recorded kernels on the emulator and compare; no GPU needed")
     report = commands.add_parser("report", help="score everything and draw it; no GPU needed")
     for command in (score, report):
@@ -64,7 +65,7 @@ def _fit(options: argparse.Namespace) -> None:
     from validation.fitting import fit
     from validation.records import data_folder
 
-    done = fit(data_folder(options.gpu), options.base)
+    done = fit(data_folder(options.gpu), options.base, jobs=options.jobs, report=_say)
     for one in done.fitted:
         _say(f"{'.'.join(one.experiment.parameter):58} {one.value:>7}   {one.note}")
     for line in done.left_out:

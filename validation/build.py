@@ -100,7 +100,10 @@ def build(arch: str, folder: Path, report: Report = print, jobs: int | None = No
 
     Raises BuildError with the compiler's words if any unit fails.
     """
-    capability = int(arch.removeprefix("sm_").rstrip("af"))
+    digits = arch.removeprefix("sm_").rstrip("af")
+    if not digits.isdigit():
+        raise BuildError(f"'{arch}' is no architecture; one such as sm_90 is right")
+    capability = int(digits)
     kernels = kernels_for(capability)
     units = units_of(kernels)
     folder.mkdir(parents=True, exist_ok=True)

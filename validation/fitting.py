@@ -1,13 +1,19 @@
-"""The command behind `fit`: what a fit may see, through the experiments, into an architecture file."""
+"""The command behind `fit`: what a fit may see, through experiments and searches, into an architecture file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuemu.arch import Architecture, load_arch
 from validation.fit import arithmetic, memory
 from validation.fit.experiments import Experiment, Fitted, run
+from validation.fit.searches import searches as searches_of_the_suite
+from validation.fit.searching import Search, search_all
 from validation.fit.writing import fitted_text
 from validation.split import FitView
 
@@ -22,24 +28,56 @@ class Fit:
 
 
 def all_experiments() -> list[Experiment]:
-    """Every experiment of the suite; no two fit one parameter."""
+    """Every closed form of the suite; no two fit one parameter."""
     found = [*arithmetic.experiments(), *memory.experiments()]
-    parameters = [experiment.parameter for experiment in found]
-    twice = {".".join(p) for p in parameters if parameters.count(p) > 1}
-    if twice:
-        raise ValueError(f"two experiments fit {', '.join(sorted(twice))}")
+    _refuse_doubles([one.parameter for one in found])
     return found
 
 
-def fit(folder: Path, base: Path, experiments: Sequence[Experiment] | None = None) -> Fit:
-    """Fit `base` to the measurements of `folder`; nothing is written. Raises RecordError and GpuemuError."""
+def all_searches() -> list[Search]:
+    """Every search; one may refine what a closed form found, but no two fit one parameter."""
+    found = searches_of_the_suite()
+    _refuse_doubles([one.parameter for one in found])
+    return found
+
+
+def _refuse_doubles(parameters: Sequence[tuple[str, ...]]) -> None:
+    twice = {".".join(p) for p in parameters if parameters.count(p) > 1}
+    if twice:
+        raise ValueError(f"fitted twice: {', '.join(sorted(twice))}")
+
+
+def fit(
+    folder: Path, base: Path, experiments: Sequence[Experiment] | None = None, searches: Sequence[Search] | None = None,
+    jobs: int | None = None, report: Callable[[str], None] = lambda line: None,
+) -> Fit:  # fmt: skip
+    """Fit `base` to the measurements of `folder`: closed forms first, then searches on what they left.
+
+    Nothing is written. Raises RecordError and GpuemuError.
+    """
     view = FitView(folder)
-    fitted, left_out = run(all_experiments() if experiments is None else experiments, view)
     device = view.device
-    gpu = device.get("name", "a GPU")
     source = (
-        f"microbenchmarks of validation/ on one {gpu}: driver {device.get('driver', 'unknown')}, "
-        f"{device.get('compiler', 'unknown compiler')}; "
+        f"microbenchmarks of validation/ on one {device.get('name', 'GPU')}: "
+        f"driver {device.get('driver', 'unknown')}, {device.get('compiler', 'unknown compiler')}; "
         f"`python -m validation fit --gpu {folder.name}` writes these values"
     )
-    return Fit(fitted_text(base, fitted, source), tuple(fitted), tuple(left_out))
+    first, left_out = run(all_experiments() if experiments is None else experiments, view)
+    fitted = {one.experiment.parameter: one for one in first}
+    todo = all_searches() if searches is None else searches
+    if todo:
+        arch = _loaded(fitted_text(base, first, source), base.name)
+        with ProcessPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+            found, missing = search_all(todo, view, folder, arch, pool, report)
+        fitted |= {one.experiment.parameter: one for one in found}
+        left_out += missing
+    values = list(fitted.values())
+    return Fit(fitted_text(base, values, source), tuple(values), tuple(left_out))
+
+
+def _loaded(text: str, name: str) -> Architecture:
+    """The architecture of a file that is not written yet."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_text(text, encoding="utf-8")
+        return load_arch(path)

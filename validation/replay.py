@@ -53,8 +53,12 @@ def _cubin(path: str, unit: int) -> Cubin:
     return load_cubin(_units(path)[unit])
 
 
+@lru_cache(maxsize=8)
 def trace_of(folder: Path, m: Measurement) -> Trace:
-    """The trace of a measured kernel, from the machine code recorded beside its measurement."""
+    """The trace of a measured kernel, from the machine code recorded beside its measurement.
+
+    The last few are kept, because a search runs one kernel on many architectures.
+    """
     cubin = _cubin(str(folder / records.CODE_FILE), m.unit)
     return gpuemu.trace_kernel(
         cubin, kernel=m.name, grid=(m.ctas, 1, 1), block=(32 * m.warps, 1, 1), dynamic_shared_bytes=m.shared_bytes,

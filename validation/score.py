@@ -4,7 +4,9 @@
     mix_shared              14   1.21%   0.80%   100%    3.9%     14/14
 
 MAPE is the mean of |emulated - measured| / measured over the family's kernels. `counters` tells for how many
-kernels the profiler's shared-memory wavefronts and instruction counts are equal, where they were recorded.
+kernels the profiler's shared-memory wavefronts and instruction counts are equal, where they were recorded. With
+several warps the hardware counts a few load wavefronts more than any one warp's accesses need, because it counts
+lost arbitration, too; how many is said below the table.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ assert {*COUNTED, TENSOR} <= set(METRICS)
 class Score:
     """One kernel: measured and emulated cycles, or why it did not run (`emulated` is 0 then).
 
-    `counters_equal` is None where the profiler did not record it. `seconds` and `instructions` of the replay.
+    `counters_equal` is None where the profiler did not record it. `seconds` and `instructions` of the replay;
+    the two counts of wavefronts are 0 where the profiler did not record them.
     """
 
     name: str
@@ -41,6 +44,8 @@ class Score:
     instructions: int
     seconds: float
     failure: str = ""
+    load_wavefronts: int = 0
+    counted_load_wavefronts: int = 0
 
     @property
     def error(self) -> float:
@@ -77,7 +82,15 @@ def _compare(m: records.Measurement, got: Replay, counted: dict[str, int]) -> Sc
     return Score(
         m.name, m.family, held_out(m.name, m.family), m.cycles_min, got.cycles, equal,
         got.counters.get(INSTRUCTIONS, 0), got.seconds, got.error,
+        *_load_wavefronts(got, counted),
     )  # fmt: skip
+
+
+def _load_wavefronts(got: Replay, counted: dict[str, int]) -> tuple[int, int]:
+    """As emulated and as the profiler counted, or nothing."""
+    if got.error or LOAD_WAVEFRONTS not in counted:
+        return 0, 0
+    return got.counters[LOAD_WAVEFRONTS], counted[LOAD_WAVEFRONTS]
 
 
 def mean_error(scores: Iterable[Score]) -> float:
@@ -122,6 +135,12 @@ def table(scores: Sequence[Score], worst: int = 10) -> list[str]:
         lines.append(f"worst   {s.name:36} emulated {s.emulated:7} measured {s.measured:7} {s.error:+7.1%}")
     lines += [f"differs {s.name:36} counters" for s in ran_well if s.counters_equal is False][:worst]
     lines += [f"failed  {s.name:36} {s.failure[:110]}" for s in scores if s.failure][:worst]
+    counted_loads = sum(s.counted_load_wavefronts for s in scores)
+    if counted_loads:
+        more = counted_loads - sum(s.load_wavefronts for s in scores)
+        lines.append(
+            f"load wavefronts: the profiler counted {more:+,} ({more / counted_loads:+.2%}) beside the emulated"
+        )
     seconds = sum(s.seconds for s in scores)
     if seconds:
         instructions = sum(s.instructions for s in scores)
@@ -132,7 +151,10 @@ def table(scores: Sequence[Score], worst: int = 10) -> list[str]:
     return lines
 
 
-_COLUMNS = ("name", "family", "held_out", "measured", "emulated", "counters_equal", "failure")
+_COLUMNS = (
+    "name", "family", "held_out", "measured", "emulated", "counters_equal", "load_wavefronts",
+    "counted_load_wavefronts", "failure",
+)  # fmt: skip
 
 
 def write_scores(path: Path, scores: Iterable[Score]) -> None:
@@ -142,7 +164,8 @@ def write_scores(path: Path, scores: Iterable[Score]) -> None:
         writer.writerow(_COLUMNS)
         for s in scores:
             equal = "" if s.counters_equal is None else int(s.counters_equal)
-            writer.writerow((s.name, s.family, int(s.held_out), s.measured, s.emulated, equal, s.failure))
+            loads = (s.load_wavefronts, s.counted_load_wavefronts)
+            writer.writerow((s.name, s.family, int(s.held_out), s.measured, s.emulated, equal, *loads, s.failure))
 
 
 def read_scores(path: Path) -> list[Score]:
@@ -153,6 +176,7 @@ def read_scores(path: Path) -> list[Score]:
                 Score(
                     row["name"], row["family"], row["held_out"] == "1", int(row["measured"]), int(row["emulated"]),
                     None if row["counters_equal"] == "" else row["counters_equal"] == "1", 0, 0.0, row["failure"],
+                    int(row["load_wavefronts"]), int(row["counted_load_wavefronts"]),
                 )
                 for row in csv.DictReader(file)
             ]  # fmt: skip

@@ -82,6 +82,13 @@ def test_measuring_loads_neither_gpuemu_nor_anything_else() -> None:
     assert said.strip() == "[]"
 
 
+def test_the_emulator_does_not_know_the_suite() -> None:
+    for file in (ROOT / "gpuemu").rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        assert "import validation" not in text, file
+        assert "from validation" not in text, file
+
+
 @pytest.mark.parametrize("file", sorted(SUITE.rglob("*.py")), ids=lambda file: file.stem)
 def test_a_module_stays_below_400_lines(file: Path) -> None:
     assert len(file.read_text(encoding="utf-8").splitlines()) <= 400

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,10 @@ from tiny import record
 import gpuemu
 from gpuemu.errors import GpuemuError
 from validation.fit.experiments import Experiment, Fitted, run
+from validation.fit.searching import Search, search_all
 from validation.fit.writing import fitted_text
-from validation.fitting import all_experiments, fit
+from validation.fitting import all_experiments, all_searches, fit
+from validation.split import FitView
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / "configs" / "sm_90.yaml"
@@ -22,9 +25,8 @@ def a_fitted(path: tuple[str, ...], figure: float, whole: bool = True) -> Fitted
 def test_the_emulator_s_own_clocks_give_back_its_parameters(tmp_path: Path) -> None:
     """A closed form is right if it finds in the emulator what was put in."""
     wanted = {
-        ("operations", "ffma", "latency_cycles"), ("operations", "ffma", "issue_interval_cycles"),
-        ("operations", "integer", "issue_interval_cycles"), ("operations", "mufu", "latency_cycles"),
-        ("operations", "mufu", "issue_interval_cycles"), ("tensor_core", "operations", "m16n8k16.f32.f16", "latency_cycles"),
+        ("operations", "ffma", "latency_cycles"), ("operations", "mufu", "latency_cycles"),
+ ("tensor_core", "operations", "m16n8k16.f32.f16", "latency_cycles"),
         ("shared_memory", "latency_cycles"), ("shared_memory", "cycles_per_wavefront_per_sub_core"),
         ("mio", "cycles_per_source_register"), ("mio", "shuffle_latency_cycles"),
         ("barrier", "latency_cycles"), ("barrier", "arrival_interval_cycles"),
@@ -34,8 +36,39 @@ def test_the_emulator_s_own_clocks_give_back_its_parameters(tmp_path: Path) -> N
     folder = record(tmp_path / "tiny", tuple(dict.fromkeys(name for e in chosen for name in e.kernels)))
     arch = gpuemu.load_arch("sm_90")
     known = arch.paths()
-    for one in fit(folder, BASE, chosen).fitted:
+    for one in fit(folder, BASE, chosen, []).fitted:
         assert one.value == known[one.experiment.parameter], one.note
+
+
+SEARCHED = Search(
+    ("operations", "mufu", "issue_interval_cycles"), ("thr_mufu_ex2_w1", "thr_mufu_ex2_w8"), (4, 6, 8, 10)
+)
+
+
+def test_a_search_finds_in_the_emulator_what_was_put_in(tmp_path: Path) -> None:
+    folder = record(tmp_path / "tiny", SEARCHED.kernels)
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("extends: sm_90\noperations: {mufu: {issue_interval_cycles: 5}}\nsources: {}\n")
+    found = fit(folder, BASE, [], [SEARCHED], jobs=1)
+    assert [one.value for one in found.fitted] == [8]
+    assert found.fitted[0].note.startswith("least squares of emulated against measured cycles, 0.0% rms (")
+    view, arch = FitView(folder), gpuemu.load_arch(wrong)
+    with ProcessPoolExecutor(1) as pool:
+        from_elsewhere, _ = search_all([SEARCHED], view, folder, arch, pool)
+    assert [one.value for one in from_elsewhere] == [8]
+
+
+def test_a_parameter_that_its_kernels_do_not_depend_on_is_left_as_it_is(tmp_path: Path) -> None:
+    folder = record(tmp_path / "tiny", SEARCHED.kernels)
+    idle = Search(("mio", "pool_entries"), SEARCHED.kernels, (8, 16, 48))
+    found = fit(folder, BASE, [], [idle], jobs=1)
+    assert [one.value for one in found.fitted] == [gpuemu.load_arch(BASE).mio.pool_entries]
+
+
+def test_a_search_for_a_parameter_that_the_file_lacks_is_left_out_aloud(tmp_path: Path) -> None:
+    folder = record(tmp_path / "tiny", SEARCHED.kernels)
+    unknown = Search(("warp_drive", "speed"), SEARCHED.kernels, (1, 2))
+    assert fit(folder, BASE, [], [unknown], jobs=1).left_out == ("warp_drive.speed: not in the architecture file",)
 
 
 def test_only_the_fitted_lines_of_the_file_change(tmp_path: Path) -> None:
@@ -86,6 +119,6 @@ def test_every_experiment_s_kernels_are_in_the_corpus_and_its_parameter_in_the_f
 
     names = {kernel.name for kernel in corpus()}
     known = set(gpuemu.load_arch("sm_90").paths())
-    for experiment in all_experiments():
-        assert set(experiment.kernels) <= names
-        assert experiment.parameter in known or experiment.parameter[:2] == ("tensor_core", "operations")
+    for one in (*all_experiments(), *all_searches()):
+        assert set(one.kernels) <= names
+        assert one.parameter in known or one.parameter[:2] == ("tensor_core", "operations")

@@ -12,6 +12,7 @@ import pytest
 from tiny import compiled, kernels_named
 
 from validation import measure, profiler, records
+from validation.__main__ import main
 from validation.corpus.kernel import input_words
 from validation.measure import MeasureError
 
@@ -95,3 +96,8 @@ def test_counters_are_read_from_the_profiler_s_page() -> None:
         '"1","7","thr_ffma_w1","0","n/a"\n'
     )
     assert profiler.parse(page) == {"lat_ffma_16": {ld: 1024, inst: 330}, "thr_ffma_w1": {ld: 0}}
+
+
+def test_an_architecture_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["build", "--arch", "sm_9x", "-o", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "error: 'sm_9x' is no architecture; one such as sm_90 is right\n"

@@ -3,13 +3,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from validation import report
 from validation.deviations import Deviation
 from validation.score import Score
-
-pytest.importorskip("matplotlib")
 
 SCORES = [
     *(Score(f"mix_all_{i:03d}", "mix_all", i % 3 == 0, 1000 * (i + 1), 1030 * (i + 1), True, 0, 0.0) for i in range(9)),

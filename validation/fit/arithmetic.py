@@ -1,9 +1,8 @@
-"""Latencies and issue intervals of the arithmetic units and of the tensor core."""
+"""Latencies of the arithmetic units and of the tensor core, and the cost of a loop."""
 
 from __future__ import annotations
 
 from validation.corpus.tensor import MODES
-from validation.corpus.units import loop_length
 from validation.fit.experiments import Experiment, Kernels, line, per_iteration
 
 _CLASSES = {
@@ -26,19 +25,18 @@ def _at(experiment: Experiment, *path: str) -> Experiment:
     return Experiment(path, experiment.kernels, experiment.formula, experiment.about, experiment.whole)
 
 
-def _interval(unit: str) -> Experiment:
-    """Four warps a sub-core keep its pipe busy; two lengths of the loop."""
-    short, long = f"thr_{unit}_w16", f"thr_{unit}_w16_twice"
+def _mma_interval(mode: str) -> Experiment:
+    """A first value, which also serves a mode that the file does not have yet; a search refines it."""
+    once, twice = f"thr_mma_{mode}_a4_w16", f"thr_mma_{mode}_a4_w16_twice"
 
     def formula(kernels: Kernels) -> float:
-        return (per_iteration(kernels[long]) - per_iteration(kernels[short])) / (loop_length(unit) * 16 / 4)
+        return (per_iteration(kernels[twice]) - per_iteration(kernels[once])) / (16 * 16 / 4)
 
-    return Experiment(
-        (), (short, long), formula, "cycles an instruction, four warps a sub-core, from two lengths of the loop"
-    )
+    about = "cycles an mma, four warps a sub-core, from two lengths of the loop"
+    return Experiment((), (once, twice), formula, about)
 
 
-def _wide_multiply() -> list[Experiment]:
+def _wide_multiply() -> Experiment:
     """A step of its chain is a LOP3 and an IMAD.WIDE, so that both halves of the product are needed."""
     names = ("lat_imad_wide_16", "lat_imad_wide_32", "lat_lop3_16", "lat_lop3_32")
 
@@ -47,10 +45,7 @@ def _wide_multiply() -> list[Experiment]:
         return (both - logic) / 16
 
     about = "cycles a step of a chain of LOP3 and IMAD.WIDE, less those of a LOP3"
-    return [
-        Experiment(("operations", "imad_wide", "latency_cycles"), names, formula, about),
-        _at(_interval("imad_wide"), "operations", "imad_wide", "issue_interval_cycles"),
-    ]
+    return Experiment(("operations", "imad_wide", "latency_cycles"), names, formula, about)
 
 
 def _mode_path(name: str) -> str:
@@ -63,13 +58,7 @@ def _tensor() -> list[Experiment]:
         path = ("tensor_core", "operations", _mode_path(mode.name))
         short, long = f"lat_mma_{mode.name}_8", f"lat_mma_{mode.name}_16"
         made.append(_at(chain_latency(short, long, 8), *path, "latency_cycles"))
-        once, twice = f"thr_mma_{mode.name}_a4_w16", f"thr_mma_{mode.name}_a4_w16_twice"
-
-        def formula(kernels: Kernels, once: str = once, twice: str = twice) -> float:
-            return (per_iteration(kernels[twice]) - per_iteration(kernels[once])) / (16 * 16 / 4)
-
-        about = "cycles an mma, four warps a sub-core, from two lengths of the loop"
-        made.append(Experiment((*path, "issue_interval_cycles"), (once, twice), formula, about))
+        made.append(_at(_mma_interval(mode.name), *path, "issue_interval_cycles"))
     return made
 
 
@@ -97,5 +86,4 @@ def experiments() -> list[Experiment]:
     made = []
     for name, unit in _CLASSES.items():
         made.append(_at(chain_latency(f"lat_{unit}_16", f"lat_{unit}_32", 16), "operations", name, "latency_cycles"))
-        made.append(_at(_interval(unit), "operations", name, "issue_interval_cycles"))
-    return [*made, *_wide_multiply(), *_tensor(), _taken_branch()]
+    return [*made, _wide_multiply(), *_tensor(), _taken_branch()]

@@ -1,0 +1,55 @@
+"""What the README and the suite's page say of the scores is what the scores say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from validation import report, score
+from validation.__main__ import main
+from validation.records import DATA, MEASUREMENTS_FILE, read_names
+
+ROOT = Path(__file__).resolve().parents[2]
+REPORT = ROOT / "validation" / "report" / "h200"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_readme_has_the_headline_of_the_committed_scores() -> None:
+    headline = score.headline(score.read_scores(REPORT / report.SCORES_FILE))
+    assert f"<!-- the headline of validation/report/h200/scores.csv --> {headline}." in plain(README), (
+        f"after `python -m validation report`, the README should say: {headline}."
+    )
+
+
+def test_the_committed_scores_are_of_every_measured_kernel() -> None:
+    scored = [(s.name, s.family) for s in score.read_scores(REPORT / report.SCORES_FILE)]
+    assert scored == read_names(DATA / "h200" / MEASUREMENTS_FILE)
+    assert f"{len(scored):,} kernels that ran on an H200" in plain(README)
+
+
+def test_the_readme_shows_the_scatter_plot_and_the_command() -> None:
+    assert "](validation/report/h200/held_out.png)" in README
+    assert (REPORT / report.HEADLINE_FILE).read_bytes().startswith(b"\x89PNG")
+    assert "python -m validation score --held-out" in README
+
+
+def test_links_of_the_suite_s_page_lead_somewhere() -> None:
+    for page in (ROOT / "validation").glob("*.md"):
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert "://" in link or (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_commands_of_the_suite_s_page_are_understood() -> None:
+    page = (ROOT / "validation" / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"`python -m validation ([a-z]+)", page)
+    assert set(commands) == {"build", "measure", "fit", "score", "report"}
+    for command in set(commands):
+        with pytest.raises(SystemExit) as done:
+            main([command, "--help"])
+        assert done.value.code == 0

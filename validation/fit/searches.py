@@ -1,0 +1,43 @@
+"""Which parameters are searched for, on which microbenchmarks, among which values."""
+
+from __future__ import annotations
+
+from validation.corpus.tensor import MODES
+from validation.fit.searching import Search
+
+_INTERVALS = {
+    "integer": ("iadd3", "lop3", "shf", "prmt"), "ffma": ("fadd", "fmul"), "imad": ("imad", "dp4a"),
+    "imad_wide": ("imad_wide",), "half": ("hfma2", "hadd2", "hmul2"), "fp64": ("dfma", "dadd"),
+    "mufu": ("mufu_ex2", "mufu_lg2", "mufu_rsq"), "conversion": ("f2i", "frnd"),
+}  # fmt: skip
+"""Units of the corpus whose rate shows the issue interval of a class."""
+
+_QUEUED = ("lds32", "lds128", "sts32", "sts128", "ldsm4", "shfl")
+
+
+def _path(dotted: str) -> tuple[str, ...]:
+    return tuple(dotted.split("."))
+
+
+def searches() -> list[Search]:
+    """All of them, in the order in which they take turns."""
+    made = []
+    for name, units in _INTERVALS.items():
+        kernels = tuple(f"thr_{unit}_w{warps}" for unit in units for warps in (1, 4, 8, 16))
+        candidates = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10) if name in ("mufu", "conversion") else (1, 2, 3, 4, 5)
+        made.append(Search(("operations", name, "issue_interval_cycles"), kernels, candidates))
+    for mode in MODES:
+        kernels = tuple(f"thr_mma_{mode.name}_a4_w{warps}" for warps in (1, 4, 8, 16))
+        path = ("tensor_core", "operations", mode.name.replace("_", "."), "issue_interval_cycles")
+        made.append(Search(path, kernels, tuple(range(2, 11))))
+    shapes = ("w1", "w4", "w8", "w4_on_0")
+    stored = tuple(f"rate_{what}_{shape}" for what in ("sts32_c1", "sts64_c1", "sts128_c1") for shape in shapes)
+    loaded = tuple(f"rate_{what}_{shape}" for what in ("lds32_c1", "lds128_c1", "ldsm4") for shape in shapes)
+    queued = tuple(f"queue_{what}_{shape}" for what in _QUEUED for shape in ("w1", "w4", "w2_on_0"))
+    made += [
+        Search(_path("mio.queue_entries"), queued, tuple(range(4, 17))),
+        Search(_path("mio.pool_entries"), (*loaded, *stored), (8, 12, 16, 20, 24, 30, 36, 48)),
+        Search(_path("mio.minimum_dispatch_interval_cycles"), loaded, (1, 2, 3, 4)),
+        Search(_path("mio.store_source_release_cycles"), stored, tuple(range(6, 17, 2))),
+    ]
+    return made
