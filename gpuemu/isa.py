@@ -117,7 +117,7 @@ _NOT_MODELLED = _names(
 
 _TENSOR_SHAPES = {
     "HMMA": {"16816": "m16n8k16", "1688": "m16n8k8", "1684": "m16n8k4"},
-    "IMMA": {"16832": "m16n8k32", "16816": "m16n8k16", "8816": "m8n8k16"},
+    "IMMA": {"16864": "m16n8k64", "16832": "m16n8k32", "16816": "m16n8k16", "8816": "m8n8k16"},
     "BMMA": {"168256": "m16n8k256", "168128": "m16n8k128", "88128": "m8n8k128"},
     "DMMA": {
         "16x8x16": "m16n8k16",
@@ -127,7 +127,8 @@ _TENSOR_SHAPES = {
         "884": "m8n8k4",
     },
 }
-_IMMA_INPUTS = frozenset(("S8", "U8"))
+_IMMA_INPUTS = {"m16n8k64": ("S4", "U4")}
+"""Of the shapes that are not for 8-bit integers."""
 
 
 def matrices(modifiers: Iterable[str]) -> int:
@@ -155,9 +156,11 @@ def _tensor_mode(opcode: str, mnemonic: str, modifiers: list[str]) -> str:
     if "SP" in modifiers:
         raise UnknownOpcodeError(f"the sparse '{opcode}'", "a dense matrix instruction is right")
     if mnemonic == "IMMA":
-        if not _IMMA_INPUTS.intersection(modifiers):
-            raise UnknownOpcodeError(f"'{opcode}'", "the model knows the inputs S8, U8 of IMMA")
-        return f"{shape}.s32.s8"
+        integers = _IMMA_INPUTS.get(shape, ("S8", "U8"))
+        if not set(integers).intersection(modifiers):
+            right = f"the model knows the inputs {', '.join(integers)} of IMMA.{modifiers[0]}"
+            raise UnknownOpcodeError(f"'{opcode}'", right)
+        return f"{shape}.s32.{integers[0].lower()}"
     if mnemonic == "BMMA":
         return f"{shape}.s32.b1"
     if mnemonic == "DMMA":

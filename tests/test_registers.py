@@ -69,6 +69,7 @@ def read_and_write(sass: str) -> tuple[str, str]:
         ("HMMA.1684.F32.TF32 R20, R4, R2, RZ", "R20 R21 R22 R23", "R4 R5 R2"),
         ("IMMA.16832.S8.S8 R20, R4.ROW, R2.COL, RZ", "R20 R21 R22 R23", "R4 R5 R6 R7 R2 R3"),
         ("IMMA.16816.S8.S8 R20, R4.ROW, R2.COL, RZ", "R20 R21 R22 R23", "R4 R5 R2"),
+        ("IMMA.16864.S4.S4 R20, R4.ROW, R2.COL, RZ", "R20 R21 R22 R23", "R4 R5 R6 R7 R2 R3"),
         # Integers.
         ("IMAD.MOV.U32 R1, RZ, RZ, c[0x0][0x28]", "R1", ""),
         ("IMAD R13, R13, 0x3, R14", "R13", "R13 R14"),
