@@ -4,7 +4,7 @@
     A, B and C through shared memory, rows of 32 bytes: two-way conflicts
     1 CTA of 1 warp; 24 fit on the SM, limited by CTAs
 
-           856 cycles
+           854 cycles
             37 warp instructions, 0.04 a cycle
 
     Shared memory           Instructions  Wavefronts       Ideal  Bank Conflicts
@@ -15,22 +15,22 @@
     requests waited 12 cycles for the data stage
 
     Stall reasons, cycles of all warps
-    long_scoreboard              564   65.9%  ###########       global memory
-    short_scoreboard             117   13.7%  ##                shared memory, shuffles, special units
+    long_scoreboard              564   66.0%  ###########       global memory
+    short_scoreboard             119   13.9%  ##                shared memory, shuffles, special units
     wait                          87   10.2%  ##                stall counts of the code
-    barrier                       43    5.0%  #                 the other warps of its CTA
+    barrier                       39    4.6%  #                 the other warps of its CTA
     selected                      37    4.3%  #                 issued an instruction
     math_pipe_throttle             8    0.9%                    the pipe it needs is busy
 
      CTA warp core   start     end     select       wait      short       long    barrier       math
                                                             scorebd    scorebd               throttl
-       0    0    0       0     856         37         87        117        564         43          8
+       0    0    0       0     854         37         87        119        564         39          8
 
     Limited by latency of one warp: 99% of the cycles; most go to long_scoreboard (global memory)
-    latency of one warp                              848   99.1%
+    latency of one warp                              846   99.1%
     global-memory bandwidth                          116   13.6%
     a sub-core's path to shared memory                96   11.2%
-    operands sent to the load/store unit              68    7.9%
+    operands sent to the load/store unit              68    8.0%
     shared-memory data stage                          48    5.6%
     issue slots                                       37    4.3%
     tensor core                                       32    3.7%
