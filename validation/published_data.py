@@ -1,0 +1,192 @@
+"""Reads the published figures: validation/published/<architecture>.yaml.
+
+    entries:
+      latency.lds64:
+        published: {value: {merged: 23, distinct: 25}, unit: cyc, source: "HUERTA; DERIVED", grade: C}
+        checks:
+        - {of: merged, probe: shared_chain, with: {op: LDS.64, lanes: "8*(lane//2)", address: R0}}
+        - {of: distinct, probe: shared_chain, with: {op: LDS.64, lanes: "8*lane", address: R0}}
+      latency.ldg_l2_hit:
+        published: {value: 214, unit: cyc, source: "TICK; YKT", grade: A}
+        not_modelled: cache
+
+An entry is one published quantity and has checks, or says why it has none. A check runs a probe, `with` its parameters.
+What it is held against is the value's part `of` (a key, a list index, or both: `uniform_addr.1`); or `published`, a
+number that the source gives in words; or `taken`, where sources disagree and another one counts, `why` telling.
+`label` names the row where `of` does not, `rule` replaces the probe's own rule of judgement, and `gap` says what the
+emulator lacks to pass. Two numbers without an `of` are the ends of a range. The sources are those of configs/*.yaml
+and of sources.yaml; the letters of `grade` are those of configs/*.yaml.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gpuemu
+from gpuemu import strict_yaml
+from gpuemu.errors import GpuemuError, Problem
+from validation import published_limits, published_probes  # noqa: F401  (they enter their probes)
+from validation.published_bench import PROBES, RULE_OF
+
+FOLDER = Path(__file__).resolve().parent / "published"
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+REASONS = {
+    "bound": "the assembler's table, bounds that it keeps and not times of the hardware; machine code brings its own "
+    "stall counts",
+    "cache": "there are no data caches in the model: global memory is one latency, shared memory has its own size",
+    "chip": "a whole chip's figure; one SM is emulated",
+    "clock": "the emulator counts cycles of the SM's clock and knows no frequency",
+    "cluster": "clusters and the copy engine between SMs are left out",
+    "const": "there are no constant caches in the model",
+    "fence": "a fence takes the time of a special register, whatever it waits for; the figures are settings of a "
+    "simulator",
+    "icache": "instruction fetch and its caches are left out",
+    "no_figure": "no figure was found",
+    "other_product": "products that compute f32 sums at the full rate; the file has the GeForce's interval of 16, and "
+    "--set gives it theirs of 8",
+    "partial_result": "the registers of a result are ready together in the model",
+    "qmma": "fp8 mma (QMMA) is not executed",
+    "regbank": "register banks and operand reuse are left out",
+    "simulator": "a setting of another simulator, not a figure of hardware",
+    "stages": "fetch, decode and operand stages are part of the latencies",
+    "static_limit": "the compiler's limit for arrays without opt-in, which it enforces itself",
+    "store_completion": "no instruction waits for a shared store to end; what is modelled is when its sources are free "
+    "(sts_war)",
+    "tlb": "the figure has misses of the address translation in it, and there is none in the model (the same code "
+    "reads 882 cycles on an RTX 3060, whose DRAM takes 410 to 443)",
+    "wgmma": "wgmma is left out",
+}  # fmt: skip
+"""Why an entry, or a part of one, has no check."""
+RULES = ("cycles", "rate", "exact", "at_most")
+_CHECK = {"of", "label", "published", "probe", "rule", "with", "taken", "why", "gap", "not_modelled"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One microbenchmark of an entry, or the reason for having none of that part of it."""
+
+    part: str
+    expected: float | tuple[float, float] | None
+    probe: str = ""
+    rule: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    taken_from: str = ""
+    why: str = ""
+    gap: str = ""
+    not_modelled: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A published quantity. `value` is as published: a number, a text, or several of them in a list or mapping."""
+
+    name: str
+    value: Any
+    unit: str
+    source: str
+    grade: str
+    taken_over: str
+    checks: tuple[Check, ...]
+    not_modelled: str
+
+    @property
+    def modelled(self) -> bool:
+        """Whether anything of it is checked."""
+        return not self.not_modelled
+
+
+def load(architecture: str, folder: Path = FOLDER) -> list[Entry]:
+    """The entries of one architecture, in the file's order. Raises GpuemuError with everything that is wrong."""
+    document = strict_yaml.load(folder / f"{architecture}.yaml")
+    problems: list[Problem] = []
+    entries = [
+        _entry(document, name, body, problems) for name, body in (document.value or {}).get("entries", {}).items()
+    ]
+    if problems:
+        raise GpuemuError(problems)
+    return entries
+
+
+def sources(architectures: list[gpuemu.Architecture], folder: Path = FOLDER) -> dict[str, str]:
+    """What each key of a source means, by key: those of the architecture files and of sources.yaml."""
+    known: dict[str, str] = dict(strict_yaml.load(folder / "sources.yaml").value)
+    for arch in architectures:
+        known.update(arch.sources)
+    return known
+
+
+def _entry(document: strict_yaml.Document, name: str, body: dict[str, Any], problems: list[Problem]) -> Entry:
+    place = ("entries", name)
+    published = body["published"]
+    reason = body.get("not_modelled", "")
+    if ("checks" in body) == bool(reason):
+        problems.append(document.problem(place, "both or neither", "checks or not_modelled is right"))
+    if reason and reason not in REASONS:
+        problems.append(
+            document.problem((*place, "not_modelled"), repr(reason), f"one of {', '.join(REASONS)} is right")
+        )
+    checks = []
+    for i, raw in enumerate(body.get("checks", [])):
+        found = _wrong(raw)
+        if found:
+            problems.append(document.problem((*place, "checks", i), *found))
+            continue
+        try:
+            checks.append(_check(raw, published["value"]))
+        except (KeyError, IndexError, TypeError):
+            problems.append(
+                document.problem((*place, "checks", i), f"of {raw.get('of')}", "a part of the value is right")
+            )
+    return Entry(
+        name, published["value"], published["unit"], published["source"], published["grade"],
+        published.get("taken_over", ""), tuple(checks), reason,
+    )  # fmt: skip
+
+
+def _wrong(raw: dict[str, Any]) -> tuple[str, str] | None:
+    """What is wrong with a check, and what would be right."""
+    if set(raw) - _CHECK:
+        return f"{', '.join(sorted(set(raw) - _CHECK))}", f"{', '.join(sorted(_CHECK))} are right"
+    if "not_modelled" in raw:
+        known = raw["not_modelled"] in REASONS
+        return None if known else (repr(raw["not_modelled"]), f"one of {', '.join(REASONS)} is right")
+    if raw.get("probe") not in PROBES:
+        return repr(raw.get("probe")), f"one of {', '.join(sorted(PROBES))} is right"
+    if raw.get("rule", "rate") not in RULES:
+        return repr(raw["rule"]), f"one of {', '.join(RULES)} is right"
+    return None
+
+
+def part_of(value: Any, path: Any) -> Any:
+    """The part of a value that `of` names."""
+    if path is None:
+        return value
+    for step in str(path).split("."):
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return value
+
+
+def _check(raw: dict[str, Any], value: Any) -> Check:
+    part = part_of(value, raw.get("of"))
+    taken = raw.get("taken", {})
+    expected = taken.get("value", raw.get("published", part))
+    if isinstance(expected, list):
+        low, high = expected
+        expected = (float(low), float(high))
+    elif "not_modelled" in raw:
+        expected = None
+    else:
+        expected = float(expected)
+    return Check(
+        part=str(raw.get("label", raw.get("of", ""))),
+        expected=expected,
+        probe=raw.get("probe", ""),
+        rule=raw.get("rule", RULE_OF.get(raw.get("probe", ""), "")),
+        parameters=raw.get("with", {}),
+        taken_from=taken.get("source", ""),
+        why=raw.get("why", ""),
+        gap=raw.get("gap", ""),
+        not_modelled=raw.get("not_modelled", ""),
+    )
