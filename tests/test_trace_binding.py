@@ -353,6 +353,34 @@ def test_lanes_beyond_the_last_thread_never_take_part():
     assert active(of_loads(far, launch=launch), 1) == [list(range(1, 8))]
 
 
+def test_the_bytes_of_shared_memory_follow_the_layout():
+    launch = {"static_shared_bytes": "32*pitch", "dynamic_shared_bytes": "max(pitch - 128, 0)"}
+    layout = {"pitch": 132}
+    assert of_loads("pitch*lane", launch=launch, layout=layout).launch.shared_bytes == 32 * 132 + 4
+    tight = of_loads("pitch*lane", launch=launch, layout=layout, replacing={"pitch": 64})
+    assert (tight.launch.static_shared_bytes, tight.launch.dynamic_shared_bytes) == (2048, 0)
+    assert "the CTA has 64 bytes of shared memory" in str(
+        refusal(of_loads, "64*lane", launch={"static_shared_bytes": "pitch"}, layout=layout, replacing={"pitch": 64})
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "found"),
+    [
+        ("32*pich", "the unknown name 'pich' in '32*pich'"),
+        ("32*lane", "the unknown name 'lane' in '32*lane'"),
+        ("pitch - 200", "-68 from 'pitch - 200'"),
+        ("pitch // 0", "'pitch // 0', which divides by 0"),
+    ],
+)
+def test_bytes_that_the_layout_does_not_give_are_refused(size, found):
+    right = "a whole number of at least 0, or an expression in names of the layout that gives one, is right"
+    launch = {"dynamic_shared_bytes": size}
+    assert refusal(of_loads, "4*lane", launch=launch, layout={"pitch": 132}) == [
+        f"t.yaml:1: launch.dynamic_shared_bytes: found {found}; {right}"
+    ]
+
+
 def test_rows_are_shared_where_warps_and_executions_do_the_same():
     launch = {"grid": [2, 1, 1], "block": [128, 1, 1], "static_shared_bytes": 4096}
 

@@ -450,3 +450,11 @@ def test_what_is_left_at_its_default_is_not_written():
     assert write_form(form) == (
         "gpuemu_trace: 1\nkernel: k\narch: sm_89\nlaunch: {}\ncode: |\n  EXIT\nwarps:\n- addresses: {}\n"
     )
+
+
+def test_bytes_that_follow_the_layout_are_written_and_read_as_such(tmp_path):
+    trace = kernel(static_shared_bytes="32*pitch", dynamic_shared_bytes="max(pitch, 16)", layout={"pitch": 132})
+    trace.emit("LDS R4, [R0]", lanes="pitch*lane")
+    trace.write(tmp_path / "k.yaml")
+    assert "static_shared_bytes: 32*pitch" in (tmp_path / "k.yaml").read_text(encoding="utf-8")
+    assert load_trace(tmp_path / "k.yaml", layout={"pitch": 16}).launch.shared_bytes == 32 * 16 + 16

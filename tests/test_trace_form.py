@@ -143,8 +143,10 @@ def test_the_example_of_the_documentation_is_right():
         (
             "2048",
             "2k",
-            "5: launch.static_shared_bytes: found the text '2k'; a whole number of at least 0 is right",
+            "5: launch.static_shared_bytes: found '2k' (invalid decimal literal); a whole number of at least 0, "
+            "or an expression in names of the layout that gives one, is right",
         ),
+        ("2048", "1.5", "5: launch.static_shared_bytes: found 1.5; a whole number of at least 0 is right"),
         (
             "2048",
             "2048, registers_per_thread: 0",

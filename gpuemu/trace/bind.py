@@ -25,6 +25,7 @@ from gpuemu.trace.bulk import THE_SIDE_FILE, Content, read_bulk
 from gpuemu.trace.form import MAX_ADDRESS, TraceForm, WarpsForm, parse_range, parse_selection
 from gpuemu.trace.mistakes import Place, field_name
 from gpuemu.trace.model import LANES, Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.sizes import launch_of
 
 VARIABLES = ("lane", "warp", "cta", "i")
 MAX_PATH = 50_000_000
@@ -76,7 +77,7 @@ class Binder:
         self.file = file
         self.line_of = line_of
         self.problems: list[Problem] = []
-        self.launch = Launch(**form.launch.model_dump())
+        self.launch = Launch()
         self.offsets = np.array([i.offset for i in code], dtype=np.int64)
         self._rows = _Rows()
         self._known_rows: dict[tuple[Any, ...], NDArray[np.int32]] = {}
@@ -89,7 +90,6 @@ class Binder:
         Raises GpuemuError with everything that is wrong.
         """
         form = self.form
-        launch = self.launch
         names: dict[str, Any] = {**form.layout, **layout}
         for name in form.layout:
             if name in VARIABLES or keyword.iskeyword(name) or not (name.isascii() and name.isidentifier()):
@@ -106,9 +106,11 @@ class Binder:
         if not self.code:
             self._refuse(("code",), "no instruction", "at least one line of SASS is right")
         self._raise()
+        self.launch = launch_of(form.launch, names, self._refuse)
+        self._raise()
         warps, addresses, active = self._written(names) if form.bulk is None else self._side_file(form.bulk)
         trace = Trace(
-            form.kernel, form.arch, launch, self.code, warps, addresses, active, form.about, self.file,
+            form.kernel, form.arch, self.launch, self.code, warps, addresses, active, form.about, self.file,
             {name: int(value) for name, value in names.items()},
         )  # fmt: skip
         if not self.problems:

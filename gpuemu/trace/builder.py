@@ -82,7 +82,8 @@ def _ranges(items: list[Any]) -> Any:
 class TraceBuilder:
     """Collects instructions, paths and addresses; `build` gives the trace, `write` the file.
 
-    Sizes in CTAs, threads, registers and bytes; `layout` names numbers for the address expressions.
+    Sizes in CTAs, threads, registers and bytes; `layout` names numbers for the address expressions;
+    the bytes of shared memory may be such expressions, too.
     """
 
     def __init__(
@@ -93,8 +94,8 @@ class TraceBuilder:
         grid: Extent = (1, 1, 1),
         block: Extent = (32, 1, 1),
         registers_per_thread: int = 32,
-        static_shared_bytes: int = 0,
-        dynamic_shared_bytes: int = 0,
+        static_shared_bytes: int | str = 0,
+        dynamic_shared_bytes: int | str = 0,
         about: str = "",
         layout: Mapping[str, int] | None = None,
     ):

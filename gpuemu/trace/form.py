@@ -24,6 +24,8 @@ all take part, `{lanes: ..., active: ...}`, where `active` is a mask or an expre
 lanes; or `{each: [...]}` with one of these for every execution. Lanes beyond the CTA's last thread never
 take part.
 
+The bytes of shared memory under `launch` may be expressions in the names under `layout`, too: what a padding costs.
+
 A recorded trace whose addresses follow no rule has `bulk: NAME.npz` in place of `warps`: a side file beside the
 YAML holds them (see `bulk`).
 
@@ -263,7 +265,24 @@ Selection = Annotated[Any, AfterValidator(_check_selection), WithJsonSchema({})]
 Path = Annotated[Any, AfterValidator(_check_path), WithJsonSchema({})]
 Addresses = Annotated[Any, AfterValidator(_check_addresses), WithJsonSchema({})]
 Extent = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
-Count = Annotated[int, Field(ge=0)]
+
+
+def _check_size(value: Any) -> Any:
+    if not isinstance(value, str) and not (_is_int(value) and value >= 0):
+        raise ValueError
+    return value
+
+
+Size = Annotated[
+    Any,
+    AfterValidator(_check_size),
+    WithJsonSchema(
+        {
+            "description": "Bytes, or an expression in the names of layout.",
+            "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}],
+        }
+    ),
+]
 
 
 class _Strict(BaseModel):
@@ -276,8 +295,8 @@ class LaunchForm(_Strict):
     grid: Annotated[Extent, Field(strict=False)] = (1, 1, 1)
     block: Annotated[Extent, Field(strict=False)] = (32, 1, 1)
     registers_per_thread: Annotated[int, Field(ge=1)] = 32
-    static_shared_bytes: Count = 0
-    dynamic_shared_bytes: Count = 0
+    static_shared_bytes: Size = 0
+    dynamic_shared_bytes: Size = 0
 
 
 class WarpsForm(_Strict):

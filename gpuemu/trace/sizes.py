@@ -1,0 +1,35 @@
+"""The launch of a trace, its bytes of shared memory worked out from the numbers of the layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gpuemu.errors import GpuemuError
+from gpuemu.expressions import compile_expression
+from gpuemu.trace.form import LaunchForm
+from gpuemu.trace.mistakes import Place
+from gpuemu.trace.model import Launch
+
+SIZES = ("static_shared_bytes", "dynamic_shared_bytes")
+_RIGHT = "a whole number of at least 0, or an expression in names of the layout that gives one, is right"
+
+
+def launch_of(form: LaunchForm, layout: Mapping[str, int], refuse: Callable[[Place, str, str], None]) -> Launch:
+    """The launch for these numbers of the layout; `refuse(place, found, right)` hears what is wrong."""
+    values = form.model_dump()
+    for name in SIZES:
+        text = values[name]
+        if not isinstance(text, str):
+            continue
+        values[name] = 0
+        try:
+            size = int(compile_expression(text, layout, where=("", None, "")).evaluate(layout))
+        except GpuemuError as error:
+            for problem in error.problems:
+                refuse(("launch", name), problem.found, _RIGHT)
+            continue
+        if size < 0:
+            refuse(("launch", name), f"{size} from '{text}'", _RIGHT)
+        else:
+            values[name] = size
+    return Launch(**values)
