@@ -13,7 +13,7 @@ from gpuemu.isa import Row
 from gpuemu.observe.bounds import Bound, bounds
 from gpuemu.observe.counters import RowCounts, profiler_counters, shared_table
 from gpuemu.observe.stalls import warp_stalls
-from gpuemu.program import lower
+from gpuemu.program import Program, lower
 from gpuemu.trace.model import Trace
 
 
@@ -96,8 +96,16 @@ def run(trace: Trace, arch: Architecture) -> Result:
     Raises GpuemuError if the trace cannot run there: a CTA too large, an operation without timing, a
     misaligned access, a barrier that warps wait at for ever.
     """
+    return replay(trace, arch, lower(trace, arch))
+
+
+def replay(trace: Trace, arch: Architecture, program: Program) -> Result:
+    """Replay what `lower` made of `trace` for `arch`, or for one that differs from it in nothing lowering reads.
+
+    Raises GpuemuError if warps wait at a barrier for ever.
+    """
     try:
-        execution = execute(lower(trace, arch), Machine.of(arch))
+        execution = execute(program, Machine.of(arch))
     except StuckError as stuck:
         raise GpuemuError(_stuck_problem(trace, *warp) for warp in stuck.warps[:8]) from None
     return Result(trace, arch, execution.cycles, execution)

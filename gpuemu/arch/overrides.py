@@ -49,10 +49,11 @@ def override(arch: Architecture, overrides: Mapping[str, Any]) -> Architecture:
     """See Architecture.with_overrides."""
     values: dict[Names, Located] = {}
     path_of: dict[str, Names] = {}
+    provenance = arch.provenance
     for path, value in arch.paths().items():
         name = ".".join(path)
         path_of[name] = path
-        values[path] = Located(value, arch.provenance[name])
+        values[path] = Located(value, provenance[name])
     problems = []
     for name, value in overrides.items():
         if name not in path_of:

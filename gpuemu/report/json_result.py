@@ -28,6 +28,14 @@ def as_data(result: Result) -> dict[str, Any]:
         "resident_ctas": program.resident_ctas,
         "residency_limits": program.residency_limits,
         "dependences": "control_words" if program.uses_control_words else "register_scoreboard",
+        **totals(result),
+        "warps": [{**asdict(warp), "clock_reads": list(warp.clock_reads)} for warp in result.warps],
+    }
+
+
+def totals(result: Result) -> dict[str, Any]:
+    """The numbers of the run as a whole: cycles, shared memory, counters, stalls, bounds."""
+    return {
         "cycles": result.cycles,
         "shared_memory": [
             {
@@ -43,13 +51,13 @@ def as_data(result: Result) -> dict[str, Any]:
         "counters": dict(result.counters),
         "stalls": dict(result.stalls),
         "bounds": [asdict(bound) for bound in result.bounds],
-        "warps": [{**asdict(warp), "clock_reads": list(warp.clock_reads)} for warp in result.warps],
     }
 
 
 def overrides(arch: Architecture) -> dict[str, Any]:
     """The values of an architecture that were changed after its file was read."""
-    return {name: _plain(v) for name, v in arch.flat().items() if arch.provenance[name].status == "override"}
+    provenance = arch.provenance
+    return {name: _plain(v) for name, v in arch.flat().items() if provenance[name].status == "override"}
 
 
 def _plain(value: Any) -> Any:

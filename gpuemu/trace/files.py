@@ -27,12 +27,31 @@ def load_trace(
     the plain name's trace is read. `layout` replaces numbers of the trace's `layout`. Raises GpuemuError
     naming file, line and field of everything that is wrong.
     """
-    found, label = _locate(os.fspath(path), arch)
-    document = strict_yaml.load(found, label)
-    form = _validate(document)
-    first_line, second_line = (document.text_line(("code",), i) for i in range(2))
-    code = parse_listing(form.code, label, first_line, line_step=second_line - first_line)
-    return Binder(form, code, label, document.line, found.parent).bind(layout or {})
+    found, label = locate(path, arch)
+    return TraceFile(strict_yaml.load(found, label), found.parent).bind(layout or {})
+
+
+class TraceFile:
+    """A trace as read and checked, to be bound to numbers of its layout, to several of them in turn if need be.
+
+    `folder` is where the file lies; its side file is looked for there. Raises GpuemuError with what is wrong.
+    """
+
+    def __init__(self, document: strict_yaml.Document, folder: Path | None):
+        self.form = _validate(document)
+        first_line, second_line = (document.text_line(("code",), i) for i in range(2))
+        self._code = parse_listing(self.form.code, document.name, first_line, line_step=second_line - first_line)
+        self._document = document
+        self._folder = folder
+
+    def bind(self, layout: Mapping[str, int]) -> Trace:
+        """The trace with these numbers in place of its layout's. Raises GpuemuError with what is wrong."""
+        return Binder(self.form, self._code, self._document.name, self._document.line, self._folder).bind(layout)
+
+
+def locate(path: str | os.PathLike[str], arch: str | None = None) -> tuple[Path, str]:
+    """The file that `load_trace` reads for these, and what messages call it. Raises GpuemuError."""
+    return _locate(os.fspath(path), arch)
 
 
 def _locate(name: str, arch: str | None) -> tuple[Path, str]:
