@@ -21,6 +21,7 @@ from gpuemu.trace.model import Trace
 
 if TYPE_CHECKING:
     from gpuemu.sass.launch import trace_kernel
+    from gpuemu.sweeps.api import sweep
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ __all__ = [
     "mma",
     "run",
     "shared_access",
+    "sweep",
     "trace_kernel",
 ]
 
@@ -48,4 +50,8 @@ def __getattr__(name: str) -> Any:
         from gpuemu.sass.launch import trace_kernel
 
         return trace_kernel
+    if name == "sweep":  # nor does a single run
+        from gpuemu.sweeps.api import sweep
+
+        return sweep
     raise AttributeError(f"module 'gpuemu' has no attribute {name!r}")

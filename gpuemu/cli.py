@@ -15,6 +15,7 @@ COMMANDS = {
     "run": "Replay a trace or machine code: cycles, shared memory, stalls, what limited it.",
     "trace": "Record a trace from a kernel's own machine code.",
     "diff": "Show two results side by side.",
+    "sweep": "Run traces over a grid of hardware values and layouts.",
     "banks": "Show one shared-memory access as a picture of banks and wavefronts.",
     "arch": "List, show and check architecture files.",
     "traces": "List the traces that come with gpuemu.",

@@ -92,6 +92,38 @@ def test_only_the_command_line_reaches_click_and_the_commands(module: str) -> No
     assert not reached_from(module) & set(below("gpuemu.commands"))
 
 
+@pytest.mark.parametrize("module", [m for m in MODULES if not m.startswith(("gpuemu.sweeps", "gpuemu.commands"))])
+def test_a_single_run_knows_nothing_of_sweeps(module: str) -> None:
+    if module in ("gpuemu", "gpuemu.cli", "gpuemu.__main__"):
+        return
+    assert not reached_from(module) & set(below("gpuemu.sweeps"))
+
+
+@pytest.mark.parametrize("module", ["study", "study_file", "sources", "plan"])
+def test_planning_a_sweep_never_reaches_the_engine(module: str) -> None:
+    assert not reached_from(f"gpuemu.sweeps.{module}") & set(below("gpuemu.engine"))
+
+
+@pytest.mark.parametrize("module", below("gpuemu.sweeps"))
+def test_only_the_modules_that_bear_their_names_need_the_extras_of_sweeps(module: str) -> None:
+    """So that a sweep without plot, Parquet and cluster runs on a plain install."""
+    wanted = {
+        "gpuemu.sweeps.plot": "matplotlib",
+        "gpuemu.sweeps.palette": "matplotlib",
+        "gpuemu.sweeps.files": "polars",
+    }
+    found = {name.split(".")[0] for name in imported_at_run_time(module)} & {
+        "matplotlib",
+        "polars",
+        "distributed",
+        "dask",
+    }
+    assert found <= {wanted.get(module)}
+    assert not {name.split(".")[0] for name in reached_from(module, inside_functions=False)} & {
+        "matplotlib", "polars", "distributed", "dask", "pandas",
+    }  # fmt: skip
+
+
 def test_there_are_no_import_cycles() -> None:
     assert [m for m in MODULES if m != "gpuemu" and m in reached_from(m, inside_functions=False)] == []
 

@@ -131,7 +131,7 @@ def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[s
     return overrides, layout
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file in one step, so that nobody ever sees half of it. Raises GpuemuError."""
     import os
     import tempfile
@@ -139,8 +139,8 @@ def write_whole(path: Path, text: str) -> None:
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
             mask = os.umask(0)
             os.umask(mask)
             os.chmod(temporary, 0o666 & ~mask)
