@@ -26,18 +26,27 @@ def gpuemu(arguments: list[str], cwd: Path = ROOT) -> subprocess.CompletedProces
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder to stand in for the checkout, so that what examples write does not land in it."""
+    """A folder to stand in for the checkout, so that what examples write does not land in it.
+
+    In it are the files that the documents show: the example trace, and what begins with a comment `# NAME.yaml`.
+    """
     (tmp_path / "traces").symlink_to(ROOT / "traces", target_is_directory=True)
+    (trace,) = blocks(ROOT / "docs" / "trace.md", "yaml")
+    (tmp_path / "column_sum.yaml").write_text(trace, encoding="utf-8")
+    for document in DOCUMENTS:
+        for block in blocks(document, "yaml"):
+            if name := re.match(r"# (\S+\.yaml)\n", block):
+                (tmp_path / name[1]).write_text(block, encoding="utf-8")
     return tmp_path
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
-def test_shown_output_is_what_the_command_prints(document: Path) -> None:
+def test_shown_output_is_what_the_command_prints(document: Path, checkout: Path) -> None:
     for block in blocks(document, "text"):
         command, _, shown = block.partition("\n")
         words = shlex.split(command.removeprefix("$ "))
         assert words[0] == "gpuemu"
-        printed = gpuemu(words[1:]).stdout
+        printed = gpuemu(words[1:], cwd=checkout).stdout
         # A block that ends in "..." shows the beginning.
         assert printed.startswith(shown.removesuffix("...\n")) if shown.endswith("...\n") else printed == shown
 

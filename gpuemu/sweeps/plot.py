@@ -246,7 +246,7 @@ class _Picture:
                     f"{place[1]:,} cycles\n{self._words(places[place])}", place, (dx, dy),
                     textcoords="offset points", ha=across, va=up, fontsize=7.5, color=_FRONT, linespacing=1.15,
                 )  # fmt: skip
-                box = note.get_window_extent().padded(2)
+                box = note.get_window_extent().padded(3)
                 fits = inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
                 if fits and not box.count_contains(covered) and not any(box.overlaps(other) for other in taken):
                     taken.append(box)
