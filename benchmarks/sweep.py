@@ -50,15 +50,21 @@ def warm(planned: Plan, pool: Pool) -> Pool:
 
 
 def ratio(planned: Plan, make: Callable[[int], Pool], runs: int) -> tuple[float, float, float]:
-    """Seconds with one worker, with two, and the median ratio of runs in turn."""
-    one, two = warm(planned, make(1)), warm(planned, make(2))
-    try:
-        pairs = [(points_seconds(planned, one), points_seconds(planned, two)) for _ in range(runs)]
-    finally:
-        one.close()
-        two.close()
-    seconds = (statistics.median(column) for column in zip(*pairs, strict=True))
-    return *seconds, statistics.median(a / b for a, b in pairs)  # type: ignore[return-value]
+    """Seconds with one worker, with two, and the median ratio of runs in turn.
+
+    Each run has workers of its own: others, though idle, would take their share of the cores.
+    """
+
+    def seconds(workers: int) -> float:
+        pool = warm(planned, make(workers))
+        try:
+            return points_seconds(planned, pool)
+        finally:
+            pool.close()
+
+    pairs = [(seconds(1), seconds(2)) for _ in range(runs)]
+    one, two = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return one, two, statistics.median(a / b for a, b in pairs)
 
 
 def command_seconds(*more: str) -> float:

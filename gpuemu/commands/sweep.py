@@ -14,7 +14,7 @@ from gpuemu.errors import GpuemuError
 
 if TYPE_CHECKING:
     from gpuemu.sweeps.results import Record
-    from gpuemu.sweeps.running import Progress, Runner
+    from gpuemu.sweeps.running import Progress
     from gpuemu.sweeps.study import Study
 
 STORE = "gpuemu_sweep.jsonl"
@@ -73,16 +73,17 @@ def sweep(
     form = _checked(form, output, plot, jobs, cluster)
     planned = plan(_study(traces, varied, study_file, archs, settings))
     results = Store(None if no_store else store)
-    with _progress() as progress:
-        runner = Runner(planned, results.read(planned.points), results, progress)
-        known = len(runner.outcomes)
-        try:
+    known = results.read(planned.points)
+    try:
+        with _progress() as progress:
+            runner = Runner(planned, known, results, progress)
             execute(planned, runner, results, jobs, cluster)
-        except KeyboardInterrupt:
-            progress(-1, 0)
-            _interrupted(runner, None if no_store else len(results.read(planned.points)), store)
+    except KeyboardInterrupt:
+        kept = len(results.read(planned.points))
+        click.echo(_interrupted(kept, len(planned.points), None if no_store else store), err=True)
+        raise SystemExit(INTERRUPTED) from None
     if known:
-        click.echo(f"{known:,} of {len(planned.points):,} points were in {store} already", err=True)
+        click.echo(f"{len(known):,} of {len(planned.points):,} points were in {store} already", err=True)
     found = records(planned, runner.outcomes)
     if plot is not None:
         from gpuemu.sweeps.plot import draw
@@ -159,24 +160,17 @@ def _progress() -> Iterator[Progress]:
         task = bar.add_task("", total=None)
 
         def update(done: int, total: int) -> None:
-            if total:
-                bar.update(task, completed=done, total=total)
-            else:
-                bar.stop()
+            bar.update(task, completed=done, total=total)
 
         yield update
 
 
-def _interrupted(runner: Runner, kept: int | None, store: str) -> None:
-    if kept is None:
-        done = f"interrupted with {len(runner.outcomes):,} of {runner.total:,} points done"
-        click.echo(f"{done}; without --no-store they would have been kept", err=True)
-    elif kept:
-        done = f"interrupted: {kept:,} of {runner.total:,} points are in {store}"
-        click.echo(f"{done}; the same command goes on from there", err=True)
-    else:
-        click.echo(f"interrupted before any of {runner.total:,} points was done", err=True)
-    raise SystemExit(INTERRUPTED)
+def _interrupted(kept: int, total: int, store: str | None) -> str:
+    if store is None:
+        return "interrupted; without --no-store the points that were done would have been kept"
+    if not kept:
+        return f"interrupted before any of {total:,} points was done"
+    return f"interrupted: {kept:,} of {total:,} points are in {store}; the same command goes on from there"
 
 
 def _write(found: list[Record], varied: tuple[str, ...], form: str, output: str | None, everything: bool) -> None:

@@ -13,6 +13,7 @@ import re
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
@@ -97,7 +98,9 @@ class Cluster:
         try:
             where = address
             if address.startswith("local:"):
-                with _deaf_children():
+                # Dask looks at its workers a hundred times a second, for a page that nobody opens here.
+                unwatched = import_module("dask.config").set({"distributed.worker.profile.enabled": False})
+                with _deaf_children(), unwatched:
                     local = self._dask.LocalCluster(
                         n_workers=int(address.removeprefix("local:")), threads_per_worker=1, processes=True,
                         dashboard_address=":0", silence_logs=logging.CRITICAL,
@@ -113,7 +116,9 @@ class Cluster:
         except BaseException:
             self._stack.close()
             raise
-        self._job = self._client.submit(load, pickle.dumps(job), pure=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")  # a recorded trace may well be
+            self._job = self._client.submit(load, pickle.dumps(job), pure=False)
         self._workers, self._counted_at = 1, -math.inf
         self._chunks: dict[str, list[Task]] = {}
         self._results = self._dask.as_completed(loop=self._client.loop, with_results=True, raise_errors=False)

@@ -187,7 +187,8 @@ class _Worker:
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", _WORKER.format(path=[p for p in sys.path if isinstance(p, str)])]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # In a group of its own: what Ctrl-C means is for us to say, and a terminal would tell the whole group.
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
 
     @property
     def _input(self) -> IO[bytes]:

@@ -47,11 +47,6 @@ class Runner:
         for point in plan.points:
             self._same.setdefault(point.key, []).append(point.number)
 
-    @property
-    def total(self) -> int:
-        """All points, those done included."""
-        return len(self._plan.points)
-
     def run(self, pool: Pool) -> None:
         """Run what is not known yet. Interrupted, it has written down every point that came back."""
         scheduler = _Scheduler(unfinished(self._plan, self.outcomes), pool)
@@ -68,7 +63,7 @@ class Runner:
         self._report()
 
     def _report(self) -> None:
-        self._progress(len(self.outcomes), self.total)
+        self._progress(len(self.outcomes), len(self._plan.points))
 
 
 class _Scheduler:
@@ -109,7 +104,10 @@ class _Scheduler:
         if self._again:
             return [self._again.popleft()]  # one by one, so that it shows which of them it is
         share = math.ceil(len(self._waiting) / (AHEAD * self._pool.width))
-        length = max(1, min(share, round(CHUNK_S / self._seconds_each))) if self._seconds_each else 1
+        length = 1
+        if self._seconds_each:
+            shortest, longest = (max(1, round(s / self._seconds_each)) for s in (CHUNK_S / 10, CHUNK_S))
+            length = min(max(share, shortest), longest)
         return [self._waiting.popleft() for _ in range(min(length, len(self._waiting)))]
 
     def _lost(self, finished: Finished) -> list[Outcome]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -21,6 +22,11 @@ from typing import IO, Any, Self
 from gpuemu.errors import GpuemuError
 from gpuemu.sweeps.plan import Point
 from gpuemu.sweeps.work import Outcome
+
+try:
+    import fcntl
+except ImportError:  # there is none on Windows
+    fcntl = None  # type: ignore[assignment]
 
 HEADER = json.dumps({"gpuemu_sweep": 1}) + "\n"
 _RIGHT = "a file that gpuemu sweep wrote, or none, is right"
@@ -63,10 +69,12 @@ class Store:
         lines = "".join(_line(point, outcome) for point, outcome in done)
         try:
             if self._file is None:
-                self._file = self._open(self._path)
-            self._file.write(lines.encode())
-            self._file.flush()
-            os.fsync(self._file.fileno())
+                self._file = self._path.open("a+b")
+            with _alone(self._file):
+                _begin_line(self._file)
+                self._file.write(lines.encode())
+                self._file.flush()
+                os.fsync(self._file.fileno())
         except OSError as error:
             found = (error.strerror or str(error)).lower()
             raise GpuemuError.one(self.name, None, "", found, "a file that can be written is right") from None
@@ -84,18 +92,6 @@ class Store:
             raise GpuemuError.one(self.name, 1, "", "something else than results of a sweep", _RIGHT)
         return content[len(header) :].splitlines()
 
-    def _open(self, path: Path) -> IO[bytes]:
-        file = path.open("a+b")
-        size = file.seek(0, os.SEEK_END)
-        if size < len(HEADER):
-            file.truncate(0)  # nothing, or what was written of a first line
-            file.write(HEADER.encode())
-        else:
-            file.seek(size - 1)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
-        return file
-
     def __enter__(self) -> Self:
         return self
 
@@ -104,6 +100,31 @@ class Store:
     ) -> None:
         if self._file is not None:
             self._file.close()
+
+
+@contextmanager
+def _alone(file: IO[bytes]) -> Iterator[None]:
+    """While no other sweep writes there; on systems that have such a lock."""
+    if fcntl is None:
+        yield
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _begin_line(file: IO[bytes]) -> None:
+    """Write the first line if it is missing, and close off a torn one."""
+    size = file.seek(0, os.SEEK_END)
+    if size < len(HEADER):
+        file.truncate(0)  # nothing, or what was written of a first line
+        file.write(HEADER.encode())
+        return
+    file.seek(size - 1)
+    if file.read(1) != b"\n":
+        file.write(b"\n")
 
 
 def _line(point: Point, outcome: Outcome) -> str:

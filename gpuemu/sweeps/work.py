@@ -6,7 +6,6 @@ short run, so a worker keeps the last few of each, and is given points in an ord
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import OrderedDict
@@ -55,11 +54,10 @@ class Task:
     layout: Mapping[str, int]
 
     @property
-    def program(self) -> tuple[str, ...]:
+    def program(self) -> tuple[Any, ...]:
         """Equal for points that are the same program; sorting by it makes them neighbours."""
-        lowered = {name: value for name, value in self.overrides.items() if not name.startswith(REPLAY_ONLY)}
-        numbers = json.dumps([self.layout, lowered], sort_keys=True, default=str)
-        return (f"{self.source:06}", f"{self.arch:06}", numbers)
+        lowered = [f"{name}={value!r}" for name, value in self.overrides.items() if not name.startswith(REPLAY_ONLY)]
+        return self.source, self.arch, tuple(sorted(self.layout.items())), tuple(sorted(lowered))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import sys
 
 from gpuemu.sweeps.work import Job, Task
@@ -15,8 +14,6 @@ from gpuemu.sweeps.work import Job, Task
 
 def serve() -> None:
     """Serve until the other end closes."""
-    # Ctrl-C reaches every process of the terminal; what it means is for the one that started us to say.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with (
         os.fdopen(os.dup(sys.stdin.fileno()), "rb") as requests,
         os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers,

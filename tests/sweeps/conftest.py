@@ -22,7 +22,7 @@ def tile_file(tmp_path: Path) -> str:
 def slow_trace(tmp_path: Path) -> str:
     """A trace that takes some hundredths of a second, so that a sweep of it can be caught in the middle."""
     path = tmp_path / "slow.yaml"
-    tile(rounds=1200).write(path)
+    tile(rounds=400).write(path)
     return str(path)
 
 

@@ -101,3 +101,13 @@ def test_results_are_on_the_disk_when_add_returns(path: Path, monkeypatch: pytes
         assert synced == [3]
         store.add([(POINTS[2], DONE[2])])
         assert synced == [3, 4]
+
+
+def test_two_sweeps_may_share_a_store(path: Path) -> None:
+    with Store(path) as first, Store(path) as second:
+        first.add([(POINTS[0], DONE[0])])
+        second.add([(POINTS[1], DONE[1])])
+        first.add([(POINTS[2], DONE[2])])
+        second.add([(POINTS[3], DONE[3])])
+    assert Store(path).read(POINTS) == dict(enumerate(DONE))
+    assert path.read_text(encoding="utf-8").count(HEADER) == 1

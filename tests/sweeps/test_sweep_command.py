@@ -90,7 +90,7 @@ def test_files_are_written_as_their_endings_say(sweep: Sweep, tmp_path: Path) ->
     found = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
     assert len(found) == 6
     assert polars.read_parquet(tmp_path / "o.parquet").to_dicts() == found
-    rows = list(csv.DictReader((tmp_path / "o.csv").open(encoding="utf-8")))
+    rows = list(csv.DictReader((tmp_path / "o.csv").read_text(encoding="utf-8").splitlines()))
     assert [row["cycles"] for row in rows] == [str(record["cycles"]) for record in found]
     assert (tmp_path / "o.txt").read_text(encoding="utf-8") == sweep("v2_shared_memory", *BANKS).output
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
@@ -195,6 +195,32 @@ def test_points_that_fail_are_shown_with_their_reason_and_exit_with_1(
     assert "3 of 3 points were in" in again.errors  # what cannot run is not tried over and over
 
 
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo-terminals on this system")
+def test_a_terminal_sees_a_progress_bar_that_is_gone_afterwards(slow_trace: str, tmp_path: Path) -> None:
+    master, slave = os.openpty()
+    arguments = (slow_trace, "--vary", "shared_memory.latency_cycles=20..49", "--no-store", "--format", "csv")
+    running = subprocess.Popen(
+        command(*arguments), cwd=tmp_path, env={**os.environ, **ENVIRONMENT, "TERM": "xterm"}, stdout=subprocess.PIPE,
+        stderr=slave,
+    )  # fmt: skip
+    os.close(slave)
+    heard = b""
+    while True:
+        try:
+            part = os.read(master, 1 << 16)
+        except OSError:  # the other end is closed
+            break
+        heard += part
+    os.close(master)
+    output, _ = running.communicate()
+    assert running.returncode == 0
+    assert output.count(b"\n") == 31
+    assert b"\x1b" not in output
+    assert b"points" in heard
+    assert b"/30" in heard
+    assert heard.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h"))  # the line is wiped
+
+
 @pytest.mark.parametrize("places", [("--jobs", "1"), ("--jobs", "2"), ("--cluster", "local:2")])
 def test_ctrl_c_says_how_to_go_on_and_going_on_loses_nothing(
     places: tuple[str, ...], slow_trace: str, tmp_path: Path, sweep: Sweep
@@ -218,7 +244,9 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_loses_nothing(
     done = sweep(*arguments[:3], "--format", "json")
     assert done.errors == f"{kept} of 100 points were in gpuemu_sweep.jsonl already\n"
     assert store.read_bytes().count(b"\n") == 1 + 100
-    assert done.output == sweep(*arguments[:3], "--format", "json", "--no-store").output
+    found = json.loads(done.output)
+    assert [record["shared_memory.latency_cycles"] for record in found] == list(range(20, 120))
+    assert {record["status"] for record in found} == {"ok"}
 
 
 def test_a_sweep_that_is_killed_outright_goes_on_as_well(slow_trace: str, tmp_path: Path, sweep: Sweep) -> None:

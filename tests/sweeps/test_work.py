@@ -17,7 +17,7 @@ from gpuemu.report.metrics import metrics
 from gpuemu.sweeps.sources import of_trace
 from gpuemu.sweeps.work import REPLAY_ONLY, Job, Task
 
-TRACES = ("v1_global", "v2_shared_memory", "reduction_v4")
+TRACES = ("v1_global", "v2_shared_memory")
 VARIED = {
     "shared_memory.banks": (16, 32), "shared_memory.latency_cycles": (23, 30), "mio.queue_entries": (1, 5),
     "issue.policy": ("greedy_then_youngest", "oldest_first"), "issue.dependences": ("auto", "register_scoreboard"),
