@@ -40,6 +40,9 @@ class GpuemuError(ValueError):
         self.problems = tuple(problems)
         super().__init__("\n".join(str(p) for p in self.problems))
 
+    def __reduce__(self) -> tuple[type[GpuemuError], tuple[tuple[Problem, ...]]]:
+        return type(self), (self.problems,)  # by itself it would be made anew from its text
+
     @classmethod
     def one(cls, file: str, line: int | None, field: str, found: str, right: str) -> GpuemuError:
         """An error with a single problem."""

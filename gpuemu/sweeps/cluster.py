@@ -109,10 +109,15 @@ class Cluster:
             client = self._dask.Client(where, timeout=WAIT_S, set_as_default=False)
             self._client = self._stack.enter_context(client)
             self._client.wait_for_workers(1, timeout=WAIT_S)
-        except (OSError, TimeoutError, RuntimeError) as error:
+        except (OSError, TimeoutError) as error:
             self._stack.close()
             found = f"no cluster that answers at {address} ({error})"
             raise GpuemuError.one(CLUSTER, None, "", found, RIGHT) from None
+        except RuntimeError as error:
+            self._stack.close()
+            found = f"processes of {address} that did not start ({error})"
+            right = 'a script that calls sweep() below if __name__ == "__main__": is right'
+            raise GpuemuError.one(CLUSTER, None, "", found, right) from None
         except BaseException:
             self._stack.close()
             raise

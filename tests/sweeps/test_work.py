@@ -146,6 +146,13 @@ def test_a_job_travels_without_what_it_has_worked_out(tile_file: str) -> None:
     assert first == second
 
 
+def test_an_error_travels_whole() -> None:
+    problems = [gpuemu.Problem("f", 3, "a", "x", "y"), gpuemu.Problem("g", None, "", "x", "z")]
+    error = gpuemu.GpuemuError(problems)
+    there = pickle.loads(pickle.dumps(error))
+    assert (str(there), there.problems) == (str(error), error.problems)
+
+
 def test_a_chunk_that_takes_too_long_comes_back_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuemu.sweeps.work.CHUNK_S", 0.0)
     outcomes, _ = job("v5_swizzle").run([Task(n, 0, 0, {}, {}) for n in range(3)])
