@@ -199,10 +199,13 @@ class _Worker:
         return cast(IO[bytes], self.process.stdout)
 
     def begin(self, job: bytes) -> None:
-        """Hand it the job, and wait until it is ready."""
+        """Hand it the job, and wait until it is ready. Raises GpuemuError if the program has changed meanwhile."""
         self._input.write(job)
         self._input.flush()
-        pickle.load(self._output)
+        wrong = pickle.load(self._output)
+        if wrong:
+            right = "source files that stay as they are while a sweep runs are right"
+            raise GpuemuError.one("gpuemu sweep", None, "", f"a worker with {wrong}", right)
 
     def run(self, chunk: list[Task]) -> tuple[list[Outcome], float]:
         """Have it run a chunk. Raises EOFError or OSError if it is gone."""

@@ -21,7 +21,7 @@ def serve() -> None:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not end up among the answers
         try:
             job: Job = pickle.load(requests)
-            pickle.dump("ready", answers)
+            pickle.dump(job.check_program(), answers)
             answers.flush()
             while True:
                 chunk: list[Task] = pickle.load(requests)

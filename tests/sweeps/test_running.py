@@ -192,6 +192,15 @@ def test_workers_that_do_not_start_are_told(monkeypatch: pytest.MonkeyPatch, ref
     ]
 
 
+def test_workers_with_another_version_of_the_program_are_refused(monkeypatch: pytest.MonkeyPatch, refused) -> None:
+    monkeypatch.setattr("gpuemu.sweeps.running.program_digest", lambda: "that of another version")
+    monkeypatch.setattr(Processes, "_may_run_here", lambda self: False)
+    assert refused(gpuemu.sweep, "v5_swizzle", {"shared_memory.banks": [16, 32]}, jobs=2) == [
+        "gpuemu sweep: found a worker with another version of gpuemu; "
+        "source files that stay as they are while a sweep runs are right"
+    ]
+
+
 def test_a_print_in_a_worker_does_not_end_up_among_its_answers(monkeypatch: pytest.MonkeyPatch, capfd) -> None:
     code = (
         "import sys; sys.path[:] = {path!r}; from gpuemu.sweeps import work; numbers_of = work.numbers_of; "
