@@ -20,6 +20,7 @@ from gpuemu.trace.files import load_trace
 from gpuemu.trace.model import Trace
 
 if TYPE_CHECKING:
+    from gpuemu.layout.search import search
     from gpuemu.sass.launch import trace_kernel
     from gpuemu.sweeps.api import sweep
 
@@ -38,6 +39,7 @@ __all__ = [
     "load_trace",
     "mma",
     "run",
+    "search",
     "shared_access",
     "sweep",
     "trace_kernel",
@@ -45,6 +47,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "search":
+        from gpuemu.layout.search import search
+
+        return search
     # Executing machine code needs the extra `sass`; replaying traces does not wait for it.
     if name == "trace_kernel":
         from gpuemu.sass.launch import trace_kernel

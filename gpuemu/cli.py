@@ -17,6 +17,7 @@ COMMANDS = {
     "diff": "Show two results side by side.",
     "sweep": "Run traces over a grid of hardware values and layouts.",
     "banks": "Show one shared-memory access as a picture of banks and wavefronts.",
+    "search": "Find the layouts of a tile that cost the fewest wavefronts.",
     "arch": "List, show and check architecture files.",
     "traces": "List the traces that come with gpuemu.",
 }

@@ -84,6 +84,13 @@ def test_the_foundations_reach_only_numpy_and_each_other(module: str) -> None:
     assert not {name for name in reached_from(module) if name.split(".")[0] in ("yaml", "pydantic", "simpy", "click")}
 
 
+@pytest.mark.parametrize("module", below("gpuemu.layout"))
+def test_layouts_reach_only_the_foundations(module: str) -> None:
+    inside = {name for name in reached_from(module) if name.split(".")[0] == "gpuemu"}
+    assert inside <= {"gpuemu.errors", "gpuemu.banks", "gpuemu.expressions", *below("gpuemu.layout")}
+    assert not {name for name in reached_from(module) if name.split(".")[0] in ("yaml", "pydantic", "simpy", "rich")}
+
+
 @pytest.mark.parametrize("module", [m for m in MODULES if not m.startswith("gpuemu.commands")])
 def test_only_the_command_line_reaches_click_and_the_commands(module: str) -> None:
     if module in ("gpuemu.cli", "gpuemu.__main__"):
