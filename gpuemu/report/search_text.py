@@ -18,6 +18,7 @@ from gpuemu.report.bank_picture import EXCESS, HEAD, PLAIN, SERVED, Line, Segmen
 from gpuemu.report.tile_picture import Cells, as_svg, cells, left_out, picture
 
 COLUMNS = 120
+LONGEST_TEXT = 50  # of an access that shares a line with its numbers
 _NAMES = {
     "padding of rows": ("padding of rows", "paddings of rows"),
     "padding of blocks": ("padding of blocks", "paddings of blocks"),
@@ -67,11 +68,16 @@ def report(result: SearchResult, hardware: str, top: int = 10, columns: int = CO
 
 def _accesses(result: SearchResult) -> list[Line]:
     plain = result.plain
-    wide = max(12, *(len(a.text) for a in result.accesses))
+    wide = max([len(a.text) for a in result.accesses if len(a.text) <= LONGEST_TEXT], default=0)
+    wide = max(wide, len("wavefronts in all") - 3)
     titles = f"{'accesses':<{wide + 3}}{'instruction':>12}{'of a pass':>11}{'passes':>8}{'fewest':>9}"
     lines = [_line(titles + f"{'plain rows':>12}" * (plain is not None), HEAD)]
     for n, access in enumerate(result.accesses):
-        text = f"{_letter(n):<3}{access.text:<{wide}}{access.op:>12}{access.instructions:>11}{access.times:>8}"
+        text = f"{_letter(n):<3}{access.text:<{wide}}"
+        if len(access.text) > LONGEST_TEXT:
+            lines.append(_line(text))
+            text = " " * (wide + 3)
+        text += f"{access.op:>12}{access.instructions:>11}{access.times:>8}"
         text += f"{result.fewest[n]:>9}" + (f"{plain.wavefronts[n]:>12}" if plain else "")
         lines.append(_line(text))
     total = f"{'wavefronts in all':<{wide + 34}}{result.lower_bound:>9}"
