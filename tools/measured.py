@@ -1,0 +1,58 @@
+"""What was measured on hardware, as tools/h200/measured.yaml holds it, and how the pages that use it are written."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Callable
+from difflib import unified_diff
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+H200 = Path(__file__).resolve().parent / "h200"
+
+
+@cache
+def measured() -> dict[str, Any]:
+    """The measurements by section."""
+    data = yaml.safe_load((H200 / "measured.yaml").read_text(encoding="utf-8"))
+    assert isinstance(data, dict)
+    return data
+
+
+@cache
+def cycles_of_strides() -> dict[int, float]:
+    """Ways of the conflict → cycles for each 32-bit load at some stride, by eight warps, on the H200."""
+    with open(ROOT / "tests" / "data" / "h200" / "patterns.csv", newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["op"] == "LDS.32" and row["family"].startswith("stride")]
+    found: dict[int, float] = {}
+    for row in rows:
+        ways, cycles = int(row["wavefronts"]), float(row["cycles_per_op_8_warps"])
+        found[ways] = min(cycles, found.get(ways, cycles))
+    return dict(sorted(found.items()))
+
+
+def write_page(name: str, page: Callable[[], str], about: str | None) -> None:
+    """Write docs/NAME, or with --check only compare it and exit with 1 where it differs."""
+    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is not up to date")
+    path = ROOT / "docs" / name
+    text = page()
+    if not parser.parse_args().check:
+        path.write_text(text, encoding="utf-8", newline="\n")
+        return
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    if old != text:
+        sys.stdout.writelines(unified_diff(old.splitlines(True), text.splitlines(True), f"docs/{name}", "as generated"))
+        sys.exit(1)
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return [f"| {' | '.join(row)} |" for row in lines]
