@@ -110,7 +110,7 @@ def test_one_port_for_reads_and_writes_is_what_the_times_allow() -> None:
     page = (ROOT / "docs" / "ports.md").read_text(encoding="utf-8")
     (verdicts,) = re.findall(r"^\|  \| the times \| (.*) \|$", page, re.MULTILINE)
     assert verdicts.split(" | ") == ["allowed", *["**refuted**"] * 5]
-    assert list(port_study.TOPOLOGIES)[0] == "unified:1"
+    assert next(iter(port_study.TOPOLOGIES)) == "unified:1"
 
 
 def test_a_cell_of_the_port_study_is_printed_by_its_command() -> None:

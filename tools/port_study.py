@@ -178,7 +178,7 @@ def page() -> str:
         "",
         *table(["kernel", "H200", *TOPOLOGIES], busy_rows),
         "",
-        f"Left, where the mean error may be {ALLOWED_MEAN_ERROR:.0%}: {_named(allowed_times)}.{widest}",
+        f"Left, with a mean error of up to {ALLOWED_MEAN_ERROR:.0%}: {_named(allowed_times)}.{widest}",
         "On the H200 loads alone need as many cycles as they have wavefronts, and so do stores, so there is one port",
         "of each kind at most; and loads beside stores need as many as both together, so it is one and the same.",
         "Each cell: `python tools/port_study.py time KERNEL TOPOLOGY`, from the trace `tools/h200/KERNEL.yaml`, which",

@@ -53,7 +53,7 @@ _NAMED = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Access:
     """`times` passes over the tile with one instruction.
 

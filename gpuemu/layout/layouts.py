@@ -17,7 +17,7 @@ Every layout's index arithmetic stands here once, as text which is both C++ and 
 from __future__ import annotations
 
 import ast
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -44,7 +44,7 @@ class Index(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(ABC):
     """One way to lay out a tile; `family` names its kind."""
 
     family: ClassVar[str] = "plain"
