@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.lanes import Lanes, Mask
+from gpuemu.sass.patterns import Patterns, Place
 from gpuemu.trace.model import Instruction, Launch
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class ExecutionError(RuntimeError):
         super().__init__(f"{instruction} in lane {lane}: found {found}; {right}")
 
 
-def _no_record(site: Site, addresses: NDArray[Any], mask: Mask) -> None:
+def _no_record(site: Site, place: Place, mask: Mask) -> None:
     """Nobody listens."""
 
 
@@ -50,12 +51,12 @@ class Environment:
     code: tuple[Instruction, ...]
     cta: tuple[int, int, int] = (0, 0, 0)
     clock: int = 0
-    record: Callable[[Site, NDArray[Any], Mask], None] = _no_record
-    """Called by every access to shared, global or local memory, after its checks, with the byte addresses of the lanes.
-
-    Those in shared memory count from the CTA's first byte, those in local memory from the lane's. The arrays
-    are only lent: copy what is to be kept.
+    record: Callable[[Site, Place, Mask], None] = _no_record
+    """Called by every access to shared, global or local memory, after its checks, with the byte addresses of the
+    mask's lanes. Those in shared memory count from the CTA's first byte, those in local memory from the lane's.
     """
+    patterns: Patterns = field(default_factory=Patterns)
+    """What the addresses of accesses have looked like."""
     active: Mask = None
     """The lanes that execute the current instruction before its guard: what votes and WARPSYNC see."""
     barrier_votes: tuple[NDArray[np.bool_], int] | None = None

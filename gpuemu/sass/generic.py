@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from gpuemu.sass.lanes import Mask
 from gpuemu.sass.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpuemu.sass.operands import Site
-from gpuemu.sass.spaces import Access, GlobalSpace, Indices, LocalSpace, Piece, SharedSpace, Space
+from gpuemu.sass.patterns import Place
+from gpuemu.sass.spaces import Access, GlobalSpace, LocalSpace, Piece, SharedSpace, Space, Window
 
 
 class GenericSpace(Space):
@@ -21,41 +23,73 @@ class GenericSpace(Space):
         self.to_global = GlobalSpace(site, size, access)
         self.to_shared = SharedSpace(site, size, access)
         self.to_local = LocalSpace(site, size, access)
-        self.shared_start = np.uint64(SHARED_WINDOW + self.memory.shared_base)
+        self.shared_start = SHARED_WINDOW + self.memory.shared_base
 
-    def locate(self, addresses: NDArray[Any], lanes: Indices | None) -> list[Piece]:
+    def _one(self, place: Place) -> tuple[Space, int] | None:
+        """The memory that all addresses mean, and where it starts; None if they mean several."""
+        base, pattern = place
+        low, high = base + pattern.low, base + pattern.high
+        if high < LOCAL_WINDOW or pattern.count == 0:
+            return self.to_global, 0
+        if low >= SHARED_WINDOW and high < SHARED_WINDOW + WINDOW_BYTES:
+            return self.to_shared, self.shared_start
+        if low >= LOCAL_WINDOW and high < LOCAL_WINDOW + WINDOW_BYTES:
+            return self.to_local, LOCAL_WINDOW
+        return None
+
+    def window(self, place: Place) -> Window | None:
         """See Space."""
-        if not in_windows(addresses):
-            return self.to_global.locate(addresses, lanes)
-        pieces: list[Piece] = []
+        one = self._one(place)
+        if one is None:
+            return None
+        space, start = one
+        return space.window(place.moved(-start))
+
+    def pieces(self, place: Place) -> Iterator[Piece]:
+        """See Space."""
+        addresses = place.addresses(64)
         shared, local = in_window(addresses, SHARED_WINDOW), in_window(addresses, LOCAL_WINDOW)
         for space, inside, start in (
-            (self.to_global, ~(shared | local), np.uint64(0)),
+            (self.to_global, ~(shared | local), 0),
             (self.to_shared, shared, self.shared_start),
-            (self.to_local, local, np.uint64(LOCAL_WINDOW)),
+            (self.to_local, local, LOCAL_WINDOW),
         ):
             part = np.flatnonzero(inside)
             if len(part) == 0:
                 continue
-            kind = np.uint64 if space is self.to_global else np.uint32
-            these = (addresses[part] - start).astype(kind)
-            numbers = part if lanes is None else lanes[part]
-            for memory, index, within in space.locate(these, numbers):
-                pieces.append(Piece(memory, index, part if within is None else part[within]))
-        return pieces
+            delta, pattern = place.pattern.part(self._lanes_of(place, inside))
+            these = Place(place.base + delta - start, pattern)
+            window = space.window(these)
+            if window is not None:
+                units, index = window
+                yield Piece({self.size: units}, np.arange(len(part)) if index is None else index, part)
+                continue
+            for memory, index, within in space.pieces(these):
+                yield Piece(memory, index, part[within])
 
-    def record(self, addresses: NDArray[Any], mask: Mask) -> None:
+    def _lanes_of(self, place: Place, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Places among the addresses as lanes of the CTA."""
+        chosen = np.zeros(self.site.lanes.count, dtype=np.bool_)
+        chosen[slice(None) if place.pattern.lanes is None else place.pattern.lanes] = inside
+        return chosen
+
+    def record(self, place: Place, mask: Mask) -> None:
         """As for the other spaces: shared and local addresses count from the window's start."""
-        if in_windows(addresses):
-            shared, local = in_window(addresses, SHARED_WINDOW), in_window(addresses, LOCAL_WINDOW)
-            local_start = np.where(local, np.uint64(LOCAL_WINDOW), np.uint64(0))
-            addresses = addresses - np.where(shared, self.shared_start, local_start)
-        super().record(addresses, mask)
+        one = self._one(place)
+        if one is not None:
+            super().record(place.moved(-one[1]), mask)
+            return
+        addresses = place.addresses(64)
+        shared, local = in_window(addresses, SHARED_WINDOW), in_window(addresses, LOCAL_WINDOW)
+        local_start = np.where(local, np.uint64(LOCAL_WINDOW), np.uint64(0))
+        counted = addresses - np.where(shared, np.uint64(self.shared_start), local_start)
+        patterns = self.site.environment.patterns
+        super().record(patterns.place(counted, place.pattern.lanes, place.pattern.mask_name), mask)
 
 
-def in_windows(addresses: NDArray[Any]) -> bool:
+def in_windows(place: Place) -> bool:
     """Whether any address may be in the shared or the local window."""
-    return len(addresses) > 0 and int(addresses.max()) >= LOCAL_WINDOW
+    return place.base + place.pattern.high >= LOCAL_WINDOW
 
 
 def in_window(addresses: NDArray[Any], start: int) -> NDArray[np.bool_]:

@@ -56,8 +56,6 @@ class Buffer:
         self.start = start
         self.bytes = len(data)
         self.views = views(data)
-        self.start64 = np.uint64(start)
-        """`start` as a NumPy number: subtracting it from addresses converts nothing."""
 
 
 class Memory:
@@ -78,7 +76,8 @@ class Memory:
         # A lane's frame is padded to the widest unit, so that no view of the whole crosses two frames.
         self.local_pitch = -(-local_bytes_per_lane // 16) * 16
         self.local = views(np.zeros(self.local_pitch * lanes.count, dtype=np.uint8))
-        self._all_written = shared_bytes == 0
+        self.all_written = shared_bytes == 0
+        """Whether it is known that every byte of shared memory has been written, so that reads need no check."""
         self._asked = 0
 
     def new_cta(self) -> None:
@@ -86,7 +85,7 @@ class Memory:
         self.shared[1][:] = 0
         self.written[1][:] = 0
         self.local[1][:] = 0
-        self._all_written = self.shared_bytes == 0
+        self.all_written = self.shared_bytes == 0
         self._asked = 0
 
     def add_buffer(self, name: str, array: NDArray[Any]) -> int:
@@ -113,17 +112,14 @@ class Memory:
         self.buffers.append(Buffer(name, start, data))
         return start
 
-    @property
-    def all_written(self) -> bool:
-        """Whether it is known that every byte of shared memory has been written, so that reads need no check.
+    def look_again(self) -> None:
+        """Note if every byte of shared memory has been written by now.
 
-        Looked up in every 64th question only: the answer costs more than a few of the checks that it saves.
+        Looked up in every 64th call only: the answer costs more than a few of the checks that it saves.
         """
-        if not self._all_written:
-            self._asked += 1
-            if self._asked % 64 == 0:
-                self._all_written = bool(self.written[1].min() == WRITTEN)
-        return self._all_written
+        self._asked += 1
+        if self._asked % 64 == 0:
+            self.all_written = bool(self.written[1].min() == WRITTEN)
 
 
 def _refused(name: str, found: str, right: str) -> GpuemuError:

@@ -7,12 +7,17 @@ addresses [warps, 32], equal blocks once. `trace_parts` then gives every warp it
 from __future__ import annotations
 
 from array import array
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.lanes import WARP, Lanes, Mask
+from gpuemu.sass.patterns import Place
 from gpuemu.trace.model import Instruction, WarpTrace
+
+if TYPE_CHECKING:
+    from gpuemu.sass.operands import Site
 
 
 class Recorder:
@@ -26,9 +31,8 @@ class Recorder:
         self._blocks = array("i")
         self._set_numbers: dict[bytes, int] = {}
         self._members: list[NDArray[np.bool_]] = []
-        self._block_numbers: dict[tuple[bytes, bytes], int] = {}
-        self._addresses: list[NDArray[np.int64]] = []
-        self._active: list[NDArray[np.bool_]] = []
+        self._block_numbers: dict[tuple[int, tuple[bytes, bytes]] | None, int] = {}
+        self._places: list[Place | None] = []
 
     def set_of(self, mask: Mask) -> int:
         """The number of the set of warps that have a lane in `mask`."""
@@ -45,19 +49,25 @@ class Recorder:
         """The warps of a set, [warps]."""
         return self._members[number]
 
-    def access(self, addresses: NDArray[np.uint64] | NDArray[np.uint32] | None, mask: Mask) -> None:
-        """Lane addresses of a memory instruction; None if no lane took part."""
-        if addresses is None:
-            addresses, mask = np.zeros(self._lanes.count, np.uint32), np.zeros(self._lanes.count, np.bool_)
-        taking_part = self._lanes.exists if mask is None else mask
-        key = (addresses.tobytes(), b"" if mask is None else mask.tobytes())
+    def access(self, site: Site | None, place: Place | None, mask: Mask) -> None:
+        """Lane addresses of a memory instruction, as Environment.record takes them; None if no lane took part."""
+        key = None if place is None else (place.base, place.pattern.key)
         number = self._block_numbers.get(key)
         if number is None:
-            number = self._block_numbers[key] = len(self._addresses)
-            shape = (self._lanes.warps, WARP)
-            self._addresses.append(np.where(taking_part, addresses, 0).astype(np.int64).reshape(shape))
-            self._active.append(taking_part.reshape(shape).copy())
+            number = self._block_numbers[key] = len(self._places)
+            self._places.append(place)
         self._blocks.append(number)
+
+    def _block_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Addresses and active lanes of every block, [blocks x warps, 32]."""
+        shape = len(self._places), self._lanes.count
+        addresses, active = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
+        for block, place in enumerate(self._places):
+            if place is not None:
+                lanes = slice(None) if place.pattern.lanes is None else place.pattern.lanes
+                addresses[block, lanes] = place.addresses(64).view(np.int64)
+                active[block, lanes] = True
+        return addresses.reshape(-1, WARP), active.reshape(-1, WARP)
 
     def trace_parts(self, cta: int, first_row: int) -> tuple[list[WarpTrace], NDArray[np.int64], NDArray[np.bool_]]:
         """(warps, addresses [rows, 32], active [rows, 32]); row numbers count from `first_row`."""
@@ -70,7 +80,4 @@ class Recorder:
             path = steps[member[:, warp]]
             rows = first_row + blocks[member[in_memory, warp]] * self._lanes.warps + warp
             warps.append(WarpTrace(cta, warp, path.astype(np.int32), rows.astype(np.int32)))
-        empty = np.zeros((0, self._lanes.warps, WARP))
-        addresses = np.concatenate([empty.astype(np.int64), *[a[None] for a in self._addresses]])
-        active = np.concatenate([empty.astype(np.bool_), *[a[None] for a in self._active]])
-        return warps, addresses.reshape(-1, WARP), active.reshape(-1, WARP)
+        return warps, *self._block_arrays()

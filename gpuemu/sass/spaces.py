@@ -1,8 +1,9 @@
 """Accesses to memory, checked: where the lanes' addresses lie, and what a kernel author is told if they lie wrong.
 
-A space is made once for each instruction that accesses memory. `locate` turns addresses into pieces: views
-of memory and indices into them. Loads, stores, copies and atomics are array operations on those. Lanes that
-store to the same address leave the value of the last of them; hardware leaves that of any.
+A space is made once for each instruction that accesses memory. `window` turns a place into a stretch of memory
+and the units of it that the lanes have, in most cases with a few comparisons; addresses that lie in several
+buffers become `pieces`. Loads, stores, copies and atomics are array operations on those. Lanes that store to the
+same address leave the value of the last of them; hardware leaves that of any.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from gpuemu.sass.environment import ExecutionError
 from gpuemu.sass.lanes import Mask
 from gpuemu.sass.memory import LOCAL_WINDOW, SHARED_WINDOW, UNITS, WINDOW_BYTES, WRITTEN, Buffer, Views
 from gpuemu.sass.operands import Site
+from gpuemu.sass.patterns import Indices, Pattern, Place
 
-Indices = NDArray[np.int64]
 NULL_BYTES = 1 << 16
 """Addresses below this are taken for offsets from a null pointer."""
 
@@ -46,12 +47,17 @@ def counted(count: int) -> str:
 class Piece(NamedTuple):
     """Addresses in one piece of memory: `units` in its view of the access's size, of the addresses `part`.
 
-    `part` are places in the array of addresses; None stands for all of them in order.
+    `part` are places among the addresses.
     """
 
     memory: Views
     units: Indices
-    part: Indices | None
+    part: Indices
+
+
+Window = tuple[NDArray[Any], Indices | None]
+"""A stretch of memory in units of the access's size, and which of them each lane has: see Units."""
+EVERY = slice(None)
 
 
 class Space(ABC):
@@ -64,64 +70,73 @@ class Space(ABC):
         self.memory = site.environment.memory
         self.unit = UNITS[size]
         self.shift = size.bit_length() - 1
-        self.count = site.lanes.count
         self.what = sized(size, access.value)
 
     @abstractmethod
-    def locate(self, addresses: NDArray[Any], lanes: Indices | None) -> list[Piece]:
-        """The pieces of memory at the addresses of these lanes (None: of all). Raises ExecutionError."""
+    def window(self, place: Place) -> Window | None:
+        """The memory around all of the place's addresses; None if it is no one stretch. Raises ExecutionError."""
 
-    def select(self, addresses: NDArray[Any], mask: Mask) -> tuple[list[Piece], Indices | None]:
-        """The pieces at the addresses of the mask's lanes, and the numbers of those lanes."""
-        if mask is None:
-            return self.locate(addresses, None), None
-        lanes = mask.nonzero()[0]
-        return self.locate(addresses[lanes], lanes), lanes
+    def pieces(self, place: Place) -> Iterator[Piece]:
+        """The pieces of memory of a place that has no window. Raises ExecutionError."""
+        raise NotImplementedError
 
-    def load(self, addresses: NDArray[Any], mask: Mask) -> NDArray[Any]:
-        """The unit at each lane's address, [lanes]; 0 in lanes that take no part."""
-        pieces, lanes = self.select(addresses, mask)
-        memory, index, part = pieces[0]
-        if part is None and lanes is None:
-            return memory[self.size][index]
-        values = np.zeros(self.count, dtype=self.unit)
-        for memory, index, part in pieces:
-            values[_chosen(lanes, part)] = memory[self.size][index]
+    def windows(self, place: Place) -> Iterator[tuple[Window, Indices | slice]]:
+        """All of the place's memory, and with each stretch the places among its addresses that lie there."""
+        window = self.window(place)
+        if window is not None:
+            yield window, EVERY
+            return
+        for piece in self.pieces(place):
+            yield (piece.memory[self.size], piece.units), piece.part
+
+    def load(self, place: Place) -> NDArray[Any]:
+        """The unit at each address, in the order of the place's lanes: read at once, it may be memory itself."""
+        window = self.window(place)
+        if window is not None:
+            units, index = window
+            return units if index is None else units.take(index)
+        values = np.zeros(place.pattern.count, dtype=self.unit)
+        for (units, index), part in self.windows(place):
+            values[part] = units[index]
         return values
 
-    def store(self, addresses: NDArray[Any], values: NDArray[Any], mask: Mask) -> None:
-        """Put values [lanes], in units of the access's size, to the addresses."""
-        pieces, lanes = self.select(addresses, mask)
-        for memory, index, part in pieces:
-            memory[self.size][index] = values if part is None and lanes is None else values[_chosen(lanes, part)]
+    def store(self, place: Place, values: NDArray[Any]) -> None:
+        """Put values, in units of the access's size and the order of the place's lanes, to the addresses."""
+        window = self.window(place)
+        if window is not None:
+            units, index = window
+            units[EVERY if index is None else index] = values
+            return
+        for (units, index), part in self.windows(place):
+            units[index] = values[part]
 
-    def record(self, addresses: NDArray[Any], mask: Mask) -> None:
-        """Tell whoever records where the lanes went."""
-        self.site.environment.record(self.site, addresses, mask)
+    def record(self, place: Place, mask: Mask) -> None:
+        """Tell whoever records where the lanes of the mask went."""
+        self.site.environment.record(self.site, place, mask)
 
-    def error(self, lanes: Indices | None, k: int, found: str, right: str) -> ExecutionError:
-        """An error about the k-th of the addresses, which are those of `lanes`."""
+    def error(self, place: Place, k: int, found: str, right: str) -> ExecutionError:
+        """An error about the k-th of the addresses."""
+        lanes = place.pattern.lanes
         return ExecutionError(self.site.instruction, k if lanes is None else int(lanes[k]), found, right)
 
-    def within(self, offsets: NDArray[Any], length: int) -> bool:
-        """Whether all offsets are aligned and their units end within `length` bytes.
+    def inside(self, place: Place, length: int) -> bool:
+        """Whether all addresses, counted from the start of a piece of `length` bytes, are in it and aligned."""
+        base, pattern = place
+        size = self.size
+        return (
+            base + pattern.low >= 0 and base + pattern.high + size <= length and not (base | pattern.bits) & (size - 1)
+        )
 
-        The bits that any offset has tell both, save that they overestimate the largest offset.
-        """
-        bits = int(np.bitwise_or.reduce(offsets)) if len(offsets) else 0
-        if bits & (self.size - 1):
-            return False
-        return bits + self.size <= length or int(offsets.max()) + self.size <= length
+    def cut(self, memory: Views, place: Place) -> Window:
+        """The window of a place that is inside of a piece of memory."""
+        base, pattern = place
+        span, index = pattern.units(self.shift)
+        first = base + pattern.low >> self.shift
+        return memory[self.size][first : first + span], index
 
     def misaligned(self, address: str) -> tuple[str, str]:
         """What to say of an address that is no multiple of the size."""
         return f"{self.what} at {address}", f"a multiple of {self.size} is right for it"
-
-
-def _chosen(lanes: Indices | None, part: Indices | None) -> Indices | slice:
-    if part is None:
-        return slice(None) if lanes is None else lanes
-    return part if lanes is None else lanes[part]
 
 
 class GlobalSpace(Space):
@@ -130,56 +145,61 @@ class GlobalSpace(Space):
     last: Buffer | None = None
     """The buffer that all lanes met in last time: most often it is that one again."""
 
-    def locate(self, addresses: NDArray[Any], lanes: Indices | None) -> list[Piece]:
+    def window(self, place: Place) -> Window | None:
         """See Space."""
         buffer = self.last
         if buffer is not None:
-            offsets = addresses - buffer.start64
-            if self.within(offsets, buffer.bytes):
-                return [Piece(buffer.views, (offsets >> np.uint64(self.shift)).view(np.int64), None)]
-        return list(self._search(addresses, lanes))
+            within = place.moved(-buffer.start)
+            if self.inside(within, buffer.bytes):
+                return self.cut(buffer.views, within)
+        for buffer in self.memory.buffers:
+            within = place.moved(-buffer.start)
+            if self.inside(within, buffer.bytes):
+                self.last = buffer
+                return self.cut(buffer.views, within)
+        return None
 
-    def _search(self, addresses: NDArray[Any], lanes: Indices | None) -> Iterator[Piece]:
+    def pieces(self, place: Place) -> Iterator[Piece]:
+        """See Space."""
         buffers = self.memory.buffers
+        addresses = place.addresses(64)
+        if len(addresses) == 0:
+            return
+        if not buffers:
+            raise self._outside(place, addresses, 0)
         starts = np.array([b.start for b in buffers], dtype=np.uint64)
         owner = np.searchsorted(starts, addresses, side="right") - 1
         lengths = np.array([b.bytes for b in buffers], dtype=np.int64)
-        if not buffers:
-            raise self._outside(addresses, 0, lanes)
         into = (addresses - starts[np.maximum(owner, 0)]).view(np.int64)
         bad = (owner < 0) | (into > lengths[owner] - self.size) | (into & (self.size - 1) != 0)
         if bad.any():
-            raise self._outside(addresses, int(bad.argmax()), lanes)
-        owners = np.unique(owner)
-        for number in owners:
-            buffer = buffers[number]
-            part = None if len(owners) == 1 else np.flatnonzero(owner == number)
-            index = into if part is None else into[part]
-            self.last = buffer
-            yield Piece(buffer.views, index >> self.shift, part)
+            raise self._outside(place, addresses, int(bad.argmax()))
+        for number in np.unique(owner):
+            part = np.flatnonzero(owner == number)
+            yield Piece(buffers[number].views, into[part] >> self.shift, part)
 
-    def _outside(self, addresses: NDArray[Any], k: int, lanes: Indices | None) -> ExecutionError:
+    def _outside(self, place: Place, addresses: NDArray[Any], k: int) -> ExecutionError:
         address = int(addresses[k])
         at = f"{self.what} at {address:#x}"
         nearest = min(self.memory.buffers, key=lambda b: _distance(b, address, self.size), default=None)
         for name, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
             if window <= address < window + WINDOW_BYTES:
                 found = f"{at}, an address in {name} memory"
-                return self.error(lanes, k, found, "this instruction accesses global memory only")
+                return self.error(place, k, found, "this instruction accesses global memory only")
         if address < NULL_BYTES or nearest is None:
             found = f"{at}, a null pointer plus {counted(address)}" if address < NULL_BYTES else at
             names = ", ".join(b.name for b in self.memory.buffers) or "none"
-            return self.error(lanes, k, found, f"an address in a buffer of the launch is right ({names})")
+            return self.error(place, k, found, f"an address in a buffer of the launch is right ({names})")
         first, last = nearest.start, nearest.start + nearest.bytes - self.size
         name = f"{nearest.name} ({counted(nearest.bytes)})"
         if address < first:
             found = f"{at}, {counted(first - address)} before the start of {name}"
-            return self.error(lanes, k, found, f"addresses from {first:#x} are in it")
+            return self.error(place, k, found, f"addresses from {first:#x} are in it")
         if address > last:
             found = f"{at}, {counted(address - last)} past the end of {name}"
             right = f"addresses up to {last:#x} are in it" if last >= first else "nothing this wide is in it"
-            return self.error(lanes, k, found, right)
-        return self.error(lanes, k, *self.misaligned(f"{address:#x} in {nearest.name}"))
+            return self.error(place, k, found, right)
+        return self.error(place, k, *self.misaligned(f"{address:#x} in {nearest.name}"))
 
 
 def _distance(buffer: Buffer, address: int, size: int) -> int:
@@ -190,36 +210,40 @@ def _distance(buffer: Buffer, address: int, size: int) -> int:
 class SharedSpace(Space):
     """Bytes of the CTA's shared memory, counted from its first: uint32 offsets."""
 
-    def locate(self, addresses: NDArray[Any], lanes: Indices | None) -> list[Piece]:
-        """See Space."""
+    def __init__(self, site: Site, size: int, access: Access):
+        super().__init__(site, size, access)
+        self._full = _WRITTEN_BYTE * (size * site.lanes.count)
+
+    def window(self, place: Place) -> Window:
+        """See Space. What is stored to counts as written; what is loaded must have been."""
         memory = self.memory
-        if not self.within(addresses, memory.shared_bytes):
-            raise self._outside(addresses, lanes)
-        index = (addresses >> np.uint32(self.shift)).astype(np.int64)
+        if not self.inside(place, memory.shared_bytes):
+            raise self._outside(place)
+        window = self.cut(memory.shared, place)
         if not memory.all_written:
-            written = memory.written[self.size]
+            memory.look_again()
+            shadow, index = self.cut(memory.written, place)
             if self.access is Access.STORE:
-                written[index] = _ALL[self.size]
+                shadow[EVERY if index is None else index] = _ALL[self.size]
             else:
-                self._check_written(written[index], addresses, lanes)
-        return [Piece(memory.shared, index, None)]
+                self._check_written(shadow if index is None else shadow.take(index), place)
+        return window
 
-    def _check_written(self, shadow: NDArray[Any], addresses: NDArray[Any], lanes: Indices | None) -> None:
-        if self.size == 16:
-            shadow = shadow.view(np.uint64)
-        full = _FULL[min(self.size, 8)]
-        if len(shadow) and int(np.bitwise_and.reduce(shadow)) != full:
-            per_byte = shadow.view(np.uint8).reshape(-1, self.size)
-            k = int((per_byte != WRITTEN).any(axis=1).argmax())
-            start = int(addresses[k])
-            byte = start + int((per_byte[k] != WRITTEN).argmax())
-            which = "which was" if self.size == 1 else f"whose byte {byte} was"
-            found = f"{self.what} at byte {start} of shared memory, {which} never written by the CTA"
-            raise self.error(lanes, k, found, "shared memory has no value before a store to it")
+    def _check_written(self, shadow: NDArray[Any], place: Place) -> None:
+        found = shadow.tobytes()
+        if found == self._full or found.count(_WRITTEN_BYTE) == len(found):
+            return
+        per_byte = np.frombuffer(found, np.uint8).reshape(-1, self.size)
+        k = int((per_byte != WRITTEN).any(axis=1).argmax())
+        start = place.base + int(place.pattern.offsets[k])
+        byte = start + int((per_byte[k] != WRITTEN).argmax())
+        which = "which was" if self.size == 1 else f"whose byte {byte} was"
+        what = f"{self.what} at byte {start} of shared memory, {which} never written by the CTA"
+        raise self.error(place, k, what, "shared memory has no value before a store to it")
 
-    def _outside(self, addresses: NDArray[Any], lanes: Indices | None) -> ExecutionError:
+    def _outside(self, place: Place) -> ExecutionError:
         length = self.memory.shared_bytes
-        offsets = addresses.astype(np.int64)
+        offsets = place.addresses(32).astype(np.int64)
         bad = (offsets + self.size > length) | (offsets & (self.size - 1) != 0)
         k = int(bad.argmax())
         offset = int(offsets[k])
@@ -231,16 +255,15 @@ class SharedSpace(Space):
         if offset < 0:
             origin = f", which starts at {base:#x}" if base else ""
             found = f"{self.what} at {counted(-offset)} before the start of shared memory{origin}"
-            return self.error(lanes, k, found, holds)
+            return self.error(place, k, found, holds)
         if offset > last:
             found = f"{self.what} at byte {offset} of shared memory, {counted(offset - last)} past its end"
-            return self.error(lanes, k, found, f"{holds}: up to byte {last} is right" if last >= 0 else holds)
-        return self.error(lanes, k, *self.misaligned(f"byte {offset} of shared memory"))
+            return self.error(place, k, found, f"{holds}: up to byte {last} is right" if last >= 0 else holds)
+        return self.error(place, k, *self.misaligned(f"byte {offset} of shared memory"))
 
 
-_FULL = {size: (1 << 8 * size) - 1 for size in (1, 2, 4, 8)}
-_ALL: dict[int, Any] = {size: unit.type(_FULL[size]) for size, unit in UNITS.items() if size < 16}
-_ALL[16] = np.full(16, WRITTEN, dtype=np.uint8).view(UNITS[16])[0]
+_WRITTEN_BYTE = bytes([WRITTEN])
+_ALL: dict[int, Any] = {size: np.full(size, WRITTEN, dtype=np.uint8).view(unit)[0] for size, unit in UNITS.items()}
 
 
 class LocalSpace(Space):
@@ -248,20 +271,27 @@ class LocalSpace(Space):
 
     def __init__(self, site: Site, size: int, access: Access):
         super().__init__(site, size, access)
-        self.frames = np.arange(self.count, dtype=np.int64) * (self.memory.local_pitch >> self.shift)
+        self._frames = np.arange(site.lanes.count, dtype=np.int64) * (self.memory.local_pitch >> self.shift)
+        self._last: tuple[Pattern, Indices] | None = None
 
-    def locate(self, addresses: NDArray[Any], lanes: Indices | None) -> list[Piece]:
+    def window(self, place: Place) -> Window:
         """See Space."""
         length = self.memory.local_bytes
-        if not self.within(addresses, length):
-            bad = (addresses.astype(np.int64) + self.size > length) | (addresses & np.uint32(self.size - 1) != 0)
-            k = int(bad.argmax())
-            offset = int(addresses[k])
-            if offset + self.size <= length:
-                raise self.error(lanes, k, *self.misaligned(f"byte {offset} of local memory"))
-            found = f"{self.what} at byte {offset} of local memory"
-            raise self.error(lanes, k, found, f"a lane has {counted(length)} of local memory")
-        frames = self.frames if lanes is None else self.frames[lanes]
-        index = (addresses >> np.uint32(self.shift)).astype(np.int64)
-        index += frames
-        return [Piece(self.memory.local, index, None)]
+        if not self.inside(place, length):
+            raise self._outside(place, length)
+        pattern = place.pattern
+        if self._last is None or self._last[0] is not pattern:
+            frames = self._frames if pattern.lanes is None else self._frames[pattern.lanes]
+            self._last = pattern, frames + ((pattern.offsets - pattern.low) >> self.shift)
+        first = place.base + pattern.low >> self.shift
+        return self.memory.local[self.size][first:], self._last[1]
+
+    def _outside(self, place: Place, length: int) -> ExecutionError:
+        offsets = place.addresses(32).astype(np.int64)
+        bad = (offsets + self.size > length) | (offsets & (self.size - 1) != 0)
+        k = int(bad.argmax())
+        offset = int(offsets[k])
+        if offset + self.size <= length:
+            return self.error(place, k, *self.misaligned(f"byte {offset} of local memory"))
+        found = f"{self.what} at byte {offset} of local memory"
+        return self.error(place, k, found, f"a lane has {counted(length)} of local memory")

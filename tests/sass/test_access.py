@@ -29,9 +29,10 @@ class World:
         """Execute; `pairs` are 64-bit values for two registers each."""
         environment = surroundings(sass, memory=self.memory, arch=self.arch, constants=self.constants)
 
-        def record(site, addresses, mask):
-            everyone = np.ones(LANES, np.bool_) if mask is None else mask
-            self.recorded.append([int(a) if on else None for a, on in zip(addresses, everyone, strict=True)])
+        def record(site, place, mask):
+            lanes = LANE if mask is None else np.flatnonzero(mask)
+            at = dict(zip(lanes, place.addresses(64).tolist(), strict=True))
+            self.recorded.append([at.get(lane) for lane in LANE])
 
         environment.record = record
         given = dict(registers or {})

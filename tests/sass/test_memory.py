@@ -71,8 +71,8 @@ def test_a_new_cta_finds_shared_memory_unwritten_and_local_memory_zero():
     m.written[1][:] = 255
     m.local[1][:] = 9
     for _ in range(64):
-        known = m.all_written
-    assert known
+        m.look_again()
+    assert m.all_written
     m.new_cta()
     assert not m.all_written
     assert not m.shared[1].any()

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.addresses import AddressGetter, address32, address64
+from gpuemu.sass.addresses import Addresses, address32, address64
 from gpuemu.sass.generic import GenericSpace
-from gpuemu.sass.lanes import Mask, write
+from gpuemu.sass.lanes import Mask
 from gpuemu.sass.memory import UNITS
-from gpuemu.sass.operands import Setter, Site, Step
+from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.patterns import Indices, Place
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.spaces import Access, GlobalSpace, LocalSpace, SharedSpace, Space
+from gpuemu.sass.spaces import EVERY, Access, GlobalSpace, LocalSpace, SharedSpace, Space
 
 ORDER = ("STRONG", "WEAK", "CONSTANT", "CTA", "SM", "GPU", "SYS", "VC", "MMIO", "PRIVATE")
 """Who sees an access when: all is seen at once here."""
@@ -48,34 +49,46 @@ def expect_operands(site: Site, *numbers: int) -> None:
         raise site.unsupported(f"{len(site.operands)} operands are not understood")
 
 
-def addresses_of(site: Site, k: int, space: Space) -> AddressGetter:
+def addresses_of(site: Site, k: int, space: Space) -> Addresses:
     """The addresses of operand k, as the space takes them."""
     if isinstance(space, GlobalSpace | GenericSpace):
         return address64(site, k)
     return address32(site, k, site.environment.memory.shared_base if isinstance(space, SharedSpace) else 0)
 
 
-def put_units(site: Site, k: int, size: int) -> Setter:
-    """Stores units [lanes] of 4, 8 or 16 bytes in the registers from operand k on."""
+PutUnits = Callable[[Any, Indices | None], None]
+"""Takes a unit for each of some lanes (None: of all)."""
+
+
+def put_units(site: Site, k: int, size: int) -> PutUnits:
+    """Stores units of 4, 8 or 16 bytes in the registers from operand k on."""
     file, number = site.register(k)
     count = size // 4
     if number == len(file) - 1:
-        return lambda values, mask: None
+        return lambda values, lanes: None
     if file is site.lanes.uniform_registers:
         raise site.unsupported("a uniform register is no destination of a load")
     rows = file[number : number + count]
     if count == 1:
         row = rows[0]
-        return lambda values, mask: write(row, values, mask)
 
-    def put(values: Any, mask: Mask) -> None:
-        write(rows, values.view(np.uint32).reshape(-1, count).T, mask)
+        def put_one(values: Any, lanes: Indices | None) -> None:
+            row[EVERY if lanes is None else lanes] = values
+
+        return put_one
+
+    def put(values: Any, lanes: Indices | None) -> None:
+        words = values.view(np.uint32).reshape(-1, count).T
+        if lanes is None:
+            rows[...] = words
+        else:
+            rows[:, lanes] = words
 
     return put
 
 
 def get_units(site: Site, k: int, size: int) -> Callable[[], NDArray[Any]]:
-    """The registers from operand k on as units [lanes] of `size` bytes."""
+    """The registers from operand k on as units [lanes] of `size` bytes; they hold until the next call."""
     file, number = site.register(k)
     lanes = site.lanes.count
     if number == len(file) - 1:
@@ -85,16 +98,17 @@ def get_units(site: Site, k: int, size: int) -> Callable[[], NDArray[Any]]:
     if size == 4:
         return lambda: row
     if size < 4:
-        kind = UNITS[size]
-        return lambda: row.astype(kind)
+        low = row.view(UNITS[size])[:: 4 // size]  # little-endian, as all views here
+        return lambda: low
     count = size // 4
     rows = file[number : number + count]
-    unit = UNITS[size]
+    words = np.empty((lanes, count), dtype=np.uint32)
+    units = words.view(UNITS[size])[:, 0]
+    columns = words.T
 
     def get() -> NDArray[Any]:
-        words = np.empty((lanes, count), dtype=np.uint32)
-        words.T[...] = rows
-        return words.view(unit)[:, 0]
+        columns[...] = rows
+        return units
 
     return get
 
@@ -120,10 +134,10 @@ def load(site: Site) -> Step:
     put = put_units(site, 0, max(size, 4))
 
     def step(mask: Mask) -> None:
-        at = addresses()
-        values = space.load(at, mask)
-        space.record(at, mask)
-        put(extend(values), mask)
+        place = addresses.of(mask)
+        values = space.load(place)
+        space.record(place, mask)
+        put(extend(values), place.pattern.lanes)
 
     return step
 
@@ -138,9 +152,10 @@ def store(site: Site) -> Step:
     values = get_units(site, 1, size)
 
     def step(mask: Mask) -> None:
-        at = addresses()
-        space.store(at, values(), mask)
-        space.record(at, mask)
+        place = addresses.of(mask)
+        lanes = place.pattern.lanes
+        space.store(place, values() if lanes is None else values()[lanes])
+        space.record(place, mask)
 
     return step
 
@@ -162,20 +177,30 @@ def copy(site: Site) -> Step:
     at_source, at_target = addresses_of(site, 1, source), addresses_of(site, 0, target)
     reads = site.predicate(2) if len(site.operands) == 3 else None
     partial = _PartialLoad(site, size) if site.has("ZFILL") else None
+    everyone = np.ones(site.lanes.count, dtype=np.bool_)
+    values = np.zeros(site.lanes.count, dtype=UNITS[size])
+    nothing = np.zeros((), dtype=UNITS[size])
 
     def step(mask: Mask) -> None:
+        place = at_target.of(mask)
+        lanes = place.pattern.lanes
         reading = mask
         if reads is not None:
             reading = reads() if mask is None else reads() & mask
-        if reading is not None and not reading.any():
-            values = np.zeros(site.lanes.count, dtype=UNITS[size])
-        elif partial is not None:
-            values = partial.load(at_source(), reading)
+            if np.array_equal(reading, everyone if mask is None else mask):
+                reading = mask
+        read = at_source.of(reading)
+        if partial is not None and (read.base | read.pattern.bits) & (size - 1):
+            loaded = partial.load(read)
         else:
-            values = source.load(at_source(), reading)
-        offsets = at_target()
-        target.store(offsets, values, mask)
-        target.record(offsets, mask)
+            loaded = source.load(read)
+        if reading is mask:
+            target.store(place, loaded)
+        else:
+            values[...] = nothing
+            values[read.pattern.lanes] = loaded
+            target.store(place, values if lanes is None else values[lanes])
+        target.record(place, mask)
 
     return step
 
@@ -185,20 +210,22 @@ class _PartialLoad:
 
     def __init__(self, site: Site, size: int):
         self.size = size
-        self.whole = GlobalSpace(site, size, Access.LOAD)
+        self.lanes = site.lanes.count
+        self.patterns = site.environment.patterns
         self.byte = GlobalSpace(site, 1, Access.LOAD)
 
-    def load(self, addresses: NDArray[np.uint64], mask: Mask) -> NDArray[Any]:
+    def load(self, place: Place) -> NDArray[Any]:
+        """The unit at each address, in the order of the place's lanes."""
+        addresses = place.addresses(64)
+        lanes = np.arange(self.lanes) if place.pattern.lanes is None else place.pattern.lanes
         zeros = addresses & np.uint64(self.size - 1)
-        if not zeros.any():
-            return self.whole.load(addresses, mask)
         starts = addresses - zeros
         # Only bytes that are copied may be touched: the rest may lie outside the buffer.
         read = np.zeros((len(addresses), self.size), dtype=np.uint8)
         for byte in range(self.size):
-            here = zeros < self.size - byte
-            if mask is not None:
-                here &= mask
-            if here.any():
-                read[:, byte] = self.byte.load(starts + np.uint64(byte), here)
+            here = np.flatnonzero(zeros < self.size - byte)
+            mask = np.zeros(self.lanes, dtype=np.bool_)
+            mask[lanes[here]] = True
+            bytes_at = self.patterns.place(starts[here] + np.uint64(byte), lanes[here], mask.tobytes())
+            read[here, byte] = self.byte.load(bytes_at)
         return read.view(UNITS[self.size])[:, 0]

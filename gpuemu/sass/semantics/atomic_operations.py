@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.memory import Views
 from gpuemu.sass.operands import Site
+from gpuemu.sass.patterns import Queues
 from gpuemu.sass.semantics.access import WIDTHS
+from gpuemu.sass.spaces import Window
 
 Values = NDArray[Any]
 Combine = Callable[[Values, Values], Values]
@@ -19,6 +20,8 @@ Combine = Callable[[Values, Values], Values]
 
 _TINY = np.float32(np.finfo(np.float32).tiny)
 _NAN32 = np.uint32(0x7FFFFFFF)
+_MOST_PADDING = 8
+"""Times as many numbers as there are lanes that queues of different lengths may be padded to."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,11 @@ class Change:
     def compares(self) -> bool:
         """Whether it is a compare-and-exchange."""
         return self.combine is None
+
+    @property
+    def associates(self) -> bool:
+        """Whether several changes of one place may be put together before they are applied."""
+        return self.running is not None and self.kind.kind in "iu"
 
     @property
     def on_local(self) -> bool:
@@ -139,63 +147,80 @@ def change_of(site: Site, *known: str) -> Change:
     return Change(name, size, np.dtype(kinds[0 if site.has("S32", "S64") else 1]), combine, running)
 
 
-def update(change: Change, memory: Views, index: NDArray[np.int64], values: Values, compare: Values | None) -> Values:
-    """Apply the change at memory[index] lane by lane in order; what each found, in units of the change's size.
+def update(
+    change: Change, window: Window, queues: Queues | None, values: Values, compare: Values | None, returns: bool
+) -> Values | None:
+    """Apply the change in a window of memory lane by lane in order; what each found, in units of the change's size.
 
-    For CAST instead of that 1 where the lane exchanged, else 0.
+    For CAST instead of that 1 where the lane exchanged, else 0. None unless `returns`. `queues`: the lanes that
+    share a unit, None if no two do.
     """
+    units, index = window
+    if index is None:
+        index = np.arange(len(units))
     if compare is not None:
-        return _compare_exchange(change, memory[change.size], index, values, compare)
-    per_lane = change.size // change.kind.itemsize
-    words = memory[change.kind.itemsize].view(change.kind)
-    unit = memory[change.size].dtype
-    if per_lane > 1:
-        index = (index[:, None] * per_lane + np.arange(per_lane)).reshape(-1)
-    operands = np.ascontiguousarray(values).view(change.kind)
-    combine, running = change.combine, change.running
+        return _compare_exchange(change, units, index, queues, values, compare)
+    # [unit, number]: units of several numbers change each on its own.
+    words = units.view(change.kind).reshape(len(units), -1)
+    operands = np.ascontiguousarray(values).view(change.kind).reshape(len(values), -1)
+    combine = change.combine
     assert combine is not None
-    order, ranks = _queues(index)
-    if order is None:
+    found: Values | None = None
+    if queues is None:
         found = words[index]
         words[index] = combine(found, operands)
-        return found.view(unit)
-    found = np.empty(len(index), dtype=change.kind)
-    heads = np.flatnonzero(ranks == 0)
-    if running is not None and len(heads) < int(ranks.max()):
-        # Few addresses with many lanes each: one pass over each address's lanes.
-        for queue in np.split(order, heads[1:]):
-            place = index[queue[0]]
-            chain = _chain(change, words[place : place + 1], operands[queue])
-            found[queue] = chain[:-1]
-            words[place] = chain[-1]
-        return found.view(unit)
-    for group in _rounds(order, ranks):
-        places = index[group]
-        found[group] = words[places]
-        words[places] = combine(found[group], operands[group])
-    return found.view(unit)
+    elif change.associates and not returns and change.running is not None:
+        places = index[queues.order[queues.heads]]
+        together = change.running.reduceat(operands[queues.order], queues.heads, axis=0)
+        words[places] = change.running(words[places], together)
+    else:
+        found = _chained(change, words, index, queues, operands)
+        if found is None:
+            found = np.empty_like(operands)
+            for group in _rounds(queues):
+                places = index[group]
+                found[group] = words[places]
+                words[places] = combine(found[group], operands[group])
+    return None if found is None or not returns else found.reshape(-1).view(units.dtype)
 
 
-def _chain(change: Change, start: Values, operands: Values) -> Values:
-    """What one place holds before the first operand, before the second, ..., after the last."""
-    assert change.running is not None
-    chain = np.concatenate((start, operands))
-    if change.combine is not _add_float32:
-        return change.running.accumulate(chain)
-    sums = np.add.accumulate(_flushed(chain))
-    if not np.array_equal(_flushed(sums), sums, equal_nan=True):  # rare: a sum on the way was to be flushed
-        for k in range(len(operands)):
-            chain[k + 1 : k + 2] = _add_float32(chain[k : k + 1], chain[k + 1 : k + 2])
-        return chain
-    chain[1:] = np.where(np.isnan(sums), _NAN32.view(np.float32), sums)[1:]
-    return chain
+def _chained(
+    change: Change, words: Values, index: NDArray[np.int64], queues: Queues, operands: Values
+) -> Values | None:
+    """All lanes of a queue in one running sum, or whatever else the change is; None where that is no way to do it.
+
+    A row for each queue: what is in memory, then its lanes' operands; shorter queues end in zeros.
+    """
+    order, queue, rank, heads, longest = queues
+    if change.running is None or len(heads) * longest > _MOST_PADDING * len(order):
+        return None
+    places = index[order[heads]]
+    chain = np.zeros((len(heads), longest + 1, operands.shape[1]), dtype=change.kind)
+    chain[:, 0] = words[places]
+    chain[queue, rank + 1] = operands[order]
+    if change.combine is _add_float32:
+        sums = np.add.accumulate(_flushed(chain), axis=1)
+        if not np.array_equal(_flushed(sums), sums, equal_nan=True):  # rare: a sum on the way was to be flushed
+            return None
+        chain[:, 1:] = np.where(np.isnan(sums), _NAN32.view(np.float32), sums)[:, 1:]
+    else:
+        chain = change.running.accumulate(chain, axis=1, dtype=change.kind)
+    found = np.empty_like(operands)
+    found[order] = chain[queue, rank]
+    lengths = np.diff(heads, append=len(order))
+    words[places] = chain[np.arange(len(heads)), lengths]
+    return found
 
 
 def _compare_exchange(
-    change: Change, words: Values, index: NDArray[np.int64], values: Values, compare: Values
+    change: Change,
+    words: Values,
+    index: NDArray[np.int64],
+    queues: Queues | None,
+    values: Values,
+    compare: Values,
 ) -> Values:
-    order, ranks = _queues(index)
-    groups = [np.arange(len(index))] if order is None else _rounds(order, ranks)
+    groups = [np.arange(len(index))] if queues is None else _rounds(queues)
     found = np.empty(len(index), dtype=words.dtype)
     same = np.empty(len(index), dtype=np.bool_)
     for group in groups:
@@ -206,19 +231,7 @@ def _compare_exchange(
     return same.astype(words.dtype) if change.name == "CAST" else found
 
 
-def _queues(index: NDArray[np.int64]) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-    """The lanes ordered by address, and each one's rank among those with its address. (None, ...) if all differ."""
-    order = np.argsort(index, kind="stable")
-    places = index[order]
-    first = np.ones(len(index), dtype=np.bool_)
-    np.not_equal(places[1:], places[:-1], out=first[1:])
-    if first.all():
-        return None, order
-    position = np.arange(len(index))
-    return order, position - np.maximum.accumulate(np.where(first, position, 0))
-
-
-def _rounds(order: NDArray[np.int64], ranks: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """The lanes in groups without a common address: all of rank 0, then all of rank 1, and so on."""
-    by_rank = order[np.argsort(ranks, kind="stable")]
-    return np.split(by_rank, np.cumsum(np.bincount(ranks))[:-1])
+def _rounds(queues: Queues) -> list[NDArray[np.int64]]:
+    """The lanes in groups without a common unit: the first of every queue, then the second of each, and so on."""
+    by_rank = queues.order[np.argsort(queues.rank, kind="stable")]
+    return np.split(by_rank, np.cumsum(np.bincount(queues.rank))[:-1])

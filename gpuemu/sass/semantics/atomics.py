@@ -14,9 +14,18 @@ from numpy.typing import NDArray
 from gpuemu.sass.generic import GenericSpace, in_window, in_windows
 from gpuemu.sass.lanes import Mask
 from gpuemu.sass.memory import LOCAL_WINDOW, UNITS
-from gpuemu.sass.operands import Setter, Site, Step
+from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.patterns import Indices, Place, queues
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.semantics.access import CACHING, ORDER, addresses_of, expect_operands, get_units, put_units
+from gpuemu.sass.semantics.access import (
+    CACHING,
+    ORDER,
+    PutUnits,
+    addresses_of,
+    expect_operands,
+    get_units,
+    put_units,
+)
 from gpuemu.sass.semantics.atomic_operations import Change, change_of, update
 from gpuemu.sass.spaces import Access, GlobalSpace, SharedSpace, Space
 
@@ -30,7 +39,7 @@ class _Atomic:
     """
 
     def __init__(self, site: Site, space: type[Space], address: int, first: int, returns: bool):
-        self.site = site
+        self.returns = returns
         self.change: Change = change_of(site, *_KNOWN)
         access = Access.ATOMIC
         if self.change.name == "EXCH" and not returns:
@@ -43,21 +52,26 @@ class _Atomic:
         if self.change.compares:
             self.compare, self.value = self.value, get_units(site, first + 1, size)
 
-    def apply(self, addresses: NDArray[Any], mask: Mask) -> NDArray[Any]:
-        """Change memory; what each lane found there, [lanes] in units of the access."""
-        pieces, lanes = self.space.select(addresses, mask)
-        change, count = self.change, self.site.lanes.count
-        found = np.zeros(count, dtype=UNITS[change.size])
-        values = self.value()
-        compare = None if self.compare is None else self.compare()
-        for memory, index, part in pieces:
-            if part is None:
-                who: Any = slice(None) if lanes is None else lanes
-            else:
-                who = part if lanes is None else lanes[part]
-            against = None if compare is None else compare[who]
-            found[who] = update(change, memory, index, values[who], against)
+    def apply(self, place: Place) -> NDArray[Any] | None:
+        """Change memory; what each of the place's lanes found there, None if the instruction does not return it."""
+        change, pattern = self.change, place.pattern
+        values = self._of(self.value(), pattern.lanes)
+        compare = None if self.compare is None else self._of(self.compare(), pattern.lanes)
+        window = self.space.window(place)
+        if window is not None:
+            return update(change, window, pattern.queues(self.space.shift), values, compare, self.returns)
+        found = np.zeros(pattern.count, dtype=UNITS[change.size])
+        for several, part in self.space.windows(place):
+            assert several[1] is not None
+            against = None if compare is None else compare[part]
+            got = update(change, several, queues(several[1]), values[part], against, self.returns)
+            if got is not None:
+                found[part] = got
         return found
+
+    @staticmethod
+    def _of(values: NDArray[Any], lanes: Indices | None) -> NDArray[Any]:
+        return values if lanes is None else values[lanes]
 
 
 @semantics("ATOMS")
@@ -70,10 +84,11 @@ def shared_atomic(site: Site) -> Step:
     put = _result(site, 0, atomic.change)
 
     def step(mask: Mask) -> None:
-        at = atomic.addresses()
-        found = atomic.apply(at, mask)
-        atomic.space.record(at, mask)
-        put(found, mask)
+        place = atomic.addresses.of(mask)
+        found = atomic.apply(place)
+        atomic.space.record(place, mask)
+        if found is not None:
+            put(found, place.pattern.lanes)
 
     return step
 
@@ -86,12 +101,14 @@ def _count(site: Site) -> Step:
         raise site.unsupported("this form of .POPC is not understood")
     space = SharedSpace(site, 4, Access.ATOMIC)
     addresses = addresses_of(site, 1, space)
+    ones = np.ones(site.lanes.count, dtype=np.uint32)
+    add = Change("ADD", 4, np.dtype(np.uint32), np.add, np.add)
 
     def step(mask: Mask) -> None:
-        at = addresses()
-        for memory, index, _ in space.select(at, mask)[0]:
-            np.add.at(memory[4], index, np.uint32(1))
-        space.record(at, mask)
+        place = addresses.of(mask)
+        pattern = place.pattern
+        update(add, space.window(place), pattern.queues(space.shift), ones[: pattern.count], None, False)
+        space.record(place, mask)
 
     return step
 
@@ -115,20 +132,22 @@ def atomic(site: Site) -> Step:
     everywhere = np.ones(site.lanes.count, dtype=np.bool_)
 
     def step(mask: Mask) -> None:
-        at = atomic.addresses()
-        doing = mask
-        if generic and in_windows(at):
-            here = _reached(atomic.change, at)
-            doing = here if mask is None else here & mask
+        place = doing = atomic.addresses.of(mask)
+        if generic and in_windows(place):
+            here = _reached(atomic.change, atomic.addresses.every())
             reached(here, mask)
             blocked = ~here if mask is None else ~here & mask
             if not reports and blocked.any():
-                GlobalSpace(site, atomic.change.size, Access.ATOMIC).select(at, blocked)  # refuses them, saying why
+                # Raises an error that says why.
+                GlobalSpace(site, atomic.change.size, Access.ATOMIC).load(atomic.addresses.of(blocked))
+            doing = atomic.addresses.of(here if mask is None else here & mask)
         else:
             reached(everywhere, mask)
-        atomic.space.record(at, mask)
-        if doing is None or doing.any():
-            put(atomic.apply(at, doing), doing)
+        atomic.space.record(place, mask)
+        if doing.pattern.count:
+            found = atomic.apply(doing)
+            if found is not None:
+                put(found, doing.pattern.lanes)
 
     return step
 
@@ -151,16 +170,16 @@ def reduction(site: Site) -> Step:
     atomic = _Atomic(site, GlobalSpace, 0, 1, False)
 
     def step(mask: Mask) -> None:
-        at = atomic.addresses()
-        atomic.apply(at, mask)
-        atomic.space.record(at, mask)
+        place = atomic.addresses.of(mask)
+        atomic.apply(place)
+        atomic.space.record(place, mask)
 
     return step
 
 
-def _result(site: Site, k: int, change: Change) -> Setter:
+def _result(site: Site, k: int, change: Change) -> PutUnits:
     """Stores what the lanes found; CAST tells only whether it exchanged, in 32 bits."""
     if change.name != "CAST":
         return put_units(site, k, change.size)
-    store = site.destination(k)
-    return lambda found, mask: store((found != 0).astype(np.uint32), mask)
+    put = put_units(site, k, 4)
+    return lambda found, lanes: put((found != 0).astype(np.uint32), lanes)

@@ -7,20 +7,25 @@ and the next. .MT88 transposes each matrix on the way.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu import isa
 from gpuemu.sass.addresses import address32
 from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.lanes import WARP, Mask, write
+from gpuemu.sass.lanes import WARP, Mask
 from gpuemu.sass.memory import UNITS
 from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.patterns import Place
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands
 from gpuemu.sass.spaces import Access, SharedSpace
 
 _ROW_BYTES = 16
 _ROWS = 8
+_EVERY = slice(None)
 
 
 class _Matrices:
@@ -33,29 +38,46 @@ class _Matrices:
             raise site.unsupported("matrices other than .16.M88 and .16.MT88 are not understood")
         self.site = site
         self.count = isa.matrices(site.modifiers)
-        self.transposed = site.has("MT88")
         self.space = SharedSpace(site, _ROW_BYTES, access)
         self.addresses = address32(site, address, site.environment.memory.shared_base)
         file, number = site.register(data)
         if number == len(file) - 1 or site.is_uniform(data):
             raise site.unsupported(f"the operand {site.operands[data].text} is not understood")
-        self.registers = file[number : number + self.count]
-        self.warps = site.lanes.warps
+        # [register, warp, lane]
+        self.registers = file[number : number + self.count].reshape(self.count, -1, WARP)
         self.lends_address = site.lanes.lane < _ROWS * self.count
+        # Where in a matrix's 64 elements each lane's two are, if it comes transposed.
+        self.turned = np.arange(64).reshape(_ROWS, 8).T.reshape(-1) if site.has("MT88") else None
 
-    def addressing(self, mask: Mask) -> Mask:
-        """The lanes whose addresses count. Every active warp must take part as a whole."""
+    def places(self, mask: Mask) -> tuple[Place, Place]:
+        """The addresses of the mask's lanes, and those of them that count. Active warps must be whole."""
+        place = self.addresses.of(mask)
         if mask is not None:
-            warps = mask.reshape(-1, WARP)
-            torn = warps.any(axis=1) & ~warps.all(axis=1)
-            if torn.any():
-                warp = int(torn.argmax())
-                lane = int((~warps[warp]).argmax()) + warp * WARP
-                found = f"a matrix access of warp {warp} without its lane {lane % WARP}"
-                raise ExecutionError(self.site.instruction, lane, found, "all 32 lanes of the warp must execute it")
+            self._check_whole(mask)
         if self.count * _ROWS == WARP:
-            return mask
-        return self.lends_address if mask is None else mask & self.lends_address
+            return place, place
+        delta, pattern = place.pattern.part(self.lends_address)
+        return place, Place(place.base + delta, pattern)
+
+    def warps(self, place: Place) -> Any:
+        """The active warps, as an index of `registers`."""
+        lanes = place.pattern.lanes
+        return _EVERY if lanes is None else lanes[::WARP] // WARP
+
+    def transposed(self, matrices: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Matrices [..., 32 words], each transposed if the instruction says so."""
+        if self.turned is None:
+            return matrices
+        return matrices.view(np.uint16).take(self.turned, axis=-1).view(np.uint32)
+
+    def _check_whole(self, mask: NDArray[np.bool_]) -> None:
+        warps = mask.reshape(-1, WARP)
+        torn = warps.any(axis=1) & ~warps.all(axis=1)
+        if torn.any():
+            warp = int(torn.argmax())
+            lane = int((~warps[warp]).argmax()) + warp * WARP
+            found = f"a matrix access of warp {warp} without its lane {lane % WARP}"
+            raise ExecutionError(self.site.instruction, lane, found, "all 32 lanes of the warp must execute it")
 
 
 @semantics("LDSM")
@@ -64,14 +86,11 @@ def load_matrices(site: Site) -> Step:
     m = _Matrices(site, 1, 0, Access.LOAD)
 
     def step(mask: Mask) -> None:
-        at = m.addresses()
-        rows = m.space.load(at, m.addressing(mask))
-        m.space.record(at, mask)
-        if m.transposed:
-            elements = rows.view(np.uint16).reshape(m.warps, 4, _ROWS, 8).swapaxes(2, 3)
-            rows = np.ascontiguousarray(elements)
-        fragments = rows.view(np.uint32).reshape(m.warps, 4, WARP)[:, : m.count]
-        write(m.registers, fragments.swapaxes(0, 1).reshape(m.count, -1), mask)
+        place, rows_at = m.places(mask)
+        rows = m.space.load(rows_at)
+        m.space.record(place, mask)
+        matrices = m.transposed(rows.view(np.uint32).reshape(-1, m.count, WARP))
+        m.registers[:, m.warps(place)] = matrices.swapaxes(0, 1)
 
     return step
 
@@ -82,13 +101,9 @@ def store_matrices(site: Site) -> Step:
     m = _Matrices(site, 0, 1, Access.STORE)
 
     def step(mask: Mask) -> None:
-        at = m.addresses()
-        fragments = np.zeros((m.warps, 4, WARP), dtype=np.uint32)
-        fragments[:, : m.count] = m.registers.reshape(m.count, m.warps, WARP).swapaxes(0, 1)
-        if m.transposed:
-            elements = fragments.view(np.uint16).reshape(m.warps, 4, 8, _ROWS).swapaxes(2, 3)
-            fragments = np.ascontiguousarray(elements)
-        m.space.store(at, fragments.reshape(-1).view(UNITS[_ROW_BYTES]), m.addressing(mask))
-        m.space.record(at, mask)
+        place, rows_at = m.places(mask)
+        matrices = m.transposed(np.ascontiguousarray(m.registers[:, m.warps(place)].swapaxes(0, 1)))
+        m.space.store(rows_at, matrices.reshape(-1).view(UNITS[_ROW_BYTES]))
+        m.space.record(place, mask)
 
     return step

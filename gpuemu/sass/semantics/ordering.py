@@ -47,7 +47,7 @@ def query_space(site: Site) -> Step:
     store, addresses = site.set_predicate(0), address64(site, 2)
 
     def step(mask: Mask) -> None:
-        at = addresses()
+        at = addresses.every()
         if site.has("S"):
             store(in_window(at, SHARED_WINDOW), mask)
         elif site.has("L"):
