@@ -260,6 +260,7 @@ class Bench:
         written[:] = 0xFF
         if not self.kind.full:
             written[-1] = 0
+        self.memory.all_written = self.kind.full
 
     def seconds(self) -> float:
         """One round: the time of a step."""

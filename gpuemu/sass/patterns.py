@@ -32,13 +32,15 @@ class Queues(NamedTuple):
     """Lanes that share a unit, one behind the other in the order of their numbers: a queue for each unit.
 
     `order`: places in the pattern, sorted by unit. For each of those `queue`, the number of its queue, and `rank`,
-    how many are before it there. `heads`: where in `order` each queue begins; `longest`: the most lanes in one.
+    how many are before it there. `heads`: where in `order` each queue begins; `first`: who is first in each;
+    `longest`: the most lanes in one.
     """
 
     order: Indices
     queue: Indices
     rank: Indices
     heads: Indices
+    first: Indices
     longest: int
 
 
@@ -103,7 +105,8 @@ def queues(units: Indices) -> Queues | None:
         return None
     position = np.arange(len(units))
     rank = position - np.maximum.accumulate(np.where(first, position, 0))
-    return Queues(order, np.cumsum(first) - 1, rank, np.flatnonzero(first), int(rank.max()) + 1)
+    heads = np.flatnonzero(first)
+    return Queues(order, np.cumsum(first) - 1, rank, heads, order[heads], int(rank.max()) + 1)
 
 
 class Place(NamedTuple):

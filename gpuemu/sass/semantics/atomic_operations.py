@@ -160,9 +160,9 @@ def update(
         index = np.arange(len(units))
     if compare is not None:
         return _compare_exchange(change, units, index, queues, values, compare)
-    # [unit, number]: units of several numbers change each on its own.
-    words = units.view(change.kind).reshape(len(units), -1)
-    operands = np.ascontiguousarray(values).view(change.kind).reshape(len(values), -1)
+    words, operands = units.view(change.kind), np.ascontiguousarray(values).view(change.kind)
+    if change.kind.itemsize < change.size:  # [unit, number]: each number of a unit changes on its own
+        words, operands = words.reshape(len(units), -1), operands.reshape(len(values), -1)
     combine = change.combine
     assert combine is not None
     found: Values | None = None
@@ -170,7 +170,7 @@ def update(
         found = words[index]
         words[index] = combine(found, operands)
     elif change.associates and not returns and change.running is not None:
-        places = index[queues.order[queues.heads]]
+        places = index[queues.first]
         together = change.running.reduceat(operands[queues.order], queues.heads, axis=0)
         words[places] = change.running(words[places], together)
     else:
@@ -181,7 +181,7 @@ def update(
                 places = index[group]
                 found[group] = words[places]
                 words[places] = combine(found[group], operands[group])
-    return None if found is None or not returns else found.reshape(-1).view(units.dtype)
+    return None if found is None or not returns else found.view(units.dtype).reshape(-1)
 
 
 def _chained(
@@ -191,11 +191,11 @@ def _chained(
 
     A row for each queue: what is in memory, then its lanes' operands; shorter queues end in zeros.
     """
-    order, queue, rank, heads, longest = queues
+    order, queue, rank, heads, first, longest = queues
     if change.running is None or len(heads) * longest > _MOST_PADDING * len(order):
         return None
-    places = index[order[heads]]
-    chain = np.zeros((len(heads), longest + 1, operands.shape[1]), dtype=change.kind)
+    places = index[first]
+    chain = np.zeros((len(heads), longest + 1, *operands.shape[1:]), dtype=change.kind)
     chain[:, 0] = words[places]
     chain[queue, rank + 1] = operands[order]
     if change.combine is _add_float32:

@@ -43,11 +43,16 @@ class _Matrices:
         file, number = site.register(data)
         if number == len(file) - 1 or site.is_uniform(data):
             raise site.unsupported(f"the operand {site.operands[data].text} is not understood")
-        # [register, warp, lane]
-        self.registers = file[number : number + self.count].reshape(self.count, -1, WARP)
+        self.registers = file[number : number + self.count]
         self.lends_address = site.lanes.lane < _ROWS * self.count
-        # Where in a matrix's 64 elements each lane's two are, if it comes transposed.
-        self.turned = np.arange(64).reshape(_ROWS, 8).T.reshape(-1) if site.has("MT88") else None
+        # One transposition of [register, warp, row, element] is that of [warp, matrix, row, element]; .MT88 turns
+        # each matrix as well. Whole words are moved where rows stay rows.
+        shape: tuple[int, ...] = (self.count, -1, WARP)
+        self.order: tuple[int, ...] = (1, 0, 2)
+        self.kind: Any = np.uint32
+        if site.has("MT88"):
+            shape, self.order, self.kind = (self.count, -1, _ROWS, 8), (1, 0, 3, 2), np.uint16
+        self.fragments = self.registers.view(self.kind).reshape(shape)
 
     def places(self, mask: Mask) -> tuple[Place, Place]:
         """The addresses of the mask's lanes, and those of them that count. Active warps must be whole."""
@@ -60,15 +65,14 @@ class _Matrices:
         return place, Place(place.base + delta, pattern)
 
     def warps(self, place: Place) -> Any:
-        """The active warps, as an index of `registers`."""
+        """The active warps, as an index of `fragments`."""
         lanes = place.pattern.lanes
         return _EVERY if lanes is None else lanes[::WARP] // WARP
 
-    def transposed(self, matrices: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Matrices [..., 32 words], each transposed if the instruction says so."""
-        if self.turned is None:
-            return matrices
-        return matrices.view(np.uint16).take(self.turned, axis=-1).view(np.uint32)
+    def matrices(self, rows: NDArray[Any]) -> Any:
+        """Rows as they lie in memory, in the shape and order of `fragments`."""
+        _, _, *matrix = self.fragments.shape
+        return rows.view(self.kind).reshape(-1, self.count, *matrix).transpose(self.order)
 
     def _check_whole(self, mask: NDArray[np.bool_]) -> None:
         warps = mask.reshape(-1, WARP)
@@ -89,8 +93,7 @@ def load_matrices(site: Site) -> Step:
         place, rows_at = m.places(mask)
         rows = m.space.load(rows_at)
         m.space.record(place, mask)
-        matrices = m.transposed(rows.view(np.uint32).reshape(-1, m.count, WARP))
-        m.registers[:, m.warps(place)] = matrices.swapaxes(0, 1)
+        m.fragments[:, m.warps(place)] = m.matrices(rows)
 
     return step
 
@@ -102,8 +105,8 @@ def store_matrices(site: Site) -> Step:
 
     def step(mask: Mask) -> None:
         place, rows_at = m.places(mask)
-        matrices = m.transposed(np.ascontiguousarray(m.registers[:, m.warps(place)].swapaxes(0, 1)))
-        m.space.store(rows_at, matrices.reshape(-1).view(UNITS[_ROW_BYTES]))
+        rows = np.ascontiguousarray(m.fragments[:, m.warps(place)].transpose(m.order))
+        m.space.store(rows_at, rows.reshape(-1).view(UNITS[_ROW_BYTES]))
         m.space.record(place, mask)
 
     return step
