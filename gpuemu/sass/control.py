@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa import Kind
 from gpuemu.sass.environment import Environment, ExecutionError
-from gpuemu.sass.groups import CONVERGENCE, Convergence, CtaBarriers, Group, bits_of
-from gpuemu.sass.lanes import WARP, Mask
+from gpuemu.sass.groups import CONVERGENCE, Convergence, CtaBarriers, Group, any_lane, bits_of, every_lane
+from gpuemu.sass.lanes import WARP, Mask, write
 from gpuemu.sass.operands import Getter, Site
 from gpuemu.sass.recorder import Recorder
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 
 Handler = Callable[[Group, int], bool]
 """Executes a control instruction for a group at its pc; returns whether the group goes on as it is."""
+
+_ALL_LANES = np.uint32(0xFFFFFFFF)
 
 
 class ControlFlow:
@@ -34,6 +37,7 @@ class ControlFlow:
         self._barriers = CtaBarriers(self._lanes)
         self._sites = [Site(instruction, environment) for instruction in environment.code]
         self._guards = [_guard(site) for site in self._sites]
+        self._barriers_of = [_barrier_number(site) for site in self._sites]
         self._handlers = [self._control(site) for site in self._sites]
         self._groups: list[Group] = []
         self._recorder: Recorder | None = None
@@ -43,7 +47,7 @@ class ControlFlow:
 
     def _group(self, pc: int, mask: NDArray[np.bool_]) -> Group:
         assert self._recorder is not None
-        whole: Mask = None if mask.all() else mask
+        whole: Mask = None if every_lane(mask) else mask.copy()
         return Group(pc, whole, self._recorder.set_of(whole))
 
     def _control(self, site: Site) -> Handler | None:
@@ -77,10 +81,11 @@ class ControlFlow:
         return self._refuse(site)
 
     def _effective(self, group: Group, pc: int) -> NDArray[np.bool_]:
-        """The lanes of the group whose guard is true."""
+        """The lanes of the group whose guard is true; it may be the predicate itself."""
         guard = self._guards[pc]
-        here = self._present(group.mask)
-        return here if guard is None else here & guard()
+        if guard is None:
+            return self._present(group.mask)
+        return np.asarray(guard()) if group.mask is None else group.mask & guard()
 
     def _skip(self, group: Group, pc: int) -> bool:
         group.pc = pc + 1
@@ -100,12 +105,11 @@ class ControlFlow:
 
     def _go(self, group: Group, taken: NDArray[np.bool_], target: int, otherwise: int) -> bool:
         """Send `taken` lanes of the group to `target`, the others to `otherwise`."""
-        here = self._present(group.mask)
-        if not taken.any():
+        if not any_lane(taken):
             group.pc = otherwise
             return True
-        rest = here & ~taken
-        if not rest.any():
+        rest = ~taken if group.mask is None else group.mask & ~taken
+        if not any_lane(rest):
             group.pc = target
             return True
         self._groups.remove(group)
@@ -121,6 +125,13 @@ class ControlFlow:
             diverges = site.has("DIV")
         elif len(conditions) != len(site.operands) - 1:
             raise site.unsupported("this form of branch")
+
+        def jump(group: Group, pc: int) -> bool:
+            group.pc = target
+            return True
+
+        if _guard(site) is None and not conditions and mask_operand is None:
+            return jump
 
         def handler(group: Group, pc: int) -> bool:
             taken = self._effective(group, pc)
@@ -180,42 +191,36 @@ class ControlFlow:
 
         return handler
 
-    def _barrier_number(self, pc: int) -> int:
-        text = next(o for o in self._sites[pc].instruction.operands if o.startswith("B"))
-        return int(text[1:])
-
     def _expect(self, group: Group, pc: int) -> bool:
-        self._convergence.expect(self._barrier_number(pc), group.mask)
+        self._convergence.expect(self._barriers_of[pc], group)
         group.pc = pc + 1
         return True
 
     def _break(self, group: Group, pc: int) -> bool:
         leaving = self._effective(group, pc)
-        self._convergence.forget(self._barrier_number(pc), leaving)
+        self._convergence.forget(self._barriers_of[pc], leaving)
         group.pc = pc + 1
         return self._release(group)
 
     def _meet(self, group: Group, pc: int) -> bool:
-        return self._wait(group, self._barrier_number(pc), pc)
+        return self._wait(group, self._barriers_of[pc], pc)
 
     def _warpsync(self, site: Site) -> Handler:
         everyone = site.has("ALL")
         mask = None if everyone else site.source(0)
 
         def handler(group: Group, pc: int) -> bool:
-            here = self._present(group.mask)
-            wanted = np.uint32(0xFFFFFFFF) if mask is None else mask()
-            np.copyto(self._convergence.participants[CONVERGENCE], wanted, where=here)
+            wanted = _ALL_LANES if mask is None else mask()
+            write(self._convergence.participants[CONVERGENCE], wanted, group.mask)
             return self._wait(group, CONVERGENCE, pc)
 
         return handler
 
     def _move_barrier(self, site: Site) -> Handler:
         """BMOV saves who a convergence barrier waits for in a register, or brings it back."""
-        names = site.instruction.operands
-        number = int(next(n for n in names if re.fullmatch(r"B\d+", n))[1:])
+        number = _barrier_number(site)
         lanes = self._convergence.participants[number]
-        if names[0].startswith("B"):
+        if site.instruction.operands[0].startswith("B"):
             get = site.source(1)
 
             def handler(group: Group, pc: int) -> bool:
@@ -236,7 +241,7 @@ class ControlFlow:
         return handler
 
     def _wait(self, group: Group, barrier: int, pc: int) -> bool:
-        if self._convergence.passes_at_once(barrier, group.mask):
+        if self._convergence.passes_at_once(barrier, group):
             group.pc = pc + 1
             return True
         self._convergence.wait(barrier, group.mask, pc + 1)
@@ -253,11 +258,11 @@ class ControlFlow:
         leaving = self._effective(group, pc)
         self._convergence.leave(leaving)
         rest = self._present(group.mask) & ~leaving
-        if not leaving.any():
+        if not any_lane(leaving):
             group.pc = pc + 1
             return True
         self._groups.remove(group)
-        if rest.any():
+        if any_lane(rest):
             self._groups.append(self._group(pc + 1, rest))
         self._release(None)
         self._open_barriers()
@@ -270,20 +275,25 @@ class ControlFlow:
         number = site.source(operands[0]) if operands else None
         count = site.source(operands[1]) if len(operands) > 1 else None
         waits = not site.has("ARV")
+        simple = waits and not votes and count is None and _guard(site) is None
 
         def handler(group: Group, pc: int) -> bool:
+            if simple and len(self._groups) == 1 and self._barriers.idle and not self._convergence.anyone_waits:
+                group.pc = pc + 1  # everyone who lives is here
+                return True
             here = self._effective(group, pc)
-            if not here.any():
+            if not any_lane(here):
                 group.pc = pc + 1
                 return True
-            lane = int(np.argmax(here))
-            barrier = 0 if number is None else int(np.broadcast_to(number(), (self._lanes.count,))[lane])
-            expected = None if count is None else int(np.broadcast_to(count(), (self._lanes.count,))[lane])
+            barrier = 0 if number is None else self._first_value(number(), here)
+            expected = None if count is None else self._first_value(count(), here)
             rest = self._present(group.mask) & ~here
-            self._barriers.arrive(barrier, here, pc + 1 if waits else None, expected, votes[-1]() if votes else None)
+            self._barriers.arrive(
+                barrier, here.copy(), pc + 1 if waits else None, expected, votes[-1]() if votes else None
+            )
             if waits:
                 self._groups.remove(group)
-                if rest.any():
+                if any_lane(rest):
                     self._groups.append(self._group(pc + 1, rest))
             else:
                 group.pc = pc + 1
@@ -291,6 +301,10 @@ class ControlFlow:
             return not waits
 
         return handler
+
+    def _first_value(self, values: Any, here: NDArray[np.bool_]) -> int:
+        """What an operand, lanes or a scalar, is in the first lane of those `here`."""
+        return int(np.broadcast_to(values, (self._lanes.count,))[int(np.argmax(here))])
 
     def _open_barriers(self) -> None:
         alive = int(np.count_nonzero(self._convergence.alive))
@@ -318,6 +332,12 @@ class ControlFlow:
                 "lanes that wait for others for ever",
                 "all of them must come",
             )
+
+
+def _barrier_number(site: Site) -> int:
+    """The number of the convergence barrier that an instruction names; -1 if it names none."""
+    names = [o for o in site.instruction.operands if re.fullmatch(r"B\d+", o)]
+    return int(names[0][1:]) if names else -1
 
 
 def _guard(site: Site) -> Getter | None:

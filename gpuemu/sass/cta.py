@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpuemu.sass.control import ControlFlow
 from gpuemu.sass.environment import Environment, ExecutionError
-from gpuemu.sass.groups import Group
+from gpuemu.sass.groups import Group, any_lane, every_lane
 from gpuemu.sass.lanes import WARP, Mask
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.recorder import Recorder
@@ -145,11 +145,11 @@ class CtaExecutor(ControlFlow):
                     step(mask)
                 else:
                     effective = guard() if mask is None else guard() & mask
-                    found = effective.tobytes()  # of which Python finds a byte in no time
-                    if 0 not in found:
+                    if every_lane(effective):
                         step(None)
-                    elif 1 in found:
-                        step(effective)
+                    elif any_lane(effective):
+                        # A copy: the instruction may write the predicate that guards it.
+                        step(effective.copy())
                     elif keep and self._is_memory[pc]:
                         recorder.access(None, None, None)
                 group.pc = pc + 1

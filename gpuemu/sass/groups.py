@@ -23,14 +23,30 @@ def bits_of(lanes: NDArray[np.bool_]) -> NDArray[np.uint32]:
     return np.packbits(lanes.reshape(-1, WARP), axis=1, bitorder="little").view("<u4")[:, 0].astype(np.uint32)
 
 
+def any_lane(lanes: NDArray[np.bool_]) -> bool:
+    """Whether any is true; Python finds a byte in 512 faster than NumPy starts a reduction."""
+    return 1 in lanes.tobytes()
+
+
+def every_lane(lanes: NDArray[np.bool_]) -> bool:
+    """Whether all are true."""
+    return 0 not in lanes.tobytes()
+
+
 @dataclass(eq=False)
 class Group:
     """`mask`: the lanes, None for every lane of the CTA; `pc`: index of their next instruction; `who`: the
-    recorder's number for the set of warps among them."""
+    recorder's number for the set of warps among them.
+
+    `bits` and `absent` are Convergence's: for each lane the lanes of its warp that are here, and those that live
+    and are not (None if there are none) as of some number of exits.
+    """
 
     pc: int
     mask: Mask
     who: int
+    bits: NDArray[np.uint32] | None = None
+    absent: tuple[int, NDArray[np.uint32] | None] = (-1, None)
 
 
 class Convergence:
@@ -44,37 +60,52 @@ class Convergence:
         """A new CTA: all existing lanes alive, nobody waits."""
         count = self._lanes.count
         self.alive = self._lanes.exists.copy()
+        self._exits = 0
         # The lanes of its warp that each lane will wait for, as of its last BSSY.
         self.participants = np.zeros((CONVERGENCE + 1, count), dtype=np.uint32)
         self._waiting_at = np.full((CONVERGENCE + 1, count), -1, dtype=np.int64)
-        self._anyone_waits = False
+        self.anyone_waits = False
 
-    def expect(self, barrier: int, mask: Mask) -> None:
-        """BSSY: the lanes of `mask` will meet at `barrier`."""
-        here = self.alive if mask is None else mask
-        bits = np.repeat(bits_of(here), WARP)
-        np.copyto(self.participants[barrier], bits, where=here)
+    def _bits(self, group: Group) -> NDArray[np.uint32]:
+        """For each lane the lanes of its warp that are in the group."""
+        if group.bits is None:
+            group.bits = np.repeat(bits_of(self.alive if group.mask is None else group.mask), WARP)
+        return group.bits
+
+    def expect(self, barrier: int, group: Group) -> None:
+        """BSSY: the lanes of the group will meet at `barrier`."""
+        if group.mask is None:
+            self.participants[barrier] = self._bits(group)
+        else:
+            np.copyto(self.participants[barrier], self._bits(group), where=group.mask)
 
     def forget(self, barrier: int, mask: Mask) -> None:
         """BREAK: the lanes of `mask` will not come to `barrier`."""
         here = self.alive if mask is None else mask
         self.participants[barrier] &= ~np.repeat(bits_of(here), WARP)
 
-    def passes_at_once(self, barrier: int, mask: Mask) -> bool:
-        """Whether every lane of `mask` finds all its partners in `mask`: nobody has to wait."""
-        here = self.alive if mask is None else mask
-        present = np.repeat(bits_of(here), WARP)
-        alive = np.repeat(bits_of(self.alive), WARP)
-        return not bool(np.any(here & ((self.participants[barrier] & alive & ~present) != 0)))
+    def passes_at_once(self, barrier: int, group: Group) -> bool:
+        """Whether every lane of the group finds all its partners in it: nobody has to wait."""
+        exits, absent = group.absent
+        if exits != self._exits:
+            absent = np.repeat(bits_of(self.alive), WARP) & ~self._bits(group)
+            if not absent.any():
+                absent = None
+            group.absent = self._exits, absent
+        if absent is None:
+            return True
+        missing = (self.participants[barrier] & absent) != 0
+        return not any_lane(missing if group.mask is None else missing & group.mask)
 
     def wait(self, barrier: int, mask: Mask, pc: int) -> None:
         """The lanes of `mask` wait at `barrier`, to go on at `pc`."""
         here = self.alive if mask is None else mask
         self._waiting_at[barrier][here] = pc
-        self._anyone_waits = True
+        self.anyone_waits = True
 
     def leave(self, mask: Mask) -> None:
         """EXIT: the lanes of `mask` are gone."""
+        self._exits += 1
         if mask is None:
             self.alive[:] = False
         else:
@@ -82,7 +113,7 @@ class Convergence:
 
     def released(self) -> list[tuple[int, NDArray[np.bool_]]]:
         """(pc, lanes) of everyone whose partners have all come or gone; they wait no longer."""
-        if not self._anyone_waits:
+        if not self.anyone_waits:
             return []
         alive = np.repeat(bits_of(self.alive), WARP)
         found: list[tuple[int, NDArray[np.bool_]]] = []
@@ -96,7 +127,7 @@ class Convergence:
             for pc in np.unique(waiting_at[free]).tolist():
                 found.append((pc, free & (waiting_at == pc)))
             waiting_at[free] = -1
-        self._anyone_waits = bool((self._waiting_at >= 0).any())
+        self.anyone_waits = bool((self._waiting_at >= 0).any())
         return found
 
     def waiting_lanes(self) -> NDArray[np.bool_]:
@@ -113,10 +144,15 @@ class CtaBarriers:
 
     def reset(self) -> None:
         """Nobody has arrived."""
-        self._waiting_at: dict[int, NDArray[np.int64]] = {}
+        self._waiting: dict[int, list[tuple[int, NDArray[np.bool_]]]] = {}
         self._arrived: dict[int, int] = {}
         self._votes: dict[int, NDArray[np.bool_]] = {}
         self._expected: dict[int, int | None] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody has arrived anywhere."""
+        return not self._arrived
 
     def arrive(
         self,
@@ -130,8 +166,7 @@ class CtaBarriers:
         self._expected[barrier] = expected
         self._arrived[barrier] = self._arrived.get(barrier, 0) + int(np.count_nonzero(lanes))
         if pc is not None:
-            waiting = self._waiting_at.setdefault(barrier, np.full(self._lanes.count, -1, dtype=np.int64))
-            waiting[lanes] = pc
+            self._waiting.setdefault(barrier, []).append((pc, lanes))
         if votes is not None:
             kept = self._votes.setdefault(barrier, np.zeros(self._lanes.count, dtype=np.bool_))
             kept |= votes & lanes
@@ -143,15 +178,17 @@ class CtaBarriers:
             expected = self._expected[barrier]
             if arrived < (alive if expected is None else expected):
                 continue
-            waiting_at = self._waiting_at.pop(barrier, None)
             votes = self._votes.pop(barrier, None)
             del self._arrived[barrier]
-            if waiting_at is None:
-                continue
-            for pc in np.unique(waiting_at[waiting_at >= 0]).tolist():
-                found.append((pc, waiting_at == pc, votes, arrived))
+            together: dict[int, NDArray[np.bool_]] = {}
+            for pc, lanes in self._waiting.pop(barrier, []):
+                together[pc] = together[pc] | lanes if pc in together else lanes
+            found += [(pc, together[pc], votes, arrived) for pc in sorted(together)]
         return found
 
     def waiting(self) -> list[tuple[int, NDArray[np.bool_], int]]:
         """(barrier, lanes that wait, lanes that have arrived) of every barrier that is not complete."""
-        return [(b, at >= 0, self._arrived.get(b, 0)) for b, at in self._waiting_at.items()]
+        return [
+            (barrier, np.logical_or.reduce([lanes for _, lanes in waiting]), self._arrived.get(barrier, 0))
+            for barrier, waiting in self._waiting.items()
+        ]

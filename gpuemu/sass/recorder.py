@@ -30,6 +30,7 @@ class Recorder:
         self.sets = array("i")
         self._blocks = array("i")
         self._set_numbers: dict[bytes, int] = {}
+        self._set_of_mask: dict[bytes, int] = {}
         self._members: list[NDArray[np.bool_]] = []
         self._block_numbers: dict[tuple[int, tuple[bytes, bytes]] | None, int] = {}
         self._places: list[Place | None] = []
@@ -37,12 +38,14 @@ class Recorder:
     def set_of(self, mask: Mask) -> int:
         """The number of the set of warps that have a lane in `mask`."""
         here = self._lanes.exists if mask is None else mask
-        warps = np.asarray(here.reshape(-1, WARP).any(axis=1))
-        key = warps.tobytes()
-        number = self._set_numbers.get(key)
+        name = here.tobytes()
+        number = self._set_of_mask.get(name)
         if number is None:
-            number = self._set_numbers[key] = len(self._members)
-            self._members.append(warps)
+            warps = np.asarray(here.reshape(-1, WARP).any(axis=1))
+            number = self._set_numbers.setdefault(warps.tobytes(), len(self._members))
+            if number == len(self._members):
+                self._members.append(warps)
+            self._set_of_mask[name] = number
         return number
 
     def members(self, number: int) -> NDArray[np.bool_]:
