@@ -1,8 +1,8 @@
 """What executing one instruction of machine code costs, in additions of 512 numbers: python benchmarks/step_cost.py
 
 A step is one instruction for all warps that stand at it, its record in the trace included. Its cost is given in
-calls of np.add on two uint32 arrays of 512 elements, timed in turn with it in the same run: the median of the
-rounds' ratios. Each row is straight code of one instruction many times over, with other offsets or registers from one
+calls of np.add on two uint32 arrays of 512 elements, timed in turn with it in the same run: of both the fastest
+round counts, for on a busy machine all others tell of the neighbours. Each row is straight code of one instruction many times over, with other offsets or registers from one
 to the next. Registers are filled anew, with other numbers, before each round, so that nothing is remembered from
 the last. At most 20 additions a step is the aim; rows above it are marked.
 
@@ -285,12 +285,9 @@ def cost(kind: Kind, warps: int, rounds: int) -> float:
     """Additions that a step takes."""
     bench = Bench(kind, warps, 128)
     bench.seconds()
-    ratios = []
-    for _ in range(rounds):
-        before = addition_seconds()
-        step = bench.seconds()
-        ratios.append(2 * step / (before + addition_seconds()))
-    return statistics.median(ratios)
+    pairs = [(bench.seconds(), addition_seconds()) for _ in range(rounds)]
+    step, addition = (min(times) for times in zip(*pairs, strict=True))
+    return step / addition
 
 
 def kernel_rates(rounds: int) -> Iterable[tuple[str, int, float]]:
@@ -331,7 +328,7 @@ KERNELS = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--only", default="", help="rows whose name contains this")
     options = parser.parse_args()
     print(f"{'additions of 512 numbers that a step takes':46}{'1 warp':>10}{'16 warps':>10}")

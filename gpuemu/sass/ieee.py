@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -34,14 +34,17 @@ _MAGNITUDE, _SIGN16, _INFINITY32 = word(0x7FFFFFFF), word(0x8000), word(0x7F8000
 _ONE, _THIRTEEN, _SIXTEEN = word(1), word(13), word(16)
 _SIXTY_THREE, _LAST = np.array(63), np.array(1)
 _BELOW_TIE32, _TIE32 = np.array(0x1FFFFFFF), np.array(0x10000000)
-_BELOW_FLOAT16, _BELOW_BF16, _TIE_BF16 = word(0xFFF), word(0xFFFF), word(0x8000)
-_NEAR_HALF16, _ONE_HALF, _INFINITY16 = word(0x00800FFF), word(0x3F000000), word(0x7C00)
+_BELOW_FLOAT16, _TIE_FLOAT16, _BELOW_BF16, _TIE_BF16 = word(0xFFF), word(0x1000), word(0xFFFF), word(0x8000)
+_NONE = word(0)
+_ONE_HALF, _SUBNORMAL16 = word(0x3F000000), np.uint16(0xFFFF)
+_NAN_BELOW = np.float32(np.nan)
 _NEAR_HALF_BF16 = word(0x7FFF)
-_LEAST_NORMAL16, _RANGE16 = word(0x38800000), word(0x47800000 - 0x38800000)
+_LEAST_NORMAL16 = np.float32(2.0**-14)
 _ZERO32 = np.float32(0)
 _ONE32 = np.float32(1)
-_LEAST_NORMAL32 = np.float32(2.0**-126)
-_LEAST_EXACT_BF16 = np.float32(2.0**-100)
+_LEAST_NORMAL32, _LEAST_NORMAL64 = np.float32(2.0**-126), np.array(2.0**-126)
+_LEAST_EXACT_BF16 = word((127 - 100) << 23)
+_EXACT_BF16 = word(0x7F800000 - ((127 - 100) << 23))
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,11 @@ def add32(a: F32, b: F32, rounding: Rounding) -> F32:
     return _sum32(a.astype(np.float64), b, rounding)
 
 
+def all_normal32(values: F32) -> bool:
+    """Whether no value is NaN, zero, subnormal or the least normal number, next to which results may round down."""
+    return 0 not in (np.abs(values) > _LEAST_NORMAL32).tobytes()
+
+
 def mul32(a: F32, b: F32, rounding: Rounding) -> F32:
     """a x b."""
     if rounding == "RN":
@@ -135,26 +143,46 @@ def fma32(a: F32, b: F32, c: F32, rounding: Rounding) -> F32:
     only where that sum lies half way between two float32: those lanes, and the subnormal ones, whose half-way
     points lie elsewhere, are done again by way of a sum rounded to odd.
     """
-    product: F64 = np.multiply(a, b, dtype=np.float64)
+    product = a.astype(np.float64) * b.astype(np.float64)
     if rounding != "RN":
         return _sum32(product, c, rounding)
-    s = product + c
+    s = product + c.astype(np.float64)
     result = s.astype(np.float32)
     doubtful = (s.view(np.int64) & _BELOW_TIE32) == _TIE32
-    tiny = np.abs(result) <= _LEAST_NORMAL32
-    if np.count_nonzero(tiny):
-        doubtful |= tiny & (s != 0)
-    if np.count_nonzero(doubtful):
+    if not all_normal32(result):
+        doubtful |= (np.abs(result) <= _LEAST_NORMAL32) & (s != 0)
+    if any_true(doubtful):
         (p, z), where = _at(doubtful, product, c)
-        np.put(result, where, to_odd(*two_sum(p, z)).astype(np.float32))
+        result.reshape(-1)[where] = to_odd(*two_sum(p, z)).astype(np.float32)
     return result
+
+
+def fma32_of_normals(a: F32, b: F32, c: F32, lanes: int) -> F32 | None:
+    """a x b + c to nearest, where flushing subnormal numbers changes nothing: operands and result are normal, or
+    operands zero. None where that may not be so, or where the sum must be rounded with more care."""
+    wide = np.empty((3, lanes))
+    wide[0], wide[1], wide[2] = a, b, c
+    s = wide[0] * wide[1]
+    s += wide[2]
+    result: F32 = s.astype(np.float32)
+    if not all_normal32(result) or any_true((s.view(np.int64) & _BELOW_TIE32) == _TIE32):
+        return None
+    small = np.abs(wide) < _LEAST_NORMAL64
+    if any_true(small) and any_true(wide[small] != 0):
+        return None
+    return result
+
+
+def any_true(chosen: NDArray[np.bool_]) -> bool:
+    """Whether any is true; Python finds a byte faster than NumPy starts a reduction."""
+    return 1 in chosen.tobytes()
 
 
 def _at(chosen: NDArray[np.bool_], *operands: Any) -> tuple[list[F64], NDArray[np.intp]]:
     """The operands at the chosen places, as float64, and those places, counted flat."""
-    where = np.flatnonzero(chosen)
+    where = chosen.reshape(-1).nonzero()[0]
     fitting = (x if x.shape == chosen.shape else np.broadcast_to(x, chosen.shape) for x in operands)
-    return [np.take(x, where).astype(np.float64) for x in fitting], where
+    return [x.reshape(-1).take(where).astype(np.float64) for x in fitting], where
 
 
 def _sum32(a: F64, b: F32, rounding: Rounding) -> F32:
@@ -168,6 +196,8 @@ def flushed32(values: F32) -> F32:
     """Subnormal float32 values as zeros of their sign (.FTZ); the same array where there are none."""
     small = np.abs(values) < _LEAST_NORMAL32
     if np.count_nonzero(small):
+        if np.count_nonzero(values) == values.size - np.count_nonzero(small):
+            return values  # nothing is small but zeros
         return np.where(small, np.copysign(_ZERO32, values), values)
     return values
 
@@ -192,29 +222,47 @@ def bits32(values: F32) -> NDArray[np.uint32]:
 def narrow16(values: F32) -> NDArray[np.uint16]:
     """Float32 values rounded to the bits of float16, to nearest even; NaN becomes 0x7fff.
 
-    Written with integers: NumPy's own conversion takes each element through branches.
+    Written with integers and a table: NumPy's own conversion takes each element through branches.
+    """
+    nan = values != values
+    if any_true(nan):
+        values = np.where(nan, _NAN_BELOW, values)
+    return narrow16_plain(values)
+
+
+def narrow16_plain(values: F32) -> NDArray[np.uint16]:
+    """As narrow16, of values whose NaN do not have all bits set, such as sums and products of float16.
+
+    Just under half a unit and the last bit kept round, so that 13 bits can be dropped; a table knows the rest.
     """
     bits = values.view(np.uint32)
-    magnitude = bits & _MAGNITUDE
-    above_least = magnitude - _LEAST_NORMAL16  # of the normal numbers; wraps for smaller ones
-    # Add just under half a unit plus the last bit kept and an exponent of 1, drop 13 bits.
-    half = bits >> _THIRTEEN
-    half &= _ONE
-    half += above_least
-    half += _NEAR_HALF16
-    half >>= _THIRTEEN
-    beyond = above_least >= _RANGE16
-    special = np.count_nonzero(beyond)
-    if special:
+    kept = bits >> _THIRTEEN
+    kept &= _ONE
+    kept += bits
+    kept += _BELOW_FLOAT16
+    kept >>= _THIRTEEN
+    half = _float16_of_19_bits().take(kept)
+    small = half == _SUBNORMAL16
+    if any_true(small):
         # Next to 0.5 a float32 counts in the steps of subnormal float16, 2**-24.
-        steps = (magnitude.view(np.float32) + np.float32(0.5)).view(np.uint32) - _ONE_HALF
-        outside = np.where(magnitude < _LEAST_NORMAL16, steps, _INFINITY16)
-        half = np.where(beyond, outside, half)
-    sign = bits >> _SIXTEEN
-    sign &= _SIGN16
-    half |= sign
-    if special:
-        half[magnitude > _INFINITY32] = NAN16
+        steps = (np.abs(values) + np.float32(0.5)).view(np.uint32) - _ONE_HALF
+        steps |= bits >> _SIXTEEN & _SIGN16
+        half = np.where(small, steps.astype(np.uint16), half)
+    return half
+
+
+@lru_cache(maxsize=1)
+def _float16_of_19_bits() -> NDArray[np.uint16]:
+    """Float16 by the upper 19 bits of a float32, rounded to those; _SUBNORMAL16 where that is not enough bits."""
+    upper = np.arange(1 << 19, dtype=np.uint32)
+    magnitude = upper & word(0x3FFFF)
+    half = magnitude - word(112 << 10)
+    half[magnitude >= 143 << 10] = 0x7C00
+    half[magnitude > 255 << 10] = NAN16
+    half |= (upper >> word(18)) << word(15)
+    half[(magnitude > 255 << 10)] = NAN16
+    half[magnitude < 113 << 10] = _SUBNORMAL16
+    half[[0, 1 << 18]] = 0, 0x8000
     return half.astype(np.uint16)
 
 
@@ -239,10 +287,14 @@ def fma16(a: F32, b: F32, c: F32) -> F32:
     """
     product = a * b
     result = product + c
-    doubtful = (result.view(np.uint32) & _BELOW_FLOAT16) == 0
-    if np.count_nonzero(doubtful):
-        (p, z), where = _at(doubtful, product, c)
-        np.put(result, where, _aside(np.take(result, where), p + z))
+    bits = result.view(np.uint32)
+    doubtful = (bits & _BELOW_FLOAT16) == _NONE
+    if any_true(doubtful):
+        if np.count_nonzero(doubtful) > 32:
+            # Normal numbers tie where the 13th bit is set, subnormal ones at higher bits, too.
+            doubtful &= ((bits & _TIE_FLOAT16) != _NONE) | (np.abs(result) < _LEAST_NORMAL16)
+        (p, z, near), where = _at(doubtful, product, c, result)
+        _move_aside(result, where, near, p + z)
     return result
 
 
@@ -252,15 +304,17 @@ def fma_bf16(a: F32, b: F32, c: F32) -> F32:
     The product is exact in float32 as long as it is in its range, and in float64 always.
     """
     product = a * b
-    size = np.abs(product)
-    if np.count_nonzero((size >= _LEAST_EXACT_BF16) & (size < np.inf)) == product.size:
+    size = product.view(np.uint32) & _MAGNITUDE
+    size -= _LEAST_EXACT_BF16
+    if np.count_nonzero(size < _EXACT_BF16) == product.size:
         result = product + c
     else:
         result = np.add(np.multiply(a, b, dtype=np.float64), c).astype(np.float32)
     doubtful = (result.view(np.uint32) & _BELOW_BF16) == _TIE_BF16
-    if np.count_nonzero(doubtful):
-        (x, y, z), where = _at(doubtful, a, b, c)
-        np.put(result, where, _aside(np.take(result, where), to_odd(*two_sum(x * y, z))))
+    if any_true(doubtful):
+        (x, y, z, near), where = _at(doubtful, a, b, c, result)
+        s, error = two_sum(x * y, z)
+        _move_aside(result, where, near, to_odd(s, error))
     return result
 
 
@@ -269,16 +323,16 @@ def mul_bf16(a: F32, b: F32) -> F32:
     exact: F64 = np.multiply(a, b, dtype=np.float64)
     result = exact.astype(np.float32)
     doubtful = (result.view(np.uint32) & _BELOW_BF16) == _TIE_BF16
-    if np.count_nonzero(doubtful):
-        (x,), where = _at(doubtful, exact)
-        np.put(result, where, _aside(np.take(result, where), x))
+    if any_true(doubtful):
+        (x, near), where = _at(doubtful, exact, result)
+        _move_aside(result, where, near, x)
     return result
 
 
-def _aside(result: F32, exact: F64) -> F32:
-    """Float32 results that stand where a further rounding would tie, moved off to the side of the exact value."""
-    rounded = result.astype(np.float64)
-    if not np.count_nonzero(exact != rounded):
-        return result
-    way = np.where(exact > rounded, np.float32(np.inf), np.where(exact < rounded, np.float32(-np.inf), result))
-    return np.nextafter(result, way)
+def _move_aside(result: F32, where: NDArray[np.intp], near: F64, exact: F64) -> None:
+    """Results that stand, at `near`, where a further rounding would tie are moved off to the exact value's side."""
+    if not any_true(exact != near):
+        return
+    flat = result.reshape(-1)
+    for off, way in ((exact > near, np.inf), (exact < near, -np.inf)):
+        flat[where[off]] = np.nextafter(flat[where[off]], np.float32(way))

@@ -57,12 +57,13 @@ def lanes_of(site: Site, k: int) -> Any:
     return file[number]
 
 
-def float32(site: Site, k: int) -> Getter:
-    """Operand k as float32, subnormal numbers flushed to zero under .FTZ; at least one lane."""
+def float32(site: Site, k: int, flush: bool | None = None) -> Getter:
+    """Operand k as float32, subnormal numbers flushed to zero under .FTZ or as `flush` says; at least one lane."""
     operand = site.operands[k]
     if operand.suffixes:
         raise site.unsupported(f"the selection of {operand.text}")
-    flush, lanes = site.has("FTZ"), lanes_of(site, k)
+    lanes = lanes_of(site, k)
+    flush = site.has("FTZ") if flush is None else flush
     if lanes is None:
         get = site.float32(k)
         return (lambda: flushed32(np.atleast_1d(get()))) if flush else lambda: np.atleast_1d(get())

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.ieee import narrow16, narrow_bf16, word
+from gpuemu.sass.ieee import narrow16, narrow16_plain, narrow_bf16, word
 from gpuemu.sass.operands import Getter, Site, immediate32
 from gpuemu.sass.semantics.float_operands import lanes_of
 
 _SELECTION = re.compile(r"(N?)H([01])_(N?)H([01])\Z")
+_FLOAT16_VALUES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 _LEAST_NORMAL16 = np.float32(2.0**-14)
 _LEAST_NORMAL_BF16 = np.float32(2.0**-126)
 
@@ -32,7 +33,7 @@ def widened(halves: Any, brain: bool) -> Any:
         bits = halves.astype(np.uint32)
         bits <<= word(16)
         return bits.view(np.float32)
-    return halves.view(np.float16).astype(np.float32)
+    return _FLOAT16_VALUES.take(halves)
 
 
 def _half_of(words: Any, place: int) -> Any:
@@ -118,7 +119,7 @@ def _immediates(site: Site, k: int, brain: bool) -> Getter:
 
 def packed(values: Any, brain: bool, flush: bool) -> Any:
     """A pair of float32, rounded to 16 bits each, as words."""
-    halves = narrow_bf16(values) if brain else narrow16(values)
+    halves = narrow_bf16(values) if brain else narrow16_plain(values)
     if flush:
         exponent = np.uint16(0x7F80 if brain else 0x7C00)
         halves = np.where(halves & exponent == 0, halves & np.uint16(0x8000), halves)
