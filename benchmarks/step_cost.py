@@ -218,8 +218,8 @@ class Bench:
                 a, b = i // 4 % 4, i % 4
             else:
                 a, b = i % (64 // a_count), i % (32 // b_count)
-            text = self.kind.text.replace("{i}", hex(16 * (i % 64))).replace("{d}", f"R{D}")
-            registers = {"a": A + a_count * a, "b": B + b_count * b, "c": C + c_count * (i % 8)}
+            text = self.kind.text.replace("{i}", hex(16 * (i % 64)))
+            registers = {"a": A + a_count * a, "b": B + b_count * b, "c": C + c_count * (i % 8), "d": C + c_count * (i % 8)}
             for name, number in registers.items():
                 text = text.replace(f"{{{name}}}", f"R{number}")
             for line in text.splitlines():

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from gpuemu.isa import Kind
 from gpuemu.sass.environment import Environment, ExecutionError
-from gpuemu.sass.groups import CONVERGENCE, Convergence, CtaBarriers, Group, any_lane, bits_of, every_lane
-from gpuemu.sass.lanes import WARP, Mask, write
+from gpuemu.sass.groups import CONVERGENCE, Convergence, CtaBarriers, Group
+from gpuemu.sass.lanes import WARP, Mask, any_lane, ballots, every_lane, write
 from gpuemu.sass.operands import Getter, Site
 from gpuemu.sass.recorder import Recorder
 from gpuemu.trace.listing import INSTRUCTION_BYTES
@@ -139,9 +139,9 @@ class ControlFlow:
                 taken = taken & condition()
             if mask_operand is not None:
                 wanted = np.broadcast_to(mask_operand(), (self._lanes.count,)) & np.repeat(
-                    bits_of(self._lanes.exists), WARP
+                    ballots(self._lanes.exists), WARP
                 )
-                apart = np.repeat(bits_of(self._present(group.mask)), WARP) != wanted
+                apart = np.repeat(ballots(self._present(group.mask)), WARP) != wanted
                 taken = taken & (apart if diverges else ~apart)
             return self._go(group, taken, target, pc + 1)
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from gpuemu.sass.control import ControlFlow
 from gpuemu.sass.environment import Environment, ExecutionError
-from gpuemu.sass.groups import Group, any_lane, every_lane
-from gpuemu.sass.lanes import WARP, Mask
+from gpuemu.sass.groups import Group
+from gpuemu.sass.lanes import WARP, Mask, any_lane, every_lane
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.recorder import Recorder
 from gpuemu.sass.semantics import build

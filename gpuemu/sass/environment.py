@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.fragment_store import FragmentStore
 from gpuemu.sass.lanes import Lanes, Mask
 from gpuemu.sass.patterns import Patterns, Place
 from gpuemu.trace.model import Instruction, Launch
@@ -57,6 +58,8 @@ class Environment:
     """
     patterns: Patterns = field(default_factory=Patterns)
     """What the addresses of accesses have looked like."""
+    fragments: FragmentStore = field(default_factory=FragmentStore)
+    """What matrix instructions have read and computed."""
     active: Mask = None
     """The lanes that execute the current instruction before its guard: what votes and WARPSYNC see."""
     barrier_votes: tuple[NDArray[np.bool_], int] | None = None

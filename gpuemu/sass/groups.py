@@ -12,25 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.lanes import WARP, Lanes, Mask
+from gpuemu.sass.lanes import WARP, Lanes, Mask, any_lane, ballots
 
 CONVERGENCE = 16
 """Convergence barriers B0 to B15 of each warp; one more serves WARPSYNC."""
-
-
-def bits_of(lanes: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """Bool lanes as a 32-bit mask for each warp."""
-    return np.packbits(lanes.reshape(-1, WARP), axis=1, bitorder="little").view("<u4")[:, 0].astype(np.uint32)
-
-
-def any_lane(lanes: NDArray[np.bool_]) -> bool:
-    """Whether any is true; Python finds a byte in 512 faster than NumPy starts a reduction."""
-    return 1 in lanes.tobytes()
-
-
-def every_lane(lanes: NDArray[np.bool_]) -> bool:
-    """Whether all are true."""
-    return 0 not in lanes.tobytes()
 
 
 @dataclass(eq=False)
@@ -69,7 +54,7 @@ class Convergence:
     def _bits(self, group: Group) -> NDArray[np.uint32]:
         """For each lane the lanes of its warp that are in the group."""
         if group.bits is None:
-            group.bits = np.repeat(bits_of(self.alive if group.mask is None else group.mask), WARP)
+            group.bits = np.repeat(ballots(self.alive if group.mask is None else group.mask), WARP)
         return group.bits
 
     def expect(self, barrier: int, group: Group) -> None:
@@ -82,13 +67,13 @@ class Convergence:
     def forget(self, barrier: int, mask: Mask) -> None:
         """BREAK: the lanes of `mask` will not come to `barrier`."""
         here = self.alive if mask is None else mask
-        self.participants[barrier] &= ~np.repeat(bits_of(here), WARP)
+        self.participants[barrier] &= ~np.repeat(ballots(here), WARP)
 
     def passes_at_once(self, barrier: int, group: Group) -> bool:
         """Whether every lane of the group finds all its partners in it: nobody has to wait."""
         exits, absent = group.absent
         if exits != self._exits:
-            absent = np.repeat(bits_of(self.alive), WARP) & ~self._bits(group)
+            absent = np.repeat(ballots(self.alive), WARP) & ~self._bits(group)
             if not absent.any():
                 absent = None
             group.absent = self._exits, absent
@@ -115,14 +100,14 @@ class Convergence:
         """(pc, lanes) of everyone whose partners have all come or gone; they wait no longer."""
         if not self.anyone_waits:
             return []
-        alive = np.repeat(bits_of(self.alive), WARP)
+        alive = np.repeat(ballots(self.alive), WARP)
         found: list[tuple[int, NDArray[np.bool_]]] = []
         for barrier in range(CONVERGENCE + 1):
             waiting_at = self._waiting_at[barrier]
             waiting = waiting_at >= 0
             if not waiting.any():
                 continue
-            missing = self.participants[barrier] & alive & ~np.repeat(bits_of(waiting), WARP)
+            missing = self.participants[barrier] & alive & ~np.repeat(ballots(waiting), WARP)
             free = waiting & (missing == 0)
             for pc in np.unique(waiting_at[free]).tolist():
                 found.append((pc, free & (waiting_at == pc)))

@@ -16,6 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.lanes import any_lane, every_lane
+
 Rounding = Literal["RN", "RZ", "RM", "RP"]
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -126,7 +128,7 @@ def add32(a: F32, b: F32, rounding: Rounding) -> F32:
 
 def all_normal32(values: F32) -> bool:
     """Whether no value is NaN, zero, subnormal or the least normal number, next to which results may round down."""
-    return 0 not in (np.abs(values) > _LEAST_NORMAL32).tobytes()
+    return every_lane(np.abs(values) > _LEAST_NORMAL32)
 
 
 def mul32(a: F32, b: F32, rounding: Rounding) -> F32:
@@ -151,7 +153,7 @@ def fma32(a: F32, b: F32, c: F32, rounding: Rounding) -> F32:
     doubtful = (s.view(np.int64) & _BELOW_TIE32) == _TIE32
     if not all_normal32(result):
         doubtful |= (np.abs(result) <= _LEAST_NORMAL32) & (s != 0)
-    if any_true(doubtful):
+    if any_lane(doubtful):
         (p, z), where = _at(doubtful, product, c)
         result.reshape(-1)[where] = to_odd(*two_sum(p, z)).astype(np.float32)
     return result
@@ -165,17 +167,12 @@ def fma32_of_normals(a: F32, b: F32, c: F32, lanes: int) -> F32 | None:
     s = wide[0] * wide[1]
     s += wide[2]
     result: F32 = s.astype(np.float32)
-    if not all_normal32(result) or any_true((s.view(np.int64) & _BELOW_TIE32) == _TIE32):
+    if not all_normal32(result) or any_lane((s.view(np.int64) & _BELOW_TIE32) == _TIE32):
         return None
     small = np.abs(wide) < _LEAST_NORMAL64
-    if any_true(small) and any_true(wide[small] != 0):
+    if any_lane(small) and any_lane(wide[small] != 0):
         return None
     return result
-
-
-def any_true(chosen: NDArray[np.bool_]) -> bool:
-    """Whether any is true; Python finds a byte faster than NumPy starts a reduction."""
-    return 1 in chosen.tobytes()
 
 
 def _at(chosen: NDArray[np.bool_], *operands: Any) -> tuple[list[F64], NDArray[np.intp]]:
@@ -225,7 +222,7 @@ def narrow16(values: F32) -> NDArray[np.uint16]:
     Written with integers and a table: NumPy's own conversion takes each element through branches.
     """
     nan = values != values
-    if any_true(nan):
+    if any_lane(nan):
         values = np.where(nan, _NAN_BELOW, values)
     return narrow16_plain(values)
 
@@ -243,7 +240,7 @@ def narrow16_plain(values: F32) -> NDArray[np.uint16]:
     kept >>= _THIRTEEN
     half = _float16_of_19_bits().take(kept)
     small = half == _SUBNORMAL16
-    if any_true(small):
+    if any_lane(small):
         # Next to 0.5 a float32 counts in the steps of subnormal float16, 2**-24.
         steps = (np.abs(values) + np.float32(0.5)).view(np.uint32) - _ONE_HALF
         steps |= bits >> _SIXTEEN & _SIGN16
@@ -289,7 +286,7 @@ def fma16(a: F32, b: F32, c: F32) -> F32:
     result = product + c
     bits = result.view(np.uint32)
     doubtful = (bits & _BELOW_FLOAT16) == _NONE
-    if any_true(doubtful):
+    if any_lane(doubtful):
         if np.count_nonzero(doubtful) > 32:
             # Normal numbers tie where the 13th bit is set, subnormal ones at higher bits, too.
             doubtful &= ((bits & _TIE_FLOAT16) != _NONE) | (np.abs(result) < _LEAST_NORMAL16)
@@ -311,7 +308,7 @@ def fma_bf16(a: F32, b: F32, c: F32) -> F32:
     else:
         result = np.add(np.multiply(a, b, dtype=np.float64), c).astype(np.float32)
     doubtful = (result.view(np.uint32) & _BELOW_BF16) == _TIE_BF16
-    if any_true(doubtful):
+    if any_lane(doubtful):
         (x, y, z, near), where = _at(doubtful, a, b, c, result)
         s, error = two_sum(x * y, z)
         _move_aside(result, where, near, to_odd(s, error))
@@ -323,7 +320,7 @@ def mul_bf16(a: F32, b: F32) -> F32:
     exact: F64 = np.multiply(a, b, dtype=np.float64)
     result = exact.astype(np.float32)
     doubtful = (result.view(np.uint32) & _BELOW_BF16) == _TIE_BF16
-    if any_true(doubtful):
+    if any_lane(doubtful):
         (x, near), where = _at(doubtful, exact, result)
         _move_aside(result, where, near, x)
     return result
@@ -331,7 +328,7 @@ def mul_bf16(a: F32, b: F32) -> F32:
 
 def _move_aside(result: F32, where: NDArray[np.intp], near: F64, exact: F64) -> None:
     """Results that stand, at `near`, where a further rounding would tie are moved off to the exact value's side."""
-    if not any_true(exact != near):
+    if not any_lane(exact != near):
         return
     flat = result.reshape(-1)
     for off, way in ((exact > near, np.inf), (exact < near, -np.inf)):

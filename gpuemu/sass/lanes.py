@@ -20,6 +20,7 @@ WARP = 32
 RZ = 255
 URZ = 63
 PT = 7
+_LITTLE_ENDIAN_WORD = np.dtype("<u4")
 
 
 class Lanes:
@@ -45,6 +46,22 @@ class Lanes:
         self.predicates[:] = False
         self.uniform_predicates[:] = False
         self.predicates[PT] = self.uniform_predicates[PT] = True
+
+
+def any_lane(lanes: NDArray[np.bool_]) -> bool:
+    """Whether any is true; Python finds a byte in a row of them faster than NumPy starts a reduction."""
+    return 1 in lanes.tobytes()
+
+
+def every_lane(lanes: NDArray[np.bool_]) -> bool:
+    """Whether all are true."""
+    return 0 not in lanes.tobytes()
+
+
+def ballots(lanes: NDArray[np.bool_]) -> Words:
+    """Bool lanes, or bool [..., 32], as words with a bit for each lane of a warp."""
+    bits = np.packbits(lanes.reshape(-1), bitorder="little")
+    return bits.view(_LITTLE_ENDIAN_WORD).astype(np.uint32, copy=False)
 
 
 def write(target: NDArray[Any], values: Any, mask: Mask) -> None:

@@ -1,4 +1,4 @@
-"""Masks seen warp by warp: ballots, and instructions that only whole warps may execute."""
+"""Masks seen warp by warp: who takes part, and instructions that only whole warps may execute."""
 
 from __future__ import annotations
 
@@ -8,14 +8,6 @@ from numpy.typing import NDArray
 from gpuemu.sass.environment import ExecutionError
 from gpuemu.sass.lanes import WARP, Lanes, Mask
 from gpuemu.sass.operands import Site
-
-_LITTLE_ENDIAN_WORD = np.dtype("<u4")
-
-
-def ballots(lanes: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """Bool lanes, or bool [..., 32], as words with a bit for each lane of a warp."""
-    bits = np.packbits(lanes.reshape(-1, WARP), axis=1, bitorder="little")
-    return bits.view(_LITTLE_ENDIAN_WORD)[:, 0].astype(np.uint32, copy=False)
 
 
 def taking_part(lanes: Lanes, mask: Mask) -> Mask:

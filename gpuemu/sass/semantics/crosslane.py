@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.fragments import transpose_matrix
-from gpuemu.sass.lanes import WARP, Mask
+from gpuemu.sass.lanes import WARP, Mask, ballots
 from gpuemu.sass.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.warps import ballots, complete_warps, taking_part
+from gpuemu.sass.warps import complete_warps, taking_part
 
 Bools = NDArray[np.bool_]
 Index = NDArray[np.intp]
@@ -73,19 +73,23 @@ def shfl(site: Site) -> Step:
     get_distance, get_control = site.source(3), site.source(4)
     lane: Index = site.lanes.lane.astype(np.intp)
     first: Index = site.lanes.warp.astype(np.intp) * WARP
-    distance_varies, control_varies = (site.operands[k].core.startswith(("R", "UR")) for k in (3, 4))
-    fixed_segments = None if control_varies else _Segments(lane, get_control())
 
     def route() -> tuple[Index, Bools | bool]:
-        segments = fixed_segments or _Segments(lane, get_control())
         distance = np.asarray(get_distance() & np.uint32(31), dtype=np.intp)
-        source, inside = _source_lanes(kind, lane, distance, segments)
+        source, inside = _source_lanes(kind, lane, distance, _Segments(lane, get_control()))
         return first + source, inside
 
-    fixed_route = None if distance_varies or control_varies else route()
+    # In most code the lanes shuffle as they did the last time.
+    name = b""
+    order: Index = first
+    inside: Bools | bool = True
 
     def step(mask: Mask) -> None:
-        order, inside = fixed_route or route()
+        nonlocal name, order, inside
+        now = get_distance().tobytes() + get_control().tobytes()
+        if now != name:
+            name = now
+            order, inside = route()
         got = values.take(order)
         in_range(inside, mask)
         store(got, mask)
@@ -154,10 +158,15 @@ def match(site: Site) -> Step:
 
         def match_any(mask: Mask) -> None:
             here = taking_part(lanes, mask)
-            values = np.asarray(get()).reshape(-1, WARP)
-            same = values[:, :, None] == values[:, None, :]
+            values = np.ascontiguousarray(get())
+            # Each lane's value 32 times beside all 32 of its warp: no short axis is broadcast.
+            own = np.empty((lanes.warps, WARP, WARP), dtype=values.dtype)
+            others = np.empty_like(own)
+            own[...] = values.reshape(-1, WARP, 1)
+            others[...] = values.reshape(-1, 1, WARP)
+            same = own.reshape(-1) == others.reshape(-1)
             if here is not None:
-                same &= here.reshape(-1, 1, WARP)
+                same = same.reshape(-1, WARP, WARP) & here.reshape(-1, 1, WARP)
             store(ballots(same), mask)
 
         return match_any

@@ -24,6 +24,7 @@ _BYTE = np.arange(256, dtype=np.uint8)
 _REVERSED = np.packbits(np.unpackbits(_BYTE[:, None], axis=1)[:, ::-1], axis=1)[:, 0]
 _ONES = np.unpackbits(_BYTE[:, None], axis=1).sum(axis=1, dtype=np.uint8)
 _TOP, _WRAP = np.uint32(32), np.uint32(31)
+_BYTES, _TOP_BYTE = np.array(0x01010101, dtype=np.uint32), np.array(24, dtype=np.uint32)
 
 
 @semantics("LOP3", "ULOP3")
@@ -208,8 +209,10 @@ def popc(site: Site) -> Step:
     store, get = site.destination(0), integer(site, 1, "~")
 
     def step(mask: Mask) -> None:
-        ones = _ONES[parts(get(), np.uint8)]
-        store((ones.view(np.uint32) * np.uint32(0x01010101) >> np.uint32(24))[:, 0], mask)
+        ones = _ONES.take(np.atleast_1d(get()).view(np.uint8)).view(np.uint32)
+        ones *= _BYTES  # the highest byte gets the sum of all
+        ones >>= _TOP_BYTE
+        store(ones, mask)
 
     return step
 
@@ -222,7 +225,7 @@ def brev(site: Site) -> Step:
     store, get = site.destination(0), integer(site, 1, "~")
 
     def step(mask: Mask) -> None:
-        store(_REVERSED[parts(get(), np.uint8)[:, ::-1]].view(np.uint32)[:, 0], mask)
+        store(_REVERSED.take(np.atleast_1d(get()).byteswap().view(np.uint8)).view(np.uint32), mask)
 
     return step
 

@@ -9,7 +9,7 @@ import numpy as np
 from gpuemu.sass.lanes import Mask, whole_warps, write
 from gpuemu.sass.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.semantics.integer_operands import as_signed, check, fixed_predicate, immediate, operand_count, parts
+from gpuemu.sass.semantics.integer_operands import as_signed, check, fixed_predicate, immediate, operand_count
 from gpuemu.sass.semantics.truth_tables import constant_input, function
 
 
@@ -91,15 +91,15 @@ def p2r(site: Site) -> Step:
     shift = 8 * int(site.modifiers[0][1]) if site.modifiers else 0
     selected = _mask(site, 3)
     file = site.lanes.uniform_predicates if uniform else site.lanes.predicates
-    chosen = [(file[p], np.uint32(shift + p)) for p in _named(selected)]
-    kept = np.uint32(0xFFFFFFFF & ~(selected << shift))
+    rows = file.view(np.uint8)[:7]
+    bits = np.array([1 << p if p in _named(selected) else 0 for p in range(7)], dtype=np.uint8)[:, None]
+    kept, up = np.array(0xFFFFFFFF & ~(selected << shift), dtype=np.uint32), np.array(shift, dtype=np.uint32)
     store, get = site.destination(0), site.source(2)
 
     def step(mask: Mask) -> None:
-        value = get() & kept
-        for predicate, position in chosen:
-            value = value | predicate << position
-        store(value, mask)
+        value = np.bitwise_or.reduce(rows * bits, axis=0).astype(np.uint32)
+        value <<= up
+        store(value | get() & kept, mask)
 
     return step
 
@@ -121,15 +121,14 @@ def r2p(site: Site) -> Step:
         raise site.unsupported("this form of R2P")
     byte = int(operand.suffixes[0][1]) if operand.suffixes else 0
     file = site.lanes.uniform_predicates if uniform else site.lanes.predicates
-    chosen = [(file[p], p) for p in _named(_mask(site, 2))]
+    chosen = [(file[p], np.array(1 << 8 * byte + p, dtype=np.uint32)) for p in _named(_mask(site, 2))]
     get = site.raw(1)
 
     def step(mask: Mask) -> None:
-        bits = np.unpackbits(parts(get(), np.uint8)[:, byte, None], axis=1, bitorder="little")
-        by_predicate = np.ascontiguousarray(bits.T).view(np.bool_)
+        values = get()
         if uniform:
             mask = whole_warps(mask)
-        for predicate, p in chosen:
-            write(predicate, by_predicate[p], mask)
+        for predicate, bit in chosen:
+            write(predicate, (values & bit).astype(np.bool_), mask)
 
     return step

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from gpuemu.fragments import Fragment, a_fragment, b_fragment, c_fragment
 from gpuemu.sass.ieee64 import fma64
-from gpuemu.sass.lanes import WARP, Mask
+from gpuemu.sass.lanes import RZ, WARP, Mask
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.warps import complete_warps
-from gpuemu.tensor import mma_mode, mma_registers
+from gpuemu.tensor import MmaMode, mma_mode, mma_registers
 
 Words = NDArray[np.uint32]
 Multiply = Callable[[Words, Words, Words], Words]
@@ -95,15 +95,56 @@ def _step(site: Site, counts: tuple[int, int, int], multiply: Multiply, sides: b
     return lambda mask: operands.apply(multiply, mask)
 
 
+class _Mma:
+    """A product of the shapes that mma.sync has, 16 rows of A: operands D, A, B, C in registers [register, lane]."""
+
+    def __init__(self, site: Site, mode: MmaMode):
+        self._site = site
+        self._mode = mode
+        self._numerics = site.environment.arch.tensor_core.numerics
+        self._store = site.environment.fragments
+        counts = (mode.c.registers, mode.a.registers, mode.b.registers, mode.c.registers)
+        numbers = [site.register(k)[1] for k in range(4)]
+        self._rows = [
+            self._registers(k, number, count) for k, (number, count) in enumerate(zip(numbers, counts, strict=True))
+        ]
+        self._d, self._a, self._b, self._c = numbers
+
+    def _registers(self, k: int, number: int, count: int) -> Words:
+        file, _ = self._site.register(k)
+        if number == len(file) - 1:
+            return np.zeros((count, file.shape[1]), dtype=np.uint32)
+        return file[number : number + count]
+
+    def step(self, mask: Mask) -> None:
+        """D = A x B + C in the warps of the mask."""
+        warps = complete_warps(self._site, mask)
+        d, a, b, c = self._rows if warps is None else [_of_warps(rows, warps) for rows in self._rows]
+        left = self._store.operand(self._mode, False, self._a, a)
+        right = self._store.operand(self._mode, True, self._b, b)
+        result = self._store.multiply(self._numerics, left, right, c, self._c, self._d)
+        if self._d == RZ:
+            return
+        if warps is None:
+            d[...] = result
+        else:
+            target = self._rows[0].reshape(len(d), -1, WARP)
+            target[:, warps] = result.reshape(len(d), -1, WARP)
+
+
+def _of_warps(rows: Words, warps: NDArray[np.intp]) -> Words:
+    """Registers [register, lane] of some warps."""
+    return rows.reshape(len(rows), -1, WARP)[:, warps].reshape(len(rows), -1)
+
+
 @semantics("HMMA")
 def hmma(site: Site) -> Step:
     """HMMA.16816|1688|1684.F16|F32[.BF16|.TF32] Rd, Ra, Rb, Rc: mma.sync of f16, bf16 or tf32, to the bit."""
     if ".".join(site.modifiers[1:]) not in _HMMA_FORMS.get(site.modifiers[0], ()):
         raise site.unsupported("this form of HMMA")
     mode = mma_mode(site.instruction.operation.operation)
-    numerics = site.environment.arch.tensor_core.numerics
-    counts = mode.a.registers, mode.b.registers, mode.c.registers
-    return _step(site, counts, lambda a, b, c: mma_registers(numerics, mode, a, b, c), sides=False)
+    _Operands(site, (mode.a.registers, mode.b.registers, mode.c.registers), sides=False)
+    return _Mma(site, mode).step
 
 
 @semantics("IMMA")
@@ -116,16 +157,13 @@ def imma(site: Site) -> Step:
     k = 32 if shape == "16832" else 16
     name = f"m16n8k{k}.s32.{types[0].lower()}.{types[1].lower()}"
     mode = mma_mode(name + ".sat" if site.has("SAT") else name)
+    if shape != "8816":
+        _Operands(site, (mode.a.registers, mode.b.registers, 4), sides=True)
+        return _Mma(site, mode).step
     numerics = site.environment.arch.tensor_core.numerics
 
-    def multiply(a: Words, b: Words, c: Words) -> Words:
-        return mma_registers(numerics, mode, a, b, c)
-
-    if shape != "8816":
-        return _step(site, (mode.a.registers, mode.b.registers, 4), multiply)
-
     def multiply_8_rows(a: Words, b: Words, c: Words) -> Words:
-        return multiply(_lower_rows_zero(a, 2), b, _lower_rows_zero(c, 4))[:, :2]
+        return mma_registers(numerics, mode, _lower_rows_zero(a, 2), b, _lower_rows_zero(c, 4))[:, :2]
 
     return _step(site, (1, 1, 2), multiply_8_rows)
 
