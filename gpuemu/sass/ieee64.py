@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.ieee import F64, Rounding, to_odd, two_sum
+from gpuemu.sass.lanes import any_lane
 
 NAN64 = np.uint64(0xFFF8000000000000)
 """The NaN of an invalid operation without a NaN operand."""
@@ -29,7 +30,7 @@ def bits64(values: F64, *operands: F64) -> NDArray[np.uint64]:
     """The bits of a result. A NaN is the first NaN operand, made quiet, or else NAN64."""
     bits = values.view(np.uint64)
     nan = values != values
-    if np.count_nonzero(nan):
+    if any_lane(nan):
         chosen = np.full(bits.shape, NAN64)
         for operand in reversed(operands):
             theirs = np.broadcast_to(operand, bits.shape)

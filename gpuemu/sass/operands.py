@@ -162,16 +162,20 @@ class Site:
         return get
 
     def source64(self, k: int) -> Getter:
-        """Operand k as 64 bits, a register pair or constant: uint64 lanes or scalar, with - and ~ applied."""
+        """Operand k as 64 bits, a register pair or constant: uint64 lanes or scalar, with - and ~ applied.
+
+        What it returns holds until it is called again.
+        """
         operand = self.operands[k]
         if _REGISTER.match(operand.core):
             low, high = self.words(k, 2)
+            together = np.empty(len(low), dtype=np.uint64)
+            low_words, high_words = together.view(np.uint32)[::2], together.view(np.uint32)[1::2]
 
             def get() -> Any:
-                both = np.empty((len(low), 2), dtype=np.uint32)
-                both[:, 0] = low
-                both[:, 1] = high
-                return both.view(np.uint64)[:, 0]
+                low_words[:] = low
+                high_words[:] = high
+                return together
         else:
             constant = self._constant(operand, 8)
             if constant is not None:
@@ -254,7 +258,7 @@ class Site:
         return lambda values, mask: write(target, values, mask)
 
     def destination64(self, k: int) -> Setter:
-        """Stores uint64 lanes in the register pair of operand k."""
+        """Stores 64-bit lanes, or a scalar, in the register pair of operand k."""
         file, number = self.register(k)
         if number == len(file) - 1:
             return lambda values, mask: None
@@ -264,7 +268,7 @@ class Site:
         def store(values: Any, mask: Mask) -> None:
             if uniform:
                 mask = whole_warps(mask)
-            words = np.ascontiguousarray(values, dtype=np.uint64).view(np.uint32)
+            words = np.ascontiguousarray(values).view(np.uint32)
             write(low, words[0::2], mask)
             write(high, words[1::2], mask)
 

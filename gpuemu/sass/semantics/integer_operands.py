@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.lanes import Mask, whole_warps, write
-from gpuemu.sass.operands import Getter, Setter, Site, immediate32
+from gpuemu.sass.operands import Getter, Site, immediate32
 
 WORD_BITS = np.uint32(32)
 
@@ -35,38 +34,7 @@ def pair(site: Site, k: int, decorations: str = "") -> Getter:
     check(site, k, decorations)
     if immediate(site, k) not in (None, 0):
         raise site.unsupported("an immediate of 64 bits")
-    operand = site.operands[k]
-    if operand.negative or operand.inverted or not operand.core.startswith(("R", "UR")):
-        return site.source64(k)
-    low, high = site.words(k, 2)
-    together = np.empty(site.lanes.count, dtype=np.uint64)
-    words = together.view(np.uint32)
-    low_words, high_words = words[::2], words[1::2]
-
-    def get() -> Any:
-        low_words[:] = low
-        high_words[:] = high
-        return together
-
-    return get
-
-
-def pair_destination(site: Site, k: int) -> Setter:
-    """Stores uint64 lanes or a scalar in the register pair of operand k."""
-    file, number = site.register(k)
-    if number == len(file) - 1:
-        return lambda values, mask: None
-    low, high = file[number], file[number + 1]
-    uniform = site.is_uniform(k)
-
-    def store(values: Any, mask: Mask) -> None:
-        if uniform:
-            mask = whole_warps(mask)
-        words = np.atleast_1d(values).view(np.uint32)
-        write(low, words[::2], mask)
-        write(high, words[1::2], mask)
-
-    return store
+    return site.source64(k)
 
 
 def immediate(site: Site, k: int) -> int | None:

@@ -10,14 +10,12 @@ from gpuemu.sass.lanes import Mask
 from gpuemu.sass.operands import Getter, Setter, Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.integer_operands import (
-    as_signed,
     check,
     immediate,
     integer,
     is_zero,
     operand_count,
     pair,
-    pair_destination,
     parts,
 )
 
@@ -84,8 +82,8 @@ def _full_product(site: Site, first: int) -> Getter | None:
     if is_zero(site, first) or is_zero(site, first + 1):
         return None
     if site.has("U32"):
-        return lambda: np.multiply(get_a(), get_b(), dtype=np.uint64)
-    return lambda: np.multiply(as_signed(get_a()), as_signed(get_b()), dtype=np.int64).view(np.uint64)
+        return lambda: get_a().astype(np.uint64) * get_b().astype(np.uint64)
+    return lambda: (get_a().view(np.int32).astype(np.int64) * get_b().view(np.int32).astype(np.int64)).view(np.uint64)
 
 
 def _wide(site: Site, first: int, with_carry: bool, carry_in: Getter | None) -> Step:
@@ -94,7 +92,7 @@ def _wide(site: Site, first: int, with_carry: bool, carry_in: Getter | None) -> 
     check(site, first + 2, decorations)
     addend = None if is_zero(site, first + 2) else pair(site, first + 2, decorations)
     set_carry = site.set_predicate(1) if with_carry else None
-    store = _high_word(site) if site.has("HI") else pair_destination(site, 0)
+    store = _high_word(site) if site.has("HI") else site.destination64(0)
     zero = np.uint64(0)
 
     def step(mask: Mask) -> None:
