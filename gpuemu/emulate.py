@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -90,22 +90,30 @@ class Result:
         return frozenset(i for i, instruction in enumerate(self.trace.code) if instruction.reads_clock)
 
 
-def run(trace: Trace, arch: Architecture) -> Result:
+def run(trace: Trace, arch: Architecture, *, watch: Callable[[Callable[[], int]], None] | None = None) -> Result:
     """Replay `trace` on one SM of `arch`.
+
+    `watch` is called once, with a function that tells how many warp instructions have been issued so far; another
+    thread may call it while this one runs.
 
     Raises GpuemuError if the trace cannot run there: a CTA too large, an operation without timing, a
     misaligned access, a barrier that warps wait at for ever.
     """
-    return replay(trace, arch, lower(trace, arch))
+    return replay(trace, arch, lower(trace, arch), watch)
 
 
-def replay(trace: Trace, arch: Architecture, program: Program) -> Result:
+def replay(
+    trace: Trace,
+    arch: Architecture,
+    program: Program,
+    watch: Callable[[Callable[[], int]], None] | None = None,
+) -> Result:
     """Replay what `lower` made of `trace` for `arch`, or for one that differs from it in nothing lowering reads.
 
-    Raises GpuemuError if warps wait at a barrier for ever.
+    `watch` is as in `run`. Raises GpuemuError if warps wait at a barrier for ever.
     """
     try:
-        execution = execute(program, Machine.of(arch))
+        execution = execute(program, Machine.of(arch), watch)
     except StuckError as stuck:
         raise GpuemuError(_stuck_problem(trace, *warp) for warp in stuck.warps[:8]) from None
     return Result(trace, arch, execution.cycles, execution)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuemu.commands.progress import ProgressBar
 from gpuemu.errors import GpuemuError
 
 if TYPE_CHECKING:
@@ -110,10 +112,11 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
         if arguments:
             click.echo("no --arg: each pointer gets a buffer of 1 MiB of zeros", err=True)
     saves = [_save(text, arguments) for text in options.save]
-    with _Progress(options.grid) as progress:
+    with ProgressBar("executing", ctas=math.prod(options.grid)) as bar:
         trace = trace_kernel(
             path, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, arch=arch,
-            ctas=_ctas(options.cta), budget=options.budget or DEFAULT_BUDGET, progress=progress,
+            ctas=_ctas(options.cta), budget=options.budget or DEFAULT_BUDGET, progress=bar.count_ctas,
+            watch=bar.watch,
         )  # fmt: skip
     for number, target in saves:
         try:
@@ -146,40 +149,3 @@ def _save(text: str, arguments: list[Any]) -> tuple[int, str]:
         right = f"K=FILE.npy with K one of {', '.join(arrays) or 'no arguments'} is right"
         raise GpuemuError.one("--save", None, "", f"'{text}'", right)
     return int(number), target
-
-
-class _Progress:
-    """A progress bar over the CTAs, on a terminal, for what takes longer than two seconds."""
-
-    def __init__(self, grid: tuple[int, int, int]):
-        self._total = grid[0] * grid[1] * grid[2]
-        self._bar: Any = None
-
-    def __enter__(self) -> Callable[[int, int], None] | None:
-        import sys
-        import time
-
-        if not sys.stderr.isatty() or self._total == 1:
-            return None
-        started = time.monotonic()
-
-        def update(done: int, total: int) -> None:
-            if self._bar is None:
-                if time.monotonic() - started < 2:
-                    return
-                from rich.console import Console
-                from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-                self._bar = Progress(
-                    TextColumn("executing CTAs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                    console=Console(stderr=True), transient=True,
-                )  # fmt: skip
-                self._bar.start()
-                self._task = self._bar.add_task("", total=total)
-            self._bar.update(self._task, completed=done)
-
-        return update
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()

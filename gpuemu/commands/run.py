@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuemu.commands.launching import LaunchOptions, execute, is_machine_code, launch_options
+from gpuemu.commands.progress import ProgressBar
 from gpuemu.errors import GpuemuError, Problem
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def run_trace(
     if arch is None:
         arch = load_arch(loaded.arch)
         arch = arch.with_overrides(overrides) if overrides else arch
-    return emulate(loaded, arch)
+    with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
+        return emulate(loaded, arch, watch=bar.watch)
 
 
 def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[str, int]]:

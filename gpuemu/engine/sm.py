@@ -125,6 +125,10 @@ class StreamingMultiprocessor:
             self._events,
         )
 
+    def instructions_issued(self) -> int:
+        """So far; another thread may ask while `run` runs."""
+        return sum(len(warp.issue_log) for warp in tuple(self._warps))
+
     def horizon(self, sub_core: SubCore) -> int:
         """The first cycle at which something not yet known could change what this sub-core issues."""
         now = int(self._environment.now)
@@ -267,6 +271,9 @@ def _dependences(program: Program) -> Dependences:
     return ControlWords(partly)
 
 
-def execute(program: Program, machine: Machine) -> Execution:
-    """Run a lowered program on a machine."""
-    return StreamingMultiprocessor(program, machine).run()
+def execute(program: Program, machine: Machine, watch: Callable[[Callable[[], int]], None] | None = None) -> Execution:
+    """Run a lowered program on a machine. `watch` is called with what tells the instructions issued so far."""
+    sm = StreamingMultiprocessor(program, machine)
+    if watch is not None:
+        watch(sm.instructions_issued)
+    return sm.run()

@@ -28,6 +28,13 @@ class CtaExecutor(ControlFlow):
         super().__init__(environment)
         self._steps: list[Step | None] = [None] * len(environment.code)
         self._is_memory = [i.accesses_memory for i in environment.code]
+        # Warp instructions of what has ended; clock at the start of the group that goes now, and its warps.
+        self._executed = 0, 0, 0
+
+    def instructions(self) -> int:
+        """Warp instructions executed so far, by all CTAs; another thread may ask while `run` runs."""
+        before, since, warps = self._executed
+        return before + (self.environment.clock - since) * warps
 
     def run(self, recorder: Recorder, keep: bool, budget: int) -> None:
         """Execute a CTA from its first instruction. `keep`: whether the recorder takes it down.
@@ -117,6 +124,7 @@ class CtaExecutor(ControlFlow):
             else max(1, budget // warps)
         )
         done = 0
+        self._executed = self.instructions(), environment.clock, warps
         while done < most:
             pc = group.pc
             if pc >= len(steps):

@@ -54,13 +54,15 @@ def trace_kernel(
     ctas: Iterable[int] | None = None,
     budget: int = DEFAULT_BUDGET,
     progress: Callable[[int, int], None] | None = None,
+    watch: Callable[[Callable[[], int]], None] | None = None,
 ) -> Trace:
     """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
 
     `grid` in CTAs, `block` in threads. `args` in the kernel's order: NumPy arrays are device buffers, updated in
     place; ints and floats are scalars. `arch` names the architecture that a .cu is compiled for, and whose
     rules count. `ctas` are the CTAs to keep in the trace, by default those resident on one SM at once. `budget`: warp
-    instructions of one CTA before it is taken for endless. `progress` is called with the CTAs done and all.
+    instructions of one CTA before it is taken for endless. `progress` is called with the CTAs done and all,
+    `watch` once with a function that tells the warp instructions executed so far, also from another thread.
 
     Raises GpuemuError: for arguments that do not fit, an instruction the executor does not know, and everything
     a kernel must not do, naming the instruction, warp, lane and source line.
@@ -99,6 +101,8 @@ def trace_kernel(
     constants = _constant_banks(function, launch, memory, args, file)
     environment = Environment(hardware, launch, lanes, memory, constants, code)
     executor = CtaExecutor(environment)
+    if watch is not None:
+        watch(executor.instructions)
     warps: list[WarpTrace] = []
     addresses = [np.zeros((0, WARP), np.int64)]
     active = [np.zeros((0, WARP), np.bool_)]

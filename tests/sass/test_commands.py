@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,16 @@ def test_a_cubin_runs_with_arguments_and_gives_its_results_back(tmp_path: Path) 
     assert result["counters"]["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"] == 31 * 32
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), tile.T.ravel())
     np.testing.assert_array_equal(np.load(tmp_path / "in.npy"), tile)
+
+
+def test_the_executor_tells_what_it_has_executed() -> None:
+    counts: list[Callable[[], int]] = []
+    trace = gpuemu.trace_kernel(
+        str(SOURCES / "virtual_threads.cu"), "reduction_plain", grid=(2, 1, 1), block=(256, 1, 1), arch="sm_89",
+        args=[np.ones(512, np.float32), np.zeros(2, np.float32)], watch=counts.append,
+    )  # fmt: skip
+    assert len(trace.warps) == 16
+    assert [count() for count in counts] == [trace.executed_instructions]
 
 
 def test_a_fault_stops_the_run_and_writes_nothing(tmp_path: Path) -> None:
