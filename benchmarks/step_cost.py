@@ -2,9 +2,10 @@
 
 A step is one instruction for all warps that stand at it, its record in the trace included. Its cost is given in
 calls of np.add on two uint32 arrays of 512 elements, timed in turn with it in the same run: of both the fastest
-round counts, for on a busy machine all others tell of the neighbours. Each row is straight code of one instruction many times over, with other offsets or registers from one
-to the next. Registers are filled anew, with other numbers, before each round, so that nothing is remembered from
-the last. At most 20 additions a step is the aim; rows above it are marked.
+round counts, for on a busy machine all others tell of the neighbours. Each row is straight code of one instruction
+many times over, with other offsets or registers from one to the next. Registers are filled anew, with other numbers,
+before each round, so that nothing is remembered from the last. At most 20 additions a step is the aim; rows above it
+are marked.
 
 Behind that, the whole example kernels of traces/src/, if pip install "gpuemu-sm[sass]" is there to compile them:
 warp instructions a second.
@@ -16,7 +17,7 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -219,7 +220,12 @@ class Bench:
             else:
                 a, b = i % (64 // a_count), i % (32 // b_count)
             text = self.kind.text.replace("{i}", hex(16 * (i % 64)))
-            registers = {"a": A + a_count * a, "b": B + b_count * b, "c": C + c_count * (i % 8), "d": C + c_count * (i % 8)}
+            registers = {
+                "a": A + a_count * a,
+                "b": B + b_count * b,
+                "c": C + c_count * (i % 8),
+                "d": C + c_count * (i % 8),
+            }
             for name, number in registers.items():
                 text = text.replace(f"{{{name}}}", f"R{number}")
             for line in text.splitlines():
@@ -333,11 +339,10 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{'additions of 512 numbers that a step takes':46}{'1 warp':>10}{'16 warps':>10}")
     above: list[str] = []
-    costs: Callable[[Kind], list[float]] = lambda kind: [cost(kind, warps, options.rounds) for warps in (1, 16)]
     for kind in KINDS:
         if options.only not in kind.name:
             continue
-        found = costs(kind)
+        found = [cost(kind, warps, options.rounds) for warps in (1, 16)]
         mark = "  above" if max(found) > AIM else ""
         if mark:
             above.append(kind.name)
