@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from gpuemu.arch import load_arch
 from gpuemu.errors import GpuemuError
 from gpuemu.fragments import FLOAT_MODES, INTEGER_MODES, mma_mode
-from gpuemu.tensor import mma, mma_registers
+from gpuemu.tensor import Operand, mma, mma_registers, multiply
+from gpuemu.tensor_numbers import bounds_of
 
 HERE = Path(__file__).parent
 SAMPLE = HERE / "data" / "h200" / "mma_numerics_sample.npz"
@@ -498,3 +499,120 @@ def test_lists_and_signed_words_are_operands_too():
     a, b = [[0x3C003C00] * 32] * 4, [[0x3C003C00] * 32] * 2
     c = np.full((4, 32), -(1 << 31), np.int32)
     assert set(mma(SM_90, "m16n8k16.f32.f16", a, b, c).reshape(-1)) == {0x41800000}  # 16
+
+
+# ---- the quick way and the long way ---------------------------------------------------------------------
+
+
+def rows_of(fragment, matrices):
+    """Matrices [warps, rows, columns] of raw bits as registers [registers, 32 x warps]."""
+    registers = fragment.scatter(matrices)
+    return np.ascontiguousarray(registers.swapaxes(0, 1)).reshape(fragment.registers, -1)
+
+
+def short_numbers(rng, kind, shape, lowest, spread, digits):
+    """Raw bits of numbers of so many digits, zeros among them, whose exponents spread from the lowest on."""
+    whole = rng.integers(-(1 << digits) + 1, 1 << digits, shape)
+    with np.errstate(over="ignore"):
+        return encoded(np.ldexp(whole.astype(np.float64), lowest + rng.integers(0, spread + 1, shape)), kind)
+
+
+def both_ways(numerics, mode, a, b, c, bounds=None):
+    left, right = (
+        Operand(mode, right, rows_of(fragment, x).tobytes())
+        for right, fragment, x in ((False, mode.a, a), (True, mode.b, b))
+    )
+    rows = rows_of(mode.c, c) if c.ndim == 3 else c
+    quick, d_bounds = multiply(numerics, left, right, rows, bounds)
+    long, none = multiply(numerics, left, right, rows, bounds, try_exact=False)
+    assert none is None
+    assert np.array_equal(quick, long)
+    return quick, d_bounds
+
+
+@pytest.mark.parametrize("mode", FLOAT_MODES)
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 1 << 32), lowest=st.tuples(*[st.integers(-12, 4)] * 3), spread=st.integers(0, 12),
+    digits=st.tuples(*[st.integers(1, 8)] * 3), kept=st.sampled_from([25, 24, 23, 26, 10, 3, 40]),
+    block=st.sampled_from([16, 8, 4]), warps=st.sampled_from([1, 3]),
+)  # fmt: skip
+def test_both_ways_to_a_sum_give_the_same_bits(mode, seed, lowest, spread, digits, kept, block, warps):
+    """Numbers short enough that the quick way is open in some cases, and just shut in others."""
+    rng, chosen = np.random.default_rng(seed), mma_mode(mode)
+    shapes = (
+        (chosen.a_type, (warps, 16, chosen.k)),
+        (chosen.b_type, (warps, chosen.k, 8)),
+        (chosen.accumulator, (warps, 16, 8)),
+    )
+    matrices = [
+        short_numbers(rng, kind, shape, low, spread, many)
+        for (kind, shape), low, many in zip(shapes, lowest, digits, strict=True)
+    ]
+    both_ways(Numbers(kept, block, block), chosen, *matrices)
+
+
+@pytest.mark.parametrize("mode", FLOAT_MODES)
+def test_bounds_carried_from_sum_to_sum_stay_right(mode):
+    """An accumulator that grows until it no longer is exact, its bounds carried along."""
+    chosen, rng = mma_mode(mode), np.random.default_rng(3)
+    c, bounds = np.zeros((chosen.c.registers, 32 * 2), np.uint32), None
+    ways = []
+    for step in range(40):
+        a, b = (
+            short_numbers(rng, kind, shape, 0, 0, 2)
+            for kind, shape in ((chosen.a_type, (2, 16, chosen.k)), (chosen.b_type, (2, chosen.k, 8)))
+        )
+        if step == 30 and chosen.accumulator == "f32":
+            c = (c.view(np.float32) * np.float32(1 << 14)).view(np.uint32)
+            bounds = None
+        c, bounds = both_ways(SM_90.tensor_core.numerics, chosen, a, b, c, bounds)
+        ways.append(bounds is not None)
+    assert ways[0]
+    if chosen.accumulator == "f32":
+        assert all(ways[:30])
+    else:
+        assert not all(ways)  # 2048 is the last of the whole numbers
+
+
+def test_the_quick_way_is_taken_for_whole_numbers_and_left_for_what_is_cut():
+    chosen = mma_mode("m16n8k16.f32.f16")
+    rng = np.random.default_rng(4)
+    whole = [rng.integers(-8, 9, shape) for shape in ((1, 16, 16), (1, 16, 8), (1, 16, 8))]
+    _, bounds = both_ways(
+        SM_90.tensor_core.numerics, chosen, encoded(whole[0], "f16"), encoded(whole[1], "f16"), encoded(whole[2], "f32")
+    )
+    assert bounds is not None
+    assert bounds.most <= 16 * 8 * 8 + 8
+    fractions = [rng.standard_normal(x.shape) for x in whole]
+    _, bounds = both_ways(
+        SM_90.tensor_core.numerics,
+        chosen,
+        *(encoded(x, k) for x, k in zip(fractions, ("f16", "f16", "f32"), strict=True)),
+    )
+    assert bounds is None
+
+
+def test_a_sum_of_negative_zeros_is_positive_on_both_ways():
+    chosen = mma_mode("m16n8k16.f32.f16")
+    minus_zero = np.full((1, 16, 16), 0x8000, np.uint16), np.full((1, 16, 8), 0x3C00, np.uint16)
+    d, bounds = both_ways(SM_90.tensor_core.numerics, chosen, *minus_zero, np.full((1, 16, 8), 1 << 31, np.uint32))
+    assert bounds is not None
+    assert not d.any()
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16", "tf32", "f32"])
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_bounds_hold_for_every_number(kind, data):
+    raw = data.draw(st.lists(bits_of(kind), min_size=1, max_size=20))
+    found = bounds_of(kind, np.array(raw, np.uint16 if kind in ("f16", "bf16") else np.uint32))
+    numbers = [number(x, kind) for x in raw]
+    if any(isinstance(value, str) for value, _ in numbers):
+        assert found is None
+        return
+    assert found is not None
+    for value, exponent in numbers:
+        assert (value / Fraction(2) ** found.low).denominator == 1
+        assert abs(value) <= Fraction(found.most)
+        assert exponent is None or exponent <= found.high

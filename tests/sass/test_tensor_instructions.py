@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import execute
+from harness import execute, surroundings
 
 from gpuemu import load_arch
 from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.operands import UnsupportedError
-from gpuemu.tensor import mma
+from gpuemu.sass.operands import Site, UnsupportedError
+from gpuemu.sass.semantics import build
+from gpuemu.tensor import mma, mma_mode
 
 WARPS = 3
 LANES = 32 * WARPS
@@ -132,6 +133,44 @@ def test_hmma_rounds_as_the_measured_device(opcode, mode):
     operands = filled(A, registers[:4]) | filled(B, registers[4:6]) | filled(C, registers[6:])
     after = execute(f"{opcode} R{C}, R{A}, R{B}, R{C}", operands, lanes=lanes)
     assert (after.registers[C : C + 4].reshape(4, -1, 32).transpose(1, 0, 2) == expected).all()
+
+
+@pytest.mark.parametrize("opcode", ["HMMA.16816.F32", "HMMA.16816.F16", "HMMA.1688.F32.TF32"])
+def test_a_run_of_products_is_the_same_as_each_alone(opcode):
+    """Operands that stay, change or change back, in other warps, exact sums and others: nothing kept goes stale."""
+    environment = surroundings(f"{opcode} R{C}, R{A}, R{B}, R{C}", lanes=LANES)
+    instruction, files = environment.code[0], environment.lanes
+    mode = mma_mode(instruction.operation.operation)
+    step, arch = build(Site(instruction, environment)), load_arch("sm_90")
+    counts = {A: mode.a.registers, B: mode.b.registers, C: mode.c.registers}
+    rng, earlier = random(6), {}
+
+    def fill(first, whole):
+        kind = {"f16": np.float16, "tf32": np.float32, "f32": np.float32}[
+            mode.accumulator if first == C else mode.a_type
+        ]
+        shape = counts[first], LANES * 4 // np.dtype(kind).itemsize
+        values = rng.integers(-4, 5, shape) if whole else rng.standard_normal(shape)
+        files.registers[first : first + counts[first]] = values.astype(kind).view(np.uint32)
+
+    for k in range(150):
+        whole = k % 50 < 25
+        for first in (A, B, C):
+            if k == 0 or rng.random() < (0.1 if first == C else 0.4):
+                if first in earlier and rng.random() < 0.3:
+                    files.registers[first : first + counts[first]] = earlier[first]
+                else:
+                    earlier[first] = files.registers[first : first + counts[first]].copy()
+                    fill(first, whole)
+        warps = rng.random(WARPS) < 0.7 if k % 3 == 0 else np.ones(WARPS, np.bool_)
+        operands = [files.registers[f : f + n].reshape(n, WARPS, 32).swapaxes(0, 1).copy() for f, n in counts.items()]
+        with np.errstate(all="ignore"):
+            if warps.any():
+                step(None if warps.all() else np.repeat(warps, 32))
+        expected = mma(arch, mode.name, *operands)
+        found = files.registers[C : C + counts[C]].reshape(counts[C], WARPS, 32).swapaxes(0, 1)
+        assert np.array_equal(found[warps], expected[warps]), k
+        assert np.array_equal(found[~warps], operands[2][~warps])
 
 
 TYPES = {"S8": np.int8, "U8": np.uint8}

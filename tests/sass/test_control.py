@@ -1,0 +1,112 @@
+"""Whole code through the executor: guards, barriers, and lanes that part, meet and leave."""
+
+import numpy as np
+import pytest
+
+from gpuemu.sass.cta import CtaExecutor
+from gpuemu.sass.environment import ExecutionError
+from gpuemu.sass.recorder import Recorder
+from tests.sass.harness import surroundings
+
+LANES = 64
+LANE = np.arange(LANES)
+
+
+def run(sass, registers=None, predicates=None, lanes=LANES):
+    """Execute a listing until all have exited; the lanes, and the trace's paths."""
+    environment = surroundings(sass, lanes=lanes)
+    files = environment.lanes
+    for values, file in ((registers or {}, files.registers), (predicates or {}, files.predicates)):
+        for number, value in values.items():
+            file[number] = value
+    files.reset = lambda: None  # keeps what was filled in
+    recorder = Recorder(files, environment.code)
+    CtaExecutor(environment).run(recorder, True, 10_000)
+    warps, _, _ = recorder.trace_parts(0, 0)
+    return files, [w.path.tolist() for w in warps]
+
+
+def test_an_instruction_may_write_the_predicate_that_guards_it():
+    files, _ = run("@P0 R2P PR, R1, 0x7\nEXIT", {1: 6}, {0: LANE % 2 == 0, 1: False, 2: False})
+    even = (LANE % 2 == 0).tolist()
+    assert files.predicates[0].tolist() == [False] * LANES
+    assert files.predicates[1].tolist() == even
+    assert files.predicates[2].tolist() == even
+
+
+def test_a_mask_taken_from_a_predicate_outlives_the_predicate():
+    sass = """
+        0000: @P0 BRA 0x30
+        0010: IADD3 R5, R5, 0x1, RZ
+        0020: EXIT
+        0030: ISETP.NE.AND P0, PT, RZ, RZ, PT
+        0040: IADD3 R5, R5, 0x2, RZ
+        0050: EXIT
+    """
+    files, _ = run(sass, predicates={0: LANE < 5})
+    assert files.registers[5].tolist() == [2] * 5 + [1] * (LANES - 5)
+
+
+def test_lanes_wait_for_those_that_took_the_other_way_and_not_for_those_that_left():
+    sass = """
+        0000: BSSY B0, 0x50
+        0010: @P1 EXIT
+        0020: @P0 BRA 0x50
+        0030: IADD3 R5, R5, 0x1, RZ
+        0040: NOP
+        0050: BSYNC B0
+        0060: VOTE.ANY R6, PT, PT
+        0070: EXIT
+    """
+    files, _ = run(sass, predicates={0: LANE % 4 == 0, 1: LANE % 4 == 3})
+    stayed = LANE % 4 != 3
+    together = sum(1 << i for i in range(32) if i % 4 != 3)
+    assert files.registers[6].tolist() == [together if here else 0 for here in stayed]
+    assert files.registers[5].tolist() == [int(lane % 4 in (1, 2)) for lane in LANE]
+
+
+def test_a_convergence_barrier_met_again_after_an_exit_waits_for_those_who_live():
+    """Whoever has left since the last BSYNC counts no longer, though the group is the same."""
+    sass = """
+        0000: BSSY B0, 0x10
+        0010: BSYNC B0
+        0020: BSSY B1, 0x60
+        0030: @P0 BRA 0x50
+        0040: EXIT
+        0050: IADD3 R5, R5, 0x1, RZ
+        0060: BSYNC B1
+        0070: IADD3 R5, R5, 0x10, RZ
+        0080: EXIT
+    """
+    files, _ = run(sass, predicates={0: LANE % 2 == 0})
+    assert files.registers[5].tolist() == [0x11 if lane % 2 == 0 else 0 for lane in LANE]
+
+
+def test_warps_meet_at_a_barrier_whether_they_come_together_or_not():
+    sass = """
+        0000: @!P0 BRA 0x20
+        0010: IADD3 R5, R5, 0x1, RZ
+        0020: BAR.SYNC.DEFER_BLOCKING 0x0
+        0030: IADD3 R5, R5, 0x10, RZ
+        0040: BAR.SYNC.DEFER_BLOCKING 0x0
+        0050: EXIT
+    """
+    files, paths = run(sass, predicates={0: LANE < 32})
+    assert files.registers[5].tolist() == [0x11] * 32 + [0x10] * 32
+    assert paths == [[0, 1, 2, 3, 4, 5], [0, 2, 3, 4, 5]]
+
+
+def test_a_barrier_that_counts_more_threads_than_come_is_refused():
+    with pytest.raises(ExecutionError, match="barrier 1 with 64 threads arrived for ever"):
+        run("BAR.SYNC 0x1, 0x80\nEXIT")
+
+
+def test_a_part_of_a_warp_that_leaves_does_not_hold_up_the_barrier():
+    files, _ = run("@P0 EXIT\nBAR.SYNC.DEFER_BLOCKING 0x0\nIADD3 R5, R5, 0x1, RZ\nEXIT", predicates={0: LANE < 40})
+    assert files.registers[5].tolist() == [0] * 40 + [1] * 24
+
+
+def test_a_last_warp_of_fewer_lanes_runs_with_the_others():
+    files, paths = run("IADD3 R5, R5, 0x1, RZ\nBAR.SYNC 0x0\nEXIT", lanes=40)
+    assert files.registers[5].tolist() == [1] * 40 + [0] * 24
+    assert paths == [[0, 1, 2], [0, 1, 2]]
