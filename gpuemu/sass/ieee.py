@@ -44,7 +44,7 @@ _NEAR_HALF_BF16 = word(0x7FFF)
 _LEAST_NORMAL16 = np.float32(2.0**-14)
 _ZERO32 = np.float32(0)
 _ONE32 = np.float32(1)
-_LEAST_NORMAL32, _LEAST_NORMAL64 = np.float32(2.0**-126), np.array(2.0**-126)
+_LEAST_NORMAL32, _LEAST_NORMAL64 = np.array(2.0**-126, dtype=np.float32), np.array(2.0**-126)
 _LEAST_EXACT_BF16 = word((127 - 100) << 23)
 _EXACT_BF16 = word(0x7F800000 - ((127 - 100) << 23))
 
@@ -150,35 +150,59 @@ def fma32(a: F32, b: F32, c: F32, rounding: Rounding) -> F32:
         return _sum32(product, c, rounding)
     s = product + c.astype(np.float64)
     result = s.astype(np.float32)
+    return result if _as_rounded(s) and all_normal32(result) else _corrected(product, c, s, result)
+
+
+def _as_rounded(s: F64) -> bool:
+    """Whether no sum lies half way between two float32, where a second rounding may go wrong."""
+    return not any_lane((s.view(np.int64) & _BELOW_TIE32) == _TIE32)
+
+
+def _corrected(product: F64, c: Any, s: F64, result: F32) -> F32:
+    """The lanes where the rounding of the sum s = product + c may have gone wrong done again."""
     doubtful = (s.view(np.int64) & _BELOW_TIE32) == _TIE32
-    if not all_normal32(result):
-        doubtful |= (np.abs(result) <= _LEAST_NORMAL32) & (s != 0)
+    doubtful |= (np.abs(result) <= _LEAST_NORMAL32) & (s != 0)
     if any_lane(doubtful):
         (p, z), where = _at(doubtful, product, c)
         result.reshape(-1)[where] = to_odd(*two_sum(p, z)).astype(np.float32)
     return result
 
 
-def fma32_of_normals(a: F32, b: F32, c: F32, lanes: int) -> F32 | None:
-    """a x b + c to nearest, where flushing subnormal numbers changes nothing: operands and result are normal, or
-    operands zero. None where that may not be so, or where the sum must be rounded with more care."""
-    wide = np.empty((3, lanes))
-    wide[0], wide[1], wide[2] = a, b, c
-    s = wide[0] * wide[1]
-    s += wide[2]
-    result: F32 = s.astype(np.float32)
-    if not all_normal32(result) or any_lane((s.view(np.int64) & _BELOW_TIE32) == _TIE32):
-        return None
-    small = np.abs(wide) < _LEAST_NORMAL64
-    if any_lane(small) and any_lane(wide[small] != 0):
-        return None
-    return result
+class NearestFma32:
+    """a x b + c of so many lanes to nearest, as bits, every NaN the canonical one: `fma32` with fewer copies.
+
+    `flush`: subnormal operands and results count as zeros. That changes nothing where operands are normal or zero
+    and results normal.
+    """
+
+    def __init__(self, lanes: int, flush: bool):
+        self._wide = np.empty((3, lanes))
+        self._rows = tuple(self._wide)
+        self._flush = flush
+
+    def __call__(self, a: F32, b: F32, c: F32) -> NDArray[np.uint32]:
+        """The bits of the results."""
+        x, y, z = self._rows
+        x[...], y[...], z[...] = a, b, c
+        product = x * y
+        s = product + z
+        result = s.astype(np.float32)
+        if all_normal32(result) and _as_rounded(s) and not (self._flush and self._any_subnormal()):
+            return result.view(np.uint32)
+        if self._flush:
+            return bits32(flushed32(fma32(flushed32(a), flushed32(b), flushed32(c), "RN")))
+        return bits32(_corrected(product, z, s, result))
+
+    def _any_subnormal(self) -> bool:
+        small = np.abs(self._wide) < _LEAST_NORMAL64
+        return any_lane(small) and any_lane(self._wide[small] != 0)
 
 
 def _at(chosen: NDArray[np.bool_], *operands: Any) -> tuple[list[F64], NDArray[np.intp]]:
     """The operands at the chosen places, as float64, and those places, counted flat."""
     where = chosen.reshape(-1).nonzero()[0]
-    fitting = (x if x.shape == chosen.shape else np.broadcast_to(x, chosen.shape) for x in operands)
+    shape = chosen.shape
+    fitting = [x if x.shape == shape else np.broadcast_to(x, shape) for x in operands]
     return [x.reshape(-1).take(where).astype(np.float64) for x in fitting], where
 
 
@@ -241,10 +265,12 @@ def narrow16_plain(values: F32) -> NDArray[np.uint16]:
     half = _float16_of_19_bits().take(kept)
     small = half == _SUBNORMAL16
     if any_lane(small):
+        where = small.reshape(-1).nonzero()[0]
         # Next to 0.5 a float32 counts in the steps of subnormal float16, 2**-24.
-        steps = (np.abs(values) + np.float32(0.5)).view(np.uint32) - _ONE_HALF
-        steps |= bits >> _SIXTEEN & _SIGN16
-        half = np.where(small, steps.astype(np.uint16), half)
+        few = values.reshape(-1).take(where)
+        steps = (np.abs(few) + np.float32(0.5)).view(np.uint32) - _ONE_HALF
+        steps |= few.view(np.uint32) >> _SIXTEEN & _SIGN16
+        half.reshape(-1)[where] = steps
     return half
 
 
@@ -290,8 +316,12 @@ def fma16(a: F32, b: F32, c: F32) -> F32:
         if np.count_nonzero(doubtful) > 32:
             # Normal numbers tie where the 13th bit is set, subnormal ones at higher bits, too.
             doubtful &= ((bits & _TIE_FLOAT16) != _NONE) | (np.abs(result) < _LEAST_NORMAL16)
-        (p, z, near), where = _at(doubtful, product, c, result)
-        _move_aside(result, where, near, p + z)
+        where = doubtful.reshape(-1).nonzero()[0]
+        addend = c if c.shape == result.shape else np.broadcast_to(c, result.shape)
+        p, z, near = product.reshape(-1).take(where), addend.reshape(-1).take(where), result.reshape(-1).take(where)
+        exact = p.astype(np.float64)
+        exact += z
+        _move_aside(result, where, near, exact)
     return result
 
 

@@ -29,6 +29,7 @@ LOCAL_WINDOW = 0x7FFC_0000_0000
 SHARED_WINDOW = 0x7FFE_0000_0000
 WINDOW_BYTES = 1 << 24
 """Length of the shared window and of the local one."""
+_MOST_PLACES = 1 << 14
 WRITTEN = 0xFF
 """Value of a byte of the shadow of shared memory once the byte itself has been written."""
 
@@ -78,7 +79,9 @@ class Memory:
         self.local = views(np.zeros(self.local_pitch * lanes.count, dtype=np.uint8))
         self.all_written = shared_bytes == 0
         """Whether it is known that every byte of shared memory has been written, so that reads need no check."""
-        self._asked = 0
+        self.places_written: set[tuple[int, int, tuple[bytes, bytes]]] = set()
+        """Accesses of which that is known; see note_written."""
+        self._noted = 0
 
     def new_cta(self) -> None:
         """Forget what the previous CTA left in shared and local memory."""
@@ -86,7 +89,8 @@ class Memory:
         self.written[1][:] = 0
         self.local[1][:] = 0
         self.all_written = self.shared_bytes == 0
-        self._asked = 0
+        self.places_written.clear()
+        self._noted = 0
 
     def add_buffer(self, name: str, array: NDArray[Any]) -> int:
         """Give an array a device address, which is returned. The kernel's stores go into the array itself.
@@ -112,13 +116,13 @@ class Memory:
         self.buffers.append(Buffer(name, start, data))
         return start
 
-    def look_again(self) -> None:
-        """Note if every byte of shared memory has been written by now.
-
-        Looked up in every 64th call only: the answer costs more than a few of the checks that it saves.
-        """
-        self._asked += 1
-        if self._asked % 64 == 0:
+    def note_written(self, place: tuple[int, int, tuple[bytes, bytes]]) -> None:
+        """All bytes of an access, given by its base, size and pattern, have been written: no need to look again."""
+        if len(self.places_written) >= _MOST_PLACES:
+            self.places_written.clear()
+        self.places_written.add(place)
+        self._noted += 1
+        if self._noted % 64 == 0:  # which costs more than a few of the checks that it saves
             self.all_written = bool(self.written[1].min() == WRITTEN)
 
 

@@ -220,13 +220,13 @@ class SharedSpace(Space):
         if not self.inside(place, memory.shared_bytes):
             raise self._outside(place)
         window = self.cut(memory.shared, place)
-        if not memory.all_written:
-            memory.look_again()
+        if not memory.all_written and (place.base, self.size, place.pattern.key) not in memory.places_written:
             shadow, index = self.cut(memory.written, place)
             if self.access is Access.STORE:
                 shadow[EVERY if index is None else index] = _ALL[self.size]
             else:
                 self._check_written(shadow if index is None else shadow.take(index), place)
+            memory.note_written((place.base, self.size, place.pattern.key))
         return window
 
     def _check_written(self, shadow: NDArray[Any], place: Place) -> None:

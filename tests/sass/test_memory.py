@@ -70,11 +70,12 @@ def test_a_new_cta_finds_shared_memory_unwritten_and_local_memory_zero():
     m.shared[1][:] = 7
     m.written[1][:] = 255
     m.local[1][:] = 9
-    for _ in range(64):
-        m.look_again()
+    for base in range(64):
+        m.note_written((base, 4, (b"", b"")))
     assert m.all_written
     m.new_cta()
     assert not m.all_written
+    assert not m.places_written
     assert not m.shared[1].any()
     assert not m.written[1].any()
     assert not m.local[1].any()

@@ -171,7 +171,7 @@ def update(
         words[index] = combine(found, operands)
     elif change.associates and not returns and change.running is not None:
         places = index[queues.first]
-        together = change.running.reduceat(operands[queues.order], queues.heads, axis=0)
+        together = change.running.reduceat(operands.take(queues.order, axis=0), queues.heads, axis=0)
         words[places] = change.running(words[places], together)
     else:
         found = _chained(change, words, index, queues, operands)

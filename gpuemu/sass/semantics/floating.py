@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.ieee import add32, flushed32, fma32, fma32_of_normals, mul32
+from gpuemu.sass.ieee import NearestFma32, add32, fma32, mul32
 from gpuemu.sass.lanes import Mask
 from gpuemu.sass.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
@@ -32,20 +32,12 @@ def ffma(site: Site) -> Step:
     """FFMA Rd, a, b, c: a x b + c, rounded once."""
     site.only("FTZ", "SAT", *ROUNDINGS)
     store, rounding, finish = site.destination(0), rounding_of(site), finisher32(site)
-    a, b, c = (float32(site, k, flush=False) for k in (1, 2, 3))
-    if not site.has("FTZ"):
+    if rounding != "RN" or site.has("SAT"):
+        a, b, c = (float32(site, k) for k in (1, 2, 3))
         return lambda mask: store(finish(fma32(a(), b(), c(), rounding)), mask)
-    quick, lanes = rounding == "RN" and not site.has("SAT"), site.lanes.count
-
-    def step(mask: Mask) -> None:
-        x, y, z = a(), b(), c()
-        result = fma32_of_normals(x, y, z, lanes) if quick else None
-        if result is not None:
-            store(result.view(np.uint32), mask)
-        else:
-            store(finish(fma32(flushed32(x), flushed32(y), flushed32(z), rounding)), mask)
-
-    return step
+    a, b, c = (float32(site, k, flush=False) for k in (1, 2, 3))
+    compute = NearestFma32(site.lanes.count, flush=site.has("FTZ"))
+    return lambda mask: store(compute(a(), b(), c()), mask)
 
 
 @semantics("FADD", "FADD32I", "FMUL", "FMUL32I")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.ieee import BFLOAT16, FLOAT16, bits32, flushed32, narrow16, narrow_bf16, quantize
+from gpuemu.sass.ieee import BFLOAT16, FLOAT16, all_normal32, bits32, flushed32, narrow16, narrow_bf16, quantize
 from gpuemu.sass.lanes import Mask, any_lane
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.semantics import semantics
@@ -77,8 +77,8 @@ def _turns(x: Any, quarter: int) -> Any:
 
 
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "RCP": lambda x: 1 / x,
-    "RSQ": lambda x: 1 / np.sqrt(x),
+    "RCP": np.reciprocal,
+    "RSQ": lambda x: np.reciprocal(np.sqrt(x)),
     "SQRT": np.sqrt,
     "LG2": lambda x: np.where(x == 0, -np.inf, np.log2(x)),
     "EX2": np.exp2,
@@ -107,7 +107,10 @@ def mufu(site: Site) -> Step:
     def step(mask: Mask) -> None:
         x = np.atleast_1d(get())
         result = compute((flushed32(x) if flush else x).astype(np.float64)).astype(np.float32)
-        store(bits32(flushed32(result) if flush else result), mask)
+        if all_normal32(result):
+            store(result.view(np.uint32), mask)
+        else:
+            store(bits32(flushed32(result) if flush else result), mask)
 
     return step
 

@@ -129,14 +129,17 @@ def _plain(site: Site, k: int) -> Getter:
 def _pack(site: Site, convert: Callable[[Any], Any], width: int, merged: int | None) -> Step:
     store, a, b = site.destination(0), float32(site, 1), float32(site, 2)
     c: Getter | None = None if merged is None else _plain(site, merged)
-    shift, both = np.uint32(width), np.uint32(2 * width)
-    values = np.empty((site.lanes.count, 2), dtype=np.float32)
+    shift, both = np.array(width, dtype=np.uint32), np.uint32(2 * width)
+    values = np.empty((2, site.lanes.count), dtype=np.float32)
+    low, high = values
 
     def step(mask: Mask) -> None:
-        values[:, 0] = b()
-        values[:, 1] = a()
+        low[...] = b()
+        high[...] = a()
         codes = convert(values)
-        result = words(codes) if codes.dtype == np.uint16 else (codes[:, 1] << shift) | codes[:, 0]
+        result = codes[1].astype(np.uint32)
+        result <<= shift
+        result |= codes[0]
         if c is not None:
             result = result | (c() << both)
         store(result, mask)
