@@ -17,7 +17,7 @@ Integer products and sums are exact and wrap in 32 bits, or stop at its ends wit
 Sources: all of this was measured on an H200, in every mode, edge cases included. For sm_80 and sm_89, the
 numbers and step 4 are published (tensor_core.numerics of their files says where); the rest is taken over.
 
-`tensor_numbers` decodes operands, `tensor_sums` forms the sums.
+`tensor_numbers` knows the types, `tensor_operands` decodes A and B, `tensor_sums` forms the sums.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ import numpy.typing as npt
 
 from gpuemu.errors import GpuemuError
 from gpuemu.fragments import LANES, MmaMode, Registers, mma_mode
-from gpuemu.tensor_numbers import Bounds, Operand
+from gpuemu.tensor_numbers import Bounds
+from gpuemu.tensor_operands import Operand
 from gpuemu.tensor_sums import Numerics, blocks_of_products, exact_product, integer_product
 
 __all__ = [

@@ -26,13 +26,12 @@ from gpuemu.tensor_numbers import (
     Bounds,
     Format,
     Numbers,
-    Operand,
     bounds_of,
     decode,
     decode_exponents,
     decode_values,
-    places,
 )
+from gpuemu.tensor_operands import Operand, places
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
