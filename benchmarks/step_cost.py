@@ -4,8 +4,9 @@ A step is one instruction for all warps that stand at it, its record in the trac
 calls of np.add on two uint32 arrays of 512 elements, timed in turn with it in the same run: of both the fastest round
 counts, for on a busy machine all others tell of the neighbours. Each row is straight code of one instruction many
 times over, with other offsets or registers from one to the next, executed again and again as a loop would. Matrices
-are new in each round: `blocked` uses each in four products, as tiles of 4 x 4 do, the others in one; accumulators
-stay. At most 20 additions a step is the aim; rows above it are marked.
+are new in each round: `blocked` uses each in four products, as tiles of 4 x 4 do, the others in one; those of
+`unchanged` are as they were in the last round. Accumulators stay. At most 20 additions a step is the aim; rows above
+it are marked.
 
     additions of 512 numbers that a step takes        1 warp  16 warps
     IADD3                                                6.5       8.1
@@ -134,7 +135,8 @@ class Bench:
 
     def seconds(self) -> float:
         """One round: the time of a step."""
-        self._fill_matrices(A, C)
+        if "unchanged" not in self.kind.matrices:
+            self._fill_matrices(A, C)
         recorder = Recorder(self.lanes, self.code)
         start = time.perf_counter()
         self.executor.run(recorder, True, 1 << 30)

@@ -143,6 +143,10 @@ KINDS = [
             f"{exact} normal",
         )
     ),
+    *(
+        Kind(f"HMMA.16816.F32, {data}", "HMMA.16816.F32 {c}, {a}, {b}, {c}", data)
+        for data in ("f16 whole numbers, unchanged", "f16 normal, unchanged")
+    ),
     Kind("HMMA.16816.F32, sm_80, normal", "HMMA.16816.F32 {c}, {a}, {b}, {c}", "f16 normal", arch="sm_80"),
     Kind("IMMA.16832.S8.S8", "IMMA.16832.S8.S8 {c}, {a}.ROW, {b}.COL, {c}", "s8"),
     Kind("IMMA.16816.S8.S8", "IMMA.16816.S8.S8 {c}, {a}.ROW, {b}.COL, {c}", "s8", counts=(2, 1, 4)),

@@ -89,6 +89,17 @@ def test_layouts_reach_only_the_foundations(module: str) -> None:
     inside = {name for name in reached_from(module) if name.split(".")[0] == "gpuemu"}
     assert inside <= {"gpuemu.errors", "gpuemu.banks", "gpuemu.expressions", *below("gpuemu.layout")}
     assert not {name for name in reached_from(module) if name.split(".")[0] in ("yaml", "pydantic", "simpy", "rich")}
+TENSOR = [m for m in MODULES if m.startswith("gpuemu.tensor")]
+
+
+@pytest.mark.parametrize("module", TENSOR)
+def test_the_tensor_core_s_arithmetic_knows_nothing_of_machine_code(module: str) -> None:
+    inside = {name for name in reached_from(module) if name.split(".")[0] == "gpuemu"}
+    assert inside <= {"gpuemu.errors", "gpuemu.fragments", *TENSOR}
+
+
+def test_patterns_of_addresses_know_nothing_of_memory() -> None:
+    assert not {name for name in reached_from("gpuemu.sass.patterns") if name.split(".")[0] == "gpuemu"}
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if not m.startswith("gpuemu.commands")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Change:
         """Whether it is a compare-and-exchange."""
         return self.combine is None
 
-    @property
+    @cached_property
     def associates(self) -> bool:
         """Whether several changes of one place may be put together before they are applied."""
         return self.running is not None and self.kind.kind in "iu"
@@ -160,7 +161,7 @@ def update(
         index = np.arange(len(units))
     if compare is not None:
         return _compare_exchange(change, units, index, queues, values, compare)
-    words, operands = units.view(change.kind), np.ascontiguousarray(values).view(change.kind)
+    words, operands = units.view(change.kind), values.view(change.kind)
     if change.kind.itemsize < change.size:  # [unit, number]: each number of a unit changes on its own
         words, operands = words.reshape(len(units), -1), operands.reshape(len(values), -1)
     combine = change.combine
@@ -169,7 +170,7 @@ def update(
     if queues is None:
         found = words[index]
         words[index] = combine(found, operands)
-    elif change.associates and not returns and change.running is not None:
+    elif not returns and change.running is not None and change.associates:
         places = index[queues.first]
         together = change.running.reduceat(operands.take(queues.order, axis=0), queues.heads, axis=0)
         words[places] = change.running(words[places], together)

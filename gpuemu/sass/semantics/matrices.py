@@ -53,6 +53,7 @@ class _Matrices:
         if site.has("MT88"):
             shape, self.order, self.kind = (self.count, -1, _ROWS, 8), (1, 0, 3, 2), np.uint16
         self.fragments = self.registers.view(self.kind).reshape(shape)
+        self.in_memory = (-1, self.count, *shape[2:])
 
     def places(self, mask: Mask) -> tuple[Place, Place]:
         """The addresses of the mask's lanes, and those of them that count. Active warps must be whole."""
@@ -71,8 +72,7 @@ class _Matrices:
 
     def matrices(self, rows: NDArray[Any]) -> Any:
         """Rows as they lie in memory, in the shape and order of `fragments`."""
-        _, _, *matrix = self.fragments.shape
-        return rows.view(self.kind).reshape(-1, self.count, *matrix).transpose(self.order)
+        return rows.view(self.kind).reshape(self.in_memory).transpose(self.order)
 
     def _check_whole(self, mask: NDArray[np.bool_]) -> None:
         warps = mask.reshape(-1, WARP)
@@ -93,7 +93,10 @@ def load_matrices(site: Site) -> Step:
         place, rows_at = m.places(mask)
         rows = m.space.load(rows_at)
         m.space.record(place, mask)
-        m.fragments[:, m.warps(place)] = m.matrices(rows)
+        if place.pattern.lanes is None:
+            m.fragments[...] = m.matrices(rows)
+        else:
+            m.fragments[:, m.warps(place)] = m.matrices(rows)
 
     return step
 
