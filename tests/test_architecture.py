@@ -89,6 +89,8 @@ def test_layouts_reach_only_the_foundations(module: str) -> None:
     inside = {name for name in reached_from(module) if name.split(".")[0] == "gpuemu"}
     assert inside <= {"gpuemu.errors", "gpuemu.banks", "gpuemu.expressions", *below("gpuemu.layout")}
     assert not {name for name in reached_from(module) if name.split(".")[0] in ("yaml", "pydantic", "simpy", "rich")}
+
+
 TENSOR = [m for m in MODULES if m.startswith("gpuemu.tensor")]
 
 
