@@ -140,12 +140,13 @@ class Counts(NamedTuple):
     """Wavefronts of n accesses, each array [n].
 
     `ideal`: the fewest wavefronts that as many distinct words could cost, group by group after merging.
-    `data_stage_cycles`: cycles for which an access holds the data stage.
+    `data_stage_cycles`: cycles for which an access holds the data stage. `groups`: of lanes, after merging.
     """
 
     wavefronts: IntArray
     ideal: IntArray
     data_stage_cycles: IntArray
+    groups: IntArray
 
 
 _WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "32": 32, "64": 64, "128": 128}
@@ -264,8 +265,8 @@ def _count_rows(geometry: BankGeometry, kind: AccessKind, width: int, addresses:
     per_group = asked_of_bank.max(axis=2)  # [n, groups]
     ideal = -(-asked_of_bank.sum(axis=2) // banks)
     wavefronts = per_group.sum(axis=1)
-    data_stage_cycles = np.maximum(wavefronts, np.where(merged, (groups + 1) // 2, groups))
-    return Counts(wavefronts, ideal.sum(axis=1), data_stage_cycles)
+    served = np.where(merged, (groups + 1) // 2, groups)
+    return Counts(wavefronts, ideal.sum(axis=1), np.maximum(wavefronts, served), served)
 
 
 class Served(NamedTuple):
@@ -383,7 +384,7 @@ def shared_access(
     addresses = given.astype(np.int64)[None]
     active = (active_mask >> np.arange(LANES) & 1).astype(np.bool_)[None]
     counts = count(geometry, kind, width, addresses, active, where=where)
-    wavefronts, ideal, cycles = (int(column[0]) for column in counts)
+    wavefronts, ideal, cycles = (int(c[0]) for c in (counts.wavefronts, counts.ideal, counts.data_stage_cycles))
     merged = bool(merges(geometry, kind, width, addresses, active)[0])
     by_lane = tuple(addresses[0].tolist())
     return SharedAccess(op, kind, width, geometry, by_lane, active_mask, merged, wavefronts, ideal, cycles)

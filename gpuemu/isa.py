@@ -176,8 +176,10 @@ def describe(opcode: str) -> Operation:
     mnemonic, *modifiers = opcode.split(".")
     if mnemonic in _CLASS_OF:
         operation = _CLASS_OF[mnemonic]
-        if mnemonic == "IMAD" and "WIDE" in modifiers:
+        if mnemonic == "IMAD" and ("WIDE" in modifiers or "HI" in modifiers):
             operation = "imad_wide"
+        if mnemonic == "HFMA2" and "MMA" in modifiers:
+            operation = "half_mma"
         return Operation(Kind.VARIABLE if operation in _VARIABLE_CLASSES else Kind.FIXED, operation)
     if mnemonic in _GLOBAL:
         what = _GLOBAL[mnemonic]

@@ -8,15 +8,13 @@ sees YAML, pydantic or an opcode.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from gpuemu import banks
+from gpuemu.accesses import Access, lower_accesses
 from gpuemu.errors import GpuemuError, Problem
 from gpuemu.isa import Kind, Row
+from gpuemu.operand_fetch import SCALAR, TENSOR_PIPE, annotate, tensor_pipe
 from gpuemu.registers import source_words, written_and_read
 from gpuemu.trace.model import Instruction, Trace
 
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
 
 MIO_PIPE = "mio"
 """The pipe of instructions that go through the sub-core's queue to the load/store unit; always pipe 0."""
-
-GLOBAL_SEGMENT_BYTES = 128
-"""The bytes of one L1 line: a global access occupies the data stage once for each line it touches."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +33,11 @@ class Op:
     must be clear before it issues. `reads` and `writes` serve the register scoreboard and are empty in
     control-word mode. `plain` marks what the scheduler need not look at twice: a fixed-latency instruction
     in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
+    `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles.
+    What the ports of the register file need to know, set by `operand_fetch`: `reads_per_bank` registers that it
+    reads, for an mma `spare_reads` of each bank that it leaves to others; `turnaround`, for each kind of the tensor
+    pipe in turn, cycles that the pipe loses before it takes one of that kind; `crowds_ports` if it may hold up others,
+    `reads_registers` if others may hold it up.
     """
 
     index: int
@@ -57,13 +57,21 @@ class Op:
     is_tensor: bool = False
     is_store: bool = False
     is_atomic: bool = False
-    returns_data: bool = True
     source_words: int = 1
     keep: int = 0
     barrier_id: int = 0
     threads: int | None = None
     arrives_only: bool = False
     long_latency: bool = False
+    is_load: bool = False
+    is_memory: bool = False
+    passes_barrier: bool = False
+    slips_barrier: bool = True
+    crowds_ports: bool = False
+    reads_registers: bool = False
+    reads_per_bank: tuple[int, ...] = (0,)
+    spare_reads: tuple[int, ...] = (0,)
+    turnaround: tuple[int, ...] = ()
 
     @property
     def carries_addresses(self) -> bool:
@@ -73,24 +81,6 @@ class Op:
 
 END = Op(-1, Kind.EXIT, 0, 1, 1, waits=(0,))
 """Stands behind the last instruction of every warp; it has waits so that the scheduler looks at it."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Access:
-    """What one execution of a memory instruction asks of the load/store path.
-
-    `data_stage_cycles` it holds the data stage (every group of lanes holds it at least once);
-    `sectors` it moves from or to global memory.
-    """
-
-    wavefronts: int
-    ideal_wavefronts: int
-    data_stage_cycles: int
-    sectors: int = 0
-
-
-SHUFFLE_ACCESS = Access(0, 0, 1)
-"""A shuffle crosses the lanes in one pass of the data stage and touches no bank."""
 
 
 @dataclass(slots=True, eq=False)
@@ -153,7 +143,8 @@ def lower(trace: Trace, arch: Architecture) -> Program:
             )  # fmt: skip
     if problems:
         raise GpuemuError(problems)
-    accesses = _lower_accesses(trace, arch, ops)
+    annotate(ops, trace.code, arch, list(pipes))
+    accesses = lower_accesses(trace, arch, ops)
     ctas: dict[int, list[WarpProgram]] = {}
     for warp in trace.warps:
         in_memory = [ops[i] for i in warp.path.tolist()]
@@ -261,7 +252,7 @@ def _lower_instruction(
         if operation.operation not in modes:
             raise KeyError(f"tensor_core.operations.{operation.operation}")
         timing = modes[operation.operation]
-        pipe, latency, interval = "tensor", timing.latency_cycles, timing.issue_interval_cycles
+        pipe, latency, interval = tensor_pipe(operation.operation), timing.latency_cycles, timing.issue_interval_cycles
     elif kind in (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.COPY_COMMIT):
         pipe, latency, interval = MIO_PIPE, 0, 1
     elif kind is Kind.BARRIER:
@@ -271,10 +262,12 @@ def _lower_instruction(
             raise KeyError(f"operations.{operation.operation}")
         t = arch.operations[operation.operation]
         pipe, latency, interval = t.pipe, t.latency_cycles, t.issue_interval_cycles
+        if pipe == TENSOR_PIPE:
+            pipe = SCALAR
     op = Op(
         index, kind, pipes.setdefault(pipe, len(pipes)), latency, interval,
         row=operation.row, is_tensor=operation.tensor, is_store=operation.store, is_atomic=operation.atomic,
-        returns_data=not (operation.store or kind is Kind.COPY_COMMIT),
+        is_load=kind in (Kind.SHARED, Kind.GLOBAL) and not operation.store and not operation.atomic,
         long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
     )  # fmt: skip
     if pipe == MIO_PIPE:
@@ -324,68 +317,3 @@ def _read_counter_wait(op: Op, instruction: Instruction) -> None:
     if counter.startswith("SB"):
         op.waits += (int(counter[2:]),)
         op.keep = int(keep.strip(",") or "0", 16)
-
-
-def _lower_accesses(trace: Trace, arch: Architecture, ops: Sequence[Op]) -> dict[int, dict[int, Access]]:
-    """For each memory instruction the Access of each address row that it was executed with."""
-    rows_of: dict[int, set[int]] = {i.index: set() for i in ops if i.kind in (Kind.SHARED, Kind.GLOBAL)}
-    memory = np.zeros(len(ops), dtype=bool)
-    memory[list(rows_of)] = True
-    for warp in trace.warps:
-        indices = warp.path[memory[warp.path]]
-        if len(indices) != len(warp.rows):
-            raise GpuemuError.one(
-                trace.file, None, f"warp {warp.warp} of CTA {warp.cta}",
-                f"{len(warp.rows)} address rows for {len(indices)} memory instructions", "one for each is right",
-            )  # fmt: skip
-        if len(indices):
-            for index, row in np.unique(np.stack([indices, warp.rows]), axis=1).T.tolist():
-                rows_of[index].add(row)
-    geometry = banks.BankGeometry.of(arch)
-    sector = arch.global_memory.sector_bytes
-    lowered: dict[int, dict[int, Access]] = {}
-    for index, row_set in rows_of.items():
-        rows = sorted(row_set)
-        instruction = trace.code[index]
-        operation = instruction.operation
-        addresses, active = trace.addresses[rows], trace.active[rows]
-        if operation.kind is Kind.GLOBAL and operation.row is not Row.COPY:
-            width = operation.width_bits // 8
-            sectors = _distinct(addresses, active, width, sector)
-            lines = _distinct(addresses, active, width, GLOBAL_SEGMENT_BYTES)
-            lowered[index] = {
-                row: Access(0, 0, max(1, n_lines), n_sectors)
-                for row, n_sectors, n_lines in zip(rows, sectors.tolist(), lines.tolist(), strict=True)
-            }
-            continue
-        if operation.row is Row.COPY:
-            # The trace has the shared side of an asynchronous copy, whose lanes share no words (CIC); its
-            # global side is taken to be contiguous.
-            kind, width = banks.AccessKind.ATOMIC, operation.width_bits
-        else:
-            kind, width = banks.parse_op(instruction.opcode)
-        try:
-            counts = banks.count(geometry, kind, width, addresses, active)
-        except GpuemuError as error:
-            raise GpuemuError(
-                Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", p.found, p.right)
-                for p in error.problems
-            ) from None
-        sectors = np.zeros(len(rows), dtype=np.int64)
-        if operation.row is Row.COPY:
-            sectors = -(-active.sum(axis=1) * (width // 8) // sector)
-        columns = (counts.wavefronts, counts.ideal, counts.data_stage_cycles, sectors)
-        lowered[index] = {
-            row: Access(*numbers) for row, *numbers in zip(rows, *(c.tolist() for c in columns), strict=True)
-        }
-    return lowered
-
-
-def _distinct(addresses: np.ndarray, active: np.ndarray, width_bytes: int, block_bytes: int) -> np.ndarray:
-    """How many distinct blocks of `block_bytes` the active lanes of each row touch."""
-    first, last = addresses // block_bytes, (addresses + width_bytes - 1) // block_bytes
-    blocks = np.concatenate([np.where(active, first, -1), np.where(active, last, -1)], axis=1)
-    blocks.sort(axis=1)
-    new = np.diff(blocks, axis=1, prepend=-1) != 0
-    distinct: np.ndarray = np.count_nonzero(new & (blocks >= 0), axis=1)
-    return distinct

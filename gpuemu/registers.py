@@ -165,6 +165,28 @@ def written_and_read(opcode: str, operands: tuple[str, ...], guard: str) -> tupl
     return tuple(dict.fromkeys(writes)), tuple(dict.fromkeys(reads))
 
 
+@lru_cache(maxsize=65536)
+def source_registers(opcode: str, operands: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    """The general registers of each source operand, in the order of the operands."""
+    mnemonic, *modifiers = opcode.split(".")
+    sources = operands[_count_destinations(mnemonic, operands) :]
+    return tuple(
+        tuple(
+            register
+            for register in _registers(operand, 1 if "[" in operand else _source_words(mnemonic, modifiers, position))
+            if register < _BASES["P"]
+        )
+        for position, operand in enumerate(sources)
+    )
+
+
+def mma_registers(opcode: str, operands: tuple[str, ...]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The registers of A, B and C of a tensor instruction; those of an RZ are none."""
+    mnemonic, *modifiers = opcode.split(".")
+    c, a, b = _mma_widths(mnemonic, modifiers)
+    return _registers(operands[1], a), _registers(operands[2], b), _registers(operands[3], c)
+
+
 def source_words(opcode: str, operands: tuple[str, ...]) -> int:
     """How many 32-lane registers a memory instruction sends to the load/store unit: address and data.
 

@@ -33,6 +33,7 @@ TENSOR_MODES = (
     "m16n8k32.s32.s8",
     "m16n8k16.s32.s8",
 )
+H200_MODES = ("m8n8k16.s32.s8",)
 A100_MODES = ("m16n8k64.s32.s4", "m16n8k256.s32.b1")
 TURING_MODES = ("m16n8k8.f32.f16", "m16n8k8.f16.f16", "m8n8k16.s32.s8")
 
@@ -131,7 +132,9 @@ def test_the_line_of_every_value_is_the_line_in_the_file(name):
 def test_shipped_files_know_every_operation_class_and_tensor_mode(name):
     arch = load_arch(name)
     assert tuple(arch.operations) == OPERATION_CLASSES
-    modes = {"sm_75": TURING_MODES, "sm_80": TENSOR_MODES + A100_MODES}.get(name, TENSOR_MODES)
+    modes = {"sm_75": TURING_MODES, "sm_80": TENSOR_MODES + A100_MODES, "sm_90": TENSOR_MODES + H200_MODES}.get(
+        name, TENSOR_MODES
+    )
     assert tuple(arch.tensor_core.operations) == modes
 
 
@@ -142,8 +145,9 @@ def test_pipes_are_shared_as_on_the_hardware():
         "ffma": "fma",
         "imad": "fmaheavy",
         "imad_wide": "fmaheavy",
-        "half": "fp16",
-        "fp64": "fp64",
+        "half": "fmaheavy",
+        "half_mma": "tensor",
+        "fp64": "tensor",
         "mufu": "xu",
         "conversion": "xu",
         "uniform": "uniform",
@@ -173,8 +177,35 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "shared_memory.ports.topology": "unified",
         "shared_memory.ports.unified": 1,
         "mio.cycles_per_source_register": 2,
-        "barrier.latency_cycles": 13,
+        "mio.queue_entries": 9,
+        "mio.queue_latency_cycles": 7,
+        "mio.pool_entries": 24,
+        "mio.store_pool_wavefronts": 64,
+        "mio.load_source_release_cycles": 8,
+        "mio.store_source_release_cycles": 11,
+        "mio.shuffle_latency_cycles": 24,
+        "mio.address_read_cycles": 2,
+        "mio.data_read_cycles": 1,
+        "shared_memory.atomic_latency_cycles": 24,
+        "shared_memory.cycles_per_further_group": 1,
+        "barrier.latency_cycles": 12,
         "barrier.arrival_interval_cycles": 2,
+        "barrier.blocks_after_cycles": 5,
+        "issue.policy": "greedy_then_round_robin",
+        "issue.taken_branch_cycles": 10,
+        "register_file.banks": 2,
+        "special_function.queue_entries": 2,
+        "special_function.queue_latency_cycles": 13,
+        "operations.mufu.latency_cycles": 17,
+        "operations.half_mma.issue_interval_cycles": 2,
+        "operations.special_register.latency_cycles": 23,
+        "operations.constant_load.latency_cycles": 25,
+        "tensor_core.turnaround.f32_to_f16": 1,
+        "tensor_core.turnaround.f32_to_s32": 3,
+        "tensor_core.turnaround.f16_to_s32": 2,
+        "tensor_core.turnaround.mma_to_fma": 3,
+        "tensor_core.operands.refetch_cycles": 4,
+        "tensor_core.operands.memory_instruction_cycles": 1,
         "tensor_core.operations.m16n8k16.f32.f16.latency_cycles": 24,
         "tensor_core.operations.m16n8k16.f32.f16.issue_interval_cycles": 6,
         "tensor_core.operations.m16n8k8.f32.f16.latency_cycles": 17,
@@ -186,7 +217,6 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
     for name, value in measured.items():
         assert flat[name] == value, name
         assert arch.provenance[name].status == "measured", name
-    assert 10 <= flat["issue.taken_branch_cycles"] <= 12
 
 
 @pytest.mark.parametrize("name", ["sm_75", "sm_80", "sm_86", "sm_89"])
@@ -471,12 +501,13 @@ issue:
         "a list of at most 5 different whole numbers from 1 to 31, or [], is right",
         "mine.yaml:7: shared_memory.atomic_same_word_shares: found the text 'no'; true or false is right",
         "mine.yaml:8: shared_memory.ports.topology: found the text 'split'; unified or separate is right",
-        "mine.yaml:9: shared_memory.latency_cycles: found 7, with mio.queue_latency_cycles 11; "
+        "mine.yaml:9: shared_memory.latency_cycles: found 7, with mio.queue_latency_cycles 7; "
         "a shared_memory.latency_cycles above mio.queue_latency_cycles is right",
         "mine.yaml:11: global_memory.bytes_per_cycle: found nan; a number above 0 and at most 65536 is right",
         "mine.yaml:12: sm: found 4; a section with sub_cores, max_warps, max_ctas, max_threads_per_cta, "
         "registers, max_registers_per_thread, register_allocation_unit, cta_launch_cycles is right",
-        "mine.yaml:13: issue: found nothing; a section with policy, dependences, taken_branch_cycles is right",
+        "mine.yaml:13: issue: found nothing; a section with policy, dependences, memory_greedy_cycles, "
+        "taken_branch_cycles is right",
         "base.yaml:2: barriers: found an unknown name; did you mean 'barrier'?",
         "base.yaml:4: mio.pool_entries: found the text 'many'; a whole number from 1 to 65536 is right",
     ]
@@ -601,13 +632,14 @@ def test_a_complete_file_must_be_complete(here):
     start = next(i for i, line in enumerate(lines) if line.startswith("  pool_entries:"))
     del lines[start]
     start = next(i for i, line in enumerate(lines) if line == "barrier:")
-    del lines[start : start + 3]
+    del lines[start : start + 4]
     write("mine.yaml", "\n".join(lines))
     mio = lines.index("mio:") + 1
     operations = lines.index("operations:") + 1
     top = next(i for i, line in enumerate(lines) if line.startswith("name:")) + 1
     assert refusal(load_arch, "mine.yaml") == [
-        f"mine.yaml:{top}: barrier: found nothing; a section with latency_cycles, arrival_interval_cycles is right",
+        f"mine.yaml:{top}: barrier: found nothing; a section with latency_cycles, arrival_interval_cycles, "
+        "blocks_after_cycles is right",
         f"mine.yaml:{operations}: operations.mufu: found nothing; "
         "pipe, latency_cycles and issue_interval_cycles of the class are right",
         f"mine.yaml:{mio}: mio.pool_entries: found nothing; a whole number from 1 to 65536 is right",
@@ -672,14 +704,16 @@ def test_yaml_mistakes_keep_their_place(here):
             [
                 "mio.queue_latency_cycles: found 26, with shared_memory.latency_cycles 23; "
                 "a shared_memory.latency_cycles above mio.queue_latency_cycles is right",
-                "mio.queue_latency_cycles: found 26, with mio.shuffle_latency_cycles 26; "
+                "mio.queue_latency_cycles: found 26, with shared_memory.atomic_latency_cycles 24; "
+                "a shared_memory.atomic_latency_cycles above mio.queue_latency_cycles is right",
+                "mio.queue_latency_cycles: found 26, with mio.shuffle_latency_cycles 24; "
                 "a mio.shuffle_latency_cycles above mio.queue_latency_cycles is right",
             ],
         ),
         (
-            {"shared_memory.atomic_latency_cycles": 11},
+            {"shared_memory.atomic_latency_cycles": 7},
             [
-                "shared_memory.atomic_latency_cycles: found 11, with mio.queue_latency_cycles 11; "
+                "shared_memory.atomic_latency_cycles: found 7, with mio.queue_latency_cycles 7; "
                 "a shared_memory.atomic_latency_cycles above mio.queue_latency_cycles is right"
             ],
         ),
@@ -740,7 +774,7 @@ def test_all_wrong_overrides_are_told_at_once_with_what_was_meant():
     )
     assert lines == [
         "--set: shared_memory.bankz: found an unknown name; did you mean 'shared_memory.banks'?",
-        "--set: banks: found an unknown name; did you mean 'shared_memory.banks'?",
+        "--set: banks: found an unknown name; did you mean 'register_file.banks' or 'shared_memory.banks'?",
         "--set: mio: found a section; a single value of it, such as mio.queue_entries, is right",
         "--set: tensor_core.operations.m16n8k16.f32.f16: found a section; a single value of it, "
         "such as tensor_core.operations.m16n8k16.f32.f16.latency_cycles, is right",
@@ -804,7 +838,9 @@ FREE = {
     "shared_memory.load_merge_distances": st.lists(st.integers(1, 31), max_size=5, unique=True).map(tuple),
     "shared_memory.atomic_same_word_shares": st.booleans(),
     "shared_memory.ports.topology": st.sampled_from(["unified", "separate"]),
-    "issue.policy": st.sampled_from(["greedy_then_youngest", "loose_round_robin", "oldest_first"]),
+    "issue.policy": st.sampled_from(
+        ["greedy_then_youngest", "greedy_then_round_robin", "loose_round_robin", "oldest_first"]
+    ),
     "global_memory.bytes_per_cycle": st.floats(1e-6, 65536),
     "operations.ffma.pipe": st.from_regex(r"[a-z][a-z0-9_]{0,39}", fullmatch=True),
     "tensor_core.operations.m16n8k16.f32.f16.latency_cycles": st.integers(1, 100_000),

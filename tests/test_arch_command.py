@@ -51,14 +51,14 @@ def test_show_is_a_table_of_every_value_with_unit_status_source_and_note():
     lines = run("show", "sm_90").splitlines()
     assert lines[:4] == [
         "sm_90: NVIDIA Hopper, data centre: H200, H100",
-        "from configs/sm_90.yaml (113 values)",
+        "from configs/sm_90.yaml (135 values)",
         "",
         "name                                value                unit         status    sure source",
     ]
     at = lines.index("mio")
     assert lines[at + 1 : at + 3] == [
-        "  queue_entries                     8                    instructions published C    CIC",
-        "      8 credits a sub-core",
+        "  queue_entries                     9                    instructions measured  A    H200",
+        "      STS of 32, 64, 128 bits: the tenth behind the one that is sent waits; CIC has 8 credits",
     ]
     assert "  load_merge_distances              1, 2                              measured  A    H200" in lines
     assert "  atomic_same_word_shares           false                             measured  B    H200" in lines
@@ -94,7 +94,7 @@ def test_show_looks_the_same_whatever_the_size_of_the_terminal(monkeypatch):
 def test_show_applies_settings_and_says_which_values_they_are():
     settings = ("--set", "shared_memory.banks=64", "--set", "shared_memory.load_merge_distances=[]")
     lines = run("show", "sm_90", *settings).splitlines()
-    assert lines[1] == "from configs/sm_90.yaml (111 values), --set (2 values)"
+    assert lines[1] == "from configs/sm_90.yaml (133 values), --set (2 values)"
     at = lines.index("  banks                             64                   banks        override")
     assert lines[at + 1] == "      32 without it"
     assert "  load_merge_distances              none                              override" in lines
@@ -103,7 +103,7 @@ def test_show_applies_settings_and_says_which_values_they_are():
 def test_show_tells_which_file_how_many_values_are_from(here):
     Path("mine.yaml").write_text("extends: sm_89\nshared_memory: {banks: 16}\n")
     lines = run("show", "mine.yaml").splitlines()
-    assert lines[:2] == ["mine", "from configs/sm_89.yaml (112 values), mine.yaml (1 value)"]
+    assert lines[:2] == ["mine", "from configs/sm_89.yaml (132 values), mine.yaml (1 value)"]
 
 
 def test_what_show_prints_as_yaml_can_be_saved_edited_and_loaded_back(here):
@@ -128,12 +128,12 @@ def test_what_show_prints_as_json_has_every_value_with_its_provenance():
     line = entry.pop("line")
     assert line == loaded.provenance["barrier.latency_cycles"].line
     assert entry == {
-        "value": 13,
+        "value": 12,
         "unit": "cycles",
         "status": "measured",
         "source": "H200",
-        "confidence": "B",
-        "note": "13 + 2 x warps, all arriving together: 15.4, 17.4, 21.4, 29.4, 45.4 for 1 to 16 warps",
+        "confidence": "A",
+        "note": "12 + 2 x warps from BAR.SYNC to the next instruction it holds back, all arriving together",
         "file": "configs/sm_90.yaml",
     }
 
@@ -160,7 +160,7 @@ def test_show_refuses_what_is_unknown():
 
 def test_check_says_ok_for_each_right_file(here):
     Path("mine.yaml").write_text("extends: sm_89\nshared_memory: {banks: 16}\n")
-    assert run("check", "mine.yaml", "sm_90") == "OK mine.yaml: mine, 113 values\nOK sm_90: sm_90, 113 values\n"
+    assert run("check", "mine.yaml", "sm_90") == "OK mine.yaml: mine, 133 values\nOK sm_90: sm_90, 135 values\n"
 
 
 def test_check_tells_all_problems_of_all_files_and_nothing_else(here):

@@ -27,8 +27,9 @@ def bits(mask: int) -> list[bool]:
 
 
 def one(kind, width, addresses, mask=ALL, geometry=HARDWARE) -> tuple[int, int, int]:
+    """Wavefronts, ideal, data-stage cycles."""
     counts = count(geometry, kind, width, [np.broadcast_to(addresses, 32)], [bits(mask)])
-    return tuple(int(column[0]) for column in counts)
+    return tuple(int(column[0]) for column in counts[:3])
 
 
 def wavefronts(op: str, addresses, mask: int = ALL, geometry: BankGeometry = HARDWARE) -> int:
@@ -50,7 +51,7 @@ def measured() -> list[tuple[dict[str, str], tuple[int, int, int]]]:
         addresses = np.array([row["lane_byte_addresses"].split() for row in rows], dtype=np.int64)
         active = [bits(int(row["active_mask"], 16)) for row in rows]
         counts = count(HARDWARE, *parse_op(op), addresses, active)
-        counted += list(zip(rows, np.stack(counts, axis=1).tolist(), strict=True))
+        counted += list(zip(rows, np.stack(counts[:3], axis=1).tolist(), strict=True))
     assert len(counted) == 1198
     return counted
 
@@ -209,7 +210,7 @@ def test_thousands_of_accesses_are_counted_in_pieces_with_the_same_result(monkey
 
 def test_counting_no_access_gives_empty_counts():
     counts = count(HARDWARE, AccessKind.LOAD, 32, np.zeros((0, 32)), np.zeros((0, 32)))
-    assert [len(column) for column in counts] == [0, 0, 0]
+    assert [len(column) for column in counts] == [0, 0, 0, 0]
 
 
 # --- against a reference, and what must always hold -----------------------------------------------------
@@ -217,8 +218,8 @@ def test_counting_no_access_gives_empty_counts():
 
 def reference(
     geometry: BankGeometry, kind: AccessKind, width: int, addresses: list[int], active: list[bool]
-) -> tuple[int, int, int]:
-    """(wavefronts, ideal, data-stage cycles) of one access, written as plainly as the rules are."""
+) -> tuple[int, int, int, int]:
+    """(wavefronts, ideal, data-stage cycles, groups) of one access, written as plainly as the rules are."""
     matrix = kind in (AccessKind.LOAD_MATRIX, AccessKind.STORE_MATRIX)
     lanes = list(range(8 * width if matrix else 32))
     size = geometry.matrix_row_bytes if matrix else width // 8
@@ -255,7 +256,7 @@ def reference(
         of_bank = Counter(word % geometry.banks for word in words)
         total += max(of_bank.values(), default=0)
         ideal += -(-len(words) // geometry.banks)
-    return total, ideal, max(total, len(groups))
+    return total, ideal, max(total, len(groups)), len(groups)
 
 
 geometries = st.builds(
@@ -501,4 +502,10 @@ def test_counts_of_a_single_access_are_those_of_the_bulk_form():
     counts = count(HARDWARE, AccessKind.LOAD, 32, [8 * LANE], [bits(ALL)])
     assert isinstance(counts, Counts)
     found = (access.wavefronts, access.ideal_wavefronts, access.data_stage_cycles, access.excess_wavefronts)
-    assert found == (*(int(column[0]) for column in counts), 1)
+    assert found == (*(int(column[0]) for column in counts[:3]), 1)
+
+
+def test_groups_are_counted_after_merging():
+    pairs = 16 * (LANE // 2)
+    for width, addresses, groups in [(32, 4 * LANE, 1), (64, 8 * LANE, 2), (128, 16 * LANE, 4), (128, pairs, 2)]:
+        assert count(HARDWARE, AccessKind.LOAD, width, [addresses], [bits(ALL)]).groups.tolist() == [groups]

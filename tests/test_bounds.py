@@ -21,7 +21,11 @@ def tightest(result: gpuemu.Result) -> tuple[str, int]:
 
 def over(result: gpuemu.Result) -> int:
     """When the pipes accept again and every access is done; warps end before that."""
-    longest = max(op.issue_interval_cycles for op in result.execution.program.ops)
+    program, m = result.execution.program, result.execution.machine
+    queued = [op for op in program.ops if program.pipes[op.pipe] == m.special_function_pipe]
+    # What is issued last to the special-function unit waits in its queue for those before it.
+    waits = [max(m.special_function_queue_latency_cycles, op.issue_interval_cycles) for op in queued]
+    longest = max(op.issue_interval_cycles for op in program.ops) + max(waits, default=0)
     return max(result.cycles - 2 + longest, *(d for w in result.execution.warps for d in w.done_log), 0)
 
 
@@ -40,8 +44,8 @@ def many(line: str, warps: int, lanes: str = "4*lane", times: int = 100, **overr
      ("IADD3 R1, R0, R0, RZ | S1", 8, "", "integer pipe (ALU)", 400),
      ("IMAD R1, R0, R0, R0 | S1", 4, "", "IMAD pipe (FMA heavy)", 200),
      ("MUFU.RCP R1, R0 | S1", 4, "", "transcendental and conversion unit (XU)", 800),
-     ("HFMA2 R1, R0, R0, R0 | S1", 4, "", "half-precision pipe", 200),
-     ("DFMA R2, R0, R0, R0 | S1", 4, "", "double-precision pipe", 200),
+     ("HFMA2 R1, R0, R0, R0 | S1", 4, "", "IMAD pipe (FMA heavy)", 200),
+     ("DFMA R2, R0, R0, R0 | S1", 4, "", "tensor core", 200),
      ("LDS R4, [R0] | S1", 8, "128*lane", "shared-memory data stage", 25600),
      ("LDS R4, [R0] | S1", 1, "128*lane", "a sub-core's path to shared memory", 6400),
      ("STS.128 [R0], R4 | S1", 1, "16*lane", "operands sent to the load/store unit", 1000),
@@ -52,6 +56,18 @@ def test_the_resource_that_a_kernel_is_made_to_fill_is_the_tightest(line, warps,
     result = many(line, warps, lanes or "4*lane")
     assert tightest(result) == (resource, cycles)
     assert cycles <= over(result) <= 1.1 * cycles + 100
+
+
+def test_the_tensor_core_is_one_resource_whatever_its_operations_accumulate():
+    trace = builder(4)
+    with trace.repeat(10):
+        emit(trace, "HMMA.16816.F32 R4, R0, R2, R4 | S1")
+        emit(trace, "HMMA.16816.F16 R4, R0, R2, R4 | S1")
+        emit(trace, "DFMA R2, R0, R0, R0 | S1")
+    emit(trace, "EXIT | S1")
+    found = bounds(gpuemu.run(trace.build(), machine()))
+    assert found["tensor core"] == 10 * (6 + 6 + 2)
+    assert not [name for name in found if "/" in name.split(" pipe")[0] and name.endswith(" pipe")]
 
 
 def test_ports_that_are_separate_have_bounds_of_their_own():

@@ -88,8 +88,14 @@ def test_time_lost_to_arbitration_is_reported_apart_from_conflicts():
     result = run(["LDS.128 R4, [R0]", "EXIT"], lanes="16*lane", warps=4)
     row = result.shared_memory[Row.LOAD]
     assert row.bank_conflicts == 0
-    # Dispatched in cycles 11 to 14; two start at once, two when these are done after 8 cycles.
-    assert row.data_stage_wait_cycles == (19 - 13) + (20 - 14)
+    # Dispatched in cycles 7 to 10; two start at once, two when these are done after 8 cycles.
+    assert row.data_stage_wait_cycles == (15 - 9) + (16 - 10)
+
+
+@pytest.mark.parametrize("line", ["LDS R4, [R0]", "STS.128 [R0], R4", "ATOMS.ADD R4, [R0], R5"])
+def test_the_time_to_send_registers_is_no_wait_for_the_data_stage(line):
+    result = run([line, "EXIT"], lanes="16*lane")
+    assert sum(row.data_stage_wait_cycles for row in result.shared_memory.values()) == 0
 
 
 def test_clock_reads_are_the_cycles_of_issue_in_program_order():

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
-
 import pytest
+from engine.cycle_by_cycle import Reference
 from engine.probes import builder, emit, kernels, machine, machines, run
 from hypothesis import HealthCheck, given, settings
 
 import gpuemu
-from gpuemu.observe.stalls import REASONS
+from gpuemu.observe.stalls import CONTENTION, REASONS
 
 NEXT = "FFMA R1, R0, R0, R0"
 
 
-class Pipes:
-    """When the pipes of the sub-cores accepted nothing, found from the logs cycle by cycle."""
+class Watched(Reference):
+    """The cycle-by-cycle emulator, noting at every cycle what accepted nothing."""
 
     def __init__(self, result: gpuemu.Result):
-        self.entries = result.execution.machine.queue_entries
+        super().__init__(result.execution.program, result.execution.machine)
         self.closed: set[tuple[int, int, int]] = set()
-        self.pushed: dict[int, list[int]] = defaultdict(list)
-        self.left: dict[int, list[int]] = defaultdict(list)
-        for warp in result.execution.warps:
-            sub_core = warp.sub_core.index
-            for op, issued in zip(warp.path, warp.issue_log, strict=True):
-                if op.pipe == 0:
-                    insort(self.pushed[sub_core], issued)
-                for cycle in range(issued + 1, issued + op.issue_interval_cycles):
-                    self.closed.add((sub_core, op.pipe, cycle))
-            for dispatched in warp.dispatch_log:
-                insort(self.left[sub_core], dispatched)
+        self.held: set[tuple[int, int]] = set()
 
-    def accepts(self, sub_core: int, pipe: int, cycle: int) -> bool:
-        if pipe:
-            return (sub_core, pipe, cycle) not in self.closed
-        held = bisect_left(self.pushed[sub_core], cycle) - bisect_right(self.left[sub_core], cycle)
-        return held < self.entries
+    def issue(self, sub_core: int, cycle: int) -> None:
+        if cycle < self.next_slot[sub_core]:
+            self.held.add((sub_core, cycle))
+        self.closed.update((sub_core, i, cycle) for i, p in enumerate(self.pipes[sub_core]) if i and p.free_at > cycle)
+        leaving = sum(leaves_at > cycle for leaves_at in self.leaving[sub_core])
+        if len(self.queues[sub_core]) + leaving >= self.m.queue_entries:
+            self.closed.add((sub_core, 0, cycle))
+        super().issue(sub_core, cycle)
 
 
 @settings(
@@ -51,23 +42,26 @@ class Pipes:
 def test_the_reasons_add_up_to_the_life_of_every_warp_and_none_is_negative(trace, arch):
     result = gpuemu.run(trace, arch)
     issued = {(w.sub_core.index, cycle) for w in result.execution.warps for cycle in w.issue_log}
-    pipes = Pipes(result)
+    watched = Watched(result)
+    watched.run()
     for warp, executed in zip(result.warps, result.execution.warps, strict=True):
         assert tuple(warp.stalls) == REASONS
         assert min(warp.stalls.values()) >= 0
         assert sum(warp.stalls.values()) == warp.end_cycle - warp.start_cycle
         assert warp.stalls["selected"] == warp.instructions == len(executed.issue_log)
-        # Cycles between being ready and issuing: others' turns, or a pipe that accepts nothing.
+        # Cycles between being ready and issuing: others' turns, a pipe or a sub-core that accepts nothing.
         waits = {executed.wait_log[i]: executed.wait_log[i + 1] for i in range(0, len(executed.wait_log), 3)}
-        counts = dict.fromkeys(("not_selected", "mio_throttle", "math_pipe_throttle"), 0)
+        counts = dict.fromkeys(CONTENTION, 0)
         ready = warp.start_cycle
         for position, (op, cycle) in enumerate(zip(executed.path, executed.issue_log, strict=True)):
             for waited in range(waits.get(position, ready), cycle):
-                if pipes.accepts(warp.sub_core, op.pipe, waited):
+                if (warp.sub_core, waited) in watched.held:
+                    counts["dispatch_stall"] += 1
+                elif (warp.sub_core, op.pipe, waited) in watched.closed:
+                    counts["math_pipe_throttle" if op.pipe else "mio_throttle"] += 1
+                else:
                     counts["not_selected"] += 1
                     assert (warp.sub_core, waited) in issued
-                else:
-                    counts["math_pipe_throttle" if op.pipe else "mio_throttle"] += 1
             ready = cycle + op.stall_cycles
         assert counts == {name: warp.stalls[name] for name in counts}
 
@@ -121,8 +115,8 @@ def test_waiting_for_other_warps_is_barrier():
     emit(trace, "BAR.SYNC 0x0 | S3")
     emit(trace, "EXIT | S1")
     result = gpuemu.run(trace.build(), machine())
-    assert stalls(result, 0) == {"selected": 2, "wait": 2, "barrier": 25 - 3}
-    assert stalls(result, 1) == {"selected": 3, "wait": 9 + 2, "barrier": 15 - 3}
+    assert stalls(result, 0) == {"selected": 2, "wait": 2, "barrier": 24 - 3}
+    assert stalls(result, 1) == {"selected": 3, "wait": 9 + 2, "barrier": 14 - 3}
 
 
 def test_a_taken_branch_is_branch_resolving():
@@ -130,12 +124,12 @@ def test_a_taken_branch_is_branch_resolving():
     with trace.repeat(2):
         emit(trace, "@P0 BRA 0x0 | S5")
     emit(trace, "EXIT | S1")
-    assert stalls(gpuemu.run(trace.build(), machine())) == {"selected": 3, "wait": 8, "branch_resolving": 6}
+    assert stalls(gpuemu.run(trace.build(), machine())) == {"selected": 3, "wait": 8, "branch_resolving": 5}
 
 
 def test_a_full_queue_is_mio_throttle():
-    found = stalls(run(["LDS R4, [R0] | S1"] * 10 + ["EXIT | S1"]))
-    assert found == {"selected": 11, "mio_throttle": 3 + 1}  # the ninth in cycle 11, the tenth in cycle 13
+    found = stalls(run(["LDS R4, [R0] | S1"] * 14 + ["EXIT | S1"]))
+    assert found == {"selected": 15, "mio_throttle": 1 + 1}  # the thirteenth in cycle 13, the next in cycle 15
 
 
 def test_a_pipe_that_is_taken_is_math_pipe_throttle():
@@ -143,10 +137,26 @@ def test_a_pipe_that_is_taken_is_math_pipe_throttle():
     assert stalls(run(lines)) == {"selected": 3, "math_pipe_throttle": 5}
 
 
+def test_what_a_pipe_loses_between_two_modes_is_math_pipe_throttle():
+    lines = ["HMMA.16816.F32 R4, R0, R2, R4 | S1", "HMMA.16816.F16 R8, R0, R2, R8 | S1", "EXIT | S1"]
+    assert stalls(run(lines)) == {"selected": 3, "math_pipe_throttle": 5 + 1}
+
+
+def test_a_full_queue_of_the_special_function_unit_is_math_pipe_throttle():
+    found = stalls(run(["MUFU.RCP R1, R0 | S1"] * 4 + ["EXIT | S1"]))
+    assert found == {"selected": 5, "math_pipe_throttle": 13 - 2 + 8 - 1}
+
+
+def test_a_port_of_the_register_file_that_is_taken_is_dispatch_stall():
+    """Three registers of one bank keep its port for three cycles: the next that needs it is late, and all behind it."""
+    lines = ["FFMA R1, R2, R4, R6 | S1", "FFMA R3, R2, R5, RZ | S1", "FFMA R7, R5, R5, RZ | S1", "EXIT | S1"]
+    assert stalls(run(lines)) == {"selected": 4, "dispatch_stall": 2}
+
+
 def test_another_warps_turn_is_not_selected():
     result = run([f"{NEXT} | S1"] * 3 + ["EXIT | S1"], warps=5)
-    assert stalls(result, 4) == {"selected": 4}
-    assert stalls(result, 0)["not_selected"] == 4
+    assert stalls(result, 0) == {"selected": 4}
+    assert stalls(result, 4)["not_selected"] == 4
 
 
 def test_the_sum_over_warps_is_the_results():

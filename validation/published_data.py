@@ -48,7 +48,6 @@ REASONS = {
     "--set gives it theirs of 8",
     "partial_result": "the registers of a result are ready together in the model",
     "qmma": "fp8 mma (QMMA) is not executed",
-    "regbank": "register banks and operand reuse are left out",
     "simulator": "a setting of another simulator, not a figure of hardware",
     "stages": "fetch, decode and operand stages are part of the latencies",
     "static_limit": "the compiler's limit for arrays without opt-in, which it enforces itself",

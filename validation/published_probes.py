@@ -119,18 +119,19 @@ def bank_width_bytes(arch: gpuemu.Architecture, banks: int) -> float:
 # --- the queue in front of the load/store unit --------------------------------------------------------------
 
 
-def _issue_cycles(arch: gpuemu.Architecture, sub_cores: int, loads: int) -> list[list[int]]:
-    bench = Bench(arch, warps=sub_cores)
+def _issue_cycles(arch: gpuemu.Architecture, sub_cores: int, loads: int, op: str = "LDS") -> list[list[int]]:
+    bench = Bench(arch, warps=sub_cores, lanes="16*lane" if ".128" in op else "4*lane")
     with bench.trace.repeat(loads):
-        bench.emit("LDS R4, [R0] | S01")
+        bench.emit(f"{_memory(op, 'R0')} | S01")
     bench.emit("EXIT | S5")
     return [list(warp.issue_log)[:loads] for warp in bench.run().execution.warps]
 
 
 @probe("exact")
-def queue_back_to_back(arch: gpuemu.Architecture) -> float:
-    """Independent loads of one warp, stall count 1; how many issue in successive cycles before one has to wait."""
-    cycles = _issue_cycles(arch, 1, 64)[0]
+def queue_back_to_back(arch: gpuemu.Architecture, op: str = "LDS") -> float:
+    """Independent loads (or stores) of one warp, stall count 1; how many issue in successive cycles before one has to
+    wait."""
+    cycles = _issue_cycles(arch, 1, 64, op)[0]
     return float(next(i for i in range(1, 64) if cycles[i] != cycles[i - 1] + 1))
 
 
@@ -199,6 +200,13 @@ def interval(arch: gpuemu.Architecture, line: str, warps: int = SUB_CORES_WORTH)
     lines = [line.replace("#", str(16 + 4 * i)) + " | S01" for i in range(8)]
     sub_cores = min(warps, arch.sm.sub_cores)
     return sub_cores / (8 * busy_rate(arch, lines, 24, warps))
+
+
+@probe("exact")
+def register_banks(arch: gpuemu.Architecture) -> float:
+    """FFMA of two registers so many apart; the smallest distance that costs more."""
+    base = interval(arch, "FFMA R#, R4, R4, RZ")
+    return float(next(d for d in range(1, 9) if interval(arch, f"FFMA R#, R4, R{4 + d}, RZ") > 1.5 * base))
 
 
 @probe("rate")

@@ -35,6 +35,7 @@ OPERATION_CLASSES = (
     "imad",
     "imad_wide",
     "half",
+    "half_mma",
     "fp64",
     "mufu",
     "conversion",
@@ -64,8 +65,12 @@ class Sm(Part):
 class Issue(Part):
     """The warp scheduler of a sub-core."""
 
-    policy: Literal["greedy_then_youngest", "loose_round_robin", "oldest_first"] = word(
-        "which ready warp issues", "greedy_then_youngest", "loose_round_robin", "oldest_first"
+    policy: Literal["greedy_then_youngest", "greedy_then_round_robin", "loose_round_robin", "oldest_first"] = word(
+        "which ready warp issues",
+        "greedy_then_youngest",
+        "greedy_then_round_robin",
+        "loose_round_robin",
+        "oldest_first",
     )
     dependences: Literal["auto", "control_words", "register_scoreboard"] = word(
         "what makes a warp wait; auto takes control words where the trace has them",
@@ -73,6 +78,7 @@ class Issue(Part):
         "control_words",
         "register_scoreboard",
     )
+    memory_greedy_cycles: int = cycles("a warp that waited longer for the memory queue has no preference", low=0)
     taken_branch_cycles: int = cycles("from a taken branch to the warp's next issue, at least")
 
 
@@ -96,6 +102,36 @@ class TensorOperation(Part):
     issue_interval_cycles: int = cycles("one warp instruction per this many cycles and sub-core")
 
 
+class TensorTurnaround(Part):
+    """What the tensor pipe loses between two operations whose results leave it at different depths."""
+
+    f32_to_f16: int = cycles("from an f32 accumulator to an f16 one", low=0)
+    f32_to_s32: int = cycles("from an f32 accumulator to an s32 one", low=0)
+    f16_to_s32: int = cycles("from an f16 accumulator to an s32 one", low=0)
+    mma_to_fma: int = cycles("from any mma to scalar arithmetic on the tensor pipe", low=0)
+
+
+class TensorOperands(Part):
+    """How an mma and its neighbours share the ports of the register file."""
+
+    accumulator_read_cycles: int = cycles("of a port, to read C of an operation of 16 x 8 x 32 bytes", low=0)
+    refetch_cycles: int = cycles("an mma loses behind an instruction that read between two", low=0)
+    memory_instruction_cycles: int = cycles("an mma loses behind a memory instruction", low=0)
+
+
+class RegisterFile(Part):
+    """The registers of a sub-core, as its operand fetch sees them."""
+
+    banks: PowerOfTwo = power_of_two("register R is in bank R mod this", 8, "banks")
+
+
+class SpecialFunction(Part):
+    """The queue in front of the special-function unit of a sub-core."""
+
+    queue_entries: int = whole("instructions that may wait for the unit", 1, 64, "instructions")
+    queue_latency_cycles: int = cycles("issue to the unit when nothing waits")
+
+
 class TensorNumerics(Part):
     """How the tensor core sums products of floating-point numbers; `gpuemu.tensor` has the whole rule."""
 
@@ -113,6 +149,8 @@ class TensorCore(Part):
         TENSOR_MODE,
         "a mode such as m16n8k16.f32.f16 (shape.accumulator.input) is right",
     )
+    turnaround: TensorTurnaround
+    operands: TensorOperands
     numerics: TensorNumerics
 
 
@@ -124,10 +162,16 @@ class Mio(Part):
     cycles_per_source_register: int = cycles("to pass one 32-lane source register, address or data")
     request_interval_cycles: int = cycles("the SM accepts one request per this many cycles")
     minimum_dispatch_interval_cycles: int = cycles("a sub-core dispatches at most once per this many cycles")
-    pool_entries: int = whole("requests of all sub-cores behind the queues", 1, 65536, "requests")
+    pool_entries: int = whole("loads of all sub-cores behind the queues", 1, 65536, "requests")
+    store_pool_wavefronts: int = whole(
+        "wavefronts of stores behind the queues that hold up the next", 1, 65536, "wavefronts"
+    )
+    address_read_cycles: int = cycles("issue to the read of the first source register of a load")
+    data_read_cycles: int = cycles("what a store, an atomic or a shuffle takes longer to read its registers", low=0)
+    data_stage_latency_cycles: int = cycles("dispatch to the data stage, which frees an entry of the pool", low=0)
     load_source_release_cycles: int = cycles("dispatch-free load: issue to release of its source registers")
     store_source_release_cycles: int = cycles("the same of a 32-bit store")
-    shuffle_latency_cycles: int = cycles("SHFL issue to the issue of a dependent instruction")
+    shuffle_latency_cycles: int = cycles("SHFL of one source register, issue to the issue of a dependent instruction")
 
 
 class LanesPerGroup(Part):
@@ -166,7 +210,8 @@ class SharedMemory(Part):
     atomic_same_word_shares: bool = other("whether atomics of one word share a wavefront", "true or false is right")
     latency_cycles: int = cycles("lone conflict-free 32-bit load to dependent issue")
     cycles_per_wavefront_per_sub_core: int = cycles("a sub-core drains one wavefront per this many cycles")
-    atomic_latency_cycles: int = cycles("lone conflict-free atomic to dependent issue")
+    atomic_latency_cycles: int = cycles("lone conflict-free atomic with one source register to dependent issue")
+    cycles_per_further_group: int = cycles("a load returns later for each further group of its lanes", low=0)
     ports: Ports
 
 
@@ -175,6 +220,7 @@ class Barrier(Part):
 
     latency_cycles: int = cycles("fixed part")
     arrival_interval_cycles: int = cycles("part per warp", low=0)
+    blocks_after_cycles: int = cycles("from BAR.SYNC on, the warp still issues for so long", low=1)
 
 
 class GlobalMemory(Part):
@@ -221,6 +267,8 @@ class Architecture(Part):
         re.compile("|".join(OPERATION_CLASSES)),
         f"one of {', '.join(OPERATION_CLASSES)} is right",
     )
+    register_file: RegisterFile
+    special_function: SpecialFunction
     tensor_core: TensorCore
     mio: Mio
     shared_memory: SharedMemory

@@ -83,6 +83,7 @@ def _unknown_override(name: str, known: list[str]) -> Problem:
     # People remember the last part of a name, and forget the section it is in.
     tail = [n for n in known if n.endswith("." + name)]
     if tail:
-        return Problem(SET, None, name, "an unknown name", f"did you mean {tail[0]!r}?")
+        meant = " or ".join(repr(n) for n in (tail if len(tail) <= 3 else tail[:1]))
+        return Problem(SET, None, name, "an unknown name", f"did you mean {meant}?")
     otherwise = "a name that `gpuemu arch show` lists is right"
     return Problem(SET, None, name, "an unknown name", suggestion(name, known, otherwise))

@@ -1,8 +1,9 @@
 """The barrier unit: joins the warps of a CTA.
 
 It takes an arrival every `barrier.arrival_interval_cycles` and releases everyone `barrier.latency_cycles`
-after the last. On an H200, W warps that arrive together wait 13 + 2 W cycles (measured 15.4, 17.4, 21.4,
-29.4, 45.4 for 1, 2, 4, 8, 16 warps, 0.4 of each the measuring loop's).
+after the last. On an H200, from BAR.SYNC of W warps that arrive together to the next instruction that it holds
+back there are 12 + 2 W cycles. What it holds back is for the scheduler to know: fixed-latency arithmetic never, other
+instructions from `barrier.blocks_after_cycles` behind it on.
 
 A barrier without a thread count waits for every warp of the CTA that has not ended.
 """

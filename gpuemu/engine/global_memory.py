@@ -9,9 +9,13 @@ class GlobalMemory:
     """Decides when the data of a request has come. Requests come in the order in which the SM sends them."""
 
     def __init__(self, machine: Machine):
-        # The latencies count from the issue; what the instruction spends in the queue is part of them.
-        self._latency = max(1, machine.global_latency_cycles - machine.queue_latency_cycles)
-        self._atomic_latency = max(1, machine.global_atomic_latency_cycles - machine.queue_latency_cycles)
+        # The latencies count from the issue; what the instruction spends in the queue, and sending an address
+        # of two registers, is part of them.
+        before = machine.queue_latency_cycles + machine.cycles_per_source_register
+        self._latency = max(1, machine.global_latency_cycles - before)
+        self._atomic_latency = max(
+            1, machine.global_atomic_latency_cycles - before - machine.cycles_per_source_register
+        )
         self._cycles_per_sector = machine.sector_bytes / machine.global_bytes_per_cycle
         self._free_at = 0.0
         self.sectors = 0

@@ -2,8 +2,11 @@
 
 A request leaves its queue when it has spent `queue_latency_cycles` there, when its sub-core has sent the
 registers of the one before it (`cycles_per_source_register` each), when the SM takes its next request
-(`request_interval_cycles`), and when the pool behind the queues has an entry (`pool_entries`; it is held
-until the data stage is done). Then the data stage and, for global memory, the memory behind it decide.
+(`request_interval_cycles`), and when there is room behind the queues: an entry of a pool for a load, an atomic or a
+shuffle (`pool_entries`; held until the data stage is done, and `data_stage_latency_cycles` longer), few enough
+wavefronts of other stores for a store (`store_pool_wavefronts`). Then the data stage and, for global memory, the
+memory behind it decide. Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each
+by its registers beyond the first. What a sub-core asked for comes back in order, one result a cycle.
 
 Work is done in batches. Nothing that the unit decides matters to a sub-core sooner than
 `feedback_cycles` after the issue, so the unit wakes only then, and by then every request issued before
@@ -33,18 +36,24 @@ class LoadStoreUnit:
         self.data_stage = DataStage(machine)
         self.global_memory = GlobalMemory(machine)
         self._next_accept = 0
-        self._pool: list[int] = []  # heap: when each held entry falls free
+        self._pool: list[int] = []  # heap: when each load's entry falls free
+        self._stores: list[tuple[int, int]] = []  # stores in the pool: the end of their wavefronts, and how many
         self._last = len(queues) - 1  # the sub-core served last: ties go to the one after it
         self._latency = machine.queue_latency_cycles
         self._pool_entries = machine.pool_entries
+        self._pool_wavefronts = machine.store_pool_wavefronts
+        self._to_data_stage = machine.data_stage_latency_cycles
         self._request_interval = machine.request_interval_cycles
         self._dispatch_interval = machine.minimum_dispatch_interval_cycles
         self._cycles_per_register = machine.cycles_per_source_register
         self._load_release = machine.load_source_release_cycles - machine.queue_latency_cycles
-        self._store_release = machine.store_source_release_cycles - machine.queue_latency_cycles
+        one_register = machine.store_source_release_cycles - machine.cycles_per_source_register
+        self._store_release = one_register - machine.queue_latency_cycles
+        self._late = machine.data_read_cycles
         self._shared_tail = machine.shared_latency_cycles - machine.queue_latency_cycles
-        self._atomic_tail = machine.shared_atomic_latency_cycles - machine.queue_latency_cycles
-        self._shuffle_tail = machine.shuffle_latency_cycles - machine.queue_latency_cycles
+        self._atomic_tail = machine.shared_atomic_latency_cycles - machine.queue_latency_cycles - self._late
+        self._shuffle_tail = machine.shuffle_latency_cycles - machine.queue_latency_cycles - self._late
+        self._returned = [0] * len(queues)  # when each sub-core got its last result
 
     def decide(self, before: int) -> list[Request]:
         """Decide every request that arrived before this cycle; returns them in order of service.
@@ -76,29 +85,45 @@ class LoadStoreUnit:
         cycle = arrival + self._latency
         if cycle < self._next_accept:
             cycle = self._next_accept
-        pool = self._pool
-        while pool and pool[0] <= cycle:
-            heappop(pool)
-        if len(pool) >= self._pool_entries:
-            cycle = heappop(pool)
+        if cycles:
+            cycle = self._room_for_store(cycle) if op.is_store else self._room_for_load(cycle)
         self._next_accept = cycle + self._request_interval
         sending = self._cycles_per_register * op.source_words
         if sending < self._dispatch_interval:
             sending = self._dispatch_interval
         self._queues[sub_core].dispatched(cycle, sending)
-        if op.is_store:
-            data = op.source_words - 2
-            released = self._store_release + (self._cycles_per_register * data if data > 0 else 0)
-        else:
-            released = self._load_release
-        request.sources_read_at = cycle + released
-        start = self._serve(request, sub_core, cycle)
+        beyond_one = self._cycles_per_register * (op.source_words - 1)
+        request.sources_read_at = cycle + beyond_one + (self._load_release if op.is_load else self._store_release)
+        late = 0 if op.is_load else self._late
+        start = self._serve(request, sub_core, cycle + beyond_one + late)
         if cycles:
-            heappush(pool, start + cycles * self.data_stage.pace)
+            end = start + cycles * self.data_stage.pace + self._to_data_stage
+            if op.is_store:
+                self._stores.append((end, cycles))
+            else:
+                heappush(self._pool, end)
         warp = request.warp
         warp.dispatch_log.append(cycle)
         warp.start_log.append(start)
         warp.done_log.append(request.done_at)
+
+    def _room_for_load(self, cycle: int) -> int:
+        """The first cycle, from `cycle` on, at which the pool has an entry for a load; takes it."""
+        pool = self._pool
+        while pool and pool[0] <= cycle:
+            heappop(pool)
+        return heappop(pool) if len(pool) >= self._pool_entries else cycle
+
+    def _room_for_store(self, cycle: int) -> int:
+        """The first cycle, from `cycle` on, at which few enough wavefronts of stores are left."""
+        pace = self.data_stage.pace
+        while True:
+            self._stores = [store for store in self._stores if store[0] > cycle]
+            left = sum(min(cycles, -((cycle - end) // pace)) for end, cycles in self._stores)
+            if left <= self._pool_wavefronts:
+                return cycle
+            # No more than one wavefront a cycle and port slot passes, so it cannot be earlier.
+            cycle += max(1, (left - self._pool_wavefronts) // len(self._queues))
 
     def _serve(self, request: Request, sub_core: int, cycle: int) -> int:
         """Set the request's completion; returns when its first wavefront passes."""
@@ -117,6 +142,13 @@ class LoadStoreUnit:
         last = start + (access.data_stage_cycles - 1) * self.data_stage.pace
         if kind is Kind.SHUFFLE:
             request.done_at = last + self._shuffle_tail
+        elif op.is_store:
+            request.done_at = last + self._shared_tail
+            return start
         else:
-            request.done_at = last + (self._atomic_tail if op.is_atomic else self._shared_tail)
+            request.done_at = last + access.return_cycles + (self._atomic_tail if op.is_atomic else self._shared_tail)
+        # Results come back in order, one at a time.
+        if request.done_at <= self._returned[sub_core]:
+            request.done_at = self._returned[sub_core] + 1
+        self._returned[sub_core] = request.done_at
         return start

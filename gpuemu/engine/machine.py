@@ -21,12 +21,17 @@ class Machine:
     cta_launch_cycles: int
     policy: str
     taken_branch_cycles: int
+    memory_greedy_cycles: int
     queue_entries: int
     queue_latency_cycles: int
     cycles_per_source_register: int
     minimum_dispatch_interval_cycles: int
     request_interval_cycles: int
     pool_entries: int
+    store_pool_wavefronts: int
+    data_stage_latency_cycles: int
+    data_read_cycles: int
+    address_read_cycles: int
     load_source_release_cycles: int
     store_source_release_cycles: int
     shuffle_latency_cycles: int
@@ -38,6 +43,13 @@ class Machine:
     write_ports: int
     barrier_latency_cycles: int
     barrier_arrival_interval_cycles: int
+    barrier_blocks_after_cycles: int
+    register_banks: int
+    tensor_refetch_cycles: int
+    tensor_memory_instruction_cycles: int
+    special_function_pipe: str
+    special_function_queue_entries: int
+    special_function_queue_latency_cycles: int
     global_latency_cycles: int
     global_atomic_latency_cycles: int
     global_bytes_per_cycle: float
@@ -54,12 +66,17 @@ class Machine:
             cta_launch_cycles=arch.sm.cta_launch_cycles,
             policy=arch.issue.policy,
             taken_branch_cycles=arch.issue.taken_branch_cycles,
+            memory_greedy_cycles=arch.issue.memory_greedy_cycles,
             queue_entries=mio.queue_entries,
             queue_latency_cycles=mio.queue_latency_cycles,
             cycles_per_source_register=mio.cycles_per_source_register,
             minimum_dispatch_interval_cycles=mio.minimum_dispatch_interval_cycles,
             request_interval_cycles=mio.request_interval_cycles,
             pool_entries=mio.pool_entries,
+            store_pool_wavefronts=mio.store_pool_wavefronts,
+            data_stage_latency_cycles=mio.data_stage_latency_cycles,
+            data_read_cycles=mio.data_read_cycles,
+            address_read_cycles=mio.address_read_cycles,
             load_source_release_cycles=mio.load_source_release_cycles,
             store_source_release_cycles=mio.store_source_release_cycles,
             shuffle_latency_cycles=mio.shuffle_latency_cycles,
@@ -71,11 +88,33 @@ class Machine:
             write_ports=shared.ports.write if separate else shared.ports.unified,
             barrier_latency_cycles=arch.barrier.latency_cycles,
             barrier_arrival_interval_cycles=arch.barrier.arrival_interval_cycles,
+            barrier_blocks_after_cycles=arch.barrier.blocks_after_cycles,
+            register_banks=arch.register_file.banks,
+            tensor_refetch_cycles=arch.tensor_core.operands.refetch_cycles,
+            tensor_memory_instruction_cycles=arch.tensor_core.operands.memory_instruction_cycles,
+            special_function_pipe=arch.operations["mufu"].pipe,
+            special_function_queue_entries=arch.special_function.queue_entries,
+            special_function_queue_latency_cycles=arch.special_function.queue_latency_cycles,
             global_latency_cycles=memory.latency_cycles,
             global_atomic_latency_cycles=memory.atomic_latency_cycles,
             global_bytes_per_cycle=memory.bytes_per_cycle,
             sector_bytes=memory.sector_bytes,
         )
+
+    def sending_cycles(self, source_words: int, is_load: bool) -> int:
+        """From the dispatch of a request to its start in the data stage when nothing waits there."""
+        late = 0 if is_load else self.data_read_cycles
+        return self.cycles_per_source_register * (source_words - 1) + late
+
+    @property
+    def address_read_by(self) -> int:
+        """From the issue of a load to the read of its address; it cannot leave its queue before."""
+        return min(self.address_read_cycles, self.feedback_cycles)
+
+    @property
+    def registers_read_by(self) -> int:
+        """The same of other memory instructions, to the read of their first register."""
+        return min(self.address_read_cycles + self.data_read_cycles, self.feedback_cycles)
 
     @property
     def feedback_cycles(self) -> int:
@@ -86,5 +125,9 @@ class Machine:
         """
         return max(
             1,
-            min(self.queue_latency_cycles, self.load_source_release_cycles, self.store_source_release_cycles),
+            min(
+                self.queue_latency_cycles,
+                self.load_source_release_cycles,
+                self.store_source_release_cycles - self.cycles_per_source_register,  # of a single register
+            ),
         )

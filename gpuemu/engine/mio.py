@@ -33,12 +33,11 @@ class MioQueue(Pipe):
         self._held_until = 0
         self._dispatches: deque[int] = deque()  # decided dispatches that may still lie ahead
 
-    def push(self, request: Request) -> bool:
+    def push(self, request: Request, now: int) -> bool:
         """Take the request issued now; `free_at` becomes the cycle at which the next one may issue.
 
         Returns whether it is the first in the queue.
         """
-        now = request.issued_at
         waiting = self.waiting
         waiting.append(request)
         dispatches = self._dispatches
@@ -49,8 +48,13 @@ class MioQueue(Pipe):
             self.free_at = dispatches[0] if dispatches else NEVER
         if len(waiting) > 1:
             return False
-        self.arrival = now if now > self._held_until else self._held_until
+        self.arrival = max(request.issued_at, self._held_until)
         return True
+
+    def delayed(self, request: Request) -> None:
+        """`request.issued_at` of a request in the queue has moved."""
+        if self.waiting and self.waiting[0] is request and self.arrival < request.issued_at:
+            self.arrival = request.issued_at
 
     def dispatched(self, cycle: int, sending_cycles: int) -> None:
         """The first request leaves the queue at `cycle`; its sub-core sends its registers for `sending_cycles`."""

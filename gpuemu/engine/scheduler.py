@@ -1,9 +1,9 @@
 """A sub-core: its warps, its pipes, and the scheduler that issues at most one warp instruction a cycle.
 
 A warp may issue when its stall count has run out, what it depends on is settled, and the pipe of its next
-instruction accepts. Among those that may, the policy chooses: greedy-then-youngest stays with the warp that
-issued last and else takes the youngest; loose round-robin takes the one whose last issue is longest
-ago; oldest-first the oldest.
+instruction accepts. Among those that may, the policy chooses: greedy-then-round-robin stays with the warp that
+issued last and else takes the one whose last turn is longest ago; greedy-then-youngest else takes the youngest;
+loose round-robin takes the one whose last issue is longest ago; oldest-first the oldest.
 
 The sub-core works by event, not by cycle. When woken it issues ahead of the simulation's clock, jumping
 over cycles in which nothing can issue, up to its horizon: the first cycle at which something that it does not know
@@ -13,15 +13,19 @@ sub-core may open, a CTA that may be launched). Running ahead changes no result,
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gpuemu.accesses import SHUFFLE_ACCESS, Access
 from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.mio import MioQueue
-from gpuemu.engine.pipes import Pipe
+from gpuemu.engine.operand_ports import OperandPorts
+from gpuemu.engine.pipes import Pipe, QueuedPipe
 from gpuemu.engine.warp import NOBODY, Request, Warp
 from gpuemu.isa import Kind
-from gpuemu.program import END, SHUFFLE_ACCESS, Access, Op, Program
+from gpuemu.operand_fetch import TENSOR_PIPE
+from gpuemu.program import END, Op, Program
 from gpuemu.stall_reasons import BARRIER, BRANCH_RESOLVING, WAIT
 
 if TYPE_CHECKING:
@@ -31,7 +35,11 @@ _NO_ACCESS = Access(0, 0, 0)
 
 
 class SubCore:
-    """One of the SM's sub-cores. `wakes` counts how often it was run: an idle one stays at 0."""
+    """One of the SM's sub-cores. `wakes` counts how often it was run: an idle one stays at 0.
+
+    `late_log`: issue and operand read of each instruction that found the ports of the register file taken; until
+    it reads, the sub-core issues nothing.
+    """
 
     def __init__(self, sm: StreamingMultiprocessor, index: int, machine: Machine, program: Program):
         self._sm = sm
@@ -39,15 +47,19 @@ class SubCore:
         self._dependences = sm.dependences
         self.index = index
         self.mio = MioQueue(machine.queue_entries, machine.queue_latency_cycles)
-        self.pipes: list[Pipe] = [self.mio, *(Pipe(name) for name in program.pipes[1:])]
+        self.pipes: list[Pipe] = [self.mio, *(_pipe(name, machine) for name in program.pipes[1:])]
+        tensor = [pipe for pipe in self.pipes if pipe.name.startswith(TENSOR_PIPE)]
+        self._ports = OperandPorts(machine, tensor, self.mio)
         self.warps: list[Warp] = []  # in the order in which the policy looks at them
         self.at_barrier = 0
         self.wakes = 0
+        self.late_log = array("q")
         self.horizon = NEVER
-        self._greedy = machine.policy == "greedy_then_youngest"
-        self._rotates = machine.policy == "loose_round_robin"
+        self._greedy = machine.policy in ("greedy_then_youngest", "greedy_then_round_robin")
+        self._rotates = machine.policy in ("loose_round_robin", "greedy_then_round_robin")
         self._current = NOBODY
         self._next_slot = 0
+        self._last_issue = 0
         handlers = self._handlers()
         self._issue_special = [handlers[op.kind] for op in program.ops]
 
@@ -81,43 +93,63 @@ class SubCore:
         it waits for another unit.
         """
         self.wakes += 1
-        warps, pipes, current = self.warps, self.pipes, self._current
+        warps, pipes, ports, current = self.warps, self.pipes, self._ports, self._current
         greedy, rotates = self._greedy, self._rotates
         special = self._issue_special
         cycle = self._next_slot
         if cycle < now:
             cycle = now
         self.horizon = horizon = self._sm.horizon(self)
+        # The warp to stay with: the last one, unless it waited too long while this sub-core slept.
+        kept = current if cycle == self._next_slot or self._is_kept(current, cycle) else NOBODY
         while True:
-            warp = current
-            if warp.ready_at > cycle or warp.pipe.free_at > cycle:
+            warp = kept
+            if (
+                warp.ready_at > cycle
+                or warp.pipe.free_at > cycle
+                or (warp.blocked_from != NEVER and warp.past_barrier(cycle) > cycle)
+            ):
                 soonest = NEVER
                 for candidate in warps:
                     possible = candidate.ready_at
                     free_at = candidate.pipe.free_at
                     if free_at > possible:
                         possible = free_at
+                    if candidate.blocked_from != NEVER:
+                        possible = candidate.past_barrier(possible if possible > cycle else cycle)
                     if possible < soonest:
                         soonest = possible
                         warp = candidate
                         if possible <= cycle:
                             break
-                    elif possible == soonest and candidate is current:
+                    elif possible == soonest and candidate is kept and self._is_kept(kept, soonest):
                         warp = candidate
                 if soonest > cycle:
                     cycle = soonest
-                if warp is None:
-                    self._current = None
-                    return NEVER
             if cycle >= horizon:
-                self._current = current
-                return cycle
+                horizon = self._sm.horizon(self)
+                if cycle >= horizon:
+                    self._current = current
+                    return cycle
+                self.horizon = horizon  # further away since an mma delayed the request that set it
+                if cycle != self._next_slot and not self._is_kept(kept, cycle):
+                    kept = NOBODY
+                continue
             op = warp.op
             warp.log_issue(cycle)
+            if warp.opens_at <= cycle:
+                self._passed_barrier(warp)
             if warp.waits:
                 warp.log_wait()
+            reads_at = cycle
+            if op.crowds_ports or (ports.busy_until > cycle and op.reads_registers):
+                reads_at = ports.read(op, cycle)
+                if reads_at > cycle:
+                    self.late_log.extend((cycle, reads_at))
+            free_at = reads_at + op.issue_interval_cycles
+            if warp.pipe.free_at < free_at:
+                warp.pipe.free_at = free_at
             if op.plain:
-                warp.pipe.free_at = cycle + op.issue_interval_cycles
                 warp.op = following = warp.advance()
                 if following.waits:
                     self._settle(warp, cycle + op.stall_cycles)
@@ -127,27 +159,36 @@ class SubCore:
             else:
                 special[op.index](warp, op, cycle)
                 horizon = self.horizon
-            current = warp if greedy and not op.yields else NOBODY
-            if rotates and warp.op is not END:
+            if rotates and warp is not current and warp.op is not END:
                 warps.remove(warp)
                 warps.append(warp)
-            cycle += 1
+            current = kept = warp if greedy and not op.yields else NOBODY
+            self._last_issue = cycle
+            cycle = reads_at + 1
             self._next_slot = cycle
+
+    def _is_kept(self, current: Warp, cycle: int) -> bool:
+        """Whether the warp that issued last goes before others that become ready in the same cycle."""
+        return current.pipe is not self.mio or cycle - self._last_issue <= self._machine.memory_greedy_cycles
 
     def decided(self, request: Request) -> None:
         """The load/store unit has decided a request of one of this sub-core's warps."""
         self._dependences.decided(request)
         warp = request.warp
-        if warp.ready_at == NEVER and not warp.at_barrier and warp.op is not END:
+        if warp.ready_at == NEVER and warp.op is not END:
             warp.ready_at = self._dependences.ready_at(warp, warp.held_until)
 
     def barrier_opens(self, warp: Warp, cycle: int) -> None:
         """The barrier that `warp` waits at opens at `cycle`."""
         self.at_barrier -= 1
-        warp.at_barrier = False
-        self._advance(warp, warp.stalled_until)
-        if warp.op is not END:
-            self._hold(warp, cycle, BARRIER)
+        warp.opens_at = cycle
+
+    def _passed_barrier(self, warp: Warp) -> None:
+        """The warp, whose barrier has opened, issues again."""
+        if warp.opens_at > warp.ready_at and not warp.op.passes_barrier:
+            warp.wait_log.extend((len(warp.issue_log) - 1, warp.opens_at, BARRIER))
+            warp.waits = False
+        warp.blocked_from = warp.opens_at = NEVER
 
     def _advance(self, warp: Warp, earliest: int) -> None:
         """Go on to the instruction after the one just issued; it may issue from `earliest` on."""
@@ -179,32 +220,31 @@ class SubCore:
         self._sm.warp_ended(warp, warp.issue_log[-1])
 
     def _issue_fixed(self, warp: Warp, op: Op, cycle: int) -> None:
-        warp.pipe.free_at = cycle + op.issue_interval_cycles
         self._dependences.issued_fixed(warp, op, cycle)
         self._advance(warp, cycle + op.stall_cycles)
 
     def _issue_variable(self, warp: Warp, op: Op, cycle: int) -> None:
-        warp.pipe.free_at = cycle + op.issue_interval_cycles
-        self._dependences.issued_variable(warp, op, cycle)
+        delayed = 0
+        if isinstance(warp.pipe, QueuedPipe):
+            delayed = warp.pipe.accept(cycle, op.issue_interval_cycles)
+        self._dependences.issued_variable(warp, op, cycle + delayed)
         self._advance(warp, cycle + op.stall_cycles)
 
     def _issue_branch(self, warp: Warp, op: Op, cycle: int) -> None:
-        warp.pipe.free_at = cycle + op.issue_interval_cycles
         self._advance(warp, cycle + op.stall_cycles)
         if warp.op is not END and warp.op.index != op.index + 1:
             self._hold(warp, cycle + self._machine.taken_branch_cycles, BRANCH_RESOLVING)
 
     def _issue_barrier(self, warp: Warp, op: Op, cycle: int) -> None:
-        warp.pipe.free_at = cycle + op.issue_interval_cycles
         if op.arrives_only:
             self._sm.arrive(warp, op, cycle)
             self._advance(warp, cycle + op.stall_cycles)
         else:
-            warp.at_barrier = True
-            warp.ready_at = NEVER
-            warp.stalled_until = cycle + op.stall_cycles
+            warp.barrier = op
+            warp.blocked_from = cycle + self._machine.barrier_blocks_after_cycles
             self.at_barrier += 1
             self._sm.arrive(warp, op, cycle)
+            self._advance(warp, cycle + op.stall_cycles)
             self.horizon = self._sm.horizon(self)
 
     def _issue_access(self, warp: Warp, op: Op, cycle: int) -> None:
@@ -219,8 +259,15 @@ class SubCore:
     def _push(self, warp: Warp, op: Op, access: Access, cycle: int) -> None:
         request = Request(warp, op, access, cycle, NEVER)
         self._dependences.issued_request(request)
-        if self.mio.push(request):
+        self._ports.memory_issued(request)
+        if self.mio.push(request, cycle):
             effect = self._sm.request_issued(self.mio)
             if effect < self.horizon:
                 self.horizon = effect
         self._advance(warp, cycle + op.stall_cycles)
+
+
+def _pipe(name: str, machine: Machine) -> Pipe:
+    if name == machine.special_function_pipe:
+        return QueuedPipe(name, machine.special_function_queue_entries, machine.special_function_queue_latency_cycles)
+    return Pipe(name)

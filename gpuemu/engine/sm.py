@@ -110,7 +110,7 @@ class StreamingMultiprocessor:
         while self._pending and self._free_cta_slots:
             self._launch(0)
         self._environment.run()
-        stuck = [(w.program.cta, w.program.warp, w.op.index, arrivals) for w, arrivals in self.barrier.waiting()]
+        stuck = [(w.program.cta, w.program.warp, w.barrier.index, arrivals) for w, arrivals in self.barrier.waiting()]
         if stuck:
             raise StuckError(sorted(stuck))
         reads, writes = self.load_store.data_stage.busy_cycles
@@ -228,7 +228,7 @@ class StreamingMultiprocessor:
             return  # an earlier batch has taken the place of this one
         self._next_batch = NEVER
         touched: dict[int, None] = {}
-        for request in self.load_store.decide(now):
+        for request in self.load_store.decide(now + 1 - self._machine.registers_read_by):
             sub_core = request.warp.sub_core
             sub_core.decided(request)
             touched[sub_core.index] = None

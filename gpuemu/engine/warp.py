@@ -7,13 +7,14 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpuemu.engine.machine import NEVER
+from gpuemu.engine.pipes import Pipe
 from gpuemu.program import END
 from gpuemu.stall_reasons import WAIT
 
 if TYPE_CHECKING:
-    from gpuemu.engine.pipes import Pipe
+    from gpuemu.accesses import Access
     from gpuemu.engine.scheduler import SubCore
-    from gpuemu.program import Access, Op, WarpProgram
+    from gpuemu.program import Op, WarpProgram
 
 COUNTERS = 6
 
@@ -40,8 +41,9 @@ class Warp:
 
     `op` is its next instruction, END behind the last; `ready_at` the earliest cycle at which it may issue for all
     that the warp itself knows; `pipe` what it also needs. After the stall count it was to wait from
-    `stalled_until`, for `reason`, if `waits` is set; a barrier or a taken branch alone (`held_for`) holds it
-    until `held_until`.
+    `stalled_until`, for `reason`, if `waits` is set; a taken branch alone (`held_for`) holds it until `held_until`.
+    At `barrier` it goes on issuing until `blocked_from`, and what does not wait for barriers beyond; then the
+    barrier must open, at `opens_at` (NEVER while that is not known).
 
     The logs: `issue_log` the cycle of every issue; `wait_log` three numbers for each instruction that had to
     wait for something it depends on: its position in the path, when it was ready, the reason; and for
@@ -49,10 +51,11 @@ class Warp:
     """
 
     __slots__ = (
-        "advance", "age", "at_barrier", "copies", "counter_reason", "counter_release", "cta_slot", "dispatch_log",
-        "done_log", "held_for", "held_until", "issue_log", "log_issue", "next_access", "op", "outstanding", "path",
-        "pipe", "program", "ready_at", "reason", "register_readers", "register_reason", "register_release", "slot",
-        "stalled_until", "start_cycle", "start_log", "sub_core", "undecided", "wait_log", "waits",
+        "advance", "age", "barrier", "blocked_from", "copies", "counter_reason", "counter_release", "cta_slot",
+        "dispatch_log", "done_log", "held_for", "held_until", "issue_log", "log_issue", "next_access", "op",
+        "opens_at", "outstanding", "path", "pipe", "program", "ready_at", "reason", "register_readers",
+        "register_reason", "register_release", "slot", "stalled_until", "start_cycle", "start_log", "sub_core",
+        "undecided", "wait_log", "waits",
     )  # fmt: skip
 
     def __init__(self, program: WarpProgram, age: int, slot: int, cta_slot: int, start_cycle: int):
@@ -73,7 +76,9 @@ class Warp:
         self.held_for = WAIT
         self.reason = WAIT
         self.waits = False
-        self.at_barrier = False
+        self.barrier = END
+        self.blocked_from = NEVER
+        self.opens_at = NEVER
         # Dependence counters: when each falls to 0 as far as is decided, how many raises are undecided,
         # and what kind of instruction holds it longest.
         self.counter_release = [0] * COUNTERS
@@ -94,6 +99,13 @@ class Warp:
         self.start_log = array("q")
         self.done_log = array("q")
 
+    def past_barrier(self, possible: int) -> int:
+        """When its next instruction may issue for the sake of the barrier, if else it might at `possible`."""
+        op = self.op
+        if op.passes_barrier or possible >= self.opens_at or (possible < self.blocked_from and op.slips_barrier):
+            return possible
+        return self.opens_at
+
     def earliest_end(self, now: int) -> int:
         """A cycle before which it cannot have ended: it issues at most one instruction a cycle from `now` on."""
         issued = len(self.issue_log)
@@ -110,3 +122,5 @@ class Warp:
 NOBODY = Warp.__new__(Warp)
 """A warp that is never ready: who the scheduler stays with when it stays with nobody."""
 NOBODY.ready_at = NEVER
+NOBODY.blocked_from = NEVER
+NOBODY.pipe = Pipe("none")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from gpuemu.program import SHUFFLE_ACCESS
+from gpuemu.accesses import SHUFFLE_ACCESS
+from gpuemu.observe.stalls import CONTENTION
 
 if TYPE_CHECKING:
     from gpuemu.engine.sm import Execution
@@ -55,8 +56,7 @@ def bounds(execution: Execution, stalls: list[dict[str, int]]) -> list[Bound]:
             sending[sub_core] += max(
                 machine.minimum_dispatch_interval_cycles, machine.cycles_per_source_register * op.source_words
             )
-        contention = reasons["mio_throttle"] + reasons["math_pipe_throttle"] + reasons["not_selected"]
-        alone = sum(reasons.values()) - contention
+        alone = sum(reasons.values()) - sum(reasons[name] for name in CONTENTION)
         ctas = own.setdefault(warp.cta_slot, {})
         ctas[warp.program.cta] = max(alone, ctas.get(warp.program.cta, 0))
     reads, writes = execution.port_cycles
@@ -67,13 +67,17 @@ def bounds(execution: Execution, stalls: list[dict[str, int]]) -> list[Bound]:
         }
     else:
         ports = {"shared-memory data stage": (reads + writes) / machine.read_ports}
+    # The tensor core is one unit, whatever its operations accumulate: tensor/f32, tensor/f16 and so on.
+    units: dict[str, list[int]] = {}
+    for number, name in enumerate(program.pipes):
+        if number:
+            units.setdefault(name.partition("/")[0], []).append(number)
     found = {
         "latency of one warp": max((sum(ctas.values()) for ctas in own.values()), default=0),
         "issue slots": max(issue),
         **{
-            _NAMES.get(name, f"{name} pipe"): max(used[number] for used in pipes)
-            for number, name in enumerate(program.pipes)
-            if number
+            _NAMES.get(unit, f"{unit} pipe"): max(sum(used[number] for number in numbers) for used in pipes)
+            for unit, numbers in units.items()
         },
         **ports,
         "a sub-core's path to shared memory": max(path),

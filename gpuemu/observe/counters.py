@@ -53,11 +53,12 @@ def shared_table(execution: Execution) -> dict[Row, RowCounts]:
                 continue
             access = next(accesses)
             if op.row is not None:
+                sent = execution.machine.sending_cycles(op.source_words, op.is_load)
                 line = table[op.row]
                 line.instructions += 1
                 line.wavefronts += access.wavefronts
                 line.ideal_wavefronts += access.ideal_wavefronts
-                line.data_stage_wait_cycles += started - dispatched
+                line.data_stage_wait_cycles += started - dispatched - sent
     return table
 
 

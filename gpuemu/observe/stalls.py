@@ -2,12 +2,14 @@
 
 Between two issues of a warp come, in this order: the stall count (wait), the wait for what the next
 instruction depends on (short or long scoreboard, barrier, branch resolving), and cycles in which it could have
-gone but for others: its pipe was taken (math pipe throttle) or its queue full (MIO throttle), or the
-scheduler issued another warp (not selected). The issue itself is a cycle, too (selected).
+gone but for others: its pipe was taken (math pipe throttle) or its queue full (MIO throttle), an instruction
+issued before still waited for a port of the register file (dispatch stall), or the scheduler issued another warp
+(not selected). The issue itself is a cycle, too (selected).
 """
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,17 +33,35 @@ REASONS = (
     "branch_resolving",
     "mio_throttle",
     "math_pipe_throttle",
+    "dispatch_stall",
     "not_selected",
 )
 """The profiler's stall reasons (smsp__average_warps_issue_stalled_<reason>) that the model has."""
 
+CONTENTION = REASONS[REASONS.index("mio_throttle") :]
+"""Those in which a warp could have gone, had nothing else been in the way."""
+
 
 @dataclass(frozen=True)
 class _Closed:
-    """The stretches of time in which a pipe accepts nothing: sorted, disjoint, [start, end)."""
+    """The stretches of time in which something accepts nothing: sorted, disjoint, [start, end)."""
 
     starts: Cycles
     ends: Cycles
+
+    @classmethod
+    def union(cls, *stretches: tuple[Cycles, Cycles]) -> _Closed:
+        """What any of these stretches covers; they may come in any order, overlap, or be empty."""
+        starts = np.concatenate([s for s, _ in stretches])
+        ends = np.concatenate([e for _, e in stretches])
+        keep = np.flatnonzero(ends > starts)
+        keep = keep[np.argsort(starts[keep], kind="stable")]
+        starts, ends = starts[keep], ends[keep]
+        if not len(starts):
+            return cls(starts, ends)
+        reach = np.maximum.accumulate(ends)
+        first = np.concatenate([[True], starts[1:] > reach[:-1]])
+        return cls(starts[first], reach[np.append(np.flatnonzero(first)[1:] - 1, len(reach) - 1)])
 
     def before(self, times: Cycles) -> Cycles:
         """For each time, how many closed cycles lie before it."""
@@ -51,13 +71,60 @@ class _Closed:
         return np.asarray(total[index] - inside, dtype=np.int64)
 
 
+class _SubCore:
+    """When a sub-core and its pipes accepted nothing; found for each pipe when asked first.
+
+    `late`: when an instruction that had been issued held up the others, waiting for a port of the register file.
+    """
+
+    def __init__(self, execution: Execution, warps: list[Warp]):
+        self._entries = execution.machine.queue_entries
+        self._sub_core = warps[0].sub_core
+        self._warps = warps
+        self._found: dict[int, _Closed] = {}
+        ops = execution.program.ops
+        issue = np.concatenate([np.frombuffer(w.issue_log, dtype=np.int64) for w in warps])
+        index = np.concatenate(
+            [np.fromiter((op.index for op in w.path), dtype=np.int64, count=len(w.path)) for w in warps]
+        )
+        order = np.argsort(issue)
+        self._issue = issue[order]
+        self._pipe = np.array([op.pipe for op in ops], dtype=np.int64)[index[order]]
+        # An instruction closes its pipe for its interval from when it reads its operands.
+        late_at, reads_at = _pairs(self._sub_core.late_log)
+        interval = np.array([op.issue_interval_cycles for op in ops], dtype=np.int64)[index[order]]
+        self._until = self._issue + interval
+        self._until[np.searchsorted(self._issue, late_at)] += reads_at - late_at
+        self.late = _Closed(late_at + 1, reads_at + 1)
+
+    def closed(self, pipe: int) -> _Closed:
+        """When this pipe accepted nothing, or the sub-core dispatched nothing."""
+        if pipe not in self._found:
+            used = self._pipe == pipe
+            if pipe == 0:
+                stretches = [_queue_full(self._issue[used], self._dispatched(), self._entries)]
+            else:
+                unit = self._sub_core.pipes[pipe]
+                stretches = [_pairs(unit.closed_log)]
+                if unit.has_intervals:
+                    stretches.append((self._issue[used] + 1, self._until[used]))
+            self._found[pipe] = _Closed.union(*stretches, (self.late.starts, self.late.ends))
+        return self._found[pipe]
+
+    def _dispatched(self) -> Cycles:
+        return np.sort(np.concatenate([np.frombuffer(w.dispatch_log, dtype=np.int64) for w in self._warps]))
+
+
 def warp_stalls(execution: Execution) -> list[dict[str, int]]:
     """For each warp, in launch order, the cycles by reason (every reason, 0 where there were none)."""
-    closed = _closed_stretches(execution)
-    return [_one_warp(warp, closed) for warp in execution.warps]
+    warps_of: dict[int, list[Warp]] = {}
+    for warp in execution.warps:
+        warps_of.setdefault(warp.sub_core.index, []).append(warp)
+    sub_cores = {index: _SubCore(execution, warps) for index, warps in warps_of.items()}
+    return [_one_warp(warp, sub_cores[warp.sub_core.index]) for warp in execution.warps]
 
 
-def _one_warp(warp: Warp, closed: dict[tuple[int, int], _Closed]) -> dict[str, int]:
+def _one_warp(warp: Warp, sub_core: _SubCore) -> dict[str, int]:
     issue = np.frombuffer(warp.issue_log, dtype=np.int64)
     stall = np.fromiter((op.stall_cycles for op in warp.path), dtype=np.int64, count=len(warp.path))
     pipe = np.fromiter((op.pipe for op in warp.path), dtype=np.int64, count=len(warp.path))
@@ -74,47 +141,24 @@ def _one_warp(warp: Warp, closed: dict[tuple[int, int], _Closed]) -> dict[str, i
     held = 0
     for number in np.unique(pipe).tolist():
         of_pipe = pipe == number
-        stretches = closed.get((warp.sub_core.index, number))
-        if stretches is None:
-            continue
-        cycles = int(np.sum(stretches.before(issue[of_pipe]) - stretches.before(ready[of_pipe])))
-        result["mio_throttle" if number == 0 else "math_pipe_throttle"] += cycles
-        held += cycles
+        stalled, either = (
+            int(np.sum(closed.before(issue[of_pipe]) - closed.before(ready[of_pipe])))
+            for closed in (sub_core.late, sub_core.closed(number))
+        )
+        result["dispatch_stall"] += stalled
+        result["mio_throttle" if number == 0 else "math_pipe_throttle"] += either - stalled
+        held += either
     result["not_selected"] = int(np.sum(issue - ready)) - held
     return result
 
 
-def _closed_stretches(execution: Execution) -> dict[tuple[int, int], _Closed]:
-    """For each (sub-core, pipe) when it accepted nothing."""
-    ops = execution.program.ops
-    intervals = np.array([op.issue_interval_cycles for op in ops], dtype=np.int64)
-    pipes = np.array([op.pipe for op in ops], dtype=np.int64)
-    closed: dict[tuple[int, int], _Closed] = {}
-    for sub_core in range(execution.machine.sub_cores):
-        warps = [w for w in execution.warps if w.sub_core.index == sub_core]
-        if not warps:
-            continue
-        issue = np.concatenate([np.frombuffer(w.issue_log, dtype=np.int64) for w in warps])
-        index = np.concatenate(
-            [np.fromiter((op.index for op in w.path), dtype=np.int64, count=len(w.path)) for w in warps]
-        )
-        order = np.argsort(issue)
-        issue, index = issue[order], index[order]
-        for number in range(1, len(execution.program.pipes)):
-            used = pipes[index] == number
-            lengths = intervals[index[used]]
-            long = lengths > 1
-            starts = issue[used][long] + 1
-            closed[sub_core, number] = _Closed(starts, starts + lengths[long] - 1)
-        requested = issue[pipes[index] == 0]
-        dispatched = np.sort(np.concatenate([np.frombuffer(w.dispatch_log, dtype=np.int64) for w in warps]))
-        closed[sub_core, 0] = _queue_full(requested, dispatched, execution.machine.queue_entries)
-    return closed
+def _pairs(log: array[int]) -> tuple[Cycles, Cycles]:
+    """A log of two numbers an entry, as two columns."""
+    first, second = np.frombuffer(log, dtype=np.int64).reshape(-1, 2).T
+    return first, second
 
 
-def _queue_full(issued: Cycles, dispatched: Cycles, entries: int) -> _Closed:
+def _queue_full(issued: Cycles, dispatched: Cycles, entries: int) -> tuple[Cycles, Cycles]:
     """The queue is full from the push that fills it to the dispatch that frees an entry."""
     starts = issued[entries - 1 :] + 1
-    ends = dispatched[: len(starts)]
-    full = ends > starts
-    return _Closed(starts[full], ends[full])
+    return starts, dispatched[: len(starts)]

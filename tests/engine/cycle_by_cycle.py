@@ -2,15 +2,20 @@
 
 Nothing is batched and no sub-core runs ahead; times lie ahead only for a request that leaves its queue, and
 for a barrier that is complete. `simulate` must log what `gpuemu.engine.execute` logs, entry for entry.
+The operand ports and the queue of the special-function unit decide in the order of issue there, too, and are used as
+they are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gpuemu.accesses import SHUFFLE_ACCESS, Access
 from gpuemu.engine import Machine
+from gpuemu.engine.operand_ports import OperandPorts
+from gpuemu.engine.pipes import Pipe, QueuedPipe
 from gpuemu.isa import Kind
-from gpuemu.program import SHUFFLE_ACCESS, Access, Op, Program, WarpProgram
+from gpuemu.program import Op, Program, WarpProgram
 
 UNDECIDED = 1 << 60
 
@@ -32,11 +37,12 @@ class Warp:
     age: int
     slot: int
     cta: Cta
-    order: int  # for loose round-robin: when it issued last, or came
+    order: int  # for the round-robins: when it got its turn, or came
     earliest: int
     position: int = 0
     accesses: int = 0
-    waiting: bool = False
+    blocked_from: int = UNDECIDED  # where a barrier that it has reached holds it back,
+    opens_at: int = UNDECIDED  # and until when
     ended: bool = False
     raised: dict[int, list[int | Request]] = field(default_factory=dict)  # by counter or register
     reads: dict[int, list[Request]] = field(default_factory=dict)
@@ -71,12 +77,19 @@ class Reference:
         self.ctas: list[Cta] = []
         self.pending = list(program.ctas)
         self.current: list[Warp | None] = [None] * machine.sub_cores
-        self.pipe_free = [[0] * len(program.pipes) for _ in range(machine.sub_cores)]
+        self.pipes = [[self.pipe(name) for name in program.pipes] for _ in range(machine.sub_cores)]
+        self.ports = [
+            OperandPorts(machine, [p for p in pipes if p.name.startswith("tensor")], self) for pipes in self.pipes
+        ]
+        self.next_slot = [0] * machine.sub_cores
+        self.last_issue = [0] * machine.sub_cores
         self.queues: list[list[Request]] = [[] for _ in range(machine.sub_cores)]
         self.sending_until = [0] * machine.sub_cores
         self.last_served = machine.sub_cores - 1
         self.next_accept = 0
         self.pool: list[int] = []
+        self.stores: list[tuple[int, int]] = []
+        self.returned = [0] * machine.sub_cores
         self.slots = {
             False: [0] * (machine.read_ports * machine.cycles_per_wavefront),
             True: [0] * (machine.write_ports * machine.cycles_per_wavefront),
@@ -87,8 +100,21 @@ class Reference:
         self.memory_free = 0.0
         self.leaving: list[list[int]] = [[] for _ in range(machine.sub_cores)]
         # Sources are read a little before a request leaves its queue: so much earlier it must be known when.
-        release = min(machine.load_source_release_cycles, machine.store_source_release_cycles)
+        of_one = machine.store_source_release_cycles - machine.cycles_per_source_register
+        release = min(machine.load_source_release_cycles, of_one)
         self.early = max(0, machine.queue_latency_cycles - release)
+
+    def pipe(self, name: str) -> Pipe:
+        m = self.m
+        if name == m.special_function_pipe:
+            return QueuedPipe(name, m.special_function_queue_entries, m.special_function_queue_latency_cycles)
+        return Pipe(name)
+
+    def delayed(self, request: Request) -> None:
+        """An mma holds back the registers of a request that is in a queue."""
+        for sub_core, queue in enumerate(self.queues):
+            if queue and queue[0] is request:
+                self.arrives(sub_core, request)
 
     def run(self) -> list[Warp]:
         cycle = 0
@@ -123,11 +149,17 @@ class Reference:
         turns = [(self.last_served + 1 + i) % n for i in range(n)]
         heads = [(self.queues[s][0].arrival, i, s) for i, s in enumerate(turns) if self.queues[s]]
         self.pool = [held_until for held_until in self.pool if held_until > cycle]
-        if not heads or cycle < self.next_accept or len(self.pool) >= self.m.pool_entries:
+        if not heads or cycle < self.next_accept:
             return
         arrival, _, sub_core = min(heads)
         if arrival + self.m.queue_latency_cycles > cycle:
             return
+        head = self.queues[sub_core][0]
+        if head.op.kind is not Kind.COPY_COMMIT and head.access.data_stage_cycles:
+            if head.op.is_store and self.stored_wavefronts(cycle) > self.m.store_pool_wavefronts:
+                return
+            if not head.op.is_store and len(self.pool) >= self.m.pool_entries:
+                return
         self.last_served = sub_core
         self.next_accept = cycle + self.m.request_interval_cycles
         request = self.queues[sub_core].pop(0)
@@ -138,6 +170,11 @@ class Reference:
             self.arrives(sub_core, self.queues[sub_core][0])
         self.serve(request, sub_core, cycle)
 
+    def stored_wavefronts(self, cycle: int) -> int:
+        """How many wavefronts of stores that have left their queues are left."""
+        pace = self.m.cycles_per_wavefront
+        return sum(min(n, -(-(end - cycle) // pace)) for end, n in self.stores if end > cycle)
+
     def arrives(self, sub_core: int, request: Request) -> None:
         """It can leave, after its time in the queue, when the one before it has been sent."""
         sent = self.sending_until[sub_core] - self.m.queue_latency_cycles
@@ -146,14 +183,18 @@ class Reference:
     def serve(self, request: Request, sub_core: int, cycle: int) -> None:
         m, op, warp = self.m, request.op, request.warp
         on_time = cycle - m.queue_latency_cycles  # when it was issued, or would have been had it not waited
-        request.sources_read_at = on_time + m.load_source_release_cycles
-        if op.is_store:
-            beyond_one = max(0, op.source_words - 2)
-            request.sources_read_at = on_time + m.store_source_release_cycles
-            request.sources_read_at += m.cycles_per_source_register * beyond_one
-        start = cycle
+        beyond_one = m.cycles_per_source_register * (op.source_words - 1)
+        if op.is_load:
+            request.sources_read_at = on_time + m.load_source_release_cycles + beyond_one
+        else:
+            of_two = on_time + m.store_source_release_cycles
+            request.sources_read_at = of_two - m.cycles_per_source_register + beyond_one
+        late = 0 if op.is_load else m.data_read_cycles
+        cycle_of_data = cycle + beyond_one + late
+        start = cycle_of_data
         if op.kind is Kind.COPY_COMMIT:
-            request.done_at = max([cycle] + [copy.done_at for copy in warp.copies])
+            start = cycle_of_data
+            request.done_at = max([start] + [copy.done_at for copy in warp.copies])
             warp.copies.clear()
         else:
             path, slots = self.paths[op.is_store], self.slots[op.is_store]
@@ -162,28 +203,45 @@ class Reference:
             latest = max(free for free in slots if free <= start)
             length = request.access.data_stage_cycles * m.cycles_per_wavefront
             path[sub_core] = slots[slots.index(latest)] = start + length
-            self.pool.append(start + length)
-            waited = start - cycle + length - m.cycles_per_wavefront
+            if length:
+                end = start + length + m.data_stage_latency_cycles
+                if op.is_store:
+                    self.stores.append((end, request.access.data_stage_cycles))
+                else:
+                    self.pool.append(end)
+            waited = start - cycle - late + length - m.cycles_per_wavefront
             if op.kind is Kind.SHUFFLE:
                 request.done_at = on_time + waited + m.shuffle_latency_cycles
+                self.returns(request, sub_core)
+            elif op.kind is Kind.SHARED and op.is_store:
+                request.done_at = on_time + waited + late + m.shared_latency_cycles
             elif op.kind is Kind.SHARED:
                 latency = m.shared_atomic_latency_cycles if op.is_atomic else m.shared_latency_cycles
-                request.done_at = on_time + waited + latency
+                request.done_at = on_time + waited + latency + request.access.return_cycles
+                self.returns(request, sub_core)
             else:
                 sector = m.sector_bytes / m.global_bytes_per_cycle
                 self.memory_free = max(self.memory_free, start) + request.access.sectors * sector
                 queued = max(0, int(self.memory_free - sector) - start)
                 latency = m.global_atomic_latency_cycles if op.is_atomic else m.global_latency_cycles
-                request.done_at = start + queued + max(1, latency - m.queue_latency_cycles)
+                sent = m.cycles_per_source_register * (2 if op.is_atomic else 1)
+                request.done_at = start + queued + max(1, latency - m.queue_latency_cycles - sent)
                 if op.row is not None:
                     warp.copies.append(request)
         warp.dispatches.append(cycle)
         warp.starts.append(start)
         warp.completions.append(request.done_at)
 
+    def returns(self, request: Request, sub_core: int) -> None:
+        """Results come back in order, one at a time."""
+        request.done_at = max(request.done_at, self.returned[sub_core] + 1)
+        self.returned[sub_core] = request.done_at
+
     # --- the sub-cores ---
 
     def issue(self, sub_core: int, cycle: int) -> None:
+        if cycle < self.next_slot[sub_core]:
+            return
         mine = [w for w in self.warps if w.slot % self.m.sub_cores == sub_core and not w.ended]
         ready = [w for w in mine if self.may_issue(w, sub_core, cycle)]
         if not ready:
@@ -193,32 +251,54 @@ class Reference:
             warp = min(ready, key=lambda w: (w.order, w.age))
         elif self.m.policy == "oldest_first":
             warp = min(ready, key=lambda w: w.age)
+        elif current in ready and self.is_kept(current, sub_core, cycle):
+            warp = current
+        elif self.m.policy == "greedy_then_round_robin":
+            warp = min(ready, key=lambda w: (w.order, w.age))
         else:
-            warp = current if current in ready else max(ready, key=lambda w: w.age)
+            warp = max(ready, key=lambda w: w.age)
         op = warp.op
         warp.issues.append(cycle)
-        warp.order = 2 * cycle + 1
+        if self.m.policy != "greedy_then_round_robin" or warp is not current:
+            warp.order = 2 * cycle + 1
         warp.earliest = cycle + op.stall_cycles
+        if warp.opens_at <= cycle:
+            warp.blocked_from = warp.opens_at = UNDECIDED
+        pipe = self.pipes[sub_core][op.pipe]
+        reads_at = self.ports[sub_core].read(op, cycle) if op.reads_registers else cycle
+        if op.turnaround and not op.reads_registers:
+            reads_at = self.ports[sub_core].read(op, cycle)
+        self.next_slot[sub_core] = reads_at + 1
+        self.last_issue[sub_core] = cycle
         warp.position += 1
         ends = warp.position == len(warp.program.path)
         self.current[sub_core] = None if op.yields else warp
-        self.pipe_free[sub_core][op.pipe] = cycle + op.issue_interval_cycles
+        delayed = 0
         if op.pipe == 0:
             self.queue(warp, op, sub_core, cycle)
         else:
-            self.note(warp, op, cycle + op.latency_cycles)
+            if op.kind is Kind.VARIABLE and isinstance(pipe, QueuedPipe):
+                delayed = pipe.accept(cycle, op.issue_interval_cycles)
+            else:
+                pipe.free_at = max(pipe.free_at, reads_at + op.issue_interval_cycles)
+            self.note(warp, op, cycle + delayed + op.latency_cycles)
         if op.kind is Kind.BARRIER:
             warp.cta.barriers.setdefault(op.barrier_id, []).append((cycle, warp, op))
-            warp.waiting = not op.arrives_only
+            if not op.arrives_only:
+                warp.blocked_from = cycle + self.m.barrier_blocks_after_cycles
         if op.kind is Kind.BRANCH and not ends and warp.op.index != op.index + 1:
             warp.earliest = max(warp.earliest, cycle + self.m.taken_branch_cycles)
         if ends:
-            assert not warp.waiting, "a path ends with EXIT"
+            assert warp.blocked_from == UNDECIDED, "a path ends with EXIT"
             warp.ended = True
             warp.cta.last_end = cycle + 1
 
     def may_issue(self, warp: Warp, sub_core: int, cycle: int) -> bool:
-        if warp.waiting or cycle < warp.earliest or cycle < self.pipe_free[sub_core][warp.op.pipe]:
+        if cycle < warp.earliest or cycle < self.pipes[sub_core][warp.op.pipe].free_at:
+            return False
+        slips = cycle < warp.blocked_from and warp.op.kind not in (Kind.BARRIER, Kind.EXIT)
+        held = warp.blocked_from != UNDECIDED and cycle < warp.opens_at
+        if held and not slips and not warp.op.passes_barrier:
             return False
         self.leaving[sub_core] = [leaves_at for leaves_at in self.leaving[sub_core] if leaves_at > cycle]
         held = len(self.queues[sub_core]) + len(self.leaving[sub_core])
@@ -227,6 +307,10 @@ class Reference:
         if self.program.uses_control_words:
             return self.counters_clear(warp, warp.op, cycle)
         return self.registers_settled(warp, warp.op, cycle)
+
+    def is_kept(self, current: Warp, sub_core: int, cycle: int) -> bool:
+        waited = cycle > self.next_slot[sub_core]
+        return not waited or current.op.pipe != 0 or cycle - self.last_issue[sub_core] <= self.m.memory_greedy_cycles
 
     def counters_clear(self, warp: Warp, op: Op, cycle: int) -> bool:
         for i, counter in enumerate(op.waits):
@@ -274,6 +358,7 @@ class Reference:
             access = warp.program.accesses[warp.accesses]
             warp.accesses += 1
         request = Request(warp, op, access, cycle)
+        self.ports[sub_core].memory_issued(request)
         self.queues[sub_core].append(request)
         if len(self.queues[sub_core]) == 1:
             self.arrives(sub_core, request)
@@ -301,8 +386,7 @@ class Reference:
                     taken = max(taken, cta.last_end)
                 for _, warp, op in joined:
                     if not op.arrives_only:
-                        warp.waiting = False
-                        warp.earliest = max(warp.earliest, taken + self.m.barrier_latency_cycles)
+                        warp.opens_at = taken + self.m.barrier_latency_cycles
 
 
 def simulate(program: Program, machine: Machine) -> list[Warp]:

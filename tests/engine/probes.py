@@ -218,7 +218,7 @@ def kernels(draw: st.DrawFn) -> gpuemu.Trace:
 
 
 _VALUES: dict[str, list[Any]] = {
-    "issue.policy": ["greedy_then_youngest", "loose_round_robin", "oldest_first"],
+    "issue.policy": ["greedy_then_youngest", "greedy_then_round_robin", "loose_round_robin", "oldest_first"],
     "issue.taken_branch_cycles": [1, 11, 40],
     "sm.sub_cores": [4, 1, 2],
     "sm.max_ctas": [32, 1, 2],

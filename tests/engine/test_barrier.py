@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from probes import builder, emit, issues, machine, run
+from probes import builder, emit, gaps, issues, machine, run
 
 import gpuemu
 from gpuemu import GpuemuError
@@ -12,13 +12,12 @@ SUM = "IADD3 R1, R0, R0, RZ"
 
 
 @pytest.mark.parametrize("warps", [1, 2, 4, 8, 16])
-def test_a_loop_over_barriers_takes_13_cycles_and_2_a_warp_on_average(warps):
-    """H200: 15.4, 17.4, 21.4, 29.4, 45.4 cycles, 0.4 of each the measuring loop's."""
-    measured = {1: 15.4, 2: 17.4, 4: 21.4, 8: 29.4, 16: 45.4}[warps]
+def test_a_loop_over_barriers_takes_12_cycles_and_2_a_warp(warps):
+    """H200: 14, 16, 20, 28, 44 cycles from BAR.SYNC to BAR.SYNC for 1, 2, 4, 8, 16 warps."""
     result = run(["BAR.SYNC 0x0 | S1"] * 61 + ["EXIT | S5"], warps=warps)
     for warp in range(warps):
         cycles = issues(result, warp)
-        assert abs((cycles[60] - cycles[20]) / 40 - measured) <= 0.5
+        assert cycles[60] - cycles[20] == 40 * (12 + 2 * warps)
 
 
 def late(cycles: int, **overrides) -> gpuemu.Result:
@@ -34,9 +33,9 @@ def late(cycles: int, **overrides) -> gpuemu.Result:
 
 def test_the_first_to_come_waits_for_the_last():
     result = late(100)
-    assert issues(result, 0) == [0, 100 + 2 + 13]
-    assert issues(result, 1)[-2:] == [100, 100 + 2 + 13]
-    assert result.warps[0].stalls["barrier"] == 114
+    assert issues(result, 0) == [0, 100 + 2 + 12]
+    assert issues(result, 1)[-2:] == [100, 100 + 2 + 12]
+    assert result.warps[0].stalls["barrier"] == 113
 
 
 def test_its_latency_and_interval_are_values():
@@ -45,6 +44,64 @@ def test_its_latency_and_interval_are_values():
 
 def test_a_stall_count_longer_than_the_barrier_holds():
     assert issues(run(["BAR.SYNC 0x0 | S15", "EXIT | S5"], machine(barrier__latency_cycles=3))) == [0, 15]
+
+
+def behind(line: str, stall: int, **overrides) -> int:
+    """When the lone warp issues a line, so many cycles behind its barrier at the earliest."""
+    return issues(run([f"BAR.SYNC 0x0 | S{stall}", f"{line} | S1", "EXIT | S5"], machine(**overrides)))[1]
+
+
+HELD_BACK = ["LDS R4, [R0]", "STS [R0], R4", "NOP", "UIADD3 UR4, UR4, UR4, URZ", "BRA 0x20", "MUFU.RCP R4, R0"]
+
+
+@pytest.mark.parametrize("line", HELD_BACK)
+def test_what_a_barrier_holds_back_slips_through_up_to_four_cycles_behind_it(line):
+    """H200: up to 4 cycles behind BAR.SYNC; then it waits until the barrier opens, at 14 for one warp."""
+    assert [behind(line, stall) for stall in (1, 2, 4, 5, 6, 13, 14, 15)] == [1, 2, 4, 14, 14, 14, 14, 15]
+
+
+def test_when_a_barrier_blocks_is_a_value():
+    assert [behind("NOP", stall, barrier__blocks_after_cycles=8) for stall in (6, 7, 8)] == [6, 7, 14]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [SUM, "FFMA R1, R0, R0, R0", "IMAD R1, R0, R0, R0", "HFMA2 R1, R0, R0, R0", "DFMA R8, R10, R10, R10",
+     "HMMA.16816.F32 R32, R0, R4, R32", "CS2R R2, SR_CLOCKLO"],
+)  # fmt: skip
+def test_arithmetic_of_fixed_latency_never_waits_for_a_barrier(line):
+    """H200: the tensor core's and CS2R as well."""
+    assert [behind(line, stall) for stall in (1, 4, 5, 9, 13)] == [1, 4, 5, 9, 13]
+
+
+def test_what_arithmetic_passes_it_with_does_not_open_it_for_the_rest():
+    result = run([*["BAR.SYNC 0x0 | S1"], *[f"{SUM} | S2"] * 5, "LDS R4, [R0] | S1", "EXIT | S5"])
+    assert issues(result) == [0, 1, 3, 5, 7, 9, 14, 15]
+
+
+@pytest.mark.parametrize("line", ["BAR.SYNC 0x0", "EXIT"])
+def test_a_barrier_and_an_exit_never_slip_through(line):
+    assert [behind(line, stall) for stall in (1, 4, 5)] == [14, 14, 14]
+
+
+@pytest.mark.parametrize("line", ["BAR.SYNC 0x0", "EXIT"])
+@pytest.mark.parametrize("slips", [SUM, "NOP"])
+def test_nor_behind_another_instruction_that_does(line, slips):
+    result = run(["BAR.SYNC 0x0 | S1", f"{slips} | S1", f"{line} | S1", "EXIT | S5"])
+    assert issues(result)[:3] == [0, 1, 14]
+
+
+@pytest.mark.parametrize("warps", [2, 4])
+def test_arithmetic_between_two_barriers_does_not_let_a_warp_into_the_second_before_the_first_opens(warps):
+    result = run(["BAR.SYNC 0x0 | S1", f"{SUM} | S2", "BAR.SYNC 0x0 | S1", "EXIT | S5"], warps=warps)
+    assert [issues(result, warp)[2:] for warp in range(warps)] == [[12 + 2 * warps, 2 * (12 + 2 * warps)]] * warps
+
+
+@pytest.mark.parametrize("warps", [1, 2, 4])
+def test_a_barrier_with_arithmetic_behind_takes_no_longer_than_one_without(warps):
+    """The arithmetic is done while the barrier is closed."""
+    result = run([*["BAR.SYNC 0x0 | S6", f"{SUM} | S5"] * 10, "EXIT | S5"], warps=warps)
+    assert set(gaps(issues(result)[:20:2])) == {12 + 2 * warps}
 
 
 @pytest.mark.parametrize("kept_busy", [100, 2000])
@@ -62,7 +119,7 @@ def test_a_warp_that_ends_is_waited_for_no_longer(kept_busy):
         emit(trace, "BAR.SYNC 0x0 | S1")
         emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine())
-    opens = max(1000 + 2 + 13, kept_busy + 1 + 13)
+    opens = max(1000 + 2 + 12, kept_busy + 1 + 12)
     assert [issues(result, warp)[-1] for warp in (0, 1)] == [opens, opens]
 
 
@@ -74,7 +131,7 @@ def test_a_named_barrier_opens_for_as_many_threads_as_it_names():
     emit(trace, "BAR.SYNC 0x1, 0x40 | S1")
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine())
-    assert [issues(result, warp)[-1] for warp in range(4)] == [17, 17, 517, 517]
+    assert [issues(result, warp)[-1] for warp in range(4)] == [16, 16, 516, 516]
 
 
 def test_barriers_of_different_numbers_are_different_barriers():
@@ -83,7 +140,7 @@ def test_barriers_of_different_numbers_are_different_barriers():
         with trace.only(warps=pair):
             emit(trace, f"BAR.SYNC {barrier}, 0x40 | S1")
     emit(trace, "EXIT | S5")
-    assert [issues(gpuemu.run(trace.build(), machine()), w)[-1] for w in range(4)] == [17] * 4
+    assert [issues(gpuemu.run(trace.build(), machine()), w)[-1] for w in range(4)] == [16] * 4
 
 
 def test_who_comes_first_to_a_barrier_that_counts_goes_first():
@@ -100,9 +157,9 @@ def test_who_comes_first_to_a_barrier_that_counts_goes_first():
         emit(trace, "EXIT | S5")
         result = gpuemu.run(trace.build(), machine())
         first = {w: issues(result, w)[-2] for w in range(4) if w not in (late_warp, (late_warp + 1) % 4)}
-        assert set(first.values()) == {6 + 13}
-        assert issues(result, (late_warp + 1) % 4)[-1] == 6 + 13
-        assert issues(result, late_warp)[-1] == 500 + 2 + 13
+        assert set(first.values()) == {6 + 12}
+        assert issues(result, (late_warp + 1) % 4)[-1] == 6 + 12
+        assert issues(result, late_warp)[-1] == 500 + 2 + 12
 
 
 def test_an_arrival_without_waiting_goes_on_after_its_stall_count():
@@ -116,7 +173,7 @@ def test_an_arrival_without_waiting_goes_on_after_its_stall_count():
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine())
     assert issues(result, 0) == [0, 15, 30, 32]
-    assert issues(result, 1) == [0, 30 + 2 + 13]
+    assert issues(result, 1) == [0, 30 + 2 + 12]
 
 
 def test_arrivals_that_nobody_waited_for_do_not_count_for_the_next_cta():
@@ -133,7 +190,7 @@ def test_arrivals_that_nobody_waited_for_do_not_count_for_the_next_cta():
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine(sm__max_ctas=1))
     first, second = ([issues(result, w) for w in ctas] for ctas in ((0, 1, 2), (3, 4, 5)))
-    assert first[1] == [0, 4 + 13]
+    assert first[1] == [0, 4 + 12]
     launched = result.warps[3].start_cycle
     assert second == [[cycle + launched for cycle in warp] for warp in first]
 
@@ -143,7 +200,7 @@ def test_the_barriers_of_two_ctas_know_nothing_of_each_other():
     emit(trace, "BAR.SYNC 0x0 | S1")
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine())
-    assert [issues(result, w) for w in range(4)] == [[0, 17]] * 4
+    assert [issues(result, w) for w in range(4)] == [[0, 16]] * 4
 
 
 def stuck(trace: gpuemu.TraceBuilder) -> list[str]:

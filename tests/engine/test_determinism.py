@@ -37,6 +37,23 @@ def test_the_engine_logs_what_the_plain_cycle_by_cycle_emulator_logs(trace, arch
     assert execution.cycles == max(w.issues[-1] + 1 for w in plain)
 
 
+def test_a_request_that_an_mma_delays_moves_what_its_sub_core_waits_for():
+    """It stops where the request could matter; when an mma has put that off, it must go on by itself."""
+    trace = builder(7)
+    for warp in range(7):
+        with trace.only(warps=warp):
+            emit(trace, f"NOP | S{2 * warp + 1}")
+    emit(trace, "HMMA.16816.F32 R0, R0, R0, R0 | S1")
+    emit(trace, "LDGDEPBAR | S8")
+    emit(trace, "LDGDEPBAR | W0 S1")
+    emit(trace, "IADD3 R8, R8, R8, RZ | B0 S1")
+    emit(trace, "EXIT | S1")
+    arch = machine(sm__sub_cores=1, issue__policy="oldest_first")
+    program, flat = lower(trace.build(), arch), Machine.of(arch)
+    execution, plain = execute(program, flat), simulate(program, flat)
+    assert [list(w.issue_log) for w in execution.warps] == [w.issues for w in plain]
+
+
 def busy_trace() -> gpuemu.Trace:
     trace = builder(8, grid=(5, 1, 1), registers_per_thread=128)
     with trace.repeat(5):

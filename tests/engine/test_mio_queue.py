@@ -32,7 +32,7 @@ def test_on_sm_89_loads_leave_as_published_however_many_sub_cores_compete(sixth,
         assert set(gaps(cycles[5:])) == {step}
 
 
-@pytest.mark.parametrize("entries", [1, 2, 5, 8])
+@pytest.mark.parametrize("entries", [1, 2, 5, 6])
 def test_the_load_after_a_full_queue_issues_when_the_oldest_is_dispatched_and_not_a_cycle_earlier(entries):
     result = run(["LDS R4, [R0] | S1"] * (entries + 3) + ["EXIT | S5"], machine(mio__queue_entries=entries))
     cycles, dispatches = issues(result), result.execution.warps[0].dispatch_log
@@ -42,46 +42,59 @@ def test_the_load_after_a_full_queue_issues_when_the_oldest_is_dispatched_and_no
 
 
 def test_a_full_queue_holds_back_memory_instructions_alone():
+    """H200: nine entries, the first falls free 7 cycles after its issue, the next 10 later (five registers each)."""
     trace = builder(5)
     with trace.only(warps=4):
-        for _ in range(9):
-            emit(trace, "LDS R4, [R0] | S1")
+        for _ in range(11):
+            emit(trace, "STS.128 [R0], R4 | S1", "16*lane")
     with trace.only(warps=0):
         for stall in (1, 1, 15):
             emit(trace, f"FFMA R1, R0, R0, R0 | S{stall}")
     emit(trace, "EXIT | S5")
-    result = gpuemu.run(trace.build(), machine())
-    assert issues(result, 4)[:9] == [0, 1, 2, 3, 4, 5, 6, 7, 11]
-    assert issues(result, 0)[:3] == [8, 9, 10]  # while the younger warp waits for the queue
-    assert result.warps[4].stalls["mio_throttle"] == 3
+    result = gpuemu.run(trace.build(), machine(issue__policy="greedy_then_youngest"))
+    assert issues(result, 4)[:11] == [*range(10), 17]
+    assert issues(result, 0)[:3] == [10, 11, 12]  # while the younger warp waits for the queue
+    assert result.warps[4].stalls["mio_throttle"] == 7
 
 
-@pytest.mark.parametrize(("op", "interval"), [("STS", 4), ("STS.64", 6), ("STS.128", 10)])
-def test_a_sub_core_sends_a_register_every_second_cycle(op, interval):
+@pytest.mark.parametrize(
+    ("op", "lanes", "interval"), [("STS", "4*lane", 4), ("STS.64", "8*lane", 6), ("STS.128", "16*lane", 10)]
+)
+def test_a_sub_core_sends_a_register_every_second_cycle(op, lanes, interval):
     """H200: stores of 32, 64, 128 bits from one warp leave every 4, 6, 10 cycles."""
-    result = run([f"{op} [R0], R4 | S1"] * 30 + ["EXIT | S5"], lanes="16*lane")
+    result = run([f"{op} [R0], R4 | S1"] * 30 + ["EXIT | S5"], lanes=lanes)
     assert set(gaps(result.execution.warps[0].dispatch_log)) == {interval}
-    assert set(gaps(issues(result)[8:30])) == {interval}
+    assert set(gaps(issues(result)[12:30])) == {interval}
+
+
+@pytest.mark.parametrize(("op", "lanes"), [("STS", "4*lane"), ("STS.64", "8*lane"), ("STS.128", "16*lane")])
+def test_nine_wait_behind_the_one_that_is_sent_and_the_tenth_is_held_back(op, lanes):
+    """H200: the entry of each falls free when it is dispatched, 7 cycles after the first issue and then one by one."""
+    result = run([f"{op} [R0], R4 | S1"] * 30 + ["EXIT | S5"], lanes=lanes)
+    cycles, dispatches = issues(result), result.execution.warps[0].dispatch_log
+    assert dispatches[0] == 7
+    assert cycles[:10] == list(range(10))
+    assert cycles[10:30] == list(dispatches[1:21])
 
 
 def test_the_minimum_interval_holds_where_sending_is_faster():
     result = run(["LDS R4, [R0] | S1"] * 4 + ["EXIT | S5"], machine(mio__minimum_dispatch_interval_cycles=7))
-    assert list(result.execution.warps[0].dispatch_log) == [11, 18, 25, 32]
+    assert list(result.execution.warps[0].dispatch_log) == [7, 14, 21, 28]
 
 
 def test_the_sm_takes_one_request_per_interval_and_the_sub_cores_take_turns():
     arch = machine(mio__request_interval_cycles=3)
     result = run(["LDS R4, [R0] | S1"] * 2 + ["EXIT | S5"], arch, warps=4)
     dispatches = [list(result.execution.warps[warp].dispatch_log) for warp in range(4)]
-    assert dispatches == [[11, 23], [14, 26], [17, 29], [20, 32]]
+    assert dispatches == [[7, 19], [10, 22], [13, 25], [16, 28]]
 
 
 def test_a_request_waits_for_an_entry_of_the_pool_until_a_data_stage_is_done():
-    """Two entries, held for the 64 cycles of a 32-way conflict each, on sub-cores of their own."""
+    """Two entries, held for the 64 cycles of a 32-way conflict and 13 more each, on sub-cores of their own."""
     arch = machine(mio__pool_entries=2)
     result = run(["LDS R4, [R0] | S1", "EXIT | S5"], arch, warps=3, lanes="128*lane")
     dispatches = [result.execution.warps[warp].dispatch_log[0] for warp in range(3)]
-    assert dispatches == [11, 12, 11 + 64]
+    assert dispatches == [7, 8, 7 + 64 + 13]
 
 
 def test_a_request_behind_another_of_its_sub_core_does_not_keep_other_sub_cores_waiting():
@@ -94,5 +107,66 @@ def test_a_request_behind_another_of_its_sub_core_does_not_keep_other_sub_cores_
         emit(trace, "LDS R4, [R0] | S1")
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine())
-    assert list(result.execution.warps[0].dispatch_log) == [11, 21]
-    assert list(result.execution.warps[1].dispatch_log) == [14]
+    assert list(result.execution.warps[0].dispatch_log) == [7, 17]
+    assert list(result.execution.warps[1].dispatch_log) == [10]
+
+
+@pytest.mark.parametrize("sub_cores", [1, 2, 4])
+def test_twenty_four_loads_are_behind_the_queues_until_their_data_stage_is_done(sub_cores):
+    """H200: an entry falls free 13 cycles behind the last wavefront of its load."""
+    result = run(["LDS R4, [R0] | S1"] * 26 + ["EXIT | S5"], warps=sub_cores, lanes="128*lane")
+    dispatches = sorted(cycle for warp in result.execution.warps for cycle in warp.dispatch_log)
+    assert dispatches[23] < 7 + 64 < dispatches[24]
+    assert dispatches[24] == 7 + 64 + 13
+
+
+@pytest.mark.parametrize("lanes", ["32*lane", "64*lane", "128*lane"])
+def test_a_store_leaves_the_queue_when_at_most_64_wavefronts_of_stores_are_left(lanes):
+    """H200: a wavefront of one sub-core every 2 cycles, the first done 13 cycles after its start at 10."""
+    wavefronts = {"32*lane": 8, "64*lane": 16, "128*lane": 32}[lanes]
+    result = run(["STS [R0], R4 | S1"] * 16 + ["EXIT | S5"], lanes=lanes)
+    expected = [max(7 + 4 * n, 10 + 13 + 2 * (wavefronts * n - 64) if wavefronts * n > 64 else 0) for n in range(16)]
+    assert list(result.execution.warps[0].dispatch_log) == expected
+
+
+def test_how_many_wavefronts_of_stores_may_be_left_is_a_value():
+    arch = machine(mio__store_pool_wavefronts=2)
+    result = run(["STS [R0], R4 | S1"] * 3 + ["EXIT | S5"], arch, lanes="128*lane")
+    assert list(result.execution.warps[0].dispatch_log) == [7, 10 + 60 + 13, 86 + 60 + 13]
+
+
+@pytest.mark.parametrize(
+    ("line", "lanes", "start"),
+    [("LDS R4, [R0]", "4*lane", 7), ("LDS.128 R4, [R0]", "16*lane", 7), ("SHFL.IDX R4, R0, 0x0, 0x1f", "0", 8),
+     ("SHFL.IDX R4, R0, R1, 0x1f", "0", 10), ("ATOMS.ADD R4, [R0], R2", "4*lane", 10), ("STS [R0], R4", "4*lane", 10),
+     ("STS.64 [R0], R4", "8*lane", 12), ("STS.128 [R0], R4", "16*lane", 16)],
+)  # fmt: skip
+def test_it_reaches_the_data_stage_2_cycles_later_for_each_further_register_and_1_for_data(line, lanes, start):
+    """H200: a load comes there 7 cycles after its issue, what has data behind its address one cycle later."""
+    log = run([f"{line} | S1", "EXIT | S5"], lanes=lanes).execution.warps[0]
+    assert (log.dispatch_log[0], log.start_log[0]) == (7, start)
+
+
+@pytest.mark.parametrize(
+    ("line", "latency"),
+    [("SHFL.IDX R4, R0, 0x0, 0x1f", 24), ("SHFL.IDX R4, R0, R1, 0x1f", 26), ("ATOMS.ADD R4, [R0], R2", 26),
+     ("LDS R4, [R0]", 23)],
+)  # fmt: skip
+def test_a_result_comes_after_its_latency(line, latency):
+    """H200: a shuffle of one register 24 cycles, of two 26, an atomic of two 26, a load 23."""
+    assert issues(run([f"{line} | W0 S2", "FADD R5, R4, R4 | B0 S4", "EXIT | S5"]))[1] == latency
+
+
+def test_results_of_a_sub_core_come_back_in_order_and_one_a_cycle():
+    """H200: behind an LDS.128, whose four groups come back 3 cycles later, an LDS has its data a cycle later yet."""
+    trace = builder(2)
+    with trace.only(warps=0):
+        emit(trace, "LDS.128 R4, [R0] | S1", "16*lane")
+        emit(trace, "LDS R8, [R0] | S1")
+    with trace.only(warps=1):
+        emit(trace, "NOP | S1")
+        emit(trace, "LDS R8, [R0] | S1")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    assert list(result.execution.warps[0].done_log) == [32, 33]
+    assert list(result.execution.warps[1].done_log) == [24]

@@ -120,13 +120,13 @@ def test_a_cta_of_one_warp_after_another_fills_the_sub_cores_in_turn():
 
 
 def test_the_warps_of_a_new_cta_compete_with_those_that_are_there_from_its_first_cycle_on():
-    """It is the youngest, and greedy-then-youngest prefers it to what else is ready."""
+    """With greedy-then-youngest it is preferred to what else is ready: it is the youngest."""
     trace = builder(4, grid=(3, 1, 1))
     with trace.only(warps=0):
         for _ in range(3):
             emit(trace, "FFMA R1, R0, R0, R0 | S3")
     emit(trace, "EXIT | S5")
-    result = gpuemu.run(trace.build(), machine(sm__max_ctas=2))
+    result = gpuemu.run(trace.build(), machine(sm__max_ctas=2, issue__policy="greedy_then_youngest"))
     # From cycle 11 on the branch unit is free for warp 0's EXIT, but that is the new warp's first cycle.
     assert [issues(result, w) for w in (0, 4, 8)] == [[1, 4, 7, 12], [0, 3, 6, 9], [11, 14, 17, 20]]
 

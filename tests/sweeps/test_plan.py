@@ -128,7 +128,7 @@ def test_wrong_values_and_names_are_refused_before_anything_runs(tile_file: str,
         "--vary: shared_memory.bank_width_bytes: found 24; a power of two from 1 to 128 is right"
     ]
     assert refused(plan, study("v5_swizzle", banks=[16, 32])) == [
-        "--vary: banks: found an unknown name; did you mean 'shared_memory.banks'?"
+        "--vary: banks: found an unknown name; did you mean 'register_file.banks' or 'shared_memory.banks'?"
     ]
     assert refused(plan, study("v5_swizzle", fixed={"mio.queue_entries": 0}, shared_memory__banks=[16])) == [
         "--set: mio.queue_entries: found 0; a whole number from 1 to 4096 is right"

@@ -144,7 +144,7 @@ def test_a_study_file_and_what_the_command_line_adds(sweep: Sweep, tmp_path: Pat
         ),
         (
             ("v5_swizzle", "--set", "banks=3"),
-            "--set: banks: found an unknown name; did you mean 'shared_memory.banks'?",
+            "--set: banks: found an unknown name; did you mean 'register_file.banks' or 'shared_memory.banks'?",
         ),
         (
             ("v5_swizzle", "--study", "none.yaml"),
