@@ -7,18 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu import banks
 from gpuemu.errors import GpuemuError, Problem
-from gpuemu.isa import Kind, Row
+from gpuemu.isa import Kind, Operation, Row
+from gpuemu.trace.model import LANES
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
     from gpuemu.program import Op
     from gpuemu.trace.model import Trace
 
-GLOBAL_SEGMENT_BYTES = 128
-"""The bytes of one L1 line: a global access occupies the data stage once for each line it touches."""
+Lines = tuple[tuple[int, tuple[int, ...]], ...]
+"""The L1 lines that an access touches, in ascending order, each with the sectors in it: numbers of blocks."""
+
+_LOCAL_SLOT_BYTES = 4
+"""Local memory is interleaved: a warp's 32 words at the same offset lie side by side."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +31,8 @@ class Access:
     """What one execution of a memory instruction asks of the load/store path.
 
     `data_stage_cycles` it holds the data stage (every group of lanes holds it at least once);
-    `sectors` it moves from or to global memory; `return_cycles` its data takes longer to come back.
+    `sectors` it moves from or to global memory, `lines` where they are, unless that is not known;
+    `return_cycles` its data takes longer to come back.
     """
 
     wavefronts: int
@@ -34,6 +40,7 @@ class Access:
     data_stage_cycles: int
     sectors: int = 0
     return_cycles: int = 0
+    lines: Lines = ()
 
 
 SHUFFLE_ACCESS = Access(0, 0, 1)
@@ -64,13 +71,7 @@ def lower_accesses(trace: Trace, arch: Architecture, ops: Sequence[Op]) -> dict[
         operation = instruction.operation
         addresses, active = trace.addresses[rows], trace.active[rows]
         if operation.kind is Kind.GLOBAL and operation.row is not Row.COPY:
-            width = operation.width_bits // 8
-            sectors = _distinct(addresses, active, width, sector)
-            lines = _distinct(addresses, active, width, GLOBAL_SEGMENT_BYTES)
-            lowered[index] = {
-                row: Access(0, 0, max(1, n_lines), n_sectors)
-                for row, n_sectors, n_lines in zip(rows, sectors.tolist(), lines.tolist(), strict=True)
-            }
+            lowered[index] = dict(zip(rows, _global_accesses(operation, addresses, active, arch), strict=True))
             continue
         if operation.row is Row.COPY:
             # The trace has the shared side of an asynchronous copy, whose lanes share no words (CIC); its
@@ -99,11 +100,52 @@ def lower_accesses(trace: Trace, arch: Architecture, ops: Sequence[Op]) -> dict[
     return lowered
 
 
-def _distinct(addresses: np.ndarray, active: np.ndarray, width_bytes: int, block_bytes: int) -> np.ndarray:
-    """How many distinct blocks of `block_bytes` the active lanes of each row touch."""
-    first, last = addresses // block_bytes, (addresses + width_bytes - 1) // block_bytes
-    blocks = np.concatenate([np.where(active, first, -1), np.where(active, last, -1)], axis=1)
+def _global_accesses(
+    operation: Operation, addresses: NDArray[np.int64], active: NDArray[np.bool_], arch: Architecture
+) -> list[Access]:
+    """An Access for each row. The lanes go through in the groups of a shared access of that width, and each group
+    holds the data stage once for every L1 line that it touches."""
+    memory, groups_of = arch.global_memory, arch.shared_memory.lanes_per_group
+    width = operation.width_bits // 8
+    ends = [addresses, addresses + (width - 1)]
+    if operation.local:
+        ends = [_interleaved(addresses + offset) for offset in range(0, width, _LOCAL_SLOT_BYTES)]
+    lanes = groups_of.bits_32 if width <= 4 else groups_of.bits_64 if width <= 8 else groups_of.bits_128
+    passes = np.zeros(len(addresses), dtype=np.int64)
+    for first in range(0, LANES, lanes):
+        part = slice(first, first + lanes)
+        touched = _blocks([end[:, part] for end in ends], active[:, part], memory.l1.line_bytes)
+        passes += np.maximum(1, _distinct(touched))
+    returns = not operation.store
+    returned = (LANES // lanes - 1) * arch.shared_memory.cycles_per_further_group if returns else 0
+    sectors = _blocks(ends, active, memory.sector_bytes)
+    sectors_per_line = memory.l1.line_bytes // memory.sector_bytes
+    made = []
+    for row, held in zip(sectors.tolist(), passes.tolist(), strict=True):
+        distinct = sorted({sector for sector in row if sector >= 0})
+        lines: dict[int, list[int]] = {}
+        for sector in distinct:
+            lines.setdefault(sector // sectors_per_line, []).append(sector)
+        held_lines = tuple((line, tuple(inside)) for line, inside in lines.items())
+        made.append(Access(0, 0, held, len(distinct), returned, held_lines))
+    return made
+
+
+def _interleaved(addresses: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the words of a warp's lanes lie that have these addresses in local memory."""
+    slots = addresses // _LOCAL_SLOT_BYTES * LANES + np.arange(LANES)
+    return slots * _LOCAL_SLOT_BYTES + addresses % _LOCAL_SLOT_BYTES
+
+
+def _blocks(addresses: list[NDArray[np.int64]], active: NDArray[np.bool_], block_bytes: int) -> NDArray[np.int64]:
+    """The blocks of `block_bytes` that the active lanes of each row touch, in ascending order; -1 for none."""
+    blocks = np.concatenate([np.where(active, a // block_bytes, -1) for a in addresses], axis=1)
     blocks.sort(axis=1)
+    return blocks
+
+
+def _distinct(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many distinct blocks stand in each row."""
     new = np.diff(blocks, axis=1, prepend=-1) != 0
-    distinct: np.ndarray = np.count_nonzero(new & (blocks >= 0), axis=1)
+    distinct: NDArray[np.int64] = np.count_nonzero(new & (blocks >= 0), axis=1)
     return distinct

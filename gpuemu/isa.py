@@ -47,7 +47,8 @@ class Operation:
 
     `operation` is the key of its timing: a class under `operations` of the architecture file, or for
     a tensor instruction a mode under `tensor_core.operations`. `width_bits` is what one lane moves;
-    `matrices` is N of an LDSM or STSM xN. `store` and `atomic` say what it does to memory.
+    `matrices` is N of an LDSM or STSM xN. `store` and `atomic` say what it does to memory, `cached` whether a load
+    may be answered by the SM's own L1, `local` whether the memory is each thread's own.
     """
 
     kind: Kind
@@ -58,6 +59,8 @@ class Operation:
     matrices: int = 0
     store: bool = False
     atomic: bool = False
+    cached: bool = False
+    local: bool = False
 
 
 class UnknownOpcodeError(ValueError):
@@ -105,6 +108,8 @@ _GLOBAL = {
     "ATOM": "atomic", "ATOMG": "atomic", "RED": "reduction",
     "REDG": "reduction",
 }  # fmt: skip
+_BEYOND_THE_SM = _names("GPU SYS MMIO CLUSTER")
+"""Modifiers of loads that must see what other SMs wrote (ld.global.cg, ld.volatile): L1 cannot answer them."""
 _OTHERS = _names("LDS STS LDSM STSM ATOMS LDGSTS SHFL BAR EXIT DEPBAR LDGDEPBAR HMMA IMMA BMMA DMMA")
 KNOWN_MNEMONICS = frozenset([*_CLASS_OF, *_BRANCHES, *_FENCES, *_GLOBAL, *_OTHERS])
 
@@ -185,7 +190,11 @@ def describe(opcode: str) -> Operation:
         what = _GLOBAL[mnemonic]
         changes = what in ("atomic", "reduction")
         stores = what in ("store", "reduction")
-        return Operation(Kind.GLOBAL, what, width_bits=_bits(modifiers), store=stores, atomic=changes)
+        cached = what == "load" and _BEYOND_THE_SM.isdisjoint(modifiers)
+        local = mnemonic in ("LDL", "STL")
+        return Operation(
+            Kind.GLOBAL, what, width_bits=_bits(modifiers), store=stores, atomic=changes, cached=cached, local=local
+        )
     if mnemonic in _BRANCHES:
         return Operation(Kind.BRANCH, "branch")
     if mnemonic in _FENCES:

@@ -65,6 +65,8 @@ class Op:
     long_latency: bool = False
     is_load: bool = False
     is_memory: bool = False
+    is_cached: bool = False
+    is_local: bool = False
     passes_barrier: bool = False
     slips_barrier: bool = True
     crowds_ports: bool = False
@@ -72,6 +74,11 @@ class Op:
     reads_per_bank: tuple[int, ...] = (0,)
     spare_reads: tuple[int, ...] = (0,)
     turnaround: tuple[int, ...] = ()
+
+    @property
+    def is_plain_global_store(self) -> bool:
+        """Whether it writes global memory and nobody waits for what becomes of it."""
+        return self.kind is Kind.GLOBAL and self.is_store and self.row is None
 
     @property
     def carries_addresses(self) -> bool:
@@ -99,6 +106,7 @@ class Program:
 
     `pipes` names the pipes of a sub-core, which an Op gives by number. `ctas` are the CTAs in launch order,
     each the list of its warps. `residency_limits`: CTAs that fit on the SM by each resource.
+    `carveout_bytes`: what the driver takes of L1's memory for them.
     """
 
     name: str
@@ -108,6 +116,7 @@ class Program:
     uses_control_words: bool
     resident_ctas: int
     residency_limits: dict[str, int]
+    carveout_bytes: int = 0
     code: tuple[Instruction, ...] = field(repr=False, default=())
 
 
@@ -165,6 +174,7 @@ def lower(trace: Trace, arch: Architecture) -> Program:
         uses_control_words=controlled,
         resident_ctas=min(limits.values()),
         residency_limits=limits,
+        carveout_bytes=_carveout(min(limits.values()) * _shared_bytes_taken(trace, arch), arch),
         code=trace.code,
     )
 
@@ -198,11 +208,8 @@ def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
         )
     warps = launch.warps_per_cta
 
-    def units(amount: int, unit: int) -> int:
-        return -(-amount // unit) * unit
-
-    registers = units(launch.registers_per_thread * 32, sm.register_allocation_unit)
-    bytes_taken = units(launch.shared_bytes + shared.reserved_bytes_per_cta, shared.allocation_unit_bytes)
+    registers = _units(launch.registers_per_thread * 32, sm.register_allocation_unit)
+    bytes_taken = _shared_bytes_taken(trace, arch)
     warps_with_registers = sm.sub_cores * (sm.registers // sm.sub_cores // registers) if registers else sm.max_warps
     limits = {
         "warps": sm.max_warps // warps,
@@ -227,6 +234,21 @@ def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
     if problems:
         raise GpuemuError(problems)
     return limits
+
+
+def _units(amount: int, unit: int) -> int:
+    return -(-amount // unit) * unit
+
+
+def _shared_bytes_taken(trace: Trace, arch: Architecture) -> int:
+    shared = arch.shared_memory
+    return _units(trace.launch.shared_bytes + shared.reserved_bytes_per_cta, shared.allocation_unit_bytes)
+
+
+def _carveout(bytes_wanted: int, arch: Architecture) -> int:
+    """The smallest that is enough for as many CTAs as fit, however many the grid has."""
+    enough = [size for size in arch.shared_memory.carveouts_bytes if size >= bytes_wanted]
+    return min(enough, default=bytes_wanted)
 
 
 def _control_words_apply(trace: Trace, arch: Architecture) -> bool:
@@ -269,6 +291,7 @@ def _lower_instruction(
         row=operation.row, is_tensor=operation.tensor, is_store=operation.store, is_atomic=operation.atomic,
         is_load=kind in (Kind.SHARED, Kind.GLOBAL) and not operation.store and not operation.atomic,
         long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
+        is_cached=operation.cached, is_local=operation.local,
     )  # fmt: skip
     if pipe == MIO_PIPE:
         op.source_words = source_words(instruction.opcode, instruction.operands)

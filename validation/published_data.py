@@ -35,7 +35,8 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 REASONS = {
     "bound": "the assembler's table, bounds that it keeps and not times of the hardware; machine code brings its own "
     "stall counts",
-    "cache": "there are no data caches in the model: global memory is one latency, shared memory has its own size",
+    "cache": "of the caches the model has the lines of L1 and the latencies; L2 has no size, its far half and its copies "
+    "to shared memory no time of their own",
     "chip": "a whole chip's figure; one SM is emulated",
     "clock": "the emulator counts cycles of the SM's clock and knows no frequency",
     "cluster": "clusters and the copy engine between SMs are left out",

@@ -235,19 +235,21 @@ def barrier_chain(arch: gpuemu.Architecture, warps: int, stall: int) -> float:
 
 
 @probe("cycles")
-def global_chain(arch: gpuemu.Architecture, op: str = "LDG.E") -> float:
-    """Straight line of dependent accesses to global memory by one thread (no caches: the latency beyond them);
-    cycles for each further one."""
+def global_chain(
+    arch: gpuemu.Architecture, op: str = "LDG.E", lanes: str = "128*i", address: str = "R2.64"
+) -> float:  # fmt: skip
+    """Straight line of dependent accesses to global memory by one thread, each to a line that nobody has touched unless
+    `lanes` says otherwise; cycles for each further one."""
     atomic = ", R5" if op.startswith("ATOMG") else ""
     result = "PT, R4" if op.startswith("ATOMG") else "R4"
-    return slope(arch, [f"{op} {result}, [R2.64]{atomic} | B0 W0 S02"], active=1, waits="B0")
+    return slope(arch, [f"{op} {result}, [{address}]{atomic} | B0 W0 S02"], lanes=lanes, active=1, waits="B0")
 
 
 @probe("rate")
 def global_bandwidth(arch: gpuemu.Architecture, sms: int) -> float:
-    """128-bit loads back to back from 16 warps, the second clock read waiting for the data, a long run less a short
-    one; bytes a cycle, times the product's SMs."""
-    line = "LDG.E.128 R4, [R2.64] | W0 S01"
+    """128-bit loads past L1 back to back from 16 warps, the second clock read waiting for the data, a long run less a
+    short one; bytes a cycle, times the product's SMs."""
+    line = "LDG.E.128.STRONG.GPU R4, [R2.64] | W0 S01"
     cycles = slope(arch, [line], warps=SUB_CORES_WORTH, lanes="16*lane", waits="B0")
     return 512 * SUB_CORES_WORTH * sms / cycles
 

@@ -65,6 +65,11 @@ RULES = (
         lambda most, reserved, capacity: most + reserved <= capacity,
         "max_bytes_per_cta + reserved_bytes_per_cta of at most capacity_bytes is right",
     ),
+    Rule(
+        ("global_memory.sector_bytes", "global_memory.l1.line_bytes"),
+        lambda sector, line: sector <= line,
+        "sectors no larger than a line are right",
+    ),
     *(
         Rule(
             (name, "mio.queue_latency_cycles"),

@@ -15,6 +15,7 @@ from pydantic import Field, PrivateAttr
 
 from gpuemu.arch.schema import (
     DistinctDistances,
+    DistinctSizes,
     Frozen,
     FrozenMapping,
     Part,
@@ -198,6 +199,10 @@ class SharedMemory(Part):
     max_bytes_per_cta: int = size("a CTA may ask for, opt-in included")
     reserved_bytes_per_cta: int = size("the system takes of each CTA's allocation")
     allocation_unit_bytes: PowerOfTwo = power_of_two("granule of an allocation", 65536, "bytes")
+    carveouts_bytes: DistinctSizes = other(
+        "what the driver may take of L1's memory for shared memory",
+        "a list of at most 32 different whole numbers from 0 to 67108864, or [], is right",
+    )
     banks: int = whole("banks; bank = (address / width) mod this", 1, 4096, "banks")
     bank_width_bytes: PowerOfTwo = power_of_two("a bank's word", 128, "bytes")
     lanes_per_group: LanesPerGroup
@@ -223,11 +228,30 @@ class Barrier(Part):
     blocks_after_cycles: int = cycles("from BAR.SYNC on, the warp still issues for so long", low=1)
 
 
-class GlobalMemory(Part):
-    """Everything beyond the SM, as a latency and a bandwidth."""
+class L1(Part):
+    """The SM's own data cache, which shares its memory with shared memory."""
 
-    latency_cycles: int = cycles("load issue to dependent issue", high=1_000_000)
-    bytes_per_cycle: float = rate("the SM's share of the bandwidth", "bytes/cycle", 65536.0)
+    capacity_bytes: int = size("L1 and shared memory together", 1)
+    line_bytes: PowerOfTwo = power_of_two("unit of its tags", 4096, "bytes")
+    latency_cycles: int = cycles("a hit: load of 32 bits from an address of two registers, issue to dependent issue")
+
+
+class L2(Part):
+    """The chip's cache, of which no capacity is modelled: what was touched once is there."""
+
+    latency_cycles: int = cycles("one line: as of L1", high=1_000_000)
+    spread_cycles: int = cycles("what the slowest of many lines takes longer", low=0)
+
+
+class GlobalMemory(Part):
+    """Everything beyond the data stage: L1, the way to L2, L2, and the memory behind it."""
+
+    latency_cycles: int = cycles("data that no cache has: load issue to dependent issue", high=1_000_000)
+    first_touch: Literal["dram", "l2"] = word("who has the data that this launch has not touched yet", "dram", "l2")
+    bytes_per_cycle: float = rate("the SM's share of the bandwidth, towards the SM", "bytes/cycle", 65536.0)
+    store_bytes_per_cycle: float = rate("the same, of stores", "bytes/cycle", 65536.0)
+    l1: L1
+    l2: L2
     sector_bytes: PowerOfTwo = power_of_two("unit of transfer", 4096, "bytes")
     atomic_latency_cycles: int = cycles("atomic with a result, issue to dependent issue", high=1_000_000)
 

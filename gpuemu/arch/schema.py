@@ -70,6 +70,9 @@ PowerOfTwo = Annotated[int, AfterValidator(_power_of_two)]
 DistinctDistances = Annotated[
     tuple[Annotated[int, Field(ge=1, le=31)], ...], AfterValidator(_distinct), Field(max_length=5)
 ]
+DistinctSizes = Annotated[
+    tuple[Annotated[int, Field(ge=0, le=1 << 26)], ...], AfterValidator(_distinct), Field(max_length=32)
+]
 
 
 def whole(about: str, low: int = 1, high: int = 1_000_000, unit: str = "") -> Any:

@@ -1,29 +1,146 @@
-"""Global memory as seen from one SM: a latency, and a bandwidth that sectors queue for."""
+"""Global memory as seen from one SM: its L1, and behind that L2 and DRAM at the end of one path each way.
+
+A load that may be answered by L1 (`ld.global`, `ld.global.ca`) hits where this SM loaded the sector before; the
+tags are of lines, each sector of a line is valid or not, and the line that was used least recently makes room. All
+others (`ld.global.cg`, volatile ones, asynchronous copies) go to L2, and to DRAM for what this launch has not touched,
+if `first_touch` says so. Stores are written through: they go to L2, and nothing of L1 changes. Local memory is each
+warp's own, and its stores stay in L1, too.
+
+What misses queues for the path to the SM (`bytes_per_cycle`), what is stored for the path from it
+(`store_bytes_per_cycle`; H200: STG of 128 bits one every 16 cycles, from any number of warps). A load waits for the
+stores ahead of it (H200: kernels that load behind stores of 4 and 8 warps).
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from math import ceil
+from typing import TYPE_CHECKING
+
 from gpuemu.engine.machine import Machine
+
+if TYPE_CHECKING:
+    from gpuemu.engine.warp import Request
+
+_WARP_SPACE = 1 << 48
+"""Lines of local memory are numbered apart for each warp, this far."""
+
+
+class L1:
+    """Which sectors the SM has, and when each is there. `lines`: how many fit."""
+
+    def __init__(self, lines: int):
+        self._capacity = lines
+        self._lines: OrderedDict[int, dict[int, int]] = OrderedDict()
+
+    def valid(self, line: int) -> dict[int, int]:
+        """The sectors of a line that are there or on their way, each with the cycle; the line is used."""
+        found = self._lines.get(line)
+        if found is None:
+            return {}
+        self._lines.move_to_end(line)
+        return found
+
+    def fill(self, line: int, sectors: list[int], cycle: int) -> None:
+        """Sectors of a line come at `cycle`."""
+        if self._capacity <= 0:
+            return
+        self._lines.setdefault(line, {}).update(dict.fromkeys(sectors, cycle))
+        self._lines.move_to_end(line)
+        if len(self._lines) > self._capacity:
+            self._lines.popitem(last=False)
 
 
 class GlobalMemory:
-    """Decides when the data of a request has come. Requests come in the order in which the SM sends them."""
+    """Decides when a request is complete. Requests come in the order in which the SM sends them.
 
-    def __init__(self, machine: Machine):
+    `l1_bytes`: what shared memory leaves to L1. `sectors`: how many came from beyond L1; `stored_sectors`: and went.
+    """
+
+    def __init__(self, machine: Machine, l1_bytes: int):
         # The latencies count from the issue; what the instruction spends in the queue, and sending an address
         # of two registers, is part of them.
         before = machine.queue_latency_cycles + machine.cycles_per_source_register
-        self._latency = max(1, machine.global_latency_cycles - before)
-        self._atomic_latency = max(
-            1, machine.global_atomic_latency_cycles - before - machine.cycles_per_source_register
-        )
+        self._l1_latency = max(1, machine.l1_latency_cycles - before)
+        self._l2_latency = max(1, machine.l2_latency_cycles - before)
+        self._l2_spread = machine.l2_spread_cycles
+        self._dram_latency = max(1, machine.global_latency_cycles - before)
+        # An atomic sends one register more, and reads later.
+        before += machine.cycles_per_source_register + machine.data_read_cycles
+        self._atomic_latency = max(1, machine.global_atomic_latency_cycles - before)
         self._cycles_per_sector = machine.sector_bytes / machine.global_bytes_per_cycle
+        self._cycles_per_stored_sector = machine.sector_bytes / machine.global_store_bytes_per_cycle
         self._free_at = 0.0
+        self._store_path_free_at = 0.0
+        self._l1 = L1(l1_bytes // machine.l1_line_bytes)
+        self._sectors_per_line = machine.l1_line_bytes / machine.sector_bytes
+        self._touched: set[int] | None = set() if machine.global_first_touch == "dram" else None
         self.sectors = 0
+        self.stored_sectors = 0
 
-    def serve(self, start: int, sectors: int, atomic: bool = False) -> int:
-        """The cycle at which a request of `sectors`, sent at `start`, is complete."""
+    def load(self, request: Request, start: int) -> int:
+        """When the last sector of a load, an atomic or a copy is there, whose last lanes pass the tags at `start`."""
+        op, access = request.op, request.access
+        start = max(start, ceil(self._store_path_free_at))
+        own_space = (request.warp.age + 1) * _WARP_SPACE if op.is_local else 0
+        done = start + self._l1_latency
+        latency = self._l2_latency
+        missing: list[tuple[int, list[int]]] = []
+        count = 0 if access.lines else access.sectors
+        for line, sectors in access.lines:
+            absent = list(sectors)
+            if op.is_cached:
+                valid = self._l1.valid(line + own_space)
+                absent = [sector for sector in sectors if sector not in valid]
+                done = max([done, *(valid[sector] for sector in sectors if sector in valid)])
+            if absent:
+                missing.append((line + own_space, absent))
+                count += len(absent)
+                if self._is_new(absent, own_space):
+                    latency = self._dram_latency
+        if op.is_atomic:
+            latency = self._atomic_latency
+        elif latency == self._l2_latency:
+            lines = len(missing) or ceil(access.sectors / self._sectors_per_line)
+            # Lines lie in slices near and far: the slowest of n of them, as if each took its chance.
+            latency += self._l2_spread * (lines - 1) // max(1, lines)
+        if count or not access.lines:
+            done = max(done, self._from_beyond(start, count, latency))
+        if op.is_cached:
+            for line, absent in missing:
+                self._l1.fill(line, absent, done)
+        return done
+
+    def store(self, request: Request, start: int) -> int:
+        """When the last sector of a store has gone; its lanes begin to pass at `start`."""
+        access = request.access
+        if request.op.is_local:
+            own_space = (request.warp.age + 1) * _WARP_SPACE
+            for line, sectors in access.lines:
+                self._l1.fill(line + own_space, list(sectors), start)
+        else:
+            for _, sectors in access.lines:
+                self._is_new(list(sectors), 0)
+        self.stored_sectors += access.sectors
+        begin = max(self._store_path_free_at, float(start))
+        self._store_path_free_at = begin + self.cycles_to_store(access.sectors)
+        return int(self._store_path_free_at)
+
+    def cycles_to_store(self, sectors: int) -> float:
+        """How long so many sectors hold the path from the SM."""
+        return sectors * self._cycles_per_stored_sector
+
+    def _from_beyond(self, start: int, sectors: int, latency: int) -> int:
+        """When sectors that are asked for at `start` have come."""
         self._free_at = max(self._free_at, float(start)) + sectors * self._cycles_per_sector
         self.sectors += sectors
         # The first sector's time on the wire is part of the latency.
-        queued = max(0, int(self._free_at - self._cycles_per_sector) - start)
-        return start + queued + (self._atomic_latency if atomic else self._latency)
+        return start + max(0, int(self._free_at - self._cycles_per_sector) - start) + latency
+
+    def _is_new(self, sectors: list[int], own_space: int) -> bool:
+        """Whether nobody has touched one of these before; now somebody has."""
+        if self._touched is None:
+            return False
+        known = len(self._touched)
+        self._touched.update(sector + own_space for sector in sectors)
+        return len(self._touched) > known

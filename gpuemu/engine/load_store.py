@@ -15,7 +15,9 @@ that moment is known, whatever order the sub-cores ran in: the order of service 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from heapq import heappop, heappush
+from math import ceil
 from typing import TYPE_CHECKING
 
 from gpuemu.engine.global_memory import GlobalMemory
@@ -31,13 +33,14 @@ if TYPE_CHECKING:
 class LoadStoreUnit:
     """Decides dispatch, data stage and completion of requests, in the order in which they arrive."""
 
-    def __init__(self, machine: Machine, queues: list[MioQueue]):
+    def __init__(self, machine: Machine, queues: list[MioQueue], l1_bytes: int):
         self._queues = queues
         self.data_stage = DataStage(machine)
-        self.global_memory = GlobalMemory(machine)
+        self.global_memory = GlobalMemory(machine, l1_bytes)
         self._next_accept = 0
         self._pool: list[int] = []  # heap: when each load's entry falls free
-        self._stores: list[tuple[int, int]] = []  # stores in the pool: the end of their wavefronts, and how many
+        # Stores in the pool: the end of their wavefronts, how many, and how long each takes.
+        self._stores: list[tuple[int, int, float]] = []
         self._last = len(queues) - 1  # the sub-core served last: ties go to the one after it
         self._latency = machine.queue_latency_cycles
         self._pool_entries = machine.pool_entries
@@ -81,7 +84,8 @@ class LoadStoreUnit:
             decided.append(request)
 
     def _dispatch(self, request: Request, sub_core: int, arrival: int) -> None:
-        op, cycles = request.op, request.access.data_stage_cycles
+        op, access = request.op, request.access
+        cycles = access.data_stage_cycles
         cycle = arrival + self._latency
         if cycle < self._next_accept:
             cycle = self._next_accept
@@ -97,11 +101,14 @@ class LoadStoreUnit:
         late = 0 if op.is_load else self._late
         start = self._serve(request, sub_core, cycle + beyond_one + late)
         if cycles:
-            end = start + cycles * self.data_stage.pace + self._to_data_stage
+            end, each = start + cycles * self.data_stage.pace, float(self.data_stage.pace)
+            if op.is_plain_global_store:
+                end = max(end, request.done_at)
+                each = max(each, self.global_memory.cycles_to_store(access.sectors) / cycles)
             if op.is_store:
-                self._stores.append((end, cycles))
+                self._stores.append((end + self._to_data_stage, cycles, each))
             else:
-                heappush(self._pool, end)
+                heappush(self._pool, end + self._to_data_stage)
         warp = request.warp
         warp.dispatch_log.append(cycle)
         warp.start_log.append(start)
@@ -116,14 +123,13 @@ class LoadStoreUnit:
 
     def _room_for_store(self, cycle: int) -> int:
         """The first cycle, from `cycle` on, at which few enough wavefronts of stores are left."""
-        pace = self.data_stage.pace
-        while True:
-            self._stores = [store for store in self._stores if store[0] > cycle]
-            left = sum(min(cycles, -((cycle - end) // pace)) for end, cycles in self._stores)
-            if left <= self._pool_wavefronts:
-                return cycle
-            # No more than one wavefront a cycle and port slot passes, so it cannot be earlier.
-            cycle += max(1, (left - self._pool_wavefronts) // len(self._queues))
+        self._stores = [store for store in self._stores if store[0] > cycle]
+        last = max((end for end, _, _ in self._stores), default=cycle)
+        return cycle + bisect_left(range(cycle, last), True, key=self._has_room_for_store)
+
+    def _has_room_for_store(self, cycle: int) -> bool:
+        left = sum(min(cycles, ceil((end - cycle) / each)) for end, cycles, each in self._stores if end > cycle)
+        return left <= self._pool_wavefronts
 
     def _serve(self, request: Request, sub_core: int, cycle: int) -> int:
         """Set the request's completion; returns when its first wavefront passes."""
@@ -134,13 +140,16 @@ class LoadStoreUnit:
             request.warp.copies.clear()
             return cycle
         start = self.data_stage.serve(sub_core, cycle, access.data_stage_cycles, op.is_store)
+        last = start + (access.data_stage_cycles - 1) * self.data_stage.pace
+        if op.is_plain_global_store:
+            request.done_at = self.global_memory.store(request, start)
+            return start
         if kind is Kind.GLOBAL:
-            request.done_at = self.global_memory.serve(start, access.sectors, op.is_atomic)
+            request.done_at = self.global_memory.load(request, last) + access.return_cycles
             if op.row is not None:
                 request.warp.copies.append(request)
-            return start
-        last = start + (access.data_stage_cycles - 1) * self.data_stage.pace
-        if kind is Kind.SHUFFLE:
+                return start
+        elif kind is Kind.SHUFFLE:
             request.done_at = last + self._shuffle_tail
         elif op.is_store:
             request.done_at = last + self._shared_tail

@@ -52,7 +52,14 @@ class Machine:
     special_function_queue_latency_cycles: int
     global_latency_cycles: int
     global_atomic_latency_cycles: int
+    global_first_touch: str
     global_bytes_per_cycle: float
+    global_store_bytes_per_cycle: float
+    l1_capacity_bytes: int
+    l1_line_bytes: int
+    l1_latency_cycles: int
+    l2_latency_cycles: int
+    l2_spread_cycles: int
     sector_bytes: int
 
     @classmethod
@@ -97,7 +104,14 @@ class Machine:
             special_function_queue_latency_cycles=arch.special_function.queue_latency_cycles,
             global_latency_cycles=memory.latency_cycles,
             global_atomic_latency_cycles=memory.atomic_latency_cycles,
+            global_first_touch=memory.first_touch,
             global_bytes_per_cycle=memory.bytes_per_cycle,
+            global_store_bytes_per_cycle=memory.store_bytes_per_cycle,
+            l1_capacity_bytes=memory.l1.capacity_bytes,
+            l1_line_bytes=memory.l1.line_bytes,
+            l1_latency_cycles=memory.l1.latency_cycles,
+            l2_latency_cycles=memory.l2.latency_cycles,
+            l2_spread_cycles=memory.l2.spread_cycles,
             sector_bytes=memory.sector_bytes,
         )
 

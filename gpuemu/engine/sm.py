@@ -87,7 +87,8 @@ class StreamingMultiprocessor:
         self._environment = simpy.Environment()
         self.dependences = _dependences(program)
         self.sub_cores = [SubCore(self, i, machine, program) for i in range(machine.sub_cores)]
-        self.load_store = LoadStoreUnit(machine, [s.mio for s in self.sub_cores])
+        l1_bytes = machine.l1_capacity_bytes - program.carveout_bytes
+        self.load_store = LoadStoreUnit(machine, [s.mio for s in self.sub_cores], l1_bytes)
         self.barrier = BarrierUnit(machine, self._barrier_opens)
         self._pending = list(reversed(program.ctas))
         self._free_cta_slots = list(range(program.resident_ctas))

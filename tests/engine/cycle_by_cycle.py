@@ -2,16 +2,18 @@
 
 Nothing is batched and no sub-core runs ahead; times lie ahead only for a request that leaves its queue, and
 for a barrier that is complete. `simulate` must log what `gpuemu.engine.execute` logs, entry for entry.
-The operand ports and the queue of the special-function unit decide in the order of issue there, too, and are used as
-they are.
+The operand ports, the queue of the special-function unit and global memory decide in the order of issue or of service
+there, too, and are used as they are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil
 
 from gpuemu.accesses import SHUFFLE_ACCESS, Access
 from gpuemu.engine import Machine
+from gpuemu.engine.global_memory import GlobalMemory
 from gpuemu.engine.operand_ports import OperandPorts
 from gpuemu.engine.pipes import Pipe, QueuedPipe
 from gpuemu.isa import Kind
@@ -88,7 +90,7 @@ class Reference:
         self.last_served = machine.sub_cores - 1
         self.next_accept = 0
         self.pool: list[int] = []
-        self.stores: list[tuple[int, int]] = []
+        self.stores: list[tuple[int, int, float]] = []
         self.returned = [0] * machine.sub_cores
         self.slots = {
             False: [0] * (machine.read_ports * machine.cycles_per_wavefront),
@@ -97,7 +99,7 @@ class Reference:
         self.paths = {False: [0] * machine.sub_cores, True: [0] * machine.sub_cores}
         if not machine.separate_ports:
             self.slots[True], self.paths[True] = self.slots[False], self.paths[False]
-        self.memory_free = 0.0
+        self.global_memory = GlobalMemory(machine, machine.l1_capacity_bytes - program.carveout_bytes)
         self.leaving: list[list[int]] = [[] for _ in range(machine.sub_cores)]
         # Sources are read a little before a request leaves its queue: so much earlier it must be known when.
         of_one = machine.store_source_release_cycles - machine.cycles_per_source_register
@@ -172,8 +174,7 @@ class Reference:
 
     def stored_wavefronts(self, cycle: int) -> int:
         """How many wavefronts of stores that have left their queues are left."""
-        pace = self.m.cycles_per_wavefront
-        return sum(min(n, -(-(end - cycle) // pace)) for end, n in self.stores if end > cycle)
+        return sum(min(n, ceil((end - cycle) / each)) for end, n, each in self.stores if end > cycle)
 
     def arrives(self, sub_core: int, request: Request) -> None:
         """It can leave, after its time in the queue, when the one before it has been sent."""
@@ -203,12 +204,17 @@ class Reference:
             latest = max(free for free in slots if free <= start)
             length = request.access.data_stage_cycles * m.cycles_per_wavefront
             path[sub_core] = slots[slots.index(latest)] = start + length
-            if length:
-                end = start + length + m.data_stage_latency_cycles
-                if op.is_store:
-                    self.stores.append((end, request.access.data_stage_cycles))
-                else:
-                    self.pool.append(end)
+            end, each = start + length, float(m.cycles_per_wavefront)
+            wavefronts = request.access.data_stage_cycles
+            if op.is_plain_global_store:
+                request.done_at = self.global_memory.store(request, start)
+                end = max(end, request.done_at)
+                each = max(each, self.global_memory.cycles_to_store(request.access.sectors) / max(1, wavefronts))
+            end += m.data_stage_latency_cycles
+            if length and op.is_store:
+                self.stores.append((end, wavefronts, each))
+            elif length:
+                self.pool.append(end)
             waited = start - cycle - late + length - m.cycles_per_wavefront
             if op.kind is Kind.SHUFFLE:
                 request.done_at = on_time + waited + m.shuffle_latency_cycles
@@ -219,15 +225,13 @@ class Reference:
                 latency = m.shared_atomic_latency_cycles if op.is_atomic else m.shared_latency_cycles
                 request.done_at = on_time + waited + latency + request.access.return_cycles
                 self.returns(request, sub_core)
-            else:
-                sector = m.sector_bytes / m.global_bytes_per_cycle
-                self.memory_free = max(self.memory_free, start) + request.access.sectors * sector
-                queued = max(0, int(self.memory_free - sector) - start)
-                latency = m.global_atomic_latency_cycles if op.is_atomic else m.global_latency_cycles
-                sent = m.cycles_per_source_register * (2 if op.is_atomic else 1)
-                request.done_at = start + queued + max(1, latency - m.queue_latency_cycles - sent)
+            elif not op.is_plain_global_store:
+                last = start + length - m.cycles_per_wavefront
+                request.done_at = self.global_memory.load(request, last) + request.access.return_cycles
                 if op.row is not None:
                     warp.copies.append(request)
+                else:
+                    self.returns(request, sub_core)
         warp.dispatches.append(cycle)
         warp.starts.append(start)
         warp.completions.append(request.done_at)

@@ -1,4 +1,4 @@
-"""Global memory: a latency, and a bandwidth that sectors queue for."""
+"""Global memory: what L1, L2 and DRAM answer and when, the paths to and from the SM, stores ahead of loads."""
 
 from __future__ import annotations
 
@@ -6,45 +6,136 @@ import pytest
 from probes import builder, emit, gaps, issues, machine, run
 
 import gpuemu
-from gpuemu.engine import Machine
-from gpuemu.engine.global_memory import GlobalMemory
+from gpuemu.engine.global_memory import L1
+
+LOAD = "LDG.E R4, [R0.64] | W0 S02"
+AWAIT = "NOP | B0 S02"
+ROUND = {"global_memory__l1__latency_cycles": 30, "global_memory__l2__latency_cycles": 200}
 
 
-def memory(bytes_per_cycle: float = 32.0) -> GlobalMemory:
-    """One sector a cycle unless told; 100 cycles from the issue, so 91 from where an address of two registers has been sent; atomics 60, of three registers."""
-    return GlobalMemory(
-        Machine.of(
-            machine(
-                global_memory__latency_cycles=100,
-                global_memory__atomic_latency_cycles=60,
-                global_memory__bytes_per_cycle=bytes_per_cycle,
-            )
-        )
-    )
+def latencies(lines: list[tuple[str, str]], **overrides: object) -> list[int]:
+    """Memory instructions by one warp, each awaited; (line, lane addresses). From each issue to the next."""
+    trace = builder()
+    for line, lanes in lines:
+        emit(trace, f"{line} | W0 R1 S02", lanes)
+        emit(trace, "NOP | B01 S01")
+    emit(trace, "EXIT | S05")
+    logged = issues(gpuemu.run(trace.build(), machine(**{**ROUND, "global_memory__latency_cycles": 600, **overrides})))
+    return [logged[2 * i + 1] - logged[2 * i] for i in range(len(lines))]
 
 
-def test_a_lone_sector_comes_after_the_latency():
-    assert memory().serve(9, 1) == 100
+def test_l1_answers_what_this_sm_loaded_before():
+    """H200: LDG from L1 31 cycles, ld.global.cg of one line 262; TICK, LUO: DRAM 548 to 566 on an H100."""
+    load = ("LDG.E R4, [R0.64]", "0")
+    assert latencies([load, load, load]) == [600, 30, 30]
+    assert [machine().global_memory.l1.latency_cycles, machine().global_memory.latency_cycles] == [31, 555]
 
 
-def test_an_atomic_has_a_latency_of_its_own():
-    assert memory().serve(11, 1, atomic=True) == 60
+def test_what_was_touched_once_is_in_l2():
+    strong = ("LDG.E.STRONG.GPU R4, [R0.64]", "0")
+    assert latencies([strong, strong]) == [600, 200]
+
+
+def test_data_that_other_launches_left_in_l2_is_there_at_the_first_touch():
+    load = ("LDG.E R4, [R0.64]", "0")
+    assert latencies([load, load], global_memory__first_touch="l2") == [200, 30]
+
+
+@pytest.mark.parametrize("opcode", ["LDG.E.STRONG.GPU", "LDG.E.STRONG.SYS"])
+def test_loads_that_must_see_other_sms_pass_l1_by(opcode):
+    """What ld.global.cg, ld.volatile and ld.relaxed.gpu are compiled to."""
+    lines = [("LDG.E R4, [R0.64]", "0"), (f"{opcode} R4, [R0.64]", "0"), ("LDG.E R4, [R0.64]", "0")]
+    assert latencies(lines)[1:] == [200, 30]
+
+
+@pytest.mark.parametrize("opcode", ["LDG.E", "LDG.E.CONSTANT", "LDG.E.STRONG.SM", "LDG.E.EF"])
+def test_other_loads_hit(opcode):
+    assert latencies([(f"{opcode} R4, [R0.64]", "0")] * 2)[1] == 30
+
+
+def test_sectors_are_valid_one_by_one():
+    lines = [("LDG.E R4, [R0.64]", address) for address in ("0", "32", "4", "36", "128")]
+    assert latencies(lines) == [600, 600, 30, 30, 600]
+
+
+def test_a_store_is_written_through_and_brings_nothing_into_l1():
+    store, load = ("STG.E [R0.64], R4", "0"), ("LDG.E R4, [R0.64]", "0")
+    assert latencies([store, load, store, load])[1::2] == [200, 30]
+
+
+def test_a_load_that_hits_on_a_sector_under_way_waits_for_it():
+    trace = builder()
+    emit(trace, "LDG.E R4, [R0.64] | W0 S02", "0")
+    emit(trace, "LDG.E R5, [R0.64] | W1 S02", "0")
+    emit(trace, "NOP | B1 S01")
+    emit(trace, "EXIT | S05")
+    assert issues(gpuemu.run(trace.build(), machine(**ROUND)))[2] >= 555
+
+
+def test_the_line_that_was_used_least_recently_makes_room():
+    l1 = L1(2)
+    l1.fill(0, [0], 5)
+    l1.fill(1, [4], 6)
+    assert l1.valid(0) == {0: 5}
+    l1.fill(2, [8], 7)
+    assert (l1.valid(0), l1.valid(1), l1.valid(2)) == ({0: 5}, {}, {8: 7})
+
+
+@pytest.mark.parametrize(
+    ("shared", "fits"),
+    [(0, 256), (15 * 1024, 28), (200 * 1024, 28), (100 * 1024, 28), (60 * 1024, 60), (1024, 192)],
+)
+def test_shared_memory_takes_from_l1_what_as_many_ctas_as_fit_would_need(shared, fits):
+    """CUDA: carve-outs of sm_90 in KiB: 0, 8, 16, 32, 64, 100, 132, 164, 196, 228, of 256; 1 KiB more for a CTA."""
+    trace = builder(1, static_shared_bytes=shared)
+    emit(trace, "EXIT | S05")
+    result = gpuemu.run(trace.build(), machine(shared_memory__reserved_bytes_per_cta=1024 if shared else 0))
+    assert (256 * 1024 - result.execution.program.carveout_bytes) // 1024 == fits
+
+
+def test_a_walk_over_more_than_l1_misses_every_time():
+    """H200: a warp that reads 32 KiB again and again, where shared memory leaves 28, waits for L2 each time."""
+
+    def walk(kib: int) -> int:
+        trace = builder(1, static_shared_bytes=15 * 1024)
+        with trace.repeat(3):
+            for i in range(2 * kib):
+                emit(trace, "LDG.E.128 R4, [R0.64] | W0 S02", f"16*lane + {512 * i}")
+        emit(trace, "EXIT | S05")
+        return gpuemu.run(trace.build(), machine()).execution.global_sectors
+
+    assert walk(28) == 28 * 32
+    assert walk(32) == 3 * 32 * 32
+
+
+def test_local_memory_is_interleaved_by_lane_and_each_warps_own():
+    """32 lanes that use the same offset touch one line; no other warp can find it."""
+    trace = builder(2)
+    for line in ("STL [R0], R4 | S02", "LDL R4, [R0] | W0 S02"):
+        trace.emit(line.split("|")[0].strip(), lanes="8", control="B------:R-:W-:-:S02")
+    emit(trace, "EXIT | S05")
+    result = gpuemu.run(trace.build(), machine())
+    assert result.execution.global_sectors == 0  # what a warp has stored it finds in L1
+    access = result.execution.warps[0].program.accesses[0]
+    assert (access.sectors, len(access.lines), access.data_stage_cycles) == (4, 1, 1)
 
 
 def test_each_further_sector_takes_its_time_on_the_wire():
-    assert [memory().serve(9, sectors) for sectors in (1, 2, 4, 32)] == [100, 101, 103, 131]
-    assert [memory(16.0).serve(9, sectors) for sectors in (1, 2, 4, 32)] == [100, 102, 106, 162]
+    def last(bytes_apart: int, rate: float) -> int:
+        lines = ["LDG.E.STRONG.GPU R4, [R0.64] | W0 S02", AWAIT, "EXIT | S05"]
+        arch = machine(global_memory__bytes_per_cycle=rate, global_memory__latency_cycles=600)
+        return issues(run(lines, arch, lanes=f"{bytes_apart}*(lane//8*8)"))[1]
+
+    # Every eighth lane so many bytes on: 1, 2 and 4 sectors of a line.
+    assert [last(n, 32.0) for n in (0, 2, 4)] == [600, 601, 603]
+    assert [last(n, 16.0) for n in (0, 2, 4)] == [600, 602, 606]
 
 
 def test_requests_queue_for_the_bandwidth_and_not_for_the_latency():
-    busy = memory()
-    assert [busy.serve(9, 10) for _ in range(3)] == [109, 119, 129]
-    assert busy.serve(500, 1) == 591
-    assert busy.sectors == 31
-
-
-def test_no_sector_means_no_time_on_the_wire():
-    assert memory().serve(9, 0) == 100
+    lines = ["LDG.E.STRONG.GPU R4, [R0.64] | W0 S02"] * 3 + ["EXIT | S05"]
+    arch = machine(global_memory__bytes_per_cycle=1.0, global_memory__first_touch="l2")
+    done = list(run(lines, arch).execution.warps[0].done_log)
+    assert gaps(done) == [128, 128]
 
 
 @pytest.mark.parametrize(("name", "latency"), [("sm_80", 480), ("sm_89", 550), ("sm_90", 555)])
@@ -55,22 +146,59 @@ def test_a_dependent_instruction_waits_for_the_published_latency(name, latency):
     assert issues(result)[:2] == [0, latency]
 
 
+def test_an_atomic_goes_to_l2_and_has_a_latency_of_its_own():
+    lines = ["ATOMG.E.ADD PT, R4, [R0.64], R5 | W0 S02", AWAIT, "EXIT | S05"]
+    assert issues(run(lines, lanes="0"))[1] == 483
+
+
 def test_a_stream_runs_at_the_bandwidth():
     trace = builder(16)
     with trace.repeat(40):
-        emit(trace, "LDG.E.128 R4, [R0.64] | S4", "16*lane")
+        emit(trace, "LDG.E.128.STRONG.GPU R4, [R0.64] | S4", "16*lane")
     emit(trace, "EXIT | S5")
-    result = gpuemu.run(trace.build(), machine())
+    result = gpuemu.run(trace.build(), machine(global_memory__bytes_per_cycle=34.6, global_memory__first_touch="l2"))
     size = 16 * 40 * 512
     last = max(w.done_log[-1] for w in result.execution.warps)
     assert result.execution.global_sectors * 32 == size
-    assert size / 34.6 + 555 == pytest.approx(last, rel=0.01)
+    assert size / 34.6 + 280 == pytest.approx(last, rel=0.01)
+
+
+@pytest.mark.parametrize("warps", [4, 8, 16])
+@pytest.mark.parametrize(("opcode", "cycles"), [("STG.E.128", 16), ("STG.E.64", 8), ("STG.E", 4)])
+def test_stores_leave_the_sm_at_a_sector_a_cycle(warps, opcode, cycles):
+    """H200: 64 STG.128 of 4 warps take 1,076 cycles, 128 of 8 warps 2,340 with what they lag behind each other."""
+    width = {16: 16, 8: 8, 4: 4}[cycles]
+    trace = builder(warps)
+    with trace.repeat(60):
+        emit(trace, f"{opcode} [R0.64], R4 | S02", f"{width}*lane")
+    emit(trace, "EXIT | S05")
+    execution = gpuemu.run(trace.build(), machine()).execution
+    assert max(w.done_log[-1] for w in execution.warps) == pytest.approx(60 * warps * cycles, rel=0.02)
+
+
+def test_a_load_waits_for_the_stores_ahead_of_it():
+    """H200: loads of the next iteration behind 128-bit stores of 8 warps come 60 cycles later than without."""
+
+    def second_load(stores: int) -> int:
+        lines = [LOAD, AWAIT, *["STG.E.128 [R2.64], R4 | S02"] * stores, LOAD, AWAIT, "EXIT | S05"]
+        logged = issues(run(lines, lanes="16*lane"))
+        return logged[-2] - logged[-3]
+
+    assert [second_load(n) - second_load(0) for n in (4, 8)] == [pytest.approx(16 * n - 8, abs=16) for n in (4, 8)]
 
 
 @pytest.mark.parametrize(("lanes", "lines"), [("4*lane", 1), ("4*lane + 64", 2), ("128*lane", 32)])
 def test_an_access_holds_the_data_stage_once_for_each_line_that_it_touches(lanes, lines):
     result = run(["LDG.E R4, [R0.64]", "EXIT"], lanes=lanes)
     assert result.execution.port_cycles == (lines, 0)
+
+
+@pytest.mark.parametrize(("opcode", "lanes", "passes"), [("LDG.E.64", "8*lane", 2), ("LDG.E.128", "0", 4)])
+def test_wide_accesses_go_through_in_the_groups_of_shared_ones(opcode, lanes, passes):
+    """H200: LDG.128 from L1, all lanes on one word, takes 40 cycles, the next comes 9 later: 31 + 3 x (2 + 1)."""
+    result = run([f"{opcode} R4, [R0.64]", "EXIT"], lanes=lanes)
+    assert result.execution.port_cycles == (passes, 0)
+    assert latencies([("LDG.E.128 R4, [R0.64]", "0")] * 2, global_memory__l1__latency_cycles=31)[1] == 40
 
 
 @pytest.mark.parametrize(("lanes", "sectors"), [("4*lane", 4), ("4*lane + 16", 5), ("0", 1), ("32*lane", 32)])
