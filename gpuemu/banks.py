@@ -9,7 +9,8 @@ A wavefront is one pass of the data stage; it serves one distinct word of every 
   XOR 2), that is the partner is inactive or has the same address, neighbouring groups join in pairs.
 * matrix loads and stores: phase p is 8 row addresses (lanes 8p to 8p+7), 16 bytes each. Transposition
   happens behind the banks and costs nothing here.
-* atomics: lanes on one word do not share; each is served by itself.
+* atomics: lanes on one word do not share; each is served by itself. Those that count lanes (ATOMS.POPC.INC,
+  what atomicAdd of 1 is compiled to) share: kernels that count into one word take no longer than others.
 * an access holds the data stage for as many cycles as it has wavefronts, and never for fewer than it has
   groups: one STS.128 lane costs 1 wavefront and 4 cycles, three that conflict in one group 3 and 4.
 
@@ -17,13 +18,7 @@ Source: hardware counters of one H200 (sm_90), 1,198 access patterns in tests/da
 counted exactly. Group sizes, merge distances and the numbers of banks are values of the architecture file.
 
 Not measured, and counted by the rule for ATOMS.ADD: other atomics, among them 64-bit ones, which go in the
-groups of their width, and ATOMS.POPC.INC, which might well share a word.
-
-Where the hardware gives no answer (other bank counts and widths), the same rules are read literally: an
-access touches every word it overlaps; group sizes stay what the architecture file says; a matrix load
-still takes 8 row addresses a matrix, counted `matrix_rows_per_phase` at a time; any load of several
-groups may merge; the ideal of a group is its distinct words spread evenly, ceil(words / banks).
-Pure arithmetic: no time, no queues.
+groups of their width.
 """
 
 from __future__ import annotations
@@ -55,6 +50,7 @@ class AccessKind(Enum):
     LOAD_MATRIX = "matrix load"
     STORE_MATRIX = "matrix store"
     ATOMIC = "atomic"
+    COUNT = "atomic count"
 
     @property
     def is_matrix(self) -> bool:
@@ -182,6 +178,8 @@ def parse_op(op: str, *, where: tuple[str, int | None, str] = ("shared_access", 
     known = base in _OPS and all(m in plain or m in widths for m in modifiers) and len(found) <= 1
     if not known or (base == "ATOMS" and not plain.intersection(modifiers)):
         raise GpuemuError.one(*where, f"'{op}'", KNOWN_OPS)
+    if "POPC" in modifiers:
+        kind = AccessKind.COUNT
     return kind, found.pop() if found else default
 
 
