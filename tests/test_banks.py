@@ -513,7 +513,7 @@ def test_groups_are_counted_after_merging():
 
 def test_lanes_that_count_into_one_word_are_served_together():
     """H200: eight warps of atomicAdd(&bin, 1), every lane's bin the same, take 430 cycles and not 1,220."""
-    arch = gpuemu.load_arch("sm_90")
-    assert gpuemu.shared_access(arch, "ATOMS.POPC.INC.32", [0] * 32).wavefronts == 1
-    assert gpuemu.shared_access(arch, "ATOMS.ADD", [0] * 32).wavefronts == 32
-    assert gpuemu.shared_access(arch, "ATOMS.POPC.INC.32", [128 * lane for lane in range(32)]).wavefronts == 32
+    arch = load_arch("sm_90")
+    assert shared_access(arch, "ATOMS.POPC.INC.32", [0] * 32).wavefronts == 1
+    assert shared_access(arch, "ATOMS.ADD", [0] * 32).wavefronts == 32
+    assert shared_access(arch, "ATOMS.POPC.INC.32", [128 * lane for lane in range(32)]).wavefronts == 32

@@ -35,7 +35,7 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 REASONS = {
     "bound": "the assembler's table, bounds that it keeps and not times of the hardware; machine code brings its own "
     "stall counts",
-    "cache": "of the caches the model has the lines of L1 and the latencies; L2 has no size, its far half and its copies "
+    "cache": "of the caches the model has the lines of L1 and the latencies; L2 has no size, its far half and copies "
     "to shared memory no time of their own",
     "chip": "a whole chip's figure; one SM is emulated",
     "clock": "the emulator counts cycles of the SM's clock and knows no frequency",

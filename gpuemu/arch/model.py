@@ -250,10 +250,10 @@ class GlobalMemory(Part):
     first_touch: Literal["dram", "l2"] = word("who has the data that this launch has not touched yet", "dram", "l2")
     bytes_per_cycle: float = rate("the SM's share of the bandwidth, towards the SM", "bytes/cycle", 65536.0)
     store_bytes_per_cycle: float = rate("the same, of stores", "bytes/cycle", 65536.0)
-    l1: L1
-    l2: L2
     sector_bytes: PowerOfTwo = power_of_two("unit of transfer", 4096, "bytes")
     atomic_latency_cycles: int = cycles("atomic with a result, issue to dependent issue", high=1_000_000)
+    l1: L1
+    l2: L2
 
 
 @dataclass(frozen=True)
