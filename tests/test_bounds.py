@@ -49,13 +49,22 @@ def many(line: str, warps: int, lanes: str = "4*lane", times: int = 100, **overr
      ("LDS R4, [R0] | S1", 8, "128*lane", "shared-memory data stage", 25600),
      ("LDS R4, [R0] | S1", 1, "128*lane", "a sub-core's path to shared memory", 6400),
      ("STS.128 [R0], R4 | S1", 1, "16*lane", "operands sent to the load/store unit", 1000),
-     ("LDG.E.128 R4, [R0.64] | S1", 8, "16*lane", "global-memory bandwidth", 11839),
+     ("STG.E.128 [R0.64], R4 | S1", 8, "16*lane", "path of global stores", 12800),
      ("FFMA R1, R0, R0, R0 | S9", 4, "", "latency of one warp", 901)],
 )  # fmt: skip
 def test_the_resource_that_a_kernel_is_made_to_fill_is_the_tightest(line, warps, lanes, resource, cycles):
     result = many(line, warps, lanes or "4*lane")
     assert tightest(result) == (resource, cycles)
     assert cycles <= over(result) <= 1.1 * cycles + 100
+
+
+def test_what_l1_does_not_hold_comes_at_the_bandwidth_of_what_is_beyond():
+    slow = {"global_memory__bytes_per_cycle": 32.0}
+    beyond = many("LDG.E.128.STRONG.GPU R4, [R0.64] | S1", 8, "16*lane", **slow)
+    assert tightest(beyond) == ("global-memory bandwidth", 12800)
+    assert 12800 <= over(beyond) <= 1.1 * 12800 + 100
+    held = many("LDG.E.128 R4, [R0.64] | S1", 8, "16*lane", **slow)
+    assert bounds(held)["global-memory bandwidth"] == 16
 
 
 def test_the_tensor_core_is_one_resource_whatever_its_operations_accumulate():

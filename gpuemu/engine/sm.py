@@ -37,7 +37,8 @@ class StuckError(RuntimeError):
 class Execution:
     """What happened. `cycles` from the first launch to the end of the last warp; `warps` in launch order.
 
-    `port_cycles`: cycles of the data stage's ports used by reads and by writes. `events`: SimPy events.
+    `port_cycles`: cycles of the data stage's ports used by reads and by writes. `global_sectors` came from beyond L1,
+    `stored_sectors` went there. `events`: SimPy events.
     """
 
     program: Program
@@ -47,6 +48,7 @@ class Execution:
     ends: dict[int, int]
     port_cycles: tuple[int, int]
     global_sectors: int
+    stored_sectors: int
     events: int
 
 
@@ -123,6 +125,7 @@ class StreamingMultiprocessor:
             self._ends,
             (reads, writes),
             self.load_store.global_memory.sectors,
+            self.load_store.global_memory.stored_sectors,
             self._events,
         )
 

@@ -83,6 +83,9 @@ def bounds(execution: Execution, stalls: list[dict[str, int]]) -> list[Bound]:
         "a sub-core's path to shared memory": max(path),
         "operands sent to the load/store unit": max(sending),
         "global-memory bandwidth": execution.global_sectors * machine.sector_bytes / machine.global_bytes_per_cycle,
+        "path of global stores": (
+            execution.stored_sectors * machine.sector_bytes / machine.global_store_bytes_per_cycle
+        ),
     }
     ranked = [Bound(name, ceil(cycles)) for name, cycles in found.items() if cycles]
     return sorted(ranked, key=lambda b: -b.cycles)
