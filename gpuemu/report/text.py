@@ -4,7 +4,7 @@
     A, B and C through shared memory, rows of 32 bytes: two-way conflicts
     1 CTA of 1 warp; 24 fit on the SM, limited by CTAs
 
-           849 cycles
+           855 cycles
             37 warp instructions, 0.04 a cycle
 
     Shared memory           Instructions  Wavefronts       Ideal  Bank Conflicts
@@ -15,27 +15,28 @@
     requests waited 12 cycles for the data stage
 
     Stall reasons, cycles of all warps
-    long_scoreboard              564   66.4%  ###########       global memory
-    short_scoreboard             119   14.0%  ##                shared memory, shuffles, special units
+    long_scoreboard              570   66.7%  ###########       global memory
+    short_scoreboard             119   13.9%  ##                shared memory, shuffles, special units
     wait                          87   10.2%  ##                stall counts of the code
-    selected                      37    4.4%  #                 issued an instruction
+    selected                      37    4.3%  #                 issued an instruction
     barrier                       34    4.0%  #                 the other warps of its CTA
     math_pipe_throttle             8    0.9%                    the pipe it needs is busy
 
      CTA warp core   start     end     select       wait      short       long    barrier       math
                                                             scorebd    scorebd               throttl
-       0    0    0       0     849         37         87        119        564         34          8
+       0    0    0       0     855         37         87        119        570         34          8
 
     Limited by latency of one warp: 99% of the cycles; most go to long_scoreboard (global memory)
-    latency of one warp                              841   99.1%
-    global-memory bandwidth                          116   13.7%
-    a sub-core's path to shared memory                96   11.3%
+    latency of one warp                              847   99.1%
+    a sub-core's path to shared memory                96   11.2%
+    global-memory bandwidth                           77    9.0%
     operands sent to the load/store unit              68    8.0%
-    shared-memory data stage                          48    5.7%
-    issue slots                                       37    4.4%
-    tensor core                                       32    3.8%
+    shared-memory data stage                          48    5.6%
+    issue slots                                       37    4.3%
+    tensor core                                       32    3.7%
     IMAD pipe (FMA heavy)                             22    2.6%
     integer pipe (ALU)                                18    2.1%
+    path of global stores                             16    1.9%
 
 How to read it. The shared-memory table has the profiler's rows and columns; a bank conflict is a wavefront beyond
 the ideal, the fewest that the instructions' widths need. Every cycle of a warp's life has one reason:
