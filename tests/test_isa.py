@@ -120,6 +120,8 @@ TABLE = {
     "BRA": Operation(Kind.BRANCH, "branch"),
     "BSSY": Operation(Kind.BRANCH, "branch"),
     "WARPSYNC": Operation(Kind.BRANCH, "branch"),
+    "WARPSYNC.COLLECTIVE": Operation(Kind.BRANCH, "branch"),
+    "ENDCOLLECTIVE": Operation(Kind.BRANCH, "branch"),
     "EXIT": Operation(Kind.EXIT, "branch"),
     "DEPBAR.LE": Operation(Kind.COUNTER_WAIT, "nop"),
     "LDGDEPBAR": Operation(Kind.COPY_COMMIT, "commit"),

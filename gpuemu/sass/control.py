@@ -74,7 +74,7 @@ class ControlFlow:
                 return self._call(site)
             case "RET" | "BRX" | "BRXU":
                 return self._computed(site)
-            case "YIELD" | "NANOSLEEP":
+            case "YIELD" | "NANOSLEEP" | "ENDCOLLECTIVE":
                 return self._skip
             case "BMOV":
                 return self._move_barrier(site)
@@ -206,8 +206,14 @@ class ControlFlow:
         return self._wait(group, self._barriers_of[pc], pc)
 
     def _warpsync(self, site: Site) -> Handler:
+        """WARPSYNC waits for the lanes of a mask. WARPSYNC.COLLECTIVE mask, target also says where they go on behind
+        the next ENDCOLLECTIVE; compilers put the target right there, so that nothing is left for that to do."""
         everyone = site.has("ALL")
         mask = None if everyone else site.source(0)
+        if site.has("COLLECTIVE"):
+            target = self._target(site, site.instruction.operands[-1])
+            if self.environment.code[target - 1].opcode != "ENDCOLLECTIVE":
+                raise site.unsupported("a collective region that goes on elsewhere than behind its end")
 
         def handler(group: Group, pc: int) -> bool:
             wanted = _ALL_LANES if mask is None else mask()

@@ -5,6 +5,7 @@ import pytest
 
 from gpuemu.sass.cta import CtaExecutor
 from gpuemu.sass.environment import ExecutionError
+from gpuemu.sass.operands import UnsupportedError
 from gpuemu.sass.recorder import Recorder
 from tests.sass.harness import surroundings
 
@@ -80,6 +81,37 @@ def test_a_convergence_barrier_met_again_after_an_exit_waits_for_those_who_live(
     """
     files, _ = run(sass, predicates={0: LANE % 2 == 0})
     assert files.registers[5].tolist() == [0x11 if lane % 2 == 0 else 0 for lane in LANE]
+
+
+COLLECTIVE = """
+    0000: UMOV UR4, 0xffffffff
+    0010: @P0 BRA 0x30
+    0020: NOP
+    0030: BRA.DIV UR4, 0x60
+    0040: SHFL.BFLY PT, R5, R1, 0x1, 0x1f
+    0050: EXIT
+    0060: MOV R13, 0xffffffff
+    0070: WARPSYNC.COLLECTIVE R13, 0x{target:x}
+    0080: SHFL.BFLY P4, R5, R1, 0x1, 0x1f
+    0090: ENDCOLLECTIVE
+    00a0: VOTE.ANY R6, PT, PT
+    00b0: EXIT
+"""
+
+
+def test_lanes_that_parted_meet_in_a_collective_region_and_those_that_did_not_skip_it():
+    """What the compiler makes of a shuffle that a whole warp may reach in parts."""
+    parted = (LANE < 32) & (LANE % 2 == 0)
+    files, paths = run(COLLECTIVE.format(target=0xA0), {1: LANE}, {0: parted})
+    assert files.registers[5].tolist() == (LANE ^ 1).tolist()
+    assert files.registers[6].tolist() == [0xFFFFFFFF] * 32 + [0] * 32
+    assert [step for step in paths[0] if step >= 7] == [7, 7, 8, 9, 10, 11], "the shuffle once, with all lanes"
+    assert paths[1] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_collective_region_that_goes_on_elsewhere_is_refused():
+    with pytest.raises(UnsupportedError, match="a collective region that goes on elsewhere than behind its end"):
+        run(COLLECTIVE.format(target=0xB0))
 
 
 def test_warps_meet_at_a_barrier_whether_they_come_together_or_not():
