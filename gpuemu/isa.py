@@ -92,7 +92,11 @@ _FIXED_CLASSES = {
 _VARIABLE_CLASSES = {
     "mufu": "MUFU",
     "conversion": "I2F F2I F2F FRND I2I FLO POPC BREV",
-    "special_register": "S2R S2UR MATCH REDUX MOVM QSPC",
+    "special_register": "S2R QSPC",
+    "uniform_special_register": "S2UR",
+    "reduction": "REDUX",
+    "match": "MATCH",
+    "matrix_move": "MOVM",
     "constant_load": "LDC",
 }
 _CLASS_OF = {

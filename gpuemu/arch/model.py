@@ -44,6 +44,10 @@ OPERATION_CLASSES = (
     "move",
     "branch",
     "special_register",
+    "uniform_special_register",
+    "reduction",
+    "match",
+    "matrix_move",
     "constant_load",
     "nop",
 )

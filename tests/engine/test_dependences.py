@@ -46,6 +46,20 @@ def test_a_read_counter_falls_when_the_sources_are_read(line, released):
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "use", "latency"),
+    [("S2R R4, SR_TID.X", "IADD3 R5, R4, R4, RZ", 23), ("S2UR UR4, SR_CTAID.X", "UIADD3 UR5, UR4, UR4, URZ", 35),
+     ("REDUX.SUM UR4, R0", "UIADD3 UR5, UR4, UR4, URZ", 38), ("MATCH.ANY R4, R0", "IADD3 R5, R4, R4, RZ", 28),
+     ("MOVM.16.MT88 R4, R0", "IADD3 R5, R4, R4, RZ", 24), ("LDC R4, c[0x0][0x210]", "IADD3 R5, R4, R4, RZ", 25)],
+)  # fmt: skip
+@pytest.mark.parametrize("after", [-1, 0, 1])
+def test_what_uses_such_a_result_waits_until_it_is_there_and_no_longer(line, use, latency, after):
+    """H200, single warp. What comes at the latency or behind it does not wait, what comes a cycle earlier waits one."""
+    between = latency + after - 1
+    lines = [f"{line} | W0 S1", *["NOP | S1"] * between, f"{use} | B0 S4", END]
+    assert issues(run(lines))[between + 1] == max(latency, between + 1)
+
+
 def test_a_special_unit_raises_its_counters_for_its_latency():
     assert issues(run(["MUFU.RCP R4, R0 | W2 S1", "FFMA R6, R4, R5, R5 | B2 S4", END])) == [0, 17, 21]
 
