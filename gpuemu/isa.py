@@ -105,7 +105,9 @@ _CLASS_OF = {
     for operation, names in table.items()
     for name in _names(names)
 }
-_BRANCHES = _names("BRA BRX BRXU JMP JMX CALL RET BSSY BSYNC BREAK BMOV WARPSYNC ENDCOLLECTIVE YIELD NANOSLEEP KILL BPT RPCMOV")
+_BRANCHES = _names(
+    "BRA BRX BRXU JMP JMX CALL RET BSSY BSYNC BREAK BMOV WARPSYNC ENDCOLLECTIVE YIELD NANOSLEEP KILL BPT RPCMOV"
+)
 _FENCES = _names("MEMBAR ERRBAR CGAERRBAR CCTL CCTLL FENCE")
 _GLOBAL = {
     "LDG": "load", "STG": "store", "LD": "load", "ST": "store", "LDL": "load", "STL": "store",
