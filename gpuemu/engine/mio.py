@@ -22,6 +22,8 @@ class MioQueue(Pipe):
     before it until then; NEVER if there is none.
     """
 
+    has_intervals = False
+
     __slots__ = ("_dispatches", "_held_until", "_latency", "arrival", "entries", "waiting")
 
     def __init__(self, entries: int, latency_cycles: int):

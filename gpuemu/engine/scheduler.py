@@ -169,7 +169,7 @@ class SubCore:
 
     def _is_kept(self, current: Warp, cycle: int) -> bool:
         """Whether the warp that issued last goes before others that become ready in the same cycle."""
-        return current.pipe is not self.mio or cycle - self._last_issue <= self._machine.memory_greedy_cycles
+        return current.pipe.has_intervals or cycle - self._last_issue <= self._machine.memory_greedy_cycles
 
     def decided(self, request: Request) -> None:
         """The load/store unit has decided a request of one of this sub-core's warps."""

@@ -314,7 +314,8 @@ class Reference:
 
     def is_kept(self, current: Warp, sub_core: int, cycle: int) -> bool:
         waited = cycle > self.next_slot[sub_core]
-        return not waited or current.op.pipe != 0 or cycle - self.last_issue[sub_core] <= self.m.memory_greedy_cycles
+        queued = current.op.pipe == 0 or not self.pipes[sub_core][current.op.pipe].has_intervals
+        return not waited or not queued or cycle - self.last_issue[sub_core] <= self.m.memory_greedy_cycles
 
     def counters_clear(self, warp: Warp, op: Op, cycle: int) -> bool:
         for i, counter in enumerate(op.waits):

@@ -58,3 +58,12 @@ def test_warps_of_a_sub_core_share_the_queue_and_sub_cores_have_one_each():
 def test_a_full_queue_holds_back_nothing_else():
     lines = [*(f"MUFU.RCP R{n}, R0 | S1" for n in (4, 5)), *["IADD3 R8, R0, R0, RZ | S2"] * 4, END]
     assert set(gaps(issues(run(lines))[2:6])) == {2}
+
+
+def test_warps_take_turns_when_the_queue_is_full():
+    """H200: four warps of a sub-core get a MUFU each in turn, whoever issued last; none waits to the end."""
+    lines = ["MUFU.EX2 R4, R0 | W0 S1", "FMUL R5, R4, R0 | B0 S4"] * 12
+    result = run([*lines, END], warps=16)
+    last = [issues(result, warp)[-1] for warp in (0, 4, 8, 12)]
+    assert max(last) - min(last) <= 3 * 8
+    assert max(last) <= 12 * 4 * 8 + 40
