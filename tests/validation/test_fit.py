@@ -26,7 +26,7 @@ def test_the_emulator_s_own_clocks_give_back_its_parameters(tmp_path: Path) -> N
     """A closed form is right if it finds in the emulator what was put in."""
     wanted = {
         ("operations", "ffma", "latency_cycles"), ("operations", "mufu", "latency_cycles"),
- ("tensor_core", "operations", "m16n8k16.f32.f16", "latency_cycles"),
+        ("issue", "taken_branch_cycles"), ("shared_memory", "atomic_latency_cycles"), ("tensor_core", "operations", "m16n8k16.f32.f16", "latency_cycles"),
         ("shared_memory", "latency_cycles"), ("shared_memory", "cycles_per_wavefront_per_sub_core"),
         ("mio", "cycles_per_source_register"), ("mio", "shuffle_latency_cycles"),
         ("barrier", "latency_cycles"), ("barrier", "arrival_interval_cycles"),
@@ -56,6 +56,34 @@ def test_a_search_finds_in_the_emulator_what_was_put_in(tmp_path: Path) -> None:
     with ProcessPoolExecutor(1) as pool:
         from_elsewhere, _ = search_all([SEARCHED], view, folder, arch, pool)
     assert [one.value for one in from_elsewhere] == [8]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "values"),
+    [("operations.reduction.latency_cycles", (36, 38, 40)), ("global_memory.l2.latency_cycles", (230, 262, 290)),
+     ("global_memory.store_bytes_per_cycle", (16, 32, 64))],
+)  # fmt: skip
+def test_searches_of_the_suite_find_in_the_emulator_what_was_put_in(
+    tmp_path: Path, parameter: str, values: tuple[int, ...]
+) -> None:
+    (whole,) = (s for s in all_searches() if ".".join(s.parameter) == parameter)
+    assert set(values) <= set(whole.candidates)
+    few = Search(whole.parameter, whole.kernels[:1], values)
+    folder = record(tmp_path / "tiny", few.kernels)
+    known = gpuemu.load_arch(BASE)
+    other = tmp_path / "other.yaml"
+    other.write_text(f"extends: sm_90\n{nested(parameter, values[0])}sources: {{}}\n")
+    with ProcessPoolExecutor(1) as pool:
+        found, left_out = search_all([few], FitView(folder), folder, gpuemu.load_arch(other), pool)
+    assert ([one.value for one in found], left_out) == ([known.paths()[whole.parameter]], [])
+
+
+def nested(parameter: str, value: int) -> str:
+    """A value as a line of YAML."""
+    text = str(value)
+    for name in reversed(parameter.split(".")[1:]):
+        text = f"{{{name}: {text}}}"
+    return f"{parameter.split('.')[0]}: {text}\n"
 
 
 def test_a_parameter_that_its_kernels_do_not_depend_on_is_left_as_it_is(tmp_path: Path) -> None:
