@@ -205,6 +205,7 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "operations.special_register.latency_cycles": 23,
         "operations.uniform_special_register.latency_cycles": 35,
         "operations.reduction.latency_cycles": 38,
+        "operations.reduction.issue_interval_cycles": 8,
         "operations.match.latency_cycles": 28,
         "operations.matrix_move.latency_cycles": 24,
         "operations.constant_load.latency_cycles": 25,
