@@ -21,12 +21,12 @@ _BY_SEARCH_ALONE = (
     ("operations.reduction.latency_cycles", "lat_redux_16 lat_redux_min_16", range(30, 47)),
     ("operations.reduction.issue_interval_cycles", "thr_redux_w8 thr_redux_w16", range(1, 13)),
     ("global_memory.l2.latency_cycles", "lat_ldg_l2_8 lat_ldg_l2_16", range(180, 321, 2)),
-    ("global_memory.bytes_per_cycle", "rate_ldg128_l2_w16 rate_ldgsts16_w16", (16, 24, 32, 48, 64, 96, 128, 192, 256)),
     ("global_memory.store_bytes_per_cycle", "rate_stg128_w4 rate_stg128_w8 rate_stg128_w16", (8, 16, 24, 32, 48, 64)),
 )  # fmt: skip
 """Parameter, kernels, values. Address arithmetic is part of each step of these chains, so no difference of two yields
 the latency alone; a replay has the same arithmetic in it. L1's is not among them: its chain has an IMAD.WIDE at each
-step, for which the hardware takes longer (DEVIATIONS.md: WIDE), and the search would put that into L1."""
+step, for which the hardware takes longer (DEVIATIONS.md: WIDE), and the search would put that into L1; nor is
+the bandwidth, which loads of many warps do not tell while they are late for another reason (DEVIATIONS.md: L2MANY)."""
 
 
 def _path(dotted: str) -> tuple[str, ...]:
