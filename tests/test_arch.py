@@ -168,7 +168,7 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
     flat = arch.flat()
     measured = {
         "shared_memory.latency_cycles": 23,
-        "shared_memory.cycles_per_wavefront_per_sub_core": 2,
+        "shared_memory.cycles_per_wavefront_per_warp": 2,
         "shared_memory.banks": 32,
         "shared_memory.bank_width_bytes": 4,
         "shared_memory.lanes_per_group.bits_32": 32,
@@ -195,7 +195,7 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "barrier.latency_cycles": 12,
         "barrier.arrival_interval_cycles": 2,
         "barrier.blocks_after_cycles": 5,
-        "issue.policy": "greedy_then_round_robin",
+        "issue.policy": "greedy_then_turns",
         "issue.taken_branch_cycles": 10,
         "register_file.banks": 2,
         "special_function.queue_entries": 2,
@@ -515,7 +515,7 @@ issue:
         "mine.yaml:11: global_memory.bytes_per_cycle: found nan; a number above 0 and at most 65536 is right",
         "mine.yaml:12: sm: found 4; a section with sub_cores, max_warps, max_ctas, max_threads_per_cta, "
         "registers, max_registers_per_thread, register_allocation_unit, cta_launch_cycles is right",
-        "mine.yaml:13: issue: found nothing; a section with policy, dependences, memory_greedy_cycles, "
+        "mine.yaml:13: issue: found nothing; a section with policy, dependences, memory_greedy_cycles, pipe_wait_cycles, "
         "taken_branch_cycles is right",
         "base.yaml:2: barriers: found an unknown name; did you mean 'barrier'?",
         "base.yaml:4: mio.pool_entries: found the text 'many'; a whole number from 1 to 65536 is right",
@@ -847,9 +847,7 @@ FREE = {
     "shared_memory.load_merge_distances": st.lists(st.integers(1, 31), max_size=5, unique=True).map(tuple),
     "shared_memory.atomic_same_word_shares": st.booleans(),
     "shared_memory.ports.topology": st.sampled_from(["unified", "separate"]),
-    "issue.policy": st.sampled_from(
-        ["greedy_then_youngest", "greedy_then_round_robin", "loose_round_robin", "oldest_first"]
-    ),
+    "issue.policy": st.sampled_from(["greedy_then_youngest", "greedy_then_turns", "loose_round_robin", "oldest_first"]),
     "global_memory.bytes_per_cycle": st.floats(1e-6, 65536),
     "operations.ffma.pipe": st.from_regex(r"[a-z][a-z0-9_]{0,39}", fullmatch=True),
     "tensor_core.operations.m16n8k16.f32.f16.latency_cycles": st.integers(1, 100_000),

@@ -70,10 +70,10 @@ class Sm(Part):
 class Issue(Part):
     """The warp scheduler of a sub-core."""
 
-    policy: Literal["greedy_then_youngest", "greedy_then_round_robin", "loose_round_robin", "oldest_first"] = word(
+    policy: Literal["greedy_then_youngest", "greedy_then_turns", "loose_round_robin", "oldest_first"] = word(
         "which ready warp issues",
         "greedy_then_youngest",
-        "greedy_then_round_robin",
+        "greedy_then_turns",
         "loose_round_robin",
         "oldest_first",
     )
@@ -84,6 +84,7 @@ class Issue(Part):
         "register_scoreboard",
     )
     memory_greedy_cycles: int = cycles("a warp that waited longer for the memory queue has no preference", low=0)
+    pipe_wait_cycles: int = cycles("a warp that waited so long for its pipe is the last to have a turn")
     taken_branch_cycles: int = cycles("from a taken branch to the warp's next issue, at least")
 
 
@@ -218,7 +219,7 @@ class SharedMemory(Part):
     matrix_row_bytes: PowerOfTwo = power_of_two("of an LDSM or STSM row", 128, "bytes")
     atomic_same_word_shares: bool = other("whether atomics of one word share a wavefront", "true or false is right")
     latency_cycles: int = cycles("lone conflict-free 32-bit load to dependent issue")
-    cycles_per_wavefront_per_sub_core: int = cycles("a sub-core drains one wavefront per this many cycles")
+    cycles_per_wavefront_per_warp: int = cycles("a warp drains one wavefront per this many cycles")
     atomic_latency_cycles: int = cycles("lone conflict-free atomic with one source register to dependent issue")
     cycles_per_further_group: int = cycles("a load returns later for each further group of its lanes", low=0)
     ports: Ports

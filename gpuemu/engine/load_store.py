@@ -139,7 +139,7 @@ class LoadStoreUnit:
             request.done_at = max([cycle, *(copy.done_at for copy in request.warp.copies)])
             request.warp.copies.clear()
             return cycle
-        start = self.data_stage.serve(sub_core, cycle, access.data_stage_cycles, op.is_store)
+        start = self.data_stage.serve(request.warp.slot, cycle, access.data_stage_cycles, op.is_store)
         last = start + (access.data_stage_cycles - 1) * self.data_stage.pace
         if op.is_plain_global_store:
             request.done_at = self.global_memory.store(request, start)

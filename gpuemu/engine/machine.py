@@ -22,6 +22,7 @@ class Machine:
     policy: str
     taken_branch_cycles: int
     memory_greedy_cycles: int
+    pipe_wait_cycles: int
     queue_entries: int
     queue_latency_cycles: int
     cycles_per_source_register: int
@@ -74,6 +75,7 @@ class Machine:
             policy=arch.issue.policy,
             taken_branch_cycles=arch.issue.taken_branch_cycles,
             memory_greedy_cycles=arch.issue.memory_greedy_cycles,
+            pipe_wait_cycles=arch.issue.pipe_wait_cycles,
             queue_entries=mio.queue_entries,
             queue_latency_cycles=mio.queue_latency_cycles,
             cycles_per_source_register=mio.cycles_per_source_register,
@@ -89,7 +91,7 @@ class Machine:
             shuffle_latency_cycles=mio.shuffle_latency_cycles,
             shared_latency_cycles=shared.latency_cycles,
             shared_atomic_latency_cycles=shared.atomic_latency_cycles,
-            cycles_per_wavefront=shared.cycles_per_wavefront_per_sub_core,
+            cycles_per_wavefront=shared.cycles_per_wavefront_per_warp,
             separate_ports=separate,
             read_ports=shared.ports.read if separate else shared.ports.unified,
             write_ports=shared.ports.write if separate else shared.ports.unified,

@@ -1,9 +1,10 @@
 """A sub-core: its warps, its pipes, and the scheduler that issues at most one warp instruction a cycle.
 
 A warp may issue when its stall count has run out, what it depends on is settled, and the pipe of its next
-instruction accepts. Among those that may, the policy chooses: greedy-then-round-robin stays with the warp that
-issued last and else takes the one whose last turn is longest ago; greedy-then-youngest else takes the youngest;
-loose round-robin takes the one whose last issue is longest ago; oldest-first the oldest.
+instruction accepts. Among those that may, the policy chooses: greedy-then-turns stays with the warp that
+issued last and else takes the first in an order in which a warp that yields, or that waited for its pipe, goes last;
+greedy-then-youngest else takes the youngest; loose round-robin takes the one whose last issue is longest ago;
+oldest-first the oldest.
 
 The sub-core works by event, not by cycle. When woken it issues ahead of the simulation's clock, jumping
 over cycles in which nothing can issue, up to its horizon: the first cycle at which something that it does not know
@@ -55,8 +56,7 @@ class SubCore:
         self.wakes = 0
         self.late_log = array("q")
         self.horizon = NEVER
-        self._greedy = machine.policy in ("greedy_then_youngest", "greedy_then_round_robin")
-        self._rotates = machine.policy in ("loose_round_robin", "greedy_then_round_robin")
+        self._greedy = machine.policy in ("greedy_then_youngest", "greedy_then_turns")
         self._current = NOBODY
         self._next_slot = 0
         self._last_issue = 0
@@ -94,7 +94,8 @@ class SubCore:
         """
         self.wakes += 1
         warps, pipes, ports, current = self.warps, self.pipes, self._ports, self._current
-        greedy, rotates = self._greedy, self._rotates
+        greedy, rotates = self._greedy, self._machine.policy == "loose_round_robin"
+        turns = self._machine.policy == "greedy_then_turns"
         special = self._issue_special
         cycle = self._next_slot
         if cycle < now:
@@ -136,6 +137,7 @@ class SubCore:
                     kept = NOBODY
                 continue
             op = warp.op
+            last_turn = rotates or (turns and (op.yields or self._has_waited(warp)))
             warp.log_issue(cycle)
             if warp.opens_at <= cycle:
                 self._passed_barrier(warp)
@@ -159,7 +161,7 @@ class SubCore:
             else:
                 special[op.index](warp, op, cycle)
                 horizon = self.horizon
-            if rotates and warp is not current and warp.op is not END:
+            if last_turn and warp.op is not END:
                 warps.remove(warp)
                 warps.append(warp)
             current = kept = warp if greedy and not op.yields else NOBODY
@@ -170,6 +172,10 @@ class SubCore:
     def _is_kept(self, current: Warp, cycle: int) -> bool:
         """Whether the warp that issued last goes before others that become ready in the same cycle."""
         return current.pipe.has_intervals or cycle - self._last_issue <= self._machine.memory_greedy_cycles
+
+    def _has_waited(self, warp: Warp) -> bool:
+        """Whether the warp that issues now waited for its pipe or for room in the queue, and goes last from now on."""
+        return warp.pipe.free_at - warp.ready_at >= self._machine.pipe_wait_cycles
 
     def decided(self, request: Request) -> None:
         """The load/store unit has decided a request of one of this sub-core's warps."""

@@ -1,13 +1,12 @@
 """The data stage: banked shared memory behind its ports, and the paths from and to the sub-cores.
 
-A port passes one wavefront a cycle. One sub-core takes or gives a wavefront every
-`cycles_per_wavefront_per_sub_core` (2) cycles, so two sub-cores share a port cycle by cycle: a port is
-that many slots, each serving one instruction at that pace. Requests are served in order of arrival, each in the
-first slot that falls free, and never two of one sub-core at once.
+A port passes one wavefront a cycle. A warp's wavefronts pass every `cycles_per_wavefront_per_warp` (2) cycles, so
+two warps share a port cycle by cycle: a port is that many slots, each serving one instruction at that pace.
+Requests are served in order of arrival, each in the first slot that falls free, and never two of one warp at once.
 
-Measured on an H200: alone, a sub-core drains a wavefront every 2 cycles; the SM drains one every cycle, loads
-and stores together (`ports.topology: unified`); four sub-cores that store 16 wavefronts each advance
-in pairs, 32 cycles a pair. With `separate` ports, reads and writes have slots and paths of their own.
+Measured on an H200: alone, a warp drains a wavefront every 2 cycles; the SM drains one every cycle, loads
+and stores together (`ports.topology: unified`); four warps that store 16 wavefronts each advance in pairs, 32 cycles a
+pair. With `separate` ports, reads and writes have slots and paths of their own.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ class DataStage:
         self.pace = machine.cycles_per_wavefront
         reads = [0] * (machine.read_ports * self.pace)
         writes = [0] * (machine.write_ports * self.pace) if machine.separate_ports else reads
-        read_path = [0] * machine.sub_cores
-        write_path = [0] * machine.sub_cores if machine.separate_ports else read_path
+        read_path = [0] * machine.max_warps
+        write_path = [0] * machine.max_warps if machine.separate_ports else read_path
         self._slots = (reads, writes)
         self._path_free_at = (read_path, write_path)
         self.busy_cycles = [0, 0]
         """Port cycles used by reads and by writes."""
 
-    def serve(self, sub_core: int, arrival: int, cycles: int, write: bool) -> int:
+    def serve(self, warp_slot: int, arrival: int, cycles: int, write: bool) -> int:
         """The cycle at which the first wavefront passes, for a request of `cycles` data-stage cycles."""
         path_free_at = self._path_free_at[write]
-        start = path_free_at[sub_core]
+        start = path_free_at[warp_slot]
         if start < arrival:
             start = arrival
         slots = self._slots[write]
@@ -44,6 +43,6 @@ class DataStage:
         if chosen < 0:
             start = min(slots)
             chosen = slots.index(start)
-        path_free_at[sub_core] = slots[chosen] = start + cycles * self.pace
+        path_free_at[warp_slot] = slots[chosen] = start + cycles * self.pace
         self.busy_cycles[write] += cycles
         return start

@@ -31,7 +31,7 @@ T = TypeVar("T")
 REPLAY_ONLY = (
     "mio.", "barrier.", "tensor_core.numerics.", "issue.policy", "issue.taken_branch_cycles", "sm.cta_launch_cycles",
     "shared_memory.ports.", "shared_memory.latency_cycles", "shared_memory.atomic_latency_cycles",
-    "shared_memory.cycles_per_wavefront_per_sub_core", "global_memory.latency_cycles",
+    "shared_memory.cycles_per_wavefront_per_warp", "global_memory.latency_cycles",
     "global_memory.atomic_latency_cycles", "global_memory.bytes_per_cycle",
 )  # fmt: skip
 """Values that lowering does not look at, by the beginnings of their names: points that differ in these alone share

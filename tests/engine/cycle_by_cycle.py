@@ -87,6 +87,7 @@ class Reference:
         self.last_issue = [0] * machine.sub_cores
         self.queues: list[list[Request]] = [[] for _ in range(machine.sub_cores)]
         self.sending_until = [0] * machine.sub_cores
+        self.room_at = [0] * machine.sub_cores  # since when the queue has had room for the next
         self.last_served = machine.sub_cores - 1
         self.next_accept = 0
         self.pool: list[int] = []
@@ -96,7 +97,7 @@ class Reference:
             False: [0] * (machine.read_ports * machine.cycles_per_wavefront),
             True: [0] * (machine.write_ports * machine.cycles_per_wavefront),
         }
-        self.paths = {False: [0] * machine.sub_cores, True: [0] * machine.sub_cores}
+        self.paths = {False: [0] * machine.max_warps, True: [0] * machine.max_warps}
         if not machine.separate_ports:
             self.slots[True], self.paths[True] = self.slots[False], self.paths[False]
         self.global_memory = GlobalMemory(machine, machine.l1_capacity_bytes - program.carveout_bytes)
@@ -199,11 +200,11 @@ class Reference:
             warp.copies.clear()
         else:
             path, slots = self.paths[op.is_store], self.slots[op.is_store]
-            while path[sub_core] > start or min(slots) > start:
+            while path[warp.slot] > start or min(slots) > start:
                 start += 1
             latest = max(free for free in slots if free <= start)
             length = request.access.data_stage_cycles * m.cycles_per_wavefront
-            path[sub_core] = slots[slots.index(latest)] = start + length
+            path[warp.slot] = slots[slots.index(latest)] = start + length
             end, each = start + length, float(m.cycles_per_wavefront)
             wavefronts = request.access.data_stage_cycles
             if op.is_plain_global_store:
@@ -244,6 +245,9 @@ class Reference:
     # --- the sub-cores ---
 
     def issue(self, sub_core: int, cycle: int) -> None:
+        self.leaving[sub_core] = [leaves_at for leaves_at in self.leaving[sub_core] if leaves_at > cycle]
+        if len(self.queues[sub_core]) + len(self.leaving[sub_core]) >= self.m.queue_entries:
+            self.room_at[sub_core] = cycle + 1
         if cycle < self.next_slot[sub_core]:
             return
         mine = [w for w in self.warps if w.slot % self.m.sub_cores == sub_core and not w.ended]
@@ -257,13 +261,13 @@ class Reference:
             warp = min(ready, key=lambda w: w.age)
         elif current in ready and self.is_kept(current, sub_core, cycle):
             warp = current
-        elif self.m.policy == "greedy_then_round_robin":
+        elif self.m.policy == "greedy_then_turns":
             warp = min(ready, key=lambda w: (w.order, w.age))
         else:
             warp = max(ready, key=lambda w: w.age)
         op = warp.op
         warp.issues.append(cycle)
-        if self.m.policy != "greedy_then_round_robin" or warp is not current:
+        if self.m.policy != "greedy_then_turns" or op.yields or self.has_waited(warp, sub_core):
             warp.order = 2 * cycle + 1
         warp.earliest = cycle + op.stall_cycles
         if warp.opens_at <= cycle:
@@ -304,13 +308,22 @@ class Reference:
         held = warp.blocked_from != UNDECIDED and cycle < warp.opens_at
         if held and not slips and not warp.op.passes_barrier:
             return False
-        self.leaving[sub_core] = [leaves_at for leaves_at in self.leaving[sub_core] if leaves_at > cycle]
         held = len(self.queues[sub_core]) + len(self.leaving[sub_core])
         if warp.op.pipe == 0 and held >= self.m.queue_entries:
             return False
+        return self.depends_on_nothing(warp, cycle)
+
+    def depends_on_nothing(self, warp: Warp, cycle: int) -> bool:
         if self.program.uses_control_words:
             return self.counters_clear(warp, warp.op, cycle)
         return self.registers_settled(warp, warp.op, cycle)
+
+    def has_waited(self, warp: Warp, sub_core: int) -> bool:
+        ready_at = warp.earliest
+        while not self.depends_on_nothing(warp, ready_at):
+            ready_at += 1
+        free_at = self.room_at[sub_core] if warp.op.pipe == 0 else self.pipes[sub_core][warp.op.pipe].free_at
+        return free_at - ready_at >= self.m.pipe_wait_cycles
 
     def is_kept(self, current: Warp, sub_core: int, cycle: int) -> bool:
         waited = cycle > self.next_slot[sub_core]
@@ -365,6 +378,7 @@ class Reference:
         request = Request(warp, op, access, cycle)
         self.ports[sub_core].memory_issued(request)
         self.queues[sub_core].append(request)
+        self.room_at[sub_core] = cycle + 1
         if len(self.queues[sub_core]) == 1:
             self.arrives(sub_core, request)
         self.note(warp, op, request)

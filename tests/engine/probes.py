@@ -218,7 +218,7 @@ def kernels(draw: st.DrawFn) -> gpuemu.Trace:
 
 
 _VALUES: dict[str, list[Any]] = {
-    "issue.policy": ["greedy_then_youngest", "greedy_then_round_robin", "loose_round_robin", "oldest_first"],
+    "issue.policy": ["greedy_then_youngest", "greedy_then_turns", "loose_round_robin", "oldest_first"],
     "issue.taken_branch_cycles": [1, 11, 40],
     "sm.sub_cores": [4, 1, 2],
     "sm.max_ctas": [32, 1, 2],
@@ -233,7 +233,7 @@ _VALUES: dict[str, list[Any]] = {
     "mio.minimum_dispatch_interval_cycles": [1, 4],
     "shared_memory.ports.topology": ["unified", "separate"],
     "shared_memory.ports.read": [1, 2],
-    "shared_memory.cycles_per_wavefront_per_sub_core": [2, 1, 3],
+    "shared_memory.cycles_per_wavefront_per_warp": [2, 1, 3],
     "barrier.latency_cycles": [13, 1],
     "barrier.arrival_interval_cycles": [2, 0],
     "global_memory.latency_cycles": [200, 5],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from probes import builder, emit, machine, run
 
@@ -20,6 +22,20 @@ def test_a_sub_core_alone_drains_a_wavefront_every_two_cycles():
     data_stage = stage()
     assert data_stage.serve(0, 10, 5, READ) == 10
     assert data_stage.serve(0, 10, 1, READ) == 20
+
+
+def test_two_warps_of_a_sub_core_drain_a_wavefront_every_cycle():
+    """H200: 32-way loads of two warps of one sub-core take as long as those of one."""
+    trace = builder(5)
+    for warp in (0, 4):
+        with trace.only(warps=warp):
+            for _ in range(4):
+                emit(trace, "LDS R4, [R0] | W0 S2", "128*lane")
+            emit(trace, "EXIT | B0 S5")
+    result = gpuemu.run(trace.build(), machine())
+    one, other = (result.execution.warps[w].start_log for w in (0, 4))
+    assert [b - a for a, b in pairwise(one)] == [64] * 3
+    assert [b - a for a, b in zip(one, other, strict=True)] == [1] * 4
 
 
 def test_two_sub_cores_share_a_port_and_the_third_waits_until_one_is_done():
@@ -78,7 +94,7 @@ def test_more_unified_ports_serve_more_sub_cores():
 
 @pytest.mark.parametrize("pace", [1, 2, 4])
 def test_the_pace_of_a_sub_core_is_a_value_and_a_port_still_passes_one_wavefront_a_cycle(pace):
-    data_stage = stage(shared_memory__cycles_per_wavefront_per_sub_core=pace, sm__sub_cores=8)
+    data_stage = stage(shared_memory__cycles_per_wavefront_per_warp=pace, sm__sub_cores=8)
     starts = [data_stage.serve(s, 0, 3, READ) for s in range(pace + 1)]
     assert starts == [0] * pace + [3 * pace]
 

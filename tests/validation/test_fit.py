@@ -27,7 +27,7 @@ def test_the_emulator_s_own_clocks_give_back_its_parameters(tmp_path: Path) -> N
     wanted = {
         ("operations", "ffma", "latency_cycles"), ("operations", "mufu", "latency_cycles"),
         ("issue", "taken_branch_cycles"), ("shared_memory", "atomic_latency_cycles"), ("tensor_core", "operations", "m16n8k16.f32.f16", "latency_cycles"),
-        ("shared_memory", "latency_cycles"), ("shared_memory", "cycles_per_wavefront_per_sub_core"),
+        ("shared_memory", "latency_cycles"), ("shared_memory", "cycles_per_wavefront_per_warp"),
         ("mio", "cycles_per_source_register"), ("mio", "shuffle_latency_cycles"),
         ("barrier", "latency_cycles"), ("barrier", "arrival_interval_cycles"),
     }  # fmt: skip

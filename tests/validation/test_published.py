@@ -91,7 +91,7 @@ def test_a_figure_passes_within_its_rule_and_not_beyond(expected, emulated, rule
 
 MUTATIONS = [
     ("sm_80", {"shared_memory.latency_cycles": 25}, "latency.lds32"),
-    ("sm_80", {"shared_memory.cycles_per_wavefront_per_sub_core": 3}, "latency.lds_extra_wavefront [8 ways]"),
+    ("sm_80", {"shared_memory.cycles_per_wavefront_per_warp": 3}, "latency.lds_extra_wavefront [8 ways]"),
     ("sm_80", {"shared_memory.load_merge_distances": []}, "latency.lds128 [merged]"),
     ("sm_80", {"shared_memory.matrix_rows_per_phase": 4}, "latency.ldsm_x4"),
     ("sm_80", {"shared_memory.banks": 64}, "structure.smem_banks"),

@@ -31,7 +31,7 @@ def _wavefronts() -> Experiment:
         return slope([(float(ways), latency(ways)) for ways in _WAYS])
 
     return Experiment(
-        ("shared_memory", "cycles_per_wavefront_per_sub_core"), names, formula,
+        ("shared_memory", "cycles_per_wavefront_per_warp"), names, formula,
         "cycles a further wavefront adds to a chain of loads, least squares over 1 to 32 ways",
     )  # fmt: skip
 
