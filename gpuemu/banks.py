@@ -150,7 +150,7 @@ _MATRICES = {"1": 1, "2": 2, "4": 4}
 _ATOMIC_WIDTHS = {"32": 32, "U32": 32, "S32": 32, "64": 64, "U64": 64, "S64": 64}
 _MATRIX_FORMS = frozenset(("16", "M88", "MT88", "T"))
 _ATOMIC_OPERATIONS = frozenset(
-    ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH", "CAS", "CAST", "SPIN", "POPC")
+    ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH", "CAS", "CAST", "SPIN", "POPC", "ARRIVE")
 )
 # mnemonic -> kind, width without a modifier, modifiers that change no width, modifiers that do
 _OPS: dict[str, tuple[AccessKind, int, frozenset[str], dict[str, int]]] = {

@@ -80,7 +80,7 @@ _FIXED_CLASSES = {
     "integer": "IADD3 IADD VIADD LOP3 LOP PLOP3 SHF SHL SHR LEA ISETP ISET SEL IMNMX VIMNMX VIMNMX3 VIADDMNMX PRMT "
     "IABS FMNMX FSETP FSEL FSET FCHK VABSDIFF VABSDIFF4 P2R R2P I2FP F2FP F2IP I2IP BMSK SGXT VOTE HMNMX2 R2B "
     "B2R LEPC VHMNMX LOP32I IADD32I",
-    "move": "MOV MOV32I CS2R R2UR",
+    "move": "MOV MOV32I CS2R R2UR RPCMOV",
     "ffma": "FFMA FADD FMUL FFMA32I FADD32I FMUL32I FSWZADD",
     "imad": "IMAD IDP IMUL",
     "half": "HFMA2 HADD2 HMUL2 HSET2 HSETP2",
@@ -92,7 +92,7 @@ _FIXED_CLASSES = {
 _VARIABLE_CLASSES = {
     "mufu": "MUFU",
     "conversion": "I2F F2I F2F FRND I2I FLO POPC BREV",
-    "special_register": "S2R QSPC",
+    "special_register": "S2R QSPC SYNCS ARRIVES",
     "uniform_special_register": "S2UR",
     "reduction": "REDUX",
     "match": "MATCH",
@@ -120,7 +120,7 @@ _OTHERS = _names("LDS STS LDSM STSM ATOMS LDGSTS SHFL BAR EXIT DEPBAR LDGDEPBAR 
 KNOWN_MNEMONICS = frozenset([*_CLASS_OF, *_BRANCHES, *_FENCES, *_GLOBAL, *_OTHERS])
 
 _NOT_MODELLED = _names(
-    "QMMA HGMMA IGMMA QGMMA BGMMA WARPGROUP WARPGROUPDEPBAR SYNCS ARRIVES UTMALDG UTMASTG UTMAREDG "
+    "QMMA HGMMA IGMMA QGMMA BGMMA WARPGROUP WARPGROUPDEPBAR UTMALDG UTMASTG UTMAREDG "
     "UTMAPF UTMACCTL UBLKCP UBLKRED UCGABAR_ARV UCGABAR_WAIT USETMAXREG ACQBULK PREEXIT LDTRAM "
     "TEX TLD TLD4 TMML TXD TXQ SULD SUST SUATOM SURED"
 )
@@ -128,7 +128,7 @@ _NOT_MODELLED = _names(
 
 _TENSOR_SHAPES = {
     "HMMA": {"16816": "m16n8k16", "1688": "m16n8k8", "1684": "m16n8k4"},
-    "IMMA": {"16864": "m16n8k64", "16832": "m16n8k32", "16816": "m16n8k16", "8816": "m8n8k16"},
+    "IMMA": {"16832": "m16n8k32", "16816": "m16n8k16", "8816": "m8n8k16", "8832": "m8n8k32", "16864": "m16n8k64"},
     "BMMA": {"168256": "m16n8k256", "168128": "m16n8k128", "88128": "m8n8k128"},
     "DMMA": {
         "16x8x16": "m16n8k16",
@@ -138,8 +138,7 @@ _TENSOR_SHAPES = {
         "884": "m8n8k4",
     },
 }
-_IMMA_INPUTS = {"m16n8k64": ("S4", "U4")}
-"""Of the shapes that are not for 8-bit integers."""
+_IMMA_INPUTS = {"s8": frozenset(("S8", "U8")), "s4": frozenset(("S4", "U4"))}
 
 
 def matrices(modifiers: Iterable[str]) -> int:
@@ -167,11 +166,10 @@ def _tensor_mode(opcode: str, mnemonic: str, modifiers: list[str]) -> str:
     if "SP" in modifiers:
         raise UnknownOpcodeError(f"the sparse '{opcode}'", "a dense matrix instruction is right")
     if mnemonic == "IMMA":
-        integers = _IMMA_INPUTS.get(shape, ("S8", "U8"))
-        if not set(integers).intersection(modifiers):
-            right = f"the model knows the inputs {', '.join(integers)} of IMMA.{modifiers[0]}"
-            raise UnknownOpcodeError(f"'{opcode}'", right)
-        return f"{shape}.s32.{integers[0].lower()}"
+        for inputs, names in _IMMA_INPUTS.items():
+            if names.intersection(modifiers):
+                return f"{shape}.s32.{inputs}"
+        raise UnknownOpcodeError(f"'{opcode}'", "the model knows the inputs S8, U8, S4, U4 of IMMA")
     if mnemonic == "BMMA":
         return f"{shape}.s32.b1"
     if mnemonic == "DMMA":

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gpuemu.accesses import Access, lower_accesses
 from gpuemu.errors import GpuemuError, Problem
 from gpuemu.isa import Kind, Row
@@ -124,14 +126,21 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     """Lower `trace` for `arch`.
 
     Raises GpuemuError, naming the trace's file and the line of the instruction, for an operation without
-    timing in the architecture file, a misaligned access, or a CTA that does not fit on the SM.
+    timing in the architecture file, a misaligned access, or a CTA that does not fit on the SM. Instructions that
+    no warp executed may be anything.
     """
     limits = residency(trace, arch)
     controlled = _control_words_apply(trace, arch)
     problems: list[Problem] = []
     ops: list[Op] = []
     pipes = {MIO_PIPE: 0}
+    executed = np.zeros(len(trace.code), dtype=np.bool_)
+    for warp in trace.warps:
+        executed[warp.path] = True
     for index, instruction in enumerate(trace.code):
+        if not executed[index]:
+            ops.append(Op(index, Kind.FIXED, 0, 1, 1))
+            continue
         try:
             ops.append(_lower_instruction(index, instruction, arch, controlled, pipes))
         except _UnreadableBarrierError as error:
@@ -208,7 +217,7 @@ def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
         )
     warps = launch.warps_per_cta
 
-    registers = _units(launch.registers_per_thread * 32, sm.register_allocation_unit)
+    registers = units(launch.registers_per_thread * 32, sm.register_allocation_unit)
     bytes_taken = _shared_bytes_taken(trace, arch)
     warps_with_registers = sm.sub_cores * (sm.registers // sm.sub_cores // registers) if registers else sm.max_warps
     limits = {
@@ -236,13 +245,14 @@ def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
     return limits
 
 
-def _units(amount: int, unit: int) -> int:
+def units(amount: int, unit: int) -> int:
+    """`amount`, rounded up to whole units."""
     return -(-amount // unit) * unit
 
 
 def _shared_bytes_taken(trace: Trace, arch: Architecture) -> int:
     shared = arch.shared_memory
-    return _units(trace.launch.shared_bytes + shared.reserved_bytes_per_cta, shared.allocation_unit_bytes)
+    return units(trace.launch.shared_bytes + shared.reserved_bytes_per_cta, shared.allocation_unit_bytes)
 
 
 def _carveout(bytes_wanted: int, arch: Architecture) -> int:

@@ -26,7 +26,8 @@ def _names(text: str) -> frozenset[str]:
 
 _NO_DESTINATION = _names(
     "STS STG ST STL STSM RED BAR BRA BRX BRXU JMP JMX EXIT NOP DEPBAR LDGDEPBAR LDGSTS MEMBAR ERRBAR CCTL "
-    "CCTLL FENCE BSSY BSYNC BREAK WARPSYNC YIELD NANOSLEEP RET CALL KILL BPT RPCMOV PMTRIG"
+    "CCTLL FENCE BSSY BSYNC BREAK WARPSYNC YIELD NANOSLEEP RET CALL KILL BPT ENDCOLLECTIVE PMTRIG "
+    "ARRIVES"
 )
 _SETS_PREDICATES = _names("ISETP FSETP DSETP HSETP2 UISETP PLOP3 UPLOP3")
 _SETS_A_PREDICATE = _names("FCHK")
@@ -57,7 +58,7 @@ def _words(modifiers: list[str]) -> int:
 
 
 _MMA_WIDTHS = {
-    "8816": (2, 1, 1), "16816": (4, 2, 1), "16832": (4, 4, 2), "16864": (4, 4, 2),
+    "8816": (2, 1, 1), "16816": (4, 2, 1), "16832": (4, 4, 2), "8832": (2, 1, 1), "16864": (4, 4, 2),
     "88128": (2, 1, 1), "168128": (4, 2, 1), "168256": (4, 4, 2),
     "884": (4, 2, 2), "8x8x4": (4, 2, 2), "16x8x4": (8, 4, 2), "16x8x8": (8, 8, 4), "16x8x16": (8, 16, 8),
 }  # fmt: skip
@@ -66,6 +67,8 @@ _MMA_WIDTHS = {
 
 def _mma_widths(mnemonic: str, modifiers: list[str]) -> tuple[int, int, int]:
     """32-bit registers per lane of (C and D, A, B)."""
+    if mnemonic == "IMMA" and "16832" in modifiers and ("S4" in modifiers or "U4" in modifiers):
+        return 4, 2, 1
     if mnemonic in ("IMMA", "BMMA", "DMMA"):
         return next((_MMA_WIDTHS[m] for m in modifiers if m in _MMA_WIDTHS), (4, 2, 1))
     accumulators = 4 if "F32" in modifiers else 2
@@ -94,7 +97,7 @@ def _destination_words(mnemonic: str, modifiers: list[str]) -> int:
         return matrices(modifiers)
     if mnemonic in ("IMAD", "UIMAD"):
         return 2 if "WIDE" in modifiers else 1
-    if mnemonic in _FP64:
+    if mnemonic in _FP64 or mnemonic == "SYNCS":
         return 2
     if mnemonic == "CS2R":
         return 1 if "32" in modifiers else 2

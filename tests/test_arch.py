@@ -32,10 +32,16 @@ TENSOR_MODES = (
     "m16n8k4.f32.tf32",
     "m16n8k32.s32.s8",
     "m16n8k16.s32.s8",
+    "m8n8k16.s32.s8",
 )
-H200_MODES = ("m8n8k16.s32.s8",)
-A100_MODES = ("m16n8k64.s32.s4", "m16n8k256.s32.b1")
-TURING_MODES = ("m16n8k8.f32.f16", "m16n8k8.f16.f16", "m8n8k16.s32.s8")
+INTEGER4_MODES = ("m8n8k32.s32.s4", "m16n8k32.s32.s4", "m16n8k64.s32.s4")
+BIT_MODES = ("m8n8k128.s32.b1", "m16n8k128.s32.b1", "m16n8k256.s32.b1")
+FLOAT64_MODES = ("m8n8k4.f64.f64", "m16n8k4.f64.f64", "m16n8k8.f64.f64", "m16n8k16.f64.f64")
+MODES_OF = {
+    "sm_75": ("m16n8k8.f32.f16", "m16n8k8.f16.f16", "m8n8k16.s32.s8", INTEGER4_MODES[0], BIT_MODES[0]),
+    **dict.fromkeys(("sm_80", "sm_86", "sm_89"), (*TENSOR_MODES, *INTEGER4_MODES, *BIT_MODES, FLOAT64_MODES[0])),
+    "sm_90": (*TENSOR_MODES, *BIT_MODES, *FLOAT64_MODES),
+}
 
 
 @pytest.fixture
@@ -132,10 +138,7 @@ def test_the_line_of_every_value_is_the_line_in_the_file(name):
 def test_shipped_files_know_every_operation_class_and_tensor_mode(name):
     arch = load_arch(name)
     assert tuple(arch.operations) == OPERATION_CLASSES
-    modes = {"sm_75": TURING_MODES, "sm_80": TENSOR_MODES + A100_MODES, "sm_90": TENSOR_MODES + H200_MODES}.get(
-        name, TENSOR_MODES
-    )
-    assert tuple(arch.tensor_core.operations) == modes
+    assert tuple(arch.tensor_core.operations) == MODES_OF[name]
 
 
 def test_pipes_are_shared_as_on_the_hardware():
@@ -628,7 +631,7 @@ def test_a_new_tensor_mode_may_be_added(here):
     text = "extends: sm_89\ntensor_core:\n  operations:\n"
     text += "    m16n8k32.f32.e4m3: {latency_cycles: 33, issue_interval_cycles: 32}\n"
     arch = load_arch(write("mine.yaml", text))
-    assert tuple(arch.tensor_core.operations) == (*TENSOR_MODES, "m16n8k32.f32.e4m3")
+    assert tuple(arch.tensor_core.operations) == (*MODES_OF["sm_89"], "m16n8k32.f32.e4m3")
     name = "tensor_core.operations.m16n8k32.f32.e4m3.latency_cycles"
     assert arch.with_overrides({name: 30}).flat()[name] == 30
 

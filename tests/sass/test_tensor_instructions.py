@@ -193,6 +193,22 @@ def test_imma_sums_exactly_and_wraps_or_saturates(shape, rows, k, a_type, b_type
     assert (found == exact % (1 << 32)).all()
 
 
+@pytest.mark.parametrize("sat", ["", ".SAT"])
+@pytest.mark.parametrize(("a_type", "b_type"), list(itertools.product(("S4", "U4"), repeat=2)))
+@pytest.mark.parametrize(("shape", "rows", "k"), [("8832", 8, 32), ("16832", 16, 32), ("16864", 16, 64)])
+def test_imma_of_four_bits_sums_exactly_and_wraps_or_saturates(shape, rows, k, a_type, b_type, sat):
+    a, b = random(4).integers(0, 16, (WARPS, rows, k)), random(5).integers(0, 16, (WARPS, k, 8))
+    c = random(6).integers(-(1 << 31), 1 << 31, (WARPS, rows, 8))
+    c[0, :, :4], c[0, :, 4:] = (1 << 31) - 1, -(1 << 31)
+    sass = f"IMMA.{shape}.{a_type}.{b_type}{sat} R{D}, R{A}.ROW, R{B}.reuse.COL, R{C}"
+    found = multiply(sass, a, b, c % (1 << 32), k, 4, 32)
+    signed = [x - 16 * (x > 7) if kind == "S4" else x for x, kind in ((a, a_type), (b, b_type))]
+    exact = signed[0] @ signed[1] + c
+    if sat:
+        exact = exact.clip(-(1 << 31), (1 << 31) - 1)
+    assert (found == exact % (1 << 32)).all()
+
+
 @pytest.mark.parametrize("operation", ["XOR", "AND"])
 @pytest.mark.parametrize(("shape", "rows", "k"), [("88128", 8, 128), ("168128", 16, 128), ("168256", 16, 256)])
 def test_bmma_counts_ones(shape, rows, k, operation):
@@ -281,6 +297,7 @@ def test_the_architecture_decides_how_sums_are_cut():
         "HMMA.16816.F32 R0, R4, R8, R12, R16, 0x0",
         "IMMA.16816.S8 R0, R4.ROW, R8.COL, R12",
         "IMMA.16816.S8.S4 R0, R4.ROW, R8.COL, R12",
+        "IMMA.16832.S4.S8 R0, R4.ROW, R8.COL, R12",
         "IMMA.16816.S8.S8 R0, R4, R8.COL, R12",
         "IMMA.16816.S8.S8 R0, R4.COL, R8.COL, R12",
         "BMMA.168128.POPC R0, R4.ROW, R8.COL, R12",

@@ -147,11 +147,51 @@ def hmma(site: Site) -> Step:
     return _Mma(site, mode).step
 
 
+_SHAPES_4_BIT = {"8832": 32, "16832": 32, "16864": 64}
+_TYPES_4_BIT = ("S4", "U4")
+
+
+def _nibbles(words: Words, signed: bool) -> NDArray[np.int64]:
+    """Numbers of 4 bits along the last axis, the lowest bits first: eight for each word."""
+    shifts = np.arange(0, 32, 4, dtype=np.uint32)
+    values = (words[..., None] >> shifts & np.uint32(15)).astype(np.int64)
+    return (values - (values >> 3 << 4) if signed else values).reshape(*words.shape[:-1], -1)
+
+
+def _imma_4_bit(site: Site, shape: str, types: list[str]) -> Step:
+    """IMMA of numbers of 4 bits: exact sums that wrap in 32 bits, or stop at its ends with .SAT."""
+    words_of_k = _SHAPES_4_BIT[shape] // 8
+    a_map, b_map, c_map = a_fragment(words_of_k, 32), b_fragment(words_of_k, 32), c_fragment(32)
+    a_signed, b_signed = (t == "S4" for t in types)
+    saturates = site.has("SAT")
+
+    def multiply(a: Words, b: Words, c: Words) -> Words:
+        left = _nibbles(_matrix(a_map, a), a_signed)
+        right = _nibbles(np.ascontiguousarray(_matrix(b_map, b).transpose(0, 2, 1)), b_signed)
+        total = left @ right.transpose(0, 2, 1) + _matrix(c_map, c).view(np.int32)
+        if saturates:
+            total = np.clip(total, -(1 << 31), (1 << 31) - 1)
+        return c_map.scatter((total & 0xFFFFFFFF).astype(np.uint32))
+
+    if shape.startswith("16"):
+        return _step(site, (a_map.registers, b_map.registers, 4), multiply)
+
+    def multiply_8_rows(a: Words, b: Words, c: Words) -> Words:
+        return multiply(_lower_rows_zero(a, 2), b, _lower_rows_zero(c, 4))[:, :2]
+
+    return _step(site, (1, 1, 2), multiply_8_rows)
+
+
 @semantics("IMMA")
 def imma(site: Site) -> Step:
-    """IMMA.8816|16816|16832.S8|U8.S8|U8[.SAT] Rd, Ra.ROW, Rb.COL, Rc: the types of A and of B; exact sums."""
-    site.only("8816", "16816", "16832", "S8", "U8", "SAT")
+    """IMMA.8816|16816|16832.S8|U8.S8|U8[.SAT] Rd, Ra.ROW, Rb.COL, Rc: the types of A and of B; exact sums.
+
+    .8832, .16832 and .16864 with S4 and U4: numbers of 4 bits, eight to a register.
+    """
+    site.only(*_SHAPES_4_BIT, "8816", "16816", *_TYPES_4_BIT, "S8", "U8", "SAT")
     shape, *types = (m for m in site.modifiers if m != "SAT")
+    if shape in _SHAPES_4_BIT and len(types) == 2 and set(types) <= set(_TYPES_4_BIT):
+        return _imma_4_bit(site, shape, types)
     if shape not in ("8816", "16816", "16832") or len(types) != 2 or not set(types) <= set(_TYPES_8_BIT):
         raise site.unsupported("this form of IMMA")
     k = 32 if shape == "16832" else 16
