@@ -21,11 +21,14 @@ _HEADERS = {  # a file by which to know the folder, and the wheel that brings it
     "cuda/std/cstdint": "nvidia-cuda-cccl",
 }
 _STD = """
-    algorithm array bit cassert cfloat climits cmath complex concepts cstddef cstdint cstdlib cstring
+    algorithm array bit cfloat climits cmath complex concepts cstddef cstdint cstdlib cstring
     functional limits numeric optional ratio span tuple type_traits utility variant
 """
-_C_NAMES = ("assert", "float", "limits", "stddef", "stdint", "stdlib", "string")
-_SHIM = "#pragma once\n#include <cuda/std/{0}>\nnamespace std {{ using namespace cuda::std; }}\n"
+_C_NAMES = ("float", "limits", "stddef", "stdint", "stdlib", "string")
+_SHIM = (
+    "#pragma once\n#include <cuda/std/{0}>\n"
+    "namespace cuda {{ namespace std {{}} }}\nnamespace std {{ using namespace cuda::std; }}\n"
+)
 SHIMS = {
     **{name: _SHIM.format(name) for name in _STD.split()},
     **{f"{name}.h": _SHIM.format(f"c{name}") for name in _C_NAMES},
@@ -47,8 +50,8 @@ SHIMS = {
 #define M_LOG2E 1.4426950408889634074
 #endif
 """,
-    "stdio.h": "#pragma once\n",
-    "cstdio": "#pragma once\n",
+    # printf and assert are built in.
+    **dict.fromkeys(("stdio.h", "cstdio", "assert.h", "cassert"), "#pragma once\n"),
 }
 """Standard headers by name, as handed to the compiler."""
 

@@ -154,6 +154,7 @@ def test_absolute_differences_of_bytes():
         return [abs(x - y) for x, y in zip(parts(b.r[1], 8), parts(b.r[2], 8), strict=True)]
 
     check("VABSDIFF4.U8 R0, R1, R2, RZ", lambda b: {"R0": joined(apart(b), 8)})
+    check("VABSDIFF4.U8 R0, R1, R2, R3", lambda b: {"R0": joined(apart(b), 8)})
     check("VABSDIFF4.U8.ACC R0, R1, R2, R3", lambda b: {"R0": sum(apart(b)) + b.r[3]})
 
 
@@ -171,7 +172,7 @@ def test_absolute_differences_of_bytes():
         "VIMNMX R0, P0, P1, R1, R2, PT",
         "VIMNMX.U32.RELU R0, R1, R2, PT",
         "VABSDIFF4 R0, R1, R2, R3",
-        "VABSDIFF4.U8 R0, R1, R2, R3",
+        "VABSDIFF4.S8 R0, R1, R2, R3",
     ],
 )
 def test_a_form_that_is_not_known_is_refused(sass):

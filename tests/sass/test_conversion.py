@@ -246,6 +246,12 @@ def test_fp8_and_float16_pairs(kind):
 
 
 @pytest.mark.parametrize("kind", ["E4M3", "E5M2"])
+def test_the_upper_two_fp8_of_a_register_are_unpacked_too(kind):
+    low = run(f"F2FP.F16.{kind}.UNPACK_B R0, R2", range(64))
+    assert run(f"F2FP.F16.{kind}.UNPACK_B R0, R2.H1", [c << 16 | 0x7777 for c in range(64)]) == low
+
+
+@pytest.mark.parametrize("kind", ["E4M3", "E5M2"])
 def test_all_fp8_codes_come_back(kind):
     for start in range(0, 256, 64):
         codes = [c for c in range(start, start + 64) if (c & 0x7F) < len(fp8_values(kind))]

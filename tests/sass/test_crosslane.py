@@ -132,6 +132,14 @@ def test_a_uniform_vote_writes_the_copies_of_all_lanes_of_the_warp():
     assert after.uniform_predicates[2].tolist() == [True] * 32 + [False] * 32
 
 
+def test_a_vote_of_all_on_true_gives_the_lanes_that_vote():
+    mask = some_lanes(5)
+    after = execute("VOTE.ALL R1, PT, PT", {1: OLD}, mask=mask)
+    assert after.registers[1].tolist() == [
+        ballot(mask, range(n // 32 * 32, n // 32 * 32 + 32)) if mask[n] else OLD for n in range(LANES)
+    ]
+
+
 def test_lanes_that_a_partial_warp_lacks_do_not_vote():
     after = execute("VOTE.ANY R1, PT, PT\nVOTE.ALL P1, P0", predicates={0: np.arange(64) < 40}, lanes=40)
     assert after.registers[1, 0] == 0xFFFFFFFF

@@ -172,6 +172,25 @@ def test_hadd2_from_float32_rounds_toward_zero(values):
         assert got == expected * 0x10001
 
 
+def test_hadd2_from_a_float32_constant_takes_what_float16_holds():
+    for value in (1.0, -2.5, 65504.0, 2.0**-24):
+        bits = int(np.float32(value).view(np.uint32))
+        lanes = execute("HADD2 R0, -RZ.H0_H0, R1.F32", {1: bits}, arch="sm_75")
+        assert lanes.registers[0, 0] == int(np.float16(value).view(np.uint16)) * 0x10001
+    with pytest.raises(UnsupportedError, match="the rounding of a float32"):
+        execute("HADD2 R0, -RZ.H0_H0, R1.F32", {1: int(np.float32(0.1).view(np.uint32))}, arch="sm_75")
+
+
+@for_all(st.lists(st.tuples(floats(FLOAT16), floats(FLOAT16)), min_size=1, max_size=64))
+def test_hmul2_f32_multiplies_exactly(values):
+    columns = {1: words([a << 16 for a, _ in values]), 2: words([b for _, b in values])}
+    halves = np.array(values, np.uint16).view(np.float16).astype(np.float32)
+    with np.errstate(all="ignore"):
+        exact = halves[:, 0] * halves[:, 1]
+    found = execute("HMUL2.F32 R0, R1.H1_H1, R2.H0_H0", columns, arch="sm_75").registers[0][: len(values)]
+    assert np.array_equal(found.view(np.float32), exact, equal_nan=True)
+
+
 # -- selection and comparison -----------------------------------------------------------------------------------
 
 

@@ -109,6 +109,13 @@ def test_nvrtc_finds_headers_beside_the_source_and_takes_options(tmp_path: Path)
         compile_cuda(source, "sm_80", "nvrtc")
 
 
+@pytest.mark.parametrize("header", nvrtc.SHIMS)
+def test_every_standard_header_that_nvrtc_is_given_compiles_alone(header: str, tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(f"#include <{header}>\n__global__ void k(int *o) {{ *o = 1; }}")
+    assert compile_cuda(source, "sm_80", "nvrtc").startswith(b"\x7fELF")
+
+
 def test_what_an_architecture_lacks_is_said_in_the_assemblers_words(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_text('__global__ void k() { asm volatile("cp.async.commit_group;"); }')

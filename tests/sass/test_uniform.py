@@ -65,7 +65,20 @@ def test_r2ur_takes_the_lowest_lane_that_takes_part():
     assert found.uniform_registers[3].tolist() == [107] * 32 + [5] * 32 + [170] * 32
 
 
-@pytest.mark.parametrize("sass", ["R2UR P0, UR3, R1", "R2UR.OR UR3, R1", "R2UR UR3, -R1", "R2UR UR3, UR4"])
+def test_r2ur_marks_the_lanes_that_hold_something_else():
+    values = np.arange(64, dtype=np.uint32) // 4
+    mask = np.arange(64) % 32 != 0
+    old = np.arange(64) % 2 == 0
+    after = execute("R2UR P0, UR3, R1\nR2UR.OR P1, UR4, R1", {1: values}, {0: old, 1: old}, mask=mask)
+    differs = values != np.repeat([values[1], values[33]], 32)
+    assert after.predicates[0].tolist() == np.where(mask, differs, old).tolist()
+    assert after.predicates[1].tolist() == np.where(mask, differs | old, old).tolist()
+    assert after.uniform_registers[3].tolist() == np.repeat([values[1], values[33]], 32).tolist()
+
+
+@pytest.mark.parametrize(
+    "sass", ["R2UR P0, R3, R1", "R2UR.OR UR3, R1", "R2UR.AND P0, UR3, R1", "R2UR UR3, -R1", "R2UR UR3, UR4"]
+)
 def test_a_form_that_is_not_known_is_refused(sass):
     with pytest.raises(UnsupportedError):
         execute(sass)

@@ -104,8 +104,8 @@ def shfl(site: Site) -> Step:
 def vote(site: Site) -> Step:
     """VOTE.ANY|ALL|EQ [Rd,] Pd, Ps: whether Ps is true in any lane, in all lanes, or the same in all lanes.
 
-    Rd of VOTE.ANY takes the ballot: a bit for each lane in which Ps is true. Lanes outside `mask` have no
-    vote. VOTEU writes uniform registers and predicates.
+    Rd of VOTE.ANY takes the ballot: a bit for each lane in which Ps is true. That of VOTE.ALL is understood where
+    Ps is PT: the lanes that vote. Lanes outside `mask` have no vote. VOTEU writes uniform registers and predicates.
     """
     site.only("ANY", "ALL", "EQ")
     with_ballot = not site.is_predicate(0)
@@ -113,7 +113,8 @@ def vote(site: Site) -> Step:
     if len(site.modifiers) != 1 or len(site.operands) != at + 2:
         raise site.unsupported("this form of vote")
     kind = site.modifiers[0]
-    if with_ballot and kind != "ANY" and not site.operands[0].core.endswith("Z"):
+    of_all = kind == "ALL" and site.instruction.operands[-1] in ("PT", "UPT")
+    if with_ballot and kind != "ANY" and not of_all and not site.operands[0].core.endswith("Z"):
         raise site.unsupported(f"a ballot of VOTE.{kind}")
     store_ballot = site.destination(0) if with_ballot else None
     decide = None if site.operands[at].core.endswith("T") else site.set_predicate(at)

@@ -84,9 +84,9 @@ def hfma2(site: Site) -> Step:
 @semantics("HADD2", "HMUL2")
 def hadd2_hmul2(site: Site) -> Step:
     """HADD2 Rd, a, b: a + b of each half; HMUL2 Rd, a, b: a x b."""
-    if site.mnemonic == "HADD2" and site.has("F32"):
+    if site.has("F32"):
         return _to_float32(site)
-    if site.mnemonic == "HADD2" and site.operands[1].suffixes == ("F32",):
+    if site.mnemonic == "HADD2" and any(o.suffixes == ("F32",) for o in site.operands[1:]):
         return _from_float32(site)
     site.only(_BRAIN, "SAT", "RELU", "FTZ")
     (a, b), last = _pairs(site, 1, 2)
@@ -101,7 +101,10 @@ def hadd2_hmul2(site: Site) -> Step:
 
 
 def _to_float32(site: Site) -> Step:
-    """HADD2.F32 Rd, a, b: a + b of float16 as float32; with -0 for one of them, a conversion."""
+    """HADD2.F32 and HMUL2.F32 Rd, a, b: a + b or a x b of float16 as float32; a + -0 is a conversion.
+
+    Float32 holds every product of two float16 exactly.
+    """
     site.only("F32")
     for operand in site.operands[1:]:
         if operand.core != "RZ" and operand.suffixes not in (("H0_H0",), ("H1_H1",)):
@@ -109,22 +112,29 @@ def _to_float32(site: Site) -> Step:
     (a, b), last = _pairs(site, 1, 2)
     _only_pairs(site, last)
     store = site.destination(0)
+    if site.mnemonic == "HMUL2":
+        return lambda mask: store(bits32(a()[:, 0] * b()[:, 0]), mask)
     return lambda mask: store(bits32(a()[:, 0] + b()[:, 0]), mask)
 
 
 def _from_float32(site: Site) -> Step:
     """HADD2 Rd, Ra.F32, -RZ: sm_75's conversion of float32 to float16 toward zero; both halves get it.
 
-    The text names no rounding; the compiler emits it for `cvt.rz.f16.f32`, and for that only.
+    The text names no rounding; the compiler emits it for `cvt.rz.f16.f32`, and with the operands exchanged
+    for constants: there only a number that float16 holds is understood.
     """
     site.only()
-    addend = site.operands[2]
+    exchanged = site.operands[2].suffixes == ("F32",)
+    addend = site.operands[1 if exchanged else 2]
     if addend.core != "RZ" or not addend.negative or len(site.operands) != 3:
         raise site.unsupported("a sum with a float32")
-    store, get = site.destination(0), site.float32(1)
+    store, get = site.destination(0), site.float32(2 if exchanged else 1)
 
     def step(mask: Mask) -> None:
-        values = quantize(np.atleast_1d(get()).astype(np.float64), FLOAT16, "RZ")
+        wide = np.atleast_1d(get()).astype(np.float64)
+        values = quantize(wide, FLOAT16, "RZ")
+        if exchanged and not np.array_equal(values, wide):
+            raise site.unsupported("the rounding of a float32 in this form")
         store(words(narrow16(values.astype(np.float32))[:, None]), mask)
 
     return step

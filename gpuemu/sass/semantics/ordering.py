@@ -5,8 +5,6 @@ Every access is done, and seen by all lanes, when its instruction has been execu
 
 from __future__ import annotations
 
-import numpy as np
-
 from gpuemu.sass.addresses import address64
 from gpuemu.sass.generic import in_window
 from gpuemu.sass.lanes import Mask
@@ -36,9 +34,9 @@ def nothing(site: Site) -> Step:
 
 @semantics("QSPC")
 def query_space(site: Site) -> Step:
-    """QSPC.E.{S,L,G,D} Pd, RZ, [address]: whether a generic address is shared, local, global, another CTA's.
+    """QSPC.E.{S,L,G,D} Pd, RZ, [address]: whether a generic address is shared, local, global, or of the cluster's.
 
-    There are no clusters here, so it is never another CTA's shared memory.
+    The shared memory of a cluster (.D, isspacep.shared::cluster) has that of the CTA in it, which is all of it here.
     """
     expect_operands(site, 3)
     site.only("E", "S", "L", "G", "D")
@@ -48,13 +46,11 @@ def query_space(site: Site) -> Step:
 
     def step(mask: Mask) -> None:
         at = addresses.every()
-        if site.has("S"):
+        if site.has("S", "D"):
             store(in_window(at, SHARED_WINDOW), mask)
         elif site.has("L"):
             store(in_window(at, LOCAL_WINDOW), mask)
-        elif site.has("G"):
-            store(~(in_window(at, SHARED_WINDOW) | in_window(at, LOCAL_WINDOW)), mask)
         else:
-            store(np.zeros(site.lanes.count, dtype=np.bool_), mask)
+            store(~(in_window(at, SHARED_WINDOW) | in_window(at, LOCAL_WINDOW)), mask)
 
     return step

@@ -164,11 +164,14 @@ def _halves_to_bytes(site: Site, convert: Callable[[Any], Any]) -> Step:
 
 
 def _bytes_to_halves(site: Site, kind: str) -> Step:
-    """The two low bytes of a register; every FP8 number is a float16, too."""
-    store, get, table, relu = site.destination(0), _plain(site, 1), _FP8_FLOATS[kind], site.has("RELU")
+    """The two low bytes of a register, or with .H1 the two high ones; every FP8 number is a float16, too."""
+    high = site.operands[1].suffixes == ("H1",)
+    get = site.raw(1) if high else _plain(site, 1)
+    store, table, relu = site.destination(0), _FP8_FLOATS[kind], site.has("RELU")
+    first = 2 if high else 0
 
     def step(mask: Mask) -> None:
-        values = table[np.atleast_1d(get()).view(np.uint8).reshape(-1, 4)[:, :2]]
+        values = table[np.atleast_1d(get()).view(np.uint8).reshape(-1, 4)[:, first : first + 2]]
         if relu:
             values = np.where(values <= 0, np.float32(0), values)
         store(words(narrow16(values)), mask)

@@ -12,21 +12,31 @@ from gpuemu.sass.semantics.integer_operands import check, operand_count
 
 @semantics("R2UR")
 def r2ur(site: Site) -> Step:
-    """R2UR URd, Ra: Ra of the lowest lane of each warp that takes part.
+    """R2UR [Pd,] URd, Ra: Ra of the lowest lane of each warp that takes part; Pd where a lane's Ra is another.
 
-    Compilers use it where Ra is the same in all lanes that take part; those that do not may hold anything.
+    Without Pd, compilers use it where Ra is the same in all lanes that take part; those that do not may hold
+    anything. With Pd they repeat it for the lanes that it left, or take a way for lanes that differ; .OR leaves
+    Pd true where it was.
     """
-    site.only()
-    operand_count(site, 2)
-    check(site, 1)
-    if not site.is_uniform(0) or site.is_uniform(1):
+    site.only("OR")
+    first = 1 if site.is_predicate(0) else 0
+    operand_count(site, first + 2)
+    check(site, first + 1)
+    if not site.is_uniform(first) or site.is_uniform(first + 1):
         raise site.unsupported("this form of R2UR")
-    store = site.destination(0)
-    values = site.words(1, 1)[0].reshape(-1, WARP)
+    store = site.destination(first)
+    differs = site.set_predicate(0) if first else None
+    before = site.predicate(0) if site.has("OR") and first else None
+    if site.has("OR") and before is None:
+        raise site.unsupported("this form of R2UR")
+    values = site.words(first + 1, 1)[0].reshape(-1, WARP)
     warps = np.arange(len(values))
 
     def step(mask: Mask) -> None:
         leaders = values[:, 0] if mask is None else values[warps, mask.reshape(-1, WARP).argmax(axis=1)]
+        if differs is not None:
+            others = (values != leaders[:, None]).reshape(-1)
+            differs(others if before is None else others | before(), mask)
         store(np.repeat(leaders, WARP), mask)
 
     return step
