@@ -160,7 +160,7 @@ def test_compare_and_exchange_acts_in_the_order_of_the_lanes(form, size, slots):
 
 
 @pytest.mark.parametrize("size", [4, 8])
-def test_cast_tells_in_32_bits_whether_it_exchanged(size):
+def test_cast_tells_in_as_many_bits_as_it_compares_whether_it_exchanged(size):
     world = World("shared", size, [5] * LANES)
     sass = f"ATOMS.CAST.SPIN{'.64' if size == 8 else ''} R16, [R4], R12, R8"
     slots, compare = LANE // 2, [5 if lane % 4 else 6 for lane in LANE]
@@ -168,6 +168,12 @@ def test_cast_tells_in_32_bits_whether_it_exchanged(size):
     # Of each pair of lanes the first that finds 5 makes it 7; a lane that expects 6 leaves it alone.
     assert found == [0, 1, 1, 0] * 16
     assert [world.unit(k) for k in range(33)] == [7] * 32 + [5]
+
+
+def test_cast_of_64_bits_clears_the_upper_word():
+    world = World("shared", 8, [5] * LANES)
+    world.run("MOV R17, 0x7\nATOMS.CAST.SPIN.64 R16, [R4], R12, R8", LANE, [7] * LANES, [5] * LANES)
+    assert world.files.registers[16:18, :4].tolist() == [[1] * 4, [0] * 4]
 
 
 def test_popc_inc_counts_the_lanes():

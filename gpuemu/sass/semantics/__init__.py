@@ -43,6 +43,7 @@ _FAMILIES = (
     "matrices",
     "ordering",
     "atomics",
+    "mbarriers",
 )
 
 

@@ -20,13 +20,13 @@ from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import (
     CACHING,
     ORDER,
-    PutUnits,
     addresses_of,
     expect_operands,
     get_units,
     put_units,
 )
 from gpuemu.sass.semantics.atomic_operations import Change, change_of, update
+from gpuemu.sass.semantics.mbarriers import shared_arrive
 from gpuemu.sass.spaces import Access, GlobalSpace, SharedSpace, Space
 
 _KNOWN = ("E", "RN", "FTZ", *ORDER, *CACHING)
@@ -76,12 +76,17 @@ class _Atomic:
 
 @semantics("ATOMS")
 def shared_atomic(site: Site) -> Step:
-    """ATOMS.op Rd, [address], value: Rd = what was there. ATOMS.CAST.SPIN gives 1 if it exchanged, else 0."""
+    """ATOMS.op Rd, [address], value: Rd = what was there.
+
+    ATOMS.CAST.SPIN gives 1 if it exchanged, else 0, in as many bits as it compares.
+    """
     if site.has("POPC"):
         return _count(site)
+    if site.has("ARRIVE"):
+        return shared_arrive(site)
     expect_operands(site, 4 if site.has("CAS", "CAST") else 3)
     atomic = _Atomic(site, SharedSpace, 1, 2, site.operands[0].core != "RZ")
-    put = _result(site, 0, atomic.change)
+    put = put_units(site, 0, atomic.change.size)
 
     def step(mask: Mask) -> None:
         place = atomic.addresses.of(mask)
@@ -127,7 +132,7 @@ def atomic(site: Site) -> Step:
     generic = site.mnemonic == "ATOM"
     returns = site.operands[1].core != "RZ"
     atomic = _Atomic(site, GenericSpace if generic else GlobalSpace, 2, 3, returns)
-    put, reached = _result(site, 1, atomic.change), site.set_predicate(0)
+    put, reached = put_units(site, 1, atomic.change.size), site.set_predicate(0)
     reports = generic and site.operands[0].core != "PT"
     everywhere = np.ones(site.lanes.count, dtype=np.bool_)
 
@@ -175,11 +180,3 @@ def reduction(site: Site) -> Step:
         atomic.space.record(place, mask)
 
     return step
-
-
-def _result(site: Site, k: int, change: Change) -> PutUnits:
-    """Stores what the lanes found; CAST tells only whether it exchanged, in 32 bits."""
-    if change.name != "CAST":
-        return put_units(site, k, change.size)
-    put = put_units(site, k, 4)
-    return lambda found, lanes: put((found != 0).astype(np.uint32), lanes)

@@ -1,0 +1,230 @@
+"""mbarrier: a 64-bit word of shared memory that counts arrivals, phase after phase.
+
+The word's form is what the compiler's own code shows, which builds it, adds to it and tests it:
+
+sm_80 to sm_89 (ATOMS.ARRIVE, ARRIVES; initialised by STS, tested by LDS)
+    bits 0-29   2^30 less the arrivals that a phase takes
+    bits 32-62  2^31 less those still missing; the last one's carry turns
+    bit 63      the phase's parity
+sm_90 (SYNCS, ARRIVES)
+    bits 1-20   2^20 less the arrivals that a phase takes
+    bits 21-42  bytes or copies still to come (tx-count); nothing shows how they are written, here in two's complement
+    bits 43-62  2^20 less the arrivals still missing
+    bit 63      the phase's parity; a phase ends when neither arrivals nor bytes are missing
+
+Lanes arrive in the order of their numbers. What an arrival returns is the word before it. Copies are done when
+their instruction is, so that an arrival that waits for them happens at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.addresses import address32
+from gpuemu.sass.environment import ExecutionError
+from gpuemu.sass.lanes import WARP, Mask, write
+from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.patterns import Indices
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.access import expect_operands, put_units
+from gpuemu.sass.spaces import Access, SharedSpace
+
+_LOW = 0xFFFFFFFF
+_COUNT = (1 << 20) - 1
+_BYTES = (1 << 22) - 1
+Change = Callable[[int, int], int | None]
+"""The word before, the lane's operand → the word after; None where more arrive than the phase takes."""
+
+
+def _arrival_80(word: int, _: int) -> int | None:
+    low, high = word & _LOW, word >> 32
+    if high & 0x7FFFFFFF == 0:
+        return None
+    high = (high + 1) & _LOW
+    if high & 0x7FFFFFFF == 0:
+        high |= (low & 0x3FFFFFFF) + 0x40000000
+    return low | high << 32
+
+
+def arrived_90(word: int, arrivals: int, added_bytes: int, drop: bool = False) -> int | None:
+    """The word of sm_90 behind some arrivals and a change of the bytes that are missing."""
+    taken, missing_bytes, missing = word >> 1 & _COUNT, word >> 21 & _BYTES, -(word >> 43) & _COUNT
+    phase = word >> 63
+    if arrivals > missing:
+        return None
+    if drop:
+        taken = (taken + arrivals) & _COUNT
+    missing -= arrivals
+    missing_bytes = (missing_bytes + added_bytes) & _BYTES
+    if missing == 0 and missing_bytes == 0:
+        missing, phase = -taken & _COUNT, phase ^ 1
+    return (word & 1) | taken << 1 | missing_bytes << 21 | (-missing & _COUNT) << 43 | phase << 63
+
+
+class _Barrier:
+    """An instruction that changes the words at the addresses of operand k."""
+
+    def __init__(self, site: Site, k: int, change: Change, amount: Getter | None = None):
+        self.site = site
+        self.space = SharedSpace(site, 8, Access.ATOMIC)
+        self.addresses = address32(site, k, site.environment.memory.shared_base)
+        self.change = change
+        self.amount = amount
+
+    def apply(self, mask: Mask) -> Any:
+        """Change the words lane by lane; what each lane found, uint64 [lanes that take part]."""
+        place = self.addresses.of(mask)
+        words, index = self.space.window(place)
+        count = place.pattern.count
+        lanes = range(count) if place.pattern.lanes is None else place.pattern.lanes.tolist()
+        found = np.zeros(count, dtype=np.uint64)
+        everyone = (self.site.lanes.count,)
+        amounts = np.zeros(everyone, np.uint32) if self.amount is None else np.broadcast_to(self.amount(), everyone)
+        for k, lane in enumerate(lanes):
+            at = k if index is None else int(index[k])
+            before = int(words[at])
+            after = self.change(before, int(amounts[lane]))
+            if after is None:
+                raise ExecutionError(
+                    self.site.instruction, lane, "an arrival that the barrier's phase has no place for",
+                    "as many arrivals as it was initialised for are right",
+                )  # fmt: skip
+            found[k] = before
+            words[at] = after
+        if self.site.instruction.accesses_memory:  # ATOMS; what SYNCS costs in the data stage is not known
+            self.space.record(place, mask)
+        return found
+
+
+def shared_arrive(site: Site) -> Step:
+    """ATOMS.ARRIVE.64 Rd, [address]."""
+    expect_operands(site, 2)
+    site.only("ARRIVE", "64")
+    barrier, put = _Barrier(site, 1, _arrival_80), put_units(site, 0, 8)
+    return lambda mask: put(barrier.apply(mask), _numbers(mask))
+
+
+def _numbers(mask: Mask) -> Indices | None:
+    return None if mask is None else np.flatnonzero(mask)
+
+
+@semantics("ARRIVES")
+def arrive_behind_copies(site: Site) -> Step:
+    """ARRIVES.LDGSTSBAR.64 [address]: arrive when the lane's copies are done; .TRANSCNT: one less is to come."""
+    expect_operands(site, 1)
+    site.only("LDGSTSBAR", "64", "ARVCNT", "TRANSCNT")
+    change: Change
+    if site.has("TRANSCNT"):
+        change = lambda word, _: arrived_90(word, 0, -1)  # noqa: E731
+    elif site.has("ARVCNT"):
+        change = lambda word, _: arrived_90(word, 1, 0)  # noqa: E731
+    else:
+        change = _arrival_80
+    barrier = _Barrier(site, 0, change)
+
+    def step(mask: Mask) -> None:
+        barrier.apply(mask)
+
+    return step
+
+
+_CHANGES: dict[tuple[str, ...], Change] = {
+    ("A1T0",): lambda word, _: arrived_90(word, 1, 0),
+    ("ART0",): lambda word, amount: arrived_90(word, amount, 0),
+    (): lambda word, amount: arrived_90(word, 1, amount),
+    ("A0TR",): lambda word, amount: arrived_90(word, 0, amount),
+    ("A0TX",): lambda word, amount: arrived_90(word, 0, -amount),
+    ("A0T1",): lambda word, _: arrived_90(word, 0, 1),
+    ("OPTOUT", "A1T0"): lambda word, _: arrived_90(word, 1, 0, True),
+    ("OPTOUT", "ART0"): lambda word, amount: arrived_90(word, amount, 0, True),
+    ("OPTOUT",): lambda word, amount: arrived_90(word, 1, amount, True),
+}
+"""What is arrived with (A) and how many bytes are added (T): a number, R the operand, X less the operand."""
+
+
+@semantics("SYNCS")
+def syncs(site: Site) -> Step:
+    """SYNCS.EXCH, .ARRIVE, .PHASECHK and .CCTL: initialise, arrive at, test and give up a barrier of sm_90."""
+    kind = site.modifiers[0] if site.modifiers else ""
+    match kind:
+        case "EXCH":
+            return _initialise(site)
+        case "ARRIVE":
+            return _arrive(site)
+        case "PHASECHK":
+            return _check_phase(site)
+        case "CCTL" if site.modifiers == ("CCTL", "IV"):
+            return lambda mask: None
+    raise site.unsupported("this form is not understood")
+
+
+def _initialise(site: Site) -> Step:
+    """SYNCS.EXCH.64 URZ, [address], URs: one word for the warp."""
+    expect_operands(site, 3)
+    if site.modifiers != ("EXCH", "64") or site.operands[0].core != "URZ":
+        raise site.unsupported("this form is not understood")
+    space = SharedSpace(site, 8, Access.STORE)
+    addresses = address32(site, 1, site.environment.memory.shared_base)
+    value = site.source64(2)
+
+    def step(mask: Mask) -> None:
+        words = np.broadcast_to(value(), (site.lanes.count,))
+        space.store(addresses.of(mask), words if mask is None else words[mask])
+
+    return step
+
+
+def _arrive(site: Site) -> Step:
+    """SYNCS.ARRIVE.TRANS64.how Rd, [address], Rs; .RED returns nothing.
+
+    .TMASK: Rd is a mask of the lanes that arrive at the same barrier, and the next register the upper half of
+    the word before the first of them; code makes of both what each lane found.
+    """
+    expect_operands(site, 3)
+    trans, *how = site.modifiers[1:]
+    red, together = "RED" in how, "TMASK" in how
+    change = _CHANGES.get(tuple(m for m in how if m not in ("RED", "TMASK")))
+    if trans != "TRANS64" or change is None or (red and site.operands[0].core != "RZ"):
+        raise site.unsupported("this form is not understood")
+    barrier = _Barrier(site, 1, change, site.source(2))
+    if not together:
+        put = put_units(site, 0, 8)
+        return lambda mask: put(barrier.apply(mask), _numbers(mask))
+    low, high = site.words(0, 2)
+    lane = np.uint32(1) << site.lanes.lane
+
+    def step(mask: Mask) -> None:
+        at = barrier.addresses.every()
+        here = site.lanes.exists if mask is None else mask
+        found = np.zeros(site.lanes.count, dtype=np.uint64)
+        found[slice(None) if mask is None else mask] = barrier.apply(mask)
+        same = (at.reshape(-1, 1, WARP) == at.reshape(-1, WARP, 1)) & here.reshape(-1, 1, WARP)
+        leaders = same.argmax(axis=2) + np.arange(len(same))[:, None] * WARP
+        members = np.where(same, lane.reshape(-1, 1, WARP), np.uint32(0)).sum(axis=2, dtype=np.uint32)
+        write(low, members.reshape(-1), mask)
+        write(high, (found[leaders.reshape(-1)] >> np.uint64(32)).astype(np.uint32), mask)
+
+    return step
+
+
+def _check_phase(site: Site) -> Step:
+    """SYNCS.PHASECHK.TRANS64[.TRYWAIT] Pd, [address], Rs: whether the phase of the parity in bit 31 of Rs is over.
+
+    .TRYWAIT may wait a while for that; here it does not.
+    """
+    expect_operands(site, 3)
+    if site.modifiers[1:] not in (("TRANS64",), ("TRANS64", "TRYWAIT")):
+        raise site.unsupported("this form is not understood")
+    space = SharedSpace(site, 8, Access.LOAD)
+    addresses = address32(site, 1, site.environment.memory.shared_base)
+    store, parity = site.set_predicate(0), site.source(2)
+
+    def step(mask: Mask) -> None:
+        words = np.zeros(site.lanes.count, dtype=np.uint64)
+        words[slice(None) if mask is None else mask] = space.load(addresses.of(mask))
+        store((words >> np.uint64(63)) != (parity() >> np.uint32(31)), mask)
+
+    return step
