@@ -40,6 +40,11 @@ class Result:
     cycles: int
     execution: Execution = field(repr=False)
 
+    @property
+    def printed(self) -> str:
+        """What the kernel's printf printed while its machine code was executed; "" for a trace that was read."""
+        return self.trace.printed
+
     @cached_property
     def warps(self) -> tuple[WarpResult, ...]:
         """The warps, in launch order."""

@@ -55,6 +55,7 @@ class LaunchOptions:
     args: tuple[str, ...] = ()
     cta: str | None = None
     budget: int | None = None
+    stack: int = 1024
     save: tuple[str, ...] = ()
 
     @property
@@ -82,6 +83,9 @@ def launch_options(command: Command) -> Command:
             ),
             click.option(
                 "--budget", type=click.IntRange(1), metavar="N", help="Warp instructions of a CTA, at the most."
+            ),
+            click.option(
+                "--stack", type=click.IntRange(0), default=1024, metavar="BYTES", help="A thread's stack, at least."
             ),
             click.option("--save", multiple=True, metavar="K=FILE", help="Write argument K to a .npy file afterwards."),
         ]
@@ -116,7 +120,7 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
         trace = trace_kernel(
             path, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, arch=arch,
             ctas=_ctas(options.cta), budget=options.budget or DEFAULT_BUDGET, progress=bar.count_ctas,
-            watch=bar.watch,
+            watch=bar.watch, stack_bytes=options.stack, printer=_print,
         )  # fmt: skip
     for number, target in saves:
         try:
@@ -126,6 +130,11 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
                 target, None, "", str(error.strerror), "a file that can be written is right"
             ) from None
     return trace
+
+
+def _print(text: str) -> None:
+    """What a kernel prints goes to stderr: stdout is the report's."""
+    click.echo(text, nl=False, err=True)
 
 
 def _ctas(text: str | None) -> list[int] | None:

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,40 +13,25 @@ from numpy.typing import NDArray
 from gpuemu.isa import Kind
 from gpuemu.sass.environment import Environment, ExecutionError
 from gpuemu.sass.groups import CONVERGENCE, Convergence, CtaBarriers, Group
-from gpuemu.sass.lanes import WARP, Mask, any_lane, ballots, every_lane, write
-from gpuemu.sass.operands import Getter, Site
-from gpuemu.sass.recorder import Recorder
-from gpuemu.trace.listing import INSTRUCTION_BYTES
+from gpuemu.sass.jumps import WHOLE_WARP, Handler, Jumps, guard_of
+from gpuemu.sass.lanes import WARP, any_lane, write
+from gpuemu.sass.operands import Site
 
-Handler = Callable[[Group, int], bool]
-"""Executes a control instruction for a group at its pc; returns whether the group goes on as it is."""
-
-_ALL_LANES = np.uint32(0xFFFFFFFF)
+YIELDS = 32
+"""A loop that yields more often than this may wait for what other lanes do."""
 
 
-class ControlFlow:
+class ControlFlow(Jumps):
     """The groups of a CTA and where they wait."""
 
     def __init__(self, environment: Environment):
-        self.environment = environment
-        self._lanes = environment.lanes
-        self._index_of = {instruction.offset: i for i, instruction in enumerate(environment.code)}
+        super().__init__(environment)
         self._convergence = Convergence(self._lanes)
         self._barriers = CtaBarriers(self._lanes)
-        self._sites = [Site(instruction, environment) for instruction in environment.code]
-        self._guards = [_guard(site) for site in self._sites]
+        self.barriers_used: dict[tuple[int, int, int | None], int] = {}
+        """Of each BAR that has them in registers: (its index, barrier, threads) → the index it is recorded under."""
         self._barriers_of = [_barrier_number(site) for site in self._sites]
         self._handlers = [self._control(site) for site in self._sites]
-        self._groups: list[Group] = []
-        self._recorder: Recorder | None = None
-
-    def _present(self, mask: Mask) -> NDArray[np.bool_]:
-        return self._lanes.exists if mask is None else mask
-
-    def _group(self, pc: int, mask: NDArray[np.bool_]) -> Group:
-        assert self._recorder is not None
-        whole: Mask = None if every_lane(mask) else mask.copy()
-        return Group(pc, whole, self._recorder.set_of(whole))
 
     def _control(self, site: Site) -> Handler | None:
         """The handler of a control instruction, None for the others."""
@@ -67,127 +50,58 @@ class ControlFlow:
             case "BSYNC":
                 return self._meet
             case "BREAK":
-                return self._break
+                return self._break(site)
             case "WARPSYNC":
                 return self._warpsync(site)
             case "CALL":
                 return self._call(site)
             case "RET" | "BRX" | "BRXU":
                 return self._computed(site)
-            case "YIELD" | "NANOSLEEP" | "ENDCOLLECTIVE":
+            case "YIELD" | "NANOSLEEP":
+                return self._give_way(site)
+            case "ENDCOLLECTIVE":
                 return self._skip
+            case "BPT":
+                return self._trap(site)
             case "BMOV":
                 return self._move_barrier(site)
         return self._refuse(site)
-
-    def _effective(self, group: Group, pc: int) -> NDArray[np.bool_]:
-        """The lanes of the group whose guard is true; it may be the predicate itself."""
-        guard = self._guards[pc]
-        if guard is None:
-            return self._present(group.mask)
-        return np.asarray(guard()) if group.mask is None else group.mask & guard()
 
     def _skip(self, group: Group, pc: int) -> bool:
         group.pc = pc + 1
         return True
 
+    def _give_way(self, site: Site) -> Handler:
+        """NANOSLEEP, and YIELD every so often: lanes that may be waiting for others let them go first."""
+        every = 1 if site.mnemonic == "NANOSLEEP" else YIELDS
+
+        def handler(group: Group, pc: int) -> bool:
+            group.pc = pc + 1
+            group.polls += 1
+            if group.polls % every or len(self._groups) == 1:
+                return True
+            group.gives_way = True
+            return False
+
+        return handler
+
+    def _trap(self, site: Site) -> Handler:
+        """BPT.TRAP ends the launch; without a debugger a breakpoint does, too."""
+
+        def handler(group: Group, pc: int) -> bool:
+            here = self._effective(group, pc)
+            if any_lane(here):
+                what = "a trap" if site.has("TRAP") else "a breakpoint"
+                right = "a launch that reaches none is right: compilers put them where a kernel must not come"
+                raise ExecutionError(site.instruction, int(np.argmax(here)), what, right)
+            group.pc = pc + 1
+            return True
+
+        return handler
+
     def _refuse(self, site: Site) -> Handler:
         def handler(group: Group, pc: int) -> bool:
             raise site.unsupported("the executor does not know this control instruction")
-
-        return handler
-
-    def _target(self, site: Site, text: str) -> int:
-        index = self._index_of.get(int(text, 16)) if text.startswith("0x") else None
-        if index is None:
-            raise site.unsupported(f"the target {text}, which is no instruction of this function")
-        return index
-
-    def _go(self, group: Group, taken: NDArray[np.bool_], target: int, otherwise: int) -> bool:
-        """Send `taken` lanes of the group to `target`, the others to `otherwise`."""
-        if not any_lane(taken):
-            group.pc = otherwise
-            return True
-        rest = ~taken if group.mask is None else group.mask & ~taken
-        if not any_lane(rest):
-            group.pc = target
-            return True
-        self._groups.remove(group)
-        self._groups += [self._group(target, taken), self._group(otherwise, rest)]
-        return False
-
-    def _branch(self, site: Site) -> Handler:
-        target = self._target(site, site.instruction.operands[-1])
-        conditions = [site.predicate(k) for k in range(len(site.operands) - 1) if site.is_predicate(k)]
-        mask_operand = None
-        if site.has("DIV", "CONV"):
-            mask_operand = site.source(0)
-            diverges = site.has("DIV")
-        elif len(conditions) != len(site.operands) - 1:
-            raise site.unsupported("this form of branch")
-
-        def jump(group: Group, pc: int) -> bool:
-            group.pc = target
-            return True
-
-        if _guard(site) is None and not conditions and mask_operand is None:
-            return jump
-
-        def handler(group: Group, pc: int) -> bool:
-            taken = self._effective(group, pc)
-            for condition in conditions:
-                taken = taken & condition()
-            if mask_operand is not None:
-                wanted = np.broadcast_to(mask_operand(), (self._lanes.count,)) & np.repeat(
-                    ballots(self._lanes.exists), WARP
-                )
-                apart = np.repeat(ballots(self._present(group.mask)), WARP) != wanted
-                taken = taken & (apart if diverges else ~apart)
-            return self._go(group, taken, target, pc + 1)
-
-        return handler
-
-    def _call(self, site: Site) -> Handler:
-        if len(site.operands) > 1:
-            return self._computed(site)
-        if not site.has("REL"):
-            raise site.unsupported("only calls within the same function")
-        target = self._target(site, site.instruction.operands[0])
-        return lambda group, pc: self._go(group, self._effective(group, pc), target, pc + 1)
-
-    def _computed(self, site: Site) -> Handler:
-        """RET, BRX and calls through a register: the target is the register's value from a base, lane by lane."""
-        if site.has("ABS") or len(site.operands) != 2:
-            raise site.unsupported("this form of jump")
-        get = site.source(0)
-        base = int(site.instruction.operands[1], 16)
-        if site.mnemonic.startswith("BRX"):
-            base += site.instruction.offset + INSTRUCTION_BYTES
-
-        def handler(group: Group, pc: int) -> bool:
-            offsets = np.broadcast_to(get(), (self._lanes.count,)).view(np.int32).astype(np.int64) + base
-            here = self._effective(group, pc)
-            parts = []
-            for offset in np.unique(offsets[here]).tolist():
-                index = self._index_of.get(offset)
-                if index is None:
-                    lane = int(np.argmax(here & (offsets == offset)))
-                    raise ExecutionError(
-                        site.instruction,
-                        lane,
-                        f"a jump to {offset:#x}",
-                        "an instruction of the function is right",
-                    )
-                parts.append((index, here & (offsets == offset)))
-            rest = self._present(group.mask) & ~here
-            if rest.any():
-                parts.append((pc + 1, rest))
-            if len(parts) == 1:
-                group.pc = parts[0][0]
-                return True
-            self._groups.remove(group)
-            self._groups += [self._group(index, lanes) for index, lanes in parts]
-            return False
 
         return handler
 
@@ -196,29 +110,43 @@ class ControlFlow:
         group.pc = pc + 1
         return True
 
-    def _break(self, group: Group, pc: int) -> bool:
-        leaving = self._effective(group, pc)
-        self._convergence.forget(self._barriers_of[pc], leaving)
-        group.pc = pc + 1
-        return self._release(group)
+    def _break(self, site: Site) -> Handler:
+        """BREAK [P,] B: these lanes will not come to the barrier."""
+        conditions = [site.predicate(k) for k in range(len(site.operands)) if site.is_predicate(k)]
+
+        def handler(group: Group, pc: int) -> bool:
+            leaving = self._effective(group, pc)
+            for condition in conditions:
+                leaving = leaving & condition()
+            self._convergence.forget(self._barriers_of[pc], leaving)
+            group.pc = pc + 1
+            return self._release(group)
+
+        return handler
 
     def _meet(self, group: Group, pc: int) -> bool:
         return self._wait(group, self._barriers_of[pc], pc)
 
     def _warpsync(self, site: Site) -> Handler:
-        """WARPSYNC waits for the lanes of a mask. WARPSYNC.COLLECTIVE mask, target also says where they go on behind
-        the next ENDCOLLECTIVE; compilers put the target right there, so that nothing is left for that to do."""
-        everyone = site.has("ALL")
-        mask = None if everyone else site.source(0)
-        if site.has("COLLECTIVE"):
-            target = self._target(site, site.instruction.operands[-1])
-            if self.environment.code[target - 1].opcode != "ENDCOLLECTIVE":
-                raise site.unsupported("a collective region that goes on elsewhere than behind its end")
+        """WARPSYNC: lanes that name the same lanes of their warp meet, and go on by themselves.
+
+        .COLLECTIVE names where its block ends; the block stands right behind it.
+        """
+        mask = None if site.has("ALL") else site.source(0)
 
         def handler(group: Group, pc: int) -> bool:
-            wanted = _ALL_LANES if mask is None else mask()
+            wanted = WHOLE_WARP if mask is None else mask()
             write(self._convergence.participants[CONVERGENCE], wanted, group.mask)
-            return self._wait(group, CONVERGENCE, pc)
+            if np.ndim(wanted) == 0:
+                return self._wait(group, CONVERGENCE, pc)
+            here = self._present(group.mask)
+            by_warp = wanted.reshape(-1, WARP)
+            leaders = by_warp[np.arange(len(by_warp)), here.reshape(-1, WARP).argmax(axis=1)]
+            if not any_lane(here & (np.repeat(leaders, WARP) != wanted)):
+                return self._wait(group, CONVERGENCE, pc)
+            self._convergence.wait(CONVERGENCE, here, pc + 1)
+            self._groups.remove(group)
+            return self._release(None)
 
         return handler
 
@@ -275,13 +203,33 @@ class ControlFlow:
         return False
 
     def _cta_barrier(self, site: Site) -> Handler:
-        """BAR.SYNC, BAR.ARV, BAR.RED: the number and the count of threads are immediates or registers."""
+        """BAR.SYNC, BAR.ARV, BAR.RED: the number and the count of threads are immediates or registers.
+
+        One register for both has the number in its low bits and the count from bit 16 on, 0 for all threads.
+        """
         operands = [k for k in range(len(site.operands)) if not site.is_predicate(k)]
         votes = [site.predicate(k) for k in range(len(site.operands)) if site.is_predicate(k)]
         number = site.source(operands[0]) if operands else None
         count = site.source(operands[1]) if len(operands) > 1 else None
-        waits = not site.has("ARV")
-        simple = waits and not votes and count is None and _guard(site) is None
+        texts = [site.operands[k].core for k in operands]
+        packed = len(texts) > 1 and texts[0] == texts[1] and texts[0].startswith("R")
+        in_register = any(text.startswith(("R", "UR")) for text in texts)
+        waits, all_of = not site.has("ARV"), site.has("AND")
+        simple = waits and not votes and count is None and not in_register and guard_of(site) is None
+
+        def named(here: NDArray[np.bool_]) -> list[tuple[int, int | None, NDArray[np.bool_]]]:
+            """(barrier, threads or None for all, lanes) of each barrier that lanes name."""
+            first = np.uint32(0) if number is None else np.asarray(number())
+            threads = (
+                first >> np.uint32(16) & np.uint32(0xFFF) if packed else np.uint32(0) if count is None else count()
+            )
+            names = np.broadcast_to((first & np.uint32(15)).astype(np.int64) << 32 | threads, here.shape)
+            if not in_register:
+                return [(int(names[0]) >> 32, int(names[0]) & 0xFFFFFFFF or None, here.copy())]
+            return [
+                (name >> 32, name & 0xFFFFFFFF or None, here & (names == name))
+                for name in np.unique(names[here]).tolist()
+            ]
 
         def handler(group: Group, pc: int) -> bool:
             if simple and len(self._groups) == 1 and self._barriers.idle and not self._convergence.anyone_waits:
@@ -291,12 +239,14 @@ class ControlFlow:
             if not any_lane(here):
                 group.pc = pc + 1
                 return True
-            barrier = 0 if number is None else self._first_value(number(), here)
-            expected = None if count is None else self._first_value(count(), here)
             rest = self._present(group.mask) & ~here
-            self._barriers.arrive(
-                barrier, here.copy(), pc + 1 if waits else None, expected, votes[-1]() if votes else None
-            )
+            vote = votes[-1]() if votes else None
+            parts = named(here)
+            for barrier, expected, lanes in parts:
+                self._barriers.arrive(barrier, lanes, pc + 1 if waits else None, expected, vote, all_of)
+            if in_register and self._keep:
+                assert self._recorder is not None
+                self._recorder.instead((self._barrier_index(pc, *part[:2]), part[2]) for part in parts)
             if waits:
                 self._groups.remove(group)
                 if any_lane(rest):
@@ -308,15 +258,17 @@ class ControlFlow:
 
         return handler
 
-    def _first_value(self, values: Any, here: NDArray[np.bool_]) -> int:
-        """What an operand, lanes or a scalar, is in the first lane of those `here`."""
-        return int(np.broadcast_to(values, (self._lanes.count,))[int(np.argmax(here))])
+    def _barrier_index(self, pc: int, barrier: int, threads: int | None) -> int:
+        """The index under which a BAR with its numbers in registers is recorded: behind the code."""
+        used = self.barriers_used
+        return used.setdefault((pc, barrier, threads), len(self._sites) + len(used))
 
     def _open_barriers(self) -> None:
         alive = int(np.count_nonzero(self._convergence.alive))
-        for pc, lanes, votes, arrived in self._barriers.opened(alive):
-            if votes is not None:
-                self.environment.barrier_votes = (votes, arrived)
+        for pc, lanes, outcome in self._barriers.opened(alive):
+            if outcome is not None:
+                counts, truths = self.environment.barrier_results
+                counts[lanes], truths[lanes] = outcome
             self._groups.append(self._group(pc, lanes))
 
     def _check_stuck(self) -> None:
@@ -344,14 +296,3 @@ def _barrier_number(site: Site) -> int:
     """The number of the convergence barrier that an instruction names; -1 if it names none."""
     names = [o for o in site.instruction.operands if re.fullmatch(r"B\d+", o)]
     return int(names[0][1:]) if names else -1
-
-
-def _guard(site: Site) -> Getter | None:
-    """The getter of a guard such as @!P0, None where there is none or it is always true."""
-    text = site.instruction.guard
-    if text in ("", "@PT", "@UPT"):
-        return None
-    lanes = site.guard_lanes(text)
-    if text.startswith("@!"):
-        return lambda: ~lanes
-    return lambda: lanes

@@ -1,7 +1,8 @@
 """Executes one CTA: all its warps, one array operation for those at the same instruction.
 
 The lowest instruction goes first, so that lanes behind catch up with those ahead; a group that has run for
-long while another could gives way, so that a warp that spins for another's store does not spin for ever.
+long while another could, or that says it waits, gives way, so that a warp that spins for another's store does
+not spin for ever.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.recorder import Recorder
 from gpuemu.sass.semantics import build
 
-TURN = 4096
+TURN = 1024
 """Steps after which a group gives way to another that could run."""
 
 
@@ -75,12 +76,17 @@ class CtaExecutor(ControlFlow):
             return groups[0], len(self._sites) + 1
         self._merge()
         groups = self._groups
-        groups.sort(key=lambda g: g.pc)
         if len(groups) == 1:
             return groups[0], len(self._sites) + 1
+        if all(group.gives_way for group in groups):
+            for group in groups:
+                group.gives_way = False
+        groups.sort(key=lambda g: (g.gives_way, g.pc))
         if turn % 64 == 63:
             return groups[(turn // 64) % len(groups)], len(self._sites) + 1
-        return groups[0], groups[1].pc
+        first = groups[0]
+        ahead = [group.pc for group in groups if group.pc > first.pc]
+        return first, min(ahead, default=len(self._sites) + 1)
 
     def _merge(self) -> None:
         """Join groups of different warps that are at the same instruction."""
@@ -163,6 +169,8 @@ class CtaExecutor(ControlFlow):
                 group.pc = pc + 1
             if group.pc >= limit:
                 break
+        else:
+            group.gives_way = True
         return done * warps
 
 

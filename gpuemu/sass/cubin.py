@@ -13,6 +13,7 @@ addresses of `__device__` variables, which stand in `.nv.global.init` and `.nv.g
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from gpuemu.sass.symbol_names import choose_kernel, source_name
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 
 _CONSTANT_BANKS = 18
+_CONSTANT_SECTION = re.compile(r"\.nv\.constant\d+\..+")
 _GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
 _PARAMETER_BASE_FROM = ((90, 0x210), (70, 0x160))  # where the attribute is missing: least SM number, base
 _ADDRESS_BYTES = {1: 4, 2: 8, 3: 4, 4: 8}  # R_CUDA_32, R_CUDA_64, R_CUDA_G32, R_CUDA_G64
@@ -75,7 +77,7 @@ class Section:
                     None,
                     f"{self.name}+{relocation.offset:#x}",
                     f"the address of '{relocation.symbol}' (relocation {relocation.kind})",
-                    "a reference to a variable of the same cubin is right (no printf, no malloc)",
+                    "a reference to a variable or a function of the same cubin is right",
                 )
             place = slice(relocation.offset, relocation.offset + size)
             addend = relocation.addend
@@ -93,7 +95,7 @@ class Kernel:
     a kernel's own begin at `shared_base`. `local_bytes` is what the assembler knows a thread's stack to take;
     recursion and calls through pointers take more. `parameter_base` is an offset in constant bank 0.
     `branch_targets`: byte offset of an indexed branch → the offsets it may go to. `device_functions`: the
-    offset of each function within the code. `code_relocations` is empty in a kernel that is linked.
+    offset of each function within the code. `code_relocations` is empty in a kernel that calls none by its address.
     `source_lines` has an entry for each 16-byte instruction: None where the cubin has no line information.
     """
 
@@ -142,14 +144,37 @@ class Kernel:
         return (place.file, place.line) if line is None else (file, line)
 
 
+@dataclass(frozen=True)
+class DeviceFunction:
+    """A function with a section of its own, which kernels call by its address; sizes in bytes.
+
+    `functions`: the offsets of the symbols in it. `constant_banks`: those it brings along, which the kernel's
+    would have to be joined with.
+    """
+
+    name: str
+    machine_code: bytes
+    registers_per_thread: int
+    functions: Mapping[str, int]
+    code_relocations: tuple[Relocation, ...]
+    constant_banks: tuple[str, ...]
+    source_lines: tuple[SourceLine | None, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Cubin:
-    """A cubin as read. `file` names it in messages; `content` is the whole file."""
+    """A cubin as read. `file` names it in messages; `content` is the whole file.
+
+    `linked`: whether it is an executable and no object file. `undefined_functions`: those of the driver.
+    """
 
     file: str
     content: bytes
     arch: str
+    linked: bool
     kernels: Mapping[str, Kernel]
+    functions: Mapping[str, DeviceFunction]
+    undefined_functions: tuple[str, ...]
     global_sections: tuple[Section, ...]
     """Those of `__device__` variables that are there: the initialised ones, then the zeroed ones."""
 
@@ -191,11 +216,33 @@ def _read(content: bytes, file: str) -> Cubin:
             for index, symbol in enumerate(elf.symbols)
             if symbol.is_kernel and symbol.section
         }
+        functions = _functions(elf, sizes, lines)
     except (struct.error, ValueError, LookupError, ArithmeticError):
         raise GpuemuError.one(file, None, "", "a damaged cubin", "a cubin is right") from None
     globals_ = tuple(_section(elf, name) for name in _GLOBAL_SECTIONS if name in elf.sections)
     ordered = sorted(kernels.items(), key=lambda item: item[1].source_name)
-    return Cubin(file, content, f"sm_{elf.sm}", dict(ordered), globals_)
+    undefined = tuple(s.name for s in elf.symbols if s.is_function and not s.section)
+    return Cubin(file, content, f"sm_{elf.sm}", elf.linked, dict(ordered), functions, undefined, globals_)
+
+
+def _functions(elf: ElfFile, sizes: Mapping[int, Mapping[int, int]], lines: LineTable) -> dict[str, DeviceFunction]:
+    """The functions in sections `.text.NAME` that are no kernel's."""
+    found = {}
+    for index, symbol in enumerate(elf.symbols):
+        name = symbol.name
+        if not symbol.is_function or symbol.is_kernel or symbol.section != f".text.{name}":
+            continue
+        code = elf.sections[symbol.section].data
+        found[name] = DeviceFunction(
+            name=name,
+            machine_code=code,
+            registers_per_thread=sizes[Attribute.REGCOUNT].get(index, 0),
+            functions={s.name: s.value for s in elf.symbols_of[symbol.section] if s.is_function},
+            code_relocations=elf.relocations.get(symbol.section, ()),
+            constant_banks=tuple(s for s in elf.sections if _CONSTANT_SECTION.fullmatch(s) and s.endswith(f".{name}")),
+            source_lines=lines.lines(name, range(0, len(code), INSTRUCTION_BYTES)),
+        )
+    return found
 
 
 def _section(elf: ElfFile, name: str) -> Section:

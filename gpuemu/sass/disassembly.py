@@ -4,8 +4,8 @@
     for instruction in function.code: ...
 
 nvdisasm runs once for a cubin; the control words come from the code's own bytes. Operands stay as nvdisasm
-prints them, with three exceptions that leave one way to write each thing: a label or a function is the byte
-offset it stands for, as in `BRA 0x2a0`; a register and a target behind it are two operands, as in
+prints them, with three exceptions that leave one way to write each thing: a label, a function or a half of an
+address is the number it stands for, as in `BRA 0x2a0`; a register and a target behind it are two operands, as in
 `BRX R4, -0x120` and `RET.REL.NODEC R20, 0x0`; and a constant is `c[0x0][0x170]`, without a space between.
 """
 
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -23,6 +23,7 @@ import numpy as np
 from gpuemu import isa
 from gpuemu.errors import GpuemuError, Problem
 from gpuemu.sass.cubin import Cubin, Kernel, read_cubin
+from gpuemu.sass.linking import Image, Piece, link
 from gpuemu.sass.toolchain import CompilerChoice, compile_cuda, run_nvdisasm
 from gpuemu.trace.listing import INSTRUCTION_BYTES, split_operands
 from gpuemu.trace.model import ControlWord, Instruction
@@ -37,7 +38,7 @@ _NO_COUNTER = 7
 _SECTION = re.compile(r"^\s*\.text\.([^\s:]+):$", re.MULTILINE)
 _LINE = re.compile(r"^\s*(?:(\.L_[^\s:]+):|/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;[^;\n]*)$", re.MULTILINE)
 _TEXT = re.compile(r"(@!?U?P[0-9T]+)?\s*([A-Za-z_][\w.]*)\s*(.*)$")
-_TARGET = re.compile(r"`\(([^()]+)\)")
+_TARGET = re.compile(r"`\(([^()]+)\)|32@(lo|hi)\((?:([^()\s]+)|\(([^()\s]+) \+ ([^()\s]+)@srel\))\)")
 _ANNOTATION = re.compile(r"\s*\(\*.*\*\)")
 _WITH_BARE_TARGET = ("BRX", "BRXU", "JMX", "JMXU", "CALL", "RET")
 """Instructions whose register and target nvdisasm separates by a space."""
@@ -47,12 +48,14 @@ _WITH_BARE_TARGET = ("BRX", "BRXU", "JMX", "JMXU", "CALL", "RET")
 class DecodedFunction(Kernel):
     """A kernel with its instructions, one for every 16 bytes, the padding behind its end included.
 
-    `arch` is the architecture that the code is for, such as "sm_89".
+    `arch` is the architecture that the code is for, such as "sm_89". Functions that the kernel calls by their
+    address stand behind it; `image` says where.
     """
 
     arch: str
     code: tuple[Instruction, ...]
     cubin: Cubin
+    image: Image
 
 
 def load_cubin(
@@ -79,19 +82,17 @@ def decode_function(
     """
     cubin = source if isinstance(source, Cubin) else load_cubin(source, arch, compiler)
     chosen = cubin.kernel(kernel)
-    if chosen.code_relocations:
-        wanted = ", ".join(dict.fromkeys(r.symbol for r in chosen.code_relocations if r.symbol != chosen.name))
-        raise GpuemuError.one(
-            cubin.file,
-            None,
-            chosen.name,
-            f"code that waits for the addresses of {wanted or 'its own labels'}",
-            "a kernel in one piece is right: all its functions in one source, compiled without -rdc",
-        )
-    code = disassemble(cubin, chosen)
-    _check_known(code, chosen, cubin.file)
+    image = link(cubin, chosen, _texts(cubin.content, cubin.file))
     known = {field.name: getattr(chosen, field.name) for field in fields(Kernel)}
-    return DecodedFunction(**known, arch=cubin.arch, code=code, cubin=cubin)
+    known |= {
+        "machine_code": b"".join(piece.code.machine_code for piece in image.pieces),
+        "registers_per_thread": max(piece.code.registers_per_thread for piece in image.pieces),
+        "source_lines": tuple(line for piece in image.pieces for line in piece.code.source_lines),
+    }
+    whole = DecodedFunction(**known, arch=cubin.arch, code=(), cubin=cubin, image=image)
+    code = tuple(instruction for piece in image.pieces for instruction in _instructions(cubin, whole, piece, image))
+    _check_known(code, image, cubin.file)
+    return replace(whole, code=code)
 
 
 def disassemble(cubin: Cubin, kernel: Kernel) -> tuple[Instruction, ...]:
@@ -99,10 +100,16 @@ def disassemble(cubin: Cubin, kernel: Kernel) -> tuple[Instruction, ...]:
 
     `line` of each is its innermost source line in the kernel's own file.
     """
-    text = _texts(cubin.content, cubin.file).get(kernel.name)
+    image = link(cubin, kernel, _texts(cubin.content, cubin.file))
+    return tuple(_instructions(cubin, kernel, image.pieces[0], image))
+
+
+def _instructions(cubin: Cubin, whole: Kernel, piece: Piece, image: Image) -> Iterator[Instruction]:
+    """Those of one piece; `whole` knows the source lines of all."""
+    text = _texts(cubin.content, cubin.file).get(piece.name)
     if text is None:
-        raise GpuemuError.one(cubin.file, None, kernel.name, "no disassembly of it", "a whole cubin is right")
-    labels = dict(kernel.device_functions)
+        raise GpuemuError.one(cubin.file, None, piece.name, "no disassembly of it", "a whole cubin is right")
+    labels: dict[str, int] = {}
     lines: list[tuple[int, str]] = []
     pending: list[str] = []
     for label, offset, instruction in _LINE.findall(text):
@@ -114,21 +121,21 @@ def disassemble(cubin: Cubin, kernel: Kernel) -> tuple[Instruction, ...]:
                 labels[name] = at
             pending.clear()
             lines.append((at, instruction))
-    controls = control_words(kernel.machine_code)
-    if [at for at, _ in lines] != list(range(0, len(kernel.machine_code), INSTRUCTION_BYTES)):
-        found = f"{len(lines)} disassembled instructions in {len(kernel.machine_code)} bytes of code"
-        raise GpuemuError.one(cubin.file, None, kernel.name, found, "one for every 16 bytes is right")
-    code = []
+    machine_code = piece.code.machine_code
+    controls = control_words(machine_code)
+    if [at for at, _ in lines] != list(range(0, len(machine_code), INSTRUCTION_BYTES)):
+        found = f"{len(lines)} disassembled instructions in {len(machine_code)} bytes of code"
+        raise GpuemuError.one(cubin.file, None, piece.name, found, "one for every 16 bytes is right")
     for (at, instruction), control in zip(lines, controls, strict=True):
-        place = kernel.source_line(at)
-        line = place[1] if place is not None and place[0] == kernel.source_file else None
-        if "`" in instruction:
-            instruction = _resolved(instruction, labels, cubin.file, f"{kernel.name}+{at:#06x}")
+        offset = piece.start + at
+        place = whole.source_line(offset)
+        line = place[1] if place is not None and place[0] == whole.source_file else None
+        if "`" in instruction or "32@" in instruction:
+            instruction = _resolved(instruction, piece, labels, image, cubin.file, f"{piece.name}+{at:#06x}")
         guard, opcode, operands = _parts(instruction)
         if "QNAN" in instruction and not opcode.startswith("H"):
-            operands = _with_bits(operands, kernel.machine_code[at + 4 : at + 8])
-        code.append(Instruction(at, opcode, operands, guard, control, line))
-    return tuple(code)
+            operands = _with_bits(operands, machine_code[at + 4 : at + 8])
+        yield Instruction(offset, opcode, operands, guard, control, line)
 
 
 def without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
@@ -169,21 +176,24 @@ def _texts(content: bytes, file: str) -> dict[str, str]:
     return {start[1]: text[start.end() : end] for start, end in zip(starts, ends, strict=True)}
 
 
-def _resolved(instruction: str, labels: Mapping[str, int], file: str, place: str) -> str:
-    """The text with byte offsets for labels and functions."""
+def _resolved(instruction: str, piece: Piece, labels: Mapping[str, int], image: Image, file: str, place: str) -> str:
+    """The text with byte offsets for labels, and with addresses for functions and variables."""
 
-    def offset(match: re.Match[str]) -> str:
-        if match[1] not in labels:
-            raise GpuemuError.one(
-                file,
-                None,
-                place,
-                f"a branch to '{match[1]}'",
-                "a target within the kernel's own code is right",
-            )
-        return f"{labels[match[1]]:#x}"
+    def value(match: re.Match[str]) -> str:
+        target, half, symbol, function, label = match.groups()
+        name = target or symbol or function
+        if target in labels:
+            return f"{piece.start + labels[target]:#x}"
+        address = image.addresses.get(name)
+        if address is None or (label is not None and label not in labels):
+            what = f"a branch to '{name}'" if target else f"the address of '{name}'"
+            raise GpuemuError.one(file, None, place, what, "a name that the cubin itself defines is right")
+        address += labels[label] if label else 0
+        if half is None:
+            return f"{address:#x}"
+        return f"{address >> 32 if half == 'hi' else address & 0xFFFFFFFF:#x}"
 
-    return _TARGET.sub(offset, instruction)
+    return _TARGET.sub(value, instruction)
 
 
 @lru_cache(maxsize=65536)
@@ -205,7 +215,7 @@ def _parts(instruction: str) -> tuple[str, str, tuple[str, ...]]:
     return guard or "", opcode, operands
 
 
-def _check_known(code: tuple[Instruction, ...], kernel: Kernel, file: str) -> None:
+def _check_known(code: tuple[Instruction, ...], image: Image, file: str) -> None:
     """Refuse instructions that the model does not know: each opcode once, where it first stands."""
     problems: dict[str, Problem] = {}
     for instruction in code:
@@ -214,7 +224,7 @@ def _check_known(code: tuple[Instruction, ...], kernel: Kernel, file: str) -> No
         try:
             isa.describe(instruction.opcode)
         except isa.UnknownOpcodeError as error:
-            place = f"{kernel.name}+{instruction.offset:#06x}"
+            place = image.place(instruction.offset)
             problems[instruction.opcode] = Problem(file, None, place, error.found, error.right)
     if problems:
         raise GpuemuError(problems.values())

@@ -21,6 +21,7 @@ _OLD_OSABI, _NEW_OSABI = 0x33, 0x41
 _FAT_BINARY = b"\x50\xed\x55\xba"
 _ENTRY_FLAG = 0x10  # STO_CUDA_ENTRY
 _FUNCTION, _SECTION = 2, 3
+_EXECUTABLE = 2  # ET_EXEC
 _MOST_BYTES = 1 << 30
 _RIGHT = "a cubin is right: 'nvcc -cubin' writes one"
 
@@ -62,9 +63,13 @@ class RawSection:
 
 @dataclass(frozen=True)
 class ElfFile:
-    """An ELF file for an NVIDIA GPU. `sm` is the architecture's number, such as 89."""
+    """An ELF file for an NVIDIA GPU. `sm` is the architecture's number, such as 89.
+
+    `linked`: whether it is an executable, whose variables and functions have their places, and no object file.
+    """
 
     sm: int
+    linked: bool
     sections: dict[str, RawSection]
     symbols: tuple[Symbol, ...]
     relocations: dict[str, tuple[Relocation, ...]]
@@ -150,7 +155,8 @@ def _read(content: bytes) -> ElfFile:
     sections = {s.name: RawSection(s.name, s.data(), max(1, s["sh_addralign"])) for s in raw}
     sm = architecture_number(content[7], flags)
     assert sm is not None
-    return ElfFile(sm, sections, symbols, relocations)
+    (kind,) = struct.unpack_from("<H", content, 16)
+    return ElfFile(sm, kind == _EXECUTABLE, sections, symbols, relocations)
 
 
 def _symbols(data: bytes, strings: bytes, sections: list[str]) -> Iterator[Symbol]:

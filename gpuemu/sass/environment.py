@@ -32,6 +32,10 @@ class ExecutionError(RuntimeError):
         super().__init__(f"{instruction} in lane {lane}: found {found}; {right}")
 
 
+def _no_print(text: str) -> None:
+    """Nobody reads."""
+
+
 def _no_record(site: Site, place: Place, mask: Mask) -> None:
     """Nobody listens."""
 
@@ -50,6 +54,10 @@ class Environment:
     memory: Memory
     constants: Mapping[int, NDArray[np.uint8]]
     code: tuple[Instruction, ...]
+    known_words: frozenset[int] | None = None
+    """Offsets of the words of constant bank 0 that hold what they should; None: all of them."""
+    shared_memory_size: int = 0
+    """Bytes of shared memory that the CTA takes, what the system reserves included."""
     cta: tuple[int, int, int] = (0, 0, 0)
     clock: int = 0
     record: Callable[[Site, Place, Mask], None] = _no_record
@@ -62,8 +70,19 @@ class Environment:
     """What matrix instructions have read and computed."""
     active: Mask = None
     """The lanes that execute the current instruction before its guard: what votes and WARPSYNC see."""
-    barrier_votes: tuple[NDArray[np.bool_], int] | None = None
-    """What the last BAR.RED brought together: each lane's vote, and how many lanes arrived."""
+    codeless: Mapping[int, str] = field(default_factory=dict)
+    """Address → name of the functions that are called but are no code of the cubin: the driver's."""
+    printer: Callable[[str], None] = _no_print
+    """Takes what printf prints."""
+    barrier_results: tuple[NDArray[np.uint32], NDArray[np.bool_]] = field(init=False)
+    """What the last BAR.RED of each lane brought together: how many votes were true, and AND or OR of them."""
+    return_address: NDArray[np.uint32] = field(init=False)
+    """The two words of each lane's return address register, [2, lanes]."""
+
+    def __post_init__(self) -> None:
+        count = self.lanes.count
+        self.barrier_results = np.zeros(count, np.uint32), np.zeros(count, np.bool_)
+        self.return_address = np.zeros((2, count), np.uint32)
 
     def constant(self, site: Site, bank: str, offset: str, size: int) -> Getter:
         """A getter of `size` (4 or 8) bytes of a constant bank; bank and offset as SASS writes them."""
@@ -81,6 +100,7 @@ class Environment:
         if register is None:
             start = int(fixed, 16)
             self._check_constant(site, data, start, size)
+            self.check_known(site, number, start)
 
             value = data[start : start + size].view(kind)[0]
             return lambda: value
@@ -93,6 +113,11 @@ class Environment:
             return np.ascontiguousarray(data[starts[:, None] + np.arange(size)]).view(kind)[:, 0]
 
         return indexed
+
+    def check_known(self, site: Site, bank: int, offset: int) -> None:
+        """Refuse an instruction that reads what a driver would have filled in and nobody did here."""
+        if bank == 0 and self.known_words is not None and offset // 4 * 4 not in self.known_words:
+            raise site.unsupported(f"c[0x0][{offset:#x}], a word of the driver's")
 
     def register_lanes(self, name: str) -> NDArray[np.uint32]:
         """The lanes of a register by its name, R4 or UR4 or RZ."""

@@ -21,7 +21,8 @@ CONVERGENCE = 16
 @dataclass(eq=False)
 class Group:
     """`mask`: the lanes, None for every lane of the CTA; `pc`: index of their next instruction; `who`: the
-    recorder's number for the set of warps among them.
+    recorder's number for the set of warps among them; `polls`: how often they have said that they wait;
+    `gives_way`: whether others go first.
 
     `bits` and `absent` are Convergence's: for each lane the lanes of its warp that are here, and those that live
     and are not (None if there are none) as of some number of exits.
@@ -30,6 +31,8 @@ class Group:
     pc: int
     mask: Mask
     who: int
+    polls: int = 0
+    gives_way: bool = False
     bits: NDArray[np.uint32] | None = None
     absent: tuple[int, NDArray[np.uint32] | None] = (-1, None)
 
@@ -97,20 +100,35 @@ class Convergence:
             self.alive &= ~mask
 
     def released(self) -> list[tuple[int, NDArray[np.bool_]]]:
-        """(pc, lanes) of everyone whose partners have all come or gone; they wait no longer."""
+        """(pc, lanes) of everyone whose partners have all come or gone; they wait no longer.
+
+        Partners wait at the same barrier for the same lanes. A lane of them that waits there for others is in
+        a deeper call, or elsewhere: it has not come. Lanes of a warp that waited for others are not together.
+        """
         if not self.anyone_waits:
             return []
-        alive = np.repeat(ballots(self.alive), WARP)
+        alive = ballots(self.alive)
         found: list[tuple[int, NDArray[np.bool_]]] = []
         for barrier in range(CONVERGENCE + 1):
             waiting_at = self._waiting_at[barrier]
-            waiting = waiting_at >= 0
-            if not waiting.any():
+            lanes = np.flatnonzero(waiting_at >= 0)
+            if not len(lanes):
                 continue
-            missing = self.participants[barrier] & alive & ~np.repeat(ballots(waiting), WARP)
-            free = waiting & (missing == 0)
-            for pc in np.unique(waiting_at[free]).tolist():
-                found.append((pc, free & (waiting_at == pc)))
+            # A party: the warp's number above the lanes that wait for each other.
+            named = lanes // WARP << 32 | self.participants[barrier][lanes]
+            parties, party_of = np.unique(named, return_inverse=True)
+            come = np.zeros(len(parties), dtype=np.uint32)
+            np.bitwise_or.at(come, party_of, np.uint32(1) << (lanes % WARP).astype(np.uint32))
+            complete = (parties.astype(np.uint32) & alive[parties >> 32] & ~come) == 0
+            free, party_of = lanes[complete[party_of]], party_of[complete[party_of]]
+            if not len(free):
+                continue
+            # The first party of each warp is one group, the second one another.
+            rank = np.arange(len(parties)) - np.searchsorted(parties, parties >> 32 << 32)
+            for pc, number in sorted(set(zip(waiting_at[free].tolist(), rank[party_of].tolist(), strict=True))):
+                group = np.zeros(self._lanes.count, dtype=np.bool_)
+                group[free[(waiting_at[free] == pc) & (rank[party_of] == number)]] = True
+                found.append((pc, group))
             waiting_at[free] = -1
         self.anyone_waits = bool((self._waiting_at >= 0).any())
         return found
@@ -132,6 +150,7 @@ class CtaBarriers:
         self._waiting: dict[int, list[tuple[int, NDArray[np.bool_]]]] = {}
         self._arrived: dict[int, int] = {}
         self._votes: dict[int, NDArray[np.bool_]] = {}
+        self._all_of: dict[int, bool] = {}
         self._expected: dict[int, int | None] = {}
 
     @property
@@ -146,8 +165,12 @@ class CtaBarriers:
         pc: int | None,
         expected: int | None,
         votes: NDArray[np.bool_] | None,
+        all_of: bool = False,
     ) -> None:
-        """`lanes` arrive, to go on at `pc` (None: they do not wait); `expected` threads, None for all that live."""
+        """`lanes` arrive, to go on at `pc` (None: they do not wait); `expected` threads, None for all that live.
+
+        `votes` are brought together; `all_of`: true only if all are.
+        """
         self._expected[barrier] = expected
         self._arrived[barrier] = self._arrived.get(barrier, 0) + int(np.count_nonzero(lanes))
         if pc is not None:
@@ -155,9 +178,13 @@ class CtaBarriers:
         if votes is not None:
             kept = self._votes.setdefault(barrier, np.zeros(self._lanes.count, dtype=np.bool_))
             kept |= votes & lanes
+            self._all_of[barrier] = all_of
 
-    def opened(self, alive: int) -> list[tuple[int, NDArray[np.bool_], NDArray[np.bool_] | None, int]]:
-        """(pc, lanes, votes, arrived) of every barrier that is complete, `alive` lanes being left."""
+    def opened(self, alive: int) -> list[tuple[int, NDArray[np.bool_], tuple[int, bool] | None]]:
+        """(pc, lanes, outcome) of every barrier that is complete, `alive` lanes being left.
+
+        `outcome`: how many votes were true, and whether all were (for AND) or any was; None without votes.
+        """
         found = []
         for barrier, arrived in list(self._arrived.items()):
             expected = self._expected[barrier]
@@ -168,7 +195,11 @@ class CtaBarriers:
             together: dict[int, NDArray[np.bool_]] = {}
             for pc, lanes in self._waiting.pop(barrier, []):
                 together[pc] = together[pc] | lanes if pc in together else lanes
-            found += [(pc, together[pc], votes, arrived) for pc in sorted(together)]
+            outcome = None
+            if votes is not None:
+                count = int(np.count_nonzero(votes))
+                outcome = count, count == arrived if self._all_of[barrier] else count > 0
+            found += [(pc, together[pc], outcome) for pc in sorted(together)]
         return found
 
     def waiting(self) -> list[tuple[int, NDArray[np.bool_], int]]:

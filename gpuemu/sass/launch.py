@@ -8,24 +8,26 @@ Arrays passed as arguments are the kernel's buffers: what it stores is in them a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture, load_arch
 from gpuemu.errors import GpuemuError
 from gpuemu.program import residency
+from gpuemu.sass.constant_banks import constant_banks, shared_memory_size
 from gpuemu.sass.cta import CtaExecutor
-from gpuemu.sass.cubin import Cubin, Section
+from gpuemu.sass.cubin import Cubin
 from gpuemu.sass.disassembly import DecodedFunction, decode_function, without_padding
 from gpuemu.sass.environment import Environment, ExecutionError
 from gpuemu.sass.lanes import WARP, Lanes
-from gpuemu.sass.memory import LOCAL_WINDOW, SHARED_WINDOW, Memory
+from gpuemu.sass.memory import Memory
 from gpuemu.sass.operands import UnsupportedError
 from gpuemu.sass.recorder import Recorder
-from gpuemu.trace.model import Launch, Trace, WarpTrace
+from gpuemu.trace.listing import INSTRUCTION_BYTES
+from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
 
 if TYPE_CHECKING:
     pass
@@ -33,13 +35,8 @@ if TYPE_CHECKING:
 Extent = tuple[int, int, int]
 DEFAULT_BUDGET = 100_000_000
 """Warp instructions of one CTA before it is taken for endless."""
-LEAST_STACK_BYTES = 1024
-"""A thread's stack where the assembler asks for less: the driver's default, which recursion lives on."""
-_BLOCK_DIMENSIONS = 0x0
-_GRID_DIMENSIONS = 0xC
-_SHARED_WINDOW = 0x18
-_LOCAL_WINDOW = 0x20
-_STACK_POINTER = 0x28
+DEFAULT_STACK_BYTES = 1024
+"""A thread's stack where the assembler asks for less: the driver's default (cudaLimitStackSize)."""
 
 
 def trace_kernel(
@@ -53,6 +50,8 @@ def trace_kernel(
     arch: str | Architecture | None = None,
     ctas: Iterable[int] | None = None,
     budget: int = DEFAULT_BUDGET,
+    stack_bytes: int = DEFAULT_STACK_BYTES,
+    printer: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
     watch: Callable[[Callable[[], int]], None] | None = None,
 ) -> Trace:
@@ -61,8 +60,10 @@ def trace_kernel(
     `grid` in CTAs, `block` in threads. `args` in the kernel's order: NumPy arrays are device buffers, updated in
     place; ints and floats are scalars. `arch` names the architecture that a .cu is compiled for, and whose
     rules count. `ctas` are the CTAs to keep in the trace, by default those resident on one SM at once. `budget`: warp
-    instructions of one CTA before it is taken for endless. `progress` is called with the CTAs done and all,
-    `watch` once with a function that tells the warp instructions executed so far, also from another thread.
+    instructions of one CTA before it is taken for endless. `stack_bytes`: a thread's stack where the cubin asks for
+    less (cudaLimitStackSize); recursion and calls through pointers live on it. `printer` is called with what printf
+    prints, as it is printed; all of it is in the trace's `printed`, too. `progress` is called with the CTAs done and
+    all, `watch` once with a function that tells the warp instructions executed so far, also from another thread.
 
     Raises GpuemuError: for arguments that do not fit, an instruction the executor does not know, and everything
     a kernel must not do, naming the instruction, warp, lane and source line.
@@ -95,12 +96,33 @@ def trace_kernel(
     memory = Memory(
         shared_bytes=launch.shared_bytes,
         shared_base=function.shared_base,
-        local_bytes_per_lane=max(function.local_bytes, LEAST_STACK_BYTES),
+        local_bytes_per_lane=max(function.local_bytes, stack_bytes),
         lanes=lanes,
     )
-    constants = _constant_banks(function, launch, memory, args, file)
-    environment = Environment(hardware, launch, lanes, memory, constants, code)
-    executor = CtaExecutor(environment)
+    constants, known = constant_banks(function, launch, memory, args, hardware)
+    printed: list[str] = []
+
+    def take(text: str) -> None:
+        printed.append(text)
+        if printer is not None:
+            printer(text)
+
+    environment = Environment(
+        hardware,
+        launch,
+        lanes,
+        memory,
+        constants,
+        code,
+        known,
+        shared_memory_size(launch, hardware),
+        codeless=function.image.codeless,
+        printer=take,
+    )
+    try:
+        executor = CtaExecutor(environment)
+    except UnsupportedError as error:
+        raise _unknown(error, function, file) from None
     if watch is not None:
         watch(executor.instructions)
     warps: list[WarpTrace] = []
@@ -117,9 +139,7 @@ def trace_kernel(
         except ExecutionError as error:
             raise _explained(error, function, file, cta, launch) from None
         except UnsupportedError as error:
-            raise GpuemuError.one(
-                file, None, function.name, f"{error}", "an instruction that the executor knows"
-            ) from None
+            raise _unknown(error, function, file) from None
         if cta in wanted:
             parts = recorder.trace_parts(cta, rows)
             warps += parts[0]
@@ -128,95 +148,62 @@ def trace_kernel(
             rows += len(parts[1])
         if progress is not None:
             progress(cta + 1, launch.ctas)
+    replayed, warps = _with_barrier_numbers(code, warps, executor.barriers_used)
     return Trace(
         function.source_name,
         function.arch,
         launch,
-        code,
+        replayed,
         tuple(warps),
         np.concatenate(addresses),
         np.concatenate(active),
         file=file,
+        printed="".join(printed),
     )
 
 
-def _constant_banks(
-    function: DecodedFunction, launch: Launch, memory: Memory, args: Sequence[Any], file: str
-) -> dict[int, NDArray[np.uint8]]:
-    """The constant banks of the launch: the cubin's, and in bank 0 the launch and its arguments."""
-    addresses: dict[str, int] = {}
-    contents: list[tuple[Section, NDArray[np.uint8]]] = []
-    for section in function.cubin.global_sections:
-        # Variables of the module are buffers, too; where they lie is known only once all have a place.
-        buffer = np.zeros(max(1, len(section.data)), dtype=np.uint8)
-        addresses |= section.addresses(memory.add_buffer(section.name, buffer))
-        contents.append((section, buffer))
-    for section, buffer in contents:
-        buffer[: len(section.data)] = np.frombuffer(section.placed(addresses, file), dtype=np.uint8)
-    placed = function.placed_constant_banks(addresses)
-    banks = {number: np.frombuffer(data, dtype=np.uint8).copy() for number, data in placed.items()}
-    end = function.parameter_base + function.parameter_bytes
-    zero = np.zeros(max(end, 0x240, len(banks.get(0, b""))), dtype=np.uint8)
-    if 0 in banks:
-        zero[: len(banks[0])] = banks[0]
-    banks[0] = zero
+def _with_barrier_numbers(
+    code: tuple[Instruction, ...], warps: list[WarpTrace], used: Mapping[tuple[int, int, int | None], int]
+) -> tuple[tuple[Instruction, ...], list[WarpTrace]]:
+    """Code and warps with numbers for the registers of BAR, as a replay needs them.
 
-    def put(offset: int, data: bytes) -> None:
-        zero[offset : offset + len(data)] = np.frombuffer(data, dtype=np.uint8)
-
-    put(_BLOCK_DIMENSIONS, np.array(launch.block, dtype=np.uint32).tobytes())
-    put(_GRID_DIMENSIONS, np.array(launch.grid, dtype=np.uint32).tobytes())
-    put(_SHARED_WINDOW, np.uint64(SHARED_WINDOW).tobytes())
-    put(_LOCAL_WINDOW, np.uint64(LOCAL_WINDOW).tobytes())
-    put(_STACK_POINTER, np.uint32(memory.local_bytes).tobytes())
-    parameters = function.parameters
-    if len(args) != len(parameters):
-        raise GpuemuError.one(
-            file, None, function.name, f"{len(args)} arguments", f"the kernel takes {len(parameters)}"
-        )
-    for number, (argument, parameter) in enumerate(zip(args, parameters, strict=True)):
-        put(
-            function.parameter_base + parameter.offset,
-            _argument_bytes(argument, parameter.size, number, memory, file),
-        )
-    return banks
+    Where it has always been the same barrier, the numbers stand in the instruction; else each barrier gets an
+    instruction of its own behind the code.
+    """
+    if not used:
+        return code, warps
+    found = list(code)
+    index = np.arange(len(code) + len(used), dtype=np.int32)
+    for (pc, barrier, threads), number in used.items():
+        numbers = (f"{barrier:#x}",) if threads is None else (f"{barrier:#x}", f"{threads:#x}")
+        rest = tuple(o for o in code[pc].operands if not o.startswith(("R", "UR", "0x")))
+        written = replace(code[pc], operands=(*numbers, *rest))
+        if sum(key[0] == pc for key in used) == 1:
+            found[pc] = written
+            index[number] = pc
+        else:
+            index[number] = len(found)
+            found.append(replace(written, offset=found[-1].offset + INSTRUCTION_BYTES))
+    return tuple(found), [replace(warp, path=index[warp.path]) for warp in warps]
 
 
-def _argument_bytes(argument: Any, size: int, number: int, memory: Memory, file: str) -> bytes:
-    """An argument as the kernel reads it."""
-    field = f"argument {number}"
-    if isinstance(argument, np.ndarray) and argument.ndim:
-        if size != 8:
-            raise GpuemuError.one(file, None, field, "an array", f"the kernel takes a value of {size} bytes there")
-        return np.uint64(memory.add_buffer(field, argument)).tobytes()
-    if isinstance(argument, np.generic | np.ndarray):
-        data = argument.tobytes()
-        if len(data) == size:
-            return data
-        argument = argument.item()
-    if isinstance(argument, bool | int):
-        low, high = -(1 << (8 * size - 1)), 1 << (8 * size)
-        if not low <= argument < high:
-            raise GpuemuError.one(file, None, field, str(argument), f"a number that fits {size} bytes is right")
-        return (int(argument) % high).to_bytes(size, "little")
-    if isinstance(argument, float) and size in (2, 4, 8):
-        return np.array(argument, dtype=f"f{size}").tobytes()
-    if isinstance(argument, bytes) and len(argument) == size:
-        return argument
-    raise GpuemuError.one(
-        file,
-        None,
-        field,
-        f"{type(argument).__name__} for {size} bytes",
-        "an array, a number, or the bytes themselves are right",
-    )
+def _unknown(error: UnsupportedError, function: DecodedFunction, file: str) -> GpuemuError:
+    """The refusal of an instruction: its function, its address there, its text, and what of it is not known."""
+    offset = error.instruction.offset
+    source = function.source_line(offset)
+    where = function.image.place(offset)
+    right = "an instruction that the executor knows is right"
+    if source is not None:
+        return GpuemuError.one(source[0], source[1], where, f"{error}", right)
+    return GpuemuError.one(file, None, where, f"{error}", right)
 
 
 def _explained(error: ExecutionError, function: DecodedFunction, file: str, cta: int, launch: Launch) -> GpuemuError:
     """The error as a kernel's author wants it: source line, instruction, CTA, warp, lane."""
     instruction = error.instruction
     source = function.source_line(instruction.offset)
-    where = f"{function.name} at {instruction.offset:#06x}, {instruction}, CTA {cta}"
+    place = function.image.place(instruction.offset).replace("+", " at ")
+    where = f"{place}, {instruction}, CTA {cta}"
     if error.lane is not None:
         x, y, _ = launch.block
         thread = error.lane

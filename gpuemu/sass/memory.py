@@ -6,7 +6,7 @@ memory and the lane's own local memory, everything else is global. Compiled code
   generic one by keeping its low 24 bits, so those of the window's start must be 0.
 - sm_90: SR_SWINHI is SHARED_WINDOW >> 32, put over a 32-bit shared address, so its low 32 bits must be 0.
 - all of them: the 64 bits at c[0x0][0x20] are LOCAL_WINDOW. c[0x0][0x28] is the stack's first value, the
-  bytes of local memory of a lane: the stack grows down to 0.
+  bytes of local memory of a lane: the stack grows down to 0. What is at CONSTANT_WINDOW or above is a constant.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ BUFFER_GAP = 1 << 16
 """Least number of bytes between two buffers that belong to none."""
 LOCAL_WINDOW = 0x7FFC_0000_0000
 SHARED_WINDOW = 0x7FFE_0000_0000
+CONSTANT_WINDOW = 0x7FFF_0000_0000
+"""Where the constant bank of `__constant__` variables has its generic address."""
 WINDOW_BYTES = 1 << 24
 """Length of the shared window and of the local one."""
 _MOST_PLACES = 1 << 14
@@ -47,6 +49,13 @@ UNITS: dict[int, np.dtype[Any]] = {
 def views(data: NDArray[np.uint8]) -> Views:
     """The views of a one-dimensional array of bytes."""
     return {size: data[: len(data) // size * size].view(unit) for size, unit in UNITS.items()}
+
+
+def buffer_start(end: int | None) -> int:
+    """The address of a buffer behind one that ends before `end`, or of the first."""
+    if end is None:
+        return GLOBAL_START
+    return -(-(end + BUFFER_GAP) // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
 
 
 class Buffer:
@@ -107,13 +116,11 @@ class Memory:
         if not array.flags.writeable:
             raise _refused(name, "a read-only array", "a writable array is right: a kernel may store to it")
         data = array.reshape(-1).view(np.uint8) if array.size else np.zeros(0, dtype=np.uint8)
-        start = GLOBAL_START
-        if self.buffers:
-            end = self.buffers[-1].start + self.buffers[-1].bytes + BUFFER_GAP
-            start = -(-end // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
+        ordinary = [buffer for buffer in self.buffers if buffer.start < LOCAL_WINDOW]
+        start = buffer_start(ordinary[-1].start + ordinary[-1].bytes if ordinary else None)
         if start + len(data) > LOCAL_WINDOW:
             raise _refused(name, f"{len(data)} bytes", "buffers of 1 TB in all are right")
-        self.buffers.append(Buffer(name, start, data))
+        self.buffers.insert(len(ordinary), Buffer(name, start, data))
         return start
 
     def note_written(self, place: tuple[int, int, tuple[bytes, bytes]]) -> None:
@@ -124,6 +131,10 @@ class Memory:
         self._noted += 1
         if self._noted % 64 == 0:  # which costs more than a few of the checks that it saves
             self.all_written = bool(self.written[1].min() == WRITTEN)
+
+    def add_constants(self, data: NDArray[np.uint8]) -> None:
+        """Give `__constant__` variables their generic address, behind all other memory: code compares with it."""
+        self.buffers.append(Buffer("the constant variables", CONSTANT_WINDOW, data))
 
 
 def _refused(name: str, found: str, right: str) -> GpuemuError:

@@ -37,6 +37,11 @@ _SIGN64 = np.uint64(1 << 63)
 class UnsupportedError(ValueError):
     """The executor does not know this instruction or this form of it; the message says which."""
 
+    def __init__(self, instruction: Instruction, what: str):
+        self.instruction = instruction
+        self.what = what
+        super().__init__(f"{instruction}: {what}")
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -96,7 +101,7 @@ class Site:
 
     def unsupported(self, what: str) -> UnsupportedError:
         """An error for a form that the semantics do not know."""
-        return UnsupportedError(f"{self.instruction}: {what}")
+        return UnsupportedError(self.instruction, what)
 
     # -- registers ------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ addresses [warps, 32], equal blocks once. `trace_parts` then gives every warp it
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +49,14 @@ class Recorder:
             self._set_of_mask[name] = number
         return number
 
+    def instead(self, entries: Iterable[tuple[int, NDArray[np.bool_]]]) -> None:
+        """Put several instructions, each executed by some lanes, in the place of the last one."""
+        self.steps.pop()
+        self.sets.pop()
+        for instruction, lanes in entries:
+            self.steps.append(instruction)
+            self.sets.append(self.set_of(lanes))
+
     def members(self, number: int) -> NDArray[np.bool_]:
         """The warps of a set, [warps]."""
         return self._members[number]
@@ -76,7 +85,8 @@ class Recorder:
         """(warps, addresses [rows, 32], active [rows, 32]); row numbers count from `first_row`."""
         steps = np.frombuffer(self.steps, dtype=np.int32)
         member = np.array(self._members, dtype=np.bool_)[np.frombuffer(self.sets, dtype=np.int32)]
-        in_memory = self._memory[steps]
+        # Numbers behind the code stand for barriers with their numbers written out.
+        in_memory = (steps < len(self._memory)) & self._memory[np.minimum(steps, len(self._memory) - 1)]
         blocks = np.frombuffer(self._blocks, dtype=np.int32)
         warps = []
         for warp in range(self._lanes.warps):

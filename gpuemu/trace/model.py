@@ -133,6 +133,8 @@ class Trace:
     about: str = ""
     file: str = "<trace>"
     layout: dict[str, int] = field(default_factory=dict)
+    printed: str = ""
+    """What printf printed while machine code was executed for it; "" in a trace that was read."""
 
     @property
     def has_control_words(self) -> bool:

@@ -254,7 +254,7 @@ def test_code_that_is_not_linked_is_refused(tmp_path: Path) -> None:
         decode_function(content, "k")
     assert str(caught.value) == (
         "<cubin>: _Z1kPi: found code that waits for the addresses of _Z5otheri; a kernel in one piece is "
-        "right: all its functions in one source, compiled without -rdc"
+        "right: all its functions in one source, compiled without -rdc, or linked"
     )
 
 

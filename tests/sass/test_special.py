@@ -42,6 +42,7 @@ def test_the_place_of_the_cta_is_that_of_the_moment():
         ("SR_CgaCtaId", 0),
         ("SR_VIRTUALSMID", 0),
         ("SRZ", 0),
+        ("SR_LMEMHIOFF", 0),
         ("SR_SWINHI", SHARED_WINDOW >> 32),
         ("SR_VIRTCFG", 64 << 8),
     ],
@@ -104,6 +105,12 @@ def test_lepc_gives_its_own_address_or_that_of_a_target():
     assert after.registers[2:6, 0].tolist() == [0x10, 0, 0x170, 0]
 
 
+def test_the_size_of_shared_memory_is_that_of_the_launch():
+    environment = surroundings("S2R R3, SR_SMEMSZ")
+    environment.shared_memory_size = 0x1234
+    assert (read("SR_SMEMSZ", environment) == 0x1234).all()
+
+
 def test_nop_and_pmtrig_change_nothing():
     values = np.arange(64, dtype=np.uint32)
     after = execute("NOP\nPMTRIG 0x80", {2: values})
@@ -115,7 +122,6 @@ def test_nop_and_pmtrig_change_nothing():
     "sass",
     [
         "S2R R2, SR_PM0",
-        "S2R R2, SR_SMEMSZ",
         "S2R R2, SR_CTAID.W",
         "S2UR R2, SR_CTAID.X",
         "S2UR UR2, SR_TID.X",

@@ -15,8 +15,8 @@ from gpuemu.sass.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
 
 _LOW = 0xFFFFFFFF
-_ZEROS = ("SRZ", "SR_CgaCtaId", "SR_VIRTUALSMID")
-"""SRZ; a CTA is alone in its cluster; the emulated SM is number 0."""
+_ZEROS = ("SRZ", "SR_CgaCtaId", "SR_VIRTUALSMID", "SR_LMEMHIOFF")
+"""SRZ; a CTA is alone in its cluster; the emulated SM is number 0; a stack may grow down to offset 0."""
 _CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
 """Both count the instructions that the CTA executed: times are the engine's."""
 
@@ -81,6 +81,8 @@ def _special_register(site: Site, name: str) -> Getter:
     match name:
         case "SR_SWINHI":
             return _fixed(np.uint32(SHARED_WINDOW >> 32))
+        case "SR_SMEMSZ":
+            return _fixed(np.uint32(environment.shared_memory_size))
         case "SR_LANEID":
             return _fixed(lanes.lane)
         case "SR_WARPID":
@@ -104,6 +106,24 @@ def s2r(site: Site) -> Step:
 
     def step(mask: Mask) -> None:
         store(get(), mask)
+
+    return step
+
+
+@semantics("B2R")
+def barrier_result(site: Site) -> Step:
+    """B2R.RESULT Rd [, Pd]: of the lane's last BAR.RED the number of true votes, and in Pd their AND or OR."""
+    site.only("RESULT")
+    if not site.has("RESULT") or site.is_predicate(0) or len(site.operands) > 2:
+        raise site.unsupported("this form of B2R")
+    counts, truths = site.environment.barrier_results
+    store = site.destination(0)
+    set_predicate = site.set_predicate(1) if len(site.operands) > 1 else None
+
+    def step(mask: Mask) -> None:
+        store(counts, mask)
+        if set_predicate is not None:
+            set_predicate(truths, mask)
 
     return step
 
@@ -151,6 +171,22 @@ def lepc(site: Site) -> Step:
     store = site.destination64(0)
     value = np.uint64(address)
     return lambda mask: store(value, mask)
+
+
+@semantics("RPCMOV")
+def rpcmov(site: Site) -> Step:
+    """RPCMOV.32 Rpc.LO|HI, Ra and Rd, Rpc.LO|HI: the return address register, where compilers put words aside."""
+    site.only("32")
+    words = site.environment.return_address
+    halves = {"Rpc.LO": words[0], "Rpc.HI": words[1]}
+    operands = site.instruction.operands
+    if len(operands) != 2 or not site.has("32") or sum(o in halves for o in operands) != 1:
+        raise site.unsupported("this form of RPCMOV")
+    if operands[0] in halves:
+        target, get = halves[operands[0]], site.source(1)
+        return lambda mask: write(target, get(), mask)
+    store, source = site.destination(0), halves[operands[1]]
+    return lambda mask: store(source, mask)
 
 
 @semantics("NOP", "PMTRIG")

@@ -1,0 +1,146 @@
+"""What a launch puts in the constant banks: the cubin's constants, and in bank 0 the launch and its arguments.
+
+Bank 0 begins with words that the driver fills in. Those below are known from what compilers read there for which
+PTX register or address; the others are refused when code reads them. A launch has clusters of one CTA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.errors import GpuemuError
+from gpuemu.program import units
+from gpuemu.sass.disassembly import DecodedFunction
+from gpuemu.sass.memory import CONSTANT_WINDOW, LOCAL_WINDOW, SHARED_WINDOW, Memory
+from gpuemu.trace.model import Launch
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+
+Banks = dict[int, NDArray[np.uint8]]
+_BLOCK_DIMENSIONS = 0x0
+_GRID_DIMENSIONS = 0xC
+_SHARED_WINDOW = 0x18
+_LOCAL_WINDOW = 0x20
+_STACK_POINTER = 0x28
+_DYNAMIC_SHARED_BYTES = 0x2C
+_RESERVED_SHARED_BYTES = 0x114
+_LEAST_BYTES = 0x240
+_WITH_CLUSTERS = 90
+_USER_CONSTANTS = 3
+"""The bank of `__constant__` variables, which have generic addresses, too."""
+
+
+def shared_memory_size(launch: Launch, arch: Architecture) -> int:
+    """Bytes of shared memory that a CTA takes, what the system reserves included: SR_SMEMSZ."""
+    memory = arch.shared_memory
+    return units(launch.shared_bytes + memory.reserved_bytes_per_cta, memory.allocation_unit_bytes)
+
+
+def constant_banks(
+    function: DecodedFunction, launch: Launch, memory: Memory, args: Sequence[Any], arch: Architecture
+) -> tuple[Banks, frozenset[int]]:
+    """The banks, and the offsets of those words in front of bank 0's parameters that hold what they should.
+
+    Variables and array arguments become buffers of `memory`. Raises GpuemuError for arguments that do not fit.
+    """
+    file = function.cubin.file
+    addresses = function.image.addresses
+    for section in function.cubin.global_sections:
+        # The image has counted on where they come to lie.
+        data = np.zeros(max(1, len(section.data)), dtype=np.uint8)
+        data[: len(section.data)] = np.frombuffer(section.placed(addresses, file), dtype=np.uint8)
+        place = memory.add_buffer(section.name, data)
+        assert place == addresses[section.name], section.name
+    placed = function.placed_constant_banks(addresses)
+    banks = {number: np.frombuffer(data, dtype=np.uint8).copy() for number, data in placed.items()}
+    end = function.parameter_base + function.parameter_bytes
+    zero = np.zeros(max(end, _LEAST_BYTES, len(banks.get(0, b""))), dtype=np.uint8)
+    if 0 in banks:
+        zero[: len(banks[0])] = banks[0]
+    banks[0] = zero
+
+    def put(offset: int, data: bytes) -> None:
+        zero[offset : offset + len(data)] = np.frombuffer(data, dtype=np.uint8)
+
+    parameters = function.parameters
+    if len(args) != len(parameters):
+        raise GpuemuError.one(
+            file, None, function.name, f"{len(args)} arguments", f"the kernel takes {len(parameters)}"
+        )
+    for number, (argument, parameter) in enumerate(zip(args, parameters, strict=True)):
+        put(
+            function.parameter_base + parameter.offset,
+            _argument_bytes(argument, parameter.size, number, memory, file),
+        )
+    words = _driver_words(function, launch, memory, banks, arch)
+    known = set()
+    for offset, values in words.items():
+        put(offset, values.tobytes())
+        known |= set(range(offset, offset + values.nbytes, 4))
+    return banks, frozenset(known | set(range(function.parameter_base, len(zero), 4)))
+
+
+def _driver_words(
+    function: DecodedFunction, launch: Launch, memory: Memory, banks: Banks, arch: Architecture
+) -> dict[int, NDArray[Any]]:
+    """What the driver puts in front of the parameters: offset → values."""
+    number = int(function.arch.removeprefix("sm_").rstrip("af"))
+    clusters = number >= _WITH_CLUSTERS
+    words: dict[int, NDArray[Any]] = {
+        _BLOCK_DIMENSIONS: np.array(launch.block, dtype=np.uint32),
+        _GRID_DIMENSIONS: np.array(launch.grid, dtype=np.uint32),
+        _LOCAL_WINDOW: np.array([LOCAL_WINDOW], dtype=np.uint64),
+        _STACK_POINTER: np.array([memory.local_bytes], dtype=np.uint32),
+        _DYNAMIC_SHARED_BYTES: np.array([launch.dynamic_shared_bytes], dtype=np.uint32),
+        _RESERVED_SHARED_BYTES: np.array([arch.shared_memory.reserved_bytes_per_cta], dtype=np.uint32),
+        # The descriptor of global memory that instructions name as desc[...]: it changes no value here.
+        0x208 if clusters else 0x118: np.zeros(1, dtype=np.uint64),
+    }
+    if clusters:
+        ones = np.ones(3, dtype=np.uint32)
+        words[0x140] = np.zeros(1, dtype=np.uint32)  # %is_explicit_cluster
+        words[0x144] = ones  # %cluster_nctaid
+        words[0x150] = ones.astype(np.float32)  # and its reciprocal
+        words[0x15C] = np.array(launch.grid, dtype=np.uint32)  # %nclusterid
+        words[0x188] = ones[:1]  # %cluster_nctarank
+    else:
+        words[_SHARED_WINDOW] = np.array([SHARED_WINDOW], dtype=np.uint64)
+    words[0xD0 if clusters else 0x50] = np.array([CONSTANT_WINDOW], dtype=np.uint64)
+    if _USER_CONSTANTS in banks:
+        memory.add_constants(banks[_USER_CONSTANTS])
+    return words
+
+
+def _argument_bytes(argument: Any, size: int, number: int, memory: Memory, file: str) -> bytes:
+    """An argument as the kernel reads it."""
+    field = f"argument {number}"
+    if isinstance(argument, np.ndarray) and argument.ndim:
+        if size != 8:
+            raise GpuemuError.one(file, None, field, "an array", f"the kernel takes a value of {size} bytes there")
+        return np.uint64(memory.add_buffer(field, argument)).tobytes()
+    if isinstance(argument, np.generic | np.ndarray):
+        data = argument.tobytes()
+        if len(data) == size:
+            return data
+        argument = argument.item()
+    if isinstance(argument, bool | int):
+        low, high = -(1 << (8 * size - 1)), 1 << (8 * size)
+        if not low <= argument < high:
+            raise GpuemuError.one(file, None, field, str(argument), f"a number that fits {size} bytes is right")
+        return (int(argument) % high).to_bytes(size, "little")
+    if isinstance(argument, float) and size in (2, 4, 8):
+        return np.array(argument, dtype=f"f{size}").tobytes()
+    if isinstance(argument, bytes) and len(argument) == size:
+        return argument
+    raise GpuemuError.one(
+        file,
+        None,
+        field,
+        f"{type(argument).__name__} for {size} bytes",
+        "an array, a number, or the bytes themselves are right",
+    )

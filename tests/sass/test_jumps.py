@@ -1,0 +1,162 @@
+"""Branches, convergence, barriers, calls and traps: whole CTAs from listings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpuemu.sass.cta import CtaExecutor
+from gpuemu.sass.environment import Environment, ExecutionError
+from gpuemu.sass.lanes import Lanes
+from gpuemu.sass.memory import Memory
+from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.recorder import Recorder
+from tests.sass.harness import surroundings
+
+LANE = np.arange(64)
+
+
+def prepared(sass: str, lanes: int = 64) -> Environment:
+    """The environment of a CTA of `lanes` threads with 1 KiB of shared memory."""
+    memory = Memory(shared_bytes=1024, shared_base=0, local_bytes_per_lane=64, lanes=Lanes(lanes))
+    return surroundings(sass, lanes=lanes, memory=memory)
+
+
+def execute_cta(sass: str | Environment, lanes: int = 64, budget: int = 100_000) -> CtaExecutor:
+    environment = sass if isinstance(sass, Environment) else prepared(sass, lanes)
+    executor = CtaExecutor(environment)
+    executor.run(Recorder(environment.lanes, environment.code), True, budget)
+    return executor
+
+
+def registers(sass: str, number: int, lanes: int = 64) -> list[int]:
+    return execute_cta(sass, lanes).environment.lanes.registers[number, :lanes].tolist()
+
+
+LANEID = "S2R R1, SR_LANEID\n"  # 0x00
+ODD = "LOP3.LUT P0, RZ, R1, 0x1, RZ, 0xc0, !PT\n"  # 0x10
+
+
+@pytest.mark.parametrize("form", ["WARPSYNC R3", "WARPSYNC.EXCLUSIVE R3", "WARPSYNC.COLLECTIVE R3, 0x70"])
+def test_lanes_that_name_other_lanes_do_not_meet(form: str) -> None:
+    sass = LANEID + ODD + "MOV R4, 0x55555555\nSEL R3, 0xaaaaaaaa, R4, P0\n"
+    sass += f"{form}\nREDUX.SUM UR4, R1\nMOV R5, UR4\nENDCOLLECTIVE\nEXIT\n"
+    sums = [sum(n for n in range(32) if n % 2 == lane % 2) for lane in range(64)]
+    sass = sass.replace("SEL R3, 0xaaaaaaaa, R4, P0", "MOV R3, R4\n@P0 MOV R3, 0xaaaaaaaa")
+    assert registers(sass, 5) == sums
+
+
+def test_lanes_that_come_one_by_one_meet_behind_warpsync() -> None:
+    # Odd lanes take a detour; the vote behind WARPSYNC sees them all.
+    sass = LANEID + ODD + "@P0 BRA 0x40\nBRA 0x50\nIADD3 R6, R1, R1, RZ\nWARPSYNC 0xffffffff\n"
+    assert registers(sass + "VOTE.ANY R2, PT, PT\nEXIT\n", 2) == [0xFFFFFFFF] * 64
+
+
+def test_a_branch_for_any_lane_takes_its_whole_warp_along() -> None:
+    # Warp 0 has a lane 0 to 2 whose predicate is true in its first two rounds only; warp 1 has it, too.
+    sass = LANEID + "MOV R2, RZ\nIADD3 R2, R2, 0x1, RZ\nISETP.LT.AND P1, PT, R2, R1, PT\n"
+    sass += "ISETP.LT.AND P2, PT, R1, 0x3, PT\nPLOP3.LUT P1, PT, P1, P2, PT, 0x80, 0x0\n@P1 BRA.U.ANY 0x20\nEXIT\n"
+    assert registers(sass, 2) == [2] * 64
+
+
+def test_a_lane_that_breaks_away_under_a_condition_is_not_waited_for() -> None:
+    # Of the lanes with P0, those without P1 leave; the others meet.
+    sass = LANEID + ODD + "ISETP.LT.AND P1, PT, R1, 0x10, PT\nBSSY B0, 0x80\n"
+    sass += "@P0 BREAK !P1, B0\n@P0 BRA !P1, 0xb0\nNOP\nBSYNC B0\nVOTE.ANY R2, PT, PT\nEXIT\nNOP\nEXIT\n"
+    stay = sum(1 << n for n in range(32) if n % 2 == 0 or n < 16)
+    found = registers(sass, 2)
+    assert found == [stay if stay >> lane % 32 & 1 else 0 for lane in range(64)]
+
+
+@pytest.mark.parametrize(("form", "together"), [("BRA.DIV 0x80", 1), ("BRA.CONV 0x80", 2)])
+def test_a_branch_without_a_mask_asks_for_the_whole_warp(form: str, together: int) -> None:
+    # Lanes of warp 0 are apart, those of warp 1 are not.
+    sass = "S2R R1, SR_TID.X\nISETP.LT.AND P0, PT, R1, 0x10, PT\nMOV R2, 0x1\n@P0 BRA 0x50\nNOP\n"
+    sass += f"{form}\nMOV R2, 0x1\nEXIT\nMOV R2, 0x2\nEXIT\n"
+    apart = 3 - together
+    assert registers(sass, 2) == [apart] * 32 + [together] * 32
+
+
+@pytest.mark.parametrize(
+    ("form", "result", "expected"),
+    [
+        ("BAR.RED.POPC 0x0, P0", "B2R.RESULT R2", 32),
+        ("BAR.RED.AND 0x0, P0", "B2R.RESULT RZ, P3", 0),
+        ("BAR.RED.AND 0x0, !PT", "B2R.RESULT RZ, P3", 0),
+        ("BAR.RED.AND 0x0, PT", "B2R.RESULT RZ, P3", 1),
+        ("BAR.RED.OR 0x0, P0", "B2R.RESULT RZ, P3", 1),
+        ("BAR.RED.OR.DEFER_BLOCKING 0x0, !PT", "B2R.RESULT RZ, P3", 0),
+    ],
+)
+def test_a_barrier_brings_votes_together(form: str, result: str, expected: int) -> None:
+    tail = "" if "R2" in result else "SEL R2, RZ, 0x1, !P3\n"
+    sass = LANEID + ODD + f"{form}\n{result}\n{tail}EXIT\n"
+    assert registers(sass, 2) == [expected] * 64
+
+
+def test_the_result_of_one_barrier_is_not_that_of_another() -> None:
+    # Warp 0 votes at barrier 1, warp 1 at barrier 2; both read afterwards.
+    sass = "S2R R1, SR_TID.X\nISETP.LT.AND P0, PT, R1, 0x20, PT\nISETP.EQ.AND P1, PT, R1, 0x2, PT\n@!P0 BRA 0x60\n"
+    sass += "BAR.RED.POPC 0x1, 0x20, P1\nBRA 0x70\nBAR.RED.POPC 0x2, 0x20, PT\nBAR.SYNC 0x0\nB2R.RESULT R2\nEXIT\n"
+    assert registers(sass, 2) == [1] * 32 + [32] * 32
+
+
+def test_one_register_names_a_barrier_and_its_threads() -> None:
+    # Each warp syncs with itself: barrier 3 and 4 for 32 threads, in one register.
+    sass = "S2R R1, SR_TID.X\nSHF.R.U32.HI R2, RZ, 0x5, R1\nIADD3 R2, R2, 0x200003, RZ\nBAR.SYNC R2, R2\nEXIT\n"
+    executor = execute_cta(sass)
+    assert executor.barriers_used == {(3, 3, 32): 5, (3, 4, 32): 6}
+    warps, _, _ = executor._recorder.trace_parts(0, 0)  # type: ignore[union-attr]
+    assert [warp.path.tolist() for warp in warps] == [[0, 1, 2, 5, 4], [0, 1, 2, 6, 4]]
+    executor = execute_cta("MOV R2, 0x5\nBAR.SYNC R2\nBAR.SYNC 0x3, R3\nBAR.SYNC R2, R2\nEXIT\n".replace("R3", "R4"))
+    assert [*executor.barriers_used] == [(1, 5, None), (2, 3, None), (3, 5, None)]
+
+
+def test_a_trap_that_is_reached_stops_and_one_that_is_not_does_nothing() -> None:
+    sass = "S2R R1, SR_TID.X\nISETP.EQ.AND P0, PT, R1, 0x28, PT\n@P0 BPT.TRAP 0x1\nEXIT\n"
+    with pytest.raises(ExecutionError, match="found a trap") as caught:
+        execute_cta(sass)
+    assert caught.value.lane == 40
+    assert execute_cta(sass, 32)
+
+
+@pytest.mark.parametrize("pause", ["YIELD", "NANOSLEEP 0x20", "NOP"])
+def test_a_warp_that_waits_for_another_lets_it_go_on(pause: str) -> None:
+    # Warp 0, which is at the lower address, polls until warp 1 has written.
+    sass = "S2R R1, SR_TID.X\nSTS [RZ], RZ\nBAR.SYNC 0x0\nISETP.GE.AND P0, PT, R1, 0x20, PT\n@P0 BRA 0x90\n"
+    sass += f"LDS R2, [RZ]\n{pause}\nISETP.EQ.AND P1, PT, R2, RZ, PT\n@P1 BRA 0x50\nMOV R3, 0x7\nSTS [RZ], R3\nEXIT\n"
+    executor = execute_cta(sass, budget=20_000)
+    assert (executor.environment.lanes.registers[2, :32] == 7).all()
+    polls = executor._recorder.steps.tolist().count(5)  # type: ignore[union-attr]
+    assert polls <= {"YIELD": 40, "NANOSLEEP 0x20": 3, "NOP": 300}[pause]
+
+
+def test_calls_through_registers_go_where_each_lane_says_and_come_back() -> None:
+    # Even lanes call 0xa0, odd ones 0xc0, by address; both return to 0x80.
+    sass = LANEID + ODD + "MOV R4, 0xa0\n@P0 MOV R4, 0xc0\nMOV R5, RZ\nMOV R20, 0x80\nMOV R21, RZ\n"
+    sass += "CALL.ABS.NOINC R4\nIADD3 R6, R6, 0x1, RZ\nEXIT\n"
+    sass += "MOV R6, 0x10\nRET.ABS.NODEC R20, 0x0\nMOV R6, 0x20\nRET.ABS.NODEC R20, 0x0\n"
+    assert registers(sass, 6) == [0x21 if lane % 2 else 0x11 for lane in range(64)]
+
+
+def test_a_call_of_what_is_no_code_is_refused_by_name() -> None:
+    environment = prepared("MOV R4, 0x40\nMOV R5, 0x1\nCALL.ABS.NOINC R4\nEXIT\n")
+    environment.codeless = {0x100000040: "cudaLaunchDevice"}
+    with pytest.raises(UnsupportedError, match=r"CALL\.ABS\.NOINC R4: a call of cudaLaunchDevice") as caught:
+        execute_cta(environment)
+    assert caught.value.instruction.offset == 0x20
+    environment = prepared("MOV R4, 0x40\nMOV R5, 0x1\nCALL.ABS.NOINC R4\nEXIT\n")
+    with pytest.raises(ExecutionError, match="a jump to 0x100000040"):
+        execute_cta(environment)
+
+
+def test_words_are_put_aside_in_the_return_address_register() -> None:
+    sass = LANEID + "RPCMOV.32 Rpc.HI, R1\nRPCMOV.32 Rpc.LO, 0x7\nRPCMOV.32 R2, Rpc.HI\nRPCMOV.32 R3, Rpc.LO\nEXIT\n"
+    assert registers(sass, 2) == (LANE % 32).tolist()
+    assert registers(sass, 3) == [7] * 64
+
+
+@pytest.mark.parametrize("sass", ["RPCMOV.64 Rpc, R2", "RPCMOV.32 R2, R3", "B2R R2", "B2R.RESULT P0", "B2R.BAR R2"])
+def test_a_form_that_is_not_known_is_refused(sass: str) -> None:
+    with pytest.raises(UnsupportedError):
+        execute_cta(f"{sass}\nEXIT\n")
