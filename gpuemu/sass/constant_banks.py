@@ -29,6 +29,8 @@ _LOCAL_WINDOW = 0x20
 _STACK_POINTER = 0x28
 _DYNAMIC_SHARED_BYTES = 0x2C
 _RESERVED_SHARED_BYTES = 0x114
+_GROUPS_SCRATCH_BYTES = 288
+"""What cooperative groups count on from %reserved_smem_offset_1 on."""
 _LEAST_BYTES = 0x240
 _WITH_CLUSTERS = 90
 _USER_CONSTANTS = 3
@@ -101,6 +103,11 @@ def _driver_words(
         # The descriptor of global memory that instructions name as desc[...]: it changes no value here.
         0x208 if clusters else 0x118: np.zeros(1, dtype=np.uint64),
     }
+    reserved = arch.shared_memory.reserved_bytes_per_cta
+    if reserved:
+        # %reserved_smem_offset_end and _1, of what the system reserves: in front of the CTA's own with clusters.
+        end = reserved if clusters else shared_memory_size(launch, arch)
+        words[0x68 if clusters else 0x120] = np.array([end, end - _GROUPS_SCRATCH_BYTES], dtype=np.uint32)
     if clusters:
         ones = np.ones(3, dtype=np.uint32)
         words[0x140] = np.zeros(1, dtype=np.uint32)  # %is_explicit_cluster

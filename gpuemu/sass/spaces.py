@@ -215,30 +215,36 @@ class SharedSpace(Space):
         self._full = _WRITTEN_BYTE * (size * site.lanes.count)
 
     def window(self, place: Place) -> Window:
-        """See Space. What is stored to counts as written; what is loaded must have been."""
+        """See Space. What is stored to counts as written; of what is loaded a byte must have been.
+
+        Compilers copy structures with the bytes between their members, which nobody writes.
+        """
         memory = self.memory
         if not self.inside(place, memory.shared_bytes):
             raise self._outside(place)
         window = self.cut(memory.shared, place)
         if not memory.all_written and (place.base, self.size, place.pattern.key) not in memory.places_written:
             shadow, index = self.cut(memory.written, place)
-            if self.access is Access.STORE:
+            whole = self.access is Access.STORE or self._all_written(
+                shadow if index is None else shadow.take(index), place
+            )
+            if self.access is not Access.LOAD:
                 shadow[EVERY if index is None else index] = _ALL[self.size]
-            else:
-                self._check_written(shadow if index is None else shadow.take(index), place)
-            memory.note_written((place.base, self.size, place.pattern.key))
+            if whole:
+                memory.note_written((place.base, self.size, place.pattern.key))
         return window
 
-    def _check_written(self, shadow: NDArray[Any], place: Place) -> None:
+    def _all_written(self, shadow: NDArray[Any], place: Place) -> bool:
+        """Whether all bytes have been written. Raises ExecutionError if of some address none has."""
         found = shadow.tobytes()
         if found == self._full or found.count(_WRITTEN_BYTE) == len(found):
-            return
-        per_byte = np.frombuffer(found, np.uint8).reshape(-1, self.size)
-        k = int((per_byte != WRITTEN).any(axis=1).argmax())
+            return True
+        unwritten = (np.frombuffer(found, np.uint8).reshape(-1, self.size) != WRITTEN).all(axis=1)
+        if not unwritten.any():
+            return False
+        k = int(unwritten.argmax())
         start = place.base + int(place.pattern.offsets[k])
-        byte = start + int((per_byte[k] != WRITTEN).argmax())
-        which = "which was" if self.size == 1 else f"whose byte {byte} was"
-        what = f"{self.what} at byte {start} of shared memory, {which} never written by the CTA"
+        what = f"{self.what} at byte {start} of shared memory, which was never written by the CTA"
         raise self.error(place, k, what, "shared memory has no value before a store to it")
 
     def _outside(self, place: Place) -> ExecutionError:

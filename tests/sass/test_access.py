@@ -439,18 +439,33 @@ def test_a_kernel_without_shared_memory_has_none():
 
 def test_reading_shared_memory_that_nobody_wrote_names_the_byte():
     world = World()
-    world.run("STS.U16 [R2], R8", {2: LANE * 16})
-    world.run("STS.64 [R2+0x8], R8", {2: LANE * 16}, mask=LANE != 5)
+    world.run("STS.U16 [R2], R8", {2: LANE * 16}, mask=LANE != 3)
+    world.run("STS.64 [R2+0x8], R8", {2: LANE * 16}, mask=(LANE != 5) & (LANE != 3))
     world.recorded.clear()
-    assert refused(world, "LDS.128 R8, [R2]", {2: LANE * 16}).found == (
-        "a 16-byte load at byte 0 of shared memory, whose byte 2 was never written by the CTA"
+    error = refused(world, "LDS.128 R8, [R2]", {2: LANE * 16})
+    assert (error.lane, error.found) == (
+        3,
+        "a 16-byte load at byte 48 of shared memory, which was never written by the CTA",
     )
-    error = refused(world, "LDS.64 R8, [R2+0x8]", {2: LANE * 16})
-    assert (error.lane, error.found[-50:]) == (5, "memory, whose byte 88 was never written by the CTA")
+    error = refused(world, "LDS.64 R8, [R2+0x8]", {2: LANE * 16}, mask=LANE != 3)
+    assert (error.lane, error.found[-48:]) == (5, "shared memory, which was never written by the CTA"[-48:])
+    world.run("STS.U16 [R2], R8", {2: LANE * 16})
+    world.recorded.clear()
     error = refused(world, "LDS.U8 R8, [R2]", {2: 2})
     assert error.found == "a 1-byte load at byte 2 of shared memory, which was never written by the CTA"
     assert error.right == "shared memory has no value before a store to it"
     assert world.run("LDS.U16 R8, [R2]", {2: LANE * 16}).shape == (256, LANES)
+
+
+def test_the_bytes_between_the_members_of_a_structure_may_be_read_along():
+    world = World()
+    world.run("STS.U8 [R2], R8", {2: LANE * 16})
+    for _ in range(2):  # which does not make them written
+        assert world.run("LDS.128 R8, [R2]", {2: LANE * 16}).shape == (256, LANES)
+    world.recorded.clear()
+    assert "byte 1 of shared memory, which was never" in refused(world, "LDS.U8 R8, [R2+0x1]", {2: LANE * 16}).found
+    world.run("STS.128 [R2], R8", {2: LANE * 16})
+    assert world.run("LDS.U8 R8, [R2+0x1]", {2: LANE * 16}).shape == (256, LANES)
 
 
 def test_local_memory_ends_where_the_frame_ends():

@@ -5,7 +5,7 @@ import pytest
 
 from gpuemu.sass.environment import ExecutionError
 from gpuemu.sass.lanes import Lanes
-from gpuemu.sass.memory import LOCAL_WINDOW, SHARED_WINDOW, Memory
+from gpuemu.sass.memory import LOCAL_WINDOW, SHARED_WINDOW, WRITTEN, Memory
 from gpuemu.sass.operands import UnsupportedError
 from tests.sass.harness import execute, surroundings
 
@@ -370,7 +370,7 @@ def test_an_atomic_outside_every_buffer_is_refused():
 
 def test_an_atomic_reads_shared_memory_that_must_have_been_written():
     world = World("shared", 4, range(LANES))
-    with pytest.raises(ExecutionError, match="whose byte 256 was never written"):
+    with pytest.raises(ExecutionError, match="at byte 256 of shared memory, which was never written"):
         world.run("ATOMS.ADD R16, [R4], R8", LANE + 1, [1] * LANES)
     with pytest.raises(ExecutionError, match="never written"):
         world.run("ATOMS.EXCH R16, [R4], R8", LANE + 1, [1] * LANES)
@@ -396,3 +396,13 @@ def test_an_atomic_reads_shared_memory_that_must_have_been_written():
 def test_atomics_that_are_not_known_are_refused(sass):
     with pytest.raises(UnsupportedError):
         World("global", 4, range(LANES)).run(sass, LANE, [0] * LANES)
+
+
+def test_an_atomic_writes_the_whole_word_of_which_a_byte_was_written():
+    world = World("shared", 4, [0] * LANES)
+    world.memory.written[1][:] = 0
+    world.memory.written[1][::4] = WRITTEN
+    world.memory.all_written = False
+    world.memory.places_written.clear()
+    assert world.run("ATOMS.ADD R16, [R4], R8", LANE, [1] * LANES) == [0] * LANES
+    assert (world.memory.written[1][: 4 * LANES] == WRITTEN).all()

@@ -66,7 +66,7 @@ def test_shared_memory_that_nobody_wrote_cannot_be_read() -> None:
     problem = fault("unwritten", [zeros(32)])
     assert problem.line == line_of("unwritten")
     assert "lane 16" in problem.field
-    assert problem.found == "a 4-byte load at byte 64 of shared memory, whose byte 64 was never written by the CTA"
+    assert problem.found == "a 4-byte load at byte 64 of shared memory, which was never written by the CTA"
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
