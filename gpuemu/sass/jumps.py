@@ -79,7 +79,7 @@ class Jumps:
             diverges = site.has("DIV")
         elif len(conditions) != len(site.operands) - 1:
             raise site.unsupported("this form of branch")
-        together = site.has("ANY")  # a warp's lanes all go if any of them does
+        all_follow = site.has("ANY")  # a warp's lanes all go if any of them does
 
         def jump(group: Group, pc: int) -> bool:
             group.pc = target
@@ -96,9 +96,10 @@ class Jumps:
                 wanted = np.broadcast_to(mask_operand(), (self._lanes.count,)) & np.repeat(
                     ballots(self._lanes.exists), WARP
                 )
-                apart = np.repeat(ballots(self._present(group.mask)), WARP) != wanted
-                taken = taken & (apart if diverges else ~apart)
-            if together:
+                # CONV is for lanes that would all take it together; where one would not, none does.
+                together = np.repeat(ballots(self._present(group.mask) if diverges else taken), WARP) == wanted
+                taken = taken & (together ^ diverges)
+            if all_follow:
                 taken = self._present(group.mask) & np.repeat(ballots(taken) != 0, WARP)
             return self._go(group, taken, target, pc + 1)
 

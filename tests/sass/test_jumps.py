@@ -77,6 +77,12 @@ def test_a_branch_without_a_mask_asks_for_the_whole_warp(form: str, together: in
     assert registers(sass, 2) == [apart] * 32 + [together] * 32
 
 
+def test_a_branch_for_lanes_together_is_taken_by_all_of_them_or_by_none() -> None:
+    # Tiles of 16 lanes reduce: lanes that name other lanes than the first does keep all of them from the short way.
+    sass = "S2R R1, SR_TID.X\nISETP.GE.AND P0, PT, R1, 0x30, PT\nMOV R2, 0x1\n@!P0 BRA.CONV 0x50\nMOV R2, 0x2\nEXIT\n"
+    assert registers(sass, 2) == [1] * 32 + [2] * 32
+
+
 @pytest.mark.parametrize(
     ("form", "result", "expected"),
     [
