@@ -47,8 +47,9 @@ class Operation:
 
     `operation` is the key of its timing: a class under `operations` of the architecture file, or for
     a tensor instruction a mode under `tensor_core.operations`. `width_bits` is what one lane moves;
-    `matrices` is N of an LDSM or STSM xN. `store` and `atomic` say what it does to memory, `cached` whether a load
-    may be answered by the SM's own L1, `local` whether the memory is each thread's own.
+    `matrices` is N of an LDSM or STSM xN. `warpgroup_columns` is N of a warpgroup instruction of 64 x N, whose
+    mode is that of eight columns. `store` and `atomic` say what it does to memory, `cached` whether a load may be
+    answered by the SM's own L1, `local` whether the memory is each thread's own.
     """
 
     kind: Kind
@@ -57,6 +58,7 @@ class Operation:
     row: Row | None = None
     width_bits: int = 0
     matrices: int = 0
+    warpgroup_columns: int = 0
     store: bool = False
     atomic: bool = False
     cached: bool = False
@@ -116,11 +118,13 @@ _GLOBAL = {
 }  # fmt: skip
 _BEYOND_THE_SM = _names("GPU SYS MMIO CLUSTER")
 """Modifiers of loads that must see what other SMs wrote (ld.global.cg, ld.volatile): L1 cannot answer them."""
-_OTHERS = _names("LDS STS LDSM STSM ATOMS LDGSTS SHFL BAR EXIT DEPBAR LDGDEPBAR HMMA IMMA BMMA DMMA")
+_OTHERS = _names(
+    "LDS STS LDSM STSM ATOMS LDGSTS SHFL BAR EXIT DEPBAR LDGDEPBAR HMMA IMMA BMMA DMMA HGMMA IGMMA WARPGROUP"
+)
 KNOWN_MNEMONICS = frozenset([*_CLASS_OF, *_BRANCHES, *_FENCES, *_GLOBAL, *_OTHERS])
 
 _NOT_MODELLED = _names(
-    "QMMA HGMMA IGMMA QGMMA BGMMA WARPGROUP WARPGROUPDEPBAR UTMALDG UTMASTG UTMAREDG "
+    "QMMA QGMMA BGMMA UTMALDG UTMASTG UTMAREDG "
     "UTMAPF UTMACCTL UBLKCP UBLKRED UCGABAR_ARV UCGABAR_WAIT USETMAXREG ACQBULK PREEXIT LDTRAM "
     "TEX TLD TLD4 TMML TXD TXQ SULD SUST SUATOM SURED"
 )
@@ -139,6 +143,15 @@ _TENSOR_SHAPES = {
     },
 }
 _IMMA_INPUTS = {"s8": frozenset(("S8", "U8")), "s4": frozenset(("S4", "U4"))}
+
+
+_WARPGROUP_SHAPE = re.compile(r"64x(\d+)x(\d+)\Z")
+
+
+def warpgroup_shape(modifiers: Iterable[str]) -> tuple[int, int] | None:
+    """N and K of a warpgroup instruction's shape 64xNxK; None if there is none."""
+    found = next((match for m in modifiers if (match := _WARPGROUP_SHAPE.match(m))), None)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def matrices(modifiers: Iterable[str]) -> int:
@@ -174,9 +187,23 @@ def _tensor_mode(opcode: str, mnemonic: str, modifiers: list[str]) -> str:
         return f"{shape}.s32.b1"
     if mnemonic == "DMMA":
         return f"{shape}.f64.f64"
+    return f"{shape}.{_float_types(modifiers)}"
+
+
+def _warpgroup(opcode: str, mnemonic: str, modifiers: list[str]) -> Operation:
+    shape = warpgroup_shape(modifiers)
+    if shape is None:
+        raise UnknownOpcodeError(f"'{opcode}'", f"the model knows the shapes 64xNxK of {mnemonic}")
+    if "SP" in modifiers:
+        raise UnknownOpcodeError(f"the sparse '{opcode}'", "a dense matrix instruction is right")
+    types = "s32.s8" if mnemonic == "IGMMA" else _float_types(modifiers)
+    return Operation(Kind.FIXED, f"m64n8k{shape[1]}.{types}", warpgroup_columns=shape[0])
+
+
+def _float_types(modifiers: list[str]) -> str:
     accumulator = "f32" if "F32" in modifiers else "f16"
     inputs = "bf16" if "BF16" in modifiers else "tf32" if "TF32" in modifiers else "f16"
-    return f"{shape}.{accumulator}.{inputs}"
+    return f"{accumulator}.{inputs}"
 
 
 @lru_cache(maxsize=4096)
@@ -206,6 +233,10 @@ def describe(opcode: str) -> Operation:
     match mnemonic:
         case "HMMA" | "IMMA" | "BMMA" | "DMMA":
             return Operation(Kind.FIXED, _tensor_mode(opcode, mnemonic, modifiers), tensor=True)
+        case "HGMMA" | "IGMMA":
+            return _warpgroup(opcode, mnemonic, modifiers)
+        case "WARPGROUP":
+            return Operation(Kind.FIXED, "nop")
         case "LDS":
             return Operation(Kind.SHARED, "shared", row=Row.LOAD, width_bits=_bits(modifiers))
         case "STS":

@@ -39,7 +39,10 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
     for op, instruction in zip(ops, code, strict=True):
         kind = instruction.operation.kind
         op.is_memory = kind in _MEMORY
-        op.passes_barrier = kind in _MATH and instruction.operation.operation not in _NOT_MATH and op.plain
+        operation = instruction.operation
+        op.passes_barrier = (
+            kind in _MATH and operation.operation not in _NOT_MATH and op.plain and not operation.warpgroup_columns
+        )
         op.slips_barrier = kind not in (Kind.BARRIER, Kind.EXIT)
         if op.is_tensor:
             _annotate_mma(op, instruction, before, arch)

@@ -134,6 +134,7 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     problems: list[Problem] = []
     ops: list[Op] = []
     pipes = {MIO_PIPE: 0}
+    warpgroup: Op | None = None
     executed = np.zeros(len(trace.code), dtype=np.bool_)
     for warp in trace.warps:
         executed[warp.path] = True
@@ -142,7 +143,12 @@ def lower(trace: Trace, arch: Architecture) -> Program:
             ops.append(Op(index, Kind.FIXED, 0, 1, 1))
             continue
         try:
-            ops.append(_lower_instruction(index, instruction, arch, controlled, pipes))
+            op = _lower_instruction(index, instruction, arch, controlled, pipes)
+            if instruction.operation.warpgroup_columns:
+                warpgroup = op
+            elif warpgroup is not None and instruction.opcode.startswith("WARPGROUP.DEPBAR"):
+                _read_warpgroup_wait(op, instruction, warpgroup)
+            ops.append(op)
         except _UnreadableBarrierError as error:
             problems.append(
                 Problem(
@@ -279,12 +285,15 @@ def _lower_instruction(
     """`pipes` numbers the pipes met so far, and takes up a new one."""
     operation = instruction.operation
     kind = operation.kind
-    if operation.tensor:
+    if operation.tensor or operation.warpgroup_columns:
         modes = arch.tensor_core.operations
         if operation.operation not in modes:
             raise KeyError(f"tensor_core.operations.{operation.operation}")
         timing = modes[operation.operation]
         pipe, latency, interval = tensor_pipe(operation.operation), timing.latency_cycles, timing.issue_interval_cycles
+        if operation.warpgroup_columns:  # the timing is that of eight columns
+            more = (operation.warpgroup_columns // 8 - 1) * interval
+            latency, interval = latency + more, interval + more
     elif kind in (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.COPY_COMMIT):
         pipe, latency, interval = MIO_PIPE, 0, 1
     elif kind is Kind.BARRIER:
@@ -323,6 +332,17 @@ def _lower_instruction(
     if kind is Kind.COUNTER_WAIT:
         _read_counter_wait(op, instruction)
     return op
+
+
+def _read_warpgroup_wait(op: Op, instruction: Instruction, last: Op) -> None:
+    """WARPGROUP.DEPBAR.LE gsb0, 0x0: waits until the tensor core has taken all there is, and for the last result.
+
+    With a number above 0 all but the last products are done when the tensor core has taken the last one, which is
+    when that could issue: nothing is left to wait for.
+    """
+    if int(instruction.operands[-1], 16) == 0:
+        op.pipe, op.latency_cycles = last.pipe, last.latency_cycles
+        op.stall_cycles = max(op.stall_cycles, last.latency_cycles - last.issue_interval_cycles)
 
 
 class _UnreadableBarrierError(ValueError):

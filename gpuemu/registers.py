@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from gpuemu.isa import matrices
+from gpuemu.isa import matrices, warpgroup_shape
 
 _BASES = {"R": 0, "P": 300, "UR": 400, "UP": 500}
 _PREDICATES = 7
@@ -27,7 +27,7 @@ def _names(text: str) -> frozenset[str]:
 _NO_DESTINATION = _names(
     "STS STG ST STL STSM RED BAR BRA BRX BRXU JMP JMX EXIT NOP DEPBAR LDGDEPBAR LDGSTS MEMBAR ERRBAR CCTL "
     "CCTLL FENCE BSSY BSYNC BREAK WARPSYNC YIELD NANOSLEEP RET CALL KILL BPT ENDCOLLECTIVE PMTRIG "
-    "ARRIVES"
+    "ARRIVES WARPGROUP"
 )
 _SETS_PREDICATES = _names("ISETP FSETP DSETP HSETP2 UISETP PLOP3 UPLOP3")
 _SETS_A_PREDICATE = _names("FCHK")
@@ -157,6 +157,14 @@ def written_and_read(opcode: str, operands: tuple[str, ...], guard: str) -> tupl
     if mnemonic in ("HMMA", "IMMA", "BMMA", "DMMA") and len(operands) >= 4:
         c, a, b = _mma_widths(mnemonic, modifiers)
         reads += _registers(operands[1], a) + _registers(operands[2], b) + _registers(operands[3], c)
+        return _registers(operands[0], c), tuple(dict.fromkeys(reads))
+    shape = warpgroup_shape(modifiers) if mnemonic in ("HGMMA", "IGMMA") else None
+    if shape is not None:
+        c = shape[0] // (4 if "F16" in modifiers else 2)
+        sources = [o for o in operands[1:] if o != "gsb0"]
+        for k, operand in enumerate(sources):
+            described = operand.startswith("gdesc")
+            reads += _registers(operand.replace("gdesc", ""), 4 if described or k == 0 else c)
         return _registers(operands[0], c), tuple(dict.fromkeys(reads))
     destinations = _count_destinations(mnemonic, operands)
     writes: list[int] = []

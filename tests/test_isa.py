@@ -75,6 +75,12 @@ TABLE = {
     "HMMA.16816.F32": tensor("m16n8k16.f32.f16"),
     "HMMA.16816.F16": tensor("m16n8k16.f16.f16"),
     "HMMA.16816.F32.BF16": tensor("m16n8k16.f32.bf16"),
+    "HGMMA.64x128x16.F32.BF16": Operation(Kind.FIXED, "m64n8k16.f32.bf16", warpgroup_columns=128),
+    "HGMMA.64x8x8.F32.TF32": Operation(Kind.FIXED, "m64n8k8.f32.tf32", warpgroup_columns=8),
+    "HGMMA.64x24x16.F16": Operation(Kind.FIXED, "m64n8k16.f16.f16", warpgroup_columns=24),
+    "IGMMA.64x256x32.S8.U8.SAT": Operation(Kind.FIXED, "m64n8k32.s32.s8", warpgroup_columns=256),
+    "WARPGROUP.ARRIVE": fixed("nop"),
+    "WARPGROUP.DEPBAR.LE": fixed("nop"),
     "HMMA.1688.F32": tensor("m16n8k8.f32.f16"),
     "HMMA.1688.F16": tensor("m16n8k8.f16.f16"),
     "HMMA.1688.F32.BF16": tensor("m16n8k8.f32.bf16"),
@@ -137,7 +143,7 @@ def test_an_opcode_is_described_with_its_unit_width_and_profiler_row(opcode):
     assert describe(opcode) == TABLE[opcode]
 
 
-@pytest.mark.parametrize("mnemonic", sorted(KNOWN_MNEMONICS - {"HMMA", "IMMA", "BMMA", "DMMA"}))
+@pytest.mark.parametrize("mnemonic", sorted(KNOWN_MNEMONICS - {"HMMA", "IMMA", "BMMA", "DMMA", "HGMMA", "IGMMA"}))
 def test_every_known_mnemonic_is_described(mnemonic):
     operation = describe(mnemonic)
     assert operation.operation
@@ -165,8 +171,8 @@ def test_every_opcode_of_the_shipped_machine_code_is_known(trace):
         ),
         ("", "the unknown instruction ''", "an instruction that the model knows is right"),
         (
-            "HGMMA.64x128x16.F32",
-            "'HGMMA.64x128x16.F32', which the model leaves out",
+            "QGMMA.64x128x32.F32.E4M3.E4M3",
+            "'QGMMA.64x128x32.F32.E4M3.E4M3', which the model leaves out",
             "an instruction that the model knows is right",
         ),
         (
@@ -181,6 +187,8 @@ def test_every_opcode_of_the_shipped_machine_code_is_known(trace):
             "the model knows the shapes 16832, 16816, 8816, 8832, 16864 of IMMA",
         ),
         ("IMMA.16832.S2.S2", "'IMMA.16832.S2.S2'", "the model knows the inputs S8, U8, S4, U4 of IMMA"),
+        ("HGMMA.SP.64x8x32.F32", "the sparse 'HGMMA.SP.64x8x32.F32'", "a dense matrix instruction is right"),
+        ("IGMMA.S8.S8", "'IGMMA.S8.S8'", "the model knows the shapes 64xNxK of IGMMA"),
         ("HMMA.SP.16816.F32", "the sparse 'HMMA.SP.16816.F32'", "a dense matrix instruction is right"),
     ],
 )

@@ -56,6 +56,13 @@ def read_and_write(sass: str) -> tuple[str, str]:
         ("LDC R2, c[0x0][R4+0x10]", "R2", "R4"),
         ("ULDC.64 UR4, c[0x0][0x118]", "UR4 UR5", ""),
         # Matrix products.
+        ("HGMMA.64x8x16.F32 R24, gdesc[UR8], RZ, !UPT", "R24 R25 R26 R27", "UR8 UR9 UR10 UR11"),
+        (
+            "HGMMA.64x8x16.F16 R24, R40, gdesc[UR8].tnspB, R24, gsb0",
+            "R24 R25",
+            "R40 R41 R42 R43 UR8 UR9 UR10 UR11 R24 R25",
+        ),
+        ("IGMMA.64x8x32.S8.S8 R4, gdesc[UR4], R4, UP0, gsb0", "R4 R5 R6 R7", "UR4 UR5 UR6 UR7 R4 R5 R6 R7 UP0"),
         ("HMMA.16816.F32 R4, R8.reuse, R12, R4", "R4 R5 R6 R7", "R8 R9 R10 R11 R12 R13 R4 R5 R6 R7"),
         ("HMMA.16816.F16 R16, R12.reuse, R16, RZ", "R16 R17", "R12 R13 R14 R15 R16 R17"),
         (

@@ -44,6 +44,7 @@ _FAMILIES = (
     "ordering",
     "atomics",
     "mbarriers",
+    "warpgroup",
 )
 
 

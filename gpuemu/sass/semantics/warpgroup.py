@@ -1,0 +1,228 @@
+"""Warpgroup matrix instructions of sm_90 (PTX: wgmma): four warps multiply matrices that lie in shared memory.
+
+    HGMMA.64x128x16.F32 R24, gdesc[UR8].tnspB, R24, gsb0
+
+Warp w of the four computes rows 16 w to 16 w + 15 of the 64. UR8 and UR9 describe A, UR10 and UR11 B, as PTX says for
+the matrix descriptor of wgmma: bits 0-13 are the address of the first element, 16-29 and 32-45 the leading and the
+stride offset, all in units of 16 bytes, 62-63 the swizzle (0: none, 1: 128 bytes, 2: 64, 3: 32). A may be in registers
+instead, in the fragment of mma.sync. A matrix is K-major; with .tnspA or .tnspB its rows (A) or columns (B) are.
+
+The instruction reads when it is executed, so that WARPGROUP.ARRIVE and WARPGROUP.DEPBAR have nothing to wait for. Its
+arithmetic is taken to be that of mma.sync of the same types, eight columns after the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.fragments import MmaMode, mma_mode
+from gpuemu.sass.environment import ExecutionError
+from gpuemu.sass.lanes import WARP, Mask
+from gpuemu.sass.memory import WRITTEN
+from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.warps import complete_warps
+from gpuemu.tensor import mma_registers
+
+_WARPS = 4
+_ROWS = 16
+_COLUMNS = 8
+_SHAPE = re.compile(r"64x(\d+)x(8|16|32)\Z")
+_DESCRIPTORS = re.compile(r"gdesc\[UR(\d+)\]((?:\.(?:tnspA|tnspB|negA|negB))*)\Z")
+_SWIZZLED_BYTES = (0, 128, 64, 32)
+_UNIT = 16
+_FLOATS = {("F32",): "f32.f16", ("F16",): "f16.f16", ("F32", "BF16"): "f32.bf16", ("F32", "TF32"): "f32.tf32"}
+_INTEGERS = ("S8", "U8")
+
+Indices = NDArray[np.int64]
+Words = NDArray[np.uint32]
+Matrix = NDArray[np.unsignedinteger]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """How A or B lies in shared memory: `row_major` where its rows (A) or columns (B) do not run along K."""
+
+    k: int
+    element_bytes: int
+    row_major: bool
+
+    @property
+    def sign(self) -> int:
+        """The sign bit of an element."""
+        return 1 << (8 * self.element_bytes - 1)
+
+
+@lru_cache(maxsize=256)
+def _places(side: _Side, count: int, layout: int) -> Indices:
+    """Byte distances of the elements [count, k] from the first; `layout` is the descriptor from bit 16 on."""
+    leading, stride = (layout & 0x3FFF) * _UNIT, (layout >> 16 & 0x3FFF) * _UNIT
+    width = _SWIZZLED_BYTES[layout >> 46]
+    line, k = np.arange(count)[:, None], np.arange(side.k)[None, :]
+    size = side.element_bytes
+    if side.row_major:
+        if width:
+            long = width // size
+            return np.asarray(line % long * size + line // long * leading + k % 8 * width + k // 8 * stride)
+        return np.asarray(line % 8 * size + line // 8 * stride + k % 8 * _UNIT + k // 8 * leading)
+    if width:
+        return np.asarray(line % 8 * width + line // 8 * stride + k * size)
+    along = k * size
+    return np.asarray(line % 8 * _UNIT + line // 8 * stride + along % _UNIT + along // _UNIT * leading)
+
+
+class _SharedMatrix:
+    """A or B of one instruction."""
+
+    def __init__(self, site: Site, side: _Side, register: int, negative: bool):
+        self._site = site
+        self._side = side
+        self._rows = site.lanes.uniform_registers[register : register + 2]
+        self._negative = negative
+
+    def descriptor(self, warp: int) -> int:
+        """The 64 bits that the warp has in its uniform registers."""
+        low, high = (int(row[warp * WARP]) for row in self._rows)
+        return low | high << 32
+
+    def load(self, descriptor: int, count: int, first: int, warp: int) -> Matrix:
+        """Lines `first` to `first + count` along K: [count, k]. Raises ExecutionError, as of that warp."""
+        site, side = self._site, self._side
+        memory = site.environment.memory
+        if descriptor >> 49 & 7:
+            raise site.unsupported("a matrix descriptor with a base offset")
+        at = (descriptor & 0x3FFF) * _UNIT + _places(side, first + count, descriptor >> 16)[first:]
+        swizzled = _SWIZZLED_BYTES[descriptor >> 62]
+        if swizzled:
+            at = at ^ (at >> 7 & swizzled // _UNIT - 1) << 4  # by the address itself, not by the distance
+        at = at - memory.shared_base
+        size = side.element_bytes
+        outside = (at < 0) | (at + size > memory.shared_bytes)
+        if outside.any():
+            found = f"a matrix that reaches to byte {int(at[outside][0])} of shared memory"
+            right = f"the CTA has {memory.shared_bytes} bytes of shared memory"
+            raise ExecutionError(site.instruction, warp * WARP, found, right)
+        if not memory.all_written:
+            unwritten = memory.written[1][at] != WRITTEN
+            if unwritten.any():
+                found = (
+                    f"an element at byte {int(at[unwritten][0])} of shared memory, which was never written by the CTA"
+                )
+                right = "shared memory has no value before a store to it"
+                raise ExecutionError(site.instruction, warp * WARP, found, right)
+        found_elements: Matrix = memory.shared[size][at // size]
+        if self._negative:
+            found_elements = found_elements ^ found_elements.dtype.type(side.sign)
+        return found_elements
+
+
+class _Gmma:
+    """D = A x B + C: operands D, [A,] gdesc, C [, predicate: whether C counts] [, gsb0]."""
+
+    def __init__(self, site: Site, mode: MmaMode, columns: int, size: int):
+        self._site = site
+        self._mode = mode
+        self._blocks = columns // _COLUMNS
+        self._numerics = site.environment.arch.tensor_core.numerics
+        operands = [o for o in site.operands if o.text != "gsb0"]
+        number = next((k for k, o in enumerate(operands) if _DESCRIPTORS.match(o.text)), 0)
+        named = _DESCRIPTORS.match(operands[number].text)
+        if named is None or number not in (1, 2) or len(operands) not in (number + 2, number + 3):
+            raise site.unsupported("this form of warpgroup instruction")
+        flags = named[2].split(".")
+        sides = [_Side(mode.k, size, f"tnsp{x}" in flags) for x in "AB"]
+        if any(side.row_major for side in sides) and size != 2:
+            raise site.unsupported("a transposed matrix of elements that have not 16 bits")
+        first = int(named[1])
+        self._a = None if number == 2 else _SharedMatrix(site, sides[0], first, "negA" in flags)
+        self._b = _SharedMatrix(site, sides[1], first + 2, "negB" in flags)
+        self._a_rows = self._registers(1, mode.a.registers) if number == 2 else None
+        if number == 2 and "negA" in flags:
+            raise site.unsupported("a negative A in registers")
+        self._c = self._registers(number + 1, mode.c.registers * self._blocks)
+        self._d = self._registers(0, mode.c.registers * self._blocks)
+        last = number + 2
+        self._counts: Getter | None = site.predicate(last) if last < len(operands) else None
+
+    def _registers(self, k: int, count: int) -> Words:
+        """[warps, registers, 32]; a view of the registers unless it is zero."""
+        site = self._site
+        file, number = site.register(k)
+        warps = site.lanes.warps
+        if number == len(file) - 1:
+            return np.zeros((warps, count, WARP), dtype=np.uint32)
+        if number + count >= len(file):
+            raise site.unsupported(f"{count} registers from {site.operands[k].core}")
+        return file[number : number + count].reshape(count, warps, WARP).transpose(1, 0, 2)
+
+    def step(self, mask: Mask) -> None:
+        """Multiply in the warps of the mask."""
+        chosen = complete_warps(self._site, mask)
+        warps = list(range(self._site.lanes.warps)) if chosen is None else chosen.tolist()
+        mode, blocks = self._mode, self._blocks
+        right: dict[int, Words] = {}
+        a = np.empty((len(warps), mode.a.registers, WARP), np.uint32)
+        b = np.empty((len(warps), blocks, mode.b.registers, WARP), np.uint32)
+        for k, warp in enumerate(warps):
+            descriptor = self._b.descriptor(warp)
+            if descriptor not in right:
+                matrix = self._b.load(descriptor, blocks * _COLUMNS, 0, warp)
+                right[descriptor] = mode.b.scatter(matrix.reshape(blocks, _COLUMNS, mode.k).swapaxes(1, 2))
+            b[k] = right[descriptor]
+            if self._a is None:
+                assert self._a_rows is not None
+                a[k] = self._a_rows[warp]
+            else:
+                lines = self._a.load(self._a.descriptor(warp), _ROWS, warp % _WARPS * _ROWS, warp)
+                a[k] = mode.a.scatter(lines[None])[0]
+        c = self._c[warps].reshape(len(warps), blocks, mode.c.registers, WARP)
+        if self._counts is not None:
+            counts = np.broadcast_to(self._counts(), (self._site.lanes.count,)).reshape(-1, WARP)[warps, 0]
+            c = np.where(counts[:, None, None, None], c, np.uint32(0))
+        left = np.broadcast_to(a[:, None], (len(warps), blocks, *a.shape[1:]))
+        d = mma_registers(self._numerics, mode, np.ascontiguousarray(left), b, c)
+        self._d[warps] = d.reshape(len(warps), -1, WARP)
+
+
+def _shape(site: Site) -> tuple[int, int]:
+    found = _SHAPE.match(site.modifiers[0]) if site.modifiers else None
+    if found is None or int(found[1]) % _COLUMNS or not _COLUMNS <= int(found[1]) <= 256:
+        raise site.unsupported("this shape of warpgroup instruction")
+    return int(found[1]), int(found[2])
+
+
+@semantics("HGMMA")
+def hgmma(site: Site) -> Step:
+    """HGMMA.64xNx16|8.F32|F16[.BF16|.TF32] Rd, [Ra,] gdesc[UR], Rc [, UP] [, gsb0]."""
+    columns, k = _shape(site)
+    kind = _FLOATS.get(site.modifiers[1:])
+    if kind is None or k != (8 if kind.endswith("tf32") else 16):
+        raise site.unsupported("this form of HGMMA")
+    mode = mma_mode(f"m16n8k{k}.{kind}")
+    return _Gmma(site, mode, columns, 4 if kind.endswith("tf32") else 2).step
+
+
+@semantics("IGMMA")
+def igmma(site: Site) -> Step:
+    """IGMMA.64xNx32.S8|U8.S8|U8[.SAT] Rd, [Ra,] gdesc[UR], Rc [, UP] [, gsb0]."""
+    columns, k = _shape(site)
+    types = [m for m in site.modifiers[1:] if m != "SAT"]
+    if k != 32 or len(types) != 2 or not set(types) <= set(_INTEGERS):
+        raise site.unsupported("this form of IGMMA")
+    name = f"m16n8k32.s32.{types[0].lower()}.{types[1].lower()}"
+    return _Gmma(site, mma_mode(name + ".sat" if site.has("SAT") else name), columns, 1).step
+
+
+@semantics("WARPGROUP")
+def warpgroup(site: Site) -> Step:
+    """WARPGROUP.ARRIVE before, WARPGROUP.DEPBAR.LE gsb0, N behind: what they wait for has been done."""
+    if site.modifiers not in (("ARRIVE",), ("DEPBAR", "LE")):
+        raise site.unsupported("this form of WARPGROUP")
+    nothing: Callable[[Mask], None] = lambda mask: None  # noqa: E731
+    return nothing
