@@ -56,12 +56,13 @@ class LaunchOptions:
     cta: str | None = None
     budget: int | None = None
     stack: int = 1024
+    zero_shared: bool = False
     save: tuple[str, ...] = ()
 
     @property
     def given(self) -> str:
         """The options that are not at their defaults, as people write them; "" if none is."""
-        names = {"args": "--arg", "dynamic_shared": "--dynamic-shared"}
+        names = {"args": "--arg", "dynamic_shared": "--dynamic-shared", "zero_shared": "--zero-shared"}
         changed = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
         return ", ".join(names.get(name, f"--{name}") for name in changed)
 
@@ -86,6 +87,9 @@ def launch_options(command: Command) -> Command:
             ),
             click.option(
                 "--stack", type=click.IntRange(0), default=1024, metavar="BYTES", help="A thread's stack, at least."
+            ),
+            click.option(
+                "--zero-shared", is_flag=True, help="Take shared memory that nobody wrote for zeros: no error."
             ),
             click.option("--save", multiple=True, metavar="K=FILE", help="Write argument K to a .npy file afterwards."),
         ]
@@ -120,7 +124,8 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
         trace = trace_kernel(
             path, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, arch=arch,
             ctas=_ctas(options.cta), budget=options.budget or DEFAULT_BUDGET, progress=bar.count_ctas,
-            watch=bar.watch, stack_bytes=options.stack, printer=_print,
+            watch=bar.watch, stack_bytes=options.stack, zero_shared=options.zero_shared,
+            printer=_print,
         )  # fmt: skip
     for number, target in saves:
         try:

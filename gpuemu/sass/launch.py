@@ -51,6 +51,7 @@ def trace_kernel(
     ctas: Iterable[int] | None = None,
     budget: int = DEFAULT_BUDGET,
     stack_bytes: int = DEFAULT_STACK_BYTES,
+    zero_shared: bool = False,
     printer: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
     watch: Callable[[Callable[[], int]], None] | None = None,
@@ -61,7 +62,8 @@ def trace_kernel(
     place; ints and floats are scalars. `arch` names the architecture that a .cu is compiled for, and whose
     rules count. `ctas` are the CTAs to keep in the trace, by default those resident on one SM at once. `budget`: warp
     instructions of one CTA before it is taken for endless. `stack_bytes`: a thread's stack where the cubin asks for
-    less (cudaLimitStackSize); recursion and calls through pointers live on it. `printer` is called with what printf
+    less (cudaLimitStackSize); recursion and calls through pointers live on it. `zero_shared`: shared
+    memory that nobody wrote is zero; else reading it is an error. `printer` is called with what printf
     prints, as it is printed; all of it is in the trace's `printed`, too. `progress` is called with the CTAs done and
     all, `watch` once with a function that tells the warp instructions executed so far, also from another thread.
 
@@ -98,6 +100,7 @@ def trace_kernel(
         shared_base=function.shared_base,
         local_bytes_per_lane=max(function.local_bytes, stack_bytes),
         lanes=lanes,
+        zero_shared=zero_shared,
     )
     constants, known = constant_banks(function, launch, memory, args, hardware)
     printed: list[str] = []

@@ -72,10 +72,13 @@ class Memory:
     """All memory of a launch; shared and local memory are those of the CTA being executed.
 
     `shared_base` is the shared address of the CTA's first byte of shared memory (0x400 on sm_90, whose first
-    bytes the driver keeps for itself). Local memory is zero in a new CTA, shared memory counts as unwritten.
+    bytes the driver keeps for itself). Local memory is zero in a new CTA; shared memory counts as unwritten, or
+    with `zero_shared` as zero, too.
     """
 
-    def __init__(self, shared_bytes: int, shared_base: int, local_bytes_per_lane: int, lanes: Lanes):
+    def __init__(
+        self, shared_bytes: int, shared_base: int, local_bytes_per_lane: int, lanes: Lanes, zero_shared: bool = False
+    ):
         self.shared_bytes = shared_bytes
         self.shared_base = shared_base
         self.local_bytes = local_bytes_per_lane
@@ -86,7 +89,8 @@ class Memory:
         # A lane's frame is padded to the widest unit, so that no view of the whole crosses two frames.
         self.local_pitch = -(-local_bytes_per_lane // 16) * 16
         self.local = views(np.zeros(self.local_pitch * lanes.count, dtype=np.uint8))
-        self.all_written = shared_bytes == 0
+        self.zero_shared = zero_shared
+        self.all_written = zero_shared or shared_bytes == 0
         """Whether it is known that every byte of shared memory has been written, so that reads need no check."""
         self.places_written: set[tuple[int, int, tuple[bytes, bytes]]] = set()
         """Accesses of which that is known; see note_written."""
@@ -97,7 +101,7 @@ class Memory:
         self.shared[1][:] = 0
         self.written[1][:] = 0
         self.local[1][:] = 0
-        self.all_written = self.shared_bytes == 0
+        self.all_written = self.zero_shared or self.shared_bytes == 0
         self.places_written.clear()
         self._noted = 0
 

@@ -69,6 +69,12 @@ def test_shared_memory_that_nobody_wrote_cannot_be_read() -> None:
     assert problem.found == "a 4-byte load at byte 64 of shared memory, which was never written by the CTA"
 
 
+def test_shared_memory_that_nobody_wrote_may_be_taken_for_zeros() -> None:
+    out = zeros(32) + 7
+    trace_kernel(_cubin("sm_89"), "unwritten", args=[out], zero_shared=True)
+    assert out[16] == 0
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_a_read_beyond_shared_memory_is_refused(arch: str) -> None:
     problem = fault("beyond_shared", [zeros(32), 8], arch, dynamic_shared_bytes=128)
