@@ -153,12 +153,11 @@ class ControlFlow(Jumps):
     def _move_barrier(self, site: Site) -> Handler:
         """BMOV saves who a convergence barrier waits for in a register, or brings it back."""
         number = _barrier_number(site)
-        lanes = self._convergence.participants[number]
         if site.instruction.operands[0].startswith("B"):
             get = site.source(1)
 
             def handler(group: Group, pc: int) -> bool:
-                np.copyto(lanes, get(), where=self._effective(group, pc))
+                write(self._convergence.participants[number], get(), self._effective(group, pc))
                 group.pc = pc + 1
                 return True
         else:
@@ -166,6 +165,7 @@ class ControlFlow(Jumps):
 
             def handler(group: Group, pc: int) -> bool:
                 here = self._effective(group, pc)
+                lanes = self._convergence.participants[number]
                 store(lanes, here)
                 if clears:
                     lanes[here] = 0

@@ -68,6 +68,16 @@ def test_a_lane_that_breaks_away_under_a_condition_is_not_waited_for() -> None:
     assert found == [stay if stay >> lane % 32 & 1 else 0 for lane in range(64)]
 
 
+def test_a_function_may_put_a_convergence_barrier_aside_and_bring_it_back() -> None:
+    # Odd lanes call 0xb0, where B0 serves another purpose; at 0x70 they meet the even ones as if they had not.
+    sass = LANEID + ODD + "BSSY B0, 0x80\n@P0 BRA 0x50\nBRA 0x70\nMOV R20, 0x70\nCALL.REL.NOINC 0xb0\nBSYNC B0\n"
+    sass += "VOTE.ANY R2, PT, PT\nEXIT\nNOP\n"
+    sass += "BMOV.32.CLEAR R9, B0\nBSSY B0, 0xf0\nNOP\nBSYNC B0\nBMOV.32 B0, R9\nBRA 0x70\n"
+    assert registers(sass, 2) == [0xFFFFFFFF] * 64
+    files = execute_cta(sass).environment.lanes
+    assert files.registers[9].tolist() == [0xFFFFFFFF if lane % 2 else 0 for lane in range(64)]
+
+
 @pytest.mark.parametrize(("form", "together"), [("BRA.DIV 0x80", 1), ("BRA.CONV 0x80", 2)])
 def test_a_branch_without_a_mask_asks_for_the_whole_warp(form: str, together: int) -> None:
     # Lanes of warp 0 are apart, those of warp 1 are not.
