@@ -68,9 +68,17 @@ class Convergence:
             np.copyto(self.participants[barrier], self._bits(group), where=group.mask)
 
     def forget(self, barrier: int, mask: Mask) -> None:
-        """BREAK: the lanes of `mask` will not come to `barrier`."""
+        """BREAK: the lanes of `mask` will not come to `barrier`.
+
+        That concerns the lanes that would meet them there; others of the warp may be elsewhere, in another call,
+        and wait at the barrier of this number for others.
+        """
         here = self.alive if mask is None else mask
-        self.participants[barrier] &= ~np.repeat(ballots(here), WARP)
+        participants = self.participants[barrier]
+        before = participants.copy()
+        for meeting in np.unique(before[here]):
+            lanes = before == meeting
+            participants[lanes] &= ~np.repeat(ballots(here & lanes), WARP)[lanes]
 
     def passes_at_once(self, barrier: int, group: Group) -> bool:
         """Whether every lane of the group finds all its partners in it: nobody has to wait."""

@@ -78,6 +78,13 @@ def test_a_function_may_put_a_convergence_barrier_aside_and_bring_it_back() -> N
     assert files.registers[9].tolist() == [0xFFFFFFFF if lane % 2 else 0 for lane in range(64)]
 
 
+def test_a_lane_that_breaks_away_in_a_call_is_still_waited_for_outside() -> None:
+    # Odd lanes put B0 aside, break away from their own use of it, and bring it back.
+    sass = LANEID + ODD + "BSSY B0, 0x70\n@P0 BRA 0x50\nBRA 0x60\nBRA 0x90\nBSYNC B0\nVOTE.ANY R2, PT, PT\nEXIT\n"
+    sass += "BMOV.32.CLEAR R9, B0\nBSSY B0, 0xd0\nBREAK B0\nBRA 0xd0\nBMOV.32 B0, R9\nBRA 0x60\n"
+    assert registers(sass, 2) == [0xFFFFFFFF] * 64
+
+
 @pytest.mark.parametrize(("form", "together"), [("BRA.DIV 0x80", 1), ("BRA.CONV 0x80", 2)])
 def test_a_branch_without_a_mask_asks_for_the_whole_warp(form: str, together: int) -> None:
     # Lanes of warp 0 are apart, those of warp 1 are not.
