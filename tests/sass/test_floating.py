@@ -346,6 +346,8 @@ def test_mufu_64h_of_special_values():
     triples = [(x, 0, 0) for x in inputs]
     infinite = double(math.inf) >> 32
     negative = infinite | 1 << 31
+    for text, number in (("1.4142131805419921875", 0x3FF6A09E), ("3", 0x40080000), ("-0.5", 0xBFE00000)):
+        assert run(f"MUFU.RCP64H R0, {text}", triples) == run("MUFU.RCP64H R0, R1", [(number, 0, 0)] * 6)
     assert run("MUFU.RCP64H R0, R1", triples) == [infinite, negative, 0, 1 << 31, NAN32, infinite]
     assert run("MUFU.RSQ64H R0, R1", triples) == [infinite, negative, 0, NAN32, NAN32, infinite]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from gpuemu.sass.ieee import BFLOAT16, FLOAT16, all_normal32, bits32, flushed32, narrow16, narrow_bf16, quantize
 from gpuemu.sass.lanes import Mask, any_lane
-from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.operands import Site, Step, immediate32
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.half_operands import half_lanes
 
@@ -135,11 +135,15 @@ def _half(site: Site, name: str) -> Step:
 
 
 def _high_word(site: Site) -> Step:
-    """RCP64H and RSQ64H: from the high word of a float64, its low word taken as 0, to a high word."""
+    """RCP64H and RSQ64H: from the high word of a float64, its low word taken as 0, to a high word.
+
+    An immediate is that number of 64 bits.
+    """
     (name,) = (m for m in site.modifiers if m in _HIGH_WORDS)
     compute = _HIGH_WORDS[name]
     operand = site.operands[1]
-    get = site.float32(1)
+    immediate = immediate32(operand.core, double=True)
+    get = site.float32(1) if immediate is None else lambda: immediate
     if operand.suffixes:
         raise site.unsupported(f"the selection of {operand.text}")
     store = site.destination(0)
