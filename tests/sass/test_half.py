@@ -157,6 +157,13 @@ def test_hadd2_f32_widens_a_half(values):
         execute("HADD2.F32 R0, -RZ, R1")
 
 
+def test_a_float32_sum_may_have_a_constant_that_is_written_for_both_halves():
+    after = execute("HADD2.F32 R0, R1.H0_H0, 3, 3", {1: 0x3C004000})  # the low half is 2
+    assert (after.registers[0].view(np.float32) == 5).all()
+    with pytest.raises(UnsupportedError, match="two different halves"):
+        execute("HADD2.F32 R0, R1.H0_H0, 3, 2")
+
+
 @for_all(st.lists(floats(FLOAT32), min_size=1, max_size=64))
 def test_hadd2_from_float32_rounds_toward_zero(values):
     lanes = execute("HADD2 R0, R1.F32, -RZ.H0_H0", {1: words(values)}, arch="sm_75")

@@ -106,8 +106,11 @@ def _to_float32(site: Site) -> Step:
     Float32 holds every product of two float16 exactly.
     """
     site.only("F32")
-    for operand in site.operands[1:]:
-        if operand.core != "RZ" and operand.suffixes not in (("H0_H0",), ("H1_H1",)):
+    immediates = [k for k in range(1, len(site.operands)) if is_immediate(site, k)]
+    same = len({site.operands[k].text for k in immediates}) <= 1
+    for k, operand in enumerate(site.operands[1:], 1):
+        one_half = same if k in immediates else operand.core == "RZ" or operand.suffixes in (("H0_H0",), ("H1_H1",))
+        if not one_half:
             raise site.unsupported("a float32 result of two different halves")
     (a, b), last = _pairs(site, 1, 2)
     _only_pairs(site, last)
