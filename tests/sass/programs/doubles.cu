@@ -19,4 +19,5 @@ extern "C" __global__ void exact(double *out, const double *as, const double *bs
     OUT(a + b); OUT(a * b); OUT(fma(a, b, c)); OUT(a / b); OUT(1 / a); OUT(sqrt(fabs(a))); OUT((double)(float)a); OUT((double)(int)a);
     OUT((double)(long long)(a * 1e9)); OUT((double)__double_as_longlong(a)); OUT((double)(unsigned long long)__double_as_longlong(a));
     OUT(__longlong_as_double(__double_as_longlong(a) ^ 1)); OUT(a < b ? a : c); OUT(__dadd_rd(a, b) <= a + b); OUT(__dadd_ru(a, b) >= a + b);
+    OUT(a / 3); OUT(a / 1.4142135623730951);
 }

@@ -48,7 +48,7 @@ def exact() -> Launch:
     wanted = [
         a + b, a * b, fused, a / b, 1 / a, np.sqrt(np.abs(a)), a.astype(np.float32).astype(float), np.trunc(a),
         np.trunc(a * 1e9), bits.astype(float), bits.view(np.uint64).astype(float), (bits ^ 1).view(float),
-        np.where(a < b, a, c), np.ones(N), np.ones(N),
+        np.where(a < b, a, c), np.ones(N), np.ones(N), a / 3, a / 1.4142135623730951,
     ]  # fmt: skip
     return Launch([np.zeros((len(wanted), N)), a, b, c, N], {0: np.array(wanted)}, GRID, BLOCK)
 
