@@ -109,10 +109,13 @@ def test_nvrtc_finds_headers_beside_the_source_and_takes_options(tmp_path: Path)
         compile_cuda(source, "sm_80", "nvrtc")
 
 
-@pytest.mark.parametrize("header", nvrtc.SHIMS)
-def test_every_standard_header_that_nvrtc_is_given_compiles_alone(header: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "headers", ["assert.h", "cfloat", "climits", "cstddef", "math.h", "stdio.h", " ".join(nvrtc.SHIMS)]
+)
+def test_standard_headers_that_nvrtc_is_given_compile_alone_and_together(headers: str, tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
-    source.write_text(f"#include <{header}>\n__global__ void k(int *o) {{ *o = 1; }}")
+    includes = "".join(f"#include <{header}>\n" for header in headers.split())
+    source.write_text(f"{includes}__global__ void k(int *o) {{ *o = 1; }}")
     assert compile_cuda(source, "sm_80", "nvrtc").startswith(b"\x7fELF")
 
 
