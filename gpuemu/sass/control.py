@@ -130,9 +130,14 @@ class ControlFlow(Jumps):
     def _warpsync(self, site: Site) -> Handler:
         """WARPSYNC: lanes that name the same lanes of their warp meet, and go on by themselves.
 
-        .COLLECTIVE names where its block ends; the block stands right behind it.
+        .COLLECTIVE also says where they go on behind the next ENDCOLLECTIVE; compilers put the target right there, so
+        that nothing is left for that to do.
         """
         mask = None if site.has("ALL") else site.source(0)
+        if site.has("COLLECTIVE"):
+            target = self._target(site, site.instruction.operands[-1])
+            if self.environment.code[target - 1].opcode != "ENDCOLLECTIVE":
+                raise site.unsupported("a collective region that goes on elsewhere than behind its end")
 
         def handler(group: Group, pc: int) -> bool:
             wanted = WHOLE_WARP if mask is None else mask()

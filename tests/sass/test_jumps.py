@@ -37,7 +37,7 @@ LANEID = "S2R R1, SR_LANEID\n"  # 0x00
 ODD = "LOP3.LUT P0, RZ, R1, 0x1, RZ, 0xc0, !PT\n"  # 0x10
 
 
-@pytest.mark.parametrize("form", ["WARPSYNC R3", "WARPSYNC.EXCLUSIVE R3", "WARPSYNC.COLLECTIVE R3, 0x70"])
+@pytest.mark.parametrize("form", ["WARPSYNC R3", "WARPSYNC.EXCLUSIVE R3", "WARPSYNC.COLLECTIVE R3, 0x90"])
 def test_lanes_that_name_other_lanes_do_not_meet(form: str) -> None:
     sass = LANEID + ODD + "MOV R4, 0x55555555\nSEL R3, 0xaaaaaaaa, R4, P0\n"
     sass += f"{form}\nREDUX.SUM UR4, R1\nMOV R5, UR4\nENDCOLLECTIVE\nEXIT\n"
