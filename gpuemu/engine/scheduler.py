@@ -175,6 +175,8 @@ class SubCore:
 
     def _has_waited(self, warp: Warp) -> bool:
         """Whether the warp that issues now waited for its pipe or for room in the queue, and goes last from now on."""
+        if isinstance(warp.pipe, QueuedPipe):
+            return True  # one in its queue is as good as one that waited for it
         return warp.pipe.free_at - warp.ready_at >= self._machine.pipe_wait_cycles
 
     def decided(self, request: Request) -> None:

@@ -322,6 +322,8 @@ class Reference:
         ready_at = warp.earliest
         while not self.depends_on_nothing(warp, ready_at):
             ready_at += 1
+        if isinstance(self.pipes[sub_core][warp.op.pipe], QueuedPipe):
+            return True
         free_at = self.room_at[sub_core] if warp.op.pipe == 0 else self.pipes[sub_core][warp.op.pipe].free_at
         return free_at - ready_at >= self.m.pipe_wait_cycles
 
