@@ -28,6 +28,7 @@ class Kind(Enum):
     EXIT = auto()
     COUNTER_WAIT = auto()  # DEPBAR: waits until a dependence counter has fallen to a value
     COPY_COMMIT = auto()  # LDGDEPBAR: closes a group of asynchronous copies
+    LANE_REGISTER = auto()  # S2R of a register that differs by lane: the SM's load/store path, touching no memory
 
 
 class Row(Enum):
@@ -272,6 +273,14 @@ def describe(opcode: str) -> Operation:
 
 
 _CLOCK = re.compile(r"\bSR_CLOCK(LO|HI)?\b")
+
+
+_LANE_REGISTER = re.compile(r"\bSR_(TID|LANEID)\b")
+
+
+def reads_lane_register(opcode: str, operands: str) -> bool:
+    """Whether it is an S2R that goes through the load/store unit: its value differs by lane (H200, counted)."""
+    return opcode == "S2R" and _LANE_REGISTER.search(operands) is not None
 
 
 def reads_clock(operands: str) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpuemu.accesses import Access, lower_accesses
 from gpuemu.errors import GpuemuError, Problem
-from gpuemu.isa import Kind, Row
+from gpuemu.isa import Kind, Row, reads_lane_register
 from gpuemu.operand_fetch import SCALAR, TENSOR_PIPE, annotate, tensor_pipe
 from gpuemu.registers import source_words, written_and_read
 from gpuemu.trace.model import Instruction, Trace
@@ -285,6 +285,8 @@ def _lower_instruction(
     """`pipes` numbers the pipes met so far, and takes up a new one."""
     operation = instruction.operation
     kind = operation.kind
+    if reads_lane_register(instruction.opcode, " ".join(instruction.operands)):
+        kind = Kind.LANE_REGISTER
     if operation.tensor or operation.warpgroup_columns:
         modes = arch.tensor_core.operations
         if operation.operation not in modes:
@@ -294,7 +296,7 @@ def _lower_instruction(
         if operation.warpgroup_columns:  # the timing is that of eight columns
             more = (operation.warpgroup_columns // 8 - 1) * interval
             latency, interval = latency + more, interval + more
-    elif kind in (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.COPY_COMMIT):
+    elif kind in (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.LANE_REGISTER, Kind.COPY_COMMIT):
         pipe, latency, interval = MIO_PIPE, 0, 1
     elif kind is Kind.BARRIER:
         pipe, latency, interval = "barrier", 0, 1
@@ -312,7 +314,9 @@ def _lower_instruction(
         long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
         is_cached=operation.cached, is_local=operation.local,
     )  # fmt: skip
-    if pipe == MIO_PIPE:
+    if kind is Kind.LANE_REGISTER:
+        op.source_words = 0
+    elif pipe == MIO_PIPE:
         op.source_words = source_words(instruction.opcode, instruction.operands)
     if kind is Kind.BARRIER:
         _read_barrier(op, instruction)

@@ -200,6 +200,8 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "mio.shuffle_latency_cycles": 24,
         "mio.address_read_cycles": 2,
         "mio.data_read_cycles": 1,
+        "mio.lane_register_cycles": 2,
+        "mio.lane_register_early_cycles": 1,
         "shared_memory.atomic_latency_cycles": 24,
         "shared_memory.cycles_per_further_group": 1,
         "barrier.latency_cycles": 12,

@@ -51,7 +51,7 @@ def test_show_is_a_table_of_every_value_with_unit_status_source_and_note():
     lines = run("show", "sm_90").splitlines()
     assert lines[:4] == [
         "sm_90: NVIDIA Hopper, data centre: H200, H100",
-        "from configs/sm_90.yaml (180 values)",
+        "from configs/sm_90.yaml (182 values)",
         "",
         "name                                value                unit         status    sure source",
     ]
@@ -94,7 +94,7 @@ def test_show_looks_the_same_whatever_the_size_of_the_terminal(monkeypatch):
 def test_show_applies_settings_and_says_which_values_they_are():
     settings = ("--set", "shared_memory.banks=64", "--set", "shared_memory.load_merge_distances=[]")
     lines = run("show", "sm_90", *settings).splitlines()
-    assert lines[1] == "from configs/sm_90.yaml (178 values), --set (2 values)"
+    assert lines[1] == "from configs/sm_90.yaml (180 values), --set (2 values)"
     at = lines.index("  banks                             64                   banks        override")
     assert lines[at + 1] == "      32 without it"
     assert "  load_merge_distances              none                              override" in lines
@@ -103,7 +103,7 @@ def test_show_applies_settings_and_says_which_values_they_are():
 def test_show_tells_which_file_how_many_values_are_from(here):
     Path("mine.yaml").write_text("extends: sm_89\nshared_memory: {banks: 16}\n")
     lines = run("show", "mine.yaml").splitlines()
-    assert lines[:2] == ["mine", "from configs/sm_89.yaml (169 values), mine.yaml (1 value)"]
+    assert lines[:2] == ["mine", "from configs/sm_89.yaml (171 values), mine.yaml (1 value)"]
 
 
 def test_what_show_prints_as_yaml_can_be_saved_edited_and_loaded_back(here):
@@ -160,7 +160,7 @@ def test_show_refuses_what_is_unknown():
 
 def test_check_says_ok_for_each_right_file(here):
     Path("mine.yaml").write_text("extends: sm_89\nshared_memory: {banks: 16}\n")
-    assert run("check", "mine.yaml", "sm_90") == "OK mine.yaml: mine, 170 values\nOK sm_90: sm_90, 180 values\n"
+    assert run("check", "mine.yaml", "sm_90") == "OK mine.yaml: mine, 172 values\nOK sm_90: sm_90, 182 values\n"
 
 
 def test_check_tells_all_problems_of_all_files_and_nothing_else(here):

@@ -80,6 +80,7 @@ RULES = (
             "shared_memory.latency_cycles",
             "shared_memory.atomic_latency_cycles",
             "mio.shuffle_latency_cycles",
+            "operations.special_register.latency_cycles",
         )
     ),
 )

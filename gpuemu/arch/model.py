@@ -177,6 +177,8 @@ class Mio(Part):
     data_stage_latency_cycles: int = cycles("dispatch to the data stage, which frees an entry of the pool", low=0)
     load_source_release_cycles: int = cycles("dispatch-free load: issue to release of its source registers")
     store_source_release_cycles: int = cycles("the same of a 32-bit store")
+    lane_register_cycles: int = cycles("S2R of SR_TID or SR_LANEID: data stage to itself, and from one to the next")
+    lane_register_early_cycles: int = cycles("how much sooner than a load it comes to the data stage", low=0)
     shuffle_latency_cycles: int = cycles("SHFL of one source register, issue to the issue of a dependent instruction")
 
 

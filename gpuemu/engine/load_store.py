@@ -6,7 +6,8 @@ registers of the one before it (`cycles_per_source_register` each), when the SM 
 shuffle (`pool_entries`; held until the data stage is done, and `data_stage_latency_cycles` longer), few enough
 wavefronts of other stores for a store (`store_pool_wavefronts`). Then the data stage and, for global memory, the
 memory behind it decide. Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each
-by its registers beyond the first. What a sub-core asked for comes back in order, one result a cycle.
+by its registers beyond the first; S2R of a lane's number has none to send and comes to it earlier. What a sub-core
+asked for comes back in order, one result a cycle.
 
 Work is done in batches. Nothing that the unit decides matters to a sub-core sooner than
 `feedback_cycles` after the issue, so the unit wakes only then, and by then every request issued before
@@ -56,6 +57,9 @@ class LoadStoreUnit:
         self._shared_tail = machine.shared_latency_cycles - machine.queue_latency_cycles
         self._atomic_tail = machine.shared_atomic_latency_cycles - machine.queue_latency_cycles - self._late
         self._shuffle_tail = machine.shuffle_latency_cycles - machine.queue_latency_cycles - self._late
+        early = machine.lane_register_early_cycles
+        self._lane_register_early = early
+        self._lane_register_tail = machine.lane_register_latency_cycles - machine.queue_latency_cycles + early
         self._returned = [0] * len(queues)  # when each sub-core got its last result
 
     def decide(self, before: int) -> list[Request]:
@@ -89,6 +93,9 @@ class LoadStoreUnit:
         cycle = arrival + self._latency
         if cycle < self._next_accept:
             cycle = self._next_accept
+        if op.kind is Kind.LANE_REGISTER:
+            self._read_lane_register(request, sub_core, cycle)
+            return
         if cycles:
             cycle = self._room_for_store(cycle) if op.is_store else self._room_for_load(cycle)
         self._next_accept = cycle + self._request_interval
@@ -109,8 +116,23 @@ class LoadStoreUnit:
                 self._stores.append((end + self._to_data_stage, cycles, each))
             else:
                 heappush(self._pool, end + self._to_data_stage)
+        self._log(request, cycle, start)
+
+    def _read_lane_register(self, request: Request, sub_core: int, cycle: int) -> None:
+        """It has no registers to send, takes no entry of the pool, and wants the data stage for itself.
+
+        Its result waits for none of those before it.
+        """
+        self._next_accept = cycle + self._request_interval
+        self._queues[sub_core].dispatched(cycle, 1)
+        request.sources_read_at = cycle
+        start = self.data_stage.serve_lane_register(request.warp.slot, cycle - self._lane_register_early)
+        request.done_at = start + self._lane_register_tail
+        self._log(request, cycle, start)
+
+    def _log(self, request: Request, dispatch: int, start: int) -> None:
         warp = request.warp
-        warp.dispatch_log.append(cycle)
+        warp.dispatch_log.append(dispatch)
         warp.start_log.append(start)
         warp.done_log.append(request.done_at)
 
@@ -139,7 +161,8 @@ class LoadStoreUnit:
             request.done_at = max([cycle, *(copy.done_at for copy in request.warp.copies)])
             request.warp.copies.clear()
             return cycle
-        start = self.data_stage.serve(request.warp.slot, cycle, access.data_stage_cycles, op.is_store)
+        shared_load = op.is_load and kind is Kind.SHARED
+        start = self.data_stage.serve(request.warp.slot, cycle, access.data_stage_cycles, op.is_store, shared_load)
         last = start + (access.data_stage_cycles - 1) * self.data_stage.pace
         if op.is_plain_global_store:
             request.done_at = self.global_memory.store(request, start)

@@ -36,6 +36,9 @@ class Machine:
     load_source_release_cycles: int
     store_source_release_cycles: int
     shuffle_latency_cycles: int
+    lane_register_latency_cycles: int
+    lane_register_cycles: int
+    lane_register_early_cycles: int
     shared_latency_cycles: int
     shared_atomic_latency_cycles: int
     cycles_per_wavefront: int
@@ -89,6 +92,9 @@ class Machine:
             load_source_release_cycles=mio.load_source_release_cycles,
             store_source_release_cycles=mio.store_source_release_cycles,
             shuffle_latency_cycles=mio.shuffle_latency_cycles,
+            lane_register_latency_cycles=arch.operations["special_register"].latency_cycles,
+            lane_register_cycles=mio.lane_register_cycles,
+            lane_register_early_cycles=mio.lane_register_early_cycles,
             shared_latency_cycles=shared.latency_cycles,
             shared_atomic_latency_cycles=shared.atomic_latency_cycles,
             cycles_per_wavefront=shared.cycles_per_wavefront_per_warp,

@@ -74,6 +74,7 @@ class SubCore:
             Kind.SHARED: self._issue_access,
             Kind.GLOBAL: self._issue_access,
             Kind.SHUFFLE: self._issue_shuffle,
+            Kind.LANE_REGISTER: self._issue_shuffle,
             Kind.COPY_COMMIT: self._issue_commit,
         }
 
@@ -267,7 +268,8 @@ class SubCore:
     def _push(self, warp: Warp, op: Op, access: Access, cycle: int) -> None:
         request = Request(warp, op, access, cycle, NEVER)
         self._dependences.issued_request(request)
-        self._ports.memory_issued(request)
+        if op.source_words:
+            self._ports.memory_issued(request)
         if self.mio.push(request, cycle):
             effect = self._sm.request_issued(self.mio)
             if effect < self.horizon:

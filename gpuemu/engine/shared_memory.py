@@ -7,6 +7,11 @@ Requests are served in order of arrival, each in the first slot that falls free,
 Measured on an H200: alone, a warp drains a wavefront every 2 cycles; the SM drains one every cycle, loads
 and stores together (`ports.topology: unified`); four warps that store 16 wavefronts each advance in pairs, 32 cycles a
 pair. With `separate` ports, reads and writes have slots and paths of their own.
+
+An S2R of a lane's number waits as a load of one wavefront does, then has the data stage for itself for
+`lane_register_cycles` (2). Only in the first does the arbiter keep others out. A load whose wavefront comes in the
+second is sent in vain: that wavefront is lost, is counted, and comes again (H200: one S2R costs a load of another
+warp one wavefront and 2 cycles; the warp's own loads are done before).
 """
 
 from __future__ import annotations
@@ -25,11 +30,19 @@ class DataStage:
         write_path = [0] * machine.max_warps if machine.separate_ports else read_path
         self._slots = (reads, writes)
         self._path_free_at = (read_path, write_path)
+        self._loads = [False] * len(reads)  # whether the last request of each slot is a shared-memory load
+        self._alone_cycles = machine.lane_register_cycles
+        self._alone_from = self._alone_until = 0
+        self.lost_wavefronts = 0
+        """Wavefronts of shared-memory loads that were sent in vain."""
         self.busy_cycles = [0, 0]
         """Port cycles used by reads and by writes."""
 
-    def serve(self, warp_slot: int, arrival: int, cycles: int, write: bool) -> int:
-        """The cycle at which the first wavefront passes, for a request of `cycles` data-stage cycles."""
+    def serve(self, warp_slot: int, arrival: int, cycles: int, write: bool, load: bool = False) -> int:
+        """The cycle at which the first wavefront passes, for a request of `cycles` data-stage cycles.
+
+        `load`: its wavefronts are those of a shared-memory load.
+        """
         path_free_at = self._path_free_at[write]
         start = path_free_at[warp_slot]
         if start < arrival:
@@ -43,6 +56,45 @@ class DataStage:
         if chosen < 0:
             start = min(slots)
             chosen = slots.index(start)
+        if cycles and slots is self._slots[0]:
+            self._loads[chosen] = load
+            if start < self._alone_until:
+                start = self._past_lane_register(start, load)
         path_free_at[warp_slot] = slots[chosen] = start + cycles * self.pace
         self.busy_cycles[write] += cycles
+        return start
+
+    def _past_lane_register(self, start: int, load: bool) -> int:
+        """When a request begins that would begin at `start`, where the last lane register may be under way."""
+        if start == self._alone_from:
+            start += 1
+        while self._alone_from < start < self._alone_until:
+            start += self.pace
+            self.lost_wavefronts += load
+        return start
+
+    def serve_lane_register(self, warp_slot: int, arrival: int) -> int:
+        """The cycle at which an S2R gets the data stage.
+
+        A load that passes in another slot is not told that its result comes later: that was settled with it.
+        """
+        path_free_at, slots = self._path_free_at[0], self._slots[0]
+        start = max(arrival, path_free_at[warp_slot], self._alone_until)
+        chosen, chosen_free_at = -1, -1
+        for i, free_at in enumerate(slots):
+            if chosen_free_at < free_at <= start:
+                chosen, chosen_free_at = i, free_at
+        if chosen < 0:
+            start = min(slots)
+            chosen = slots.index(start)
+        others = [i for i in range(len(slots)) if i != chosen]
+        if any(slots[i] > start and (slots[i] - start) % self.pace == 0 for i in others):
+            start += 1  # one of the others passes in this very cycle
+        self._alone_from, self._alone_until = start, start + self._alone_cycles
+        for i in others:
+            if any(c < slots[i] and (slots[i] - c) % self.pace == 0 for c in range(start + 1, self._alone_until)):
+                self.lost_wavefronts += self._loads[i]
+                slots[i] += self.pace
+        path_free_at[warp_slot] = slots[chosen] = self._alone_until
+        self.busy_cycles[0] += 1
         return start

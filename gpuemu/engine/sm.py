@@ -38,7 +38,8 @@ class Execution:
     """What happened. `cycles` from the first launch to the end of the last warp; `warps` in launch order.
 
     `port_cycles`: cycles of the data stage's ports used by reads and by writes. `global_sectors` came from beyond L1,
-    `stored_sectors` went there. `events`: SimPy events.
+    `stored_sectors` went there. `lost_wavefronts`: of shared-memory loads, sent in vain while an S2R had the data
+    stage. `events`: SimPy events.
     """
 
     program: Program
@@ -49,6 +50,7 @@ class Execution:
     port_cycles: tuple[int, int]
     global_sectors: int
     stored_sectors: int
+    lost_wavefronts: int
     events: int
 
 
@@ -126,6 +128,7 @@ class StreamingMultiprocessor:
             (reads, writes),
             self.load_store.global_memory.sectors,
             self.load_store.global_memory.stored_sectors,
+            self.load_store.data_stage.lost_wavefronts,
             self._events,
         )
 

@@ -11,6 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from gpuemu.accesses import SHUFFLE_ACCESS
+from gpuemu.isa import Kind
 from gpuemu.observe.stalls import CONTENTION
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def bounds(execution: Execution, stalls: list[dict[str, int]]) -> list[Bound]:
             access = next(accesses) if op.carries_addresses else SHUFFLE_ACCESS
             path[sub_core] += access.data_stage_cycles * machine.cycles_per_wavefront
             sending[sub_core] += max(
-                machine.minimum_dispatch_interval_cycles, machine.cycles_per_source_register * op.source_words
+                1 if op.kind is Kind.LANE_REGISTER else machine.minimum_dispatch_interval_cycles,
+                machine.cycles_per_source_register * op.source_words,
             )
         alone = sum(reasons.values()) - sum(reasons[name] for name in CONTENTION)
         ctas = own.setdefault(warp.cta_slot, {})

@@ -1,9 +1,10 @@
 """The profiler's counters and its shared-memory table, counted from the instructions executed.
 
 Bank conflicts are the excess wavefronts of the access patterns: wavefronts minus the fewest that the
-instruction's width needs. On hardware the counter l1tex__data_bank_conflicts... also takes in cycles that were
-lost to arbitration when several warps compete; those are not in it here (`data_stage_wait_cycles` has the
-time that requests waited for the data stage).
+instruction's width needs. On hardware the counter l1tex__data_bank_conflicts... also takes in wavefronts that were
+lost to arbitration; those are not in it here, nor in the table and the counters by instruction. They are in
+l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum, as on hardware (`data_stage_wait_cycles` has the time that
+requests waited for the data stage).
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def profiler_counters(execution: Execution, table: dict[Row, RowCounts]) -> dict
         "smsp__inst_executed.sum": sum(executed),
         "sm__inst_executed_pipe_tensor_op_hmma.sum": tensor["HMMA"],
         "sm__inst_executed_pipe_tensor_op_imma.sum": tensor["IMMA"],
-        f"{wavefronts}_op_ld.sum": load.wavefronts + matrix.wavefronts,
+        f"{wavefronts}_op_ld.sum": load.wavefronts + matrix.wavefronts + execution.lost_wavefronts,
         f"{wavefronts}_op_st.sum": store.wavefronts + store_matrix.wavefronts,
         f"{wavefronts}_op_atom.sum": atomic.wavefronts,
         f"{conflicts}.sum": sum(row.bank_conflicts for row in everything),

@@ -15,8 +15,8 @@
     requests waited 12 cycles for the data stage
 
     Stall reasons, cycles of all warps
-    long_scoreboard              570   66.7%  ###########       global memory
-    short_scoreboard             119   13.9%  ##                shared memory, shuffles, special units
+    long_scoreboard              559   65.4%  ##########        global memory
+    short_scoreboard             130   15.2%  ##                shared memory, shuffles, special units
     wait                          87   10.2%  ##                stall counts of the code
     selected                      37    4.3%  #                 issued an instruction
     barrier                       34    4.0%  #                 the other warps of its CTA
@@ -24,14 +24,14 @@
 
      CTA warp core   start     end     select       wait      short       long    barrier       math
                                                             scorebd    scorebd               throttl
-       0    0    0       0     855         37         87        119        570         34          8
+       0    0    0       0     855         37         87        130        559         34          8
 
     Limited by latency of one warp: 99% of the cycles; most go to long_scoreboard (global memory)
     latency of one warp                              847   99.1%
-    a sub-core's path to shared memory                96   11.2%
+    a sub-core's path to shared memory               100   11.7%
     global-memory bandwidth                           77    9.0%
-    operands sent to the load/store unit              68    8.0%
-    shared-memory data stage                          48    5.6%
+    operands sent to the load/store unit              70    8.2%
+    shared-memory data stage                          50    5.8%
     issue slots                                       37    4.3%
     tensor core                                       32    3.7%
     IMAD pipe (FMA heavy)                             22    2.6%

@@ -101,6 +101,9 @@ class Reference:
         if not machine.separate_ports:
             self.slots[True], self.paths[True] = self.slots[False], self.paths[False]
         self.global_memory = GlobalMemory(machine, machine.l1_capacity_bytes - program.carveout_bytes)
+        self.passing_load = [False] * len(self.slots[False])  # by slot of the reads
+        self.alone: range = range(0)  # when the last lane register has the data stage for itself
+        self.lost = 0
         self.leaving: list[list[int]] = [[] for _ in range(machine.sub_cores)]
         # Sources are read a little before a request leaves its queue: so much earlier it must be known when.
         of_one = machine.store_source_release_cycles - machine.cycles_per_source_register
@@ -158,7 +161,7 @@ class Reference:
         if arrival + self.m.queue_latency_cycles > cycle:
             return
         head = self.queues[sub_core][0]
-        if head.op.kind is not Kind.COPY_COMMIT and head.access.data_stage_cycles:
+        if head.op.kind not in (Kind.COPY_COMMIT, Kind.LANE_REGISTER) and head.access.data_stage_cycles:
             if head.op.is_store and self.stored_wavefronts(cycle) > self.m.store_pool_wavefronts:
                 return
             if not head.op.is_store and len(self.pool) >= self.m.pool_entries:
@@ -168,7 +171,8 @@ class Reference:
         request = self.queues[sub_core].pop(0)
         self.leaving[sub_core].append(cycle)
         sending = self.m.cycles_per_source_register * request.op.source_words
-        self.sending_until[sub_core] = cycle + max(self.m.minimum_dispatch_interval_cycles, sending)
+        least = 1 if request.op.kind is Kind.LANE_REGISTER else self.m.minimum_dispatch_interval_cycles
+        self.sending_until[sub_core] = cycle + max(least, sending)
         if self.queues[sub_core]:
             self.arrives(sub_core, self.queues[sub_core][0])
         self.serve(request, sub_core, cycle)
@@ -194,17 +198,27 @@ class Reference:
         late = 0 if op.is_load else m.data_read_cycles
         cycle_of_data = cycle + beyond_one + late
         start = cycle_of_data
-        if op.kind is Kind.COPY_COMMIT:
-            start = cycle_of_data
+        if op.kind is Kind.LANE_REGISTER:
+            request.sources_read_at = cycle
+            start = self.start_of_lane_register(warp.slot, cycle - m.lane_register_early_cycles)
+            waited = start + m.lane_register_early_cycles - cycle
+            request.done_at = on_time + waited + m.lane_register_latency_cycles
+        elif op.kind is Kind.COPY_COMMIT:
             request.done_at = max([start] + [copy.done_at for copy in warp.copies])
             warp.copies.clear()
         else:
             path, slots = self.paths[op.is_store], self.slots[op.is_store]
             while path[warp.slot] > start or min(slots) > start:
                 start += 1
-            latest = max(free for free in slots if free <= start)
+            chosen = slots.index(max(free for free in slots if free <= start))
             length = request.access.data_stage_cycles * m.cycles_per_wavefront
-            path[warp.slot] = slots[slots.index(latest)] = start + length
+            if length and slots is self.slots[False]:
+                self.passing_load[chosen] = op.is_load and op.kind is Kind.SHARED
+                start += start == self.alone.start < self.alone.stop
+                while start in self.alone:
+                    start += m.cycles_per_wavefront
+                    self.lost += self.passing_load[chosen]
+            path[warp.slot] = slots[chosen] = start + length
             end, each = start + length, float(m.cycles_per_wavefront)
             wavefronts = request.access.data_stage_cycles
             if op.is_plain_global_store:
@@ -236,6 +250,26 @@ class Reference:
         warp.dispatches.append(cycle)
         warp.starts.append(start)
         warp.completions.append(request.done_at)
+
+    def start_of_lane_register(self, warp: int, start: int) -> int:
+        """It waits for a slot, and for a cycle in which no other slot passes a wavefront."""
+        m, path, slots = self.m, self.paths[False], self.slots[False]
+        while start < path[warp] or start < self.alone.stop or min(slots) > start:
+            start += 1
+        chosen = slots.index(max(free for free in slots if free <= start))
+        others = [slot for slot in range(len(slots)) if slot != chosen]
+
+        def passes(slot: int, cycle: int) -> bool:
+            return cycle < slots[slot] and (slots[slot] - cycle) % m.cycles_per_wavefront == 0
+
+        start += any(passes(slot, start) for slot in others)
+        self.alone = range(start, start + m.lane_register_cycles)
+        for slot in others:
+            if any(passes(slot, cycle) for cycle in self.alone[1:]):
+                self.lost += self.passing_load[slot]
+                slots[slot] += m.cycles_per_wavefront
+        path[warp] = slots[chosen] = self.alone.stop
+        return start
 
     def returns(self, request: Request, sub_core: int) -> None:
         """Results come back in order, one at a time."""
@@ -378,7 +412,8 @@ class Reference:
             access = warp.program.accesses[warp.accesses]
             warp.accesses += 1
         request = Request(warp, op, access, cycle)
-        self.ports[sub_core].memory_issued(request)
+        if op.kind is not Kind.LANE_REGISTER:
+            self.ports[sub_core].memory_issued(request)
         self.queues[sub_core].append(request)
         self.room_at[sub_core] = cycle + 1
         if len(self.queues[sub_core]) == 1:
@@ -412,4 +447,11 @@ class Reference:
 
 def simulate(program: Program, machine: Machine) -> list[Warp]:
     """Every warp of the run, with its logs, in launch order."""
-    return Reference(program, machine).run()
+    return run(program, machine).warps
+
+
+def run(program: Program, machine: Machine) -> Reference:
+    """The emulator after its run."""
+    reference = Reference(program, machine)
+    reference.run()
+    return reference

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cycle_by_cycle import run as run_plainly
 from cycle_by_cycle import simulate
 from hypothesis import HealthCheck, given, settings
 from probes import builder, emit, kernels, logs, machine, machines
@@ -23,7 +24,9 @@ at_random = settings(
 @given(kernels(), machines())
 def test_the_engine_logs_what_the_plain_cycle_by_cycle_emulator_logs(trace, arch):
     program, flat = lower(trace, arch), Machine.of(arch)
-    execution, plain = execute(program, flat), simulate(program, flat)
+    reference = run_plainly(program, flat)
+    execution, plain = execute(program, flat), reference.warps
+    assert execution.lost_wavefronts == reference.lost
     for ours, theirs in zip(execution.warps, plain, strict=True):
         assert (ours.program.cta, ours.program.warp, ours.slot) == (
             theirs.program.cta,
