@@ -729,6 +729,8 @@ def test_yaml_mistakes_keep_their_place(here):
                 "a shared_memory.atomic_latency_cycles above mio.queue_latency_cycles is right",
                 "mio.queue_latency_cycles: found 26, with mio.shuffle_latency_cycles 24; "
                 "a mio.shuffle_latency_cycles above mio.queue_latency_cycles is right",
+                "mio.queue_latency_cycles: found 26, with operations.special_register.latency_cycles 23; "
+                "a operations.special_register.latency_cycles above mio.queue_latency_cycles is right",
             ],
         ),
         (

@@ -47,7 +47,7 @@ def many(line: str, warps: int, lanes: str = "4*lane", times: int = 100, **overr
      ("HFMA2 R1, R0, R0, R0 | S1", 4, "", "IMAD pipe (FMA heavy)", 200),
      ("DFMA R2, R0, R0, R0 | S1", 4, "", "tensor core", 200),
      ("LDS R4, [R0] | S1", 8, "128*lane", "shared-memory data stage", 25600),
-     ("LDS R4, [R0] | S1", 1, "128*lane", "a sub-core's path to shared memory", 6400),
+     ("LDS R4, [R0] | S1", 1, "128*lane", "a warp's path to shared memory", 6400),
      ("STS.128 [R0], R4 | S1", 1, "16*lane", "operands sent to the load/store unit", 1000),
      ("STG.E.128 [R0.64], R4 | S1", 8, "16*lane", "path of global stores", 12800),
      ("FFMA R1, R0, R0, R0 | S9", 4, "", "latency of one warp", 901)],

@@ -171,8 +171,8 @@ class LoadStoreUnit:
             request.done_at = self.global_memory.load(request, last) + access.return_cycles
             if op.row is not None:
                 request.warp.copies.append(request)
-                return start
-        elif kind is Kind.SHUFFLE:
+            return start  # a load that goes on to L1 or L2 holds back no result from here
+        if kind is Kind.SHUFFLE:
             request.done_at = last + self._shuffle_tail
         elif op.is_store:
             request.done_at = last + self._shared_tail

@@ -41,7 +41,7 @@ def bounds(execution: Execution, stalls: list[dict[str, int]]) -> list[Bound]:
     machine, program = execution.machine, execution.program
     issue = [0] * machine.sub_cores
     pipes = [[0] * len(program.pipes) for _ in issue]
-    path, sending = [0] * machine.sub_cores, [0] * machine.sub_cores
+    path, sending = [0] * machine.max_warps, [0] * machine.sub_cores
     own: dict[int, dict[int, int]] = {}
     for warp, reasons in zip(execution.warps, stalls, strict=True):
         sub_core = warp.sub_core.index
@@ -53,7 +53,7 @@ def bounds(execution: Execution, stalls: list[dict[str, int]]) -> list[Bound]:
                 occupied[op.pipe] += op.issue_interval_cycles
                 continue
             access = next(accesses) if op.carries_addresses else SHUFFLE_ACCESS
-            path[sub_core] += access.data_stage_cycles * machine.cycles_per_wavefront
+            path[warp.slot] += access.data_stage_cycles * machine.cycles_per_wavefront
             sending[sub_core] += max(
                 1 if op.kind is Kind.LANE_REGISTER else machine.minimum_dispatch_interval_cycles,
                 machine.cycles_per_source_register * op.source_words,
@@ -82,7 +82,7 @@ def bounds(execution: Execution, stalls: list[dict[str, int]]) -> list[Bound]:
             for unit, numbers in units.items()
         },
         **ports,
-        "a sub-core's path to shared memory": max(path),
+        "a warp's path to shared memory": max(path),
         "operands sent to the load/store unit": max(sending),
         "global-memory bandwidth": execution.global_sectors * machine.sector_bytes / machine.global_bytes_per_cycle,
         "path of global stores": (

@@ -245,8 +245,6 @@ class Reference:
                 request.done_at = self.global_memory.load(request, last) + request.access.return_cycles
                 if op.row is not None:
                     warp.copies.append(request)
-                else:
-                    self.returns(request, sub_core)
         warp.dispatches.append(cycle)
         warp.starts.append(start)
         warp.completions.append(request.done_at)

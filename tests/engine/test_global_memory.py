@@ -24,6 +24,15 @@ def latencies(lines: list[tuple[str, str]], **overrides: object) -> list[int]:
     return [logged[2 * i + 1] - logged[2 * i] for i in range(len(lines))]
 
 
+def test_a_shared_load_behind_a_global_one_is_back_first():
+    """H200: LDS behind an LDG, in L1 or not, takes what it takes alone."""
+    lines = ["LDG.E R4, [R2] | W0 S2", "LDS R6, [R5] | W1 S2", "IADD3 R7, R6, R6, RZ | B1 S5"]
+    result = run([*lines, "IADD3 R8, R4, R4, RZ | B0 S5", "EXIT | S5"], machine())
+    loaded, shared, used, other = issues(result, 0)[:4]
+    assert used - shared == 23
+    assert other - loaded > 200
+
+
 def test_l1_answers_what_this_sm_loaded_before():
     """H200: LDG from L1 31 cycles, ld.global.cg of one line 262; TICK, LUO: DRAM 548 to 566 on an H100."""
     load = ("LDG.E R4, [R0.64]", "0")
