@@ -28,7 +28,7 @@
 
     Limited by latency of one warp: 99% of the cycles; most go to long_scoreboard (global memory)
     latency of one warp                              847   99.1%
-    a warp's path to shared memory               100   11.7%
+    a warp's path to shared memory                   100   11.7%
     global-memory bandwidth                           77    9.0%
     operands sent to the load/store unit              70    8.2%
     shared-memory data stage                          50    5.8%
