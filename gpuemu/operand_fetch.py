@@ -22,6 +22,10 @@ TENSOR_PIPE = "tensor"
 """Operations on it are told apart by what they accumulate: the pipes tensor/f32, tensor/f16, tensor/fma and so on."""
 SCALAR = f"{TENSOR_PIPE}/fma"
 
+_SLOTS = 3
+_ADD_IN_THIRD_SLOT = frozenset(("FADD", "HADD2", "DADD"))
+"""A sum is a product with 1 to which the second source is added: it stands where FFMA has its third."""
+
 _MEMORY = (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.COPY_COMMIT)
 _MATH = (Kind.FIXED, Kind.VARIABLE)
 _NOT_MATH = ("nop", "uniform")
@@ -30,6 +34,11 @@ _NOT_MATH = ("nop", "uniform")
 def tensor_pipe(mode: str) -> str:
     """The pipe of a tensor mode: m16n8k16.f32.f16 accumulates in f32."""
     return f"{TENSOR_PIPE}/{mode.split('.')[1]}"
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """The parts of a pipe's name: fmaheavy and fmalite of "fmaheavy+fmalite"."""
+    return tuple(name.replace("|", "+").split("+"))
 
 
 def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture, pipes: Sequence[str]) -> None:
@@ -46,34 +55,39 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
         op.slips_barrier = kind not in (Kind.BARRIER, Kind.EXIT)
         if op.is_tensor:
             _annotate_mma(op, instruction, before, arch)
-        elif kind in (*_MATH, *_MEMORY):
-            op.reads_per_bank = _reads(source_registers(instruction.opcode, instruction.operands), before, arch)
-            if op.is_memory:
-                op.reads_per_bank = tuple(min(1, n) for n in op.reads_per_bank)
+        elif kind in _MATH:
+            op.needs, op.fills = _latches(instruction, before, arch)
         if pipes[op.pipe].startswith(TENSOR_PIPE):
             op.turnaround = tuple(_turnaround(pipes[op.pipe], after, arch) for after in tensor)
-        op.reads_registers = any(op.reads_per_bank) or op.is_tensor
-        op.crowds_ports = bool(op.turnaround) or max(op.reads_per_bank) > 1
+        op.reads_registers = any(op.fills) or op.is_tensor or op.is_memory
+        op.crowds_ports = bool(op.turnaround) or any(latches & (latches - 1) for latches in op.fills)
         before = instruction
 
 
-def _reads(slots: tuple[tuple[int, ...], ...], before: Instruction | None, arch: Architecture) -> tuple[int, ...]:
-    """Registers to read from each bank; `slots` are those of each source operand.
+def _latches(
+    instruction: Instruction, before: Instruction | None, arch: Architecture
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which latches must be empty for the sources, and which they fill: for each bank a bit for each operand slot.
 
-    One that the instruction before it kept in the same operand slot is not read again, one that is named twice
-    is read once.
+    A register that the instruction before it kept in the same operand slot is not read again. One that is named
+    twice needs one empty latch and fills two.
     """
+    slots = source_registers(instruction.opcode, instruction.operands)
+    adds = instruction.opcode.split(".")[0] in _ADD_IN_THIRD_SLOT
     kept = _kept(before)
-    wanted = {
-        register
-        for slot, registers in enumerate(slots)
-        if not (slot < len(kept) and registers and kept[slot] == registers)
-        for register in registers
-    }
-    counts = [0] * arch.register_file.banks
-    for register in wanted:
-        counts[register % len(counts)] += 1
-    return tuple(counts)
+    needs = [0] * arch.register_file.banks
+    fills = needs.copy()
+    seen: set[int] = set()
+    for slot, registers in enumerate(slots):
+        if slot < len(kept) and registers and kept[slot] == registers:
+            continue
+        latch = 1 << (_SLOTS - 1 if adds and slot == 1 else slot % _SLOTS)
+        for register in registers:
+            fills[register % len(fills)] |= latch
+            if register not in seen:
+                needs[register % len(needs)] |= latch
+        seen.update(registers)
+    return tuple(needs), tuple(fills)
 
 
 def _kept(before: Instruction | None) -> list[tuple[int, ...]]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuemu.accesses import Access, lower_accesses
 from gpuemu.errors import GpuemuError, Problem
+from gpuemu.instruction_lines import mark_lines
 from gpuemu.isa import Kind, Row, reads_lane_register
 from gpuemu.operand_fetch import SCALAR, TENSOR_PIPE, annotate, tensor_pipe
 from gpuemu.registers import source_words, written_and_read
@@ -35,11 +36,13 @@ class Op:
     must be clear before it issues. `reads` and `writes` serve the register scoreboard and are empty in
     control-word mode. `plain` marks what the scheduler need not look at twice: a fixed-latency instruction
     in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
+    `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
+    the line of code behind its own, -1 if none is known. `dispatch_cycles`: what it keeps the sub-core for.
     `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles.
-    What the ports of the register file need to know, set by `operand_fetch`: `reads_per_bank` registers that it
-    reads, for an mma `spare_reads` of each bank that it leaves to others; `turnaround`, for each kind of the tensor
-    pipe in turn, cycles that the pipe loses before it takes one of that kind; `crowds_ports` if it may hold up others,
-    `reads_registers` if others may hold it up.
+    What the ports of the register file need to know, set by `operand_fetch`: the latches that it `needs` and `fills`,
+    for each bank a bit for each operand slot; for an mma `spare_reads` of each bank that it leaves to others;
+    `turnaround`, for each kind of the tensor pipe in turn, cycles that the pipe loses before it takes one of that kind;
+    `crowds_ports` if it may hold up others, `reads_registers` if others may hold it up.
     """
 
     index: int
@@ -51,6 +54,8 @@ class Op:
     yields: bool = False
     plain: bool = False
     waits: tuple[int, ...] = ()
+    settles: bool = False
+    next_line: int = -1
     write_counter: int | None = None
     read_counter: int | None = None
     reads: tuple[int, ...] = ()
@@ -73,7 +78,9 @@ class Op:
     slips_barrier: bool = True
     crowds_ports: bool = False
     reads_registers: bool = False
-    reads_per_bank: tuple[int, ...] = (0,)
+    needs: tuple[int, ...] = (0,)
+    fills: tuple[int, ...] = (0,)
+    dispatch_cycles: int = 1
     spare_reads: tuple[int, ...] = (0,)
     turnaround: tuple[int, ...] = ()
 
@@ -88,8 +95,8 @@ class Op:
         return self.kind in (Kind.SHARED, Kind.GLOBAL)
 
 
-END = Op(-1, Kind.EXIT, 0, 1, 1, waits=(0,))
-"""Stands behind the last instruction of every warp; it has waits so that the scheduler looks at it."""
+END = Op(-1, Kind.EXIT, 0, 1, 1, settles=True)
+"""Stands behind the last instruction of every warp; the scheduler must look at it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -167,6 +174,7 @@ def lower(trace: Trace, arch: Architecture) -> Program:
             )  # fmt: skip
     if problems:
         raise GpuemuError(problems)
+    mark_lines(ops, trace, arch.issue.instruction_line_bytes)
     annotate(ops, trace.code, arch, list(pipes))
     accesses = lower_accesses(trace, arch, ops)
     ctas: dict[int, list[WarpProgram]] = {}
@@ -285,6 +293,7 @@ def _lower_instruction(
     """`pipes` numbers the pipes met so far, and takes up a new one."""
     operation = instruction.operation
     kind = operation.kind
+    dispatch = 1
     if reads_lane_register(instruction.opcode, " ".join(instruction.operands)):
         kind = Kind.LANE_REGISTER
     if operation.tensor or operation.warpgroup_columns:
@@ -307,11 +316,13 @@ def _lower_instruction(
         pipe, latency, interval = t.pipe, t.latency_cycles, t.issue_interval_cycles
         if pipe == TENSOR_PIPE:
             pipe = SCALAR
+    if operation.operation == "imad_wide":
+        dispatch = arch.issue.wide_multiply_dispatch_cycles
     op = Op(
         index, kind, pipes.setdefault(pipe, len(pipes)), latency, interval,
         row=operation.row, is_tensor=operation.tensor, is_store=operation.store, is_atomic=operation.atomic,
         is_load=kind in (Kind.SHARED, Kind.GLOBAL) and not operation.store and not operation.atomic,
-        long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
+        long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT, dispatch_cycles=dispatch,
         is_cached=operation.cached, is_local=operation.local,
     )  # fmt: skip
     if kind is Kind.LANE_REGISTER:

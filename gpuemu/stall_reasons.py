@@ -10,5 +10,6 @@ SHORT_SCOREBOARD = 1  # a result or source release of shared memory, a shuffle, 
 LONG_SCOREBOARD = 2  # a result or source release of global or local memory
 BARRIER = 3
 BRANCH_RESOLVING = 4
+NO_INSTRUCTION = 5  # its code has not been fetched
 
-NAMES = ("wait", "short_scoreboard", "long_scoreboard", "barrier", "branch_resolving")
+NAMES = ("wait", "short_scoreboard", "long_scoreboard", "barrier", "branch_resolving", "no_instruction")

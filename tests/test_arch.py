@@ -152,10 +152,10 @@ def test_pipes_are_shared_as_on_the_hardware():
     pipes = {name: operation.pipe for name, operation in load_arch("sm_90").operations.items()}
     assert pipes == {
         "integer": "alu",
-        "ffma": "fma",
+        "ffma": "fmalite|fmaheavy",
         "imad": "fmaheavy",
         "imad_wide": "fmaheavy",
-        "half": "fmaheavy",
+        "half": "fmaheavy+fmalite",
         "half_mma": "tensor",
         "fp64": "tensor",
         "mufu": "xu",
@@ -209,6 +209,10 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "barrier.blocks_after_cycles": 5,
         "issue.policy": "greedy_then_turns",
         "issue.taken_branch_cycles": 10,
+        "issue.next_line_cycles": 13,
+        "issue.instruction_line_bytes": 128,
+        "issue.wide_multiply_dispatch_cycles": 3,
+        "tensor_core.operands.scalar_second_read_cycles": 2,
         "register_file.banks": 2,
         "special_function.queue_entries": 2,
         "special_function.queue_latency_cycles": 13,
@@ -378,7 +382,7 @@ def test_architectures_can_be_compared_hashed_copied_and_pickled():
 
 def test_an_architecture_dumps_to_plain_values():
     dump = load_arch("sm_90").model_dump()
-    assert dump["operations"]["ffma"] == {"pipe": "fma", "latency_cycles": 4, "issue_interval_cycles": 1}
+    assert dump["operations"]["ffma"] == {"pipe": "fmalite|fmaheavy", "latency_cycles": 4, "issue_interval_cycles": 2}
     assert dump["shared_memory"]["load_merge_distances"] == (1, 2)
 
 
@@ -528,7 +532,7 @@ issue:
         "mine.yaml:12: sm: found 4; a section with sub_cores, max_warps, max_ctas, max_threads_per_cta, "
         "registers, max_registers_per_thread, register_allocation_unit, cta_launch_cycles is right",
         "mine.yaml:13: issue: found nothing; a section with policy, dependences, memory_greedy_cycles, pipe_wait_cycles, "
-        "taken_branch_cycles is right",
+        "taken_branch_cycles, next_line_cycles, instruction_line_bytes, wide_multiply_dispatch_cycles is right",
         "base.yaml:2: barriers: found an unknown name; did you mean 'barrier'?",
         "base.yaml:4: mio.pool_entries: found the text 'many'; a whole number from 1 to 65536 is right",
     ]
@@ -628,7 +632,7 @@ tensor_core:
     lines = refusal(load_arch, write("mine.yaml", text))
     assert lines == [
         f"mine.yaml:3: operations.fma: found an unknown name; one of {classes} is right",
-        "mine.yaml:4: operations.ffma.pipe: found the text 'Fma Pipe'; a word of small letters, digits and _ is right",
+        "mine.yaml:4: operations.ffma.pipe: found the text 'Fma Pipe'; a word of small letters, digits and _, or two with | or + between, is right",
         "mine.yaml:7: tensor_core.operations.m16n8k16.f16: found an unknown name; "
         "a mode such as m16n8k16.f32.f16 (shape.accumulator.input) is right",
         "mine.yaml:8: tensor_core.operations.m16n8k99.f32.f16.issue_interval_cycles: found nothing; "

@@ -35,6 +35,11 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+def count(name: str) -> int:
+    """How many values an architecture has."""
+    return len(load_arch(name).flat())
+
+
 def test_list_names_the_real_architectures():
     assert run("list") == (
         "name   capability  chips                          file\n"
@@ -51,7 +56,7 @@ def test_show_is_a_table_of_every_value_with_unit_status_source_and_note():
     lines = run("show", "sm_90").splitlines()
     assert lines[:4] == [
         "sm_90: NVIDIA Hopper, data centre: H200, H100",
-        "from configs/sm_90.yaml (182 values)",
+        f"from configs/sm_90.yaml ({count('sm_90')} values)",
         "",
         "name                                value                unit         status    sure source",
     ]
@@ -94,7 +99,7 @@ def test_show_looks_the_same_whatever_the_size_of_the_terminal(monkeypatch):
 def test_show_applies_settings_and_says_which_values_they_are():
     settings = ("--set", "shared_memory.banks=64", "--set", "shared_memory.load_merge_distances=[]")
     lines = run("show", "sm_90", *settings).splitlines()
-    assert lines[1] == "from configs/sm_90.yaml (180 values), --set (2 values)"
+    assert lines[1] == f"from configs/sm_90.yaml ({count('sm_90') - 2} values), --set (2 values)"
     at = lines.index("  banks                             64                   banks        override")
     assert lines[at + 1] == "      32 without it"
     assert "  load_merge_distances              none                              override" in lines
@@ -103,7 +108,7 @@ def test_show_applies_settings_and_says_which_values_they_are():
 def test_show_tells_which_file_how_many_values_are_from(here):
     Path("mine.yaml").write_text("extends: sm_89\nshared_memory: {banks: 16}\n")
     lines = run("show", "mine.yaml").splitlines()
-    assert lines[:2] == ["mine", "from configs/sm_89.yaml (171 values), mine.yaml (1 value)"]
+    assert lines[:2] == ["mine", f"from configs/sm_89.yaml ({count('sm_89') - 1} values), mine.yaml (1 value)"]
 
 
 def test_what_show_prints_as_yaml_can_be_saved_edited_and_loaded_back(here):
@@ -160,7 +165,10 @@ def test_show_refuses_what_is_unknown():
 
 def test_check_says_ok_for_each_right_file(here):
     Path("mine.yaml").write_text("extends: sm_89\nshared_memory: {banks: 16}\n")
-    assert run("check", "mine.yaml", "sm_90") == "OK mine.yaml: mine, 172 values\nOK sm_90: sm_90, 182 values\n"
+    assert run("check", "mine.yaml", "sm_90").splitlines() == [
+        f"OK mine.yaml: mine, {count('sm_89')} values",
+        f"OK sm_90: sm_90, {count('sm_90')} values",
+    ]
 
 
 def test_check_tells_all_problems_of_all_files_and_nothing_else(here):

@@ -86,6 +86,9 @@ class Issue(Part):
     memory_greedy_cycles: int = cycles("a warp that waited longer for the memory queue has no preference", low=0)
     pipe_wait_cycles: int = cycles("a warp that waited so long for its pipe is the last to have a turn")
     taken_branch_cycles: int = cycles("from a taken branch to the warp's next issue, at least")
+    next_line_cycles: int = cycles("from a taken branch to the first issue from the line behind its target's, at least")
+    instruction_line_bytes: PowerOfTwo = power_of_two("a line of code, as it is fetched", 4096, "bytes")
+    wide_multiply_dispatch_cycles: int = cycles("an IMAD.WIDE keeps the sub-core; its stall count runs from the last")
 
 
 class Operation(Part):
@@ -93,8 +96,8 @@ class Operation(Part):
 
     pipe: str = other(
         "the sub-core's pipe; classes on one pipe share it",
-        "a word of small letters, digits and _ is right",
-        pattern=r"^[a-z][a-z0-9_]*$",
+        "a word of small letters, digits and _, or two with | or + between, is right",
+        pattern=r"^[a-z][a-z0-9_]*([|+][a-z][a-z0-9_]*)?$",
         max_length=40,
     )
     latency_cycles: int = cycles("issue to the issue of a dependent instruction")
@@ -123,6 +126,7 @@ class TensorOperands(Part):
     accumulator_read_cycles: int = cycles("of a port, to read C of an operation of 16 x 8 x 32 bytes", low=0)
     refetch_cycles: int = cycles("an mma loses behind an instruction that read between two", low=0)
     memory_instruction_cycles: int = cycles("an mma loses behind a memory instruction", low=0)
+    scalar_second_read_cycles: int = cycles("behind scalar arithmetic on the tensor pipe nothing is read for a cycle")
 
 
 class RegisterFile(Part):

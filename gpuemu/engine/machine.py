@@ -21,6 +21,7 @@ class Machine:
     cta_launch_cycles: int
     policy: str
     taken_branch_cycles: int
+    next_line_cycles: int
     memory_greedy_cycles: int
     pipe_wait_cycles: int
     queue_entries: int
@@ -51,6 +52,7 @@ class Machine:
     register_banks: int
     tensor_refetch_cycles: int
     tensor_memory_instruction_cycles: int
+    tensor_scalar_second_read_cycles: int
     special_function_pipe: str
     special_function_queue_entries: int
     special_function_queue_latency_cycles: int
@@ -77,6 +79,7 @@ class Machine:
             cta_launch_cycles=arch.sm.cta_launch_cycles,
             policy=arch.issue.policy,
             taken_branch_cycles=arch.issue.taken_branch_cycles,
+            next_line_cycles=arch.issue.next_line_cycles,
             memory_greedy_cycles=arch.issue.memory_greedy_cycles,
             pipe_wait_cycles=arch.issue.pipe_wait_cycles,
             queue_entries=mio.queue_entries,
@@ -107,6 +110,7 @@ class Machine:
             register_banks=arch.register_file.banks,
             tensor_refetch_cycles=arch.tensor_core.operands.refetch_cycles,
             tensor_memory_instruction_cycles=arch.tensor_core.operands.memory_instruction_cycles,
+            tensor_scalar_second_read_cycles=arch.tensor_core.operands.scalar_second_read_cycles,
             special_function_pipe=arch.operations["mufu"].pipe,
             special_function_queue_entries=arch.special_function.queue_entries,
             special_function_queue_latency_cycles=arch.special_function.queue_latency_cycles,

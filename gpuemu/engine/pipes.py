@@ -9,24 +9,40 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gpuemu.operand_fetch import parts_of
+
+if TYPE_CHECKING:
+    from gpuemu.engine.machine import Machine
 
 
 class Pipe:
-    """One pipe. `free_at`: the first cycle at which it accepts another instruction.
+    """One pipe. `free_at`: the first cycle at which it accepts another instruction; `taken_at`: when it took the last.
 
     `closed_log`: from and until when it accepted nothing for another reason than the issue interval of one that
     it had accepted.
     """
 
-    __slots__ = ("closed_log", "free_at", "name")
+    __slots__ = ("closed_log", "free_at", "name", "taken_at")
 
     has_intervals = True
     """Whether an instruction closes it for its issue interval."""
 
+    is_shared = False
+    """Whether it has parts in common with other pipes."""
+
     def __init__(self, name: str):
         self.name = name
         self.free_at = 0
+        self.taken_at = -1
         self.closed_log = array("q")
+
+    def take(self, start: int, until: int) -> None:
+        """An instruction occupies it from `start` until `until`."""
+        if self.free_at < until:
+            self.free_at = until
 
     def close(self, start: int, until: int) -> None:
         """Accept nothing from `start` until `until`."""
@@ -65,3 +81,54 @@ class QueuedPipe(Pipe):
         if len(taken) >= self.entries:
             self.close(cycle + 1, taken[-self.entries])
         return taken_at - self._latency - cycle
+
+
+class SharedPipe(Pipe):
+    """A pipe made of parts that other pipes use, too: the FMA pipe of an SM that has a heavy and a light half.
+
+    "fmalite|fmaheavy" takes one of its parts, the first that is free; "fmaheavy+fmalite" takes both at once.
+    """
+
+    is_shared = True
+
+    __slots__ = ("_any", "_free_at", "_parts", "_views")
+
+    def __init__(self, name: str, free_at: dict[str, int], views: list[SharedPipe]):
+        super().__init__(name)
+        self._any = "|" in name
+        self._parts = parts_of(name)
+        self._free_at = free_at
+        self._views = views
+        views.append(self)
+
+    def take(self, start: int, until: int) -> None:
+        """An instruction occupies it from `start` until `until`."""
+        free_at, parts = self._free_at, self._parts
+        if self._any:
+            parts = (next((part for part in parts if free_at[part] <= start), parts[0]),)
+        for part in parts:
+            free_at[part] = max(free_at[part], until)
+        for view in self._views:
+            view.taken_at = start
+            view.close(start + 1, view.next_free())
+
+    def next_free(self) -> int:
+        """When its parts let it accept an instruction."""
+        times = [self._free_at[part] for part in self._parts]
+        return min(times) if self._any else max(times)
+
+
+def make_pipes(names: Sequence[str], machine: Machine) -> list[Pipe]:
+    """A sub-core's pipes by name, those that share parts linked to each other."""
+    free_at = {part: 0 for name in names if len(parts_of(name)) > 1 for part in parts_of(name)}
+    views: list[SharedPipe] = []
+    pipes: list[Pipe] = []
+    for name in names:
+        if name == machine.special_function_pipe:
+            entries, latency = machine.special_function_queue_entries, machine.special_function_queue_latency_cycles
+            pipes.append(QueuedPipe(name, entries, latency))
+        elif any(part in free_at for part in parts_of(name)):
+            pipes.append(SharedPipe(name, free_at, views))
+        else:
+            pipes.append(Pipe(name))
+    return pipes

@@ -2,9 +2,9 @@
 
 A warp may issue when its stall count has run out, what it depends on is settled, and the pipe of its next
 instruction accepts. Among those that may, the policy chooses: greedy-then-turns stays with the warp that
-issued last and else takes the first in an order in which a warp that yields, or that waited for its pipe, goes last;
-greedy-then-youngest else takes the youngest; loose round-robin takes the one whose last issue is longest ago;
-oldest-first the oldest.
+issued last and else takes the first in an order in which a warp that yields, or that waited for its pipe and not for
+its turn alone, goes last; greedy-then-youngest else takes the youngest; loose round-robin takes the one whose last
+issue is longest ago; oldest-first the oldest.
 
 The sub-core works by event, not by cycle. When woken it issues ahead of the simulation's clock, jumping
 over cycles in which nothing can issue, up to its horizon: the first cycle at which something that it does not know
@@ -22,12 +22,12 @@ from gpuemu.accesses import SHUFFLE_ACCESS, Access
 from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.mio import MioQueue
 from gpuemu.engine.operand_ports import OperandPorts
-from gpuemu.engine.pipes import Pipe, QueuedPipe
+from gpuemu.engine.pipes import Pipe, QueuedPipe, make_pipes
 from gpuemu.engine.warp import NOBODY, Request, Warp
 from gpuemu.isa import Kind
 from gpuemu.operand_fetch import TENSOR_PIPE
 from gpuemu.program import END, Op, Program
-from gpuemu.stall_reasons import BARRIER, BRANCH_RESOLVING, WAIT
+from gpuemu.stall_reasons import BARRIER, BRANCH_RESOLVING, NO_INSTRUCTION, WAIT
 
 if TYPE_CHECKING:
     from gpuemu.engine.sm import StreamingMultiprocessor
@@ -48,7 +48,7 @@ class SubCore:
         self._dependences = sm.dependences
         self.index = index
         self.mio = MioQueue(machine.queue_entries, machine.queue_latency_cycles)
-        self.pipes: list[Pipe] = [self.mio, *(_pipe(name, machine) for name in program.pipes[1:])]
+        self.pipes: list[Pipe] = [self.mio, *make_pipes(program.pipes[1:], machine)]
         tensor = [pipe for pipe in self.pipes if pipe.name.startswith(TENSOR_PIPE)]
         self._ports = OperandPorts(machine, tensor, self.mio)
         self.warps: list[Warp] = []  # in the order in which the policy looks at them
@@ -146,19 +146,25 @@ class SubCore:
                 warp.log_wait()
             reads_at = cycle
             if op.crowds_ports or (ports.busy_until > cycle and op.reads_registers):
-                reads_at = ports.read(op, cycle)
-                if reads_at > cycle:
-                    self.late_log.extend((cycle, reads_at))
+                reads_at = ports.read(op, cycle, warp)
             free_at = reads_at + op.issue_interval_cycles
-            if warp.pipe.free_at < free_at:
-                warp.pipe.free_at = free_at
+            pipe = warp.pipe
+            if pipe.is_shared:
+                pipe.take(reads_at, free_at)
+            else:
+                pipe.taken_at = reads_at
+                if pipe.free_at < free_at:
+                    pipe.free_at = free_at
+            reads_at += op.dispatch_cycles - 1
+            if reads_at > cycle:
+                self.late_log.extend((cycle, reads_at))
             if op.plain:
                 warp.op = following = warp.advance()
-                if following.waits:
-                    self._settle(warp, cycle + op.stall_cycles)
+                if following.settles:
+                    self._settle(warp, reads_at + op.stall_cycles)
                 else:
                     warp.pipe = pipes[following.pipe]
-                    warp.ready_at = cycle + op.stall_cycles
+                    warp.ready_at = reads_at + op.stall_cycles
             else:
                 special[op.index](warp, op, cycle)
                 horizon = self.horizon
@@ -178,7 +184,8 @@ class SubCore:
         """Whether the warp that issues now waited for its pipe or for room in the queue, and goes last from now on."""
         if isinstance(warp.pipe, QueuedPipe):
             return True  # one in its queue is as good as one that waited for it
-        return warp.pipe.free_at - warp.ready_at >= self._machine.pipe_wait_cycles
+        pipe = warp.pipe
+        return pipe.free_at - max(warp.ready_at, pipe.taken_at + 1) >= self._machine.pipe_wait_cycles
 
     def decided(self, request: Request) -> None:
         """The load/store unit has decided a request of one of this sub-core's warps."""
@@ -213,6 +220,9 @@ class SubCore:
         warp.stalled_until = warp.held_until = earliest
         warp.held_for = WAIT
         warp.waits = True
+        if warp.op.index == warp.next_line and warp.line_at > earliest:
+            warp.held_until = earliest = warp.line_at
+            warp.held_for = NO_INSTRUCTION
         warp.ready_at = self._dependences.ready_at(warp, earliest)
 
     def _hold(self, warp: Warp, until: int, reason: int) -> None:
@@ -242,6 +252,7 @@ class SubCore:
     def _issue_branch(self, warp: Warp, op: Op, cycle: int) -> None:
         self._advance(warp, cycle + op.stall_cycles)
         if warp.op is not END and warp.op.index != op.index + 1:
+            warp.next_line, warp.line_at = warp.op.next_line, cycle + self._machine.next_line_cycles
             self._hold(warp, cycle + self._machine.taken_branch_cycles, BRANCH_RESOLVING)
 
     def _issue_barrier(self, warp: Warp, op: Op, cycle: int) -> None:
@@ -275,9 +286,3 @@ class SubCore:
             if effect < self.horizon:
                 self.horizon = effect
         self._advance(warp, cycle + op.stall_cycles)
-
-
-def _pipe(name: str, machine: Machine) -> Pipe:
-    if name == machine.special_function_pipe:
-        return QueuedPipe(name, machine.special_function_queue_entries, machine.special_function_queue_latency_cycles)
-    return Pipe(name)

@@ -42,6 +42,7 @@ class Warp:
     `op` is its next instruction, END behind the last; `ready_at` the earliest cycle at which it may issue for all
     that the warp itself knows; `pipe` what it also needs. After the stall count it was to wait from
     `stalled_until`, for `reason`, if `waits` is set; a taken branch alone (`held_for`) holds it until `held_until`.
+    The line of code behind that of the last branch's target, which `next_line` begins, has been fetched at `line_at`.
     At `barrier` it goes on issuing until `blocked_from`, and what does not wait for barriers beyond; then the
     barrier must open, at `opens_at` (NEVER while that is not known).
 
@@ -52,10 +53,10 @@ class Warp:
 
     __slots__ = (
         "advance", "age", "barrier", "blocked_from", "copies", "counter_reason", "counter_release", "cta_slot",
-        "dispatch_log", "done_log", "held_for", "held_until", "issue_log", "log_issue", "next_access", "op",
-        "opens_at", "outstanding", "path", "pipe", "program", "ready_at", "reason", "register_readers",
-        "register_reason", "register_release", "slot", "stalled_until", "start_cycle", "start_log", "sub_core",
-        "undecided", "wait_log", "waits",
+        "dispatch_log", "done_log", "held_for", "held_until", "issue_log", "line_at", "log_issue", "next_access",
+        "next_line", "op", "opens_at", "outstanding", "path", "pipe", "program", "ready_at", "reason",
+        "register_readers", "register_reason", "register_release", "slot", "stalled_until", "start_cycle",
+        "start_log", "sub_core", "undecided", "wait_log", "waits",
     )  # fmt: skip
 
     def __init__(self, program: WarpProgram, age: int, slot: int, cta_slot: int, start_cycle: int):
@@ -76,6 +77,7 @@ class Warp:
         self.held_for = WAIT
         self.reason = WAIT
         self.waits = False
+        self.next_line = self.line_at = -1
         self.barrier = END
         self.blocked_from = NEVER
         self.opens_at = NEVER

@@ -6,13 +6,16 @@ alternate (warps that all load, then all compute); then the reasons for which wa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from operator import mul
 from typing import TYPE_CHECKING
 
 from gpuemu.accesses import SHUFFLE_ACCESS
 from gpuemu.isa import Kind
 from gpuemu.observe.stalls import CONTENTION
+from gpuemu.operand_fetch import parts_of
 
 if TYPE_CHECKING:
     from gpuemu.engine.sm import Execution
@@ -22,6 +25,7 @@ _NAMES = {
     "alu": "integer pipe (ALU)",
     "fma": "FMA pipe",
     "fmaheavy": "IMAD pipe (FMA heavy)",
+    "fmaheavy+fmalite": "FMA pipe",
     "xu": "transcendental and conversion unit (XU)",
     "fp16": "half-precision pipe",
     "fp64": "double-precision pipe",
@@ -69,18 +73,10 @@ def bounds(execution: Execution, stalls: list[dict[str, int]]) -> list[Bound]:
         }
     else:
         ports = {"shared-memory data stage": (reads + writes) / machine.read_ports}
-    # The tensor core is one unit, whatever its operations accumulate: tensor/f32, tensor/f16 and so on.
-    units: dict[str, list[int]] = {}
-    for number, name in enumerate(program.pipes):
-        if number:
-            units.setdefault(name.partition("/")[0], []).append(number)
     found = {
         "latency of one warp": max((sum(ctas.values()) for ctas in own.values()), default=0),
         "issue slots": max(issue),
-        **{
-            _NAMES.get(unit, f"{unit} pipe"): max(sum(used[number] for number in numbers) for used in pipes)
-            for unit, numbers in units.items()
-        },
+        **_units(program.pipes, pipes),
         **ports,
         "a warp's path to shared memory": max(path),
         "operands sent to the load/store unit": max(sending),
@@ -91,3 +87,25 @@ def bounds(execution: Execution, stalls: list[dict[str, int]]) -> list[Bound]:
     }
     ranked = [Bound(name, ceil(cycles)) for name, cycles in found.items() if cycles]
     return sorted(ranked, key=lambda b: -b.cycles)
+
+
+def _units(names: Sequence[str], occupied: Sequence[Sequence[int]]) -> dict[str, float]:
+    """The cycles of each unit, of the busiest sub-core; `occupied` are those of each pipe of each sub-core.
+
+    The tensor core is one unit, whatever its operations accumulate: tensor/f32, tensor/f16 and so on. A unit of
+    several parts takes as long as what its busiest part must do, or all of them together.
+    """
+    units: dict[str, list[int]] = {}
+    parts = sorted({part for name in names for part in parts_of(name) if len(parts_of(name)) > 1})
+    shares = [0] * len(names)
+    for number, name in enumerate(names[1:], 1):
+        if "|" not in name:
+            for part in parts_of(name):
+                units.setdefault(part.partition("/")[0], []).append(number)
+        if set(parts_of(name)) <= set(parts):
+            shares[number] = 1 if "|" in name else len(parts_of(name))
+    found = {unit: float(max(sum(used[n] for n in numbers) for used in occupied)) for unit, numbers in units.items()}
+    if parts:
+        together = (sum(map(mul, shares, used)) for used in occupied)
+        found["+".join(parts)] = max(together) / len(parts)
+    return {_NAMES.get(unit, f"{unit} pipe"): cycles for unit, cycles in found.items()}

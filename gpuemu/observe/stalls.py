@@ -1,10 +1,10 @@
 """Where each warp's cycles went, under the profiler's names; they add up to the warp's lifetime.
 
 Between two issues of a warp come, in this order: the stall count (wait), the wait for what the next
-instruction depends on (short or long scoreboard, barrier, branch resolving), and cycles in which it could have
-gone but for others: its pipe was taken (math pipe throttle) or its queue full (MIO throttle), an instruction
-issued before still waited for a port of the register file (dispatch stall), or the scheduler issued another warp
-(not selected). The issue itself is a cycle, too (selected).
+instruction depends on (short or long scoreboard, barrier, branch resolving, no instruction), and cycles in which
+it could have gone but for others: its pipe was taken (math pipe throttle) or its queue full (MIO throttle), an
+instruction issued before, its own or another's, still waited for a port of the register file (dispatch stall), or
+the scheduler issued another warp (not selected). The issue itself is a cycle, too (selected).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ REASONS = (
     "long_scoreboard",
     "barrier",
     "branch_resolving",
+    "no_instruction",
     "mio_throttle",
     "math_pipe_throttle",
     "dispatch_stall",
@@ -91,11 +92,18 @@ class _SubCore:
         self._issue = issue[order]
         self._pipe = np.array([op.pipe for op in ops], dtype=np.int64)[index[order]]
         # An instruction closes its pipe for its interval from when it reads its operands.
-        late_at, reads_at = _pairs(self._sub_core.late_log)
+        self._late_at, self._reads_at = late_at, reads_at = _pairs(self._sub_core.late_log)
         interval = np.array([op.issue_interval_cycles for op in ops], dtype=np.int64)[index[order]]
         self._until = self._issue + interval
         self._until[np.searchsorted(self._issue, late_at)] += reads_at - late_at
         self.late = _Closed(late_at + 1, reads_at + 1)
+
+    def lateness(self, issue: Cycles) -> Cycles:
+        """For each instruction, by its issue, how long it waited for a port of the register file."""
+        late = np.zeros(len(issue), dtype=np.int64)
+        _, here, there = np.intersect1d(issue, self._late_at, assume_unique=True, return_indices=True)
+        late[here] = self._reads_at[there] - self._late_at[there]
+        return late
 
     def closed(self, pipe: int) -> _Closed:
         """When this pipe accepted nothing, or the sub-core dispatched nothing."""
@@ -106,7 +114,7 @@ class _SubCore:
             else:
                 unit = self._sub_core.pipes[pipe]
                 stretches = [_pairs(unit.closed_log)]
-                if unit.has_intervals:
+                if unit.has_intervals and not unit.is_shared:
                     stretches.append((self._issue[used] + 1, self._until[used]))
             self._found[pipe] = _Closed.union(*stretches, (self.late.starts, self.late.ends))
         return self._found[pipe]
@@ -131,7 +139,11 @@ def _one_warp(warp: Warp, sub_core: _SubCore) -> dict[str, int]:
     result = dict.fromkeys(REASONS, 0)
     result["selected"] = len(issue)
     result["wait"] = int(np.sum(stall[:-1] - 1))
-    stalled_until = np.concatenate([[warp.start_cycle], issue[:-1] + stall[:-1]])
+    # Stall counts of fixed-latency instructions run from when they read their operands.
+    plain = np.fromiter((op.plain for op in warp.path), dtype=np.bool_, count=len(warp.path))
+    late = sub_core.lateness(issue) * plain
+    result["dispatch_stall"] = int(np.sum(late[:-1]))
+    stalled_until = np.concatenate([[warp.start_cycle], issue[:-1] + late[:-1] + stall[:-1]])
     position, ready_at, reason = np.frombuffer(warp.wait_log, dtype=np.int64).reshape(-1, 3).T
     ready = stalled_until.copy()
     ready[position] = ready_at

@@ -2,8 +2,8 @@
 
 Nothing is batched and no sub-core runs ahead; times lie ahead only for a request that leaves its queue, and
 for a barrier that is complete. `simulate` must log what `gpuemu.engine.execute` logs, entry for entry.
-The operand ports, the queue of the special-function unit and global memory decide in the order of issue or of service
-there, too, and are used as they are.
+The operand ports, the pipes that share halves, the queue of the special-function unit and global memory decide in the
+order of issue or of service there, too, and are used as they are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuemu.accesses import SHUFFLE_ACCESS, Access
 from gpuemu.engine import Machine
 from gpuemu.engine.global_memory import GlobalMemory
 from gpuemu.engine.operand_ports import OperandPorts
-from gpuemu.engine.pipes import Pipe, QueuedPipe
+from gpuemu.engine.pipes import QueuedPipe, SharedPipe, make_pipes
 from gpuemu.isa import Kind
 from gpuemu.program import Op, Program, WarpProgram
 
@@ -42,6 +42,8 @@ class Warp:
     order: int  # for the round-robins: when it got its turn, or came
     earliest: int
     position: int = 0
+    next_line: int = -1  # the first instruction that is not in the line of code of the last branch's target,
+    line_at: int = 0  # and when that has been fetched
     accesses: int = 0
     blocked_from: int = UNDECIDED  # where a barrier that it has reached holds it back,
     opens_at: int = UNDECIDED  # and until when
@@ -79,10 +81,11 @@ class Reference:
         self.ctas: list[Cta] = []
         self.pending = list(program.ctas)
         self.current: list[Warp | None] = [None] * machine.sub_cores
-        self.pipes = [[self.pipe(name) for name in program.pipes] for _ in range(machine.sub_cores)]
+        self.pipes = [make_pipes(program.pipes, machine) for _ in range(machine.sub_cores)]
         self.ports = [
             OperandPorts(machine, [p for p in pipes if p.name.startswith("tensor")], self) for pipes in self.pipes
         ]
+        self.taken_at = [[-1] * len(program.pipes) for _ in range(machine.sub_cores)]  # when each pipe took the last
         self.next_slot = [0] * machine.sub_cores
         self.last_issue = [0] * machine.sub_cores
         self.queues: list[list[Request]] = [[] for _ in range(machine.sub_cores)]
@@ -109,12 +112,6 @@ class Reference:
         of_one = machine.store_source_release_cycles - machine.cycles_per_source_register
         release = min(machine.load_source_release_cycles, of_one)
         self.early = max(0, machine.queue_latency_cycles - release)
-
-    def pipe(self, name: str) -> Pipe:
-        m = self.m
-        if name == m.special_function_pipe:
-            return QueuedPipe(name, m.special_function_queue_entries, m.special_function_queue_latency_cycles)
-        return Pipe(name)
 
     def delayed(self, request: Request) -> None:
         """An mma holds back the registers of a request that is in a queue."""
@@ -301,14 +298,18 @@ class Reference:
         warp.issues.append(cycle)
         if self.m.policy != "greedy_then_turns" or op.yields or self.has_waited(warp, sub_core):
             warp.order = 2 * cycle + 1
-        warp.earliest = cycle + op.stall_cycles
         if warp.opens_at <= cycle:
             warp.blocked_from = warp.opens_at = UNDECIDED
         pipe = self.pipes[sub_core][op.pipe]
-        reads_at = self.ports[sub_core].read(op, cycle) if op.reads_registers else cycle
-        if op.turnaround and not op.reads_registers:
-            reads_at = self.ports[sub_core].read(op, cycle)
-        self.next_slot[sub_core] = reads_at + 1
+        reads_at = cycle
+        if op.reads_registers or op.turnaround:
+            reads_at = self.ports[sub_core].read(op, cycle, warp)
+        for other, unit in enumerate(self.pipes[sub_core]):
+            if other == op.pipe or (isinstance(pipe, SharedPipe) and isinstance(unit, SharedPipe)):
+                self.taken_at[sub_core][other] = reads_at
+        dispatched_at = reads_at + op.dispatch_cycles - 1
+        self.next_slot[sub_core] = dispatched_at + 1
+        warp.earliest = (dispatched_at if op.plain else cycle) + op.stall_cycles
         self.last_issue[sub_core] = cycle
         warp.position += 1
         ends = warp.position == len(warp.program.path)
@@ -317,7 +318,9 @@ class Reference:
         if op.pipe == 0:
             self.queue(warp, op, sub_core, cycle)
         else:
-            if op.kind is Kind.VARIABLE and isinstance(pipe, QueuedPipe):
+            if isinstance(pipe, SharedPipe):
+                pipe.take(reads_at, reads_at + op.issue_interval_cycles)
+            elif op.kind is Kind.VARIABLE and isinstance(pipe, QueuedPipe):
                 delayed = pipe.accept(cycle, op.issue_interval_cycles)
             else:
                 pipe.free_at = max(pipe.free_at, reads_at + op.issue_interval_cycles)
@@ -328,6 +331,7 @@ class Reference:
                 warp.blocked_from = cycle + self.m.barrier_blocks_after_cycles
         if op.kind is Kind.BRANCH and not ends and warp.op.index != op.index + 1:
             warp.earliest = max(warp.earliest, cycle + self.m.taken_branch_cycles)
+            warp.next_line, warp.line_at = warp.op.next_line, cycle + self.m.next_line_cycles
         if ends:
             assert warp.blocked_from == UNDECIDED, "a path ends with EXIT"
             warp.ended = True
@@ -346,6 +350,8 @@ class Reference:
         return self.depends_on_nothing(warp, cycle)
 
     def depends_on_nothing(self, warp: Warp, cycle: int) -> bool:
+        if warp.op.index == warp.next_line and cycle < warp.line_at:
+            return False
         if self.program.uses_control_words:
             return self.counters_clear(warp, warp.op, cycle)
         return self.registers_settled(warp, warp.op, cycle)
@@ -357,7 +363,7 @@ class Reference:
         if isinstance(self.pipes[sub_core][warp.op.pipe], QueuedPipe):
             return True
         free_at = self.room_at[sub_core] if warp.op.pipe == 0 else self.pipes[sub_core][warp.op.pipe].free_at
-        return free_at - ready_at >= self.m.pipe_wait_cycles
+        return free_at - max(ready_at, self.taken_at[sub_core][warp.op.pipe] + 1) >= self.m.pipe_wait_cycles
 
     def is_kept(self, current: Warp, sub_core: int, cycle: int) -> bool:
         waited = cycle > self.next_slot[sub_core]

@@ -220,6 +220,10 @@ def kernels(draw: st.DrawFn) -> gpuemu.Trace:
 _VALUES: dict[str, list[Any]] = {
     "issue.policy": ["greedy_then_youngest", "greedy_then_turns", "loose_round_robin", "oldest_first"],
     "issue.taken_branch_cycles": [1, 11, 40],
+    "issue.next_line_cycles": [1, 14, 50],
+    "issue.instruction_line_bytes": [16, 32, 128],
+    "issue.wide_multiply_dispatch_cycles": [1, 3],
+    "tensor_core.operands.scalar_second_read_cycles": [1, 2],
     "sm.sub_cores": [4, 1, 2],
     "sm.max_ctas": [32, 1, 2],
     "sm.cta_launch_cycles": [1, 7, 300],

@@ -39,6 +39,63 @@ def test_a_bank_gives_one_register_a_cycle(operands, cycles):
     assert set(gaps(issues(result)[1:20])) == {cycles}
 
 
+LATCHED = {"X": "R0, R2, RZ", "Y": "R0, RZ, R2", "Z": "RZ, R0, R2", "n": "R0, R1, RZ", "E": "R0, R2, R4"}
+
+
+@pytest.mark.parametrize(
+    ("words", "late"),
+    [("XX YY ZZ EX EY EZ XE", 1), ("XY XZ YX YZ ZX ZY Xn En nX nE", 0), ("EE XXX YYY", 2),
+     ("XYX XYY XYZ XZX YXn" " XnX" " XYnX XYnY XYXn XXYn", None), ("XnY XnZ XYn XYnn nXYn", 0), ("XYXX XYXY EXX EYn", None)],
+)  # fmt: skip
+def test_an_operand_needs_the_latch_of_its_slot_and_bank(words, late):
+    """H200: how many cycles later than one a cycle whatever follows these comes.
+
+    X, Y and Z read two even registers each, in operands 1 and 2, 1 and 3, 2 and 3; E three, n one of each bank.
+    """
+    measured = {"XYX": 1, "XYY": 1, "XYZ": 1, "XZX": 1, "YXn": 0, "XnX": 1, "XYnX": 1, "XYnY": 1, "XYXn": 1, "XXYn": 1}
+    measured |= {"XYXX": 2, "XYXY": 2, "EXX": 2, "EYn": 1}
+    for word in words.split():
+        lines = [f"FFMA R{20 + 2 * i}, {LATCHED[kind]} | S1" for i, kind in enumerate(word)]
+        lines[-1] = lines[-1].replace("S1", "S3")
+        found = issues(run([*lines, END]))[-1] - (len(word) - 1 + 3)
+        assert found == (measured[word] if late is None else late), word
+
+
+def test_stall_counts_run_from_the_read():
+    """H200: behind an FFMA that finds its ports taken for a cycle everything of its warp comes a cycle later."""
+    for stall in range(2, 7):
+        taken = run(["FFMA R8, R0, R2, R1 | S1", f"FFMA R10, R4, R6, R5 | S{stall}", END])
+        assert issues(taken) == [0, 1, 2 + stall]
+        assert taken.warps[0].stalls["dispatch_stall"] == 1
+        free = run(["FFMA R8, R0, R2, R1 | S1", f"FFMA R10, R4, R5, R6 | S{stall}", END])
+        assert issues(free) == [0, 1, 1 + stall]
+
+
+def test_a_register_named_twice_is_read_once_and_fills_two_latches():
+    """H200: FFMA of R20, R20, R25 behind one of two even registers is not late, one of two behind it is."""
+    twice, two = "FFMA R8, R0, R0, R1", "FFMA R10, R2, R4, R3"
+    assert issues(run([f"{two} | S1", f"{twice} | S3", END]))[-1] == 4
+    assert issues(run([f"{twice} | S1", f"{two} | S3", END]))[-1] == 5
+    assert issues(run([f"{twice} | S1", f"{twice} | S3", END]))[-1] == 4
+
+
+def test_fadd_adds_in_the_third_slot():
+    """H200: FADD and FMUL of two even registers each do not disturb each other, two FADD do."""
+    for first, second, late in (("FADD", "FMUL", 0), ("FMUL", "FADD", 0), ("FADD", "FADD", 1), ("FMUL", "FMUL", 1)):
+        found = issues(run([f"{first} R8, R0, R2 | S1", f"{second} R9, R4, R6 | S3", END]))[-1] - 4
+        assert found == late, (first, second)
+
+
+@pytest.mark.parametrize(("distance", "late"), [(1, 0), (2, 1), (3, 0)])
+def test_two_cycles_behind_scalar_arithmetic_on_the_tensor_pipe_its_warp_reads_nothing(distance, late):
+    """H200: HFMA2.MMA, then IADD3, IMAD, FFMA or HFMA2 of other registers; another HFMA2.MMA is in time."""
+    first = f"HFMA2.MMA R8, R0, R1, RZ | S{distance}"
+    for second in ("IADD3 R9, R2, R3, RZ", "IMAD R9, R2, R3, RZ", "FFMA R9, R2, R3, RZ", "HFMA2 R9, R2, R3, RZ"):
+        assert issues(run([first, f"{second} | S3", END]))[-1] == distance + 3 + late
+    if distance > 1:
+        assert issues(run([first, "HFMA2.MMA R9, R2, R3, RZ | S3", END]))[-1] == distance + 3
+
+
 def test_the_first_of_them_holds_back_the_second_and_issues_itself_in_time():
     """The instruction waits for its ports behind the issue; only the one behind it is late."""
     assert issues(run(["FFMA R8, R0, R2, R4 | S1"] * 3 + [END]))[:3] == [0, 1, 4]

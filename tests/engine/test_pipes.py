@@ -55,3 +55,44 @@ def test_with_control_words_the_stall_count_alone_separates_dependent_instructio
     assert issues(run(lines)) == [0, 3, 8]
     arch = machine(operations__integer__latency_cycles=9)
     assert issues(run(lines, arch)) == [0, 3, 8]
+
+
+HALVES = {"f": "FFMA R{d}, R0, R1, RZ", "i": "IMAD R{d}, R0, R1, RZ", "h": "HFMA2 R{d}, R0, R1, RZ",
+          "w": "IMAD.WIDE.U32 R{d}, R0, R1, RZ", "a": "IADD3 R{d}, R0, R1, RZ", "-": "NOP"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "late"),
+    [
+        ("ff fi if ffff ifi fffi fa h-f h-i", 0),
+        ("fh hf hi ih ii hh ffi fih hff ffh", 1),
+        ("fhf fhi fhh ihf ihi hfh", 2),
+    ],
+)
+def test_the_fma_pipe_has_two_halves(words, late):
+    """H200: FFMA goes to either half, the light one first, IMAD to the heavy one, HFMA2 to both, each for 2 cycles."""
+    for word in words.split():
+        assert lateness(word) == late, word
+
+
+@pytest.mark.parametrize(
+    ("words", "late"), [("w fw aw wf wa w-f w-i w-a", 2), ("wi wh iw hw ffw fwi fwh wif iwf", 3), ("w-w", 4), ("ww", 5)]
+)
+def test_a_wide_multiplication_keeps_the_sub_core_two_cycles_more(words, late):
+    """H200: its stall count runs from then."""
+    for word in words.split():
+        assert lateness(word) == late, word
+
+
+def test_no_other_warp_of_the_sub_core_issues_meanwhile():
+    """H200: of two warps with IMAD.WIDE and three NOP each one runs alone, 6 cycles a round."""
+    result = run([HALVES["w"].format(d=4) + " | S1", "NOP | S1", "NOP | S1", "NOP | S1", "EXIT | S5"], warps=5)
+    assert issues(result, 0)[:4] == [0, 3, 4, 5]
+    assert issues(result, 4)[0] > 5
+
+
+def lateness(word: str) -> int:
+    """How much later than its stall counts, 1 each and 3 of the last, such a sequence ends."""
+    lines = [HALVES[kind].format(d=4 + 2 * (i % 8)) + " | S1" for i, kind in enumerate(word)]
+    lines[-1] = lines[-1].replace("S1", "S3")
+    return issues(run([*lines, "EXIT | S5"]))[-1] - (len(word) - 1 + 3)

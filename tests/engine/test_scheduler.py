@@ -141,6 +141,33 @@ def test_a_taken_branch_costs_its_cycles_and_one_that_is_not_taken_its_stall_cou
     assert result.warps[0].stalls["branch_resolving"] == 2 * (cost - 5)
 
 
+@pytest.mark.parametrize(("slot", "late"), [(0, 0), (4, 0), (5, 0), (6, 1), (7, 2), (8, 0), (14, 1), (15, 2)])
+def test_the_line_behind_the_one_of_a_branch_target_comes_three_cycles_later(slot, late):
+    """H200: a loop that begins in the last or the last but one of the eight instructions of a line is slower."""
+    trace = builder()
+    for _ in range(slot):
+        emit(trace, "NOP | S1")
+    with trace.repeat(3):
+        for _ in range(4):
+            emit(trace, "NOP | S1")
+        emit(trace, f"@P0 BRA {16 * slot:#x} | S5")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    assert gaps(issues(result)[slot::5]) == [14, 14 + late, 4 + late + 5]
+    assert result.warps[0].stalls["no_instruction"] == 2 * late
+
+
+def test_a_line_that_has_been_waited_for_long_enough_costs_nothing():
+    trace = builder()
+    for _ in range(7):
+        emit(trace, "NOP | S1")
+    with trace.repeat(3):
+        emit(trace, "NOP | S3")
+        emit(trace, "@P0 BRA 0x70 | S5")
+    emit(trace, "EXIT | S5")
+    assert gaps(issues(gpuemu.run(trace.build(), machine()))[7::2]) == [13, 13, 8]
+
+
 def test_a_branch_forward_over_code_is_taken_as_well():
     """H200: 10 cycles."""
     trace = builder(2)
@@ -216,3 +243,16 @@ def test_waiting_ctas_do_not_make_a_sub_core_stop_at_every_instruction():
     """An SM full of CTAs, and as many waiting: few events, though any of them may end the next moment."""
     result = run([f"{NEXT} | S2"] * 2000 + ["EXIT | S5"], machine(sm__max_ctas=2), warps=4, grid=(4, 1, 1))
     assert result.execution.events < 400
+
+
+def test_a_warp_that_waited_for_its_turn_alone_keeps_its_place():
+    """H200: of four warps in a loop of 32 FFMA two take turns at every branch until they end, then the others."""
+    trace = builder(13)
+    with trace.repeat(4):
+        for _ in range(32):
+            emit(trace, "FFMA R1, R0, R0, RZ | S1")
+        emit(trace, "@P0 BRA 0x0 | S5")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    turns = sorted((start, warp) for warp in (0, 4, 8, 12) for start in issues(result, warp)[:-1:33])
+    assert [warp for _, warp in turns] == [0, 4] * 4 + [8, 12] * 4
