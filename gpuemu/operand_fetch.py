@@ -115,6 +115,8 @@ def _annotate_mma(op: Op, instruction: Instruction, before: Instruction | None, 
             for register in registers:
                 reads[register % len(reads)] += 1
     op.spare_reads = tuple(max(0, op.issue_interval_cycles - n) for n in reads)
+    if instruction.operation.operation.split(".")[1] == "f16" and operands.f16_free_cycles:
+        op.free_cycles = tuple(range(operands.f16_free_cycles, op.issue_interval_cycles, operands.f16_free_cycles))
 
 
 def _turnaround(pipe: str, after: str, arch: Architecture) -> int:

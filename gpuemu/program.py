@@ -40,9 +40,10 @@ class Op:
     the line of code behind its own, -1 if none is known. `dispatch_cycles`: what it keeps the sub-core for.
     `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles.
     What the ports of the register file need to know, set by `operand_fetch`: the latches that it `needs` and `fills`,
-    for each bank a bit for each operand slot; for an mma `spare_reads` of each bank that it leaves to others;
-    `turnaround`, for each kind of the tensor pipe in turn, cycles that the pipe loses before it takes one of that kind;
-    `crowds_ports` if it may hold up others, `reads_registers` if others may hold it up.
+    for each bank a bit for each operand slot; for an mma `spare_reads` of each bank that it leaves to others and the
+    `free_cycles` that it leaves to memory instructions; `turnaround`, for each kind of the tensor pipe in turn, cycles
+    that the pipe loses before it takes one of that kind; `crowds_ports` if it may hold up others, `reads_registers` if
+    others may hold it up.
     """
 
     index: int
@@ -82,6 +83,7 @@ class Op:
     fills: tuple[int, ...] = (0,)
     dispatch_cycles: int = 1
     spare_reads: tuple[int, ...] = (0,)
+    free_cycles: tuple[int, ...] = ()
     turnaround: tuple[int, ...] = ()
 
     @property

@@ -34,6 +34,9 @@ class Dependences(Protocol):
     def decided(self, request: Request) -> None:
         """The load/store unit has decided the request's times."""
 
+    def read_later(self, request: Request) -> None:
+        """The sources of a decided request are read later than it said."""
+
     def ready_at(self, warp: Warp, earliest: int) -> int:
         """When `warp.op` may issue, not before `earliest`; sets `warp.reason`."""
 
@@ -93,6 +96,13 @@ class ControlWords:
                     warp.counter_release[counter] = cycle
                     warp.counter_reason[counter] = _reason(op)
 
+    def read_later(self, request: Request) -> None:
+        """The counter that stands for the sources falls later."""
+        warp, counter = request.warp, request.op.read_counter
+        if counter is not None and warp.counter_release[counter] < request.sources_read_at:
+            warp.counter_release[counter] = request.sources_read_at
+            warp.counter_reason[counter] = _reason(request.op)
+
     def ready_at(self, warp: Warp, earliest: int) -> int:
         """The latest fall of the counters that the next instruction waits for."""
         op = warp.op
@@ -151,6 +161,9 @@ class RegisterScoreboard:
         """Note when the results are there."""
         for register in request.op.writes:
             request.warp.register_release[register] = request.done_at
+
+    def read_later(self, request: Request) -> None:
+        """Nothing to note: the request says it."""
 
     def ready_at(self, warp: Warp, earliest: int) -> int:
         """When every register of the next instruction is settled."""

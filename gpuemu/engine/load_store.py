@@ -104,7 +104,8 @@ class LoadStoreUnit:
             sending = self._dispatch_interval
         self._queues[sub_core].dispatched(cycle, sending)
         beyond_one = self._cycles_per_register * (op.source_words - 1)
-        request.sources_read_at = cycle + beyond_one + (self._load_release if op.is_load else self._store_release)
+        release = self._load_release if op.is_load else self._store_release
+        request.sources_read_at = cycle + beyond_one + request.late + release
         late = 0 if op.is_load else self._late
         start = self._serve(request, sub_core, cycle + beyond_one + late)
         if cycles:

@@ -24,7 +24,7 @@ class MioQueue(Pipe):
 
     has_intervals = False
 
-    __slots__ = ("_dispatches", "_held_until", "_latency", "arrival", "entries", "waiting")
+    __slots__ = ("_dispatches", "_held_until", "_latency", "_sending", "arrival", "entries", "waiting")
 
     def __init__(self, entries: int, latency_cycles: int):
         super().__init__("mio")
@@ -33,6 +33,7 @@ class MioQueue(Pipe):
         self.arrival = NEVER
         self._latency = latency_cycles
         self._held_until = 0
+        self._sending: Request | None = None  # the last that left
         self._dispatches: deque[int] = deque()  # decided dispatches that may still lie ahead
 
     def push(self, request: Request, now: int) -> bool:
@@ -58,16 +59,28 @@ class MioQueue(Pipe):
         if self.waiting and self.waiting[0] is request and self.arrival < request.issued_at:
             self.arrival = request.issued_at
 
+    def sent_later(self, request: Request, cycles: int) -> bool:
+        """Its registers behind the first are sent so much later; returns whether it has left the queue."""
+        request.late += cycles
+        if request.sources_read_at == NEVER:
+            return False
+        request.sources_read_at += cycles
+        if request is self._sending:
+            self._sending_until(self._held_until + cycles)
+        return True
+
     def dispatched(self, cycle: int, sending_cycles: int) -> None:
         """The first request leaves the queue at `cycle`; its sub-core sends its registers for `sending_cycles`."""
-        waiting = self.waiting
-        waiting.popleft()
+        self._sending = self.waiting.popleft()
         self._dispatches.append(cycle)
         if self.free_at == NEVER:
             self.free_at = cycle
-        self._held_until = held_until = cycle + sending_cycles - self._latency
-        if waiting:
-            issued_at = waiting[0].issued_at
+        self._sending_until(cycle + sending_cycles + self._sending.late - self._latency)
+
+    def _sending_until(self, held_until: int) -> None:
+        self._held_until = held_until
+        if self.waiting:
+            issued_at = self.waiting[0].issued_at
             self.arrival = issued_at if issued_at > held_until else held_until
         else:
             self.arrival = NEVER

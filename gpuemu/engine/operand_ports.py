@@ -21,11 +21,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuemu.engine.machine import Machine
+from gpuemu.engine.mio_reads import MioReads
 
 if TYPE_CHECKING:
-    from gpuemu.engine.mio import MioQueue
+    from gpuemu.engine.mio_reads import MemoryPath
     from gpuemu.engine.pipes import Pipe
-    from gpuemu.engine.warp import Request
     from gpuemu.program import Op
 
 
@@ -33,18 +33,14 @@ class OperandPorts:
     """Decides when instructions begin to read, in the order of issue. `busy_until`: nothing to decide from there."""
 
     __slots__ = (
-        "_address_read", "_data_read", "_drained_to", "_full", "_memory_cycles", "_mio", "_mma_until", "_reading",
-        "_refetch", "_scalar_reads_at", "_scalar_second_read", "_scalar_warp", "_spare", "_tensor", "busy_until",
+        "_drained_to", "_full", "_mma_until", "_refetch", "_scalar_reads_at", "_scalar_second_read", "_scalar_warp",
+        "_spare", "_tensor", "busy_until", "memory",
     )  # fmt: skip
 
-    def __init__(self, machine: Machine, tensor_pipes: list[Pipe], mio: MioQueue):
-        self._address_read = machine.address_read_by
-        self._data_read = machine.registers_read_by
-        self._mio = mio
-        self._reading: list[Request] = []  # memory instructions that have registers to read yet
+    def __init__(self, machine: Machine, tensor_pipes: list[Pipe], path: MemoryPath):
+        self.memory = MioReads(machine, path)
         self._tensor = tensor_pipes
         self._refetch = machine.tensor_refetch_cycles
-        self._memory_cycles = machine.tensor_memory_instruction_cycles
         self._full = [0] * machine.register_banks  # by bank, the latches that wait to be read
         self._drained_to = [0] * machine.register_banks
         self._mma_until = 0
@@ -58,6 +54,8 @@ class OperandPorts:
         """`op` of a warp issues at `cycle`; returns when it begins to read."""
         barred = cycle == self._scalar_reads_at and warp is self._scalar_warp and not op.turnaround
         start = self._enter(op, cycle + 1 if barred else cycle)
+        if op.is_tensor:
+            start = self.memory.mma_begins(op, start)
         if op.turnaround:
             self._take_tensor_pipe(op, cycle, start)
             if not op.is_tensor:
@@ -66,10 +64,8 @@ class OperandPorts:
         if op.is_tensor:
             self._mma_until = self.busy_until = start + op.issue_interval_cycles
             self._spare = list(op.spare_reads)
-            if self._reading:
-                self._hold_memory(start)
         elif op.is_memory and cycle < self._mma_until:
-            self._delay_mma(cycle, self._mma_until + self._memory_cycles)
+            pass  # it reads later
         elif start < self._mma_until:
             start = self._read_beside_mma(op, cycle, start)
         return start
@@ -131,23 +127,3 @@ class OperandPorts:
     def _delay_mma(self, cycle: int, until: int) -> None:
         for pipe in self._tensor:
             pipe.close(cycle + 1, until)
-
-    def memory_issued(self, request: Request) -> None:
-        """A memory instruction goes to its queue: it reads its registers some cycles later, not beside an mma."""
-        reads_at = self._first_read(request)
-        if reads_at < self._mma_until:
-            request.issued_at += self._mma_until - reads_at
-        self._reading = [r for r in self._reading if self._first_read(r) > request.issued_at]
-        self._reading.append(request)
-
-    def _first_read(self, request: Request) -> int:
-        return request.issued_at + (self._address_read if request.op.is_load else self._data_read)
-
-    def _hold_memory(self, start: int) -> None:
-        """An mma begins to read at `start`: memory instructions that have not begun read behind it."""
-        self._reading = [r for r in self._reading if self._first_read(r) > start]
-        for request in self._reading:
-            reads_at = self._first_read(request)
-            if reads_at < self._mma_until:
-                request.issued_at += self._mma_until - reads_at
-                self._mio.delayed(request)

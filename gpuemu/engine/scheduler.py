@@ -50,7 +50,7 @@ class SubCore:
         self.mio = MioQueue(machine.queue_entries, machine.queue_latency_cycles)
         self.pipes: list[Pipe] = [self.mio, *make_pipes(program.pipes[1:], machine)]
         tensor = [pipe for pipe in self.pipes if pipe.name.startswith(TENSOR_PIPE)]
-        self._ports = OperandPorts(machine, tensor, self.mio)
+        self._ports = OperandPorts(machine, tensor, self)
         self.warps: list[Warp] = []  # in the order in which the policy looks at them
         self.at_barrier = 0
         self.wakes = 0
@@ -194,6 +194,18 @@ class SubCore:
         if warp.ready_at == NEVER and warp.op is not END:
             warp.ready_at = self._dependences.ready_at(warp, warp.held_until)
 
+    def delayed(self, request: Request) -> None:
+        """The first register of a request in the queue is read later, beside an mma."""
+        self.mio.delayed(request)
+
+    def sent_later(self, request: Request, cycles: int) -> None:
+        """A register behind the first is read later, of a request that may have left the queue."""
+        if self.mio.sent_later(request, cycles):
+            self._dependences.read_later(request)
+            warp = request.warp
+            if warp.waits and warp.ready_at != NEVER and warp.op is not END:
+                warp.ready_at = self._dependences.ready_at(warp, warp.held_until)
+
     def barrier_opens(self, warp: Warp, cycle: int) -> None:
         """The barrier that `warp` waits at opens at `cycle`."""
         self.at_barrier -= 1
@@ -280,7 +292,7 @@ class SubCore:
         request = Request(warp, op, access, cycle, NEVER)
         self._dependences.issued_request(request)
         if op.source_words:
-            self._ports.memory_issued(request)
+            self._ports.memory.issued(request)
         if self.mio.push(request, cycle):
             effect = self._sm.request_issued(self.mio)
             if effect < self.horizon:

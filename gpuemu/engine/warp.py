@@ -22,16 +22,18 @@ COUNTERS = 6
 class Request:
     """A memory instruction on its way through the queue and the load/store unit.
 
-    `sources_read_at` and `done_at` are NEVER until the unit has decided them.
+    `sources_read_at` and `done_at` are NEVER until the unit has decided them. `late`: cycles by which an mma holds
+    back registers behind the first.
     """
 
-    __slots__ = ("access", "done_at", "issued_at", "op", "sources_read_at", "warp")
+    __slots__ = ("access", "done_at", "issued_at", "late", "op", "sources_read_at", "warp")
 
     def __init__(self, warp: Warp, op: Op, access: Access, issued_at: int, undecided: int):
         self.warp = warp
         self.op = op
         self.access = access
         self.issued_at = issued_at
+        self.late = 0
         self.sources_read_at = undecided
         self.done_at = undecided
 

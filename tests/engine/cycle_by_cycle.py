@@ -31,6 +31,7 @@ class Request:
     arrival: int = UNDECIDED
     sources_read_at: int = UNDECIDED
     done_at: int = UNDECIDED
+    late: int = 0  # for so long its registers behind the first wait for an mma
 
 
 @dataclass(eq=False)
@@ -90,6 +91,7 @@ class Reference:
         self.last_issue = [0] * machine.sub_cores
         self.queues: list[list[Request]] = [[] for _ in range(machine.sub_cores)]
         self.sending_until = [0] * machine.sub_cores
+        self.last_sent: list[Request | None] = [None] * machine.sub_cores
         self.room_at = [0] * machine.sub_cores  # since when the queue has had room for the next
         self.last_served = machine.sub_cores - 1
         self.next_accept = 0
@@ -118,6 +120,18 @@ class Reference:
         for sub_core, queue in enumerate(self.queues):
             if queue and queue[0] is request:
                 self.arrives(sub_core, request)
+
+    def sent_later(self, request: Request, cycles: int) -> None:
+        """An mma holds back registers behind the first, of a request in a queue or of the last that left it."""
+        request.late += cycles
+        if request.sources_read_at == UNDECIDED:
+            return
+        request.sources_read_at += cycles
+        for sub_core, last in enumerate(self.last_sent):
+            if last is request:
+                self.sending_until[sub_core] += cycles
+                for head in self.queues[sub_core][:1]:
+                    self.arrives(sub_core, head)
 
     def run(self) -> list[Warp]:
         cycle = 0
@@ -169,7 +183,8 @@ class Reference:
         self.leaving[sub_core].append(cycle)
         sending = self.m.cycles_per_source_register * request.op.source_words
         least = 1 if request.op.kind is Kind.LANE_REGISTER else self.m.minimum_dispatch_interval_cycles
-        self.sending_until[sub_core] = cycle + max(least, sending)
+        self.sending_until[sub_core] = cycle + max(least, sending) + request.late
+        self.last_sent[sub_core] = request
         if self.queues[sub_core]:
             self.arrives(sub_core, self.queues[sub_core][0])
         self.serve(request, sub_core, cycle)
@@ -192,6 +207,7 @@ class Reference:
         else:
             of_two = on_time + m.store_source_release_cycles
             request.sources_read_at = of_two - m.cycles_per_source_register + beyond_one
+        request.sources_read_at += request.late
         late = 0 if op.is_load else m.data_read_cycles
         cycle_of_data = cycle + beyond_one + late
         start = cycle_of_data
@@ -417,7 +433,7 @@ class Reference:
             warp.accesses += 1
         request = Request(warp, op, access, cycle)
         if op.kind is not Kind.LANE_REGISTER:
-            self.ports[sub_core].memory_issued(request)
+            self.ports[sub_core].memory.issued(request)
         self.queues[sub_core].append(request)
         self.room_at[sub_core] = cycle + 1
         if len(self.queues[sub_core]) == 1:

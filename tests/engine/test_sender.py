@@ -1,0 +1,114 @@
+"""How memory instructions and an mma share the ports of the register file.
+
+All cycles are an H200's (sm_90): one warp, a NOP at cycle 0, then an instruction a cycle; at the end a NOP that
+waits for the result, or for the sources of a store to be read. The numbers are when that one issues.
+"""
+
+from __future__ import annotations
+
+import pytest
+from probes import builder, emit, issues, machine
+
+import gpuemu
+
+MMA = {
+    "F32": "HMMA.16816.F32 R28, R12, R16, R28",
+    "F32 k8": "HMMA.1688.F32 R28, R12, R16, R28",
+    "F16": "HMMA.16816.F16 R28, R12, R16, R28",
+    "F16 k8": "HMMA.1688.F16 R28, R12, R16, R28",
+}
+OPS = {
+    "LDS": "LDS R52, [R4] | W{}",
+    "LDS.64": "LDS.64 R52, [R4] | W{}",
+    "LDS.128": "LDS.128 R52, [R4] | W{}",
+    "LDSM.2": "LDSM.16.M88.2 R52, [R4] | W{}",
+    "LDSM.4": "LDSM.16.M88.4 R52, [R4] | W{}",
+    "STS": "STS [R4], R20 | R{}",
+    "STS.64": "STS.64 [R4], R20 | R{}",
+    "STS.128": "STS.128 [R4], R20 | R{}",
+    "SHFL": "SHFL.BFLY PT, R58, R24, 0x1, 0x1f | W{}",
+    "MUFU": "MUFU.EX2 R50, R24 | W{}",
+}
+BYTES = {"64": 8, "128": 16, "2": 16, "4": 16}
+
+
+def done(*what: str | int, awaited: int, arch: gpuemu.Architecture | None = None) -> int:
+    """When the operation at place `awaited` of those named is done; a number stands for so many NOPs."""
+    trace = builder()
+    emit(trace, "NOP | S1")
+    counter = 0
+    for part in what:
+        if isinstance(part, int):
+            for _ in range(part):
+                emit(trace, "NOP | S1")
+            continue
+        line = f"{MMA[part]} |" if part in MMA else OPS[part].format(counter)
+        emit(trace, f"{line} S1", f"{BYTES.get(part.partition('.')[2], 4)}*lane")
+        counter += 1
+    emit(trace, "NOP | S2")
+    emit(trace, f"NOP | B{awaited} S1")
+    emit(trace, "EXIT | S5")
+    return issues(gpuemu.run(trace.build(), arch or machine()))[-2]
+
+
+@pytest.mark.parametrize(
+    ("mma", "op", "cycles"),
+    [
+        ("F32", "LDS", [29, 24, 24]),
+        ("F32", "SHFL", [29, 30, 25]),
+        ("F32", "STS", [16, 17, 17, 17, 12, 12]),
+        ("F32", "STS.64", [18, 19, 19, 19, 19, 19, 14]),
+        ("F32", "STS.128", [22, 23, 23, 23, 23, 23, 23, 23, 23, 23, 18]),
+        ("F32 k8", "LDS", [27, 24, 24]),
+        ("F32 k8", "STS", [14, 15, 15, 15, 12]),
+        ("F16", "LDS", [25, 24, 24]),
+        ("F16", "SHFL", [25, 26, 25]),
+        ("F16", "STS", [12, 13, 13, 13, 12]),
+        ("F16", "STS.128", [18, 19, 19, 19, 19, 19, 19, 19, 19, 19, 18]),
+        ("F16 k8", "LDS", [25, 24, 24]),
+        ("F16 k8", "STS", [12, 13, 13, 13, 12]),
+    ],
+)
+def test_an_mma_that_begins_keeps_the_registers_behind_it_waiting(mma, op, cycles):
+    """Behind the operation 0, 1, 2, ... NOPs and the mma: each register that it has still to read waits."""
+    assert [done(op, n, mma, awaited=0) for n in range(len(cycles))] == cycles
+
+
+@pytest.mark.parametrize(
+    ("mma", "op", "cycles"),
+    [
+        ("F32", "LDS", [28, 28, 28, 28, 29]),
+        ("F32", "STS", [15, 15, 15, 16]),
+        ("F32 k8", "LDS", [26, 26, 27]),
+        ("F16", "LDS", [26, 26, 28, 28, 29]),
+        ("F16", "STS", [13, 15, 15, 16]),
+        ("F16 k8", "LDS", [26, 26, 27]),
+    ],
+)
+def test_what_is_issued_behind_an_mma_waits_for_a_cycle_that_it_leaves_free(mma, op, cycles):
+    assert [done(mma, n, op, awaited=1) for n in range(len(cycles))] == cycles
+
+
+def test_the_free_cycles_of_f16_accumulators_are_a_value():
+    none = machine(tensor_core__operands__f16_free_cycles=0)
+    assert [done("F16", n, "LDS", awaited=1, arch=none) for n in range(4)] == [28, 28, 28, 28]
+    third = machine(tensor_core__operands__f16_free_cycles=3)
+    assert [done("F16", n, "LDS", awaited=1, arch=third) for n in range(4)] == [25, 28, 28, 28]
+
+
+def test_an_mma_begins_later_where_a_register_is_read():
+    """H200: STS, a NOP or two, HMMA, HMMA: the second mma 8 and 7 cycles behind the first."""
+    assert [_second_mma("STS", n) for n in range(6)] == [7, 7, 8, 7, 7, 6]
+    assert [_second_mma("LDS", n) for n in range(3)] == [7, 7, 6]
+
+
+def _second_mma(op: str, nops: int) -> int:
+    """How long behind the first mma what follows the second issues, an mma's own place taken off."""
+    trace = builder()
+    for line in ("NOP | S1", OPS[op].format(0) + " S1", *["NOP | S1"] * nops, f"{MMA['F32']} | S1"):
+        emit(trace, line)
+    emit(trace, "HMMA.16816.F32 R32, R12, R16, R32 | S1")
+    emit(trace, "NOP | S2")
+    emit(trace, "EXIT | S5")
+    cycles = issues(gpuemu.run(trace.build(), machine()))
+    return cycles[-2] - 1 - (2 + nops)
