@@ -216,6 +216,8 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "register_file.banks": 2,
         "special_function.queue_entries": 2,
         "special_function.queue_latency_cycles": 13,
+        "special_function.beside_mma_cycles": 1,
+        "special_function.mma_reach_cycles": 7,
         "operations.mufu.latency_cycles": 17,
         "operations.half_mma.issue_interval_cycles": 2,
         "operations.special_register.latency_cycles": 23,

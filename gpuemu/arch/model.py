@@ -140,7 +140,9 @@ class SpecialFunction(Part):
     """The queue in front of the special-function unit of a sub-core."""
 
     queue_entries: int = whole("instructions that may wait for the unit", 1, 64, "instructions")
-    queue_latency_cycles: int = cycles("issue to the unit when nothing waits")
+    queue_latency_cycles: int = cycles("issue to the end of the place in the queue when nothing waits")
+    beside_mma_cycles: int = cycles("a result comes later when an mma works beside it", low=0)
+    mma_reach_cycles: int = cycles("from the end of an mma's reads, in which it still does", low=0)
 
 
 class TensorNumerics(Part):

@@ -25,8 +25,11 @@ class Dependences(Protocol):
     def issued_fixed(self, warp: Warp, op: Op, cycle: int) -> None:
         """A fixed-latency instruction issued."""
 
-    def issued_variable(self, warp: Warp, op: Op, cycle: int) -> None:
-        """An instruction whose completion is reported, and known already, issued."""
+    def issued_variable(self, warp: Warp, op: Op, done_at: int) -> None:
+        """An instruction whose completion is reported, and as good as known, issued."""
+
+    def variable_later(self, warp: Warp, op: Op, done_at: int) -> None:
+        """It completes later than it said."""
 
     def issued_request(self, request: Request) -> None:
         """A memory instruction issued; `decided` follows."""
@@ -67,13 +70,16 @@ class ControlWords:
     def issued_fixed(self, warp: Warp, op: Op, cycle: int) -> None:
         """Nothing to note: the stall count has it."""
 
-    def issued_variable(self, warp: Warp, op: Op, cycle: int) -> None:
+    def issued_variable(self, warp: Warp, op: Op, done_at: int) -> None:
         """Raise the counters until the result is there; sources are read by then, too."""
-        done_at = cycle + op.latency_cycles
         for counter in (op.write_counter, op.read_counter):
             if counter is not None and warp.counter_release[counter] < done_at:
                 warp.counter_release[counter] = done_at
                 warp.counter_reason[counter] = _reason(op)
+
+    def variable_later(self, warp: Warp, op: Op, done_at: int) -> None:
+        """Hold the counters up longer."""
+        self.issued_variable(warp, op, done_at)
 
     def issued_request(self, request: Request) -> None:
         """Raise the request's counters, their fall undecided."""
@@ -136,12 +142,15 @@ class RegisterScoreboard:
             warp.register_release[register] = done_at
             warp.register_reason[register] = WAIT
 
-    def issued_variable(self, warp: Warp, op: Op, cycle: int) -> None:
+    def issued_variable(self, warp: Warp, op: Op, done_at: int) -> None:
         """As for a fixed latency, but a wait for it counts as short scoreboard."""
-        done_at = cycle + op.latency_cycles
         for register in op.writes:
             warp.register_release[register] = done_at
             warp.register_reason[register] = _reason(op)
+
+    def variable_later(self, warp: Warp, op: Op, done_at: int) -> None:
+        """Nobody has written its registers since, for it was not done."""
+        self.issued_variable(warp, op, done_at)
 
     def issued_request(self, request: Request) -> None:
         """The results are undecided; the sources must not be overwritten before they are read."""

@@ -56,6 +56,8 @@ class Machine:
     special_function_pipe: str
     special_function_queue_entries: int
     special_function_queue_latency_cycles: int
+    special_function_beside_mma_cycles: int
+    special_function_mma_reach_cycles: int
     global_latency_cycles: int
     global_atomic_latency_cycles: int
     global_first_touch: str
@@ -114,6 +116,8 @@ class Machine:
             special_function_pipe=arch.operations["mufu"].pipe,
             special_function_queue_entries=arch.special_function.queue_entries,
             special_function_queue_latency_cycles=arch.special_function.queue_latency_cycles,
+            special_function_beside_mma_cycles=arch.special_function.beside_mma_cycles,
+            special_function_mma_reach_cycles=arch.special_function.mma_reach_cycles,
             global_latency_cycles=memory.latency_cycles,
             global_atomic_latency_cycles=memory.atomic_latency_cycles,
             global_first_touch=memory.first_touch,

@@ -24,10 +24,11 @@ class MioQueue(Pipe):
 
     has_intervals = False
 
-    __slots__ = ("_dispatches", "_held_until", "_latency", "_sending", "arrival", "entries", "waiting")
+    __slots__ = ("_data_read", "_dispatches", "_held_until", "_latency", "_sending", "arrival", "entries", "waiting")
 
-    def __init__(self, entries: int, latency_cycles: int):
+    def __init__(self, entries: int, latency_cycles: int, data_read_cycles: int):
         super().__init__("mio")
+        self._data_read = data_read_cycles
         self.entries = entries
         self.waiting: deque[Request] = deque()
         self.arrival = NEVER
@@ -51,8 +52,15 @@ class MioQueue(Pipe):
             self.free_at = dispatches[0] if dispatches else NEVER
         if len(waiting) > 1:
             return False
-        self.arrival = max(request.issued_at, self._held_until)
+        self.arrival = self._arrival_of(request)
         return True
+
+    def _arrival_of(self, request: Request) -> int:
+        """Others than loads read their registers later, so behind a load they may come earlier."""
+        held_until = self._held_until
+        if self._sending is not None and self._sending.op.is_load and not request.op.is_load:
+            held_until -= self._data_read
+        return request.issued_at if request.issued_at > held_until else held_until
 
     def delayed(self, request: Request) -> None:
         """`request.issued_at` of a request in the queue has moved."""
@@ -79,8 +87,4 @@ class MioQueue(Pipe):
 
     def _sending_until(self, held_until: int) -> None:
         self._held_until = held_until
-        if self.waiting:
-            issued_at = self.waiting[0].issued_at
-            self.arrival = issued_at if issued_at > held_until else held_until
-        else:
-            self.arrival = NEVER
+        self.arrival = self._arrival_of(self.waiting[0]) if self.waiting else NEVER

@@ -21,11 +21,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuemu.engine.machine import Machine
-from gpuemu.engine.mio_reads import MioReads
+from gpuemu.engine.sender import Sender
 
 if TYPE_CHECKING:
-    from gpuemu.engine.mio_reads import MemoryPath
     from gpuemu.engine.pipes import Pipe
+    from gpuemu.engine.sender import Path
     from gpuemu.program import Op
 
 
@@ -34,11 +34,11 @@ class OperandPorts:
 
     __slots__ = (
         "_drained_to", "_full", "_mma_until", "_refetch", "_scalar_reads_at", "_scalar_second_read", "_scalar_warp",
-        "_spare", "_tensor", "busy_until", "memory",
+        "_spare", "_tensor", "busy_until", "sender",
     )  # fmt: skip
 
-    def __init__(self, machine: Machine, tensor_pipes: list[Pipe], path: MemoryPath):
-        self.memory = MioReads(machine, path)
+    def __init__(self, machine: Machine, tensor_pipes: list[Pipe], path: Path):
+        self.sender = Sender(machine, path)
         self._tensor = tensor_pipes
         self._refetch = machine.tensor_refetch_cycles
         self._full = [0] * machine.register_banks  # by bank, the latches that wait to be read
@@ -55,7 +55,7 @@ class OperandPorts:
         barred = cycle == self._scalar_reads_at and warp is self._scalar_warp and not op.turnaround
         start = self._enter(op, cycle + 1 if barred else cycle)
         if op.is_tensor:
-            start = self.memory.mma_begins(op, start)
+            start = self.sender.mma_begins(op, start)
         if op.turnaround:
             self._take_tensor_pipe(op, cycle, start)
             if not op.is_tensor:

@@ -16,6 +16,7 @@ from gpuemu.operand_fetch import parts_of
 
 if TYPE_CHECKING:
     from gpuemu.engine.machine import Machine
+    from gpuemu.engine.sender import Special
 
 
 class Pipe:
@@ -54,33 +55,32 @@ class Pipe:
 class QueuedPipe(Pipe):
     """A slow unit behind a queue of its own: the special-function unit.
 
-    An instruction holds an entry from its issue until the unit takes it, `latency_cycles` later at the
-    earliest. On an H200 two MUFU leave back to back, the third 12 cycles later, the others every 8.
+    An instruction holds an entry from its issue until some time after the unit has taken it (`Special.taken_at`). On
+    an H200 two MUFU leave back to back, the third 13 cycles after the first, the others every 8.
     """
 
     has_intervals = False
 
-    __slots__ = ("_latency", "_taken", "_unit_free_at", "entries")
+    __slots__ = ("_waiting", "entries")
 
-    def __init__(self, name: str, entries: int, latency_cycles: int):
+    def __init__(self, name: str, entries: int):
         super().__init__(name)
         self.entries = entries
-        self._latency = latency_cycles
-        self._unit_free_at = 0
-        self._taken: deque[int] = deque()  # when each instruction that may still wait is taken
+        self._waiting: deque[Special] = deque()
 
-    def accept(self, cycle: int, interval: int) -> int:
-        """Take the instruction issued at `cycle`; returns for how long the queue delays it."""
-        taken_at = max(cycle + self._latency, self._unit_free_at)
-        self._unit_free_at = taken_at + interval
-        taken = self._taken
-        taken.append(taken_at)
-        while taken[0] <= cycle:
-            taken.popleft()
+    def accept(self, special: Special) -> None:
+        """Take an instruction that issues."""
+        cycle, waiting = special.issued_at, self._waiting
+        waiting.append(special)
+        while waiting[0].taken_at <= cycle:
+            waiting.popleft()
         self.free_at = cycle + 1
-        if len(taken) >= self.entries:
-            self.close(cycle + 1, taken[-self.entries])
-        return taken_at - self._latency - cycle
+        self.moved()
+
+    def moved(self) -> None:
+        """One in the queue leaves it at another time."""
+        if len(self._waiting) >= self.entries:
+            self.close(self.free_at, self._waiting[-self.entries].taken_at)
 
 
 class SharedPipe(Pipe):
@@ -125,8 +125,7 @@ def make_pipes(names: Sequence[str], machine: Machine) -> list[Pipe]:
     pipes: list[Pipe] = []
     for name in names:
         if name == machine.special_function_pipe:
-            entries, latency = machine.special_function_queue_entries, machine.special_function_queue_latency_cycles
-            pipes.append(QueuedPipe(name, entries, latency))
+            pipes.append(QueuedPipe(name, machine.special_function_queue_entries))
         elif any(part in free_at for part in parts_of(name)):
             pipes.append(SharedPipe(name, free_at, views))
         else:

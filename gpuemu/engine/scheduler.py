@@ -23,6 +23,7 @@ from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.mio import MioQueue
 from gpuemu.engine.operand_ports import OperandPorts
 from gpuemu.engine.pipes import Pipe, QueuedPipe, make_pipes
+from gpuemu.engine.sender import Special
 from gpuemu.engine.warp import NOBODY, Request, Warp
 from gpuemu.isa import Kind
 from gpuemu.operand_fetch import TENSOR_PIPE
@@ -47,7 +48,7 @@ class SubCore:
         self._machine = machine
         self._dependences = sm.dependences
         self.index = index
-        self.mio = MioQueue(machine.queue_entries, machine.queue_latency_cycles)
+        self.mio = MioQueue(machine.queue_entries, machine.queue_latency_cycles, machine.data_read_cycles)
         self.pipes: list[Pipe] = [self.mio, *make_pipes(program.pipes[1:], machine)]
         tensor = [pipe for pipe in self.pipes if pipe.name.startswith(TENSOR_PIPE)]
         self._ports = OperandPorts(machine, tensor, self)
@@ -202,9 +203,17 @@ class SubCore:
         """A register behind the first is read later, of a request that may have left the queue."""
         if self.mio.sent_later(request, cycles):
             self._dependences.read_later(request)
-            warp = request.warp
-            if warp.waits and warp.ready_at != NEVER and warp.op is not END:
-                warp.ready_at = self._dependences.ready_at(warp, warp.held_until)
+            self._look_again(request.warp)
+
+    def special_later(self, special: Special) -> None:
+        """The special-function unit is done later with what it has in hand."""
+        self._dependences.variable_later(special.warp, special.op, special.done_at)
+        self._look_again(special.warp)
+
+    def _look_again(self, warp: Warp) -> None:
+        """What the warp waits for may have moved."""
+        if warp.waits and warp.ready_at != NEVER and warp.op is not END:
+            warp.ready_at = self._dependences.ready_at(warp, warp.held_until)
 
     def barrier_opens(self, warp: Warp, cycle: int) -> None:
         """The barrier that `warp` waits at opens at `cycle`."""
@@ -255,10 +264,12 @@ class SubCore:
         self._advance(warp, cycle + op.stall_cycles)
 
     def _issue_variable(self, warp: Warp, op: Op, cycle: int) -> None:
-        delayed = 0
+        done_at = cycle + op.latency_cycles
         if isinstance(warp.pipe, QueuedPipe):
-            delayed = warp.pipe.accept(cycle, op.issue_interval_cycles)
-        self._dependences.issued_variable(warp, op, cycle + delayed)
+            special = Special(warp, op, warp.pipe, cycle)
+            self._ports.sender.special_issued(special)
+            done_at = special.done_at
+        self._dependences.issued_variable(warp, op, done_at)
         self._advance(warp, cycle + op.stall_cycles)
 
     def _issue_branch(self, warp: Warp, op: Op, cycle: int) -> None:
@@ -292,7 +303,7 @@ class SubCore:
         request = Request(warp, op, access, cycle, NEVER)
         self._dependences.issued_request(request)
         if op.source_words:
-            self._ports.memory.issued(request)
+            self._ports.sender.memory_issued(request)
         if self.mio.push(request, cycle):
             effect = self._sm.request_issued(self.mio)
             if effect < self.horizon:

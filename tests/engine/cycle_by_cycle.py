@@ -16,6 +16,7 @@ from gpuemu.engine import Machine
 from gpuemu.engine.global_memory import GlobalMemory
 from gpuemu.engine.operand_ports import OperandPorts
 from gpuemu.engine.pipes import QueuedPipe, SharedPipe, make_pipes
+from gpuemu.engine.sender import Special
 from gpuemu.isa import Kind
 from gpuemu.program import Op, Program, WarpProgram
 
@@ -49,7 +50,7 @@ class Warp:
     blocked_from: int = UNDECIDED  # where a barrier that it has reached holds it back,
     opens_at: int = UNDECIDED  # and until when
     ended: bool = False
-    raised: dict[int, list[int | Request]] = field(default_factory=dict)  # by counter or register
+    raised: dict[int, list[int | Request | Special]] = field(default_factory=dict)  # by counter or register
     reads: dict[int, list[Request]] = field(default_factory=dict)
     copies: list[Request] = field(default_factory=list)
     commits: list[Request] = field(default_factory=list)
@@ -133,6 +134,9 @@ class Reference:
                 for head in self.queues[sub_core][:1]:
                     self.arrives(sub_core, head)
 
+    def special_later(self, special: Special) -> None:
+        """Whoever waits for it looks at it in every cycle."""
+
     def run(self) -> list[Warp]:
         cycle = 0
         while self.pending or any(self.queues) or not all(w.ended for w in self.warps):
@@ -196,6 +200,9 @@ class Reference:
     def arrives(self, sub_core: int, request: Request) -> None:
         """It can leave, after its time in the queue, when the one before it has been sent."""
         sent = self.sending_until[sub_core] - self.m.queue_latency_cycles
+        last = self.last_sent[sub_core]
+        if last is not None and last.op.is_load and not request.op.is_load:
+            sent -= self.m.data_read_cycles  # it reads its first register so much later
         request.arrival = max(request.issued_at, sent)
 
     def serve(self, request: Request, sub_core: int, cycle: int) -> None:
@@ -330,17 +337,18 @@ class Reference:
         warp.position += 1
         ends = warp.position == len(warp.program.path)
         self.current[sub_core] = None if op.yields else warp
-        delayed = 0
         if op.pipe == 0:
             self.queue(warp, op, sub_core, cycle)
         else:
+            done: int | Special = cycle + op.latency_cycles
             if isinstance(pipe, SharedPipe):
                 pipe.take(reads_at, reads_at + op.issue_interval_cycles)
             elif op.kind is Kind.VARIABLE and isinstance(pipe, QueuedPipe):
-                delayed = pipe.accept(cycle, op.issue_interval_cycles)
+                done = Special(warp, op, pipe, cycle)
+                self.ports[sub_core].sender.special_issued(done)
             else:
                 pipe.free_at = max(pipe.free_at, reads_at + op.issue_interval_cycles)
-            self.note(warp, op, cycle + delayed + op.latency_cycles)
+            self.note(warp, op, done)
         if op.kind is Kind.BARRIER:
             warp.cta.barriers.setdefault(op.barrier_id, []).append((cycle, warp, op))
             if not op.arrives_only:
@@ -397,9 +405,11 @@ class Reference:
         return True
 
     @staticmethod
-    def falls(raised: int | Request, counter: int) -> int:
+    def falls(raised: int | Request | Special, counter: int) -> int:
         if isinstance(raised, int):
             return raised
+        if isinstance(raised, Special):
+            return raised.done_at
         written = raised.done_at if raised.op.write_counter == counter else 0
         read = raised.sources_read_at if raised.op.read_counter == counter else 0
         return max(written, read)
@@ -407,7 +417,7 @@ class Reference:
     def registers_settled(self, warp: Warp, op: Op, cycle: int) -> bool:
         for register in op.reads + op.writes:
             for writer in warp.raised.get(register, []):
-                if (writer.done_at if isinstance(writer, Request) else writer) > cycle:
+                if (writer if isinstance(writer, int) else writer.done_at) > cycle:
                     return False
         for register in op.writes:
             if any(r.sources_read_at > cycle for r in warp.reads.get(register, [])):
@@ -415,7 +425,7 @@ class Reference:
         awaited = warp.commits[: max(0, len(warp.commits) - op.keep)] if op.waits else []
         return all(r.done_at <= cycle for r in awaited)
 
-    def note(self, warp: Warp, op: Op, done: int | Request) -> None:
+    def note(self, warp: Warp, op: Op, done: int | Request | Special) -> None:
         """What later instructions of the warp may have to wait for."""
         if not self.program.uses_control_words:
             names = set(op.writes)
@@ -433,7 +443,7 @@ class Reference:
             warp.accesses += 1
         request = Request(warp, op, access, cycle)
         if op.kind is not Kind.LANE_REGISTER:
-            self.ports[sub_core].memory.issued(request)
+            self.ports[sub_core].sender.memory_issued(request)
         self.queues[sub_core].append(request)
         self.room_at[sub_core] = cycle + 1
         if len(self.queues[sub_core]) == 1:

@@ -1,4 +1,4 @@
-"""How memory instructions and an mma share the ports of the register file.
+"""How memory and special-function instructions share the sending of registers, and with an mma the ports.
 
 All cycles are an H200's (sm_90): one warp, a NOP at cycle 0, then an instruction a cycle; at the end a NOP that
 waits for the result, or for the sources of a store to be read. The numbers are when that one issues.
@@ -112,3 +112,64 @@ def _second_mma(op: str, nops: int) -> int:
     emit(trace, "EXIT | S5")
     cycles = issues(gpuemu.run(trace.build(), machine()))
     return cycles[-2] - 1 - (2 + nops)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "cycles"),
+    [
+        ("MUFU", "LDS", [27, 27, 27, 28]),
+        ("MUFU", "STS", [14, 15, 15, 16]),
+        ("MUFU", "SHFL", [27, 28, 28, 29]),
+        ("LDS", "MUFU", [19, 20]),
+        ("SHFL", "MUFU", [20, 20, 21]),
+        ("STS", "MUFU", [20, 20, 22, 22, 23]),
+        ("STS.128", "MUFU", [26, 26, 26, 26, 26, 26, 26, 26, 28, 28, 29]),
+        ("STS", "STS", [16, 16, 16, 17, 17, 18]),
+        ("SHFL", "SHFL", [27, 28, 28, 29]),
+        ("LDS", "SHFL", [27, 27, 28]),
+        ("STS", "LDS", [29, 29, 29, 29, 29, 30]),
+    ],
+)
+def test_a_register_is_sent_every_other_cycle(first, second, cycles):
+    """The second, behind the first and 0, 1, 2, ... NOPs."""
+    assert [done(first, n, second, awaited=1) for n in range(len(cycles))] == cycles
+
+
+@pytest.mark.parametrize(
+    ("first", "cycles"),
+    [("STS", [14, 14, 12, 12]), ("STS.64", [16, 16, 16, 16, 14]), ("STS.128", [20] * 8 + [18]), ("LDS", [24, 24])],
+)
+def test_a_special_function_goes_before_the_last_register_of_the_instruction_in_front_of_it(first, cycles):
+    """When the sources of the first have been read, 0, 1, 2, ... NOPs in front of a MUFU."""
+    assert [done(first, n, "MUFU", awaited=0) for n in range(len(cycles))] == cycles
+
+
+@pytest.mark.parametrize("stores", [1, 2, 5])
+def test_a_special_function_does_not_wait_for_what_is_in_the_memory_queue(stores):
+    assert done(*["STS.128"] * stores, "MUFU", awaited=stores) == 26
+
+
+def test_the_second_special_function_reads_when_the_unit_falls_free():
+    """H200: two MUFU and, 0 to 4 NOPs behind, a STS: the third to fifth lets the second MUFU go first."""
+    assert [done("MUFU", "MUFU", n, "STS", awaited=2) for n in range(5)] == [15, 15, 16, 19, 20]
+    assert [done("MUFU", "MUFU", 4 + n, "LDS", awaited=2) for n in range(2)] == [30, 31]
+    assert [done("MUFU", 2, "MUFU", n, "LDS", awaited=2) for n in (3, 4)] == [31, 34]
+
+
+@pytest.mark.parametrize(
+    ("mma", "cycles"),
+    [("F32", [23, 24, *[19] * 8, 18]), ("F32 k8", [21, 22, *[19] * 8, 18]), ("F16 k8", [19, 20, *[19] * 8, 18])],
+)
+def test_an_mma_behind_a_special_function_delays_it(mma, cycles):
+    """Its register waits as a shuffle's does; while it is in the unit an mma costs it a cycle."""
+    assert [done("MUFU", n, mma, awaited=0) for n in range(len(cycles))] == cycles
+
+
+@pytest.mark.parametrize(("mma", "until"), [("F32", 10), ("F16", 10), ("F32 k8", 8), ("F16 k8", 8)])
+def test_an_mma_before_a_special_function_costs_it_a_cycle(mma, until):
+    """H200: up to 10 cycles before for m16n8k16, 8 for m16n8k8."""
+    assert [done(mma, n, "MUFU", awaited=1) - n for n in (until - 1, until)] == [20, 19]
+    arch = machine(special_function__beside_mma_cycles=4)
+    assert done(mma, until - 1, "MUFU", awaited=1, arch=arch) == until - 1 + 23
+    arch = machine(special_function__mma_reach_cycles=9)
+    assert [done(mma, n, "MUFU", awaited=1, arch=arch) - n for n in (until + 1, until + 2)] == [20, 19]
