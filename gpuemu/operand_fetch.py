@@ -25,6 +25,8 @@ SCALAR = f"{TENSOR_PIPE}/fma"
 _SLOTS = 3
 _ADD_IN_THIRD_SLOT = frozenset(("FADD", "HADD2", "DADD"))
 """A sum is a product with 1 to which the second source is added: it stands where FFMA has its third."""
+_WRITES = {"f32": 2, "s32": 2, "f16": 1}
+"""Cycles in which an mma writes its results, two registers in each."""
 
 _MEMORY = (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.COPY_COMMIT)
 _MATH = (Kind.FIXED, Kind.VARIABLE)
@@ -115,7 +117,11 @@ def _annotate_mma(op: Op, instruction: Instruction, before: Instruction | None, 
             for register in registers:
                 reads[register % len(reads)] += 1
     op.spare_reads = tuple(max(0, op.issue_interval_cycles - n) for n in reads)
-    if instruction.operation.operation.split(".")[1] == "f16" and operands.f16_free_cycles:
+    accumulator = instruction.operation.operation.split(".")[1]
+    if accumulator in _WRITES:
+        late = operands.s32_write_cycles if accumulator == "s32" else operands.float_write_cycles
+        op.results, op.writes_after = _WRITES[accumulator], op.issue_interval_cycles + late
+    if accumulator == "f16" and operands.f16_free_cycles:
         op.free_cycles = tuple(range(operands.f16_free_cycles, op.issue_interval_cycles, operands.f16_free_cycles))
 
 

@@ -44,6 +44,8 @@ class Op:
     `free_cycles` that it leaves to memory instructions; `turnaround`, for each kind of the tensor pipe in turn, cycles
     that the pipe loses before it takes one of that kind; `crowds_ports` if it may hold up others, `reads_registers` if
     others may hold it up.
+    `results`: for an mma the cycles in which it writes registers, the first of them `writes_after` its issue; matrices
+    of an LDSM, which come one behind another (`results_apart`); 1 for other instructions that return something.
     """
 
     index: int
@@ -84,6 +86,9 @@ class Op:
     dispatch_cycles: int = 1
     spare_reads: tuple[int, ...] = (0,)
     free_cycles: tuple[int, ...] = ()
+    results: int = 0
+    results_apart: bool = False
+    writes_after: int = 0
     turnaround: tuple[int, ...] = ()
 
     @property
@@ -331,6 +336,9 @@ def _lower_instruction(
         op.source_words = 0
     elif pipe == MIO_PIPE:
         op.source_words = source_words(instruction.opcode, instruction.operands)
+    if kind is Kind.SHUFFLE or (kind is Kind.SHARED and not operation.store):
+        op.results = max(1, operation.matrices)
+        op.results_apart = operation.row is Row.LOAD_MATRIX
     if kind is Kind.BARRIER:
         _read_barrier(op, instruction)
     if controlled and instruction.control is not None:

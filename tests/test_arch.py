@@ -234,6 +234,8 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "tensor_core.operands.refetch_cycles": 4,
         "tensor_core.operands.memory_instruction_cycles": 1,
         "tensor_core.operands.f16_free_cycles": 2,
+        "tensor_core.operands.float_write_cycles": 10,
+        "tensor_core.operands.s32_write_cycles": 8,
         "tensor_core.operations.m16n8k16.f32.f16.latency_cycles": 24,
         "tensor_core.operations.m16n8k16.f32.f16.issue_interval_cycles": 6,
         "tensor_core.operations.m16n8k8.f32.f16.latency_cycles": 17,

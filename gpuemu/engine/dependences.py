@@ -37,8 +37,8 @@ class Dependences(Protocol):
     def decided(self, request: Request) -> None:
         """The load/store unit has decided the request's times."""
 
-    def read_later(self, request: Request) -> None:
-        """The sources of a decided request are read later than it said."""
+    def later(self, request: Request) -> None:
+        """A decided request is done, or its sources are read, later than it said."""
 
     def ready_at(self, warp: Warp, earliest: int) -> int:
         """When `warp.op` may issue, not before `earliest`; sets `warp.reason`."""
@@ -93,21 +93,19 @@ class ControlWords:
 
     def decided(self, request: Request) -> None:
         """Note when the counters fall, and whether that decides the warp's next issue."""
+        for counter in (request.op.write_counter, request.op.read_counter):
+            if counter is not None:
+                request.warp.undecided[counter] -= 1
+        self.later(request)
+
+    def later(self, request: Request) -> None:
+        """Hold its counters up until then."""
         warp, op = request.warp, request.op
         falls = ((op.write_counter, request.done_at), (op.read_counter, request.sources_read_at))
         for counter, cycle in falls:
-            if counter is not None:
-                warp.undecided[counter] -= 1
-                if warp.counter_release[counter] < cycle:
-                    warp.counter_release[counter] = cycle
-                    warp.counter_reason[counter] = _reason(op)
-
-    def read_later(self, request: Request) -> None:
-        """The counter that stands for the sources falls later."""
-        warp, counter = request.warp, request.op.read_counter
-        if counter is not None and warp.counter_release[counter] < request.sources_read_at:
-            warp.counter_release[counter] = request.sources_read_at
-            warp.counter_reason[counter] = _reason(request.op)
+            if counter is not None and warp.counter_release[counter] < cycle:
+                warp.counter_release[counter] = cycle
+                warp.counter_reason[counter] = _reason(op)
 
     def ready_at(self, warp: Warp, earliest: int) -> int:
         """The latest fall of the counters that the next instruction waits for."""
@@ -171,8 +169,9 @@ class RegisterScoreboard:
         for register in request.op.writes:
             request.warp.register_release[register] = request.done_at
 
-    def read_later(self, request: Request) -> None:
-        """Nothing to note: the request says it."""
+    def later(self, request: Request) -> None:
+        """Nobody has written its registers since, for it was not done; the request itself says when it has read."""
+        self.decided(request)
 
     def ready_at(self, warp: Warp, earliest: int) -> int:
         """When every register of the next instruction is settled."""

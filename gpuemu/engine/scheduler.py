@@ -23,6 +23,7 @@ from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.mio import MioQueue
 from gpuemu.engine.operand_ports import OperandPorts
 from gpuemu.engine.pipes import Pipe, QueuedPipe, make_pipes
+from gpuemu.engine.result_port import ResultPort
 from gpuemu.engine.sender import Special
 from gpuemu.engine.warp import NOBODY, Request, Warp
 from gpuemu.isa import Kind
@@ -52,6 +53,7 @@ class SubCore:
         self.pipes: list[Pipe] = [self.mio, *make_pipes(program.pipes[1:], machine)]
         tensor = [pipe for pipe in self.pipes if pipe.name.startswith(TENSOR_PIPE)]
         self._ports = OperandPorts(machine, tensor, self)
+        self._results = ResultPort(machine, self._later)
         self.warps: list[Warp] = []  # in the order in which the policy looks at them
         self.at_barrier = 0
         self.wakes = 0
@@ -190,6 +192,8 @@ class SubCore:
 
     def decided(self, request: Request) -> None:
         """The load/store unit has decided a request of one of this sub-core's warps."""
+        if request.op.results:
+            self._results.returns(request)
         self._dependences.decided(request)
         warp = request.warp
         if warp.ready_at == NEVER and warp.op is not END:
@@ -202,11 +206,19 @@ class SubCore:
     def sent_later(self, request: Request, cycles: int) -> None:
         """A register behind the first is read later, of a request that may have left the queue."""
         if self.mio.sent_later(request, cycles):
-            self._dependences.read_later(request)
-            self._look_again(request.warp)
+            self._later(request)
 
-    def special_later(self, special: Special) -> None:
+    def _later(self, request: Request) -> None:
+        self._dependences.later(request)
+        self._look_again(request.warp)
+
+    def mma_writes(self, op: Op, start: int) -> None:
+        """An mma that begins at `start` will write its results."""
+        self._results.take(start + op.writes_after, op.results, start)
+
+    def special_later(self, special: Special, now: int) -> None:
         """The special-function unit is done later with what it has in hand."""
+        self._results.take(special.done_at, 1, now)
         self._dependences.variable_later(special.warp, special.op, special.done_at)
         self._look_again(special.warp)
 
@@ -269,6 +281,7 @@ class SubCore:
             special = Special(warp, op, warp.pipe, cycle)
             self._ports.sender.special_issued(special)
             done_at = special.done_at
+            self._results.take(done_at, 1, cycle)
         self._dependences.issued_variable(warp, op, done_at)
         self._advance(warp, cycle + op.stall_cycles)
 

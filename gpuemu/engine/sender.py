@@ -32,8 +32,11 @@ class Path(Protocol):
     def sent_later(self, request: Request, cycles: int) -> None:
         """A register behind the first is; it may have left the queue."""
 
-    def special_later(self, special: Special) -> None:
-        """`special.done_at` has moved."""
+    def special_later(self, special: Special, now: int) -> None:
+        """`special.done_at` has moved, as turns out now."""
+
+    def mma_writes(self, op: Op, start: int) -> None:
+        """An mma begins, and will write its results."""
 
 
 class Special:
@@ -110,7 +113,9 @@ class Sender:
         if self._memory or self._special:
             self._plan(start)
         for special in (*self._special, *self._running):
-            self._settle(special, special.as_issued_at)
+            self._settle(special, special.as_issued_at, start)
+        if op.results:
+            self._path.mma_writes(op, start)
         return start
 
     def _forget(self, until: int) -> None:
@@ -173,13 +178,13 @@ class Sender:
         """Its register is read when no mma has the ports; returns when the sender is free again."""
         if not 0 <= special.read_at <= after:
             special.read_at = self._past_mma(due)
-            self._settle(special, max(special.read_at - self._data_read, unit_free_at))
+            self._settle(special, max(special.read_at - self._data_read, unit_free_at), after)
         return special.read_at + self._each
 
     def _works_until(self, special: Special) -> int:
         return special.as_issued_at + self._data_read + special.op.issue_interval_cycles - 1
 
-    def _settle(self, special: Special, as_issued_at: int) -> None:
+    def _settle(self, special: Special, as_issued_at: int, now: int) -> None:
         """Find out when it is done, and tell if that has changed."""
         moved = special.as_issued_at != as_issued_at
         special.as_issued_at = as_issued_at
@@ -188,12 +193,10 @@ class Sender:
         meets = begun_before and as_issued_at + self._data_read <= self._mma_until + self._mma_works_on
         special.meets_mma = (meets and self._mma_until > 0) or (special.meets_mma and not moved)
         done_at = as_issued_at + special.op.latency_cycles + (self._beside_mma if special.meets_mma else 0)
-        if special.done_at < 0:
-            special.done_at = done_at
-        elif done_at != special.done_at or moved:
-            special.done_at = done_at
+        was_done_at, special.done_at = special.done_at, done_at
+        if was_done_at >= 0 and (done_at != was_done_at or moved):
             special.pipe.moved()
-            self._path.special_later(special)
+            self._path.special_later(special, now)
 
     def _tell(self, sending: _Sending) -> None:
         reads, request = sending.reads, sending.request

@@ -76,6 +76,26 @@ class Cta:
         return sum(not w.ended for w in self.warps)
 
 
+@dataclass
+class SubCore:
+    """What the operand ports of a sub-core tell of."""
+
+    reference: Reference
+    index: int
+
+    def delayed(self, request: Request) -> None:
+        self.reference.delayed(request)
+
+    def sent_later(self, request: Request, cycles: int) -> None:
+        self.reference.sent_later(request, cycles)
+
+    def special_later(self, special: Special, now: int) -> None:
+        self.reference.write(self.index, special.done_at, 1)
+
+    def mma_writes(self, op: Op, start: int) -> None:
+        self.reference.write(self.index, start + op.writes_after, op.results)
+
+
 class Reference:
     def __init__(self, program: Program, machine: Machine):
         self.program, self.m = program, machine
@@ -85,7 +105,8 @@ class Reference:
         self.current: list[Warp | None] = [None] * machine.sub_cores
         self.pipes = [make_pipes(program.pipes, machine) for _ in range(machine.sub_cores)]
         self.ports = [
-            OperandPorts(machine, [p for p in pipes if p.name.startswith("tensor")], self) for pipes in self.pipes
+            OperandPorts(machine, [p for p in pipes if p.name.startswith("tensor")], SubCore(self, i))
+            for i, pipes in enumerate(self.pipes)
         ]
         self.taken_at = [[-1] * len(program.pipes) for _ in range(machine.sub_cores)]  # when each pipe took the last
         self.next_slot = [0] * machine.sub_cores
@@ -99,6 +120,8 @@ class Reference:
         self.pool: list[int] = []
         self.stores: list[tuple[int, int, float]] = []
         self.returned = [0] * machine.sub_cores
+        self.returns_due: list[list[tuple[Request, list[int]]]] = [[] for _ in range(machine.sub_cores)]
+        self.others_write: list[set[int]] = [set() for _ in range(machine.sub_cores)]
         self.slots = {
             False: [0] * (machine.read_ports * machine.cycles_per_wavefront),
             True: [0] * (machine.write_ports * machine.cycles_per_wavefront),
@@ -133,9 +156,6 @@ class Reference:
                 self.sending_until[sub_core] += cycles
                 for head in self.queues[sub_core][:1]:
                     self.arrives(sub_core, head)
-
-    def special_later(self, special: Special) -> None:
-        """Whoever waits for it looks at it in every cycle."""
 
     def run(self) -> list[Warp]:
         cycle = 0
@@ -268,6 +288,12 @@ class Reference:
         warp.dispatches.append(cycle)
         warp.starts.append(start)
         warp.completions.append(request.done_at)
+        if op.results:
+            registers = op.results if op.results_apart else 1 + request.access.return_cycles
+            apart = max(1, length // op.results) if op.results_apart else 1
+            due = sorted(request.done_at - apart * n for n in range(registers))
+            self.returns_due[sub_core].append((request, due))
+            self.write_registers(sub_core)
 
     def start_of_lane_register(self, warp: int, start: int) -> int:
         """It waits for a slot, and for a cycle in which no other slot passes a wavefront."""
@@ -293,6 +319,21 @@ class Reference:
         """Results come back in order, one at a time."""
         request.done_at = max(request.done_at, self.returned[sub_core] + 1)
         self.returned[sub_core] = request.done_at
+
+    def write(self, sub_core: int, first: int, count: int) -> None:
+        """An mma or the special-function unit writes registers, which results of memory instructions give way to."""
+        self.others_write[sub_core].update(first + n for n in range(count))
+        self.write_registers(sub_core)
+
+    def write_registers(self, sub_core: int) -> None:
+        """All that ever came, in order, a register a cycle."""
+        last = -1
+        for request, due in self.returns_due[sub_core]:
+            for cycle in due:
+                last = max(last + 1, cycle)
+                while last in self.others_write[sub_core]:
+                    last += 1
+            request.done_at = last
 
     # --- the sub-cores ---
 
@@ -346,6 +387,7 @@ class Reference:
             elif op.kind is Kind.VARIABLE and isinstance(pipe, QueuedPipe):
                 done = Special(warp, op, pipe, cycle)
                 self.ports[sub_core].sender.special_issued(done)
+                self.write(sub_core, done.done_at, 1)
             else:
                 pipe.free_at = max(pipe.free_at, reads_at + op.issue_interval_cycles)
             self.note(warp, op, done)

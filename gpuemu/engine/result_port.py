@@ -1,0 +1,65 @@
+"""The port through which results from outside a sub-core's pipes of fixed latency are written to its registers.
+
+It takes a register a cycle. What an mma or the special-function unit writes comes at its time; what the load/store unit
+returns gives way, in order: LDS and SHFL write when they are done, a wide LDS for each group of its lanes a cycle up to
+then, LDSM with each matrix. H200: an LDS comes 1 or 2 cycles later where an HMMA.16816.F32 was issued 17 or 16 cycles
+before it is done, LDS.128 at five distances, and 1 where a MUFU is done with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuemu.engine.machine import Machine
+from gpuemu.engine.warp import Request
+
+_FORGET_AT = 64  # cycles taken by others before those that are past are looked for
+
+
+class ResultPort:
+    """One sub-core's. `later` is called with each request that is done later than it said."""
+
+    def __init__(self, machine: Machine, later: Callable[[Request], None]):
+        self._later = later
+        self._apart = machine.cycles_per_wavefront
+        self._taken: set[int] = set()
+        self._returning: list[tuple[Request, tuple[int, ...]]] = []
+        self._last = -1  # the last write of what has returned
+
+    def returns(self, request: Request) -> None:
+        """The load/store unit has decided when the results of a request come; they may have to wait."""
+        done_at, access, count = request.done_at, request.access, request.op.results
+        if request.op.results_apart:
+            apart = max(1, access.data_stage_cycles * self._apart // count)
+        else:
+            apart, count = 1, access.return_cycles + 1
+        due = tuple(range(done_at - apart * (count - 1), done_at + 1, apart))
+        before = self._returning[-1][0].done_at if self._returning else self._last
+        request.done_at = self._written(due, before)
+        self._returning.append((request, due))
+
+    def take(self, first: int, count: int, now: int) -> None:
+        """Others write in `count` cycles from `first` on, as turns out now. What was asked for once stays taken."""
+        self._taken.update(range(first, first + count))
+        self._settle(now)
+
+    def _settle(self, now: int) -> None:
+        while self._returning and self._returning[0][0].done_at <= now:
+            self._last = self._returning.pop(0)[0].done_at
+        if len(self._taken) > _FORGET_AT:
+            self._taken = {cycle for cycle in self._taken if cycle > now}
+        before = self._last
+        for request, due in self._returning:
+            before = self._written(due, before)
+            if before != request.done_at:
+                request.done_at = before
+                self._later(request)
+
+    def _written(self, due: tuple[int, ...], before: int) -> int:
+        """When the last of the registers is written, each a cycle behind another and in none that is taken."""
+        taken = self._taken
+        for cycle in due:
+            before = cycle if cycle > before else before + 1
+            while before in taken:
+                before += 1
+        return before
