@@ -8,6 +8,7 @@ before it is done, LDS.128 at five distances, and 1 where a MUFU is done with it
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from gpuemu.engine.machine import Machine
@@ -23,11 +24,12 @@ class ResultPort:
         self._later = later
         self._apart = machine.cycles_per_wavefront
         self._taken: set[int] = set()
-        self._returning: list[tuple[Request, tuple[int, ...]]] = []
+        self._returning: deque[tuple[Request, tuple[int, ...]]] = deque()
         self._last = -1  # the last write of what has returned
 
     def returns(self, request: Request) -> None:
         """The load/store unit has decided when the results of a request come; they may have to wait."""
+        self._forget(request.issued_at)
         done_at, access, count = request.done_at, request.access, request.op.results
         if request.op.results_apart:
             apart = max(1, access.data_stage_cycles * self._apart // count)
@@ -44,8 +46,7 @@ class ResultPort:
         self._settle(now)
 
     def _settle(self, now: int) -> None:
-        while self._returning and self._returning[0][0].done_at <= now:
-            self._last = self._returning.pop(0)[0].done_at
+        self._forget(now)
         if len(self._taken) > _FORGET_AT:
             self._taken = {cycle for cycle in self._taken if cycle > now}
         before = self._last
@@ -54,6 +55,11 @@ class ResultPort:
             if before != request.done_at:
                 request.done_at = before
                 self._later(request)
+
+    def _forget(self, now: int) -> None:
+        """Forget what has returned; what others take from now on is later."""
+        while self._returning and self._returning[0][0].done_at <= now:
+            self._last = self._returning.popleft()[0].done_at
 
     def _written(self, due: tuple[int, ...], before: int) -> int:
         """When the last of the registers is written, each a cycle behind another and in none that is taken."""
