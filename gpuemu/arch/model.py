@@ -177,13 +177,18 @@ class Mio(Part):
     cycles_per_source_register: int = cycles("to pass one 32-lane source register, address or data")
     request_interval_cycles: int = cycles("the SM accepts one request per this many cycles")
     minimum_dispatch_interval_cycles: int = cycles("a sub-core dispatches at most once per this many cycles")
-    pool_entries: int = whole("loads of all sub-cores behind the queues", 1, 65536, "requests")
+    data_registers_per_cycle: int = whole("data of stores to shared memory, of all sub-cores", 1, 64, "registers")
+    sending_entries: int = whole("requests that have left a queue and wait to be dispatched", 0, 1, "requests")
+    pool_entries: int = whole("requests of all sub-cores dispatched, not yet in the window", 1, 65536, "requests")
+    pool_release_cycles: int = cycles("from there into the window to the moment its entry may be taken again")
+    window_entries: int = whole("requests that wait at the data stage for their turn", 1, 65536, "requests")
+    window_release_cycles: int = cycles("first wavefront to the moment its entry may be taken again", low=0)
     store_pool_wavefronts: int = whole(
-        "wavefronts of stores behind the queues that hold up the next", 1, 65536, "wavefronts"
+        "wavefronts of stores to global memory that hold up the next", 1, 65536, "wavefronts"
     )
     address_read_cycles: int = cycles("issue to the read of the first source register of a load")
     data_read_cycles: int = cycles("what a store, an atomic or a shuffle takes longer to read its registers", low=0)
-    data_stage_latency_cycles: int = cycles("dispatch to the data stage, which frees an entry of the pool", low=0)
+    data_stage_latency_cycles: int = cycles("a global store's last wavefront to the moment it holds up no other", low=0)
     load_source_release_cycles: int = cycles("dispatch-free load: issue to release of its source registers")
     store_source_release_cycles: int = cycles("the same of a 32-bit store")
     lane_register_cycles: int = cycles("S2R of SR_TID or SR_LANEID: data stage to itself, and from one to the next")

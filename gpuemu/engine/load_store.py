@@ -1,34 +1,40 @@
 """The SM's load/store unit: takes requests from the sub-cores' queues and sees them through.
 
-A request leaves its queue when it has spent `queue_latency_cycles` there, when its sub-core has sent the
-registers of the one before it (`cycles_per_source_register` each), when the SM takes its next request
-(`request_interval_cycles`), and when there is room behind the queues: an entry of a pool for a load, an atomic or a
-shuffle (`pool_entries`; held until the data stage is done, and `data_stage_latency_cycles` longer), few enough
-wavefronts of other stores for a store (`store_pool_wavefronts`). Then the data stage and, for global memory, the
-memory behind it decide. Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each
-by its registers beyond the first; S2R of a lane's number has none to send and comes to it earlier. What a sub-core
-asked for comes back in order, one result a cycle.
+A request leaves its queue when it has spent `queue_latency_cycles` there and its sub-core has sent the registers of
+the one before it (`cycles_per_source_register` each). It is dispatched when the SM takes its next request
+(`request_interval_cycles`) and there is room in the pool (`pool_entries`); of the sub-cores that could go, the one
+served longest ago goes first. Its registers follow; the data of stores to shared memory share a path of
+`data_registers_per_cycle`, on which each takes turns of every second cycle. Requests come to the data stage's window
+in the order in which their registers are there, a load before a store of the same cycle, and give back their entry of
+the pool `pool_release_cycles` after they have got in. Then the data stage and, for global memory, the memory behind
+it decide. Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each by its
+registers beyond the first; S2R of a lane's number has none to send and comes to it earlier. What a sub-core asked for
+comes back in order, one result a cycle. Stores to global memory wait while too many wavefronts of others are left
+(`store_pool_wavefronts`).
 
 Work is done in batches. Nothing that the unit decides matters to a sub-core sooner than
 `feedback_cycles` after the issue, so the unit wakes only then, and by then every request issued before
-that moment is known, whatever order the sub-cores ran in: the order of service does not depend on it.
+that moment is known, whatever order the sub-cores ran in: the order of service does not depend on it. A dispatch
+or an entry into the window that lies beyond what is known is left to a later batch.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from heapq import heappop, heappush
 from math import ceil
 from typing import TYPE_CHECKING
 
 from gpuemu.engine.global_memory import GlobalMemory
-from gpuemu.engine.machine import Machine
+from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.shared_memory import DataStage
 from gpuemu.engine.warp import Request
 from gpuemu.isa import Kind
 
 if TYPE_CHECKING:
     from gpuemu.engine.mio import MioQueue
+    from gpuemu.program import Op
 
 
 class LoadStoreUnit:
@@ -39,14 +45,19 @@ class LoadStoreUnit:
         self.data_stage = DataStage(machine)
         self.global_memory = GlobalMemory(machine, l1_bytes)
         self._next_accept = 0
-        self._pool: list[int] = []  # heap: when each load's entry falls free
-        # Stores in the pool: the end of their wavefronts, how many, and how long each takes.
+        self._served_at = [i - len(queues) for i in range(len(queues))]  # the sub-core served longest ago goes first
+        # Dispatched, their registers on the way: when they are there, whether that is later, dispatch, sub-core.
+        self._pending: list[tuple[int, bool, int, int, Request]] = []
+        self._data_path = [0] * (machine.cycles_per_source_register * machine.data_registers_per_cycle)
+        self._sent = 0  # how many of them want the data stage
+        self._released: deque[int] = deque()  # when the entry of each that got there falls free
+        # Stores to global memory: the end of their wavefronts, how many, and how long each takes.
         self._stores: list[tuple[int, int, float]] = []
-        self._last = len(queues) - 1  # the sub-core served last: ties go to the one after it
         self._latency = machine.queue_latency_cycles
         self._pool_entries = machine.pool_entries
         self._pool_wavefronts = machine.store_pool_wavefronts
-        self._to_data_stage = machine.data_stage_latency_cycles
+        self._pool_release = machine.pool_release_cycles
+        self._store_tail = machine.data_stage_latency_cycles
         self._request_interval = machine.request_interval_cycles
         self._dispatch_interval = machine.minimum_dispatch_interval_cycles
         self._cycles_per_register = machine.cycles_per_source_register
@@ -69,63 +80,113 @@ class LoadStoreUnit:
         """
         decided: list[Request] = []
         queues = self._queues
-        count = len(queues)
+        latency = self._latency
+        limit = before + latency  # from here on a request that is not known yet could be dispatched
+        pending = self._pending
         while True:
-            first, chosen = before, -1
-            i = self._last
-            for _ in queues:
-                i += 1
-                if i == count:
-                    i = 0
-                arrival = queues[i].arrival
-                if arrival < first:
-                    first, chosen = arrival, i
-            if chosen < 0:
+            first, chosen = NEVER, -1
+            room = self._room()
+            for i, queue in enumerate(queues):
+                if queue.arrival == NEVER:
+                    continue
+                cycle = self._earliest_dispatch(queue, room)
+                queue.not_before = cycle - latency
+                if cycle < first or (cycle == first and self._served_at[i] < self._served_at[chosen]):
+                    first, chosen = cycle, i
+            if pending and pending[0][0] < first and pending[0][0] < limit:
+                decided.append(self._pass_on())
+            elif first >= limit:
                 return decided
-            self._last = chosen
-            request = queues[chosen].waiting[0]
-            self._dispatch(request, chosen, first)
-            decided.append(request)
+            elif (request := self._dispatch(queues[chosen].waiting[0], chosen, first)) is not None:
+                decided.append(request)
 
-    def _dispatch(self, request: Request, sub_core: int, arrival: int) -> None:
-        op, access = request.op, request.access
-        cycles = access.data_stage_cycles
-        cycle = arrival + self._latency
+    def _earliest_dispatch(self, queue: MioQueue, room: int) -> int:
+        """When the first request of a queue could be dispatched if no other came before it."""
+        request = queue.waiting[0]
+        cycle = queue.arrival + self._latency
         if cycle < self._next_accept:
             cycle = self._next_accept
-        if op.kind is Kind.LANE_REGISTER:
-            self._read_lane_register(request, sub_core, cycle)
-            return
-        if cycles:
-            cycle = self._room_for_store(cycle) if op.is_store else self._room_for_load(cycle)
+        if request.access.data_stage_cycles and request.op.kind is not Kind.LANE_REGISTER:
+            if cycle < room:
+                cycle = room
+            if request.op.is_plain_global_store:
+                cycle = self._room_for_store(cycle)
+        return cycle
+
+    def _room(self) -> int:
+        """When the pool has room for one more request, as far as is known."""
+        released, next_accept = self._released, self._next_accept
+        while released and released[0] <= next_accept:
+            released.popleft()
+        excess = len(released) + self._sent - self._pool_entries
+        if excess < 0:
+            return next_accept
+        if excess < len(released):
+            return released[excess]
+        return self._pending[0][0] + self._pool_release  # or later, once it is known
+
+    def _dispatch(self, request: Request, sub_core: int, cycle: int) -> Request | None:
+        """A request leaves its queue; returned if that settles it."""
+        op = request.op
+        self._served_at[sub_core] = cycle
         self._next_accept = cycle + self._request_interval
+        queue = self._queues[sub_core]
+        if op.kind is Kind.LANE_REGISTER:
+            queue.dispatched(cycle, 1)
+            self._read_lane_register(request, cycle)
+            return request
         sending = self._cycles_per_register * op.source_words
         if sending < self._dispatch_interval:
             sending = self._dispatch_interval
-        self._queues[sub_core].dispatched(cycle, sending)
-        beyond_one = self._cycles_per_register * (op.source_words - 1)
+        behind = self._wait_for_data_path(op, cycle) if op.kind is Kind.SHARED and not op.is_load else 0
+        queue.dispatched(cycle, sending + behind)
+        beyond_one = self._cycles_per_register * (op.source_words - 1) + behind
         release = self._load_release if op.is_load else self._store_release
         request.sources_read_at = cycle + beyond_one + request.late + release
-        late = 0 if op.is_load else self._late
-        start = self._serve(request, sub_core, cycle + beyond_one + late)
-        if cycles:
-            end, each = start + cycles * self.data_stage.pace, float(self.data_stage.pace)
-            if op.is_plain_global_store:
-                end = max(end, request.done_at)
-                each = max(each, self.global_memory.cycles_to_store(access.sectors) / cycles)
-            if op.is_store:
-                self._stores.append((end + self._to_data_stage, cycles, each))
-            else:
-                heappush(self._pool, end + self._to_data_stage)
-        self._log(request, cycle, start)
+        there = cycle + beyond_one + (0 if op.is_load else self._late)
+        late = there > cycle
+        heappush(self._pending, (there, late, cycle, sub_core, request))
+        if request.access.data_stage_cycles:
+            self._sent += 1
+        if late:
+            queue.unserved.append(there - self._latency)
+            return None
+        return self._pass_on()
 
-    def _read_lane_register(self, request: Request, sub_core: int, cycle: int) -> None:
+    def _wait_for_data_path(self, op: Op, cycle: int) -> int:
+        """How long the data of a store or an atomic wait, behind its address, for their turn on the data path."""
+        each = self._cycles_per_register
+        earliest = cycle + each
+        turns = self._data_path
+        starts = [max(earliest, free_at) for free_at in turns]
+        starts = [start + (i - start) % each for i, start in enumerate(starts)]
+        start = min(starts)
+        turns[starts.index(start)] = start + each * (op.source_words - 1)
+        return start - earliest
+
+    def _pass_on(self) -> Request:
+        """The next request whose registers are sent goes on to the data stage, which settles it."""
+        there, late, dispatch, sub_core, request = heappop(self._pending)
+        if late:
+            self._queues[sub_core].unserved.popleft()
+        op, access = request.op, request.access
+        cycles = access.data_stage_cycles
+        start = self._serve(request, sub_core, there)
+        if cycles:
+            self._sent -= 1
+            self._released.append(self.data_stage.entered + self._pool_release)
+        if cycles and op.is_plain_global_store:
+            end, each = start + cycles * self.data_stage.pace, float(self.data_stage.pace)
+            each = max(each, self.global_memory.cycles_to_store(access.sectors) / cycles)
+            self._stores.append((max(end, request.done_at) + self._store_tail, cycles, each))
+        self._log(request, dispatch, start)
+        return request
+
+    def _read_lane_register(self, request: Request, cycle: int) -> None:
         """It has no registers to send, takes no entry of the pool, and wants the data stage for itself.
 
         Its result waits for none of those before it.
         """
-        self._next_accept = cycle + self._request_interval
-        self._queues[sub_core].dispatched(cycle, 1)
         request.sources_read_at = cycle
         start = self.data_stage.serve_lane_register(request.warp.slot, cycle - self._lane_register_early)
         request.done_at = start + self._lane_register_tail
@@ -137,16 +198,9 @@ class LoadStoreUnit:
         warp.start_log.append(start)
         warp.done_log.append(request.done_at)
 
-    def _room_for_load(self, cycle: int) -> int:
-        """The first cycle, from `cycle` on, at which the pool has an entry for a load; takes it."""
-        pool = self._pool
-        while pool and pool[0] <= cycle:
-            heappop(pool)
-        return heappop(pool) if len(pool) >= self._pool_entries else cycle
-
     def _room_for_store(self, cycle: int) -> int:
         """The first cycle, from `cycle` on, at which few enough wavefronts of stores are left."""
-        self._stores = [store for store in self._stores if store[0] > cycle]
+        self._stores = [store for store in self._stores if store[0] > self._next_accept]
         last = max((end for end, _, _ in self._stores), default=cycle)
         return cycle + bisect_left(range(cycle, last), True, key=self._has_room_for_store)
 

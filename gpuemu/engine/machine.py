@@ -29,7 +29,12 @@ class Machine:
     cycles_per_source_register: int
     minimum_dispatch_interval_cycles: int
     request_interval_cycles: int
+    data_registers_per_cycle: int
+    sending_entries: int
     pool_entries: int
+    pool_release_cycles: int
+    window_entries: int
+    window_release_cycles: int
     store_pool_wavefronts: int
     data_stage_latency_cycles: int
     data_read_cycles: int
@@ -89,7 +94,12 @@ class Machine:
             cycles_per_source_register=mio.cycles_per_source_register,
             minimum_dispatch_interval_cycles=mio.minimum_dispatch_interval_cycles,
             request_interval_cycles=mio.request_interval_cycles,
+            data_registers_per_cycle=mio.data_registers_per_cycle,
+            sending_entries=mio.sending_entries,
             pool_entries=mio.pool_entries,
+            pool_release_cycles=mio.pool_release_cycles,
+            window_entries=mio.window_entries,
+            window_release_cycles=mio.window_release_cycles,
             store_pool_wavefronts=mio.store_pool_wavefronts,
             data_stage_latency_cycles=mio.data_stage_latency_cycles,
             data_read_cycles=mio.data_read_cycles,
@@ -158,6 +168,7 @@ class Machine:
             min(
                 self.queue_latency_cycles,
                 self.load_source_release_cycles,
-                self.store_source_release_cycles - self.cycles_per_source_register,  # of a single register
+                # Of a single register, from the moment at which the unit settles the instruction.
+                self.store_source_release_cycles - self.cycles_per_source_register - self.data_read_cycles,
             ),
         )

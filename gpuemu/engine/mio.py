@@ -1,6 +1,7 @@
 """The queue between a sub-core and the SM's load/store unit.
 
-An instruction holds an entry from its issue until the load/store unit dispatches it. A sub-core with a full
+An instruction holds an entry from its issue until the load/store unit dispatches it or, on the H200
+(`mio.sending_entries`), until the one before it is sent, dispatched or not. A sub-core with a full
 queue issues no further memory instruction (stall reason: MIO throttle). On GA10x five leave back to back
 and the sixth waits (HUERTA table 1); the H200 has more entries (`mio.queue_entries`).
 """
@@ -19,41 +20,60 @@ class MioQueue(Pipe):
 
     `waiting` holds the requests that the load/store unit has not dispatched, oldest first. `arrival` is when the
     first of them was issued, or as if: later, where the sub-core was busy sending the registers of the one
-    before it until then; NEVER if there is none.
+    before it until then; NEVER if there is none. It cannot be dispatched as if issued before `not_before`.
+    `unserved`: when those dispatched, but not settled, come to the data stage, less the queue's latency.
     """
 
     has_intervals = False
 
-    __slots__ = ("_data_read", "_dispatches", "_held_until", "_latency", "_sending", "arrival", "entries", "waiting")
+    __slots__ = (
+        "_ahead", "_data_read", "_held_until", "_latency", "_leaves", "_sending", "arrival", "entries", "not_before",
+        "unserved", "waiting",
+    )  # fmt: skip
 
-    def __init__(self, entries: int, latency_cycles: int, data_read_cycles: int):
+    def __init__(self, entries: int, latency_cycles: int, data_read_cycles: int, sending_entries: int):
         super().__init__("mio")
         self._data_read = data_read_cycles
         self.entries = entries
         self.waiting: deque[Request] = deque()
         self.arrival = NEVER
         self._latency = latency_cycles
+        self._ahead = sending_entries
         self._held_until = 0
-        self._sending: Request | None = None  # the last that left
-        self._dispatches: deque[int] = deque()  # decided dispatches that may still lie ahead
+        self._sending: Request | None = None  # the last that was dispatched
+        self._leaves: deque[int] = deque()  # when those that are settled to leave do so, the first of `waiting` last
+        self.not_before = 0
+        self.unserved: deque[int] = deque()
+
+    @property
+    def effect(self) -> int:
+        """As if what next matters to the sub-core were issued then; NEVER if nothing is undecided."""
+        first = max(self.arrival, self.not_before)
+        return self.unserved[0] if self.unserved and self.unserved[0] < first else first
 
     def push(self, request: Request, now: int) -> bool:
         """Take the request issued now; `free_at` becomes the cycle at which the next one may issue.
 
         Returns whether it is the first in the queue.
         """
-        waiting = self.waiting
+        waiting, leaves = self.waiting, self._leaves
+        while leaves and leaves[0] <= now:
+            leaves.popleft()
+        first = not waiting
         waiting.append(request)
-        dispatches = self._dispatches
-        while dispatches and dispatches[0] <= now:
-            dispatches.popleft()
+        if first:
+            self._settle(request)
         self.free_at = now + 1
-        if len(waiting) + len(dispatches) >= self.entries:
-            self.free_at = dispatches[0] if dispatches else NEVER
-        if len(waiting) > 1:
-            return False
+        if len(waiting) - self._ahead + len(leaves) >= self.entries:
+            self.free_at = leaves[0] if leaves else NEVER
+        return first
+
+    def _settle(self, request: Request) -> None:
+        """`request`, now first, leaves when it has spent its time and the one before it is sent."""
         self.arrival = self._arrival_of(request)
-        return True
+        self.not_before = 0
+        if self._ahead:
+            self._leaves.append(self.arrival + self._latency)
 
     def _arrival_of(self, request: Request) -> int:
         """Others than loads read their registers later, so behind a load they may come earlier."""
@@ -65,26 +85,36 @@ class MioQueue(Pipe):
     def delayed(self, request: Request) -> None:
         """`request.issued_at` of a request in the queue has moved."""
         if self.waiting and self.waiting[0] is request and self.arrival < request.issued_at:
-            self.arrival = request.issued_at
+            self._arrives(request.issued_at)
 
-    def sent_later(self, request: Request, cycles: int) -> bool:
-        """Its registers behind the first are sent so much later; returns whether it has left the queue."""
+    def sent_later(self, request: Request, cycles: int) -> None:
+        """The registers behind the first of a request are sent so much later; it may have been dispatched."""
         request.late += cycles
-        if request.sources_read_at == NEVER:
-            return False
-        request.sources_read_at += cycles
-        if request is self._sending:
-            self._sending_until(self._held_until + cycles)
-        return True
+        if request.sources_read_at != NEVER:
+            request.sources_read_at += cycles
+            if request is self._sending:
+                self._held_until += cycles
+                if self.waiting:
+                    self._arrives(self._arrival_of(self.waiting[0]))
+
+    def _arrives(self, arrival: int) -> None:
+        """The first request can leave later than it was to be expected."""
+        self.arrival = arrival
+        if self._ahead:
+            leaves = self._leaves
+            if len(leaves) == 1 and self.free_at == leaves[0]:
+                self.free_at = arrival + self._latency
+            leaves[-1] = arrival + self._latency
 
     def dispatched(self, cycle: int, sending_cycles: int) -> None:
-        """The first request leaves the queue at `cycle`; its sub-core sends its registers for `sending_cycles`."""
-        self._sending = self.waiting.popleft()
-        self._dispatches.append(cycle)
+        """The first request is dispatched at `cycle`; its sub-core sends its registers for `sending_cycles`."""
+        waiting = self.waiting
+        self._sending = waiting.popleft()
+        self._held_until = cycle + sending_cycles + self._sending.late - self._latency
+        self.arrival = NEVER
+        if not self._ahead:
+            self._leaves.append(cycle)
+        if waiting:
+            self._settle(waiting[0])
         if self.free_at == NEVER:
-            self.free_at = cycle
-        self._sending_until(cycle + sending_cycles + self._sending.late - self._latency)
-
-    def _sending_until(self, held_until: int) -> None:
-        self._held_until = held_until
-        self.arrival = self._arrival_of(self.waiting[0]) if self.waiting else NEVER
+            self.free_at = self._leaves[-1]

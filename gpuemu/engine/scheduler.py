@@ -49,7 +49,9 @@ class SubCore:
         self._machine = machine
         self._dependences = sm.dependences
         self.index = index
-        self.mio = MioQueue(machine.queue_entries, machine.queue_latency_cycles, machine.data_read_cycles)
+        self.mio = MioQueue(
+            machine.queue_entries, machine.queue_latency_cycles, machine.data_read_cycles, machine.sending_entries
+        )
         self.pipes: list[Pipe] = [self.mio, *make_pipes(program.pipes[1:], machine)]
         tensor = [pipe for pipe in self.pipes if pipe.name.startswith(TENSOR_PIPE)]
         self._ports = OperandPorts(machine, tensor, self)
@@ -205,7 +207,8 @@ class SubCore:
 
     def sent_later(self, request: Request, cycles: int) -> None:
         """A register behind the first is read later, of a request that may have left the queue."""
-        if self.mio.sent_later(request, cycles):
+        self.mio.sent_later(request, cycles)
+        if request.done_at != NEVER:
             self._later(request)
 
     def _later(self, request: Request) -> None:

@@ -2,7 +2,9 @@
 
 A port passes one wavefront a cycle. A warp's wavefronts pass every `cycles_per_wavefront_per_warp` (2) cycles, so
 two warps share a port cycle by cycle: a port is that many slots, each serving one instruction at that pace.
-Requests are served in order of arrival, each in the first slot that falls free, and never two of one warp at once.
+In front of the slots is a window of `window_entries`, shared by all: what is in it goes when a slot and its warp are
+free, the oldest first, never two of one warp at once, and holds its entry for `window_release_cycles` more. What is
+not in it waits, whatever it could do: five requests of one warp (one passes, four in the window) keep out all others.
 
 Measured on an H200: alone, a warp drains a wavefront every 2 cycles; the SM drains one every cycle, loads
 and stores together (`ports.topology: unified`); four warps that store 16 wavefronts each advance in pairs, 32 cycles a
@@ -15,6 +17,8 @@ warp one wavefront and 2 cycles; the warp's own loads are done before).
 """
 
 from __future__ import annotations
+
+from heapq import heappop, heappush
 
 from gpuemu.engine.machine import Machine
 
@@ -29,6 +33,12 @@ class DataStage:
         read_path = [0] * machine.max_warps
         write_path = [0] * machine.max_warps if machine.separate_ports else read_path
         self._slots = (reads, writes)
+        self._ports = (machine.read_ports, machine.write_ports if machine.separate_ports else machine.read_ports)
+        self._window: list[int] = []  # heap: when each entry falls free
+        self._window_entries = machine.window_entries
+        self._window_release = machine.window_release_cycles
+        self.entered = 0
+        """When the last request entered the window."""
         self._path_free_at = (read_path, write_path)
         self._loads = [False] * len(reads)  # whether the last request of each slot is a shared-memory load
         self._alone_cycles = machine.lane_register_cycles
@@ -43,26 +53,48 @@ class DataStage:
 
         `load`: its wavefronts are those of a shared-memory load.
         """
+        if not cycles:
+            return arrival
         path_free_at = self._path_free_at[write]
-        start = path_free_at[warp_slot]
-        if start < arrival:
-            start = arrival
+        start = max(self._enter(arrival), path_free_at[warp_slot])
         slots = self._slots[write]
-        # The slot that has been free for the shortest time leaves the others to requests that can start sooner.
-        chosen, chosen_free_at = -1, -1
-        for i, free_at in enumerate(slots):
-            if chosen_free_at < free_at <= start:
-                chosen, chosen_free_at = i, free_at
-        if chosen < 0:
-            start = min(slots)
-            chosen = slots.index(start)
-        if cycles and slots is self._slots[0]:
+        chosen, start = self._slot(slots, start, self._ports[write])
+        if slots is self._slots[0]:
             self._loads[chosen] = load
             if start < self._alone_until:
                 start = self._past_lane_register(start, load)
         path_free_at[warp_slot] = slots[chosen] = start + cycles * self.pace
         self.busy_cycles[write] += cycles
+        heappush(self._window, start + self._window_release)
         return start
+
+    def _enter(self, arrival: int) -> int:
+        """When a request enters the window: behind those before it, when it has an entry to spare."""
+        window = self._window
+        entered = max(arrival, self.entered)
+        while window and window[0] <= entered:
+            heappop(window)
+        if len(window) >= self._window_entries:
+            entered = heappop(window)
+        self.entered = entered
+        return entered
+
+    def _slot(self, slots: list[int], start: int, ports: int) -> tuple[int, int]:
+        """The slot for what could start at `start`, and when it does start there."""
+        while True:
+            # The slot that has been free for the shortest time leaves the others to requests that can start sooner.
+            chosen, chosen_free_at, same = -1, -1, 0
+            for i, free_at in enumerate(slots):
+                if free_at > start:
+                    same += (free_at - start) % self.pace == 0
+                elif free_at > chosen_free_at:
+                    chosen, chosen_free_at = i, free_at
+            if chosen < 0:
+                start = min(slots)
+            elif same < ports:
+                return chosen, start
+            else:
+                start += 1  # others' wavefronts pass in this very cycle
 
     def _past_lane_register(self, start: int, load: bool) -> int:
         """When a request begins that would begin at `start`, where the last lane register may be under way."""

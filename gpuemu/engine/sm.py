@@ -139,7 +139,7 @@ class StreamingMultiprocessor:
     def horizon(self, sub_core: SubCore) -> int:
         """The first cycle at which something not yet known could change what this sub-core issues."""
         now = int(self._environment.now)
-        horizon = min(sub_core.mio.arrival + self._feedback, NEVER)
+        horizon = min(sub_core.mio.effect + self._feedback, NEVER)
         if sub_core.at_barrier:
             horizon = min(horizon, now + self.barrier.shortest_wait)
         if self._pending:
@@ -156,7 +156,7 @@ class StreamingMultiprocessor:
 
     def request_issued(self, queue: MioQueue) -> int:
         """A memory instruction is first in its queue; returns when it may first matter to its sub-core."""
-        effect = queue.arrival + self._feedback
+        effect = queue.effect + self._feedback
         if effect < self._next_batch:
             self._next_batch = effect
             self._at(effect, self._decide_batch)
@@ -239,10 +239,11 @@ class StreamingMultiprocessor:
             sub_core = request.warp.sub_core
             sub_core.decided(request)
             touched[sub_core.index] = None
-        for index in sorted(touched):
-            self._run(self.sub_cores[index])
-        undecided = min((s.mio for s in self.sub_cores), key=lambda queue: queue.arrival)
-        if undecided.waiting:
+        for sub_core in self.sub_cores:
+            if sub_core.index in touched or sub_core.mio.effect < NEVER:
+                self._run(sub_core)
+        undecided = min((s.mio for s in self.sub_cores), key=lambda queue: queue.effect)
+        if undecided.effect < NEVER:
             self.request_issued(undecided)
 
     def _run(self, sub_core: SubCore) -> None:

@@ -115,9 +115,13 @@ class Reference:
         self.sending_until = [0] * machine.sub_cores
         self.last_sent: list[Request | None] = [None] * machine.sub_cores
         self.room_at = [0] * machine.sub_cores  # since when the queue has had room for the next
-        self.last_served = machine.sub_cores - 1
+        self.outside: list[Request | None] = [None] * machine.sub_cores  # out of its queue, not yet dispatched
+        self.served_at = [i - machine.sub_cores for i in range(machine.sub_cores)]
         self.next_accept = 0
-        self.pool: list[int] = []
+        self.data_path = [0] * (machine.cycles_per_source_register * machine.data_registers_per_cycle)
+        self.sent: list[tuple[int, bool, int, int, Request]] = []  # on the way to the data stage: there when, late
+        self.entered: list[int] = []  # when each entered the window
+        self.started: list[int] = []  # and began to pass
         self.stores: list[tuple[int, int, float]] = []
         self.returned = [0] * machine.sub_cores
         self.returns_due: list[list[tuple[Request, list[int]]]] = [[] for _ in range(machine.sub_cores)]
@@ -142,7 +146,7 @@ class Reference:
     def delayed(self, request: Request) -> None:
         """An mma holds back the registers of a request that is in a queue."""
         for sub_core, queue in enumerate(self.queues):
-            if queue and queue[0] is request:
+            if queue and queue[0] is request and self.outside[sub_core] is None:
                 self.arrives(sub_core, request)
 
     def sent_later(self, request: Request, cycles: int) -> None:
@@ -155,11 +159,14 @@ class Reference:
             if last is request:
                 self.sending_until[sub_core] += cycles
                 for head in self.queues[sub_core][:1]:
-                    self.arrives(sub_core, head)
+                    if self.outside[sub_core] is None:
+                        self.arrives(sub_core, head)
 
     def run(self) -> list[Warp]:
         cycle = 0
-        while self.pending or any(self.queues) or not all(w.ended for w in self.warps):
+        while (
+            self.pending or any(self.queues) or any(self.outside) or self.sent or not all(w.ended for w in self.warps)
+        ):
             self.replace_ctas(cycle)
             self.dispatch(cycle + self.early)
             for sub_core in range(self.m.sub_cores):
@@ -185,33 +192,79 @@ class Reference:
     # --- the load/store unit ---
 
     def dispatch(self, cycle: int) -> None:
-        """A request leaves its queue: in the order of arrival, sub-cores that tie taking turns."""
-        n = self.m.sub_cores
-        turns = [(self.last_served + 1 + i) % n for i in range(n)]
-        heads = [(self.queues[s][0].arrival, i, s) for i, s in enumerate(turns) if self.queues[s]]
-        self.pool = [held_until for held_until in self.pool if held_until > cycle]
-        if not heads or cycle < self.next_accept:
+        """A request leaves its queue when the one before it has been sent; the SM takes one of those that have.
+
+        It takes it from the sub-core that was served longest ago.
+        """
+        for sub_core, queue in enumerate(self.queues):
+            if queue and self.outside[sub_core] is None and queue[0].arrival + self.m.queue_latency_cycles <= cycle:
+                self.outside[sub_core] = queue.pop(0)
+                if self.m.sending_entries:
+                    self.leaving[sub_core].append(cycle)
+        able = [s for s in range(self.m.sub_cores) if self.outside[s] and self.has_room(self.outside[s], cycle)]
+        if able and cycle >= self.next_accept:
+            sub_core = min(able, key=lambda s: self.served_at[s])
+            self.served_at[sub_core] = cycle
+            self.next_accept = cycle + self.m.request_interval_cycles
+            self.send(self.outside[sub_core], sub_core, cycle)
+            self.outside[sub_core] = None
+            if not self.m.sending_entries:
+                self.leaving[sub_core].append(cycle)
+            if self.queues[sub_core]:
+                self.arrives(sub_core, self.queues[sub_core][0])
+        for sent in sorted((s for s in self.sent if s[0] <= cycle), key=lambda s: s[:3]):
+            self.sent.remove(sent)
+            there, _, dispatched_at, sub_core, request = sent
+            self.serve(request, sub_core, dispatched_at, there)
+
+    @staticmethod
+    def wants_data_stage(request: Request) -> bool:
+        passes = request.op.kind in (Kind.LANE_REGISTER, Kind.COPY_COMMIT)
+        return not passes and request.access.data_stage_cycles > 0
+
+    def has_room(self, request: Request, cycle: int) -> bool:
+        """Whether there is room for it behind the queues."""
+        if not self.wants_data_stage(request):
+            return True
+        if request.op.is_plain_global_store and self.stored_wavefronts(cycle) > self.m.store_pool_wavefronts:
+            return False
+        there = [s for s in self.sent if self.wants_data_stage(s[4])]
+        held = [entered for entered in self.entered if entered + self.m.pool_release_cycles > cycle]
+        return len(there) + len(held) < self.m.pool_entries
+
+    def send(self, request: Request, sub_core: int, cycle: int) -> None:
+        """Its registers go to the data stage; those with data to store take turns, the address comes first."""
+        m, op = self.m, request.op
+        if op.kind is Kind.LANE_REGISTER:
+            self.sending_until[sub_core] = cycle + 1
+            self.last_sent[sub_core] = request
+            self.serve(request, sub_core, cycle, cycle)
             return
-        arrival, _, sub_core = min(heads)
-        if arrival + self.m.queue_latency_cycles > cycle:
-            return
-        head = self.queues[sub_core][0]
-        if head.op.kind not in (Kind.COPY_COMMIT, Kind.LANE_REGISTER) and head.access.data_stage_cycles:
-            if head.op.is_store and self.stored_wavefronts(cycle) > self.m.store_pool_wavefronts:
-                return
-            if not head.op.is_store and len(self.pool) >= self.m.pool_entries:
-                return
-        self.last_served = sub_core
-        self.next_accept = cycle + self.m.request_interval_cycles
-        request = self.queues[sub_core].pop(0)
-        self.leaving[sub_core].append(cycle)
-        sending = self.m.cycles_per_source_register * request.op.source_words
-        least = 1 if request.op.kind is Kind.LANE_REGISTER else self.m.minimum_dispatch_interval_cycles
-        self.sending_until[sub_core] = cycle + max(least, sending) + request.late
+        behind = 0
+        each = m.cycles_per_source_register
+        if op.kind is Kind.SHARED and not op.is_load:
+            while not (
+                turns := [
+                    i
+                    for i, f in enumerate(self.data_path)
+                    if f <= cycle + each + behind and (cycle + each + behind - i) % each == 0
+                ]
+            ):
+                behind += 1
+            self.data_path[turns[0]] = cycle + behind + each * op.source_words
+        sending = max(m.minimum_dispatch_interval_cycles, each * op.source_words)
+        self.sending_until[sub_core] = cycle + behind + sending + request.late
         self.last_sent[sub_core] = request
-        if self.queues[sub_core]:
-            self.arrives(sub_core, self.queues[sub_core][0])
-        self.serve(request, sub_core, cycle)
+        on_time = cycle - m.queue_latency_cycles + behind  # when it was issued, or would have been had it not waited
+        beyond_one = each * (op.source_words - 1)
+        if op.is_load:
+            request.sources_read_at = on_time + m.load_source_release_cycles + beyond_one
+        else:
+            of_two = on_time + m.store_source_release_cycles
+            request.sources_read_at = of_two - each + beyond_one
+        request.sources_read_at += request.late
+        there = cycle + behind + beyond_one + (0 if op.is_load else m.data_read_cycles)
+        self.sent.append((there, there > cycle, cycle, sub_core, request))
 
     def stored_wavefronts(self, cycle: int) -> int:
         """How many wavefronts of stores that have left their queues are left."""
@@ -225,19 +278,19 @@ class Reference:
             sent -= self.m.data_read_cycles  # it reads its first register so much later
         request.arrival = max(request.issued_at, sent)
 
-    def serve(self, request: Request, sub_core: int, cycle: int) -> None:
+    def enters(self, there: int) -> int:
+        """When a request enters the window before the data stage, behind those before it."""
+        cycle = max([there, *self.entered[-1:]])
+        while sum(start + self.m.window_release_cycles > cycle for start in self.started) >= self.m.window_entries:
+            cycle += 1
+        self.entered.append(cycle)
+        return cycle
+
+    def serve(self, request: Request, sub_core: int, cycle: int, there: int) -> None:
         m, op, warp = self.m, request.op, request.warp
-        on_time = cycle - m.queue_latency_cycles  # when it was issued, or would have been had it not waited
-        beyond_one = m.cycles_per_source_register * (op.source_words - 1)
-        if op.is_load:
-            request.sources_read_at = on_time + m.load_source_release_cycles + beyond_one
-        else:
-            of_two = on_time + m.store_source_release_cycles
-            request.sources_read_at = of_two - m.cycles_per_source_register + beyond_one
-        request.sources_read_at += request.late
+        on_time = cycle - m.queue_latency_cycles
         late = 0 if op.is_load else m.data_read_cycles
-        cycle_of_data = cycle + beyond_one + late
-        start = cycle_of_data
+        start = there
         if op.kind is Kind.LANE_REGISTER:
             request.sources_read_at = cycle
             start = self.start_of_lane_register(warp.slot, cycle - m.lane_register_early_cycles)
@@ -247,29 +300,17 @@ class Reference:
             request.done_at = max([start] + [copy.done_at for copy in warp.copies])
             warp.copies.clear()
         else:
-            path, slots = self.paths[op.is_store], self.slots[op.is_store]
-            while path[warp.slot] > start or min(slots) > start:
-                start += 1
-            chosen = slots.index(max(free for free in slots if free <= start))
             length = request.access.data_stage_cycles * m.cycles_per_wavefront
-            if length and slots is self.slots[False]:
-                self.passing_load[chosen] = op.is_load and op.kind is Kind.SHARED
-                start += start == self.alone.start < self.alone.stop
-                while start in self.alone:
-                    start += m.cycles_per_wavefront
-                    self.lost += self.passing_load[chosen]
-            path[warp.slot] = slots[chosen] = start + length
+            if length:
+                start = self.pass_wavefronts(request, start, length)
             end, each = start + length, float(m.cycles_per_wavefront)
             wavefronts = request.access.data_stage_cycles
             if op.is_plain_global_store:
                 request.done_at = self.global_memory.store(request, start)
                 end = max(end, request.done_at)
                 each = max(each, self.global_memory.cycles_to_store(request.access.sectors) / max(1, wavefronts))
-            end += m.data_stage_latency_cycles
-            if length and op.is_store:
-                self.stores.append((end, wavefronts, each))
-            elif length:
-                self.pool.append(end)
+                if length:
+                    self.stores.append((end + m.data_stage_latency_cycles, wavefronts, each))
             waited = start - cycle - late + length - m.cycles_per_wavefront
             if op.kind is Kind.SHUFFLE:
                 request.done_at = on_time + waited + m.shuffle_latency_cycles
@@ -294,6 +335,29 @@ class Reference:
             due = sorted(request.done_at - apart * n for n in range(registers))
             self.returns_due[sub_core].append((request, due))
             self.write_registers(sub_core)
+
+    def pass_wavefronts(self, request: Request, there: int, length: int) -> int:
+        """When its wavefronts begin to pass, in a slot of their own and not in the cycles of too many others'."""
+        m, warp, op = self.m, request.warp.slot, request.op
+        path, slots = self.paths[op.is_store], self.slots[op.is_store]
+        ports = m.write_ports if m.separate_ports and op.is_store else m.read_ports
+        start = self.enters(there)
+        while (
+            path[warp] > start
+            or min(slots) > start
+            or sum(free > start and (free - start) % m.cycles_per_wavefront == 0 for free in slots) >= ports
+        ):
+            start += 1
+        chosen = slots.index(max(free for free in slots if free <= start))
+        if slots is self.slots[False]:
+            self.passing_load[chosen] = op.is_load and op.kind is Kind.SHARED
+            start += start == self.alone.start < self.alone.stop
+            while start in self.alone:
+                start += m.cycles_per_wavefront
+                self.lost += self.passing_load[chosen]
+        path[warp] = slots[chosen] = start + length
+        self.started.append(start)
+        return start
 
     def start_of_lane_register(self, warp: int, start: int) -> int:
         """It waits for a slot, and for a cycle in which no other slot passes a wavefront."""
@@ -339,7 +403,7 @@ class Reference:
 
     def issue(self, sub_core: int, cycle: int) -> None:
         self.leaving[sub_core] = [leaves_at for leaves_at in self.leaving[sub_core] if leaves_at > cycle]
-        if len(self.queues[sub_core]) + len(self.leaving[sub_core]) >= self.m.queue_entries:
+        if self.held(sub_core) >= self.m.queue_entries:
             self.room_at[sub_core] = cycle + 1
         if cycle < self.next_slot[sub_core]:
             return
@@ -403,6 +467,11 @@ class Reference:
             warp.ended = True
             warp.cta.last_end = cycle + 1
 
+    def held(self, sub_core: int) -> int:
+        """How many entries of its queue are taken."""
+        outside = self.outside[sub_core] is not None and not self.m.sending_entries
+        return len(self.queues[sub_core]) + len(self.leaving[sub_core]) + outside
+
     def may_issue(self, warp: Warp, sub_core: int, cycle: int) -> bool:
         if cycle < warp.earliest or cycle < self.pipes[sub_core][warp.op.pipe].free_at:
             return False
@@ -410,8 +479,7 @@ class Reference:
         held = warp.blocked_from != UNDECIDED and cycle < warp.opens_at
         if held and not slips and not warp.op.passes_barrier:
             return False
-        held = len(self.queues[sub_core]) + len(self.leaving[sub_core])
-        if warp.op.pipe == 0 and held >= self.m.queue_entries:
+        if warp.op.pipe == 0 and self.held(sub_core) >= self.m.queue_entries:
             return False
         return self.depends_on_nothing(warp, cycle)
 
@@ -488,7 +556,7 @@ class Reference:
             self.ports[sub_core].sender.memory_issued(request)
         self.queues[sub_core].append(request)
         self.room_at[sub_core] = cycle + 1
-        if len(self.queues[sub_core]) == 1:
+        if len(self.queues[sub_core]) == 1 and self.outside[sub_core] is None:
             self.arrives(sub_core, request)
         self.note(warp, op, request)
         for register in op.reads:

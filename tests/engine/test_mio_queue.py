@@ -89,12 +89,11 @@ def test_the_sm_takes_one_request_per_interval_and_the_sub_cores_take_turns():
     assert dispatches == [[7, 19], [10, 22], [13, 25], [16, 28]]
 
 
-def test_a_request_waits_for_an_entry_of_the_pool_until_a_data_stage_is_done():
-    """Two entries, held for the 64 cycles of a 32-way conflict and 13 more each, on sub-cores of their own."""
-    arch = machine(mio__pool_entries=2)
-    result = run(["LDS R4, [R0] | S1", "EXIT | S5"], arch, warps=3, lanes="128*lane")
-    dispatches = [result.execution.warps[warp].dispatch_log[0] for warp in range(3)]
-    assert dispatches == [7, 8, 7 + 64 + 13]
+def test_a_request_waits_for_an_entry_of_the_pool():
+    """One entry, held for 5 cycles behind the moment at which the request comes to the data stage's window."""
+    arch = machine(mio__pool_entries=1, mio__pool_release_cycles=5)
+    result = run(["LDS R4, [R0] | S1", "EXIT | S5"], arch, warps=3)
+    assert [result.execution.warps[warp].dispatch_log[0] for warp in range(3)] == [7, 12, 17]
 
 
 def test_a_request_behind_another_of_its_sub_core_does_not_keep_other_sub_cores_waiting():
@@ -111,28 +110,26 @@ def test_a_request_behind_another_of_its_sub_core_does_not_keep_other_sub_cores_
     assert list(result.execution.warps[1].dispatch_log) == [10]
 
 
-@pytest.mark.parametrize("sub_cores", [1, 2, 4])
-def test_twenty_four_loads_are_behind_the_queues_until_their_data_stage_is_done(sub_cores):
-    """H200: an entry falls free 13 cycles behind the last wavefront of its load."""
-    result = run(["LDS R4, [R0] | S1"] * 26 + ["EXIT | S5"], warps=sub_cores, lanes="128*lane")
-    dispatches = sorted(cycle for warp in result.execution.warps for cycle in warp.dispatch_log)
-    assert dispatches[23] < 7 + 64 < dispatches[24]
-    assert dispatches[24] == 7 + 64 + 13
+@pytest.mark.parametrize(("sub_cores", "in_flight"), [(1, 21), (2, 23), (3, 24), (4, 25)])
+def test_so_many_loads_are_behind_the_queues_when_none_is_done(sub_cores, in_flight):
+    """H200: loads of 32 wavefronts; each queue holds another nine. What comes then waits for the first to be done."""
+    result = run(["LDS R4, [R0] | S2"] * 40 + ["EXIT | S5"], warps=sub_cores, lanes="128*lane")
+    logs = [issues(result, warp) for warp in range(sub_cores)]
+    assert sum(cycle < 80 for log in logs for cycle in log) == in_flight + 9 * sub_cores
+    assert min(cycle for log in logs for cycle in log if cycle >= 80) == 85
 
 
-@pytest.mark.parametrize("lanes", ["32*lane", "64*lane", "128*lane"])
-def test_a_store_leaves_the_queue_when_at_most_64_wavefronts_of_stores_are_left(lanes):
-    """H200: a wavefront of one sub-core every 2 cycles, the first done 13 cycles after its start at 10."""
-    wavefronts = {"32*lane": 8, "64*lane": 16, "128*lane": 32}[lanes]
-    result = run(["STS [R0], R4 | S1"] * 16 + ["EXIT | S5"], lanes=lanes)
-    expected = [max(7 + 4 * n, 10 + 13 + 2 * (wavefronts * n - 64) if wavefronts * n > 64 else 0) for n in range(16)]
-    assert list(result.execution.warps[0].dispatch_log) == expected
-
-
-def test_how_many_wavefronts_of_stores_may_be_left_is_a_value():
-    arch = machine(mio__store_pool_wavefronts=2)
-    result = run(["STS [R0], R4 | S1"] * 3 + ["EXIT | S5"], arch, lanes="128*lane")
-    assert list(result.execution.warps[0].dispatch_log) == [7, 10 + 60 + 13, 86 + 60 + 13]
+@pytest.mark.parametrize(
+    ("op", "lanes", "steps"),
+    [("STS", "4*lane", [4, 4, 4, 4]), ("STS.64", "8*lane", [6, 6, 7, 8]), ("STS.128", "16*lane", [10, 10, None, 16])],
+)
+def test_the_sub_cores_share_a_path_for_the_data_of_stores(op, lanes, steps):
+    """H200: a register a cycle for all of them; STS.128 of three sub-cores leave 11 and 13 cycles behind each other."""
+    for sub_cores, step in enumerate(steps, 1):
+        result = run([f"{op} [R0], R4 | S2"] * 30 + ["EXIT | S5"], warps=sub_cores, lanes=lanes)
+        for warp in range(sub_cores):
+            found = set(gaps(list(result.execution.warps[warp].dispatch_log)[15:]))
+            assert found == ({step} if step else {11, 13})
 
 
 @pytest.mark.parametrize(

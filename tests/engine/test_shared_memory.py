@@ -35,13 +35,13 @@ def test_two_warps_of_a_sub_core_drain_a_wavefront_every_cycle():
     result = gpuemu.run(trace.build(), machine())
     one, other = (result.execution.warps[w].start_log for w in (0, 4))
     assert [b - a for a, b in pairwise(one)] == [64] * 3
-    assert [b - a for a, b in zip(one, other, strict=True)] == [2] * 4
+    assert [b - a for a, b in zip(one, other, strict=True)] == [3] * 4  # in the cycles that the first leaves
 
 
 def test_two_sub_cores_share_a_port_and_the_third_waits_until_one_is_done():
     data_stage = stage()
     assert data_stage.serve(0, 10, 5, READ) == 10
-    assert data_stage.serve(1, 10, 8, READ) == 10
+    assert data_stage.serve(1, 10, 8, READ) == 11
     assert data_stage.serve(2, 11, 1, READ) == 20
     assert data_stage.serve(3, 12, 1, READ) == 22
 
@@ -62,8 +62,9 @@ def test_unified_ports_are_shared_by_loads_and_stores():
 
 def test_separate_ports_are_not():
     data_stage = stage(shared_memory__ports__topology="separate")
-    assert [data_stage.serve(s, 10, 5, READ) for s in (0, 1, 2)] == [10, 10, 20]
-    assert [data_stage.serve(s, 10, 5, WRITE) for s in (0, 1, 2)] == [10, 10, 20]
+    assert [data_stage.serve(s, 10, 5, READ) for s in (0, 1)] == [10, 11]
+    assert [data_stage.serve(s, 10, 5, WRITE) for s in (0, 1)] == [10, 11]
+    assert [data_stage.serve(2, 10, 5, kind) for kind in (READ, WRITE)] == [20, 20]
 
 
 def test_with_separate_ports_a_sub_core_reads_and_writes_at_once():
@@ -78,25 +79,73 @@ def test_with_separate_ports_a_sub_core_reads_and_writes_at_once():
 def test_each_port_serves_two_sub_cores_at_a_time(read, write):
     data_stage = stage(
         sm__sub_cores=8,
+        mio__window_entries=99,
         shared_memory__ports__topology="separate",
         shared_memory__ports__read=read,
         shared_memory__ports__write=write,
     )
     for kind, ports in ((READ, read), (WRITE, write)):
         starts = [data_stage.serve(s, 0, 4, kind) for s in range(2 * ports + 1)]
-        assert starts == [0] * (2 * ports) + [8]
+        assert starts == [0] * ports + [1] * ports + [8]
 
 
 def test_more_unified_ports_serve_more_sub_cores():
     data_stage = stage(shared_memory__ports__unified=2)
-    assert [data_stage.serve(s, 0, 4, READ) for s in range(4)] == [0] * 4
+    assert [data_stage.serve(s, 0, 4, READ) for s in range(4)] == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize("pace", [1, 2, 4])
 def test_the_pace_of_a_sub_core_is_a_value_and_a_port_still_passes_one_wavefront_a_cycle(pace):
-    data_stage = stage(shared_memory__cycles_per_wavefront_per_warp=pace, sm__sub_cores=8)
+    data_stage = stage(shared_memory__cycles_per_wavefront_per_warp=pace, sm__sub_cores=8, mio__window_entries=99)
     starts = [data_stage.serve(s, 0, 3, READ) for s in range(pace + 1)]
-    assert starts == [0] * pace + [3 * pace]
+    assert starts == [*range(pace), 3 * pace]
+
+
+def bursts(op: str, lanes: str, n: int, at: int) -> int:
+    """Cycles to the data of an LDS issued `at` cycles behind the first of n `op` of another sub-core, one every 2."""
+    trace = builder(2)
+    with trace.only(warps=0):
+        for _ in range(n):
+            emit(trace, f"{op} | S2", lanes)
+    with trace.only(warps=1):
+        for wait in [*([10] * (at // 10)), at % 10]:
+            emit(trace, f"NOP | S{wait}")
+        emit(trace, "LDS R4, [R0] | S2", "4*lane")
+    emit(trace, "EXIT | S5")
+    probe = gpuemu.run(trace.build(), machine()).execution.warps[1]
+    return probe.done_log[0] - probe.issue_log[-2]
+
+
+@pytest.mark.parametrize(
+    ("op", "lanes", "at", "waits"),
+    [
+        ("LDS R4, [R0]", "64*lane", 34, {2: 24, 5: 24, 6: 56, 7: 88, 8: 120, 14: 312}),
+        ("LDS R4, [R0]", "128*lane", 34, {4: 24, 5: 56, 6: 120, 8: 248}),
+        ("LDS R4, [R0]", "16*lane", 34, {4: 23, 8: 24, 9: 32, 10: 40, 12: 56}),
+        ("STS [R0], R4", "64*lane", 46, {5: 23, 6: 47, 7: 79, 9: 143, 11: 207}),
+    ],
+)
+def test_five_requests_of_one_warp_at_the_data_stage_keep_out_a_load_of_another(op, lanes, at, waits):
+    """H200: it waits until the (n-4)th of the n before it has passed; one passes, and four wait in the window."""
+    assert {n: bursts(op, lanes, n, at) for n in waits} == waits
+
+
+def test_the_entries_of_the_window_and_when_they_fall_free_are_values():
+    few = stage(mio__window_entries=1, mio__window_release_cycles=7)
+    assert [few.serve(s, 0, 1, READ) for s in range(3)] == [0, 7, 14]
+
+
+def test_four_streams_take_turns_by_who_was_served_longest_ago():
+    """H200: four LDSM of 16 wavefronts each, one every 4 cycles, warp 3 six cycles late."""
+    trace = builder(4)
+    with trace.only(warps=3):
+        emit(trace, "NOP | S6")
+    for _ in range(4):
+        emit(trace, "LDSM.16.M88.4 R4, [R0] | S4", "64*lane")
+    emit(trace, "EXIT | S5")
+    warps = gpuemu.run(trace.build(), machine()).execution.warps
+    order = sorted((start, warp) for warp, one in enumerate(warps) for start in one.start_log)
+    assert [warp for _, warp in order] == [0, 1, 2, 0, 1, 3, 2, 0, 1, 3, 2, 0, 1, 3, 2, 3]
 
 
 def test_four_sub_cores_that_store_sixteen_wavefronts_each_advance_in_pairs():
