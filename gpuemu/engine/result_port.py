@@ -24,7 +24,7 @@ class ResultPort:
         self._later = later
         self._apart = machine.cycles_per_wavefront
         self._taken: set[int] = set()
-        self._returning: deque[tuple[Request, tuple[int, ...]]] = deque()
+        self._returning: deque[tuple[Request, range]] = deque()
         self._last = -1  # the last write of what has returned
 
     def returns(self, request: Request) -> None:
@@ -35,9 +35,10 @@ class ResultPort:
             apart = max(1, access.data_stage_cycles * self._apart // count)
         else:
             apart, count = 1, access.return_cycles + 1
-        due = tuple(range(done_at - apart * (count - 1), done_at + 1, apart))
+        due = range(done_at - apart * (count - 1), done_at + 1, apart)
         before = self._returning[-1][0].done_at if self._returning else self._last
-        request.done_at = self._written(due, before)
+        if self._taken or due[0] <= before:
+            request.done_at = self._written(due, before)
         self._returning.append((request, due))
 
     def take(self, first: int, count: int, now: int) -> None:
@@ -61,7 +62,7 @@ class ResultPort:
         while self._returning and self._returning[0][0].done_at <= now:
             self._last = self._returning.popleft()[0].done_at
 
-    def _written(self, due: tuple[int, ...], before: int) -> int:
+    def _written(self, due: range, before: int) -> int:
         """When the last of the registers is written, each a cycle behind another and in none that is taken."""
         taken = self._taken
         for cycle in due:

@@ -58,15 +58,16 @@ class Special:
 
 
 class _Sending:
-    """A memory instruction with registers to read. `reads`: when each is."""
+    """A memory instruction with registers to read. `reads`: when each is; `free_at`: when the sender is behind it."""
 
-    __slots__ = ("issued_at", "late", "reads", "request")
+    __slots__ = ("free_at", "issued_at", "late", "reads", "request")
 
     def __init__(self, request: Request):
         self.request = request
         self.issued_at = request.issued_at
         self.reads = [-1] * request.op.source_words
         self.late = 0
+        self.free_at = 0
 
 
 class Sender:
@@ -93,9 +94,24 @@ class Sender:
 
     def memory_issued(self, request: Request) -> None:
         """A memory instruction goes to its queue."""
-        self._forget(request.issued_at)
-        self._memory.append(_Sending(request))
-        self._plan(request.issued_at)
+        if self._memory or self._special:
+            self._forget(request.issued_at)
+        sending = _Sending(request)
+        if self._special:
+            self._memory.append(sending)
+            self._plan(request.issued_at)
+            return
+        free_at = self._memory[-1].free_at if self._memory else self._free_at
+        reads, each = sending.reads, self._each
+        due = self._due(sending, free_at)
+        if due >= self._mma_until or due + each * len(reads) <= self._mma_from:
+            reads[:] = range(due, due + each * len(reads), each)
+        else:
+            for i in range(len(reads)):
+                reads[i] = self._past_mma(due)
+                due = reads[i] + each
+        self._tell(sending)
+        self._memory.append(sending)
 
     def special_issued(self, special: Special) -> None:
         """A special-function instruction goes to its queue."""
@@ -122,7 +138,7 @@ class Sender:
         """Forget what has read everything by the end of cycle `until`."""
         while self._memory and 0 <= self._memory[0].reads[-1] <= until:
             sending = self._memory.pop(0)
-            self._free_at = max(self._free_at, sending.reads[-1] + self._each, sending.reads[0] + self._least)
+            self._free_at = max(self._free_at, sending.free_at)
         while self._special and 0 <= self._special[0].read_at <= until:
             special = self._special.pop(0)
             self._free_at = max(self._free_at, special.read_at + self._each)
@@ -136,22 +152,14 @@ class Sender:
         specials = iter(self._special)
         special = next(specials, None)
         for sending in self._memory:
-            reads, op = sending.reads, sending.request.op
+            reads = sending.reads
             last = len(reads) - 1
             for i in range(len(reads)):
                 if 0 <= reads[i] <= after:
                     free_at = max(free_at, reads[i] + self._each)
                     continue
                 while True:
-                    if i:
-                        due = free_at
-                    elif op.is_load:
-                        due = max(sending.issued_at + self._address_read, free_at)
-                    else:
-                        due = sending.issued_at + self._data_read
-                        if sending.issued_at + self._address_read < free_at:
-                            due = max(due + self._wait, free_at)
-                    due = self._past_mma(due)
+                    due = self._past_mma(max(free_at if i else self._due(sending, free_at), after + 1))
                     if special is None or 0 < i < last:
                         break
                     wanted = self._wanted(special, unit_free_at)
@@ -163,12 +171,22 @@ class Sender:
                 reads[i] = due
                 free_at = due + self._each
             self._tell(sending)
-            free_at = max(free_at, reads[0] + self._least)
+            free_at = sending.free_at
         while special is not None:
             due = max(self._wanted(special, unit_free_at), free_at)
             free_at = self._read_special(special, due, unit_free_at, after)
             unit_free_at = special.as_issued_at + special.op.issue_interval_cycles
             special = next(specials, None)
+
+    def _due(self, sending: _Sending, free_at: int) -> int:
+        """When its first register is read but for any mma."""
+        due = sending.issued_at + (self._address_read if sending.request.op.is_load else self._data_read)
+        if sending.issued_at + self._address_read < free_at:
+            if not sending.request.op.is_load:
+                due += self._wait
+            if due < free_at:
+                due = free_at
+        return due
 
     def _wanted(self, special: Special, unit_free_at: int) -> int:
         """When its register is read if the sender is free: when it comes, or as the unit falls free."""
@@ -177,8 +195,9 @@ class Sender:
     def _read_special(self, special: Special, due: int, unit_free_at: int, after: int) -> int:
         """Its register is read when no mma has the ports; returns when the sender is free again."""
         if not 0 <= special.read_at <= after:
-            special.read_at = self._past_mma(due)
-            self._settle(special, max(special.read_at - self._data_read, unit_free_at), after)
+            special.read_at = self._past_mma(max(due, after + 1))
+            as_issued_at = max(special.read_at - self._data_read, unit_free_at)
+            self._settle(special, max(as_issued_at, special.as_issued_at), after)  # no earlier than was said
         return special.read_at + self._each
 
     def _works_until(self, special: Special) -> int:
@@ -204,6 +223,7 @@ class Sender:
         if as_issued > request.issued_at:
             request.issued_at = as_issued
             self._path.delayed(request)
+        sending.free_at = max(reads[-1] + self._each, reads[0] + self._least)
         late = reads[-1] - reads[0] - self._each * (len(reads) - 1)
         if late > sending.late:
             self._path.sent_later(request, late - sending.late)
