@@ -403,7 +403,7 @@ class Reference:
 
     def issue(self, sub_core: int, cycle: int) -> None:
         self.leaving[sub_core] = [leaves_at for leaves_at in self.leaving[sub_core] if leaves_at > cycle]
-        if self.held(sub_core) >= self.m.queue_entries:
+        if self.entries_taken(sub_core) >= self.m.queue_entries:
             self.room_at[sub_core] = cycle + 1
         if cycle < self.next_slot[sub_core]:
             return
@@ -467,7 +467,7 @@ class Reference:
             warp.ended = True
             warp.cta.last_end = cycle + 1
 
-    def held(self, sub_core: int) -> int:
+    def entries_taken(self, sub_core: int) -> int:
         """How many entries of its queue are taken."""
         outside = self.outside[sub_core] is not None and not self.m.sending_entries
         return len(self.queues[sub_core]) + len(self.leaving[sub_core]) + outside
@@ -479,7 +479,7 @@ class Reference:
         held = warp.blocked_from != UNDECIDED and cycle < warp.opens_at
         if held and not slips and not warp.op.passes_barrier:
             return False
-        if warp.op.pipe == 0 and self.held(sub_core) >= self.m.queue_entries:
+        if warp.op.pipe == 0 and self.entries_taken(sub_core) >= self.m.queue_entries:
             return False
         return self.depends_on_nothing(warp, cycle)
 
