@@ -27,8 +27,8 @@ class MioQueue(Pipe):
     has_intervals = False
 
     __slots__ = (
-        "_ahead", "_data_read", "_held_until", "_latency", "_leaves", "_sending", "arrival", "entries", "not_before",
-        "unserved", "waiting",
+        "_ahead", "_data_read", "_dispatched_at", "_held_until", "_latency", "_leaves", "_sending", "arrival",
+        "entries", "not_before", "unserved", "waiting",
     )  # fmt: skip
 
     def __init__(self, entries: int, latency_cycles: int, data_read_cycles: int, sending_entries: int):
@@ -40,7 +40,8 @@ class MioQueue(Pipe):
         self._latency = latency_cycles
         self._ahead = sending_entries
         self._held_until = 0
-        self._sending: Request | None = None  # the last that was dispatched
+        self._sending: Request | None = None  # the last that was dispatched,
+        self._dispatched_at = 0  # and when
         self._leaves: deque[int] = deque()  # when those that are settled to leave do so, the first of `waiting` last
         self.not_before = 0
         self.unserved: deque[int] = deque()
@@ -79,7 +80,8 @@ class MioQueue(Pipe):
         """Others than loads read their registers later, so behind a load they may come earlier."""
         held_until = self._held_until
         if self._sending is not None and self._sending.op.is_load and not request.op.is_load:
-            held_until -= self._data_read
+            # The place beyond the queue falls free when the one before it has been dispatched.
+            held_until = max(held_until - self._data_read, self._dispatched_at + 1 - self._latency)
         return request.issued_at if request.issued_at > held_until else held_until
 
     def delayed(self, request: Request) -> None:
@@ -109,7 +111,7 @@ class MioQueue(Pipe):
     def dispatched(self, cycle: int, sending_cycles: int) -> None:
         """The first request is dispatched at `cycle`; its sub-core sends its registers for `sending_cycles`."""
         waiting = self.waiting
-        self._sending = waiting.popleft()
+        self._sending, self._dispatched_at = waiting.popleft(), cycle
         self._held_until = cycle + sending_cycles + self._sending.late - self._latency
         self.arrival = NEVER
         if not self._ahead:
