@@ -55,7 +55,7 @@ def searches() -> list[Search]:
     made += [_search(parameter, kernels, candidates) for parameter, kernels, candidates in _BY_SEARCH_ALONE]
     made += [
         Search(_path("mio.queue_entries"), queued, tuple(range(4, 17))),
-        Search(_path("mio.pool_entries"), (*loaded, *stored), (8, 12, 16, 20, 24, 30, 36, 48)),
+        Search(_path("mio.pool_entries"), (*loaded, *stored), (6, 8, 10, 12, 14, 15, 16, 18, 20, 24, 30)),
         Search(_path("mio.minimum_dispatch_interval_cycles"), loaded, (1, 2, 3, 4)),
         Search(_path("mio.store_source_release_cycles"), stored, tuple(range(6, 17, 2))),
     ]
