@@ -26,7 +26,8 @@ class Watched(Reference):
             self.held.add((sub_core, cycle))
         self.closed.update((sub_core, i, cycle) for i, p in enumerate(self.pipes[sub_core]) if i and p.free_at > cycle)
         leaving = sum(leaves_at > cycle for leaves_at in self.leaving[sub_core])
-        if len(self.queues[sub_core]) + leaving >= self.m.queue_entries:
+        outside = self.outside[sub_core] is not None and not self.m.sending_entries
+        if len(self.queues[sub_core]) + leaving + outside >= self.m.queue_entries:
             self.closed.add((sub_core, 0, cycle))
         super().issue(sub_core, cycle)
 

@@ -126,10 +126,10 @@ class TensorOperands(Part):
     accumulator_read_cycles: int = cycles("of a port, to read C of an operation of 16 x 8 x 32 bytes", low=0)
     refetch_cycles: int = cycles("an mma loses behind an instruction that read between two", low=0)
     memory_instruction_cycles: int = cycles("an mma loses that begins where a memory instruction reads", low=0)
+    scalar_second_read_cycles: int = cycles("behind scalar arithmetic on the tensor pipe nothing is read for a cycle")
     float_write_cycles: int = cycles("from the end of an mma's issue interval to the write of f32 or f16 results")
     s32_write_cycles: int = cycles("the same of s32 results")
     f16_free_cycles: int = cycles("of which an mma with f16 accumulators leaves one to memory instructions", low=0)
-    scalar_second_read_cycles: int = cycles("behind scalar arithmetic on the tensor pipe nothing is read for a cycle")
 
 
 class RegisterFile(Part):

@@ -27,8 +27,8 @@ class MioQueue(Pipe):
     has_intervals = False
 
     __slots__ = (
-        "_ahead", "_data_read", "_dispatched_at", "_held_until", "_latency", "_leaves", "_sending", "arrival",
-        "entries", "not_before", "unserved", "waiting",
+        "_ahead", "_data_read", "_dispatched_at", "_full", "_held_until", "_latency", "_leaves", "_sending",
+        "arrival", "entries", "not_before", "unserved", "waiting",
     )  # fmt: skip
 
     def __init__(self, entries: int, latency_cycles: int, data_read_cycles: int, sending_entries: int):
@@ -43,6 +43,7 @@ class MioQueue(Pipe):
         self._sending: Request | None = None  # the last that was dispatched,
         self._dispatched_at = 0  # and when
         self._leaves: deque[int] = deque()  # when those that are settled to leave do so, the first of `waiting` last
+        self._full: tuple[int, int] | None = None  # from and until when, since the last push
         self.not_before = 0
         self.unserved: deque[int] = deque()
 
@@ -58,6 +59,9 @@ class MioQueue(Pipe):
         Returns whether it is the first in the queue.
         """
         waiting, leaves = self.waiting, self._leaves
+        if self._full is not None:
+            self.closed_log.extend(self._full)
+            self._full = None
         while leaves and leaves[0] <= now:
             leaves.popleft()
         first = not waiting
@@ -67,6 +71,7 @@ class MioQueue(Pipe):
         self.free_at = now + 1
         if len(waiting) - self._ahead + len(leaves) >= self.entries:
             self.free_at = leaves[0] if leaves else NEVER
+            self._full = (now + 1, self.free_at)
         return first
 
     def _settle(self, request: Request) -> None:
@@ -105,7 +110,7 @@ class MioQueue(Pipe):
         if self._ahead:
             leaves = self._leaves
             if len(leaves) == 1 and self.free_at == leaves[0]:
-                self.free_at = arrival + self._latency
+                self._free(arrival + self._latency)
             leaves[-1] = arrival + self._latency
 
     def dispatched(self, cycle: int, sending_cycles: int) -> None:
@@ -119,4 +124,10 @@ class MioQueue(Pipe):
         if waiting:
             self._settle(waiting[0])
         if self.free_at == NEVER:
-            self.free_at = self._leaves[-1]
+            self._free(self._leaves[-1])
+
+    def _free(self, cycle: int) -> None:
+        """The full queue has room again at `cycle`."""
+        self.free_at = cycle
+        if self._full is not None:
+            self._full = (self._full[0], cycle)

@@ -79,9 +79,7 @@ class _SubCore:
     """
 
     def __init__(self, execution: Execution, warps: list[Warp]):
-        self._entries = execution.machine.queue_entries
         self._sub_core = warps[0].sub_core
-        self._warps = warps
         self._found: dict[int, _Closed] = {}
         ops = execution.program.ops
         issue = np.concatenate([np.frombuffer(w.issue_log, dtype=np.int64) for w in warps])
@@ -109,18 +107,12 @@ class _SubCore:
         """When this pipe accepted nothing, or the sub-core dispatched nothing."""
         if pipe not in self._found:
             used = self._pipe == pipe
-            if pipe == 0:
-                stretches = [_queue_full(self._issue[used], self._dispatched(), self._entries)]
-            else:
-                unit = self._sub_core.pipes[pipe]
-                stretches = [_pairs(unit.closed_log)]
-                if unit.has_intervals and not unit.is_shared:
-                    stretches.append((self._issue[used] + 1, self._until[used]))
+            unit = self._sub_core.pipes[pipe]
+            stretches = [_pairs(unit.closed_log)]
+            if pipe and unit.has_intervals and not unit.is_shared:
+                stretches.append((self._issue[used] + 1, self._until[used]))
             self._found[pipe] = _Closed.union(*stretches, (self.late.starts, self.late.ends))
         return self._found[pipe]
-
-    def _dispatched(self) -> Cycles:
-        return np.sort(np.concatenate([np.frombuffer(w.dispatch_log, dtype=np.int64) for w in self._warps]))
 
 
 def warp_stalls(execution: Execution) -> list[dict[str, int]]:
@@ -168,9 +160,3 @@ def _pairs(log: array[int]) -> tuple[Cycles, Cycles]:
     """A log of two numbers an entry, as two columns."""
     first, second = np.frombuffer(log, dtype=np.int64).reshape(-1, 2).T
     return first, second
-
-
-def _queue_full(issued: Cycles, dispatched: Cycles, entries: int) -> tuple[Cycles, Cycles]:
-    """The queue is full from the push that fills it to the dispatch that frees an entry."""
-    starts = issued[entries - 1 :] + 1
-    return starts, dispatched[: len(starts)]

@@ -33,7 +33,7 @@ def test_the_code_that_ran_has_every_kernel() -> None:
 
 
 def test_counts_of_a_sample_equal_the_profiler_s() -> None:
-    """Instructions and store wavefronts to the last one; loads but for what the hardware's arbitration adds."""
+    """Instructions and store wavefronts to the last one; loads but for those that an S2R costs, which hang on cycles."""
     counted = records.read_counters(FOLDER / records.COUNTERS_FILE)
     arch = gpuemu.load_arch("sm_90")
     sample = [m for m in MEASURED if m.name in counted and m.family in JUDGED_FAMILIES][::29]
@@ -48,5 +48,5 @@ def test_counts_of_a_sample_equal_the_profiler_s() -> None:
         for name in (INSTRUCTIONS, STORE_WAVEFRONTS):
             assert got.counters[name] == counted[m.name][name], f"{m.name}: {name}"
         loads = counted[m.name][LOAD_WAVEFRONTS]
-        assert got.counters[LOAD_WAVEFRONTS] <= loads <= 1.05 * got.counters[LOAD_WAVEFRONTS], m.name
+        assert abs(got.counters[LOAD_WAVEFRONTS] - loads) <= 0.05 * loads, m.name
     assert len(refused) <= len(sample) // 10, refused
