@@ -50,6 +50,7 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
     for op, instruction in zip(ops, code, strict=True):
         kind = instruction.operation.kind
         op.is_memory = kind in _MEMORY
+        op.needs = op.fills = (0,) * arch.register_file.banks
         operation = instruction.operation
         op.passes_barrier = (
             kind in _MATH and operation.operation not in _NOT_MATH and op.plain and not operation.warpgroup_columns

@@ -61,6 +61,13 @@ def test_an_operand_needs_the_latch_of_its_slot_and_bank(words, late):
         assert found == (measured[word] if late is None else late), word
 
 
+@pytest.mark.parametrize("between", ["LDS R20, [R0] | W0 S1", "NOP | S1"])
+def test_a_memory_instruction_between_empties_no_latch(between):
+    """It reads its own registers later."""
+    lines = ["FFMA R8, R1, R3, R5 | S1", between, "FFMA R10, R1, RZ, RZ | S1", "FFMA R12, R3, RZ, R5 | S3", END]
+    assert issues(run(lines)) == [0, 1, 2, 3, 4 + 3]
+
+
 def test_stall_counts_run_from_the_read():
     """H200: behind an FFMA that finds its ports taken for a cycle everything of its warp comes a cycle later."""
     for stall in range(2, 7):
