@@ -17,6 +17,22 @@ def taking_part(lanes: Lanes, mask: Mask) -> Mask:
     return mask
 
 
+def fragment(site: Site, k: int, count: int) -> NDArray[np.uint32]:
+    """Operand `k` as `count` consecutive registers of each lane, [warps, registers, 32].
+
+    A view of the registers, or zeros for RZ.
+    """
+    if site.is_uniform(k):
+        raise site.unsupported("a matrix in uniform registers")
+    file, number = site.register(k)
+    warps = site.lanes.warps
+    if number == len(file) - 1:
+        return np.zeros((warps, count, WARP), dtype=np.uint32)
+    if number + count >= len(file):
+        raise site.unsupported(f"{count} registers from {site.operands[k].core}")
+    return file[number : number + count].reshape(count, warps, WARP).transpose(1, 0, 2)
+
+
 def complete_warps(site: Site, mask: Mask) -> NDArray[np.intp] | None:
     """The warps that execute an instruction that only whole warps may execute; None for all of the CTA.
 

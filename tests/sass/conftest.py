@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from gpuemu import isa
 from gpuemu.sass.cubin import Cubin
 from gpuemu.sass.disassembly import load_cubin
 
 KERNELS = Path(__file__).parent / "kernels"
 
 Compile = Callable[[str, str], Cubin]
+Forget = Callable[..., None]
 
 
 @cache
@@ -31,3 +33,19 @@ def compiled() -> Compile:
 def kernel_sources() -> Path:
     """The folder with the sources."""
     return KERNELS
+
+
+@pytest.fixture
+def forget(monkeypatch: pytest.MonkeyPatch) -> Forget:
+    """Makes the model know no instruction that begins with one of these."""
+    describe = isa.describe
+
+    def of(*mnemonics: str) -> None:
+        def without(opcode: str) -> isa.Operation:
+            if opcode.startswith(mnemonics):
+                raise isa.UnknownOpcodeError(f"the unknown instruction '{opcode}'", "another is right")
+            return describe(opcode)
+
+        monkeypatch.setattr(isa, "describe", without)
+
+    return of

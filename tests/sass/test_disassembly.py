@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from gpuemu import isa
 from gpuemu.errors import GpuemuError
 from gpuemu.sass import disassembly
 from gpuemu.sass.cubin import Cubin, read_cubin
@@ -23,6 +22,7 @@ SOURCES = ("calls", "arithmetic", "memory", "tensor")
 MEASURED = Path(__file__).parents[3] / "shared" / "h200" / "kernels.cubin"
 
 Compile = Callable[[str, str], Cubin]
+Forget = Callable[..., None]
 
 
 def by_opcode(code: tuple[Instruction, ...], start: str) -> list[Instruction]:
@@ -208,17 +208,10 @@ def test_the_disassembler_runs_once_for_a_cubin(compiled: Compile, monkeypatch: 
 
 
 def test_instructions_that_the_model_does_not_know_are_refused_where_they_stand(
-    compiled: Compile, monkeypatch: pytest.MonkeyPatch
+    compiled: Compile, forget: Forget
 ) -> None:
     cubin = compiled("tensor", "sm_89")
-    describe = isa.describe
-
-    def without_matrices(opcode: str) -> isa.Operation:
-        if opcode.startswith(("HMMA", "LDSM")):
-            raise isa.UnknownOpcodeError(f"the unknown instruction '{opcode}'", "another is right")
-        return describe(opcode)
-
-    monkeypatch.setattr(isa, "describe", without_matrices)
+    forget("HMMA", "LDSM")
     code = disassemble(cubin, cubin.kernel("wmma_half"))
     first = {i.opcode: i.offset for i in reversed(code) if i.opcode.startswith(("HMMA", "LDSM"))}
     with pytest.raises(GpuemuError) as caught:
@@ -229,20 +222,11 @@ def test_instructions_that_the_model_does_not_know_are_refused_where_they_stand(
     assert caught.value.problems[0].file == cubin.file
 
 
-def test_unknown_instructions_in_one_kernel_do_not_keep_others_back(
-    compiled: Compile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    describe = isa.describe
-
-    def without_shuffles(opcode: str) -> isa.Operation:
-        if opcode.startswith("SHFL"):
-            raise isa.UnknownOpcodeError("a shuffle", "none is right")
-        return describe(opcode)
-
-    monkeypatch.setattr(isa, "describe", without_shuffles)
+def test_unknown_instructions_in_one_kernel_do_not_keep_others_back(compiled: Compile, forget: Forget) -> None:
+    forget("SHFL")
     cubin = compiled("memory", "sm_89")
     assert decode_function(cubin, "vectors").code
-    with pytest.raises(GpuemuError, match=r"lanes\+0x[0-9a-f]{4}: found a shuffle"):
+    with pytest.raises(GpuemuError, match=r"lanes\+0x[0-9a-f]{4}: found the unknown instruction 'SHFL"):
         decode_function(cubin, "lanes")
 
 

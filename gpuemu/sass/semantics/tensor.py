@@ -21,7 +21,7 @@ from gpuemu.sass.ieee64 import fma64
 from gpuemu.sass.lanes import RZ, WARP, Mask
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.warps import complete_warps
+from gpuemu.sass.warps import complete_warps, fragment
 from gpuemu.tensor import MmaMode, mma_mode, mma_registers
 
 Words = NDArray[np.uint32]
@@ -53,21 +53,8 @@ class _Operands:
                 raise site.unsupported(f"the operand {operand.text}")
         self._site = site
         a, b, c = counts
-        self._sources = [self._matrix(k, count) for k, count in ((1, a), (2, b), (3, c))]
-        self._target = None if site.operands[0].core == "RZ" else self._matrix(0, c)
-
-    def _matrix(self, k: int, count: int) -> Words:
-        """[warps, registers, 32]; a view of the registers unless it is zero."""
-        site = self._site
-        if site.is_uniform(k):
-            raise site.unsupported("a matrix in uniform registers")
-        file, number = site.register(k)
-        warps = site.lanes.warps
-        if number == len(file) - 1:
-            return np.zeros((warps, count, WARP), dtype=np.uint32)
-        if number + count >= len(file):
-            raise site.unsupported(f"{count} registers from {site.operands[k].core}")
-        return file[number : number + count].reshape(count, warps, WARP).transpose(1, 0, 2)
+        self._sources = [fragment(site, k, count) for k, count in ((1, a), (2, b), (3, c))]
+        self._target = None if site.operands[0].core == "RZ" else fragment(site, 0, c)
 
     def apply(self, multiply: Multiply, mask: Mask) -> None:
         """D = multiply(A, B, C) in the warps of `mask`."""

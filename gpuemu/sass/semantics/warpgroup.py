@@ -27,7 +27,7 @@ from gpuemu.sass.lanes import WARP, Mask
 from gpuemu.sass.memory import WRITTEN
 from gpuemu.sass.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.warps import complete_warps
+from gpuemu.sass.warps import complete_warps, fragment
 from gpuemu.tensor import mma_registers
 
 _WARPS = 4
@@ -142,24 +142,13 @@ class _Gmma:
         first = int(named[1])
         self._a = None if number == 2 else _SharedMatrix(site, sides[0], first, "negA" in flags)
         self._b = _SharedMatrix(site, sides[1], first + 2, "negB" in flags)
-        self._a_rows = self._registers(1, mode.a.registers) if number == 2 else None
+        self._a_rows = fragment(self._site, 1, mode.a.registers) if number == 2 else None
         if number == 2 and "negA" in flags:
             raise site.unsupported("a negative A in registers")
-        self._c = self._registers(number + 1, mode.c.registers * self._blocks)
-        self._d = self._registers(0, mode.c.registers * self._blocks)
+        self._c = fragment(self._site, number + 1, mode.c.registers * self._blocks)
+        self._d = fragment(self._site, 0, mode.c.registers * self._blocks)
         last = number + 2
         self._counts: Getter | None = site.predicate(last) if last < len(operands) else None
-
-    def _registers(self, k: int, count: int) -> Words:
-        """[warps, registers, 32]; a view of the registers unless it is zero."""
-        site = self._site
-        file, number = site.register(k)
-        warps = site.lanes.warps
-        if number == len(file) - 1:
-            return np.zeros((warps, count, WARP), dtype=np.uint32)
-        if number + count >= len(file):
-            raise site.unsupported(f"{count} registers from {site.operands[k].core}")
-        return file[number : number + count].reshape(count, warps, WARP).transpose(1, 0, 2)
 
     def step(self, mask: Mask) -> None:
         """Multiply in the warps of the mask."""
