@@ -64,9 +64,7 @@ class OperandPorts:
         if op.is_tensor:
             self._mma_until = self.busy_until = start + op.issue_interval_cycles
             self._spare = list(op.spare_reads)
-        elif op.is_memory and cycle < self._mma_until:
-            pass  # it reads later
-        elif start < self._mma_until:
+        elif start < self._mma_until and not op.is_memory:  # that reads later
             start = self._read_beside_mma(op, cycle, start)
         return start
 

@@ -27,6 +27,17 @@ def test_the_readme_has_the_headline_of_the_committed_scores() -> None:
     )
 
 
+def test_the_readme_counts_the_published_rows_as_the_page_does() -> None:
+    page = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
+    line = r"\d+ published entries, (\d+) compared in (\d+) rows \(\d+ ok, (\d+) fail, (\d+) gaps\), (\d+) not modelled"
+    found = [[int(number) for number in row] for row in re.findall(line, page)]
+    assert len(found) == 5
+    compared, rows, fail, gaps, left_out = map(sum, zip(*found, strict=True))
+    assert f"for each of {compared} published entries" in plain(README)
+    assert f"{fail + gaps} of {rows} rows fail" in plain(README)
+    assert f"{left_out} entries are not modelled" in plain(README)
+
+
 def test_the_committed_scores_are_of_every_measured_kernel() -> None:
     scored = [(s.name, s.family) for s in score.read_scores(REPORT / report.SCORES_FILE)]
     assert scored == read_names(DATA / "h200" / MEASUREMENTS_FILE)
