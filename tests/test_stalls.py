@@ -29,6 +29,10 @@ class Watched(Reference):
         outside = self.outside[sub_core] is not None and not self.m.sending_entries
         if len(self.queues[sub_core]) + leaving + outside >= self.m.queue_entries:
             self.closed.add((sub_core, 0, cycle))
+        if self.divergent_places_taken(sub_core, cycle) >= self.m.divergence_queue_entries:
+            for i, name in enumerate(self.program.pipes):
+                if i and name == self.m.divergence_pipe:
+                    self.closed.add((sub_core, i, cycle))
         super().issue(sub_core, cycle)
 
 

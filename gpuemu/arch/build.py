@@ -80,7 +80,21 @@ RULES = (
             "shared_memory.latency_cycles",
             "shared_memory.atomic_latency_cycles",
             "mio.shuffle_latency_cycles",
+            "mio.lane_register_latency_cycles",
+        )
+    ),
+    *(
+        Rule(
+            (name, "address_divergence.queue_latency_cycles"),
+            lambda latency, queue: latency > queue,
+            f"a {name} above address_divergence.queue_latency_cycles is right",
+        )
+        for name in (
             "operations.special_register.latency_cycles",
+            "operations.uniform_special_register.latency_cycles",
+            "operations.reduction.latency_cycles",
+            "operations.match.latency_cycles",
+            "operations.constant_load.latency_cycles",
         )
     ),
 )

@@ -147,6 +147,15 @@ class SpecialFunction(Part):
     mma_reach_cycles: int = cycles("from the end of an mma's reads, in which it still does", low=0)
 
 
+class AddressDivergence(Part):
+    """The SM's unit for constants and registers that do not differ by lane: LDC, S2R, S2UR, REDUX, MATCH."""
+
+    queue_entries: int = whole("instructions of a sub-core that may wait", 1, 64, "instructions")
+    queue_latency_cycles: int = cycles("issue to the way to the unit when nothing waits")
+    pool_entries: int = whole("instructions of all sub-cores that may wait at the unit", 1, 64, "instructions")
+    interval_cycles: int = cycles("it begins one per this many cycles")
+
+
 class TensorNumerics(Part):
     """How the tensor core sums products of floating-point numbers; `gpuemu.tensor` has the whole rule."""
 
@@ -191,6 +200,7 @@ class Mio(Part):
     data_stage_latency_cycles: int = cycles("a global store's last wavefront to the moment it holds up no other", low=0)
     load_source_release_cycles: int = cycles("dispatch-free load: issue to release of its source registers")
     store_source_release_cycles: int = cycles("the same of a 32-bit store")
+    lane_register_latency_cycles: int = cycles("S2R of SR_TID or SR_LANEID, issue to the issue of a dependent")
     lane_register_cycles: int = cycles("S2R of SR_TID or SR_LANEID: data stage to itself, and from one to the next")
     lane_register_early_cycles: int = cycles("how much sooner than a load it comes to the data stage", low=0)
     shuffle_latency_cycles: int = cycles("SHFL of one source register, issue to the issue of a dependent instruction")
@@ -314,6 +324,7 @@ class Architecture(Part):
     )
     register_file: RegisterFile
     special_function: SpecialFunction
+    address_divergence: AddressDivergence
     tensor_core: TensorCore
     mio: Mio
     shared_memory: SharedMemory

@@ -63,6 +63,11 @@ class Machine:
     special_function_queue_latency_cycles: int
     special_function_beside_mma_cycles: int
     special_function_mma_reach_cycles: int
+    divergence_pipe: str
+    divergence_queue_entries: int
+    divergence_queue_latency_cycles: int
+    divergence_pool_entries: int
+    divergence_interval_cycles: int
     global_latency_cycles: int
     global_atomic_latency_cycles: int
     global_first_touch: str
@@ -107,7 +112,7 @@ class Machine:
             load_source_release_cycles=mio.load_source_release_cycles,
             store_source_release_cycles=mio.store_source_release_cycles,
             shuffle_latency_cycles=mio.shuffle_latency_cycles,
-            lane_register_latency_cycles=arch.operations["special_register"].latency_cycles,
+            lane_register_latency_cycles=mio.lane_register_latency_cycles,
             lane_register_cycles=mio.lane_register_cycles,
             lane_register_early_cycles=mio.lane_register_early_cycles,
             shared_latency_cycles=shared.latency_cycles,
@@ -128,6 +133,11 @@ class Machine:
             special_function_queue_latency_cycles=arch.special_function.queue_latency_cycles,
             special_function_beside_mma_cycles=arch.special_function.beside_mma_cycles,
             special_function_mma_reach_cycles=arch.special_function.mma_reach_cycles,
+            divergence_pipe=arch.operations["constant_load"].pipe,
+            divergence_queue_entries=arch.address_divergence.queue_entries,
+            divergence_queue_latency_cycles=arch.address_divergence.queue_latency_cycles,
+            divergence_pool_entries=arch.address_divergence.pool_entries,
+            divergence_interval_cycles=arch.address_divergence.interval_cycles,
             global_latency_cycles=memory.latency_cycles,
             global_atomic_latency_cycles=memory.atomic_latency_cycles,
             global_first_touch=memory.first_touch,
@@ -167,6 +177,7 @@ class Machine:
             1,
             min(
                 self.queue_latency_cycles,
+                self.divergence_queue_latency_cycles,
                 self.load_source_release_cycles,
                 # Of a single register, from the moment at which the unit settles the instruction.
                 self.store_source_release_cycles - self.cycles_per_source_register - self.data_read_cycles,

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpuemu.accesses import SHUFFLE_ACCESS, Access
+from gpuemu.engine.address_divergence import DivergenceQueue
 from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.mio import MioQueue
 from gpuemu.engine.operand_ports import OperandPorts
@@ -52,7 +53,9 @@ class SubCore:
         self.mio = MioQueue(
             machine.queue_entries, machine.queue_latency_cycles, machine.data_read_cycles, machine.sending_entries
         )
-        self.pipes: list[Pipe] = [self.mio, *make_pipes(program.pipes[1:], machine)]
+        self.divergence = DivergenceQueue(machine.divergence_pipe, machine.divergence_queue_entries)
+        own = make_pipes(program.pipes[1:], machine)
+        self.pipes: list[Pipe] = [self.mio, *(self.divergence if p.name == self.divergence.name else p for p in own)]
         tensor = [pipe for pipe in self.pipes if pipe.name.startswith(TENSOR_PIPE)]
         self._ports = OperandPorts(machine, tensor, self)
         self._results = ResultPort(machine, self._later)
@@ -201,6 +204,10 @@ class SubCore:
         if warp.ready_at == NEVER and warp.op is not END:
             warp.ready_at = self._dependences.ready_at(warp, warp.held_until)
 
+    def undecided(self) -> int:
+        """As if what next matters here, of what other units have not decided, were issued then."""
+        return min(self.mio.effect, self.divergence.effect)
+
     def delayed(self, request: Request) -> None:
         """The first register of a request in the queue is read later, beside an mma."""
         self.mio.delayed(request)
@@ -279,6 +286,13 @@ class SubCore:
         self._advance(warp, cycle + op.stall_cycles)
 
     def _issue_variable(self, warp: Warp, op: Op, cycle: int) -> None:
+        if warp.pipe is self.divergence:
+            request = Request(warp, op, _NO_ACCESS, cycle, NEVER)
+            self._dependences.issued_request(request)
+            if self.divergence.push(request, cycle):
+                self._may_stop_at(self._sm.request_issued(self.divergence))
+            self._advance(warp, cycle + op.stall_cycles)
+            return
         done_at = cycle + op.latency_cycles
         if isinstance(warp.pipe, QueuedPipe):
             special = Special(warp, op, warp.pipe, cycle)
@@ -321,7 +335,10 @@ class SubCore:
         if op.source_words:
             self._ports.sender.memory_issued(request)
         if self.mio.push(request, cycle):
-            effect = self._sm.request_issued(self.mio)
-            if effect < self.horizon:
-                self.horizon = effect
+            self._may_stop_at(self._sm.request_issued(self.mio))
         self._advance(warp, cycle + op.stall_cycles)
+
+    def _may_stop_at(self, effect: int) -> None:
+        """From `effect` on a request of this sub-core may matter to it."""
+        if effect < self.horizon:
+            self.horizon = effect

@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 import simpy
 from simpy.events import NORMAL, URGENT
 
+from gpuemu.engine.address_divergence import AddressDivergenceUnit, DivergenceQueue
 from gpuemu.engine.barrier import BarrierUnit
 from gpuemu.engine.dependences import ControlWords, Dependences, RegisterScoreboard
 from gpuemu.engine.load_store import LoadStoreUnit
@@ -93,6 +94,7 @@ class StreamingMultiprocessor:
         self.sub_cores = [SubCore(self, i, machine, program) for i in range(machine.sub_cores)]
         l1_bytes = machine.l1_capacity_bytes - program.carveout_bytes
         self.load_store = LoadStoreUnit(machine, [s.mio for s in self.sub_cores], l1_bytes)
+        self.address_divergence = AddressDivergenceUnit(machine, [s.divergence for s in self.sub_cores])
         self.barrier = BarrierUnit(machine, self._barrier_opens)
         self._pending = list(reversed(program.ctas))
         self._free_cta_slots = list(range(program.resident_ctas))
@@ -139,7 +141,7 @@ class StreamingMultiprocessor:
     def horizon(self, sub_core: SubCore) -> int:
         """The first cycle at which something not yet known could change what this sub-core issues."""
         now = int(self._environment.now)
-        horizon = min(sub_core.mio.effect + self._feedback, NEVER)
+        horizon = min(sub_core.undecided() + self._feedback, NEVER)
         if sub_core.at_barrier:
             horizon = min(horizon, now + self.barrier.shortest_wait)
         if self._pending:
@@ -154,8 +156,8 @@ class StreamingMultiprocessor:
             self._look_for_launch_at = (now + self._no_launch_before) // 2
         return self._no_launch_before
 
-    def request_issued(self, queue: MioQueue) -> int:
-        """A memory instruction is first in its queue; returns when it may first matter to its sub-core."""
+    def request_issued(self, queue: MioQueue | DivergenceQueue) -> int:
+        """An instruction that another unit decides is first in its queue; returns when it may first matter there."""
         effect = queue.effect + self._feedback
         if effect < self._next_batch:
             self._next_batch = effect
@@ -229,20 +231,22 @@ class StreamingMultiprocessor:
             self._wake(warp.sub_core, int(self._environment.now))
 
     def _decide_batch(self) -> None:
-        """Let the load/store unit catch up, then the sub-cores whose requests it decided."""
+        """Let the units behind the queues catch up, then the sub-cores whose requests they decided."""
         now = int(self._environment.now)
         if self._next_batch != now:
             return  # an earlier batch has taken the place of this one
         self._next_batch = NEVER
         touched: dict[int, None] = {}
-        for request in self.load_store.decide(now + 1 - self._machine.registers_read_by):
+        decided = self.load_store.decide(now + 1 - self._machine.registers_read_by)
+        for request in decided + self.address_divergence.decide(now):
             sub_core = request.warp.sub_core
             sub_core.decided(request)
             touched[sub_core.index] = None
         for sub_core in self.sub_cores:
-            if sub_core.index in touched or sub_core.mio.effect < NEVER:
+            if sub_core.index in touched or sub_core.undecided() < NEVER:
                 self._run(sub_core)
-        undecided = min((s.mio for s in self.sub_cores), key=lambda queue: queue.effect)
+        queues = [queue for s in self.sub_cores for queue in (s.mio, s.divergence)]
+        undecided = min(queues, key=lambda queue: queue.effect)
         if undecided.effect < NEVER:
             self.request_issued(undecided)
 

@@ -137,6 +137,14 @@ class Reference:
         self.passing_load = [False] * len(self.slots[False])  # by slot of the reads
         self.alone: range = range(0)  # when the last lane register has the data stage for itself
         self.lost = 0
+        # The address divergence unit: waiting, and since when their places are free; when a sub-core sent last, and
+        # until when; requests begun and to begin.
+        self.divergent: list[list[Request]] = [[] for _ in range(machine.sub_cores)]
+        self.places_left: list[list[int]] = [[] for _ in range(machine.sub_cores)]
+        self.divergent_sent = [(i - machine.sub_cores, 0) for i in range(machine.sub_cores)]
+        self.divergent_taken = -machine.request_interval_cycles
+        self.divergent_starts: list[int] = []
+        self.divergent_room_at = [0] * machine.sub_cores
         self.leaving: list[list[int]] = [[] for _ in range(machine.sub_cores)]
         # Sources are read a little before a request leaves its queue: so much earlier it must be known when.
         of_one = machine.store_source_release_cycles - machine.cycles_per_source_register
@@ -169,6 +177,7 @@ class Reference:
         ):
             self.replace_ctas(cycle)
             self.dispatch(cycle + self.early)
+            self.send_divergent(cycle)
             for sub_core in range(self.m.sub_cores):
                 self.issue(sub_core, cycle)
             for cta in self.ctas:
@@ -216,6 +225,35 @@ class Reference:
             self.sent.remove(sent)
             there, _, dispatched_at, sub_core, request = sent
             self.serve(request, sub_core, dispatched_at, there)
+
+    def send_divergent(self, cycle: int) -> None:
+        """The address divergence unit takes the request of one sub-core, and begins one at its interval."""
+        m = self.m
+        waiting = [start for start in self.divergent_starts if start >= cycle]
+        if len(waiting) >= m.divergence_pool_entries or cycle < self.divergent_taken + m.request_interval_cycles:
+            return
+        able = [
+            s
+            for s, queue in enumerate(self.divergent)
+            if queue and queue[0].issued_at + m.divergence_queue_latency_cycles <= cycle >= self.divergent_sent[s][1]
+        ]
+        if able:
+            sub_core = min(able, key=lambda s: self.divergent_sent[s][0])
+            request = self.divergent[sub_core].pop(0)
+            sent = cycle + request.op.issue_interval_cycles
+            self.divergent_sent[sub_core] = cycle, sent
+            self.divergent_taken = cycle
+            self.places_left[sub_core].append(sent)
+            start = max([cycle, *(s + m.divergence_interval_cycles for s in self.divergent_starts[-1:])])
+            self.divergent_starts.append(start)
+            request.sources_read_at = sent
+            request.done_at = start - m.divergence_queue_latency_cycles + request.op.latency_cycles
+
+    def divergent_places_taken(self, sub_core: int, cycle: int) -> int:
+        return len(self.divergent[sub_core]) + sum(left > cycle for left in self.places_left[sub_core])
+
+    def is_divergent(self, op: Op) -> bool:
+        return op.pipe != 0 and self.program.pipes[op.pipe] == self.m.divergence_pipe
 
     @staticmethod
     def wants_data_stage(request: Request) -> bool:
@@ -405,6 +443,8 @@ class Reference:
         self.leaving[sub_core] = [leaves_at for leaves_at in self.leaving[sub_core] if leaves_at > cycle]
         if self.entries_taken(sub_core) >= self.m.queue_entries:
             self.room_at[sub_core] = cycle + 1
+        if self.divergent_places_taken(sub_core, cycle) >= self.m.divergence_queue_entries:
+            self.divergent_room_at[sub_core] = cycle + 1
         if cycle < self.next_slot[sub_core]:
             return
         mine = [w for w in self.warps if w.slot % self.m.sub_cores == sub_core and not w.ended]
@@ -445,9 +485,15 @@ class Reference:
         if op.pipe == 0:
             self.queue(warp, op, sub_core, cycle)
         else:
-            done: int | Special = cycle + op.latency_cycles
+            done: int | Special | Request = cycle + op.latency_cycles
             if isinstance(pipe, SharedPipe):
                 pipe.take(reads_at, reads_at + op.issue_interval_cycles)
+            elif op.kind is Kind.VARIABLE and self.is_divergent(op):
+                done = Request(warp, op, SHUFFLE_ACCESS, cycle)
+                self.divergent[sub_core].append(done)
+                self.divergent_room_at[sub_core] = cycle + 1
+                for register in op.reads:
+                    warp.reads.setdefault(register, []).append(done)
             elif op.kind is Kind.VARIABLE and isinstance(pipe, QueuedPipe):
                 done = Special(warp, op, pipe, cycle)
                 self.ports[sub_core].sender.special_issued(done)
@@ -481,6 +527,8 @@ class Reference:
             return False
         if warp.op.pipe == 0 and self.entries_taken(sub_core) >= self.m.queue_entries:
             return False
+        if self.is_divergent(warp.op) and cycle < self.divergent_room_at[sub_core]:
+            return False
         return self.depends_on_nothing(warp, cycle)
 
     def depends_on_nothing(self, warp: Warp, cycle: int) -> bool:
@@ -497,11 +545,17 @@ class Reference:
         if isinstance(self.pipes[sub_core][warp.op.pipe], QueuedPipe):
             return True
         free_at = self.room_at[sub_core] if warp.op.pipe == 0 else self.pipes[sub_core][warp.op.pipe].free_at
+        if self.is_divergent(warp.op):
+            free_at = self.divergent_room_at[sub_core]
         return free_at - max(ready_at, self.taken_at[sub_core][warp.op.pipe] + 1) >= self.m.pipe_wait_cycles
 
     def is_kept(self, current: Warp, sub_core: int, cycle: int) -> bool:
         waited = cycle > self.next_slot[sub_core]
-        queued = current.op.pipe == 0 or not self.pipes[sub_core][current.op.pipe].has_intervals
+        queued = (
+            current.op.pipe == 0
+            or self.is_divergent(current.op)
+            or not self.pipes[sub_core][current.op.pipe].has_intervals
+        )
         return not waited or not queued or cycle - self.last_issue[sub_core] <= self.m.memory_greedy_cycles
 
     def counters_clear(self, warp: Warp, op: Op, cycle: int) -> bool:

@@ -1,0 +1,100 @@
+"""The unit for constants and registers that do not differ by lane: one for the SM, its queues, its turns."""
+
+from __future__ import annotations
+
+import pytest
+from probes import issues, machine, run
+
+END = "EXIT | S5"
+CONSTANT = "LDC R4, c[0x0][0x210]"
+
+
+def done(lines: list[str], warps: int = 1, arch=None) -> list[int]:
+    """When the instruction behind the lines, which waits for counter 0, issues in each warp."""
+    result = run([*lines, "NOP | B0 S2", END], arch, warps=warps)
+    return [issues(result, warp)[len(lines)] for warp in range(warps)]
+
+
+@pytest.mark.parametrize(
+    ("line", "latency"),
+    [
+        (CONSTANT, 25),
+        ("LDC.64 R4, c[0x0][0x210]", 25),
+        ("S2UR UR4, SR_CgaCtaId", 35),
+        ("S2R R4, SR_CgaCtaId", 25),
+        ("REDUX.SUM UR4, R8", 38),
+        ("MATCH.ANY R4, R8", 28),
+    ],
+)
+def test_one_comes_after_its_latency_and_the_same_of_other_warps_two_cycles_later_each(line, latency):
+    """H200: 2, 4 and 8 warps that issue it in the same cycle."""
+    assert done([f"{line} | W0 S2"]) == [latency]
+    assert done([f"{line} | W0 S2"], warps=4) == [latency, latency + 2, latency + 4, latency + 6]
+
+
+def test_a_result_is_not_ready_a_cycle_too_soon():
+    for stall, cycle in ((28, 29), (29, 29), (30, 30)):
+        lines = [f"{CONSTANT} | W0 S1", f"NOP | S{stall // 2}", f"NOP | S{stall - stall // 2 - 1}"]
+        assert done(lines, warps=3)[2] == cycle
+
+
+def test_different_instructions_share_the_unit():
+    """H200: four warps, LDC and S2UR one behind the other: the S2UR 8 cycles later than alone."""
+    lines = [f"{CONSTANT} | W1 S1", "S2UR UR4, SR_CgaCtaId | W0 S2"]
+    assert done(lines) == [37]
+    assert done(lines, warps=4) == [43 + 2 * warp for warp in range(4)]
+
+
+@pytest.mark.parametrize(("line", "latency"), [("LDS R4, [R0]", 23), ("S2R R4, SR_TID.X", 23)])
+def test_memory_instructions_and_lane_numbers_do_not_wait_for_it(line, latency):
+    assert done([*[f"{CONSTANT} | W1 S1"] * 3, f"{line} | W0 S2"]) == [3 + latency]
+    assert done([f"{line} | W1 S1", f"{CONSTANT} | W0 S2"]) == [1 + 25]
+
+
+def test_the_sub_core_served_longest_ago_goes_first():
+    """The second constants of the warps come in the order of the first ones, all behind those."""
+    lines = [f"{CONSTANT} | W1 S1", f"{CONSTANT} | W0 S2"]
+    assert done(lines, warps=4) == [33, 35, 37, 39]
+
+
+def test_a_fifth_waits_for_room_in_the_queue_of_its_sub_core():
+    """H200: LDC of a warp leave the queue 8 cycles after their issue, four at a time."""
+    result = run([f"{CONSTANT} | W0 S1"] * 12 + [END])
+    assert issues(result)[:12] == [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19]
+    result = run([f"{CONSTANT} | W0 S1"] * 6 + [END], machine(address_divergence__queue_entries=2))
+    assert issues(result)[:6] == [0, 1, 8, 9, 16, 17]
+    result = run([f"{CONSTANT} | W0 S1"] * 6 + [END], machine(address_divergence__queue_latency_cycles=10))
+    assert issues(result)[:6] == [0, 1, 2, 3, 11, 12]
+
+
+def test_one_waits_for_room_before_the_unit_and_keeps_its_place_in_the_queue():
+    """H200: 24 LDC of each of four warps, at first one sent a cycle, from the eleventh on one every 2 cycles."""
+    lines = [f"{CONSTANT} | W0 S2"] * 8 + [END]
+    assert [issues(run(lines, warps=4), warp)[4:8] for warp in range(4)] == [
+        [8, 12, 16, 23], [9, 13, 17, 25], [10, 14, 19, 27], [11, 15, 21, 29],
+    ]  # fmt: skip
+    small = run(lines, machine(address_divergence__pool_entries=1), warps=4)
+    assert [issues(small, warp)[4:6] for warp in range(4)] == [[8, 15], [9, 17], [11, 19], [13, 21]]
+
+
+@pytest.mark.parametrize("interval", [1, 3])
+def test_its_interval_is_a_value(interval):
+    arch = machine(address_divergence__interval_cycles=interval)
+    assert done([f"{CONSTANT} | W0 S2"], warps=4, arch=arch) == [25 + interval * warp for warp in range(4)]
+
+
+def test_a_reduction_keeps_the_way_of_its_sub_core_for_its_interval():
+    """H200: REDUX of one warp every 4 cycles, of four warps every 8 each."""
+    lines = ["REDUX.SUM UR4, R8 | W0 S1"] * 3
+    assert done(lines) == [38 + 4 * 2]
+    assert done(lines, warps=4) == [38 + 8 * 2 + 2 * warp for warp in range(4)]
+
+
+def test_without_control_words_the_scoreboard_waits_for_it():
+    lines = [CONSTANT, "IADD3 R5, R4, R4, RZ", "EXIT"]
+    assert [issues(run(lines, warps=2), warp)[1] for warp in range(2)] == [25, 27]
+
+
+def test_a_full_queue_is_math_pipe_throttle():
+    stalls = run([f"{CONSTANT} | W0 S1"] * 5 + [END]).warps[0].stalls
+    assert stalls["math_pipe_throttle"] == 4
