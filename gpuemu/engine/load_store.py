@@ -106,7 +106,7 @@ class LoadStoreUnit:
         cycle = queue.arrival + self._latency
         if cycle < self._next_accept:
             cycle = self._next_accept
-        if request.access.data_stage_cycles and request.op.kind is not Kind.LANE_REGISTER:
+        if request.access.data_stage_cycles:
             if cycle < room:
                 cycle = room
             if request.op.is_plain_global_store:
@@ -189,6 +189,7 @@ class LoadStoreUnit:
         """
         request.sources_read_at = cycle
         start = self.data_stage.serve_lane_register(request.warp.slot, cycle - self._lane_register_early)
+        self._released.append(self.data_stage.entered + self._pool_release)
         request.done_at = start + self._lane_register_tail
         self._log(request, cycle, start)
 

@@ -42,7 +42,7 @@ class DataStage:
         self._path_free_at = (read_path, write_path)
         self._loads = [False] * len(reads)  # whether the last request of each slot is a shared-memory load
         self._alone_cycles = machine.lane_register_cycles
-        self._alone_from = self._alone_until = 0
+        self._alone: list[tuple[int, int]] = []  # from and until when lane registers have the stage, in order
         self.lost_wavefronts = 0
         """Wavefronts of shared-memory loads that were sent in vain."""
         self.busy_cycles = [0, 0]
@@ -61,8 +61,8 @@ class DataStage:
         chosen, start = self._slot(slots, start, self._ports[write])
         if slots is self._slots[0]:
             self._loads[chosen] = load
-            if start < self._alone_until:
-                start = self._past_lane_register(start, load)
+            if self._alone:
+                start = self._past_lane_registers(start, load)
         path_free_at[warp_slot] = slots[chosen] = start + cycles * self.pace
         self.busy_cycles[write] += cycles
         heappush(self._window, start + self._window_release)
@@ -96,13 +96,15 @@ class DataStage:
             else:
                 start += 1  # others' wavefronts pass in this very cycle
 
-    def _past_lane_register(self, start: int, load: bool) -> int:
-        """When a request begins that would begin at `start`, where the last lane register may be under way."""
-        if start == self._alone_from:
-            start += 1
-        while self._alone_from < start < self._alone_until:
-            start += self.pace
-            self.lost_wavefronts += load
+    def _past_lane_registers(self, start: int, load: bool) -> int:
+        """When a request begins that would begin at `start`, where lane registers may be under way."""
+        self._alone = [alone for alone in self._alone if alone[1] > self.entered]
+        for first, until in self._alone:
+            if start == first:
+                start += 1
+            while first < start < until:
+                start += self.pace
+                self.lost_wavefronts += load
         return start
 
     def serve_lane_register(self, warp_slot: int, arrival: int) -> int:
@@ -111,7 +113,7 @@ class DataStage:
         A load that passes in another slot is not told that its result comes later: that was settled with it.
         """
         path_free_at, slots = self._path_free_at[0], self._slots[0]
-        start = max(arrival, path_free_at[warp_slot], self._alone_until)
+        start = max(self._enter(arrival), path_free_at[warp_slot], self._alone[-1][1] if self._alone else 0)
         chosen, chosen_free_at = -1, -1
         for i, free_at in enumerate(slots):
             if chosen_free_at < free_at <= start:
@@ -122,11 +124,13 @@ class DataStage:
         others = [i for i in range(len(slots)) if i != chosen]
         if any(slots[i] > start and (slots[i] - start) % self.pace == 0 for i in others):
             start += 1  # one of the others passes in this very cycle
-        self._alone_from, self._alone_until = start, start + self._alone_cycles
+        until = start + self._alone_cycles
+        self._alone.append((start, until))
         for i in others:
-            if any(c < slots[i] and (slots[i] - c) % self.pace == 0 for c in range(start + 1, self._alone_until)):
+            if any(c < slots[i] and (slots[i] - c) % self.pace == 0 for c in range(start + 1, until)):
                 self.lost_wavefronts += self._loads[i]
                 slots[i] += self.pace
-        path_free_at[warp_slot] = slots[chosen] = self._alone_until
+        path_free_at[warp_slot] = slots[chosen] = until
         self.busy_cycles[0] += 1
+        heappush(self._window, start + self._window_release)
         return start

@@ -135,7 +135,7 @@ class Reference:
             self.slots[True], self.paths[True] = self.slots[False], self.paths[False]
         self.global_memory = GlobalMemory(machine, machine.l1_capacity_bytes - program.carveout_bytes)
         self.passing_load = [False] * len(self.slots[False])  # by slot of the reads
-        self.alone: range = range(0)  # when the last lane register has the data stage for itself
+        self.alone: list[range] = []  # when lane registers have the data stage for themselves
         self.lost = 0
         # The address divergence unit: waiting, and since when their places are free; when a sub-core sent last, and
         # until when; requests begun and to begin.
@@ -257,8 +257,7 @@ class Reference:
 
     @staticmethod
     def wants_data_stage(request: Request) -> bool:
-        passes = request.op.kind in (Kind.LANE_REGISTER, Kind.COPY_COMMIT)
-        return not passes and request.access.data_stage_cycles > 0
+        return request.op.kind is not Kind.COPY_COMMIT and request.access.data_stage_cycles > 0
 
     def has_room(self, request: Request, cycle: int) -> bool:
         """Whether there is room for it behind the queues."""
@@ -389,10 +388,11 @@ class Reference:
         chosen = slots.index(max(free for free in slots if free <= start))
         if slots is self.slots[False]:
             self.passing_load[chosen] = op.is_load and op.kind is Kind.SHARED
-            start += start == self.alone.start < self.alone.stop
-            while start in self.alone:
-                start += m.cycles_per_wavefront
-                self.lost += self.passing_load[chosen]
+            for alone in self.alone:
+                start += start == alone.start
+                while start in alone:
+                    start += m.cycles_per_wavefront
+                    self.lost += self.passing_load[chosen]
         path[warp] = slots[chosen] = start + length
         self.started.append(start)
         return start
@@ -400,7 +400,8 @@ class Reference:
     def start_of_lane_register(self, warp: int, start: int) -> int:
         """It waits for a slot, and for a cycle in which no other slot passes a wavefront."""
         m, path, slots = self.m, self.paths[False], self.slots[False]
-        while start < path[warp] or start < self.alone.stop or min(slots) > start:
+        start = self.enters(start)
+        while start < path[warp] or any(start < alone.stop for alone in self.alone) or min(slots) > start:
             start += 1
         chosen = slots.index(max(free for free in slots if free <= start))
         others = [slot for slot in range(len(slots)) if slot != chosen]
@@ -409,12 +410,14 @@ class Reference:
             return cycle < slots[slot] and (slots[slot] - cycle) % m.cycles_per_wavefront == 0
 
         start += any(passes(slot, start) for slot in others)
-        self.alone = range(start, start + m.lane_register_cycles)
+        alone = range(start, start + m.lane_register_cycles)
+        self.alone.append(alone)
+        self.started.append(start)
         for slot in others:
-            if any(passes(slot, cycle) for cycle in self.alone[1:]):
+            if any(passes(slot, cycle) for cycle in alone[1:]):
                 self.lost += self.passing_load[slot]
                 slots[slot] += m.cycles_per_wavefront
-        path[warp] = slots[chosen] = self.alone.stop
+        path[warp] = slots[chosen] = alone.stop
         return start
 
     def returns(self, request: Request, sub_core: int) -> None:
