@@ -229,6 +229,7 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "address_divergence.pool_entries": 5,
         "address_divergence.interval_cycles": 2,
         "mio.lane_register_latency_cycles": 23,
+        "shared_memory.returned_registers_per_cycle": 1,
         "operations.special_register.latency_cycles": 25,
         "operations.uniform_special_register.latency_cycles": 35,
         "operations.reduction.latency_cycles": 38,

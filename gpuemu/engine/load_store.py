@@ -8,8 +8,8 @@ served longest ago goes first. Its registers follow; the data of stores to share
 in the order in which their registers are there, a load before a store of the same cycle, and give back their entry of
 the pool `pool_release_cycles` after they have got in. Then the data stage and, for global memory, the memory behind
 it decide. Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each by its
-registers beyond the first; S2R of a lane's number has none to send and comes to it earlier. What a sub-core asked for
-comes back in order, one result a cycle. Stores to global memory wait while too many wavefronts of others are left
+registers beyond the first; S2R of a lane's number has none to send and comes to the window earlier. What a sub-core asked for
+comes back in order, one result a cycle, and to all of them few registers a cycle. Stores to global memory wait while too many wavefronts of others are left
 (`store_pool_wavefronts`).
 
 Work is done in batches. Nothing that the unit decides matters to a sub-core sooner than
@@ -35,6 +35,8 @@ from gpuemu.isa import Kind
 if TYPE_CHECKING:
     from gpuemu.engine.mio import MioQueue
     from gpuemu.program import Op
+
+_FORGET_AT = 64  # cycles of the way back that are taken before those that are past are looked for
 
 
 class LoadStoreUnit:
@@ -71,6 +73,8 @@ class LoadStoreUnit:
         early = machine.lane_register_early_cycles
         self._lane_register_early = early
         self._lane_register_tail = machine.lane_register_latency_cycles - machine.queue_latency_cycles + early
+        self._way_back: dict[int, int] = {}  # by cycle, the registers of loads that go back to their sub-cores
+        self._ways_back = machine.returned_registers_per_cycle
         self._returned = [0] * len(queues)  # when each sub-core got its last result
 
     def decide(self, before: int) -> list[Request]:
@@ -183,7 +187,7 @@ class LoadStoreUnit:
         return request
 
     def _read_lane_register(self, request: Request, cycle: int) -> None:
-        """It has no registers to send, takes no entry of the pool, and wants the data stage for itself.
+        """It has no registers to send, and wants the data stage for itself.
 
         Its result waits for none of those before it.
         """
@@ -235,8 +239,31 @@ class LoadStoreUnit:
             return start
         else:
             request.done_at = last + access.return_cycles + (self._atomic_tail if op.is_atomic else self._shared_tail)
+            if shared_load:
+                self._take_way_back(request)
         # Results come back in order, one at a time.
         if request.done_at <= self._returned[sub_core]:
             request.done_at = self._returned[sub_core] + 1
         self._returned[sub_core] = request.done_at
         return start
+
+    def _take_way_back(self, request: Request) -> None:
+        """Its registers go back at once or when others leave the way to them, those of a wide load one behind another.
+
+        H200: LDS.128 of four warps come 4 cycles behind one another, LDS.64 two, whatever their wavefronts share.
+        """
+        taken = self._way_back
+        if len(taken) > _FORGET_AT:
+            now = self.data_stage.entered
+            taken = self._way_back = {cycle: count for cycle, count in taken.items() if cycle > now}
+        op, access = request.op, request.access
+        count, apart = 1 + access.return_cycles, 1
+        if op.results_apart:
+            count, apart = op.results, max(1, access.data_stage_cycles * self.data_stage.pace // op.results)
+        last = 0
+        for due in range(request.done_at - apart * (count - 1), request.done_at + 1, apart):
+            last = max(due, last + 1)
+            while taken.get(last, 0) >= self._ways_back:
+                last += 1
+            taken[last] = taken.get(last, 0) + 1
+        request.done_at = last

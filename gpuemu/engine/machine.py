@@ -47,6 +47,7 @@ class Machine:
     lane_register_early_cycles: int
     shared_latency_cycles: int
     shared_atomic_latency_cycles: int
+    returned_registers_per_cycle: int
     cycles_per_wavefront: int
     separate_ports: bool
     read_ports: int
@@ -117,6 +118,7 @@ class Machine:
             lane_register_early_cycles=mio.lane_register_early_cycles,
             shared_latency_cycles=shared.latency_cycles,
             shared_atomic_latency_cycles=shared.atomic_latency_cycles,
+            returned_registers_per_cycle=shared.returned_registers_per_cycle,
             cycles_per_wavefront=shared.cycles_per_wavefront_per_warp,
             separate_ports=separate,
             read_ports=shared.ports.read if separate else shared.ports.unified,

@@ -10,7 +10,7 @@ Measured on an H200: alone, a warp drains a wavefront every 2 cycles; the SM dra
 and stores together (`ports.topology: unified`); four warps that store 16 wavefronts each advance in pairs, 32 cycles a
 pair. With `separate` ports, reads and writes have slots and paths of their own.
 
-An S2R of a lane's number waits as a load of one wavefront does, then has the data stage for itself for
+An S2R of a lane's number waits in the window as a load of one wavefront does, then has the data stage for itself for
 `lane_register_cycles` (2). Only in the first does the arbiter keep others out. A load whose wavefront comes in the
 second is sent in vain: that wavefront is lost, is counted, and comes again (H200: one S2R costs a load of another
 warp one wavefront and 2 cycles; the warp's own loads are done before).

@@ -137,6 +137,7 @@ class Reference:
         self.passing_load = [False] * len(self.slots[False])  # by slot of the reads
         self.alone: list[range] = []  # when lane registers have the data stage for themselves
         self.lost = 0
+        self.coming_back: list[int] = []  # the cycle in which each register of a load comes back
         # The address divergence unit: waiting, and since when their places are free; when a sub-core sent last, and
         # until when; requests begun and to begin.
         self.divergent: list[list[Request]] = [[] for _ in range(machine.sub_cores)]
@@ -357,6 +358,8 @@ class Reference:
             elif op.kind is Kind.SHARED:
                 latency = m.shared_atomic_latency_cycles if op.is_atomic else m.shared_latency_cycles
                 request.done_at = on_time + waited + latency + request.access.return_cycles
+                if op.is_load:
+                    request.done_at = self.comes_back(request)
                 self.returns(request, sub_core)
             elif not op.is_plain_global_store:
                 last = start + length - m.cycles_per_wavefront
@@ -419,6 +422,21 @@ class Reference:
                 slots[slot] += m.cycles_per_wavefront
         path[warp] = slots[chosen] = alone.stop
         return start
+
+    def comes_back(self, request: Request) -> int:
+        """When the last register of a load is back, of which the SM returns few a cycle, whoever comes first."""
+        registers, apart = 1 + request.access.return_cycles, 1
+        if request.op.results_apart:
+            registers = request.op.results
+            apart = max(1, request.access.data_stage_cycles * self.m.cycles_per_wavefront // registers)
+        back = [0]
+        for n in reversed(range(registers)):
+            cycle = max(request.done_at - apart * n, back[-1] + 1)
+            while self.coming_back.count(cycle) >= self.m.returned_registers_per_cycle:
+                cycle += 1
+            back.append(cycle)
+            self.coming_back.append(cycle)
+        return back[-1]
 
     def returns(self, request: Request, sub_core: int) -> None:
         """Results come back in order, one at a time."""

@@ -254,6 +254,7 @@ _VALUES: dict[str, list[Any]] = {
     "mio.minimum_dispatch_interval_cycles": [1, 4],
     "shared_memory.ports.topology": ["unified", "separate"],
     "shared_memory.ports.read": [1, 2],
+    "shared_memory.returned_registers_per_cycle": [1, 2],
     "shared_memory.cycles_per_wavefront_per_warp": [2, 1, 3],
     "barrier.latency_cycles": [13, 1],
     "barrier.arrival_interval_cycles": [2, 0],

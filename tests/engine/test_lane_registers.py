@@ -41,6 +41,37 @@ def test_a_load_that_comes_with_it_or_in_its_second_cycle_is_sent_in_vain(arriva
     assert data_stage.lost_wavefronts == lost
 
 
+def test_each_of_several_in_a_row_keeps_the_stage_to_itself():
+    """H200: four warps with an S2R and an LDS behind it lose two or three wavefronts, not one."""
+    data_stage = stage()
+    assert [data_stage.serve_lane_register(warp, 10) for warp in (1, 2)] == [10, 12]
+    assert data_stage.serve(0, 11, 1, READ, load=True) == 15
+    assert data_stage.lost_wavefronts == 2
+
+
+@pytest.mark.parametrize(("loads", "waits"), [(4, 0), (5, 18), (6, 82)])
+def test_it_waits_for_a_place_in_the_window_as_a_load_does(loads, waits):
+    """H200: behind four loads of 32 wavefronts of another warp at once, behind each further one 64 cycles later."""
+    trace = builder(2)
+    with trace.only(warps=0):
+        for _ in range(loads):
+            emit(trace, "LDS R4, [R0] | W0 S2", "128*lane")
+    with trace.only(warps=1):
+        for _ in range(5):
+            emit(trace, "NOP | S10")
+        emit(trace, "S2R R4, SR_TID.X | W0 S2")
+        emit(trace, "NOP | B0 S2")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    assert issues(result, 1)[6] - issues(result, 1)[5] == 23 + waits
+
+
+def test_those_that_wait_take_the_places_of_the_pool():
+    """H200: the eighteenth of each of four warps waits for its place in the queue, then one leaves every 8 cycles."""
+    result = gpuemu.run(lane_register_kernel(4, 22, stall=2).build(), machine())
+    assert [issues(result, 0)[n] for n in range(15, 21)] == [30, 32, 37, 45, 53, 61]
+
+
 def test_only_wavefronts_of_loads_are_counted_as_lost():
     data_stage = stage()
     data_stage.serve(0, 10, 4, WRITE)
@@ -57,10 +88,10 @@ def test_what_follows_a_load_that_lost_a_wavefront_comes_later():
     assert data_stage.serve(3, 13, 1, READ, load=True) == 20
 
 
-def lane_register_kernel(warps: int, count: int, register: str = "SR_TID.X"):
+def lane_register_kernel(warps: int, count: int, register: str = "SR_TID.X", stall: int = 1):
     trace = builder(warps)
     for i in range(count):
-        emit(trace, f"S2R R{2 * i}, {register} | W0 S1")
+        emit(trace, f"S2R R{2 * i}, {register} | W0 S{stall}")
     emit(trace, "NOP | B0 S1")
     emit(trace, "EXIT | S1")
     return trace

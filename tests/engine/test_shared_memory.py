@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from probes import builder, emit, machine, run
+from probes import builder, emit, issues, machine, run
 
 import gpuemu
 from gpuemu.engine import Machine
@@ -213,3 +213,28 @@ def test_the_rows_of_a_phase_are_a_value(rows, cycles):
     arch = machine(shared_memory__matrix_rows_per_phase=rows, shared_memory__banks=128)
     result = run(["LDSM.16.M88.4 R4, [R0]", "IADD3 R9, R7, R7, RZ", "EXIT"], arch, lanes="16*lane")
     assert list(result.execution.warps[0].issue_log)[:2] == [0, cycles]
+
+
+def loads_of_four_warps(op: str, lanes: str, arch=None) -> list[int]:
+    """When each of four warps, one on each sub-core, has what it loads in the same cycle."""
+    result = run([f"{op} | W0 S2", "NOP | B0 S2", "EXIT | S5"], arch, warps=4, lanes=lanes)
+    return [issues(result, warp)[1] for warp in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("op", "lanes", "cycles"),
+    [
+        ("LDS R4, [R0]", "4*lane", [23, 24, 25, 26]),
+        ("LDS.64 R4, [R0]", "8*lane", [26, 28, 30, 32]),
+        ("LDS.128 R4, [R0]", "16*lane", [32, 36, 40, 44]),
+        ("LDS R4, [R0]", "16*lane", [29, 30, 37, 38]),
+    ],
+)
+def test_the_sm_returns_one_register_of_a_load_a_cycle(op, lanes, cycles):
+    """H200: as many cycles apart as a lane of the load has registers, however their wavefronts pass."""
+    assert loads_of_four_warps(op, lanes) == cycles
+
+
+def test_how_many_registers_come_back_is_a_value():
+    arch = machine(shared_memory__returned_registers_per_cycle=2)
+    assert loads_of_four_warps("LDS.128 R4, [R0]", "16*lane", arch) == [32, 33, 40, 41]
