@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "facts" / "arch_numbers.yaml"
 
 GEFORCE_GAPS = {
-    "latency.ldc [imm_war]",
     "latency.ldc [regular_war]",
     "latency.ldc [regular_raw]",
 }
