@@ -247,7 +247,7 @@ class SharedMemory(Part):
     latency_cycles: int = cycles("lone conflict-free 32-bit load to dependent issue")
     cycles_per_wavefront_per_warp: int = cycles("a warp drains one wavefront per this many cycles")
     atomic_latency_cycles: int = cycles("lone conflict-free atomic with one source register to dependent issue")
-    returned_registers_per_cycle: int = whole("registers of loads that come back to all sub-cores", 1, 64, "registers")
+    returned_registers_per_cycle: int = whole("of loads, by each read port, to all sub-cores", 1, 64, "registers")
     cycles_per_further_group: int = cycles("a load returns later for each further group of its lanes", low=0)
     ports: Ports
 

@@ -86,6 +86,7 @@ class Machine:
         """The machine that an architecture describes."""
         mio, shared, memory = arch.mio, arch.shared_memory, arch.global_memory
         separate = shared.ports.topology == "separate"
+        read_ports = shared.ports.read if separate else shared.ports.unified
         return cls(
             sub_cores=arch.sm.sub_cores,
             max_warps=arch.sm.max_warps,
@@ -118,10 +119,10 @@ class Machine:
             lane_register_early_cycles=mio.lane_register_early_cycles,
             shared_latency_cycles=shared.latency_cycles,
             shared_atomic_latency_cycles=shared.atomic_latency_cycles,
-            returned_registers_per_cycle=shared.returned_registers_per_cycle,
+            returned_registers_per_cycle=shared.returned_registers_per_cycle * read_ports,
             cycles_per_wavefront=shared.cycles_per_wavefront_per_warp,
             separate_ports=separate,
-            read_ports=shared.ports.read if separate else shared.ports.unified,
+            read_ports=read_ports,
             write_ports=shared.ports.write if separate else shared.ports.unified,
             barrier_latency_cycles=arch.barrier.latency_cycles,
             barrier_arrival_interval_cycles=arch.barrier.arrival_interval_cycles,

@@ -235,6 +235,9 @@ def test_the_sm_returns_one_register_of_a_load_a_cycle(op, lanes, cycles):
     assert loads_of_four_warps(op, lanes) == cycles
 
 
-def test_how_many_registers_come_back_is_a_value():
-    arch = machine(shared_memory__returned_registers_per_cycle=2)
-    assert loads_of_four_warps("LDS.128 R4, [R0]", "16*lane", arch) == [32, 33, 40, 41]
+@pytest.mark.parametrize(
+    ("name", "cycles"), [("returned_registers_per_cycle", [32, 33, 40, 41]), ("ports__unified", [32, 33, 36, 37])]
+)
+def test_how_many_registers_come_back_is_a_value_and_each_port_has_its_own_way(name, cycles):
+    arch = machine(**{f"shared_memory__{name}": 2})
+    assert loads_of_four_warps("LDS.128 R4, [R0]", "16*lane", arch) == cycles
