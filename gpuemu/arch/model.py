@@ -256,7 +256,8 @@ class Barrier(Part):
     """BAR.SYNC: all warps arriving together take latency + interval x warps."""
 
     latency_cycles: int = cycles("fixed part")
-    arrival_interval_cycles: int = cycles("part per warp", low=0)
+    arrival_interval_cycles: int = cycles("part per warp, of all CTAs", low=0)
+    single_warp_cycles: int = cycles("what a barrier of a single warp keeps the unit for", low=0)
     blocks_after_cycles: int = cycles("from BAR.SYNC on, the warp still issues for so long", low=1)
 
 

@@ -54,6 +54,7 @@ class Machine:
     write_ports: int
     barrier_latency_cycles: int
     barrier_arrival_interval_cycles: int
+    barrier_single_warp_cycles: int
     barrier_blocks_after_cycles: int
     register_banks: int
     tensor_refetch_cycles: int
@@ -126,6 +127,7 @@ class Machine:
             write_ports=shared.ports.write if separate else shared.ports.unified,
             barrier_latency_cycles=arch.barrier.latency_cycles,
             barrier_arrival_interval_cycles=arch.barrier.arrival_interval_cycles,
+            barrier_single_warp_cycles=arch.barrier.single_warp_cycles,
             barrier_blocks_after_cycles=arch.barrier.blocks_after_cycles,
             register_banks=arch.register_file.banks,
             tensor_refetch_cycles=arch.tensor_core.operands.refetch_cycles,

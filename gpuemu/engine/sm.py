@@ -104,7 +104,7 @@ class StreamingMultiprocessor:
         self._warps: list[Warp] = []
         self._ends: dict[int, int] = {}
         self._ended: list[tuple[int, int]] = []  # heap: end and slot of CTAs that others wait to replace
-        self._arrivals: list[tuple[int, int, Warp, Op]] = []  # heap: cycle and warp's age, at barriers that count
+        self._arrivals: list[tuple[int, int, Warp, Op]] = []  # heap: cycle and warp's age, at barriers
         self._no_launch_before = 0
         self._look_for_launch_at = 0
         self._feedback = machine.feedback_cycles
@@ -167,24 +167,16 @@ class StreamingMultiprocessor:
     def arrive(self, warp: Warp, op: Op, cycle: int) -> None:
         """A warp reached a barrier.
 
-        One that waits for all warps of its CTA takes them in any order. Where the barrier counts, it matters
-        who comes first: such arrivals are held until everything has issued that issues in that cycle.
+        It matters who comes first: arrivals are held until everything has issued that issues in that cycle.
         """
-        if op.threads is None:
-            self._arrived(warp, op, cycle)
-        else:
-            heappush(self._arrivals, (cycle, warp.age, warp, op))
-            self._at(cycle + 1, self._take_arrivals, first=True)
+        heappush(self._arrivals, (cycle, warp.age, warp, op))
+        self._at(cycle + 1, self._take_arrivals, first=True)
 
     def _take_arrivals(self) -> None:
         while self._arrivals and self._arrivals[0][0] < self._environment.now:
             cycle, _, warp, op = heappop(self._arrivals)
-            self._arrived(warp, op, cycle)
-
-    def _arrived(self, warp: Warp, op: Op, cycle: int) -> None:
-        expected = None if op.threads is None else -(-op.threads // 32)
-        cta = self._resident[warp.cta_slot]
-        self.barrier.arrive(warp, op.barrier_id, expected, not op.arrives_only, cycle, cta.live, cta.ended_at)
+            cta = self._resident[warp.cta_slot]
+            self.barrier.arrive(warp, op, cycle, len(cta.warps), cta.live, cta.ended_at)
 
     def warp_ended(self, warp: Warp, cycle: int) -> None:
         """A warp issued its last instruction at `cycle`."""

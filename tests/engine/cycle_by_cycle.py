@@ -117,6 +117,8 @@ class Reference:
         self.room_at = [0] * machine.sub_cores  # since when the queue has had room for the next
         self.outside: list[Request | None] = [None] * machine.sub_cores  # out of its queue, not yet dispatched
         self.served_at = [i - machine.sub_cores for i in range(machine.sub_cores)]
+        self.arriving: list[tuple[int, Warp, Op]] = []  # at barriers, in this cycle
+        self.barrier_unit_free_at = 0
         self.next_accept = 0
         self.data_path = [0] * (machine.cycles_per_source_register * machine.data_registers_per_cycle)
         self.sent: list[tuple[int, bool, int, int, Request]] = []  # on the way to the data stage: there when, late
@@ -181,6 +183,7 @@ class Reference:
             self.send_divergent(cycle)
             for sub_core in range(self.m.sub_cores):
                 self.issue(sub_core, cycle)
+            self.take_arrivals()
             for cta in self.ctas:
                 self.open_barriers(cta)
             cycle += 1
@@ -523,7 +526,7 @@ class Reference:
                 pipe.free_at = max(pipe.free_at, reads_at + op.issue_interval_cycles)
             self.note(warp, op, done)
         if op.kind is Kind.BARRIER:
-            warp.cta.barriers.setdefault(op.barrier_id, []).append((cycle, warp, op))
+            self.arriving.append((cycle, warp, op))
             if not op.arrives_only:
                 warp.blocked_from = cycle + self.m.barrier_blocks_after_cycles
         if op.kind is Kind.BRANCH and not ends and warp.op.index != op.index + 1:
@@ -641,23 +644,31 @@ class Reference:
 
     # --- barriers ---
 
+    def take_arrivals(self) -> None:
+        """The one barrier unit takes them one after another."""
+        for cycle, warp, op in sorted(self.arriving, key=lambda a: a[1].age):
+            taken = max(cycle, self.barrier_unit_free_at) + self.m.barrier_arrival_interval_cycles
+            self.barrier_unit_free_at = taken
+            if (len(warp.cta.warps) if op.threads is None else -(-op.threads // 32)) == 1:
+                more = self.m.barrier_single_warp_cycles - self.m.barrier_arrival_interval_cycles
+                self.barrier_unit_free_at += max(0, more)
+            warp.cta.barriers.setdefault(op.barrier_id, []).append((taken, warp, op))
+        self.arriving.clear()
+
     def open_barriers(self, cta: Cta) -> None:
         for arrivals in cta.barriers.values():
-            arrivals.sort(key=lambda a: (a[0], a[1].age))
             while arrivals:
                 threads = arrivals[0][2].threads
                 expected = cta.live if threads is None else -(-threads // 32)
                 if len(arrivals) < expected:
                     break
                 joined, arrivals[:] = arrivals[:expected], arrivals[expected:]
-                taken = 0
-                for cycle, _, _ in joined:
-                    taken = max(taken, cycle) + self.m.barrier_arrival_interval_cycles
+                complete = joined[-1][0]
                 if threads is None:
-                    taken = max(taken, cta.last_end)
+                    complete = max(complete, cta.last_end)
                 for _, warp, op in joined:
                     if not op.arrives_only:
-                        warp.opens_at = taken + self.m.barrier_latency_cycles
+                        warp.opens_at = complete + self.m.barrier_latency_cycles
 
 
 def simulate(program: Program, machine: Machine) -> list[Warp]:

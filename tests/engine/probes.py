@@ -258,6 +258,7 @@ _VALUES: dict[str, list[Any]] = {
     "shared_memory.cycles_per_wavefront_per_warp": [2, 1, 3],
     "barrier.latency_cycles": [13, 1],
     "barrier.arrival_interval_cycles": [2, 0],
+    "barrier.single_warp_cycles": [3, 1, 7],
     "global_memory.latency_cycles": [200, 5],
     "global_memory.atomic_latency_cycles": [30],
 }

@@ -140,7 +140,7 @@ def test_barriers_of_different_numbers_are_different_barriers():
         with trace.only(warps=pair):
             emit(trace, f"BAR.SYNC {barrier}, 0x40 | S1")
     emit(trace, "EXIT | S5")
-    assert [issues(gpuemu.run(trace.build(), machine()), w)[-1] for w in range(4)] == [16] * 4
+    assert [issues(gpuemu.run(trace.build(), machine()), w)[-1] for w in range(4)] == [16, 16, 20, 20]
 
 
 def test_who_comes_first_to_a_barrier_that_counts_goes_first():
@@ -195,12 +195,38 @@ def test_arrivals_that_nobody_waited_for_do_not_count_for_the_next_cta():
     assert second == [[cycle + launched for cycle in warp] for warp in first]
 
 
-def test_the_barriers_of_two_ctas_know_nothing_of_each_other():
+@pytest.mark.parametrize(
+    ("ctas", "warps", "round_cycles"),
+    [(2, 1, 14), (4, 1, 14), (8, 1, 24), (16, 1, 48), (2, 2, 16), (4, 2, 16), (8, 2, 32), (2, 4, 20), (3, 4, 24),
+     (4, 4, 32), (2, 8, 32), (2, 16, 64)],
+)  # fmt: skip
+def test_the_ctas_of_an_sm_share_one_barrier_unit(ctas, warps, round_cycles):
+    """H200: from barrier to barrier of CTAs of so many warps, all the time; 2 cycles a warp, 3 for a lone one."""
+    trace = builder(warps, grid=(ctas, 1, 1))
+    with trace.repeat(40):
+        emit(trace, "BAR.SYNC 0x0 | S1")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    for warp in range(ctas * warps):
+        cycles = issues(result, warp)
+        assert cycles[38] - cycles[18] == 20 * round_cycles
+
+
+def test_the_barrier_of_one_cta_is_served_behind_that_of_another():
     trace = builder(2, grid=(2, 1, 1))
     emit(trace, "BAR.SYNC 0x0 | S1")
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine())
-    assert [issues(result, w) for w in range(4)] == [[0, 16]] * 4
+    assert [issues(result, w) for w in range(4)] == [[0, 16]] * 2 + [[0, 20]] * 2
+
+
+@pytest.mark.parametrize(("value", "second"), [(2, 16), (3, 17), (9, 23), (0, 16)])
+def test_what_a_barrier_of_one_warp_keeps_the_unit_for_is_a_value(value, second):
+    trace = builder(1, grid=(2, 1, 1))
+    emit(trace, "BAR.SYNC 0x0 | S1")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine(barrier__single_warp_cycles=value))
+    assert [issues(result, w)[1] for w in range(2)] == [14, second]
 
 
 def stuck(trace: gpuemu.TraceBuilder) -> list[str]:
