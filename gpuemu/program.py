@@ -354,6 +354,8 @@ def _lower_instruction(
         op.write_counter, op.read_counter = word.write_counter, word.read_counter
     elif not controlled:
         op.writes, op.reads = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
+    if instruction.opcode == "BSYNC":
+        op.stall_cycles = max(op.stall_cycles, arch.issue.convergence_cycles)
     if kind is Kind.COUNTER_WAIT:
         _read_counter_wait(op, instruction)
     return op

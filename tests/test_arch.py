@@ -210,11 +210,13 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "shared_memory.cycles_per_further_group": 1,
         "barrier.latency_cycles": 12,
         "barrier.arrival_interval_cycles": 2,
+        "barrier.single_warp_cycles": 3,
         "barrier.blocks_after_cycles": 5,
         "issue.policy": "greedy_then_turns",
         "issue.taken_branch_cycles": 10,
         "issue.next_line_cycles": 13,
         "issue.instruction_line_bytes": 128,
+        "issue.convergence_cycles": 13,
         "issue.wide_multiply_dispatch_cycles": 3,
         "tensor_core.operands.scalar_second_read_cycles": 2,
         "register_file.banks": 2,
@@ -547,7 +549,8 @@ issue:
         "mine.yaml:12: sm: found 4; a section with sub_cores, max_warps, max_ctas, max_threads_per_cta, "
         "registers, max_registers_per_thread, register_allocation_unit, cta_launch_cycles is right",
         "mine.yaml:13: issue: found nothing; a section with policy, dependences, memory_greedy_cycles, pipe_wait_cycles, "
-        "taken_branch_cycles, next_line_cycles, instruction_line_bytes, wide_multiply_dispatch_cycles is right",
+        "taken_branch_cycles, next_line_cycles, instruction_line_bytes, convergence_cycles, "
+        "wide_multiply_dispatch_cycles is right",
         "base.yaml:2: barriers: found an unknown name; did you mean 'barrier'?",
         "base.yaml:4: mio.pool_entries: found the text 'many'; a whole number from 1 to 65536 is right",
     ]
@@ -672,14 +675,14 @@ def test_a_complete_file_must_be_complete(here):
     start = next(i for i, line in enumerate(lines) if line.startswith("  pool_entries:") and i > lines.index("mio:"))
     del lines[start]
     start = next(i for i, line in enumerate(lines) if line == "barrier:")
-    del lines[start : start + 4]
+    del lines[start : start + 5]
     write("mine.yaml", "\n".join(lines))
     mio = lines.index("mio:") + 1
     operations = lines.index("operations:") + 1
     top = next(i for i, line in enumerate(lines) if line.startswith("name:")) + 1
     assert refusal(load_arch, "mine.yaml") == [
         f"mine.yaml:{top}: barrier: found nothing; a section with latency_cycles, arrival_interval_cycles, "
-        "blocks_after_cycles is right",
+        "single_warp_cycles, blocks_after_cycles is right",
         f"mine.yaml:{operations}: operations.mufu: found nothing; "
         "pipe, latency_cycles and issue_interval_cycles of the class are right",
         f"mine.yaml:{mio}: mio.pool_entries: found nothing; a whole number from 1 to 65536 is right",

@@ -88,6 +88,7 @@ class Issue(Part):
     taken_branch_cycles: int = cycles("from a taken branch to the warp's next issue, at least")
     next_line_cycles: int = cycles("from a taken branch to the first issue from the line behind its target's, at least")
     instruction_line_bytes: PowerOfTwo = power_of_two("a line of code, as it is fetched", 4096, "bytes")
+    convergence_cycles: int = cycles("from a BSYNC to the warp's next issue, at least")
     wide_multiply_dispatch_cycles: int = cycles("an IMAD.WIDE keeps the sub-core; its stall count runs from the last")
 
 

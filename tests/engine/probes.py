@@ -223,6 +223,7 @@ def kernels(draw: st.DrawFn) -> gpuemu.Trace:
 _VALUES: dict[str, list[Any]] = {
     "issue.policy": ["greedy_then_youngest", "greedy_then_turns", "loose_round_robin", "oldest_first"],
     "issue.taken_branch_cycles": [1, 11, 40],
+    "issue.convergence_cycles": [13, 1],
     "issue.next_line_cycles": [1, 14, 50],
     "issue.instruction_line_bytes": [16, 32, 128],
     "issue.wide_multiply_dispatch_cycles": [1, 3],

@@ -202,7 +202,7 @@ def test_arrivals_that_nobody_waited_for_do_not_count_for_the_next_cta():
 )  # fmt: skip
 def test_the_ctas_of_an_sm_share_one_barrier_unit(ctas, warps, round_cycles):
     """H200: from barrier to barrier of CTAs of so many warps, all the time; 2 cycles a warp, 3 for a lone one."""
-    trace = builder(warps, grid=(ctas, 1, 1))
+    trace = builder(warps, grid=(ctas, 1, 1), static_shared_bytes=0)
     with trace.repeat(40):
         emit(trace, "BAR.SYNC 0x0 | S1")
     emit(trace, "EXIT | S5")

@@ -141,6 +141,13 @@ def test_a_taken_branch_costs_its_cycles_and_one_that_is_not_taken_its_stall_cou
     assert result.warps[0].stalls["branch_resolving"] == 2 * (cost - 5)
 
 
+@pytest.mark.parametrize(("stall", "cost", "takes"), [(5, 13, 13), (5, 30, 30), (15, 13, 15)])
+def test_where_paths_come_together_the_next_instruction_waits_as_behind_a_branch(stall, cost, takes):
+    """H200: 13 cycles behind BSYNC, whether the warp falls into it or branches there."""
+    lines = ["BSSY B0, 0x30 | S4", f"{NEXT} | S2", f"BSYNC B0 | S{stall}", f"{NEXT} | S2", "EXIT | S5"]
+    assert gaps(issues(run(lines, machine(issue__convergence_cycles=cost)))) == [4, 2, takes, 2]
+
+
 @pytest.mark.parametrize(("slot", "late"), [(0, 0), (4, 0), (5, 0), (6, 1), (7, 2), (8, 0), (14, 1), (15, 2)])
 def test_the_line_behind_the_one_of_a_branch_target_comes_three_cycles_later(slot, late):
     """H200: a loop that begins in the last or the last but one of the eight instructions of a line is slower."""
