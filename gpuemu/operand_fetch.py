@@ -7,6 +7,7 @@ operations; `gpuemu.engine.operand_ports` acts on them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,10 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
             kind in _MATH and operation.operation not in _NOT_MATH and op.plain and not operation.warpgroup_columns
         )
         op.slips_barrier = kind not in (Kind.BARRIER, Kind.EXIT)
+        # The address of a shared-memory load is read early: not yet so in the cycle in which a barrier opens.
+        op.late_behind_barrier = (
+            kind is Kind.SHARED and op.is_load and re.match(r"\[R\d", instruction.operands[-1]) is not None
+        )
         if op.is_tensor:
             _annotate_mma(op, instruction, before, arch)
         elif kind in _MATH:

@@ -38,7 +38,8 @@ class Op:
     in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
     `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
     the line of code behind its own, -1 if none is known. `dispatch_cycles`: what it keeps the sub-core for.
-    `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles.
+    `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
+    `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
     What the ports of the register file need to know, set by `operand_fetch`: the latches that it `needs` and `fills`,
     for each bank a bit for each operand slot; for an mma `spare_reads` of each bank that it leaves to others and the
     `free_cycles` that it leaves to memory instructions; `turnaround`, for each kind of the tensor pipe in turn, cycles
@@ -79,6 +80,7 @@ class Op:
     is_local: bool = False
     passes_barrier: bool = False
     slips_barrier: bool = True
+    late_behind_barrier: bool = False
     crowds_ports: bool = False
     reads_registers: bool = False
     needs: tuple[int, ...] = (0,)
@@ -225,11 +227,8 @@ def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
     if launch.threads_per_cta > sm.max_threads_per_cta:
         refuse("block", f"{launch.threads_per_cta} threads", f"{arch.name} takes up to {sm.max_threads_per_cta}")
     if launch.registers_per_thread > sm.max_registers_per_thread:
-        refuse(
-            "registers_per_thread",
-            str(launch.registers_per_thread),
-            f"up to {sm.max_registers_per_thread} is right",
-        )
+        right = f"up to {sm.max_registers_per_thread} is right"
+        refuse("registers_per_thread", str(launch.registers_per_thread), right)
     if launch.shared_bytes > shared.max_bytes_per_cta:
         refuse(
             "dynamic_shared_bytes",

@@ -1,6 +1,6 @@
 """The barrier unit: joins the warps of a CTA, one unit for all CTAs of the SM.
 
-It takes one arrival after another, of whatever barrier, each in `barrier.arrival_interval_cycles`, and releases everyone
+It takes one arrival after another, of whatever barrier, each in `barrier.arrival_interval_cycles`, and releases all
 `barrier.latency_cycles` after the last. On an H200, from BAR.SYNC of W warps that arrive together to the next
 instruction that it holds back there are 12 + 2 W cycles; 8 CTAs of 2 warps, or 4 of 4, come round every 32 cycles, and
 16 CTAs of a warp every 48: a barrier of a single warp keeps the unit `barrier.single_warp_cycles`. What it holds back

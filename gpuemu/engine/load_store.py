@@ -3,7 +3,7 @@
 A request leaves its queue when it has spent `queue_latency_cycles` there and its sub-core has sent the registers of
 the one before it (`cycles_per_source_register` each). It is dispatched when the SM takes its next request
 (`request_interval_cycles`) and there is room in the pool (`pool_entries`); of the sub-cores that could go, the one
-served longest ago goes first. Its registers follow; the data of stores to shared memory share a path of
+served longest ago goes first. Its registers follow; those of stores and atomics behind the first share a path of
 `data_registers_per_cycle`, on which each takes turns of every second cycle. Requests come to the data stage's window
 in the order in which their registers are there, a load before a store of the same cycle, and give back their entry of
 the pool `pool_release_cycles` after they have got in. Then the data stage and, for global memory, the memory behind
@@ -142,7 +142,7 @@ class LoadStoreUnit:
         sending = self._cycles_per_register * op.source_words
         if sending < self._dispatch_interval:
             sending = self._dispatch_interval
-        behind = self._wait_for_data_path(op, cycle) if op.kind is Kind.SHARED and not op.is_load else 0
+        behind = self._wait_for_data_path(op, cycle) if _sends_data(op) else 0
         queue.dispatched(cycle, sending + behind)
         beyond_one = self._cycles_per_register * (op.source_words - 1) + behind
         release = self._load_release if op.is_load else self._store_release
@@ -238,6 +238,7 @@ class LoadStoreUnit:
             request.done_at = last + self._shared_tail
             return start
         else:
+            last += request.comes_later
             request.done_at = last + access.return_cycles + (self._atomic_tail if op.is_atomic else self._shared_tail)
             if shared_load:
                 self._take_way_back(request)
@@ -267,3 +268,8 @@ class LoadStoreUnit:
                 last += 1
             taken[last] = taken.get(last, 0) + 1
         request.done_at = last
+
+
+def _sends_data(op: Op) -> bool:
+    """Whether its registers behind the first, the upper half of a global address too, take the data path of stores."""
+    return (op.kind is Kind.SHARED and not op.is_load) or op.is_plain_global_store

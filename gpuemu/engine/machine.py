@@ -55,6 +55,7 @@ class Machine:
     barrier_latency_cycles: int
     barrier_arrival_interval_cycles: int
     barrier_single_warp_cycles: int
+    barrier_load_delay_cycles: int
     barrier_blocks_after_cycles: int
     register_banks: int
     tensor_refetch_cycles: int
@@ -128,6 +129,7 @@ class Machine:
             barrier_latency_cycles=arch.barrier.latency_cycles,
             barrier_arrival_interval_cycles=arch.barrier.arrival_interval_cycles,
             barrier_single_warp_cycles=arch.barrier.single_warp_cycles,
+            barrier_load_delay_cycles=arch.barrier.load_delay_cycles,
             barrier_blocks_after_cycles=arch.barrier.blocks_after_cycles,
             register_banks=arch.register_file.banks,
             tensor_refetch_cycles=arch.tensor_core.operands.refetch_cycles,

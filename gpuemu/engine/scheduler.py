@@ -64,6 +64,7 @@ class SubCore:
         self.wakes = 0
         self.late_log = array("q")
         self.horizon = NEVER
+        self._behind_barrier = machine.barrier_load_delay_cycles
         self._greedy = machine.policy in ("greedy_then_youngest", "greedy_then_turns")
         self._current = NOBODY
         self._next_slot = 0
@@ -247,6 +248,7 @@ class SubCore:
         if warp.opens_at > warp.ready_at and not warp.op.passes_barrier:
             warp.wait_log.extend((len(warp.issue_log) - 1, warp.opens_at, BARRIER))
             warp.waits = False
+        warp.passed_at = warp.opens_at
         warp.blocked_from = warp.opens_at = NEVER
 
     def _advance(self, warp: Warp, earliest: int) -> None:
@@ -314,6 +316,7 @@ class SubCore:
             self._advance(warp, cycle + op.stall_cycles)
         else:
             warp.barrier = op
+            warp.flushes, warp.sent = warp.sent, False
             warp.blocked_from = cycle + self._machine.barrier_blocks_after_cycles
             self.at_barrier += 1
             self._sm.arrive(warp, op, cycle)
@@ -331,6 +334,9 @@ class SubCore:
 
     def _push(self, warp: Warp, op: Op, access: Access, cycle: int) -> None:
         request = Request(warp, op, access, cycle, NEVER)
+        if op.late_behind_barrier and warp.passed_at == cycle and warp.flushes:
+            request.comes_later = self._behind_barrier
+        warp.sent = True
         self._dependences.issued_request(request)
         if op.source_words:
             self._ports.sender.memory_issued(request)

@@ -23,10 +23,10 @@ class Request:
     """A memory instruction on its way through the queue and the load/store unit.
 
     `sources_read_at` and `done_at` are NEVER until the unit has decided them. `late`: cycles by which an mma holds
-    back registers behind the first.
+    back registers behind the first; `comes_later`: by which its result does.
     """
 
-    __slots__ = ("access", "done_at", "issued_at", "late", "op", "sources_read_at", "warp")
+    __slots__ = ("access", "comes_later", "done_at", "issued_at", "late", "op", "sources_read_at", "warp")
 
     def __init__(self, warp: Warp, op: Op, access: Access, issued_at: int, undecided: int):
         self.warp = warp
@@ -34,6 +34,7 @@ class Request:
         self.access = access
         self.issued_at = issued_at
         self.late = 0
+        self.comes_later = 0
         self.sources_read_at = undecided
         self.done_at = undecided
 
@@ -46,7 +47,9 @@ class Warp:
     `stalled_until`, for `reason`, if `waits` is set; a taken branch alone (`held_for`) holds it until `held_until`.
     The line of code behind that of the last branch's target, which `next_line` begins, has been fetched at `line_at`.
     At `barrier` it goes on issuing until `blocked_from`, and what does not wait for barriers beyond; then the
-    barrier must open, at `opens_at` (NEVER while that is not known).
+    barrier must open, at `opens_at` (NEVER while that is not known); the last opened in the very cycle `passed_at`, in
+    which the warp issued. Since its last barrier it has `sent` something to memory; it had before that
+    one, which `flushes` it.
 
     The logs: `issue_log` the cycle of every issue; `wait_log` three numbers for each instruction that had to
     wait for something it depends on: its position in the path, when it was ready, the reason; and for
@@ -55,9 +58,9 @@ class Warp:
 
     __slots__ = (
         "advance", "age", "barrier", "blocked_from", "copies", "counter_reason", "counter_release", "cta_slot",
-        "dispatch_log", "done_log", "held_for", "held_until", "issue_log", "line_at", "log_issue", "next_access",
-        "next_line", "op", "opens_at", "outstanding", "path", "pipe", "program", "ready_at", "reason",
-        "register_readers", "register_reason", "register_release", "slot", "stalled_until", "start_cycle",
+        "dispatch_log", "done_log", "flushes", "held_for", "held_until", "issue_log", "line_at", "log_issue", "next_access",
+        "next_line", "op", "opens_at", "outstanding", "passed_at", "path", "pipe", "program", "ready_at", "reason",
+        "register_readers", "register_reason", "register_release", "sent", "slot", "stalled_until", "start_cycle",
         "start_log", "sub_core", "undecided", "wait_log", "waits",
     )  # fmt: skip
 
@@ -83,6 +86,8 @@ class Warp:
         self.barrier = END
         self.blocked_from = NEVER
         self.opens_at = NEVER
+        self.passed_at = NEVER
+        self.sent = self.flushes = False
         # Dependence counters: when each falls to 0 as far as is decided, how many raises are undecided,
         # and what kind of instruction holds it longest.
         self.counter_release = [0] * COUNTERS

@@ -33,6 +33,7 @@ class Request:
     sources_read_at: int = UNDECIDED
     done_at: int = UNDECIDED
     late: int = 0  # for so long its registers behind the first wait for an mma
+    comes_later: int = 0  # for so long its result does, behind a barrier
 
 
 @dataclass(eq=False)
@@ -49,6 +50,7 @@ class Warp:
     accesses: int = 0
     blocked_from: int = UNDECIDED  # where a barrier that it has reached holds it back,
     opens_at: int = UNDECIDED  # and until when
+    released_at: int = UNDECIDED  # when it last issued in the very cycle in which a barrier opened
     ended: bool = False
     raised: dict[int, list[int | Request | Special]] = field(default_factory=dict)  # by counter or register
     reads: dict[int, list[Request]] = field(default_factory=dict)
@@ -283,7 +285,7 @@ class Reference:
             return
         behind = 0
         each = m.cycles_per_source_register
-        if op.kind is Kind.SHARED and not op.is_load:
+        if (op.kind is Kind.SHARED and not op.is_load) or op.is_plain_global_store:
             while not (
                 turns := [
                     i
@@ -360,7 +362,7 @@ class Reference:
                 request.done_at = on_time + waited + late + m.shared_latency_cycles
             elif op.kind is Kind.SHARED:
                 latency = m.shared_atomic_latency_cycles if op.is_atomic else m.shared_latency_cycles
-                request.done_at = on_time + waited + latency + request.access.return_cycles
+                request.done_at = on_time + waited + latency + request.access.return_cycles + request.comes_later
                 if op.is_load:
                     request.done_at = self.comes_back(request)
                 self.returns(request, sub_core)
@@ -490,6 +492,8 @@ class Reference:
         warp.issues.append(cycle)
         if self.m.policy != "greedy_then_turns" or op.yields or self.has_waited(warp, sub_core):
             warp.order = 2 * cycle + 1
+        if warp.opens_at == cycle:
+            warp.released_at = cycle
         if warp.opens_at <= cycle:
             warp.blocked_from = warp.opens_at = UNDECIDED
         pipe = self.pipes[sub_core][op.pipe]
@@ -630,6 +634,11 @@ class Reference:
             access = warp.program.accesses[warp.accesses]
             warp.accesses += 1
         request = Request(warp, op, access, cycle)
+        if op.late_behind_barrier and warp.released_at == cycle:
+            barriers = [i for i, o in enumerate(warp.program.path[: warp.position]) if waits_at_barrier(o)][-2:]
+            since = warp.program.path[barriers[0] if len(barriers) > 1 else 0 : barriers[-1]]
+            if any(o.pipe == 0 for o in since):
+                request.comes_later = self.m.barrier_load_delay_cycles
         if op.kind is not Kind.LANE_REGISTER:
             self.ports[sub_core].sender.memory_issued(request)
         self.queues[sub_core].append(request)
@@ -669,6 +678,10 @@ class Reference:
                 for _, warp, op in joined:
                     if not op.arrives_only:
                         warp.opens_at = complete + self.m.barrier_latency_cycles
+
+
+def waits_at_barrier(op: Op) -> bool:
+    return op.kind is Kind.BARRIER and not op.arrives_only
 
 
 def simulate(program: Program, machine: Machine) -> list[Warp]:

@@ -79,6 +79,26 @@ def test_what_arithmetic_passes_it_with_does_not_open_it_for_the_rest():
     assert issues(result) == [0, 1, 3, 5, 7, 9, 14, 15]
 
 
+LDS, LDSM = "LDS R4, [R0]", "LDSM.16.M88.4 R4, [R0]"
+LATER = [(LDS, 6, 24), (LDS, 15, 23), (LDS, 4, 23), (LDSM, 6, 30), (LDSM, 15, 29), ("LDS R4, [UR4]", 6, 23),
+         ("SHFL.BFLY PT, R4, R0, 0x1, 0x1f", 6, 24)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("load", "stall", "takes"), LATER)
+def test_a_shared_memory_load_that_a_barrier_has_held_back_comes_a_cycle_later(load, stall, takes):
+    """H200: LDS 24 cycles instead of 23 in the cycle in which the barrier opens; SHFL as ever."""
+    lines = ["STS [R0], R4 | S15", f"BAR.SYNC 0x0 | S{stall}", f"{load} | W0 S2", f"{SUM} | B0 S4", "EXIT | S5"]
+    cycles = issues(run(lines, lanes="16*lane" if load == LDSM else "4*lane"))
+    assert cycles[2] - cycles[1] == (14 if stall == 6 else stall)
+    assert cycles[3] - cycles[2] == takes
+
+
+def test_but_not_behind_a_barrier_before_which_it_sent_nothing_to_memory():
+    lines = ["STS [R0], R4 | S15", "BAR.SYNC 0x0 | S6", "BAR.SYNC 0x0 | S6", f"{LDS} | W0 S2", f"{SUM} | B0 S4"]
+    cycles = issues(run([*lines, "EXIT | S5"], lanes="4*lane"))
+    assert cycles[4] - cycles[3] == 23
+
+
 @pytest.mark.parametrize("line", ["BAR.SYNC 0x0", "EXIT"])
 def test_a_barrier_and_an_exit_never_slip_through(line):
     assert [behind(line, stall) for stall in (1, 4, 5)] == [14, 14, 14]
