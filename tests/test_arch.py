@@ -212,6 +212,7 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "barrier.arrival_interval_cycles": 2,
         "barrier.single_warp_cycles": 3,
         "barrier.load_delay_cycles": 1,
+        "barrier.data_stage_cycles": 5,
         "barrier.blocks_after_cycles": 5,
         "issue.policy": "greedy_then_turns",
         "issue.taken_branch_cycles": 10,
@@ -676,14 +677,14 @@ def test_a_complete_file_must_be_complete(here):
     start = next(i for i, line in enumerate(lines) if line.startswith("  pool_entries:") and i > lines.index("mio:"))
     del lines[start]
     start = next(i for i, line in enumerate(lines) if line == "barrier:")
-    del lines[start : start + 6]
+    del lines[start : start + 7]
     write("mine.yaml", "\n".join(lines))
     mio = lines.index("mio:") + 1
     operations = lines.index("operations:") + 1
     top = next(i for i, line in enumerate(lines) if line.startswith("name:")) + 1
     assert refusal(load_arch, "mine.yaml") == [
         f"mine.yaml:{top}: barrier: found nothing; a section with latency_cycles, arrival_interval_cycles, "
-        "single_warp_cycles, load_delay_cycles, blocks_after_cycles is right",
+        "single_warp_cycles, data_stage_cycles, load_delay_cycles, blocks_after_cycles is right",
         f"mine.yaml:{operations}: operations.mufu: found nothing; "
         "pipe, latency_cycles and issue_interval_cycles of the class are right",
         f"mine.yaml:{mio}: mio.pool_entries: found nothing; a whole number from 1 to 65536 is right",

@@ -39,11 +39,15 @@ class _Gathering:
 class BarrierUnit:
     """Collects arrivals and calls `opens(warps, cycle)` when a barrier is complete."""
 
-    def __init__(self, machine: Machine, opens: Callable[[list[Warp], int], None]):
+    def __init__(
+        self, machine: Machine, opens: Callable[[list[Warp], int], None], tell_data_stage: Callable[[int], None]
+    ):
         self._interval = machine.barrier_arrival_interval_cycles
         self._single = max(machine.barrier_arrival_interval_cycles, machine.barrier_single_warp_cycles)
         self._latency = machine.barrier_latency_cycles
         self._opens = opens
+        self._tell_data_stage = tell_data_stage
+        self._known_before = machine.queue_latency_cycles + 2
         self._gatherings: dict[tuple[int, int], _Gathering] = {}
         self._free_at = 0
 
@@ -66,20 +70,22 @@ class BarrierUnit:
         gathering.taken_at = start + self._interval
         if not op.arrives_only:
             gathering.waiting.append(warp)
-        self._open_if_complete(key, gathering, departed_at, live)
+        self._open_if_complete(key, gathering, departed_at, live, cycle)
 
     def departed(self, cta_slot: int, departed_at: int, live: int) -> None:
         """A warp of the CTA ended: those that wait wait no longer for it. `departed_at`, `live` as in `arrive`."""
         for key, gathering in list(self._gatherings.items()):
             if key[0] == cta_slot and gathering.expected is None:
-                self._open_if_complete(key, gathering, departed_at, live)
+                self._open_if_complete(key, gathering, departed_at, live, departed_at)
 
     def cta_ended(self, cta_slot: int) -> None:
         """Every warp of the CTA has ended; arrivals that nobody waited for go with it."""
         for key in [k for k in self._gatherings if k[0] == cta_slot]:
             del self._gatherings[key]
 
-    def _open_if_complete(self, key: tuple[int, int], gathering: _Gathering, departed_at: int, live: int) -> None:
+    def _open_if_complete(
+        self, key: tuple[int, int], gathering: _Gathering, departed_at: int, live: int, now: int
+    ) -> None:
         expected = live if gathering.expected is None else gathering.expected
         if gathering.arrivals < expected:
             return
@@ -88,6 +94,7 @@ class BarrierUnit:
         if gathering.expected is None:
             complete_at = max(complete_at, departed_at)
         self._opens(gathering.waiting, complete_at + self._latency)
+        self._tell_data_stage(max(complete_at + self._latency, now + self._known_before))
 
     def waiting(self) -> list[tuple[Warp, int]]:
         """Each warp that waits at a barrier that is not complete, with the number of arrivals there."""

@@ -55,6 +55,7 @@ class Machine:
     barrier_latency_cycles: int
     barrier_arrival_interval_cycles: int
     barrier_single_warp_cycles: int
+    barrier_data_stage_cycles: int
     barrier_load_delay_cycles: int
     barrier_blocks_after_cycles: int
     register_banks: int
@@ -129,6 +130,7 @@ class Machine:
             barrier_latency_cycles=arch.barrier.latency_cycles,
             barrier_arrival_interval_cycles=arch.barrier.arrival_interval_cycles,
             barrier_single_warp_cycles=arch.barrier.single_warp_cycles,
+            barrier_data_stage_cycles=arch.barrier.data_stage_cycles,
             barrier_load_delay_cycles=arch.barrier.load_delay_cycles,
             barrier_blocks_after_cycles=arch.barrier.blocks_after_cycles,
             register_banks=arch.register_file.banks,

@@ -10,6 +10,9 @@ Measured on an H200: alone, a warp drains a wavefront every 2 cycles; the SM dra
 and stores together (`ports.topology: unified`); four warps that store 16 wavefronts each advance in pairs, 32 cycles a
 pair. With `separate` ports, reads and writes have slots and paths of their own.
 
+The opening of a barrier costs it `barrier.data_stage_cycles` (H200: CTAs that store or load 4 wavefronts a warp between
+barriers; 5 to 6 cycles an opening for 4 to 16 warps, 4 for one).
+
 An S2R of a lane's number waits in the window as a load of one wavefront does, then has the data stage for itself for
 `lane_register_cycles` (2). Only in the first does the arbiter keep others out. A load whose wavefront comes in the
 second is sent in vain: that wavefront is lost, is counted, and comes again (H200: one S2R costs a load of another
@@ -40,6 +43,8 @@ class DataStage:
         self.entered = 0
         """When the last request entered the window."""
         self._path_free_at = (read_path, write_path)
+        self._openings: list[int] = []  # heap: when barriers open that no request has come behind yet
+        self._opening_cycles = machine.barrier_data_stage_cycles
         self._loads = [False] * len(reads)  # whether the last request of each slot is a shared-memory load
         self._alone_cycles = machine.lane_register_cycles
         self._alone: list[tuple[int, int]] = []  # from and until when lane registers have the stage, in order
@@ -55,6 +60,8 @@ class DataStage:
         """
         if not cycles:
             return arrival
+        if self._openings:
+            self._pass_openings(arrival)
         path_free_at = self._path_free_at[write]
         start = max(self._enter(arrival), path_free_at[warp_slot])
         slots = self._slots[write]
@@ -67,6 +74,18 @@ class DataStage:
         self.busy_cycles[write] += cycles
         heappush(self._window, start + self._window_release)
         return start
+
+    def barrier_opens(self, cycle: int) -> None:
+        """A barrier opens at `cycle`, which lies ahead of every arrival so far."""
+        if self._opening_cycles:
+            heappush(self._openings, cycle)
+
+    def _pass_openings(self, arrival: int) -> None:
+        """Nothing passes for a while behind the openings that come no later than `arrival`."""
+        while self._openings and self._openings[0] <= arrival:
+            opening = heappop(self._openings)
+            for slots in self._slots[: 1 + (self._slots[0] is not self._slots[1])]:
+                slots[:] = [max(free_at, opening) + self._opening_cycles for free_at in slots]
 
     def _enter(self, arrival: int) -> int:
         """When a request enters the window: behind those before it, when it has an entry to spare."""
@@ -112,6 +131,8 @@ class DataStage:
 
         A load that passes in another slot is not told that its result comes later: that was settled with it.
         """
+        if self._openings:
+            self._pass_openings(arrival)
         path_free_at, slots = self._path_free_at[0], self._slots[0]
         start = max(self._enter(arrival), path_free_at[warp_slot], self._alone[-1][1] if self._alone else 0)
         chosen, chosen_free_at = -1, -1

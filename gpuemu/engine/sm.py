@@ -95,7 +95,7 @@ class StreamingMultiprocessor:
         l1_bytes = machine.l1_capacity_bytes - program.carveout_bytes
         self.load_store = LoadStoreUnit(machine, [s.mio for s in self.sub_cores], l1_bytes)
         self.address_divergence = AddressDivergenceUnit(machine, [s.divergence for s in self.sub_cores])
-        self.barrier = BarrierUnit(machine, self._barrier_opens)
+        self.barrier = BarrierUnit(machine, self._barrier_opens, self.load_store.data_stage.barrier_opens)
         self._pending = list(reversed(program.ctas))
         self._free_cta_slots = list(range(program.resident_ctas))
         self._free_warp_slots = list(range(machine.max_warps))

@@ -71,6 +71,7 @@ class Cta:
     slot: int
     warps: list[Warp] = field(default_factory=list)
     last_end: int = 0
+    last_arrival: int = 0  # at a barrier
     barriers: dict[int, list[tuple[int, Warp, Op]]] = field(default_factory=dict)
 
     @property
@@ -121,6 +122,7 @@ class Reference:
         self.served_at = [i - machine.sub_cores for i in range(machine.sub_cores)]
         self.arriving: list[tuple[int, Warp, Op]] = []  # at barriers, in this cycle
         self.barrier_unit_free_at = 0
+        self.openings: list[int] = []  # of barriers, that the data stage has not met yet
         self.next_accept = 0
         self.data_path = [0] * (machine.cycles_per_source_register * machine.data_registers_per_cycle)
         self.sent: list[tuple[int, bool, int, int, Request]] = []  # on the way to the data stage: there when, late
@@ -386,6 +388,7 @@ class Reference:
         m, warp, op = self.m, request.warp.slot, request.op
         path, slots = self.paths[op.is_store], self.slots[op.is_store]
         ports = m.write_ports if m.separate_ports and op.is_store else m.read_ports
+        self.let_barriers_open(there)
         start = self.enters(there)
         while (
             path[warp] > start
@@ -405,8 +408,17 @@ class Reference:
         self.started.append(start)
         return start
 
+    def let_barriers_open(self, cycle: int) -> None:
+        """Each that has opened by now has kept the data stage for a while."""
+        for opening in sorted(opening for opening in self.openings if opening <= cycle):
+            self.openings.remove(opening)
+            for slots in {id(slots): slots for slots in self.slots.values()}.values():
+                for i, free in enumerate(slots):
+                    slots[i] = max(free, opening) + self.m.barrier_data_stage_cycles
+
     def start_of_lane_register(self, warp: int, start: int) -> int:
         """It waits for a slot, and for a cycle in which no other slot passes a wavefront."""
+        self.let_barriers_open(start)
         m, path, slots = self.m, self.paths[False], self.slots[False]
         start = self.enters(start)
         while start < path[warp] or any(start < alone.stop for alone in self.alone) or min(slots) > start:
@@ -662,6 +674,7 @@ class Reference:
                 more = self.m.barrier_single_warp_cycles - self.m.barrier_arrival_interval_cycles
                 self.barrier_unit_free_at += max(0, more)
             warp.cta.barriers.setdefault(op.barrier_id, []).append((taken, warp, op))
+            warp.cta.last_arrival = cycle
         self.arriving.clear()
 
     def open_barriers(self, cta: Cta) -> None:
@@ -678,6 +691,9 @@ class Reference:
                 for _, warp, op in joined:
                     if not op.arrives_only:
                         warp.opens_at = complete + self.m.barrier_latency_cycles
+                seen = max(cta.last_end, cta.last_arrival) if threads is None else cta.last_arrival
+                tells = seen + self.m.queue_latency_cycles + 2
+                self.openings.append(max(complete + self.m.barrier_latency_cycles, tells))
 
 
 def waits_at_barrier(op: Op) -> bool:
