@@ -212,7 +212,7 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "barrier.arrival_interval_cycles": 2,
         "barrier.single_warp_cycles": 3,
         "barrier.load_delay_cycles": 1,
-        "barrier.data_stage_cycles": 5,
+        "barrier.data_stage_cycles": 1,
         "barrier.blocks_after_cycles": 5,
         "issue.policy": "greedy_then_turns",
         "issue.taken_branch_cycles": 10,

@@ -40,13 +40,14 @@ class BarrierUnit:
     """Collects arrivals and calls `opens(warps, cycle)` when a barrier is complete."""
 
     def __init__(
-        self, machine: Machine, opens: Callable[[list[Warp], int], None], tell_data_stage: Callable[[int], None]
+        self, machine: Machine, opens: Callable[[list[Warp], int], None], tell_data_stage: Callable[[int, int], None]
     ):
         self._interval = machine.barrier_arrival_interval_cycles
         self._single = max(machine.barrier_arrival_interval_cycles, machine.barrier_single_warp_cycles)
         self._latency = machine.barrier_latency_cycles
         self._opens = opens
         self._tell_data_stage = tell_data_stage
+        self._sub_cores = machine.sub_cores
         self._known_before = machine.queue_latency_cycles + 2
         self._gatherings: dict[tuple[int, int], _Gathering] = {}
         self._free_at = 0
@@ -94,7 +95,8 @@ class BarrierUnit:
         if gathering.expected is None:
             complete_at = max(complete_at, departed_at)
         self._opens(gathering.waiting, complete_at + self._latency)
-        self._tell_data_stage(max(complete_at + self._latency, now + self._known_before))
+        sub_cores = min(len(gathering.waiting), self._sub_cores)
+        self._tell_data_stage(max(complete_at + self._latency, now + self._known_before), sub_cores)
 
     def waiting(self) -> list[tuple[Warp, int]]:
         """Each warp that waits at a barrier that is not complete, with the number of arrivals there."""

@@ -10,8 +10,9 @@ Measured on an H200: alone, a warp drains a wavefront every 2 cycles; the SM dra
 and stores together (`ports.topology: unified`); four warps that store 16 wavefronts each advance in pairs, 32 cycles a
 pair. With `separate` ports, reads and writes have slots and paths of their own.
 
-The opening of a barrier costs it `barrier.data_stage_cycles` (H200: CTAs that store or load 4 wavefronts a warp between
-barriers; 5 to 6 cycles an opening for 4 to 16 warps, 4 for one).
+The opening of a barrier costs it `barrier.data_stage_cycles` and a cycle for each sub-core whose warps wait (H200: CTAs
+that load or store 4 wavefronts a warp between barriers lose 3 to 5 cycles an opening with 1 and 2 warps, 5 to 6 with
+more).
 
 An S2R of a lane's number waits in the window as a load of one wavefront does, then has the data stage for itself for
 `lane_register_cycles` (2). Only in the first does the arbiter keep others out. A load whose wavefront comes in the
@@ -43,7 +44,8 @@ class DataStage:
         self.entered = 0
         """When the last request entered the window."""
         self._path_free_at = (read_path, write_path)
-        self._openings: list[int] = []  # heap: when barriers open that no request has come behind yet
+        # Heap: when barriers open that no request has come behind yet, and what that costs.
+        self._openings: list[tuple[int, int]] = []
         self._opening_cycles = machine.barrier_data_stage_cycles
         self._loads = [False] * len(reads)  # whether the last request of each slot is a shared-memory load
         self._alone_cycles = machine.lane_register_cycles
@@ -75,17 +77,17 @@ class DataStage:
         heappush(self._window, start + self._window_release)
         return start
 
-    def barrier_opens(self, cycle: int) -> None:
-        """A barrier opens at `cycle`, which lies ahead of every arrival so far."""
+    def barrier_opens(self, cycle: int, sub_cores: int) -> None:
+        """A barrier opens at `cycle`, which lies ahead of every arrival so far, for warps of so many sub-cores."""
         if self._opening_cycles:
-            heappush(self._openings, cycle)
+            heappush(self._openings, (cycle, self._opening_cycles + sub_cores))
 
     def _pass_openings(self, arrival: int) -> None:
         """Nothing passes for a while behind the openings that come no later than `arrival`."""
-        while self._openings and self._openings[0] <= arrival:
-            opening = heappop(self._openings)
+        while self._openings and self._openings[0][0] <= arrival:
+            opening, cycles = heappop(self._openings)
             for slots in self._slots[: 1 + (self._slots[0] is not self._slots[1])]:
-                slots[:] = [max(free_at, opening) + self._opening_cycles for free_at in slots]
+                slots[:] = [max(free_at, opening) + cycles for free_at in slots]
 
     def _enter(self, arrival: int) -> int:
         """When a request enters the window: behind those before it, when it has an entry to spare."""

@@ -122,7 +122,7 @@ class Reference:
         self.served_at = [i - machine.sub_cores for i in range(machine.sub_cores)]
         self.arriving: list[tuple[int, Warp, Op]] = []  # at barriers, in this cycle
         self.barrier_unit_free_at = 0
-        self.openings: list[int] = []  # of barriers, that the data stage has not met yet
+        self.openings: list[tuple[int, int]] = []  # of barriers, that the data stage has not met yet: when, cost
         self.next_accept = 0
         self.data_path = [0] * (machine.cycles_per_source_register * machine.data_registers_per_cycle)
         self.sent: list[tuple[int, bool, int, int, Request]] = []  # on the way to the data stage: there when, late
@@ -410,11 +410,11 @@ class Reference:
 
     def let_barriers_open(self, cycle: int) -> None:
         """Each that has opened by now has kept the data stage for a while."""
-        for opening in sorted(opening for opening in self.openings if opening <= cycle):
-            self.openings.remove(opening)
+        for opening, cost in sorted(o for o in self.openings if o[0] <= cycle):
+            self.openings.remove((opening, cost))
             for slots in {id(slots): slots for slots in self.slots.values()}.values():
                 for i, free in enumerate(slots):
-                    slots[i] = max(free, opening) + self.m.barrier_data_stage_cycles
+                    slots[i] = max(free, opening) + cost
 
     def start_of_lane_register(self, warp: int, start: int) -> int:
         """It waits for a slot, and for a cycle in which no other slot passes a wavefront."""
@@ -693,7 +693,10 @@ class Reference:
                         warp.opens_at = complete + self.m.barrier_latency_cycles
                 seen = max(cta.last_end, cta.last_arrival) if threads is None else cta.last_arrival
                 tells = seen + self.m.queue_latency_cycles + 2
-                self.openings.append(max(complete + self.m.barrier_latency_cycles, tells))
+                woken = sum(not op.arrives_only for _, _, op in joined)
+                if self.m.barrier_data_stage_cycles:
+                    cost = self.m.barrier_data_stage_cycles + min(woken, self.m.sub_cores)
+                    self.openings.append((max(complete + self.m.barrier_latency_cycles, tells), cost))
 
 
 def waits_at_barrier(op: Op) -> bool:

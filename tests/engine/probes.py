@@ -261,7 +261,7 @@ _VALUES: dict[str, list[Any]] = {
     "barrier.arrival_interval_cycles": [2, 0],
     "barrier.single_warp_cycles": [3, 1, 7],
     "barrier.load_delay_cycles": [1, 0, 4],
-    "barrier.data_stage_cycles": [5, 0, 9],
+    "barrier.data_stage_cycles": [1, 0, 9],
     "global_memory.latency_cycles": [200, 5],
     "global_memory.atomic_latency_cycles": [30],
 }
