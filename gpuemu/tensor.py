@@ -17,12 +17,15 @@ Integer products and sums are exact and wrap in 32 bits, or stop at its ends wit
 Sources: all of this was measured on an H200, in every mode, edge cases included. For sm_80 and sm_89, the
 numbers and step 4 are published (tensor_core.numerics of their files says where); the rest is taken over.
 
-`tensor_numbers` knows the types, `tensor_operands` decodes A and B, `tensor_sums` forms the sums.
+`tensor_numbers` knows the types, `tensor_operands` decodes A and B, `tensor_sums` forms the sums; in long runs
+`tensor_compiled` does all of it, where Numba is installed.
 """
 
 from __future__ import annotations
 
 import math
+from importlib import import_module
+from types import ModuleType
 from typing import Protocol
 
 import numpy as np
@@ -30,7 +33,7 @@ import numpy.typing as npt
 
 from gpuemu.errors import GpuemuError
 from gpuemu.fragments import LANES, MmaMode, Registers, mma_mode
-from gpuemu.tensor_numbers import Bounds
+from gpuemu.tensor_numbers import FORMATS, Bounds
 from gpuemu.tensor_operands import Operand
 from gpuemu.tensor_sums import Numerics, blocks_of_products, exact_product, integer_product
 
@@ -40,6 +43,8 @@ __all__ = [
     "MmaMode",
     "Numerics",
     "Operand",
+    "compiled_product",
+    "load_compiled",
     "mma",
     "mma_mode",
     "mma_registers",
@@ -47,6 +52,51 @@ __all__ = [
 ]
 
 _CHUNK_WARPS = 16  # beyond that, the intermediate arrays leave the processor's caches
+_STEPS_BEFORE_COMPILED = 8192
+"""Products that NumPy takes about as long for as Numba takes to be loaded."""
+
+
+class _Compiled:
+    """The compiled products: `module` once they are loaded, `steps` that are left until that is tried."""
+
+    module: ModuleType | None = None
+    steps = _STEPS_BEFORE_COMPILED
+
+
+def load_compiled() -> bool:
+    """Have Numba's products from now on; whether it is there. The bits are the same with and without."""
+    _Compiled.steps = 0
+    try:
+        _Compiled.module = import_module("gpuemu.tensor_compiled")
+    except ImportError:
+        _Compiled.module = None
+    return _Compiled.module is not None
+
+
+def compiled_product(numerics: Numerics, mode: MmaMode, a: Registers, b: Registers, c: Registers) -> Registers | None:
+    """D of registers [registers, 32 x warps]; None where Numba's products are not there, or not for such numbers.
+
+    They are loaded once so many products have been asked for that it is worth it.
+    """
+    module = _Compiled.module
+    if module is None:
+        if _Compiled.steps > 0:
+            _Compiled.steps -= 1
+            if _Compiled.steps == 0:
+                load_compiled()
+        return None
+    d = np.empty(c.shape, dtype=np.uint32)
+    if mode.integer:
+        module.integer_product(d, a, b, c, mode.k, mode.a_type == "s8", mode.b_type == "s8", mode.saturates)
+        return d
+    form = FORMATS[mode.a_type]
+    tf32 = mode.a_type == "tf32"
+    block = min(mode.k, numerics.products_per_block_tf32 if tf32 else numerics.products_per_block_16_bit)
+    kept, half = numerics.kept_fraction_bits, mode.accumulator == "f16"
+    if not module.fits(mode.k, block, kept):
+        return None
+    ordinary = module.float_product(d, a, b, c, mode.k, form.bits, form.exponent_bits, half, kept, block)
+    return d if ordinary else None
 
 
 class _TensorCore(Protocol):
@@ -105,8 +155,12 @@ def mma_registers(numerics: Numerics, mode: MmaMode | str, a: Registers, b: Regi
     for start in range(0, warps, _CHUNK_WARPS):
         part = slice(start, start + _CHUNK_WARPS)
         rows_a, rows_b, rows_c = (_rows(x[part]) for x in operands)
-        left, right = Operand(chosen, False, rows_a.tobytes()), Operand(chosen, True, rows_b.tobytes())
-        rows_d, _ = multiply(numerics, left, right, rows_c)
+        compiled = compiled_product(numerics, chosen, rows_a, rows_b, rows_c)
+        if compiled is None:
+            left, right = Operand(chosen, False, rows_a.tobytes()), Operand(chosen, True, rows_b.tobytes())
+            rows_d, _ = multiply(numerics, left, right, rows_c)
+        else:
+            rows_d = compiled
         d[part] = rows_d.reshape(rows_c.shape[0], -1, LANES).swapaxes(0, 1)
     return d.reshape(c.shape)
 

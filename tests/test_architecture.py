@@ -100,6 +100,12 @@ def test_the_tensor_core_s_arithmetic_knows_nothing_of_machine_code(module: str)
     assert inside <= {"gpuemu.errors", "gpuemu.fragments", *TENSOR}
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_only_the_compiled_products_need_numba(module: str) -> None:
+    assert ("numba" in imported_at_run_time(module)) == (module == "gpuemu.tensor_compiled")
+    assert "numba" not in reached_from(module, inside_functions=False) or module == "gpuemu.tensor_compiled"
+
+
 def test_patterns_of_addresses_know_nothing_of_memory() -> None:
     assert not {name for name in reached_from("gpuemu.sass.patterns") if name.split(".")[0] == "gpuemu"}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -32,16 +32,12 @@ def word(value: int) -> NDArray[np.uint32]:
     return np.array(value, dtype=np.uint32)
 
 
-_MAGNITUDE, _SIGN16, _INFINITY32 = word(0x7FFFFFFF), word(0x8000), word(0x7F800000)
-_ONE, _THIRTEEN, _SIXTEEN = word(1), word(13), word(16)
+_MAGNITUDE = word(0x7FFFFFFF)
+_ONE, _SIXTEEN = word(1), word(16)
 _SIXTY_THREE, _LAST = np.array(63), np.array(1)
 _BELOW_TIE32, _TIE32 = np.array(0x1FFFFFFF), np.array(0x10000000)
-_BELOW_FLOAT16, _TIE_FLOAT16, _BELOW_BF16, _TIE_BF16 = word(0xFFF), word(0x1000), word(0xFFFF), word(0x8000)
-_NONE = word(0)
-_ONE_HALF, _SUBNORMAL16 = word(0x3F000000), np.uint16(0xFFFF)
-_NAN_BELOW = np.float32(np.nan)
+_BELOW_BF16, _TIE_BF16 = word(0xFFFF), word(0x8000)
 _NEAR_HALF_BF16 = word(0x7FFF)
-_LEAST_NORMAL16 = np.float32(2.0**-14)
 _ZERO32 = np.float32(0)
 _ONE32 = np.float32(1)
 _LEAST_NORMAL32, _LEAST_NORMAL64 = np.array(2.0**-126, dtype=np.float32), np.array(2.0**-126)
@@ -240,53 +236,13 @@ def bits32(values: F32) -> NDArray[np.uint32]:
 # -- 16 bits ----------------------------------------------------------------------------------------------------
 
 
-def narrow16(values: F32) -> NDArray[np.uint16]:
-    """Float32 values rounded to the bits of float16, to nearest even; NaN becomes 0x7fff.
-
-    Written with integers and a table: NumPy's own conversion takes each element through branches.
-    """
+def narrow16(values: Any) -> NDArray[np.uint16]:
+    """Float32 or float64 values rounded to the bits of float16, to nearest even; NaN becomes 0x7fff."""
+    half: NDArray[np.uint16] = values.astype(np.float16).view(np.uint16)
     nan = values != values
     if any_lane(nan):
-        values = np.where(nan, _NAN_BELOW, values)
-    return narrow16_plain(values)
-
-
-def narrow16_plain(values: F32) -> NDArray[np.uint16]:
-    """As narrow16, of values whose NaN do not have all bits set, such as sums and products of float16.
-
-    Just under half a unit and the last bit kept round, so that 13 bits can be dropped; a table knows the rest.
-    """
-    bits = values.view(np.uint32)
-    kept = bits >> _THIRTEEN
-    kept &= _ONE
-    kept += bits
-    kept += _BELOW_FLOAT16
-    kept >>= _THIRTEEN
-    half = _float16_of_19_bits().take(kept)
-    small = half == _SUBNORMAL16
-    if any_lane(small):
-        where = small.reshape(-1).nonzero()[0]
-        # Next to 0.5 a float32 counts in the steps of subnormal float16, 2**-24.
-        few = values.reshape(-1).take(where)
-        steps = (np.abs(few) + np.float32(0.5)).view(np.uint32) - _ONE_HALF
-        steps |= few.view(np.uint32) >> _SIXTEEN & _SIGN16
-        half.reshape(-1)[where] = steps
+        half[nan] = NAN16
     return half
-
-
-@lru_cache(maxsize=1)
-def _float16_of_19_bits() -> NDArray[np.uint16]:
-    """Float16 by the upper 19 bits of a float32, rounded to those; _SUBNORMAL16 where that is not enough bits."""
-    upper = np.arange(1 << 19, dtype=np.uint32)
-    magnitude = upper & word(0x3FFFF)
-    half = magnitude - word(112 << 10)
-    half[magnitude >= 143 << 10] = 0x7C00
-    half[magnitude > 255 << 10] = NAN16
-    half |= (upper >> word(18)) << word(15)
-    half[(magnitude > 255 << 10)] = NAN16
-    half[magnitude < 113 << 10] = _SUBNORMAL16
-    half[[0, 1 << 18]] = 0, 0x8000
-    return half.astype(np.uint16)
 
 
 def narrow_bf16(values: F32) -> NDArray[np.uint16]:
@@ -303,45 +259,36 @@ def narrow_bf16(values: F32) -> NDArray[np.uint16]:
     return half.astype(np.uint16)
 
 
-def fma16(a: F32, b: F32, c: F32) -> F32:
-    """a x b + c of float16 as float32 that `narrow16` rounds as it would the exact value.
+def fma16(a: F64, b: F64, c: F64) -> F64:
+    """a x b + c of float16, in float64, which `narrow16` rounds as it would the exact value.
 
-    The product is exact in float32. Where float64 cannot hold the sum, the product is far below c's last bit.
+    The product is exact. Where the sum is not, it is beyond float16, or the product is below 2^-30 of c: then sum
+    and exact value are both much nearer to c, a float16, than to where a rounding would tie.
     """
-    product = a * b
-    result = product + c
-    bits = result.view(np.uint32)
-    doubtful = (bits & _BELOW_FLOAT16) == _NONE
-    if any_lane(doubtful):
-        if np.count_nonzero(doubtful) > 32:
-            # Normal numbers tie where the 13th bit is set, subnormal ones at higher bits, too.
-            doubtful &= ((bits & _TIE_FLOAT16) != _NONE) | (np.abs(result) < _LEAST_NORMAL16)
-        where = doubtful.reshape(-1).nonzero()[0]
-        addend = c if c.shape == result.shape else np.broadcast_to(c, result.shape)
-        p, z, near = product.reshape(-1).take(where), addend.reshape(-1).take(where), result.reshape(-1).take(where)
-        exact = p.astype(np.float64)
-        exact += z
-        _move_aside(result, where, near, exact)
-    return result
+    return a * b + c
 
 
-def fma_bf16(a: F32, b: F32, c: F32) -> F32:
+def fma_bf16(a: F32, b: F32, c: F32) -> Any:
     """a x b + c of bfloat16 as float32 that `narrow_bf16` rounds as it would the exact value.
 
     The product is exact in float32 as long as it is in its range, and in float64 always.
     """
-    product = a * b
+    product: Any = a * b
     size = product.view(np.uint32) & _MAGNITUDE
     size -= _LEAST_EXACT_BF16
-    if np.count_nonzero(size < _EXACT_BF16) == product.size:
+    if every_lane(size < _EXACT_BF16):
         result = product + c
     else:
-        result = np.add(np.multiply(a, b, dtype=np.float64), c).astype(np.float32)
-    doubtful = (result.view(np.uint32) & _BELOW_BF16) == _TIE_BF16
+        product = np.multiply(a, b, dtype=np.float64)
+        result = np.add(product, c).astype(np.float32)
+    doubtful = _ties_of_bf16(result)
     if any_lane(doubtful):
-        (x, y, z, near), where = _at(doubtful, a, b, c, result)
-        s, error = two_sum(x * y, z)
-        _move_aside(result, where, near, to_odd(s, error))
+        where = doubtful.reshape(-1).nonzero()[0]
+        near = result.reshape(-1).take(where)
+        p, z = (np.broadcast_to(x, result.shape).reshape(-1).take(where) for x in (product, c))
+        s, error = two_sum(p, z)
+        # In float32 the sum is `near`; from float64 it may differ, and then that says where the exact value is.
+        _move_aside(result, where, near, error if p.dtype == np.float32 else np.where(s == near, error, s - near))
     return result
 
 
@@ -349,17 +296,26 @@ def mul_bf16(a: F32, b: F32) -> F32:
     """a x b of bfloat16 as float32 that `narrow_bf16` rounds as it would the exact value."""
     exact: F64 = np.multiply(a, b, dtype=np.float64)
     result = exact.astype(np.float32)
-    doubtful = (result.view(np.uint32) & _BELOW_BF16) == _TIE_BF16
+    doubtful = _ties_of_bf16(result)
     if any_lane(doubtful):
-        (x, near), where = _at(doubtful, exact, result)
-        _move_aside(result, where, near, x)
+        where = doubtful.reshape(-1).nonzero()[0]
+        near = result.reshape(-1).take(where)
+        _move_aside(result, where, near, exact.reshape(-1).take(where) - near)
     return result
 
 
-def _move_aside(result: F32, where: NDArray[np.intp], near: F64, exact: F64) -> None:
-    """Results that stand, at `near`, where a further rounding would tie are moved off to the exact value's side."""
-    if not any_lane(exact != near):
-        return
-    flat = result.reshape(-1)
-    for off, way in ((exact > near, np.inf), (exact < near, -np.inf)):
-        flat[where[off]] = np.nextafter(flat[where[off]], np.float32(way))
+def _ties_of_bf16(values: F32) -> NDArray[np.bool_]:
+    """Where values stand half way between two bfloat16."""
+    ties: NDArray[np.bool_] = (values.view(np.uint32) & _BELOW_BF16) == _TIE_BF16
+    return ties
+
+
+def _move_aside(result: F32, where: NDArray[np.intp], near: F32, error: Any) -> None:
+    """Results that stand, at `near`, where a further rounding would tie are moved off to the exact value's side.
+
+    `error`: what the exact values are above `near`, or anything of that sign.
+    """
+    away = np.sign(error)
+    if np.count_nonzero(away):
+        away *= np.sign(near)
+        result.reshape(-1)[where] = (near.view(np.int32) + away.astype(np.int32)).view(np.float32)

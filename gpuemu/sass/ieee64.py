@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.ieee import F64, Rounding, to_odd, two_sum
-from gpuemu.sass.lanes import any_lane
+from gpuemu.sass.lanes import any_lane, every_lane
 
 NAN64 = np.uint64(0xFFF8000000000000)
 """The NaN of an invalid operation without a NaN operand."""
@@ -24,6 +24,13 @@ _LEAST_SAFE, _MOST_SAFE = 2.0**-900, 2.0**1000
 """Products and addends between these have exact errors, and factors up to the latter can be split."""
 _LEAST_PLAIN, _MOST_PLAIN = 2.0**-400, 2.0**400
 """Where all operands are between these, all of the above holds."""
+# Array operations take an array without dimensions faster than a number.
+_SIGN_BIT = np.array(1, dtype=np.uint64)
+_LEAST_DOUBLED, _MOST_DOUBLED = np.array([_LEAST_PLAIN, _MOST_PLAIN]).view(np.uint64) << np.uint64(1)
+_SPAN_DOUBLED = np.array(_MOST_DOUBLED - _LEAST_DOUBLED)
+_LEAST_DOUBLED = np.array(_LEAST_DOUBLED)
+_SPLITTER_ARRAY = np.array(_SPLITTER)
+_A_LITTLE_MORE_AND_LESS = np.array([[1 + 2.0**-52], [1 - 2.0**-52]])
 
 
 def bits64(values: F64, *operands: F64) -> NDArray[np.uint64]:
@@ -99,6 +106,68 @@ def fma64(a: F64, b: F64, c: F64, rounding: Rounding = "RN") -> F64:
     for i in zip(*np.nonzero(~(safe | easy)), strict=True):
         result[i] = fma_of_one(float(a[i]), float(b[i]), float(c[i]), rounding)
     return result
+
+
+class NearestFma64:
+    """a x b + c to nearest of so many lanes, from `operands` [a b c, lane]: `fma64` with few, large operations.
+
+    The exact value is s + e: s the rounded sum of the rounded product and c, e the sum of what both left over. If
+    s + e is the same number with e a little larger and with e a little smaller than it was rounded to, that is it.
+    """
+
+    def __init__(self, lanes: int):
+        self.operands = np.zeros((3, lanes))
+        self._doubled = np.empty((3, lanes), dtype=np.uint64)
+        self._big = np.empty((2, lanes))
+        self._parts = np.empty((2, 2, lanes))  # [a b, high low, lane]
+        self._products = np.empty((2, 2, lanes))
+        self._around = np.empty((2, lanes))
+
+    def __call__(self) -> NDArray[np.uint64]:
+        """The bits of the results, which hold until the next call."""
+        if self._plain():
+            result = self._unless_near_tie()
+            if result is not None:
+                return result.view(np.uint64)
+        return bits64(fma64(*self.operands), *self.operands)
+
+    def _plain(self) -> bool:
+        """Whether all operands are in the range where nothing over- or underflows."""
+        doubled = self._doubled
+        np.left_shift(self.operands.view(np.uint64), _SIGN_BIT, out=doubled)
+        np.subtract(doubled, _LEAST_DOUBLED, out=doubled)
+        return every_lane(doubled <= _SPAN_DOUBLED)
+
+    def _unless_near_tie(self) -> F64 | None:
+        operands, big, parts, products, around = (
+            self.operands, self._big, self._parts, self._products, self._around,
+        )  # fmt: skip
+        factors, (a, b, c) = operands[:2], operands
+        # The halves of the factors and their exact products (Dekker), as in `_product_error`.
+        np.multiply(factors, _SPLITTER_ARRAY, out=big)
+        high, low = parts[:, 0], parts[:, 1]
+        np.subtract(big, factors, out=high)
+        np.subtract(big, high, out=high)
+        np.subtract(factors, high, out=low)
+        np.multiply(parts[0][:, None], parts[1], out=products)
+        p = a * b
+        (rest, cross_one), (cross_two, lowest) = products
+        rest -= p
+        rest += cross_one
+        rest += cross_two
+        rest += lowest
+        # The sum of p and c with its error, as in `two_sum`.
+        s = p + c
+        t = s - p
+        u = s - t
+        p -= u
+        np.subtract(c, t, out=t)
+        t += p
+        t += rest
+        np.multiply(t, _A_LITTLE_MORE_AND_LESS, out=around)
+        around += s
+        upper, lower = around
+        return upper if upper.tobytes() == lower.tobytes() else None
 
 
 def _product_error(a: F64, b: F64, p: F64) -> Any:

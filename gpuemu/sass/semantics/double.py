@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gpuemu.sass.ieee64 import add64, bits64, fma64, mul64
+from gpuemu.sass.ieee64 import NearestFma64, add64, bits64, fma64, mul64
 from gpuemu.sass.lanes import Mask
 from gpuemu.sass.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
@@ -19,11 +21,36 @@ from gpuemu.sass.semantics.float_operands import (
     set_predicates,
 )
 
+_SIGN, _MAGNITUDE = np.array(0x80000000, dtype=np.uint32), np.array(0x7FFFFFFF, dtype=np.uint32)
+
 
 def float64(site: Site, k: int) -> Getter:
     """Operand k as float64, at least one lane."""
     get = site.float64(k)
     return lambda: np.atleast_1d(get())
+
+
+def _loader(site: Site, k: int, row: NDArray[np.float64]) -> Callable[[], None]:
+    """Copies operand k to a row of lanes."""
+    operand = site.operands[k]
+    if not operand.core.startswith("R") or operand.suffixes not in ((), ("64",)) or operand.inverted:
+        get = float64(site, k)
+        return lambda: np.copyto(row, get())
+    low, high = site.words(k, 2)
+    halves = row.view(np.uint32)
+    low_halves, high_halves = halves[0::2], halves[1::2]
+    absolute, negative = operand.absolute, operand.negative
+
+    def load() -> None:
+        low_halves[...] = low
+        if absolute:
+            np.bitwise_and(high, _MAGNITUDE, out=high_halves)
+        else:
+            high_halves[...] = high
+        if negative:
+            np.bitwise_xor(high_halves, _SIGN, out=high_halves)
+
+    return load
 
 
 @semantics("DFMA")
@@ -32,6 +59,16 @@ def dfma(site: Site) -> Step:
     site.only(*ROUNDINGS)
     store, rounding = site.destination64(0), rounding_of(site)
     a, b, c = (float64(site, k) for k in (1, 2, 3))
+    if rounding == "RN":
+        compute = NearestFma64(site.lanes.count)
+        loads = [_loader(site, k, row) for k, row in enumerate(compute.operands, 1)]
+
+        def nearest(mask: Mask) -> None:
+            for load in loads:
+                load()
+            store(compute(), mask)
+
+        return nearest
 
     def step(mask: Mask) -> None:
         x, y, z = a(), b(), c()

@@ -32,12 +32,12 @@ from gpuemu.sass.semantics.half_operands import is_immediate, packed, pair, word
 _BRAIN = "BF16_V2"
 
 
-def _pairs(site: Site, k: int, count: int) -> tuple[list[Getter], int]:
+def _pairs(site: Site, k: int, count: int, dtype: type[np.floating[Any]] = np.float32) -> tuple[list[Getter], int]:
     """`count` pairs from operand k on, and the number of the operand behind them."""
     brain, flush = site.has(_BRAIN), site.has("FTZ")
     getters = []
     for _ in range(count):
-        get, k = pair(site, k, brain, flush)
+        get, k = pair(site, k, brain, flush, dtype)
         getters.append(get)
     return getters, k
 
@@ -66,7 +66,7 @@ def _finisher(site: Site) -> Callable[[Any], Any]:
 def hfma2(site: Site) -> Step:
     """HFMA2 Rd, a, b, c: a x b + c of each half, rounded once; .MMA names the pipe that executes it."""
     site.only("MMA", _BRAIN, "SAT", "RELU", "FTZ")
-    (a, b, c), last = _pairs(site, 1, 3)
+    (a, b, c), last = _pairs(site, 1, 3, np.float64)
     _only_pairs(site, last)
     store, finish = site.destination(0), _finisher(site)
     multiply_add = fma_bf16 if site.has(_BRAIN) else fma16
@@ -89,11 +89,11 @@ def hadd2_hmul2(site: Site) -> Step:
     if site.mnemonic == "HADD2" and any(o.suffixes == ("F32",) for o in site.operands[1:]):
         return _from_float32(site)
     site.only(_BRAIN, "SAT", "RELU", "FTZ")
-    (a, b), last = _pairs(site, 1, 2)
+    (a, b), last = _pairs(site, 1, 2, np.float64)
     _only_pairs(site, last)
     store, finish, brain = site.destination(0), _finisher(site), site.has(_BRAIN)
     if site.mnemonic == "HADD2":
-        # Float32 has more than twice the bits: its rounding of a sum before the next does no harm.
+        # Float32 has more than twice the bits: a rounding to it before the last does no harm.
         return lambda mask: store(finish(a() + b()), mask)
     if brain:
         return lambda mask: store(finish(mul_bf16(a(), b())), mask)

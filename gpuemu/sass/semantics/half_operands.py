@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.ieee import narrow16, narrow16_plain, narrow_bf16, word
+from gpuemu.sass.ieee import narrow16, narrow_bf16, word
 from gpuemu.sass.operands import Getter, Site, immediate32
 from gpuemu.sass.semantics.float_operands import lanes_of
 
 _SELECTION = re.compile(r"(N?)H([01])_(N?)H([01])\Z")
-_FLOAT16_VALUES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 _LEAST_NORMAL16 = np.float32(2.0**-14)
 _LEAST_NORMAL_BF16 = np.float32(2.0**-126)
 
@@ -27,13 +26,13 @@ def is_immediate(site: Site, k: int) -> bool:
     return immediate32(site.operands[k].core, floating=True) is not None
 
 
-def widened(halves: Any, brain: bool) -> Any:
-    """The bits of float16, or of bfloat16 where `brain`, as float32."""
+def widened(halves: Any, brain: bool, dtype: type[np.floating[Any]] = np.float32) -> Any:
+    """The bits of float16 as `dtype`, or those of bfloat16 where `brain`, always as float32."""
     if brain:
         bits = halves.astype(np.uint32)
         bits <<= word(16)
         return bits.view(np.float32)
-    return _FLOAT16_VALUES.take(halves)
+    return halves.view(np.float16).astype(dtype)
 
 
 def _half_of(words: Any, place: int) -> Any:
@@ -58,8 +57,10 @@ def half_lanes(site: Site, k: int, brain: bool) -> Getter:
     return half
 
 
-def pair(site: Site, k: int, brain: bool, flush: bool) -> tuple[Getter, int]:
-    """The pair at operand k as float32 [lane, half], and the number of the operand behind it."""
+def pair(
+    site: Site, k: int, brain: bool, flush: bool, dtype: type[np.floating[Any]] = np.float32
+) -> tuple[Getter, int]:
+    """The pair at operand k [lane, half] as `widened` has it, and the number of the operand behind it."""
     operand = site.operands[k]
     if is_immediate(site, k):
         return _immediates(site, k, brain), k + 2
@@ -81,9 +82,9 @@ def pair(site: Site, k: int, brain: bool, flush: bool) -> tuple[Getter, int]:
             halves = np.atleast_1d(get()).view(np.uint16).reshape(-1, 2) if fixed is None else fixed
             if low:
                 halves = halves[:, ::-1].copy()
-        result = widened(halves, brain)
+        result = widened(halves, brain, dtype)
         if flush:
-            result = np.where(np.abs(result) < least, np.copysign(np.float32(0), result), result)
+            result = np.where(np.abs(result) < least, np.copysign(result.dtype.type(0), result), result)
         if absolute:
             result = np.abs(result)
         if negative:
@@ -118,8 +119,8 @@ def _immediates(site: Site, k: int, brain: bool) -> Getter:
 
 
 def packed(values: Any, brain: bool, flush: bool) -> Any:
-    """A pair of float32, rounded to 16 bits each, as words."""
-    halves = narrow_bf16(values) if brain else narrow16_plain(values)
+    """A pair of float32 or float64, rounded to 16 bits each, as words."""
+    halves = narrow_bf16(values) if brain else narrow16(values)
     if flush:
         exponent = np.uint16(0x7F80 if brain else 0x7C00)
         halves = np.where(halves & exponent == 0, halves & np.uint16(0x8000), halves)

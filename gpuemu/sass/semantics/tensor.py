@@ -95,7 +95,7 @@ class _Mma:
         self._rows = [
             self._registers(k, number, count) for k, (number, count) in enumerate(zip(numbers, counts, strict=True))
         ]
-        self._d, self._a, self._b, self._c = numbers
+        self._numbers = numbers
 
     def _registers(self, k: int, number: int, count: int) -> Words:
         file, _ = self._site.register(k)
@@ -107,10 +107,8 @@ class _Mma:
         """D = A x B + C in the warps of the mask."""
         warps = complete_warps(self._site, mask)
         d, a, b, c = self._rows if warps is None else [_of_warps(rows, warps) for rows in self._rows]
-        left = self._store.operand(self._mode, False, self._a, a)
-        right = self._store.operand(self._mode, True, self._b, b)
-        result = self._store.multiply(self._numerics, left, right, c, self._c, self._d)
-        if self._d == RZ:
+        result = self._store.product(self._numerics, self._mode, [a, b, c], self._numbers)
+        if self._numbers[0] == RZ:
             return
         if warps is None:
             d[...] = result

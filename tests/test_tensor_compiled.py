@@ -1,0 +1,95 @@
+"""The products that Numba compiles have the bits of those in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu import tensor
+from gpuemu.tensor import compiled_product, load_compiled, mma_mode, mma_registers
+
+pytest.importorskip("numba")
+
+FLOATS = [
+    "m16n8k16.f32.f16", "m16n8k16.f16.f16", "m16n8k16.f32.bf16", "m16n8k8.f32.f16", "m16n8k8.f16.f16",
+    "m16n8k8.f32.bf16", "m16n8k8.f32.tf32", "m16n8k4.f32.tf32",
+]  # fmt: skip
+INTEGERS = ["m16n8k32.s32.s8.s8", "m16n8k32.s32.u8.s8.sat", "m16n8k16.s32.s8.u8", "m16n8k16.s32.u8.u8"]
+WARPS = 5
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Numba's products, and without them behind the test as before it."""
+    monkeypatch.setattr(tensor._Compiled, "module", None)
+    monkeypatch.setattr(tensor._Compiled, "steps", 1 << 60)
+    return
+
+
+def drawn(rng: np.random.Generator, kind: str, registers: int, scale: float) -> Any:
+    """Registers [registers, 32 x warps] of normal numbers, or of any bits where `scale` is 0."""
+    words = rng.integers(0, 1 << 32, (registers, 32 * WARPS), dtype=np.uint32)
+    if scale == 0 or kind in ("s8", "u8", "s32"):
+        return words
+    numbers = rng.standard_normal((registers, 32 * WARPS, 2)) * scale
+    if kind == "f16":
+        return numbers.astype(np.float16).view(np.uint32)[..., 0]
+    singles = numbers.astype(np.float32).view(np.uint32)
+    if kind == "bf16":
+        return (singles >> 16).astype(np.uint16).view(np.uint32)[..., 0]
+    return singles[..., 0].copy()
+
+
+def by_warp(rows: Any) -> Any:
+    return np.ascontiguousarray(rows.reshape(len(rows), WARPS, 32).swapaxes(0, 1))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-4, 30.0, 1e-20, 1e18, 0.0])
+@pytest.mark.parametrize("name", FLOATS + INTEGERS)
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+def test_compiled_products_have_the_same_bits(compiled: None, arch: str, name: str, scale: float) -> None:
+    numerics, mode = gpuemu.load_arch(arch).tensor_core.numerics, mma_mode(name)
+    rng = np.random.default_rng(7)
+    for _ in range(4):
+        a, b = (
+            drawn(rng, kind, part.registers, scale) for kind, part in ((mode.a_type, mode.a), (mode.b_type, mode.b))
+        )
+        c = drawn(rng, mode.accumulator, mode.c.registers, scale)
+        expected = mma_registers(numerics, mode, by_warp(a), by_warp(b), by_warp(c))
+        assert load_compiled()
+        found = compiled_product(numerics, mode, a, b, c)
+        tensor._Compiled.module = None
+        if found is None:
+            assert scale not in (1.0, 30.0) or expected.dtype != np.uint32 or not finite(mode.accumulator, expected)
+            continue
+        assert np.array_equal(by_warp(found), expected)
+
+
+def finite(kind: str, words: Any) -> bool:
+    if kind == "f16":
+        return bool(((words.view(np.uint16) & 0x7C00) != 0x7C00).all())
+    return bool(((words & 0x7F800000) != 0x7F800000).all())
+
+
+def test_numbers_that_are_not_ordinary_are_left_to_numpy(compiled: None) -> None:
+    mode = mma_mode("m16n8k16.f32.f16")
+    numerics = gpuemu.load_arch("sm_90").tensor_core.numerics
+    a, b, c = (np.zeros((part.registers, 32), dtype=np.uint32) for part in (mode.a, mode.b, mode.c))
+    assert load_compiled()
+    assert compiled_product(numerics, mode, a, b, c) is not None
+    for at, bits in ((0, 0x7C00), (1, 0x7E000000), (2, 0xFF800000)):
+        operands = [a.copy(), b.copy(), c.copy()]
+        operands[at][1, 3] = bits
+        assert compiled_product(numerics, mode, *operands) is None
+
+
+def test_compiled_products_come_when_a_run_is_long(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    mode = mma_mode("m16n8k16.f32.f16")
+    numerics = gpuemu.load_arch("sm_90").tensor_core.numerics
+    operands = [np.zeros((part.registers, 32), dtype=np.uint32) for part in (mode.a, mode.b, mode.c)]
+    monkeypatch.setattr(tensor._Compiled, "steps", 3)
+    answers = [compiled_product(numerics, mode, *operands) is not None for _ in range(5)]
+    assert answers == [False, False, False, True, True]
