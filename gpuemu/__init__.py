@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpuemu.layout.search import search
     from gpuemu.sass.launch import trace_kernel
     from gpuemu.sweeps.api import sweep
+    from gpuemu.tensor_map import TensorMap
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,7 @@ __all__ = [
     "Problem",
     "Result",
     "SharedAccess",
+    "TensorMap",
     "Trace",
     "TraceBuilder",
     "WarpResult",
@@ -60,4 +62,8 @@ def __getattr__(name: str) -> Any:
         from gpuemu.sweeps.api import sweep
 
         return sweep
+    if name == "TensorMap":
+        from gpuemu.tensor_map import TensorMap
+
+        return TensorMap
     raise AttributeError(f"module 'gpuemu' has no attribute {name!r}")

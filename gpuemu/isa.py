@@ -14,6 +14,9 @@ from difflib import get_close_matches
 from enum import Enum, auto
 from functools import lru_cache
 
+CLUSTER_BARRIER = 16
+"""The number of the cluster's barrier, behind those of the CTA."""
+
 
 class Kind(Enum):
     """How the engine treats an instruction."""
@@ -90,12 +93,13 @@ _FIXED_CLASSES = {
     "fp64": "DFMA DADD DMUL DSETP DMNMX",
     "uniform": "UIADD3 ULOP3 UMOV ULEA USHF UISETP USEL UIMAD UPRMT UPLOP3 UBMSK USGXT UFLO UBREV UPOPC "
     "UP2UR UR2UP VOTEU UIMNMX UVIADD ULDC ELECT",
-    "nop": "NOP PMTRIG",
+    "nop": "NOP PMTRIG USETMAXREG ACQBULK PREEXIT UCGABAR_ARV",
 }
 _VARIABLE_CLASSES = {
     "mufu": "MUFU",
     "conversion": "I2F F2I F2F FRND I2I FLO POPC BREV",
-    "special_register": "S2R QSPC SYNCS ARRIVES",
+    "special_register": "S2R QSPC SYNCS ARRIVES UBLKCP UBLKRED UBLKPF UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL "
+    "UTMACMDFLUSH",
     "uniform_special_register": "S2UR",
     "reduction": "REDUX",
     "match": "MATCH",
@@ -120,15 +124,11 @@ _GLOBAL = {
 _BEYOND_THE_SM = _names("GPU SYS MMIO CLUSTER")
 """Modifiers of loads that must see what other SMs wrote (ld.global.cg, ld.volatile): L1 cannot answer them."""
 _OTHERS = _names(
-    "LDS STS LDSM STSM ATOMS LDGSTS SHFL BAR EXIT DEPBAR LDGDEPBAR HMMA IMMA BMMA DMMA HGMMA IGMMA WARPGROUP"
+    "LDS STS LDSM STSM ATOMS LDGSTS SHFL BAR UCGABAR_WAIT EXIT DEPBAR LDGDEPBAR HMMA IMMA BMMA DMMA HGMMA IGMMA WARPGROUP"
 )
 KNOWN_MNEMONICS = frozenset([*_CLASS_OF, *_BRANCHES, *_FENCES, *_GLOBAL, *_OTHERS])
 
-_NOT_MODELLED = _names(
-    "QMMA QGMMA BGMMA UTMALDG UTMASTG UTMAREDG "
-    "UTMAPF UTMACCTL UBLKCP UBLKRED UCGABAR_ARV UCGABAR_WAIT USETMAXREG ACQBULK PREEXIT LDTRAM "
-    "TEX TLD TLD4 TMML TXD TXQ SULD SUST SUATOM SURED"
-)
+_NOT_MODELLED = _names("BGMMA LDTRAM TEX TLD TLD4 TMML TXD TXQ SULD SUST SUATOM SURED")
 """Instructions of these architectures that the model leaves out: not to be taken for a slip of the pen."""
 
 _TENSOR_SHAPES = {
@@ -253,7 +253,7 @@ def describe(opcode: str) -> Operation:
             return Operation(Kind.GLOBAL, "copy", row=Row.COPY, width_bits=_bits(modifiers), store=True)
         case "SHFL":
             return Operation(Kind.SHUFFLE, "shuffle", width_bits=32)
-        case "BAR":
+        case "BAR" | "UCGABAR_WAIT":
             return Operation(Kind.BARRIER, "barrier")
         case "EXIT":
             return Operation(Kind.EXIT, "branch")

@@ -16,7 +16,7 @@ import numpy as np
 from gpuemu.accesses import Access, lower_accesses
 from gpuemu.errors import GpuemuError, Problem
 from gpuemu.instruction_lines import mark_lines
-from gpuemu.isa import Kind, Row, reads_lane_register
+from gpuemu.isa import CLUSTER_BARRIER, Kind, Row, reads_lane_register
 from gpuemu.operand_fetch import SCALAR, TENSOR_PIPE, annotate, tensor_pipe
 from gpuemu.registers import source_words, written_and_read
 from gpuemu.trace.model import Instruction, Trace
@@ -376,7 +376,9 @@ class _UnreadableBarrierError(ValueError):
 
 
 def _read_barrier(op: Op, instruction: Instruction) -> None:
-    """BAR.SYNC 0x1, 0x40: barrier 1, for 64 threads."""
+    """BAR.SYNC 0x1, 0x40: barrier 1, for 64 threads. UCGABAR_WAIT: that of the cluster, one more than CTAs have."""
+    if instruction.opcode == "UCGABAR_WAIT":
+        op.barrier_id = CLUSTER_BARRIER
     for name, operand in zip(("its barrier", "its thread count"), instruction.operands, strict=False):
         if operand.startswith(("R", "UR")):
             raise _UnreadableBarrierError(name)

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from gpuemu.errors import GpuemuError
 from gpuemu.program import units
 from gpuemu.sass.disassembly import DecodedFunction
-from gpuemu.sass.memory import CONSTANT_WINDOW, LOCAL_WINDOW, SHARED_WINDOW, Memory
+from gpuemu.sass.memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Memory
+from gpuemu.tensor_map import BYTES as TENSOR_MAP_BYTES
+from gpuemu.tensor_map import TensorMap
 from gpuemu.trace.model import Launch
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ _GROUPS_SCRATCH_BYTES = 288
 """What cooperative groups count on from %reserved_smem_offset_1 on."""
 _LEAST_BYTES = 0x240
 _WITH_CLUSTERS = 90
+_PARAMETER_ADDRESS = "c[0x0][0x198]"
+"""The generic address of the parameters."""
 _USER_CONSTANTS = 3
 """The bank of `__constant__` variables, which have generic addresses, too."""
 
@@ -120,12 +124,19 @@ def _driver_words(
     words[0xD0 if clusters else 0x50] = np.array([CONSTANT_WINDOW], dtype=np.uint64)
     if _USER_CONSTANTS in banks:
         memory.add_constants(banks[_USER_CONSTANTS])
+    if clusters and any(_PARAMETER_ADDRESS in operand for i in function.code for operand in i.operands):
+        memory.add_parameters(banks[0][function.parameter_base :])
+        words[0x198] = np.array([PARAMETER_WINDOW], dtype=np.uint64)
     return words
 
 
 def _argument_bytes(argument: Any, size: int, number: int, memory: Memory, file: str) -> bytes:
     """An argument as the kernel reads it."""
     field = f"argument {number}"
+    if isinstance(argument, TensorMap):
+        if size != TENSOR_MAP_BYTES:
+            raise GpuemuError.one(file, None, field, "a tensor map", f"the kernel takes a value of {size} bytes there")
+        return argument.encode(memory.add_buffer(field, argument.array))
     if isinstance(argument, np.ndarray) and argument.ndim:
         if size != 8:
             raise GpuemuError.one(file, None, field, "an array", f"the kernel takes a value of {size} bytes there")

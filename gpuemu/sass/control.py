@@ -10,7 +10,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.isa import Kind
+from gpuemu.isa import CLUSTER_BARRIER, Kind
 from gpuemu.sass.environment import Environment, ExecutionError
 from gpuemu.sass.groups import CONVERGENCE, Convergence, CtaBarriers, Group
 from gpuemu.sass.jumps import WHOLE_WARP, Handler, Jumps, guard_of
@@ -210,7 +210,7 @@ class ControlFlow(Jumps):
     def _cta_barrier(self, site: Site) -> Handler:
         """BAR.SYNC, BAR.ARV, BAR.RED: the number and the count of threads are immediates or registers.
 
-        One register for both has the number in its low bits and the count from bit 16 on, 0 for all threads.
+        UCGABAR_WAIT is that of a cluster, which is one CTA here. One register for both has the number in its low bits and the count from bit 16 on, 0 for all threads.
         """
         operands = [k for k in range(len(site.operands)) if not site.is_predicate(k)]
         votes = [site.predicate(k) for k in range(len(site.operands)) if site.is_predicate(k)]
@@ -224,6 +224,8 @@ class ControlFlow(Jumps):
 
         def named(here: NDArray[np.bool_]) -> list[tuple[int, int | None, NDArray[np.bool_]]]:
             """(barrier, threads or None for all, lanes) of each barrier that lanes name."""
+            if site.mnemonic == "UCGABAR_WAIT":
+                return [(CLUSTER_BARRIER, None, here.copy())]
             first = np.uint32(0) if number is None else np.asarray(number())
             threads = (
                 first >> np.uint32(16) & np.uint32(0xFFF) if packed else np.uint32(0) if count is None else count()
@@ -280,7 +282,8 @@ class ControlFlow(Jumps):
         """Nobody can go on: fine if all have exited, else a barrier that is never complete."""
         for barrier, lanes, arrived in self._barriers.waiting():
             lane = int(np.argmax(lanes))
-            site = next(s for s in self._sites if s.mnemonic == "BAR")
+            mnemonic = "UCGABAR_WAIT" if barrier == CLUSTER_BARRIER else "BAR"
+            site = next(s for s in self._sites if s.mnemonic == mnemonic)
             alive = int(np.count_nonzero(self._convergence.alive))
             raise ExecutionError(
                 site.instruction, lane, f"barrier {barrier} with {arrived} threads arrived for ever",

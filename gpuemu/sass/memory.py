@@ -29,6 +29,8 @@ LOCAL_WINDOW = 0x7FFC_0000_0000
 SHARED_WINDOW = 0x7FFE_0000_0000
 CONSTANT_WINDOW = 0x7FFF_0000_0000
 """Where the constant bank of `__constant__` variables has its generic address."""
+PARAMETER_WINDOW = 0x7FFF_8000_0000
+"""Where the kernel's parameters have theirs, of which tensor maps make use."""
 WINDOW_BYTES = 1 << 24
 """Length of the shared window and of the local one."""
 _MOST_PLACES = 1 << 14
@@ -139,6 +141,10 @@ class Memory:
     def add_constants(self, data: NDArray[np.uint8]) -> None:
         """Give `__constant__` variables their generic address, behind all other memory: code compares with it."""
         self.buffers.append(Buffer("the constant variables", CONSTANT_WINDOW, data))
+
+    def add_parameters(self, data: NDArray[np.uint8]) -> None:
+        """Give the kernel's parameters their generic address, behind all other memory."""
+        self.buffers.append(Buffer("the parameters", PARAMETER_WINDOW, data))
 
 
 def _refused(name: str, found: str, right: str) -> GpuemuError:

@@ -45,6 +45,7 @@ _FAMILIES = (
     "atomics",
     "mbarriers",
     "warpgroup",
+    "bulk",
 )
 
 

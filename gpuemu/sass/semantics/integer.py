@@ -92,8 +92,10 @@ def iadd3(site: Site) -> Step:
     """IADD3 Rd [, Pu [, Pv]], a, b, c: the sum, each operand negated with -.
 
     The sum is taken without loss, -x as ~x + 1: Pu is true when it reaches 2^32, Pv when it reaches 2^33.
-    .X adds two predicates, which stand last, and takes ~x in the place of -x.
+    .X adds two predicates, which stand last, and takes ~x in the place of -x. UIADD3.64 adds register pairs.
     """
+    if site.modifiers == ("64",) and site.mnemonic == "UIADD3":
+        return _sum_of_pairs(site)
     site.only("X")
     extended = site.has("X")
     first = 1
@@ -116,6 +118,19 @@ def iadd3(site: Site) -> Step:
     if len(terms) == 2 and not carries_in and not all(site.operands[k].negative for k in terms):
         return _two_terms(site, store, carries_out, terms)
     return _exact_sum(site, store, carries_out, terms, carries_in)
+
+
+def _sum_of_pairs(site: Site) -> Step:
+    operand_count(site, 4)
+    if any(o.inverted or o.absolute or o.suffixes for o in site.operands):
+        raise site.unsupported("this form of a sum of 64 bits")
+    store, (a, b, c) = site.destination64(0), [site.source64(k) for k in (1, 2, 3)]
+    count = site.lanes.count
+
+    def step(mask: Mask) -> None:
+        store(np.broadcast_to(a() + b() + c(), (count,)), mask)
+
+    return step
 
 
 def _sum(store: Setter, getters: list[Getter], carries_in: list[Getter]) -> Step:

@@ -1,0 +1,335 @@
+"""Bulk copies of sm_90, in which one instruction of a warp moves a block of memory (PTX: cp.async.bulk).
+
+    UBLKCP.S.G [UR4], [UR6], UR8           UR8 x 16 bytes from global [UR6] to shared [UR4]; the mbarrier at UR5 gets them
+    UBLKCP.G.S [UR6], [UR4], UR5           the other way
+    UBLKRED.G.S.ADD.F32.RN [UR6], [UR4], UR5
+    UTMALDG.2D [UR8], [UR6]                by the tensor map at [UR6]: to shared [UR8], the mbarrier at UR9, from UR10, UR11 on
+    UTMASTG.2D [UR8], [UR6]                from shared [UR8] to UR9, UR10 on
+    UTMAREDG.2D.ADD [UR8], [UR6]
+
+A copy is done when its instruction is: the mbarrier's bytes are there, and waits for groups of copies have nothing to
+wait for. Elements outside a tensor map's array are read as its fill, and not written. Chunks of 16 bytes are
+exchanged by the address in shared memory: 128 bytes: bits 4-6 with bits 7-9, 64: 4-5 with 7-8, 32: 4 with 7.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu import tensor_map
+from gpuemu.sass.environment import ExecutionError
+from gpuemu.sass.lanes import WARP, Mask
+from gpuemu.sass.memory import WRITTEN, Buffer
+from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.mbarriers import arrived_90
+from gpuemu.tensor_map import Layout
+
+_UNIT = 16
+_PAIR = re.compile(r"\[UR(\d+)\]\Z")
+_REGISTER = re.compile(r"UR(\d+)\Z")
+_POLICY = re.compile(r"desc\[UR\d+\]\Z")
+_CARRIED_OUT = ("UTMACMDFLUSH", "UTMACCTL", "UTMAPF", "UBLKPF", "USETMAXREG", "ACQBULK", "PREEXIT", "UCGABAR_ARV")
+
+
+@semantics(*_CARRIED_OUT)
+def nothing(site: Site) -> Step:
+    """What changes no value here.
+
+    Prefetches and their caches; the end of a group of copies, which are done; registers that warps give up or get;
+    waits for a kernel before, and leave for the next one to begin; and an arrival whose wait counts it.
+    """
+    return lambda mask: None
+
+
+class _Uniform:
+    """Registers of the uniform file, warp by warp."""
+
+    def __init__(self, site: Site):
+        self._file = site.lanes.uniform_registers
+        self._site = site
+
+    def word(self, number: int, lane: int) -> int:
+        return int(self._file[number, lane])
+
+    def wide(self, number: int, lane: int) -> int:
+        return int(self._file[number, lane]) | int(self._file[number + 1, lane]) << 32
+
+    def lanes(self, mask: Mask) -> list[int]:
+        """The first active lane of each warp that has one."""
+        here = self._site.lanes.exists if mask is None else mask
+        by_warp = here.reshape(-1, WARP)
+        first = by_warp.argmax(axis=1) + np.arange(len(by_warp)) * WARP
+        return [int(lane) for lane in first[by_warp.any(axis=1)]]
+
+
+def _numbers(site: Site, patterns: tuple[re.Pattern[str], ...]) -> list[int]:
+    """The registers that the operands name, a cache policy behind them left out."""
+    texts = list(site.instruction.operands)
+    if texts and _POLICY.match(texts[-1]):
+        texts.pop()
+    found = [pattern.match(text) for pattern, text in zip(patterns, texts, strict=False)]
+    if len(texts) != len(patterns) or not all(found):
+        raise site.unsupported("this form is not understood")
+    return [int(match[1]) for match in found if match is not None]
+
+
+class _Copier:
+    """Blocks of shared and global memory as bytes, checked, for one instruction."""
+
+    def __init__(self, site: Site):
+        self.site = site
+        self.memory = site.environment.memory
+
+    def shared(self, address: int, places: NDArray[np.int64] | None, count: int, lane: int, store: bool) -> Any:
+        """Which bytes of shared memory are `count` bytes from an address on, or at some `places` behind it."""
+        first = (address & 0xFFFFFF) - self.memory.shared_base
+        last = first + count - 1 if places is None else first + int(places.max(initial=0))
+        if first < 0 or last >= self.memory.shared_bytes:
+            found = f"a copy of bytes {first} to {last} of shared memory"
+            raise self.error(lane, found, f"the CTA has {self.memory.shared_bytes} bytes of shared memory")
+        if first % _UNIT:
+            raise self.error(lane, f"a copy at byte {first} of shared memory", "a multiple of 16 is right")
+        chosen = slice(first, last + 1) if places is None else first + places
+        if store:
+            self.memory.written[1][chosen] = WRITTEN
+        elif not self.memory.all_written:
+            unwritten = self.memory.written[1][chosen] != WRITTEN
+            if unwritten.all():
+                found = f"a copy from byte {first} of shared memory, which was never written by the CTA"
+                raise self.error(lane, found, "shared memory has no value before a store to it")
+        return chosen
+
+    def buffer(self, address: int, count: int, lane: int) -> tuple[Buffer, int]:
+        """The buffer that holds so many bytes of global memory, and where in it they begin."""
+        for buffer in self.memory.buffers:
+            if buffer.start <= address and address + count <= buffer.start + buffer.bytes:
+                return buffer, address - buffer.start
+        found = f"a copy of {count} bytes at {address:#x}"
+        names = ", ".join(f"{b.name} ({b.start:#x}, {b.bytes} bytes)" for b in self.memory.buffers) or "none"
+        raise self.error(lane, found, f"bytes of one buffer of the launch are right: {names}")
+
+    def complete(self, barrier: int, count: int, lane: int) -> None:
+        """The bytes have come that an mbarrier waits for."""
+        place = (barrier & 0xFFFFFF) - self.memory.shared_base
+        if place < 0 or place % 8 or place + 8 > self.memory.shared_bytes:
+            raise self.error(lane, f"an mbarrier at byte {place} of shared memory", "one that is there, of 8 bytes")
+        words = self.memory.shared[8]
+        after = arrived_90(int(words[place // 8]), 0, -count)
+        assert after is not None  # nobody arrives
+        words[place // 8] = after
+
+    def error(self, lane: int, found: str, right: str) -> ExecutionError:
+        return ExecutionError(self.site.instruction, lane, found, right)
+
+
+@semantics("UBLKCP")
+def bulk_copy(site: Site) -> Step:
+    """UBLKCP.S.G and UBLKCP.G.S; .MULTICAST to the one CTA that a cluster has here."""
+    site.only("S", "G", "MULTICAST")
+    many = site.has("MULTICAST")
+    to_shared = site.modifiers[:2] == ("S", "G")
+    if not to_shared and site.modifiers != ("G", "S"):
+        raise site.unsupported("this form is not understood")
+    target, source, size = _numbers(site, (_PAIR, _PAIR, _REGISTER))
+    registers, copier = _Uniform(site), _Copier(site)
+
+    def step(mask: Mask) -> None:
+        for lane in registers.lanes(mask):
+            count = (registers.word(size, lane) & (0xFFFF if many else 0xFFFFFFFF)) * _UNIT
+            if count == 0:
+                continue
+            shared = registers.word(target if to_shared else source, lane)
+            address = registers.wide(source if to_shared else target, lane)
+            buffer, start = copier.buffer(address, count, lane)
+            if address % _UNIT:
+                raise copier.error(lane, f"a copy at {address:#x} of {buffer.name}", "a multiple of 16 is right")
+            inside = copier.shared(shared, None, count, lane, to_shared)
+            there = buffer.views[1][start : start + count]
+            if to_shared:
+                copier.memory.shared[1][inside] = there
+                copier.complete(registers.word(target + 1, lane), count, lane)
+            else:
+                there[...] = copier.memory.shared[1][inside]
+
+    return step
+
+
+_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "ADD": np.add,
+    "MIN": np.minimum,
+    "MAX": np.maximum,
+    "AND": np.bitwise_and,
+    "OR": np.bitwise_or,
+    "XOR": np.bitwise_xor,
+    "INC": lambda old, most: np.where(old >= most, 0, old + 1).astype(old.dtype),
+    "DEC": lambda old, most: np.where((old == 0) | (old > most), most, old - 1).astype(old.dtype),
+}
+_KINDS: dict[str, Any] = {
+    "U32": np.uint32, "S32": np.int32, "U64": np.uint64, "S64": np.int64, "F16": np.float16, "F32": np.float32,
+    "F64": np.float64,
+}  # fmt: skip
+_BITWISE = ("AND", "OR", "XOR", "INC", "DEC")
+
+
+def _reduction(site: Site, kind: str) -> tuple[Callable[[Any, Any], Any], np.dtype[Any]]:
+    """The operation that the opcode names, on elements of that type."""
+    named = [m for m in site.modifiers if m in _OPERATIONS]
+    if len(named) != 1 or kind not in _KINDS:
+        raise site.unsupported(f"a reduction of {kind or 'this form'}")
+    unit = np.dtype(_KINDS[kind])
+    operation = _OPERATIONS[named[0]]
+    if unit.kind == "f" and named[0] in _BITWISE:
+        raise site.unsupported(f"{named[0]} of {kind}")
+    if unit.kind == "f" and named[0] != "ADD":
+        operation = np.fmin if named[0] == "MIN" else np.fmax
+    return operation, unit
+
+
+@semantics("UBLKRED")
+def bulk_reduction(site: Site) -> Step:
+    """UBLKRED.G.S.op[.type][.RN]: shared memory is brought together with what is in global memory."""
+    site.only("G", "S", "RN", *_OPERATIONS, *_KINDS)
+    kinds = [m for m in site.modifiers if m in _KINDS] or ["U32"]
+    operation, unit = _reduction(site, kinds[0])
+    target, source, size = _numbers(site, (_PAIR, _PAIR, _REGISTER))
+    registers, copier = _Uniform(site), _Copier(site)
+
+    def step(mask: Mask) -> None:
+        for lane in registers.lanes(mask):
+            count = registers.word(size, lane) * _UNIT
+            buffer, start = copier.buffer(registers.wide(target, lane), count, lane)
+            inside = copier.shared(registers.word(source, lane), None, count, lane, False)
+            there = buffer.views[1][start : start + count]
+            ours = copier.memory.shared[1][inside].view(unit)
+            there[...] = operation(there.copy().view(unit), ours).astype(unit).view(np.uint8)
+
+    return step
+
+
+# -- by tensor maps -------------------------------------------------------------------------------------------------
+
+_DIMENSIONS = ("1D", "2D", "3D", "4D", "5D")
+_PLAIN_TYPES = {"u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "tf32"}
+_NANS = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "tf32": 0x7FFFFFFF, "f64": 0x7FFFFFFFFFFFFFFF}
+_NAMES = {"u32": "U32", "s32": "S32", "u64": "U64", "s64": "S64", "f16": "F16", "f32": "F32", "f64": "F64"}
+
+
+class _Tiles(_Copier):
+    """The boxes that an instruction with a tensor map moves."""
+
+    def __init__(self, site: Site, known: tuple[str, ...]):
+        super().__init__(site)
+        site.only(*_DIMENSIONS, *known)
+        named = [m for m in site.modifiers if m in _DIMENSIONS]
+        if len(named) != 1:
+            raise site.unsupported("a copy other than of tiles")
+        self.rank = int(named[0][0])
+        patterns = (_PAIR, _PAIR, _REGISTER) if site.has("MULTICAST") else (_PAIR, _PAIR)
+        self.first, self.map = _numbers(site, patterns)[:2]
+        self.registers = _Uniform(site)
+
+    def layout(self, lane: int) -> Layout:
+        """What the tensor map says that the lane's registers point to."""
+        site, address = self.site, self.registers.wide(self.map, lane)
+        buffer, start = self.buffer(address, tensor_map.BYTES, lane)
+        data = buffer.views[1][start : start + tensor_map.BYTES]
+        layout = tensor_map.decode(data.tobytes())
+        if layout is None or len(layout.shape) != self.rank:
+            found = "bytes that are none" if layout is None else f"one of {len(layout.shape)} dimensions"
+            raise self.error(lane, f"in place of a tensor map {found}", f"one of {self.rank} dimensions is right")
+        line = layout.copied[0] * layout.element_bytes
+        if layout.interleaved or layout.type not in _PLAIN_TYPES:
+            raise site.unsupported(f"an interleaved tensor map, or one of {layout.type}")
+        if layout.swizzle_bytes and line != layout.swizzle_bytes:
+            raise site.unsupported(f"lines of {line} bytes in a swizzle of {layout.swizzle_bytes}")
+        return layout
+
+    def box(self, layout: Layout, coordinates: list[int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Byte distances of the box's elements from the array's first, dimension 0 fastest, and which are inside."""
+        distances, inside = np.zeros(1, np.int64), np.ones(1, np.bool_)
+        for at, extent, stride, count, step in zip(
+            coordinates, layout.shape, layout.strides, layout.copied, layout.steps, strict=True
+        ):
+            places = at + np.arange(count, dtype=np.int64) * step
+            distances = (places[:, None] * stride + distances[None, :]).reshape(-1)
+            inside = (((places >= 0) & (places < extent))[:, None] & inside[None, :]).reshape(-1)
+        return distances, inside
+
+    def places(self, layout: Layout, address: int, count: int) -> NDArray[np.int64] | None:
+        """Where the copy's bytes are behind a shared address; None if one behind the other."""
+        if not layout.swizzle_bytes:
+            return None
+        at = (address & 0xFFFFFF) + np.arange(count, dtype=np.int64)
+        turned: NDArray[np.int64] = at ^ (at >> 7 & layout.swizzle_bytes // _UNIT - 1) << 4
+        return turned - (address & 0xFFFFFF)
+
+    def elements(self, layout: Layout, lane: int, first: int) -> tuple[Any, Any, Any]:
+        """The array's units in its buffer, those of the box's elements that are inside, and which those are.
+
+        `first`: the register with the coordinate of dimension 0.
+        """
+        coordinates = [self.registers.word(first + k, lane) for k in range(self.rank)]
+        distances, inside = self.box(layout, [c - (c >> 31 << 32) for c in coordinates])
+        chosen = distances[inside]
+        if not len(chosen):
+            return np.zeros(0, np.uint8), chosen, inside
+        size, last = layout.element_bytes, int(chosen.max())
+        least = int(chosen.min())
+        buffer, start = self.buffer(layout.address + least, last - least + size, lane)
+        if start % size:
+            raise self.error(lane, f"elements at byte {start} of {buffer.name}", f"multiples of {size} are right")
+        return buffer.views[size], (chosen - least + start) // size, inside
+
+
+@semantics("UTMALDG")
+def load_tile(site: Site) -> Step:
+    """UTMALDG.nD[.MULTICAST]: a box of an array to shared memory."""
+    tiles = _Tiles(site, ("MULTICAST",))
+    registers, memory = tiles.registers, tiles.memory
+
+    def step(mask: Mask) -> None:
+        for lane in registers.lanes(mask):
+            layout = tiles.layout(lane)
+            units, index, inside = tiles.elements(layout, lane, tiles.first + 2)
+            size = layout.element_bytes
+            fill = _NANS.get(layout.type, 0) if layout.nan_fill else 0
+            found = np.full(len(inside), fill, dtype=f"u{size}")
+            if len(index):
+                found[inside] = units[index]
+            count = len(found) * size
+            shared = registers.word(tiles.first, lane)
+            chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, True)
+            memory.shared[1][chosen] = found.view(np.uint8)
+            tiles.complete(registers.word(tiles.first + 1, lane), count, lane)
+
+    return step
+
+
+@semantics("UTMASTG", "UTMAREDG")
+def store_tile(site: Site) -> Step:
+    """UTMASTG.nD: a box of shared memory to an array; UTMAREDG.nD.op: brought together with what is there."""
+    reduces = site.mnemonic == "UTMAREDG"
+    tiles = _Tiles(site, tuple(_OPERATIONS) if reduces else ())
+    registers, memory = tiles.registers, tiles.memory
+
+    def step(mask: Mask) -> None:
+        for lane in registers.lanes(mask):
+            layout = tiles.layout(lane)
+            units, index, inside = tiles.elements(layout, lane, tiles.first + 1)
+            count, shared = len(inside) * layout.element_bytes, registers.word(tiles.first, lane)
+            chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, False)
+            if not len(index):
+                continue
+            ours = memory.shared[1][chosen].view(f"u{layout.element_bytes}")[inside]
+            if reduces:
+                operation, unit = _reduction(site, _NAMES.get(layout.type, layout.type))
+                ours = operation(units[index].view(unit), ours.view(unit)).astype(unit).view(ours.dtype)
+            units[index] = ours
+
+    return step
