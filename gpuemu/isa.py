@@ -124,7 +124,8 @@ _GLOBAL = {
 _BEYOND_THE_SM = _names("GPU SYS MMIO CLUSTER")
 """Modifiers of loads that must see what other SMs wrote (ld.global.cg, ld.volatile): L1 cannot answer them."""
 _OTHERS = _names(
-    "LDS STS LDSM STSM ATOMS LDGSTS SHFL BAR UCGABAR_WAIT EXIT DEPBAR LDGDEPBAR HMMA IMMA BMMA DMMA HGMMA IGMMA WARPGROUP"
+    "LDS STS LDSM STSM ATOMS LDGSTS SHFL BAR UCGABAR_WAIT EXIT DEPBAR LDGDEPBAR HMMA IMMA BMMA DMMA QMMA "
+    "HGMMA IGMMA QGMMA WARPGROUP"
 )
 KNOWN_MNEMONICS = frozenset([*_CLASS_OF, *_BRANCHES, *_FENCES, *_GLOBAL, *_OTHERS])
 
@@ -133,6 +134,7 @@ _NOT_MODELLED = _names("BGMMA LDTRAM TEX TLD TLD4 TMML TXD TXQ SULD SUST SUATOM 
 
 _TENSOR_SHAPES = {
     "HMMA": {"16816": "m16n8k16", "1688": "m16n8k8", "1684": "m16n8k4"},
+    "QMMA": {"16832": "m16n8k32", "16816": "m16n8k16"},
     "IMMA": {"16832": "m16n8k32", "16816": "m16n8k16", "8816": "m8n8k16", "8832": "m8n8k32", "16864": "m16n8k64"},
     "BMMA": {"168256": "m16n8k256", "168128": "m16n8k128", "88128": "m8n8k128"},
     "DMMA": {
@@ -143,6 +145,13 @@ _TENSOR_SHAPES = {
         "884": "m8n8k4",
     },
 }
+_SPARSE_SHAPES = {
+    ("HMMA", False): {"16832": "m16n8k16", "16816": "m16n8k8"},
+    ("HMMA", True): {"16816": "m16n8k8", "1688": "m16n8k4"},
+    ("IMMA", False): {"168128": "m16n8k64", "16864": "m16n8k32", "16832": "m16n8k16"},
+    ("QMMA", False): {"16864": "m16n8k32", "16832": "m16n8k16"},
+}
+"""Of a sparse product: the dense one of as many products, whose time it is taken to need."""
 _IMMA_INPUTS = {"s8": frozenset(("S8", "U8")), "s4": frozenset(("S4", "U4"))}
 
 
@@ -172,13 +181,14 @@ def _bits(modifiers: list[str]) -> int:
 
 
 def _tensor_mode(opcode: str, mnemonic: str, modifiers: list[str]) -> str:
-    shapes = _TENSOR_SHAPES[mnemonic]
+    """The mode whose time an instruction needs; that of integers for 8-bit floats, which have as many bits."""
+    shapes = _SPARSE_SHAPES[mnemonic, "TF32" in modifiers] if "SP" in modifiers else _TENSOR_SHAPES[mnemonic]
     shape = next((shapes[m] for m in modifiers if m in shapes), None)
     if shape is None:
         right = f"the model knows the shapes {', '.join(shapes)} of {mnemonic}"
         raise UnknownOpcodeError(f"'{opcode}'", right)
-    if "SP" in modifiers:
-        raise UnknownOpcodeError(f"the sparse '{opcode}'", "a dense matrix instruction is right")
+    if mnemonic == "QMMA":
+        return f"{shape}.s32.s8"
     if mnemonic == "IMMA":
         for inputs, names in _IMMA_INPUTS.items():
             if names.intersection(modifiers):
@@ -197,7 +207,7 @@ def _warpgroup(opcode: str, mnemonic: str, modifiers: list[str]) -> Operation:
         raise UnknownOpcodeError(f"'{opcode}'", f"the model knows the shapes 64xNxK of {mnemonic}")
     if "SP" in modifiers:
         raise UnknownOpcodeError(f"the sparse '{opcode}'", "a dense matrix instruction is right")
-    types = "s32.s8" if mnemonic == "IGMMA" else _float_types(modifiers)
+    types = "s32.s8" if mnemonic in ("IGMMA", "QGMMA") else _float_types(modifiers)
     return Operation(Kind.FIXED, f"m64n8k{shape[1]}.{types}", warpgroup_columns=shape[0])
 
 
@@ -232,9 +242,9 @@ def describe(opcode: str) -> Operation:
     if mnemonic in _FENCES:
         return Operation(Kind.VARIABLE, "special_register")
     match mnemonic:
-        case "HMMA" | "IMMA" | "BMMA" | "DMMA":
+        case "HMMA" | "IMMA" | "BMMA" | "DMMA" | "QMMA":
             return Operation(Kind.FIXED, _tensor_mode(opcode, mnemonic, modifiers), tensor=True)
-        case "HGMMA" | "IGMMA":
+        case "HGMMA" | "IGMMA" | "QGMMA":
             return _warpgroup(opcode, mnemonic, modifiers)
         case "WARPGROUP":
             return Operation(Kind.FIXED, "nop")

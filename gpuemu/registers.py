@@ -67,14 +67,27 @@ _MMA_WIDTHS = {
 
 def _mma_widths(mnemonic: str, modifiers: list[str]) -> tuple[int, int, int]:
     """32-bit registers per lane of (C and D, A, B)."""
+    if "SP" in modifiers:
+        return _sparse_widths(mnemonic, modifiers)
     if mnemonic == "IMMA" and "16832" in modifiers and ("S4" in modifiers or "U4" in modifiers):
         return 4, 2, 1
+    if mnemonic == "QMMA":
+        return (4 if "F32" in modifiers else 2), *((4, 2) if "16832" in modifiers else (2, 1))
     if mnemonic in ("IMMA", "BMMA", "DMMA"):
         return next((_MMA_WIDTHS[m] for m in modifiers if m in _MMA_WIDTHS), (4, 2, 1))
     accumulators = 4 if "F32" in modifiers else 2
     if "16816" in modifiers or ("1688" in modifiers and "TF32" in modifiers):
         return accumulators, 4, 2
     return accumulators, 2, 1
+
+
+def _sparse_widths(mnemonic: str, modifiers: list[str]) -> tuple[int, int, int]:
+    """As `_mma_widths`: A and B have as many registers, B's being twice as long as A's."""
+    small = {"HMMA": "1688" if "TF32" in modifiers else "16816", "QMMA": "16832"}.get(mnemonic, "16832")
+    if mnemonic == "IMMA" and ("S4" in modifiers or "U4" in modifiers):
+        small = "16864"
+    accumulators = 4 if mnemonic == "IMMA" or "F32" in modifiers else 2
+    return accumulators, *((2, 2) if small in modifiers else (4, 4))
 
 
 def _conversion_widths(mnemonic: str, modifiers: list[str]) -> tuple[int, int]:
@@ -154,11 +167,12 @@ def written_and_read(opcode: str, operands: tuple[str, ...], guard: str) -> tupl
     """
     mnemonic, *modifiers = opcode.split(".")
     reads = list(_registers(guard))
-    if mnemonic in ("HMMA", "IMMA", "BMMA", "DMMA") and len(operands) >= 4:
+    if mnemonic in ("HMMA", "IMMA", "BMMA", "DMMA", "QMMA") and len(operands) >= 4:
         c, a, b = _mma_widths(mnemonic, modifiers)
         reads += _registers(operands[1], a) + _registers(operands[2], b) + _registers(operands[3], c)
+        reads += _registers(operands[4]) if "SP" in modifiers else ()
         return _registers(operands[0], c), tuple(dict.fromkeys(reads))
-    shape = warpgroup_shape(modifiers) if mnemonic in ("HGMMA", "IGMMA") else None
+    shape = warpgroup_shape(modifiers) if mnemonic in ("HGMMA", "IGMMA", "QGMMA") else None
     if shape is not None:
         c = shape[0] // (4 if "F16" in modifiers else 2)
         sources = [o for o in operands[1:] if o != "gsb0"]

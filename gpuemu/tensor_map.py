@@ -2,13 +2,15 @@
 
 A map is 128 bytes, which the driver's cuTensorMapEncodeTiled fills in for a launch. `TensorMap` does so for a launch
 here: pass one as a kernel's `const __grid_constant__ CUtensorMap` argument. What the bytes mean is what compilers
-make of PTX's `tensormap.replace`, which writes each of these fields (nvcc 13.0, sm_90a):
+make of PTX's `tensormap.replace`, which writes each of these fields (nvcc 13.0, sm_90a), and what the driver of an H200
+made of 64 maps that differ in one thing each:
 
     0x00        address of the first element
-    0x08        bits 4-6 dimensions less one, 7-10 type, 11-12 interleaving, 13-14 swizzle, 15 fill (1: NaN)
+    0x08        bits 4-6 dimensions less one, 7-10 type, 11-12 interleaving, 13-14 swizzle, 15 fill (1: NaN),
+                16 tf32 for f32, 17-18 how much the L2 cache fetches
     0x0c-0x1b   strides of dimensions 1 to 4 in units of 16 bytes, low 32 bits; 0x1c: four more bits of each
     0x20-0x33   elements of each dimension less one
-    0x34        bits 0-14 steps of the box in each dimension less one, 3 bits each; bits 24-31 box of dimension 0 less one
+    0x34        bits 0-14 steps in each dimension less one, 3 bits each; bits 24-31 box of dimension 0 less one
     0x38        box of dimensions 1 to 4 less one, a byte each
 
 Dimension 0 is the one whose elements are next to each other: the last axis of a NumPy array.
@@ -28,9 +30,14 @@ from gpuemu.errors import GpuemuError
 BYTES = 128
 _MOST_DIMENSIONS = 5
 _UNIT = 16
-TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32.ftz", "tf32", "tf32.ftz")
-"""Types of elements by their number."""
-_SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
+_NUMBERED = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16")
+_AS_TF32 = 1 << 16
+_WITH_TF32 = {"f32": "tf32", "f32.ftz": "tf32.ftz"}
+TYPES = {
+    "u8": 1, "u16": 2, "u32": 4, "s32": 4, "u64": 8, "s64": 8, "f16": 2, "f32": 4, "f64": 8, "bf16": 2, "f32.ftz": 4,
+    "tf32": 4, "tf32.ftz": 4,
+}  # fmt: skip
+"""Types of elements, as cuTensorMapEncodeTiled has them, and their bytes."""
 SWIZZLES = (0, 32, 64, 128)
 """Bytes of a line within which 16-byte chunks are exchanged, by the number of the swizzle."""
 
@@ -65,16 +72,19 @@ def decode(data: bytes) -> Layout | None:
     words = np.frombuffer(data, dtype="<u4").astype(object)
     flags = int(words[2])
     rank, kind = (flags >> 4 & 7) + 1, flags >> 7 & 15
-    if rank > _MOST_DIMENSIONS or kind >= len(TYPES):
+    if rank > _MOST_DIMENSIONS or kind >= len(_NUMBERED):
         return None
-    size = _SIZES[kind]
+    element = _NUMBERED[kind]
+    if flags & _AS_TF32:
+        element = _WITH_TF32.get(element, element)
+    size = TYPES[element]
     strides = [size]
     for k in range(rank - 1):
         strides.append((int(words[3 + k]) | (int(words[7]) >> 4 * k & 15) << 32) * _UNIT)
     boxes = [int(words[13]) >> 24, *(int(words[14]) >> 8 * k & 0xFF for k in range(4))]
     return Layout(
         address=int(words[0]) | int(words[1]) << 32,
-        type=TYPES[kind],
+        type=element,
         element_bytes=size,
         shape=tuple(int(words[8 + k]) + 1 for k in range(rank)),
         strides=tuple(strides),
@@ -97,7 +107,7 @@ class TensorMap:
 
     `box`: elements that a copy takes of each axis, in the array's order of axes. `swizzle`: 0, 32, 64 or 128 bytes.
     `type`: the element's type as cuTensorMapEncodeTiled names it, in TYPES; by default the array's own (bf16 is kept in
-    uint16). `fill`: 0 or "nan", what a copy finds outside the array. `steps`: each how many-th element of an axis is taken.
+    uint16). `fill`: 0 or "nan", what a copy finds outside the array. `steps`: 2 takes each second element of an axis.
     Raises GpuemuError for what no tensor map can say.
     """
 
@@ -113,7 +123,7 @@ class TensorMap:
     ):
         self.array = array
         kind = type or _NUMPY_TYPES.get(array.dtype.name, "")
-        if kind not in TYPES or _SIZES[TYPES.index(kind)] != array.itemsize:
+        if TYPES.get(kind) != array.itemsize:
             raise _refused("type", f"{kind or array.dtype} for elements of {array.itemsize} bytes", "one of their size")
         if not 1 <= array.ndim <= _MOST_DIMENSIONS:
             raise _refused("array", f"{array.ndim} dimensions", f"1 to {_MOST_DIMENSIONS}")
@@ -134,9 +144,11 @@ class TensorMap:
         if any(stride % _UNIT for stride in self._strides):
             raise _refused("array", f"strides of {array.strides} bytes", "multiples of 16 for all but the last axis")
         self._box, self._steps = tuple(box)[::-1], taken[::-1]
+        plain = next((name for name, tf32 in _WITH_TF32.items() if tf32 == kind), kind)
         self._flags = (
-            (array.ndim - 1) << 4 | TYPES.index(kind) << 7 | SWIZZLES.index(swizzle) << 13 | (fill == "nan") << 15
-        )
+            (array.ndim - 1) << 4 | _NUMBERED.index(plain) << 7 | SWIZZLES.index(swizzle) << 13
+            | (fill == "nan") << 15 | (_AS_TF32 if plain != kind else 0)
+        )  # fmt: skip
 
     def encode(self, address: int) -> bytes:
         """The 128 bytes, for an array at that address."""

@@ -31,6 +31,8 @@ class Format:
     exponent_bits: int
     fraction_bits: int
     ignored_bits: int = 0
+    no_infinity: bool = False
+    """Whether only the largest number of all is no number (NaN)."""
 
     @property
     def fraction_and_ignored_bits(self) -> int:
@@ -63,6 +65,8 @@ FORMATS = {
     "bf16": Format(16, 8, 7),
     "tf32": Format(32, 8, 10, ignored_bits=13),
     "f32": Format(32, 8, 23),
+    "e5m2": Format(8, 5, 2),
+    "e4m3": Format(8, 4, 3, no_infinity=True),
 }
 
 
@@ -148,7 +152,7 @@ def decode(kind: str, raw: UintArray) -> Numbers:
 def decode_values(kind: str, raw: UintArray) -> Float32:
     """The values of raw numbers."""
     form = FORMATS[kind]
-    if kind == "f16":
+    if kind == "f16" or form.bits == 8:
         return _table(kind)[0].take(raw)
     if form.ignored_bits:
         raw = raw & np.uint32(0xFFFFFFFF << form.ignored_bits & 0xFFFFFFFF)
@@ -160,12 +164,27 @@ def decode_exponents(kind: str, raw: UintArray) -> Int16:
     return _exponents(kind, raw) if FORMATS[kind].bits > 16 else _table(kind)[1].take(raw)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _table(kind: str) -> tuple[Float32, Int16]:
-    """Values and exponents of all numbers of 16 bits."""
+    """Values and exponents of all numbers of 8 or 16 bits."""
+    if FORMATS[kind].bits == 8:
+        return _table_of_8_bits(kind)
     raw = np.arange(1 << 16, dtype=np.uint16)
     values = raw.view(np.float16).astype(np.float32) if kind == "f16" else decode_values(kind, raw)
     return values, _exponents(kind, raw)
+
+
+def _table_of_8_bits(kind: str) -> tuple[Float32, Int16]:
+    form, raw = FORMATS[kind], np.arange(256, dtype=np.uint16)
+    exponents = _exponents(kind, raw)
+    field, fraction = raw >> form.fraction_bits & form.largest_field, raw & ((1 << form.fraction_bits) - 1)
+    significand = fraction + ((field > 0).astype(np.uint16) << form.fraction_bits)
+    scale = np.maximum(field, 1).astype(np.int32) - form.bias - form.fraction_bits
+    values = np.ldexp(significand.astype(np.float64), scale)
+    if not form.no_infinity:
+        values[field == form.largest_field] = np.inf
+    values[(exponents == SPECIAL) & (form.no_infinity | (fraction > 0))] = np.nan
+    return np.where(raw & 0x80, -values, values).astype(np.float32), exponents
 
 
 def _exponents(kind: str, raw: UintArray) -> Int16:
@@ -176,5 +195,5 @@ def _exponents(kind: str, raw: UintArray) -> Int16:
     field = (magnitude >> np.asarray(form.fraction_and_ignored_bits, dtype=raw.dtype)).astype(np.int16)
     exponents = np.maximum(field, 1) - np.int16(form.bias)
     exponents[magnitude == 0] = ZERO
-    exponents[field == form.largest_field] = SPECIAL
+    exponents[magnitude == form.nan if form.no_infinity else field == form.largest_field] = SPECIAL
     return exponents

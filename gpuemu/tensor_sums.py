@@ -173,7 +173,7 @@ def _block(kept: int, left: Operand, right: Operand, part: slice, d: UintArray) 
     if narrow is not None:
         return narrow
     accumulator = left.mode.accumulator
-    return _any_block(kept, accumulator, left.grid.part(part), right.grid.part(part), decode(accumulator, d))
+    return any_block(kept, accumulator, left.grid.part(part), right.grid.part(part), decode(accumulator, d))
 
 
 def _narrow_block(kept: int, left: Operand, right: Operand, part: slice, d: UintArray) -> UintArray | None:
@@ -236,13 +236,13 @@ def _any(chosen: npt.NDArray[np.bool_]) -> bool:
     return 1 in chosen.tobytes()
 
 
-def _any_block(kept: int, accumulator: str, left: Numbers, right: Numbers, addend: Numbers) -> UintArray:
+def any_block(kept: int, accumulator: str, left: Numbers, right: Numbers, addend: Numbers) -> UintArray:
     """Any block: left [k, 1, n], right [k, 8, n], addend [8, n] to bits [8, n]."""
     top = np.maximum.reduce(left.exponents + right.exponents, axis=0)
     np.maximum(top, addend.exponents, out=top)
     highest, lowest = int(top.max()), int(top.min())
     if highest > HIGHEST:
-        finite = _any_block(kept, accumulator, left.finite(), right.finite(), addend.finite())
+        finite = any_block(kept, accumulator, left.finite(), right.finite(), addend.finite())
         return _with_specials(FORMATS[accumulator], finite, left, right, addend)
     if lowest < LOWEST:  # nothing but zeros
         top[top < LOWEST] = 0

@@ -163,6 +163,9 @@ class TensorNumerics(Part):
     kept_fraction_bits: int = whole("bits of an addend kept below the largest exponent", 1, 40, "bits")
     products_per_block_16_bit: PowerOfTwo = power_of_two("f16 or bf16 products summed at once", 64, "products")
     products_per_block_tf32: PowerOfTwo = power_of_two("tf32 products summed at once", 64, "products")
+    kept_fraction_bits_8_bit: int = whole("as kept_fraction_bits, of products of 8-bit floats", 1, 40, "bits")
+    products_per_block_8_bit: PowerOfTwo = power_of_two("8-bit float products summed at once", 64, "products")
+    result_fraction_bits_8_bit: int = whole("fraction bits that their f32 results have", 1, 23, "bits")
 
 
 class TensorCore(Part):

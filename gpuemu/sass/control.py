@@ -210,7 +210,8 @@ class ControlFlow(Jumps):
     def _cta_barrier(self, site: Site) -> Handler:
         """BAR.SYNC, BAR.ARV, BAR.RED: the number and the count of threads are immediates or registers.
 
-        UCGABAR_WAIT is that of a cluster, which is one CTA here. One register for both has the number in its low bits and the count from bit 16 on, 0 for all threads.
+        UCGABAR_WAIT is that of a cluster, which is one CTA here. One register for both has the number in its low bits
+        and the count from bit 16 on, 0 for all threads.
         """
         operands = [k for k in range(len(site.operands)) if not site.is_predicate(k)]
         votes = [site.predicate(k) for k in range(len(site.operands)) if site.is_predicate(k)]

@@ -38,6 +38,7 @@ _FAMILIES = (
     "crosslane",
     "special",
     "tensor",
+    "sparse",
     "access",
     "constants",
     "matrices",

@@ -1,9 +1,9 @@
 """Bulk copies of sm_90, in which one instruction of a warp moves a block of memory (PTX: cp.async.bulk).
 
-    UBLKCP.S.G [UR4], [UR6], UR8           UR8 x 16 bytes from global [UR6] to shared [UR4]; the mbarrier at UR5 gets them
+    UBLKCP.S.G [UR4], [UR6], UR8           UR8 x 16 bytes from global [UR6] to shared [UR4], told to the mbarrier at UR5
     UBLKCP.G.S [UR6], [UR4], UR5           the other way
     UBLKRED.G.S.ADD.F32.RN [UR6], [UR4], UR5
-    UTMALDG.2D [UR8], [UR6]                by the tensor map at [UR6]: to shared [UR8], the mbarrier at UR9, from UR10, UR11 on
+    UTMALDG.2D [UR8], [UR6]                by the tensor map at [UR6], from UR10, UR11 on: to shared [UR8]; mbarrier UR9
     UTMASTG.2D [UR8], [UR6]                from shared [UR8] to UR9, UR10 on
     UTMAREDG.2D.ADD [UR8], [UR6]
 
@@ -215,8 +215,8 @@ def bulk_reduction(site: Site) -> Step:
 # -- by tensor maps -------------------------------------------------------------------------------------------------
 
 _DIMENSIONS = ("1D", "2D", "3D", "4D", "5D")
-_PLAIN_TYPES = {"u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "tf32"}
-_NANS = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "tf32": 0x7FFFFFFF, "f64": 0x7FFFFFFFFFFFFFFF}
+_PLAIN_TYPES = {"u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16"}
+_NANS = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FFFFFFFFFFFFFFF}
 _NAMES = {"u32": "U32", "s32": "S32", "u64": "U64", "s64": "S64", "f16": "F16", "f32": "F32", "f64": "F64"}
 
 

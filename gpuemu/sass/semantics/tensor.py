@@ -21,6 +21,7 @@ from gpuemu.sass.ieee64 import fma64
 from gpuemu.sass.lanes import RZ, WARP, Mask
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.sparse import sparse_floats, sparse_integers
 from gpuemu.sass.warps import complete_warps, fragment
 from gpuemu.tensor import MmaMode, mma_mode, mma_registers
 
@@ -125,6 +126,8 @@ def _of_warps(rows: Words, warps: NDArray[np.intp]) -> Words:
 @semantics("HMMA")
 def hmma(site: Site) -> Step:
     """HMMA.16816|1688|1684.F16|F32[.BF16|.TF32] Rd, Ra, Rb, Rc: mma.sync of f16, bf16 or tf32, to the bit."""
+    if site.has("SP"):
+        return sparse_floats(site)
     if ".".join(site.modifiers[1:]) not in _HMMA_FORMS.get(site.modifiers[0], ()):
         raise site.unsupported("this form of HMMA")
     mode = mma_mode(site.instruction.operation.operation)
@@ -173,6 +176,8 @@ def imma(site: Site) -> Step:
 
     .8832, .16832 and .16864 with S4 and U4: numbers of 4 bits, eight to a register.
     """
+    if site.has("SP"):
+        return sparse_integers(site)
     site.only(*_SHAPES_4_BIT, "8816", "16816", *_TYPES_4_BIT, "S8", "U8", "SAT")
     shape, *types = (m for m in site.modifiers if m != "SAT")
     if shape in _SHAPES_4_BIT and len(types) == 2 and set(types) <= set(_TYPES_4_BIT):

@@ -8,7 +8,8 @@ stride offset, all in units of 16 bytes, 62-63 the swizzle (0: none, 1: 128 byte
 instead, in the fragment of mma.sync. A matrix is K-major; with .tnspA or .tnspB its rows (A) or columns (B) are.
 
 The instruction reads when it is executed, so that WARPGROUP.ARRIVE and WARPGROUP.DEPBAR have nothing to wait for. Its
-arithmetic is taken to be that of mma.sync of the same types, eight columns after the other.
+arithmetic is taken to be that of mma.sync of the same types, eight columns after the other. Products of 8-bit floats
+keep fewer bits than others (tensor_core.numerics).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.fragments import MmaMode, mma_mode
+from gpuemu.fragments import MmaMode, a_fragment, b_fragment, c_fragment, mma_mode
 from gpuemu.sass.environment import ExecutionError
 from gpuemu.sass.lanes import WARP, Mask
 from gpuemu.sass.memory import WRITTEN
@@ -29,6 +30,7 @@ from gpuemu.sass.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.warps import complete_warps, fragment
 from gpuemu.tensor import mma_registers
+from gpuemu.tensor_selected import eight_bit_product
 
 _WARPS = 4
 _ROWS = 16
@@ -39,6 +41,7 @@ _SWIZZLED_BYTES = (0, 128, 64, 32)
 _UNIT = 16
 _FLOATS = {("F32",): "f32.f16", ("F16",): "f16.f16", ("F32", "BF16"): "f32.bf16", ("F32", "TF32"): "f32.tf32"}
 _INTEGERS = ("S8", "U8")
+_EIGHT_BITS = ("e4m3", "e5m2")
 
 Indices = NDArray[np.int64]
 Words = NDArray[np.uint32]
@@ -129,7 +132,6 @@ class _Gmma:
         self._site = site
         self._mode = mode
         self._blocks = columns // _COLUMNS
-        self._numerics = site.environment.arch.tensor_core.numerics
         operands = [o for o in site.operands if o.text != "gsb0"]
         number = next((k for k, o in enumerate(operands) if _DESCRIPTORS.match(o.text)), 0)
         named = _DESCRIPTORS.match(operands[number].text)
@@ -175,8 +177,19 @@ class _Gmma:
             counts = np.broadcast_to(self._counts(), (self._site.lanes.count,)).reshape(-1, WARP)[warps, 0]
             c = np.where(counts[:, None, None, None], c, np.uint32(0))
         left = np.broadcast_to(a[:, None], (len(warps), blocks, *a.shape[1:]))
-        d = mma_registers(self._numerics, mode, np.ascontiguousarray(left), b, c)
+        d = self._multiply(np.ascontiguousarray(left), b, c)
         self._d[warps] = d.reshape(len(warps), -1, WARP)
+
+    def _multiply(self, a: Words, b: Words, c: Words) -> Words:
+        """A x B + C of registers [warps, blocks of columns, registers, 32]."""
+        numerics, mode = self._site.environment.arch.tensor_core.numerics, self._mode
+        if mode.a_type not in _EIGHT_BITS:
+            return mma_registers(numerics, mode, a, b, c)
+        left, right, addend = (
+            of.gather(x.reshape(-1, *x.shape[-2:])) for of, x in ((mode.a, a), (mode.b, b), (mode.c, c))
+        )
+        d = eight_bit_product(numerics, mode.accumulator, (mode.a_type, mode.b_type), left, right, addend)
+        return mode.c.scatter(d).reshape(c.shape)
 
 
 def _shape(site: Site) -> tuple[int, int]:
@@ -206,6 +219,18 @@ def igmma(site: Site) -> Step:
         raise site.unsupported("this form of IGMMA")
     name = f"m16n8k32.s32.{types[0].lower()}.{types[1].lower()}"
     return _Gmma(site, mma_mode(name + ".sat" if site.has("SAT") else name), columns, 1).step
+
+
+@semantics("QGMMA")
+def qgmma(site: Site) -> Step:
+    """QGMMA.64xNx32.F32|F16.E4M3|E5M2.E4M3|E5M2 Rd, [Ra,] gdesc[UR], Rc [, UP] [, gsb0]."""
+    columns, k = _shape(site)
+    accumulator, *types = (m.lower() for m in site.modifiers[1:])
+    if k != 32 or accumulator not in ("f32", "f16") or len(types) != 2 or not set(types) <= set(_EIGHT_BITS):
+        raise site.unsupported("this form of QGMMA")
+    fragments = a_fragment(k, 8), b_fragment(k, 8), c_fragment(32 if accumulator == "f32" else 16)
+    mode = MmaMode(f"m16n8k32.{accumulator}.{'.'.join(types)}", k, accumulator, types[0], types[1], False, *fragments)
+    return _Gmma(site, mode, columns, 1).step
 
 
 @semantics("WARPGROUP")

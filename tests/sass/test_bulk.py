@@ -1,0 +1,198 @@
+"""Bulk copies of sm_90, by address and by tensor map, against NumPy."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu import tensor_map
+from gpuemu.errors import GpuemuError
+from gpuemu.sass.cubin import Cubin, read_cubin
+from gpuemu.sass.toolchain import compile_cuda
+
+SOURCE = str(Path(__file__).parent / "kernels" / "copies.cu")
+
+
+@cache
+def cubin() -> Cubin:
+    return read_cubin(compile_cuda(SOURCE, "sm_90", "nvrtc", ("--std=c++17",)), SOURCE)
+
+
+def launch(kernel: str, *args: object, threads: int = 64, shared: int = 16384) -> gpuemu.Trace:
+    trace = gpuemu.trace_kernel(cubin(), kernel, (1, 1, 1), (threads, 1, 1), shared, args)
+    assert gpuemu.run(trace, gpuemu.load_arch("sm_90")).cycles > 0
+    return trace
+
+
+def test_a_block_goes_there_and_back() -> None:
+    data, out = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
+    launch("there_and_back", out, data, 1000)
+    assert np.array_equal(out, 2 * data + 1)
+
+
+def test_a_block_that_no_buffer_holds_is_told() -> None:
+    data, out = np.arange(1000, dtype=np.float32), np.zeros(996, np.float32)
+    with pytest.raises(GpuemuError, match=r"a copy of 4000 bytes at 0x[0-9a-f]+; bytes of one buffer of the launch"):
+        launch("there_and_back", out, data, 1000)
+    with pytest.raises(GpuemuError, match=r"a copy of bytes 128 to 4127 of shared memory; the CTA has 3024 bytes"):
+        launch("there_and_back", np.zeros(1000, np.float32), data, 1000, shared=2000)
+
+
+REDUCTIONS = {
+    "add_u32": (np.uint32, np.add),
+    "max_s32": (np.int32, np.maximum),
+    "min_u64": (np.uint64, np.minimum),
+    "xor_b32": (np.uint32, np.bitwise_xor),
+    "inc_u32": (np.uint32, lambda old, most: np.where(old >= most, 0, old + 1)),
+    "add_f32": (np.float32, np.add),
+    "add_f16": (np.float16, np.add),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_a_block_is_brought_together_with_memory(name: str) -> None:
+    kind, operation = REDUCTIONS[name]
+    rng = np.random.default_rng(3)
+    if np.dtype(kind).kind == "f":
+        old, new = (rng.standard_normal(256 // np.dtype(kind).itemsize).astype(kind) for _ in range(2))
+    else:
+        old, new = (rng.integers(0, 1 << 32, 64, dtype=np.uint32).view(kind) for _ in range(2))
+    expected = operation(old, new).astype(kind)
+    launch(name, old, new.view(np.uint32))
+    assert np.array_equal(old, expected)
+
+
+def box(
+    array: np.ndarray, start: tuple[int, ...], shape: tuple[int, ...], fill: float = 0, step: int = 1
+) -> np.ndarray:
+    """The box of an array that starts at `start`, with `fill` outside; every `step`-th of the rows."""
+    found = np.full(shape, fill, array.dtype)
+    for place in np.ndindex(*shape):
+        at = tuple(
+            s + p * (step if axis == len(shape) - 2 else 1)
+            for axis, (s, p) in enumerate(zip(start, place, strict=True))
+        )
+        if all(0 <= a < n for a, n in zip(at, array.shape, strict=True)):
+            found[place] = array[at]
+    return found
+
+
+@pytest.mark.parametrize("start", [(0, 0), (28, 40), (-2, -3), (40, 0)])
+def test_a_tile_is_loaded_with_zeros_outside(start: tuple[int, int]) -> None:
+    array, out = np.arange(32 * 64, dtype=np.uint32).reshape(32, 64) + 1, np.zeros(8 * 32, np.uint32)
+    launch("load_2d", out, out.nbytes, start[1], start[0], 0, gpuemu.TensorMap(array, (8, 32)))
+    assert np.array_equal(out.reshape(8, 32), box(array, start, (8, 32)))
+
+
+def test_tiles_of_one_and_three_dimensions() -> None:
+    line, out = np.arange(60, dtype=np.float32), np.zeros(32, np.float32)
+    launch("load_1d", out, out.nbytes, 30, 0, 0, gpuemu.TensorMap(line, (32,)))
+    assert np.array_equal(out, box(line, (30,), (32,)))
+    array, out = np.arange(5 * 12 * 16, dtype=np.float32).reshape(5, 12, 16), np.zeros(3 * 4 * 8, np.float32)
+    launch("load_3d", out, out.nbytes, 4, 10, 3, gpuemu.TensorMap(array, (3, 4, 8)))
+    assert np.array_equal(out.reshape(3, 4, 8), box(array, (3, 10, 4), (3, 4, 8)))
+
+
+def test_what_is_outside_may_be_nan_and_rows_may_be_left_out() -> None:
+    array, out = np.arange(32 * 64, dtype=np.float32).reshape(32, 64), np.zeros(4 * 16, np.float32)
+    tile = gpuemu.TensorMap(array, (8, 16), fill="nan", steps=(2, 1))
+    launch("load_2d", out, out.nbytes, 60, 20, 0, tile)
+    assert np.array_equal(out.reshape(4, 16), box(array, (20, 60), (4, 16), np.nan, 2), equal_nan=True)
+
+
+@pytest.mark.parametrize(("swizzle", "columns"), [(32, 8), (64, 16), (128, 32)])
+def test_chunks_are_exchanged_by_the_swizzle(swizzle: int, columns: int) -> None:
+    array, out = np.arange(32 * 64, dtype=np.uint32).reshape(32, 64), np.zeros(16 * columns, np.uint32)
+    launch("load_2d", out, out.nbytes, 4, 1, 0, gpuemu.TensorMap(array, (16, columns), swizzle=swizzle))
+    expected = np.zeros_like(out)
+    for row in range(16):
+        for column in range(columns):
+            at = 4 * (row * columns + column)
+            at ^= (at >> 7 & swizzle // 16 - 1) << 4
+            expected[at // 4] = array[row + 1, column + 4]
+    assert np.array_equal(out, expected)
+
+
+def test_a_tile_is_stored_where_the_array_is() -> None:
+    array, tile = np.zeros((30, 64), np.uint32), np.arange(8 * 32, dtype=np.uint32) + 1
+    launch("store_2d", tile, tile.size, 40, 26, gpuemu.TensorMap(array, (8, 32)))
+    expected = np.zeros_like(array)
+    expected[26:, 40:] = tile.reshape(8, 32)[:4, :24]
+    assert np.array_equal(array, expected)
+
+
+def test_a_tile_is_added_to_the_array() -> None:
+    rng = np.random.default_rng(5)
+    array, tile = rng.standard_normal((16, 64)).astype(np.float32), rng.standard_normal(4 * 16).astype(np.float32)
+    expected = array.copy()
+    expected[3:7, 16:32] += tile.reshape(4, 16)
+    launch("add_2d", tile, tile.size, 16, 3, gpuemu.TensorMap(array, (4, 16)))
+    assert np.array_equal(array, expected)
+
+
+def test_a_kernel_makes_a_tensor_map_of_its_own() -> None:
+    first, second = np.zeros((8, 8), np.float32), np.arange(64, dtype=np.float32).reshape(8, 8)
+    out, made = np.zeros(64, np.float32), np.zeros(32, np.uint32)
+    launch("replaced", out, made, second, gpuemu.TensorMap(first, (8, 8)))
+    expected = np.full((8, 8), np.nan, np.float32)
+    expected[:4] = second[:4]
+    layout = tensor_map.decode(made.tobytes())
+    assert np.array_equal(out.reshape(8, 8), expected, equal_nan=True)
+    assert layout is not None
+    assert (layout.nan_fill, layout.shape) == (True, (8, 4))
+
+
+def test_the_barrier_of_a_cluster_joins_all_threads() -> None:
+    out = np.zeros(256, np.int32)
+    launch("cluster_barrier", out, threads=256)
+    assert np.array_equal(out, 3 * ((np.arange(256) + 77) % 256))
+
+
+def test_tensor_maps_say_what_they_were_made_of() -> None:
+    array = np.zeros((7, 6, 5, 64), np.float16)
+    tile = gpuemu.TensorMap(array, (2, 3, 4, 32), swizzle=64, fill="nan", steps=(1, 2, 3, 1))
+    layout = tensor_map.decode(tile.encode(0x7F1234567890))
+    assert layout == tensor_map.Layout(
+        0x7F1234567890, "f16", 2, (64, 5, 6, 7), (2, 128, 640, 3840), (32, 4, 3, 2), (1, 3, 2, 1), False, 64, True
+    )
+    assert layout.copied == (32, 2, 2, 2)
+
+
+def test_a_driver_s_tensor_map_is_understood() -> None:
+    """Made by cuTensorMapEncodeTiled of an H200's driver, CUDA 13: f32 as tf32, 64 x 32 of 256-byte rows, box 32 x 8."""
+    words = [0xFDE2EE00, 0x7FAA, 0x10390, 0x10, 0, 0, 0, 0, 63, 31, 0, 0, 0, 0x1F000000, 7, 0, 0x400, 0, 0x10] + [
+        0
+    ] * 13
+    layout = tensor_map.decode(np.array(words, dtype="<u4").tobytes())
+    assert layout == tensor_map.Layout(0x7FAAFDE2EE00, "tf32", 4, (64, 32), (4, 256), (32, 8), (1, 1), False, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"box": (8, 3)}, "box: found 12 bytes along the last axis; a multiple of 16, up to 4096 is right"),
+        ({"box": (8, 16), "swizzle": 32}, "box: found 64 bytes along the last axis; a multiple of 16, up to 32"),
+        ({"box": (8,)}, r"box: found \(8,\); a number from 1 to 256 for each of 2 axes is right"),
+        ({"swizzle": 16}, "swizzle: found 16; 0, 32, 64 or 128 bytes is right"),
+        ({"type": "f16"}, "type: found f16 for elements of 4 bytes; one of their size is right"),
+        ({"fill": 1}, "fill: found 1; 0 or 'nan' is right"),
+        ({"steps": (1, 9)}, r"steps: found \(1, 9\); a number from 1 to 8"),
+        ({"array": np.zeros((8, 6), np.float32)}, r"array: found strides of \(24, 4\) bytes; multiples of 16"),
+        ({"array": np.zeros((64, 8), np.float32).T}, "array: found an array that is not C-contiguous"),
+    ],
+)
+def test_what_no_tensor_map_can_say_is_refused(change: dict[str, object], message: str) -> None:
+    given: dict[str, object] = {"array": np.zeros((32, 64), np.float32), "box": (8, 4), **change}
+    array, tile = given.pop("array"), given.pop("box")
+    with pytest.raises(GpuemuError, match=message):
+        gpuemu.TensorMap(array, tile, **given)  # type: ignore[arg-type]
+
+
+def test_bytes_that_are_no_tensor_map_are_told() -> None:
+    out = np.zeros(8 * 32, np.uint32)
+    with pytest.raises(GpuemuError, match="in place of a tensor map one of 1 dimensions; one of 2 dimensions is right"):
+        launch("load_2d", out, out.nbytes, 0, 0, 0, bytes(128))
