@@ -41,6 +41,13 @@ CONFIGURATIONS = {
     "matmul_tf32x3": matmul(F32, precision="tf32x3", bm=32, bn=32),
     "matmul_f64": matmul(F64, F64, acc=tl.float64, precision="ieee", bm=16, bn=16, bk=16),
     "matmul_i8": matmul(I8, I32, acc=tl.int32, bm=32, bn=32),
+    "matmul_e4m3": ("matmul_eight_bits", ["*fp8e4nv", "*fp8e4nv", F32, INT, INT], {"BM": 64, "BN": 64, "BK": 64}),
+    "matmul_by_descriptor": ("matmul_by_descriptor", [F16, F16, F16, INT, INT, INT], {"BM": 64, "BN": 64, "BK": 64}),
+    "matmul_by_given_descriptor": (
+        "matmul_by_given_descriptor",
+        ["tensordesc<fp16[64, 64]>", "tensordesc<fp16[64, 64]>", "tensordesc<fp16[64, 64]>", INT],
+        {"BM": 64, "BN": 64, "BK": 64},
+    ),
     "flash_attention": ("flash_attention", ATTENTION, {"BM": 64, "BN": 32, "D": 32, "CAUSAL": True}),
     "flash_attention_full": ("flash_attention", ATTENTION, {"BM": 64, "BN": 32, "D": 64, "CAUSAL": False}),
     "histogram": ("histogram", [I32, I32, INT], {"BINS": 64, "BLOCK": 512}),
@@ -72,6 +79,9 @@ def compile_one(name, capability):
     attributes = {
         (function.arg_names.index(n),): [["tt.divisibility", 16]] for n, t in signature.items() if t[0] == "*"
     }
+    if kernel in ("matmul_by_descriptor", "matmul_eight_bits"):
+        for n in {"M", "N", "K"} & set(signature):
+            attributes[(function.arg_names.index(n),)] = [["tt.divisibility", 16]]
     if kernel in ("matmul", "flash_attention", "conv2d"):
         for n in ("sam", "sbk", "scm", "K", "C", "F", "n"):
             if n in signature:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import gpuemu
 import numpy as np
 from launches import Launch
 from numpy.typing import NDArray
@@ -99,6 +100,42 @@ def matmul_f64() -> Launch:
 def matmul_i8() -> Launch:
     a, b = (rng(s).integers(-128, 128, shape).astype(np.int8) for s, shape in ((0, (40, 80)), (1, (80, 48))))
     return matmul(a, b, np.int32, (32, 32), 0)
+
+
+def tiles() -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """A, B, C, and what C must become: larger than whole tiles of 64 x 64."""
+    a, b = floats(80, 128, kind=np.float16), floats(128, 112, seed=1, kind=np.float16)
+    return a, b, np.zeros((80, 112), np.float16), a.astype(np.float64) @ b
+
+
+def matmul_by_descriptor() -> Launch:
+    a, b, c, wanted = tiles()
+    scratch = np.zeros(4 * 384, np.uint8)
+    return Launch([a, b, c, 80, 112, 128, scratch, 0], {2: wanted}, (2, 2, 1), tolerance=1e-3)
+
+
+def matmul_by_given_descriptor() -> Launch:
+    a, b, c, wanted = tiles()
+    args = []
+    for array in (a, b, c):
+        rows, columns = array.shape
+        args += [gpuemu.TensorMap(array, (64, 64), swizzle=128), rows, columns, columns, 1]
+
+    def check(_: list) -> None:
+        np.testing.assert_allclose(c.astype(np.float64), wanted, rtol=0, atol=1e-3 * np.abs(wanted).max())
+
+    return Launch([*args, 128, *SCRATCH], {}, (2, 2, 1), checks=[check])
+
+
+def matmul_e4m3() -> Launch:
+    """e4m3 in uint8; sums of 14 bits are what the hardware has."""
+    codes = [rng(s).integers(0x20, 0x48, shape).astype(np.uint8) for s, shape in ((0, (64, 128)), (1, (128, 128)))]
+    codes = [c | (rng(2).integers(0, 2, c.shape) << 7).astype(np.uint8) for c in codes]
+    a, b = (
+        np.where(c & 0x80, -1.0, 1.0) * (1 + (c & 7) / 8) * 2.0 ** ((c >> 3 & 15).astype(np.int64) - 7) for c in codes
+    )
+    out = np.zeros((64, 128), np.float32)
+    return Launch([*codes, out, 128, 128, *SCRATCH], {2: a @ b.T}, (1, 2, 1), tolerance=4e-3)
 
 
 def attention(heads: int, n: int, d: int, causal: bool) -> Launch:
@@ -383,7 +420,7 @@ CASES: dict[str, Callable[[], Launch]] = {
     name: globals()[name]
     for name in (
         "vector_add", "softmax", "layer_norm", "matmul_f16", "matmul_bf16", "matmul_tf32", "matmul_f32", "matmul_tf32x3",
-        "matmul_f64", "matmul_i8", "flash_attention", "flash_attention_full", "histogram", "atomics", "transpose", "scan",
+        "matmul_f64", "matmul_i8", "matmul_by_descriptor", "matmul_by_given_descriptor", "matmul_e4m3", "flash_attention", "flash_attention_full", "histogram", "atomics", "transpose", "scan",
         "sort", "reductions", "conv2d", "random_numbers", "math64", "integers", "conversions", "conversions_e4m3",
         "control", "gather", "printing", "inline_assembly",
     )

@@ -331,3 +331,37 @@ def inline_assembly(x, y, out, BLOCK: tl.constexpr):
         tl.inline_asm_elementwise("vabsdiff4.u32.u32.u32 $0, $1, $2, $3;", "=r,r,r,r", [a, b, b], tl.int8, True, 4),
     )
     tl.store(out + i, r)
+
+
+@triton.jit
+def matmul_by_descriptor(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Tiles are loaded and stored by tensor maps that the kernel makes."""
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BK, BN])
+    out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        total = tl.dot(left.load([row, k]), right.load([k, column]), total)
+    out.store([row, column], total.to(tl.float16))
+
+
+@triton.jit
+def matmul_by_given_descriptor(left, right, out, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """As above, with the launch's tensor maps."""
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        total = tl.dot(left.load([row, k]), right.load([k, column]), total)
+    out.store([row, column], total.to(tl.float16))
+
+
+@triton.jit
+def matmul_eight_bits(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    im, jn, k = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    total = tl.zeros((BM, BN), tl.float32)
+    for first in range(0, K, BK):
+        left = tl.load(a + im[:, None] * K + (first + k)[None, :])
+        right = tl.load(b + jn[None, :] * K + (first + k)[:, None])
+        total = tl.dot(left, right, total)
+    tl.store(c + im[:, None] * N + jn[None, :], total)
