@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import gpuemu
 import numpy as np
 from launches import Launch
 from numpy.typing import NDArray
+
+import gpuemu
 
 SCRATCH = [0, 0]
 """Triton's kernels take two more pointers, to memory that these do not use."""
