@@ -81,7 +81,7 @@ def box(
     return found
 
 
-@pytest.mark.parametrize("start", [(0, 0), (28, 40), (-2, -3), (40, 0)])
+@pytest.mark.parametrize("start", [(0, 0), (28, 40), (-2, -4), (40, 0)])
 def test_a_tile_is_loaded_with_zeros_outside(start: tuple[int, int]) -> None:
     array, out = np.arange(32 * 64, dtype=np.uint32).reshape(32, 64) + 1, np.zeros(8 * 32, np.uint32)
     launch("load_2d", out, out.nbytes, start[1], start[0], 0, gpuemu.TensorMap(array, (8, 32)))
@@ -90,8 +90,8 @@ def test_a_tile_is_loaded_with_zeros_outside(start: tuple[int, int]) -> None:
 
 def test_tiles_of_one_and_three_dimensions() -> None:
     line, out = np.arange(60, dtype=np.float32), np.zeros(32, np.float32)
-    launch("load_1d", out, out.nbytes, 30, 0, 0, gpuemu.TensorMap(line, (32,)))
-    assert np.array_equal(out, box(line, (30,), (32,)))
+    launch("load_1d", out, out.nbytes, 32, 0, 0, gpuemu.TensorMap(line, (32,)))
+    assert np.array_equal(out, box(line, (32,), (32,)))
     array, out = np.arange(5 * 12 * 16, dtype=np.float32).reshape(5, 12, 16), np.zeros(3 * 4 * 8, np.float32)
     launch("load_3d", out, out.nbytes, 4, 10, 3, gpuemu.TensorMap(array, (3, 4, 8)))
     assert np.array_equal(out.reshape(3, 4, 8), box(array, (3, 10, 4), (3, 4, 8)))
@@ -102,6 +102,46 @@ def test_what_is_outside_may_be_nan_and_rows_may_be_left_out() -> None:
     tile = gpuemu.TensorMap(array, (8, 16), fill="nan", steps=(2, 1))
     launch("load_2d", out, out.nbytes, 60, 20, 0, tile)
     assert np.array_equal(out.reshape(4, 16), box(array, (20, 60), (4, 16), np.nan, 2), equal_nan=True)
+    assert set(out.view(np.uint32)[np.isnan(out)].tolist()) == {0x7FF77FF7}  # as on an H200
+
+
+def test_tf32_is_rounded_on_the_way_and_ftz_loses_subnormal_numbers() -> None:
+    """The first four numbers and what an H200 made of them."""
+    words = np.array(
+        [0x3E625890, 0xBF77DBAD, 0x3E2A9B6F, 0xBFB4BA09, 0x80000FFF, 0x00001FFF, 0x7F800000, 0x7F801234], np.uint32
+    )
+    array, out = words.view(np.float32).copy(), np.zeros(8, np.uint32)
+    launch("load_1d", out, 32, 0, 0, 0, gpuemu.TensorMap(array, (8,), type="tf32"))
+    assert out.tolist() == [
+        0x3E626000,
+        0xBF77E000,
+        0x3E2AA000,
+        0xBFB4C000,
+        0x80000000,
+        0x00002000,
+        0x7F800000,
+        0x7F800000,
+    ]
+    launch("load_1d", out, 32, 0, 0, 0, gpuemu.TensorMap(array, (8,), type="f32.ftz"))
+    assert out.tolist() == [*words[:4].tolist(), 0x80000000, 0, *words[6:].tolist()]
+
+
+def test_a_first_coordinate_between_units_of_16_bytes_is_told() -> None:
+    """An H200 takes the instruction for an illegal one."""
+    array, out = np.zeros((32, 64), np.float32), np.zeros(8 * 32, np.float32)
+    with pytest.raises(GpuemuError, match="first coordinate 1 of elements of 4 bytes; a multiple of 16 bytes is right"):
+        launch("load_2d", out, out.nbytes, 1, 0, 0, gpuemu.TensorMap(array, (8, 32)))
+
+
+def test_short_lines_take_the_room_of_the_swizzle() -> None:
+    """(place, row, column) of every fourth word of a box of 4 x 12 words in a swizzle of 128 bytes, on an H200."""
+    array, out = np.arange(32 * 64, dtype=np.uint32).reshape(32, 64), np.zeros(128, np.uint32)
+    launch("room_2d", out, 192, 0, 0, 0, gpuemu.TensorMap(array, (4, 12), swizzle=128))
+    found = [(k, *divmod(int(out[k]), 64)) for k in range(0, 128, 4) if out[k] != 0xDEADBEEF]
+    assert found == [
+        (0, 0, 0), (4, 0, 4), (8, 0, 8), (32, 1, 4), (36, 1, 0), (44, 1, 8), (64, 2, 8), (72, 2, 0), (76, 2, 4),
+        (100, 3, 8), (104, 3, 4), (108, 3, 0),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("swizzle", "columns"), [(32, 8), (64, 16), (128, 32)])

@@ -8,8 +8,10 @@
     UTMAREDG.2D.ADD [UR8], [UR6]
 
 A copy is done when its instruction is: the mbarrier's bytes are there, and waits for groups of copies have nothing to
-wait for. Elements outside a tensor map's array are read as its fill, and not written. Chunks of 16 bytes are
-exchanged by the address in shared memory: 128 bytes: bits 4-6 with bits 7-9, 64: 4-5 with 7-8, 32: 4 with 7.
+wait for. Elements outside a tensor map's array are read as its fill (NaN: 0x7ff7 in each 16 bits), and not written.
+Chunks of 16 bytes are exchanged by the address in shared memory: a swizzle of 128 bytes puts bits 7-9 over bits 4-6, of
+64 bits 7-8 over 4-5, of 32 bit 7 over bit 4. All of this is what an H200 does; it also refuses to begin at a coordinate
+of dimension 0 that is no multiple of 16 bytes.
 """
 
 from __future__ import annotations
@@ -215,8 +217,7 @@ def bulk_reduction(site: Site) -> Step:
 # -- by tensor maps -------------------------------------------------------------------------------------------------
 
 _DIMENSIONS = ("1D", "2D", "3D", "4D", "5D")
-_PLAIN_TYPES = {"u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16"}
-_NANS = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FFFFFFFFFFFFFFF}
+_NAN_BYTES = b"\xf7\x7f"
 _NAMES = {"u32": "U32", "s32": "S32", "u64": "U64", "s64": "S64", "f16": "F16", "f32": "F32", "f64": "F64"}
 
 
@@ -243,11 +244,8 @@ class _Tiles(_Copier):
         if layout is None or len(layout.shape) != self.rank:
             found = "bytes that are none" if layout is None else f"one of {len(layout.shape)} dimensions"
             raise self.error(lane, f"in place of a tensor map {found}", f"one of {self.rank} dimensions is right")
-        line = layout.copied[0] * layout.element_bytes
-        if layout.interleaved or layout.type not in _PLAIN_TYPES:
-            raise site.unsupported(f"an interleaved tensor map, or one of {layout.type}")
-        if layout.swizzle_bytes and line != layout.swizzle_bytes:
-            raise site.unsupported(f"lines of {line} bytes in a swizzle of {layout.swizzle_bytes}")
+        if layout.interleaved:
+            raise site.unsupported("an interleaved tensor map")
         return layout
 
     def box(self, layout: Layout, coordinates: list[int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -262,10 +260,14 @@ class _Tiles(_Copier):
         return distances, inside
 
     def places(self, layout: Layout, address: int, count: int) -> NDArray[np.int64] | None:
-        """Where the copy's bytes are behind a shared address; None if one behind the other."""
+        """Where the copy's bytes are behind a shared address; None if one behind the other.
+
+        With a swizzle, each line of dimension 0 has as many bytes as that is wide, whatever is in it.
+        """
         if not layout.swizzle_bytes:
             return None
-        at = (address & 0xFFFFFF) + np.arange(count, dtype=np.int64)
+        line, within = np.divmod(np.arange(count, dtype=np.int64), layout.copied[0] * layout.element_bytes)
+        at = (address & 0xFFFFFF) + line * layout.swizzle_bytes + within
         turned: NDArray[np.int64] = at ^ (at >> 7 & layout.swizzle_bytes // _UNIT - 1) << 4
         return turned - (address & 0xFFFFFF)
 
@@ -275,7 +277,11 @@ class _Tiles(_Copier):
         `first`: the register with the coordinate of dimension 0.
         """
         coordinates = [self.registers.word(first + k, lane) for k in range(self.rank)]
-        distances, inside = self.box(layout, [c - (c >> 31 << 32) for c in coordinates])
+        coordinates = [c - (c >> 31 << 32) for c in coordinates]
+        if coordinates[0] * layout.element_bytes % _UNIT:
+            found = f"the first coordinate {coordinates[0]} of elements of {layout.element_bytes} bytes"
+            raise self.error(lane, found, "a multiple of 16 bytes is right")
+        distances, inside = self.box(layout, coordinates)
         chosen = distances[inside]
         if not len(chosen):
             return np.zeros(0, np.uint8), chosen, inside
@@ -285,6 +291,17 @@ class _Tiles(_Copier):
         if start % size:
             raise self.error(lane, f"elements at byte {start} of {buffer.name}", f"multiples of {size} are right")
         return buffer.views[size], (chosen - least + start) // size, inside
+
+
+def _read_as(kind: str, words: NDArray[Any]) -> NDArray[Any]:
+    """Elements as a copy to shared memory leaves them: .ftz without subnormal numbers, tf32 rounded to nearest."""
+    if kind.endswith(".ftz"):
+        words = np.where(words & np.uint32(0x7F800000), words, words & np.uint32(0x80000000))
+    if kind.startswith("tf32"):
+        finite = (words & np.uint32(0x7F800000)) != np.uint32(0x7F800000)
+        rounded = words + np.uint32(0xFFF) + (words >> np.uint32(13) & np.uint32(1))
+        words = np.where(finite, rounded, words) & np.uint32(0xFFFFE000)
+    return words
 
 
 @semantics("UTMALDG")
@@ -298,10 +315,10 @@ def load_tile(site: Site) -> Step:
             layout = tiles.layout(lane)
             units, index, inside = tiles.elements(layout, lane, tiles.first + 2)
             size = layout.element_bytes
-            fill = _NANS.get(layout.type, 0) if layout.nan_fill else 0
+            fill = int.from_bytes((_NAN_BYTES if layout.nan_fill else b"\0\0") * (size // 2), "little")
             found = np.full(len(inside), fill, dtype=f"u{size}")
             if len(index):
-                found[inside] = units[index]
+                found[inside] = _read_as(layout.type, units[index])
             count = len(found) * size
             shared = registers.word(tiles.first, lane)
             chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, True)

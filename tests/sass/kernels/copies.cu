@@ -64,9 +64,12 @@ REDUCTION(inc_u32, "inc.u32")
 REDUCTION(add_f32, "add.f32")
 REDUCTION(add_f16, "add.noftz.f16")
 
-#define LOAD(name, dimensions, coordinates)                                                                          \
+#define LOAD(name, dimensions, coordinates, words)                                                                        \
     extern "C" __global__ void name(u32* out, int bytes, int x, int y, int z, const __grid_constant__ Map map) {    \
-        extern __shared__ __align__(1024) u32 tile[];                                                               \
+        extern __shared__ __align__(1024) u32 tile[]; \
+        for (int k = threadIdx.x; k < (words); k += blockDim.x) tile[k] = 0xdeadbeef; \
+        asm volatile("fence.proxy.async;"); \
+        __syncthreads(); \
         __shared__ u64 barrier;                                                                                     \
         if (threadIdx.x == 0) {                                                                                     \
             asm volatile("prefetch.tensormap [%0];" ::"l"(&map));                                                   \
@@ -78,11 +81,12 @@ REDUCTION(add_f16, "add.noftz.f16")
         }                                                                                                           \
         __syncthreads();                                                                                            \
         wait(&barrier);                                                                                             \
-        for (int k = threadIdx.x; k < bytes / 4; k += blockDim.x) out[k] = tile[k];                                 \
+        for (int k = threadIdx.x; k < (words); k += blockDim.x) out[k] = tile[k];                                 \
     }
-LOAD(load_1d, "1d", "{%3}")
-LOAD(load_2d, "2d", "{%3, %4}")
-LOAD(load_3d, "3d", "{%3, %4, %5}")
+LOAD(load_1d, "1d", "{%3}", bytes / 4)
+LOAD(load_2d, "2d", "{%3, %4}", bytes / 4)
+LOAD(room_2d, "2d", "{%3, %4}", 128)
+LOAD(load_3d, "3d", "{%3, %4, %5}", bytes / 4)
 
 #define STORE(name, instruction)                                                                                     \
     extern "C" __global__ void name(const u32* in, int words, int x, int y, const __grid_constant__ Map map) {       \
