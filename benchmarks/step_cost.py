@@ -51,10 +51,11 @@ import gpuemu
 from gpuemu.errors import GpuemuError
 from gpuemu.sass.cta import CtaExecutor
 from gpuemu.sass.environment import Environment
+from gpuemu.sass.ieee import LANES
 from gpuemu.sass.lanes import WARP, Lanes
 from gpuemu.sass.memory import Memory
 from gpuemu.sass.recorder import Recorder
-from gpuemu.tensor import load_compiled
+from gpuemu.tensor import COMPILED
 from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.model import Launch
 
@@ -201,8 +202,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--plain", action="store_true", help="without Numba, even where it is installed")
     options = parser.parse_args()
-    compiled = not options.plain and load_compiled()
-    print(f"matrix products {'compiled by Numba' if compiled else 'in NumPy'}")
+    if options.plain:
+        COMPILED.calls = LANES.calls = 0
+    compiled = not options.plain and COMPILED.load() and LANES.load()
+    print(f"matrix products and multiply-adds {'compiled by Numba' if compiled else 'in NumPy'}")
     chosen = [kind for kind in KINDS if options.only in kind.name]
     print(f"{'additions of 512 numbers that a step takes':46}{'1 warp':>10}{'16 warps':>10}")
     above = 0

@@ -24,13 +24,12 @@ numbers and step 4 are published (tensor_core.numerics of their files says where
 from __future__ import annotations
 
 import math
-from importlib import import_module
-from types import ModuleType
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu.compiled import Compiled
 from gpuemu.errors import GpuemuError
 from gpuemu.fragments import LANES, MmaMode, Registers, mma_mode
 from gpuemu.tensor_numbers import FORMATS, Bounds
@@ -38,13 +37,13 @@ from gpuemu.tensor_operands import Operand
 from gpuemu.tensor_sums import Numerics, blocks_of_products, exact_product, integer_product
 
 __all__ = [
+    "COMPILED",
     "Bounds",
     "HasTensorCore",
     "MmaMode",
     "Numerics",
     "Operand",
     "compiled_product",
-    "load_compiled",
     "mma",
     "mma_mode",
     "mma_registers",
@@ -56,21 +55,8 @@ _STEPS_BEFORE_COMPILED = 8192
 """Products that NumPy takes about as long for as Numba takes to be loaded."""
 
 
-class _Compiled:
-    """The compiled products: `module` once they are loaded, `steps` that are left until that is tried."""
-
-    module: ModuleType | None = None
-    steps = _STEPS_BEFORE_COMPILED
-
-
-def load_compiled() -> bool:
-    """Have Numba's products from now on; whether it is there. The bits are the same with and without."""
-    _Compiled.steps = 0
-    try:
-        _Compiled.module = import_module("gpuemu.tensor_compiled")
-    except ImportError:
-        _Compiled.module = None
-    return _Compiled.module is not None
+COMPILED = Compiled("gpuemu.tensor_compiled", _STEPS_BEFORE_COMPILED)
+"""The products that Numba compiles."""
 
 
 def compiled_product(numerics: Numerics, mode: MmaMode, a: Registers, b: Registers, c: Registers) -> Registers | None:
@@ -78,12 +64,8 @@ def compiled_product(numerics: Numerics, mode: MmaMode, a: Registers, b: Registe
 
     They are loaded once so many products have been asked for that it is worth it.
     """
-    module = _Compiled.module
+    module = COMPILED.ask()
     if module is None:
-        if _Compiled.steps > 0:
-            _Compiled.steps -= 1
-            if _Compiled.steps == 0:
-                load_compiled()
         return None
     d = np.empty(c.shape, dtype=np.uint32)
     if mode.integer:

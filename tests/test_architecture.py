@@ -97,13 +97,13 @@ TENSOR = [m for m in MODULES if m.startswith("gpuemu.tensor")]
 @pytest.mark.parametrize("module", TENSOR)
 def test_the_tensor_core_s_arithmetic_knows_nothing_of_machine_code(module: str) -> None:
     inside = {name for name in reached_from(module) if name.split(".")[0] == "gpuemu"}
-    assert inside <= {"gpuemu.errors", "gpuemu.fragments", *TENSOR}
+    assert inside <= {"gpuemu.compiled", "gpuemu.errors", "gpuemu.fragments", *TENSOR}
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_only_the_compiled_products_need_numba(module: str) -> None:
-    assert ("numba" in imported_at_run_time(module)) == (module == "gpuemu.tensor_compiled")
-    assert "numba" not in reached_from(module, inside_functions=False) or module == "gpuemu.tensor_compiled"
+def test_only_modules_that_are_compiled_need_numba(module: str) -> None:
+    compiled = module in ("gpuemu.tensor_compiled", "gpuemu.sass.lanes_compiled")
+    assert ("numba" in reached_from(module, inside_functions=True)) == compiled
 
 
 def test_patterns_of_addresses_know_nothing_of_memory() -> None:

@@ -16,11 +16,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.compiled import Compiled
 from gpuemu.sass.lanes import any_lane, every_lane
 
 Rounding = Literal["RN", "RZ", "RM", "RP"]
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+
+LANES = Compiled("gpuemu.sass.lanes_compiled", 1 << 15)
+"""The multiply-adds that Numba compiles."""
 
 NAN32 = np.uint32(0x7FFFFFFF)
 NAN16 = np.uint16(0x7FFF)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.ieee import F64, Rounding, to_odd, two_sum
+from gpuemu.sass.ieee import F64, LANES, Rounding, to_odd, two_sum
 from gpuemu.sass.lanes import any_lane, every_lane
 
 NAN64 = np.uint64(0xFFF8000000000000)
@@ -117,6 +117,7 @@ class NearestFma64:
 
     def __init__(self, lanes: int):
         self.operands = np.zeros((3, lanes))
+        self._rows, self._result = tuple(self.operands), np.empty(lanes)
         self._doubled = np.empty((3, lanes), dtype=np.uint64)
         self._big = np.empty((2, lanes))
         self._parts = np.empty((2, 2, lanes))  # [a b, high low, lane]
@@ -125,6 +126,9 @@ class NearestFma64:
 
     def __call__(self) -> NDArray[np.uint64]:
         """The bits of the results, which hold until the next call."""
+        module = LANES.ask()
+        if module is not None and module.fma64(*self._rows, _LEAST_PLAIN, _MOST_PLAIN, self._result):
+            return self._result.view(np.uint64)
         if self._plain():
             result = self._unless_near_tie()
             if result is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpuemu.sass.ieee import (
     FLOAT16,
+    LANES,
     bits32,
     fma16,
     fma_bf16,
@@ -18,7 +20,7 @@ from gpuemu.sass.ieee import (
     saturated32,
 )
 from gpuemu.sass.lanes import Mask
-from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.operands import Getter, Setter, Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import (
     BOOLEANS,
@@ -27,7 +29,7 @@ from gpuemu.sass.semantics.float_operands import (
     comparison_of,
     minimum_maximum,
 )
-from gpuemu.sass.semantics.half_operands import is_immediate, packed, pair, words
+from gpuemu.sass.semantics.half_operands import is_immediate, packed, pair, plain_pair, words
 
 _BRAIN = "BF16_V2"
 
@@ -69,6 +71,7 @@ def hfma2(site: Site) -> Step:
     (a, b, c), last = _pairs(site, 1, 3, np.float64)
     _only_pairs(site, last)
     store, finish = site.destination(0), _finisher(site)
+    quick = _CompiledPairs.of(site, (1, 2, 3))
     multiply_add = fma_bf16 if site.has(_BRAIN) else fma16
 
     def compute() -> Any:
@@ -78,7 +81,58 @@ def hfma2(site: Site) -> Step:
         # The compiler's way of writing a constant to a register through this pipe.
         value = compute()[0]
         return lambda mask: store(value, mask)
-    return lambda mask: store(compute(), mask)
+    return _with(quick, store, compute)
+
+
+@dataclass(frozen=True)
+class _CompiledPairs:
+    """a x b + c of pairs in registers by `lanes_compiled`: words, and how the halves of each are taken."""
+
+    words: tuple[Any, Any, Any]
+    chosen: Any
+    brain: bool
+    room: tuple[Any, Any, Any]
+
+    @classmethod
+    def of(cls, site: Site, numbers: tuple[int | float, ...]) -> _CompiledPairs | None:
+        """Of an instruction whose operands these are, a float standing for itself; None for what it is not for."""
+        brain, count = site.has(_BRAIN), site.lanes.count
+        words, chosen = [], np.zeros((3, 4), dtype=np.uint32)
+        for k, number in enumerate(numbers):
+            if isinstance(number, float):
+                bits = np.array([number], np.float32).view(np.uint32) >> 16 if brain else _bits16(number)
+                words.append(np.full(count, bits[0], dtype=np.uint32))
+                continue
+            plain = None if site.has("SAT", "RELU", "FTZ") else plain_pair(site, number)
+            if plain is None:
+                return None
+            words.append(plain[0])
+            chosen[k] = plain[1]
+        room = np.empty(2 * count, np.uint32), np.empty((4, 2 * count)), np.empty(count, np.uint32)
+        return cls((words[0], words[1], words[2]), chosen, brain, room)
+
+    def compute(self, module: Any) -> Any:
+        """The words, which hold until the next time; None if it must be done otherwise."""
+        if module.fma_halves(*self.words, self.chosen, self.brain, *self.room):
+            return self.room[2]
+        return None
+
+
+def _bits16(number: float) -> Any:
+    return np.array([number], np.float16).view(np.uint16)
+
+
+def _with(quick: _CompiledPairs | None, store: Setter, compute: Callable[[], Any]) -> Step:
+    """The step of an instruction that may have a quick way."""
+    if quick is None:
+        return lambda mask: store(compute(), mask)
+
+    def step(mask: Mask) -> None:
+        module = LANES.ask()
+        found = None if module is None else quick.compute(module)
+        store(compute() if found is None else found, mask)
+
+    return step
 
 
 @semantics("HADD2", "HMUL2")
@@ -94,10 +148,11 @@ def hadd2_hmul2(site: Site) -> Step:
     store, finish, brain = site.destination(0), _finisher(site), site.has(_BRAIN)
     if site.mnemonic == "HADD2":
         # Float32 has more than twice the bits: a rounding to it before the last does no harm.
-        return lambda mask: store(finish(a() + b()), mask)
+        return _with(_CompiledPairs.of(site, (1, 1.0, 2)), store, lambda: finish(a() + b()))
+    quick = _CompiledPairs.of(site, (1, 2, -0.0))  # which leaves every product as it is
     if brain:
-        return lambda mask: store(finish(mul_bf16(a(), b())), mask)
-    return lambda mask: store(finish(a() * b()), mask)
+        return _with(quick, store, lambda: finish(mul_bf16(a(), b())))
+    return _with(quick, store, lambda: finish(a() * b()))
 
 
 def _to_float32(site: Site) -> Step:

@@ -99,6 +99,16 @@ def pair(
     return values, k + 1
 
 
+def plain_pair(site: Site, k: int) -> tuple[Any, tuple[int, int, int, int]] | None:
+    """The register of operand k, the shifts to its two halves and the signs that are changed; None if it is more."""
+    operand, lanes = site.operands[k], lanes_of(site, k)
+    match = _SELECTION.match((".".join(operand.suffixes) or "H1_H0").upper())
+    if lanes is None or operand.absolute or match is None or operand.core in ("RZ", "URZ"):
+        return None
+    signs = [0x8000 * (bool(match[place]) != operand.negative) for place in (3, 1)]
+    return lanes, (16 * int(match[4]), 16 * int(match[2]), signs[0], signs[1])
+
+
 def _immediates(site: Site, k: int, brain: bool) -> Getter:
     """Two immediates, high half first; each is exact in the format, because it was printed from it."""
     numbers = []

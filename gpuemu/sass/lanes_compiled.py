@@ -1,0 +1,106 @@
+"""Fused multiply-adds of lanes as loops that Numba compiles: the bits of `ieee` and `ieee64`, several times as fast.
+
+See `gpuemu.compiled`. A function that returns False has met what is not ordinary, and its results are of no use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_SPLITTER = float(2**27 + 1)
+_MORE, _LESS = 1 + 2.0**-52, 1 - 2.0**-52
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def fma64(a: Any, b: Any, c: Any, least: float, most: float, result: Any) -> bool:
+    """a x b + c to nearest; False where an operand is out of range or a result next to a tie: see NearestFma64."""
+    doubtful = 0
+    for i in range(a.size):
+        x, y, z = a[i], b[i], c[i]
+        p = x * y
+        big = x * _SPLITTER
+        x_high = big - (big - x)
+        x_low = x - x_high
+        big = y * _SPLITTER
+        y_high = big - (big - y)
+        y_low = y - y_high
+        rest = (((x_high * y_high - p) + x_high * y_low) + x_low * y_high) + x_low * y_low
+        s = p + z
+        t = s - p
+        rest += (p - (s - t)) + (z - t)
+        upper, lower = s + rest * _MORE, s + rest * _LESS
+        result[i] = upper
+        size_x, size_y, size_z = abs(x), abs(y), abs(z)
+        within = (size_x >= least) & (size_x <= most) & (size_y >= least) & (size_y <= most)
+        within &= (size_z >= least) & (size_z <= most) & (upper == lower)
+        doubtful |= within ^ True
+    return bool(doubtful == 0)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _halves(words: Any, chosen: Any, brain: bool, bits: Any, singles: Any, values: Any) -> bool:
+    """Two halves of each word as float64; whether all are finite. `chosen`: the shifts of both, and their signs."""
+    n = words.size
+    special = 0
+    for half in range(2):
+        shift, sign = np.uint32(chosen[half]), np.uint32(chosen[2 + half])
+        for i in range(n):
+            raw = (words[i] >> shift & np.uint32(0xFFFF)) ^ sign
+            if brain:
+                bits[half * n + i] = raw << np.uint32(16)
+                special |= (raw & np.uint32(0x7F80)) == np.uint32(0x7F80)
+            else:
+                bits[half * n + i] = (raw & np.uint32(0x7FFF)) << np.uint32(13) | (
+                    raw & np.uint32(0x8000)
+                ) << np.uint32(16)
+                special |= (raw & np.uint32(0x7C00)) == np.uint32(0x7C00)
+    factor = 1.0 if brain else 2.0**112
+    for i in range(2 * n):
+        values[i] = np.float64(singles[i]) * factor
+    return bool(special == 0)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def fma_halves(a: Any, b: Any, c: Any, chosen: Any, brain: bool, bits: Any, values: Any, result: Any) -> bool:
+    """a x b + c of the two halves of words, each rounded once; False if one is not finite, or a bfloat16 subnormal.
+
+    `chosen`: how the halves of each operand are taken, see `_halves`. `bits`, `values`: room, uint32 [2 n] and
+    float64 [4, 2 n].
+    """
+    n = a.size
+    singles = bits.view(np.float32)
+    fine = _halves(a, chosen[0], brain, bits, singles, values[0])
+    fine &= _halves(b, chosen[1], brain, bits, singles, values[1])
+    fine &= _halves(c, chosen[2], brain, bits, singles, values[2])
+    if not fine:
+        return False
+    x, y, z, s = values[0], values[1], values[2], values[3]
+    sums = s.view(np.int64)
+    for i in range(2 * n):
+        p = x[i] * y[i]
+        s[i] = p + z[i]
+        t = s[i] - p
+        z[i] = (p - (s[i] - t)) + (z[i] - t)
+    errors = z.view(np.int64)
+    other = np.int64(0)
+    for i in range(2 * n):
+        # To odd: cut off toward zero, the last bit 1 where something was lost.
+        lost = np.int64(z[i] != 0)
+        bits64 = sums[i] + (((errors[i] ^ sums[i]) >> 63) & -lost) | lost
+        size = bits64 & 0x7FFFFFFFFFFFFFFF
+        sign = bits64 >> 48 & 0x8000
+        if brain:
+            normal = ((size + ((1 << 44) - 1) + (size >> 45 & 1)) >> 45) - ((1023 - 127) << 7)
+            half = np.int64(min(normal, 0x7F80)) if size else np.int64(0)
+            other |= np.int64(size > 0) & np.int64(half < 0x80)
+        else:
+            normal = ((size + ((1 << 41) - 1) + (size >> 42 & 1)) >> 42) - ((1023 - 15) << 10)
+            small = np.int64(np.rint(abs(s[i]) * 2.0**24))
+            half = small if size < ((1023 - 14) << 52) else np.int64(min(normal, 0x7C00))
+        bits[i] = np.uint32(half | sign)
+    for i in range(n):
+        result[i] = bits[i] | bits[n + i] << np.uint32(16)
+    return bool(other == 0)
