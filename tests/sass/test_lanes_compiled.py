@@ -110,3 +110,23 @@ def test_sums_next_to_a_tie_are_left_to_numpy() -> None:
     exact = bits64(fma64(a, b, c), a, b, c).view(np.float64)
     assert exact[0] == 2.0**53
     assert not LANES.module.fma64(np.array([0.0]), b[:1], c[:1], 2.0**-400, 2.0**400, result[:1])
+
+
+@pytest.mark.parametrize("text", ["FFMA R8, R16, R17, R18", "FFMA.FTZ R8, -R16, |R17|, R18", "FFMA R8, R16, R16, -R16"])
+@pytest.mark.parametrize("kind", ["any", "whole", "normal", "small"])
+def test_multiply_adds_of_float32(monkeypatch: pytest.MonkeyPatch, text: str, kind: str) -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(4):
+        values = rng.integers(0, 1 << 32, (3, COUNT), dtype=np.uint32)
+        if kind != "any":
+            drawn = rng.standard_normal((3, COUNT)) * {"whole": 4.0, "normal": 1.0, "small": 2.0**-126}[kind]
+            values = (np.rint(drawn) if kind == "whole" else drawn).astype(np.float32).view(np.uint32)
+        plain, compiled = both_ways(monkeypatch, text, {16 + k: values[k] for k in range(3)})
+        assert np.array_equal(plain, compiled)
+
+
+@pytest.mark.parametrize("text", ["MATCH.ANY R8, R16", "MATCH.ANY.U64 R8, R16"])
+def test_lanes_with_the_same_value(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    values = np.random.default_rng(7).integers(0, 5, (2, COUNT), dtype=np.uint32)
+    plain, compiled = both_ways(monkeypatch, text, {16: values[0], 17: values[1]})
+    assert np.array_equal(plain, compiled)

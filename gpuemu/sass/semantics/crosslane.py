@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.fragments import transpose_matrix
+from gpuemu.sass.ieee import LANES
 from gpuemu.sass.lanes import WARP, Mask, ballots
 from gpuemu.sass.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
@@ -156,10 +157,16 @@ def match(site: Site) -> Step:
     get: Getter = site.source64(at + 1) if site.has("U64") else site.source(at + 1)
     lanes = site.lanes
     if not compare_all:
+        found = np.empty(lanes.count, dtype=np.uint32)
 
         def match_any(mask: Mask) -> None:
             here = taking_part(lanes, mask)
             values = np.ascontiguousarray(get())
+            module = LANES.ask()
+            if module is not None and here is None:
+                module.match_any(values, found)
+                store(found, mask)
+                return
             # Each lane's value 32 times beside all 32 of its warp: no short axis is broadcast.
             own = np.empty((lanes.warps, WARP, WARP), dtype=values.dtype)
             others = np.empty_like(own)
