@@ -24,7 +24,7 @@ class Compiled:
         self.calls = 0
         try:
             self.module = import_module(self._name)
-        except ImportError:
+        except (ImportError, RuntimeError, OSError):  # none, or none that fits NumPy, or nowhere to keep what it makes
             self.module = None
         return self.module is not None
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gpuemu
+from gpuemu.compiled import Compiled
 from gpuemu.tensor import COMPILED, compiled_product, mma_mode, mma_registers
 
 pytest.importorskip("numba")
@@ -92,3 +93,14 @@ def test_compiled_products_come_when_a_run_is_long(compiled: None, monkeypatch: 
     monkeypatch.setattr(COMPILED, "calls", 3)
     answers = [compiled_product(numerics, mode, *operands) is not None for _ in range(5)]
     assert answers == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize("trouble", [ImportError, RuntimeError])
+def test_without_numba_there_is_none(monkeypatch: pytest.MonkeyPatch, trouble: type[Exception]) -> None:
+    def refuse(name: str) -> None:
+        raise trouble(name)
+
+    monkeypatch.setattr("gpuemu.compiled.import_module", refuse)
+    late = Compiled("gpuemu.tensor_compiled", 2)
+    assert [late.ask() for _ in range(4)] == [None] * 4
+    assert not late.load()
