@@ -138,3 +138,42 @@ def match_any(values: Any, result: Any) -> None:
             for other in range(32):
                 same |= np.uint32(values[first + other] == values[first + lane]) << np.uint32(other)
             result[first + lane] = same
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def narrow16(values: Any, result: Any) -> None:
+    """Float32, flat, rounded to the bits of float16, to nearest even; NaN becomes 0x7fff."""
+    bits = values.view(np.uint32)
+    for i in range(values.size):
+        size = np.int64(bits[i] & np.uint32(0x7FFFFFFF))
+        sign = np.int64(bits[i] >> np.uint32(16) & np.uint32(0x8000))
+        normal = ((size + 0xFFF + (size >> 13 & 1)) >> 13) - (112 << 10)
+        small = np.int64(np.rint(min(abs(np.float64(values[i])), 1.0) * 2.0**24))
+        half = small if size < (113 << 23) else np.int64(min(normal, np.int64(0x7C00)))
+        result[i] = np.uint16(0x7FFF if size > 0x7F800000 else half | sign)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def turns(x: Any, sines: Any, cosines: Any, zeros: bool, result: Any) -> bool:
+    """`multifunction._turns`, step by step; False where x is not finite. `zeros`: whole turns give zeros, as signed."""
+    steps = sines.size
+    fine = True
+    for i in range(x.size):
+        if not abs(x[i]) < 2.0**62:
+            fine = False
+            continue
+        part = x[i] - np.rint(x[i])
+        scaled = part * np.float64(steps)
+        nearest = np.rint(scaled)
+        rest = (scaled - nearest) * (2 * np.pi / steps)
+        index = np.int64(nearest) & (steps - 1)
+        square = rest * rest
+        change = square * (1 / 24)
+        change -= 0.5
+        change *= square
+        change *= sines[index]
+        square = 1.0 - square * (1 / 6)
+        rest *= square
+        rest *= cosines[index]
+        result[i] = np.copysign(0.0, x[i]) if zeros and part == 0 else (change + rest) + sines[index]
+    return fine

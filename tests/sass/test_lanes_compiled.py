@@ -130,3 +130,16 @@ def test_lanes_with_the_same_value(monkeypatch: pytest.MonkeyPatch, text: str) -
     values = np.random.default_rng(7).integers(0, 5, (2, COUNT), dtype=np.uint32)
     plain, compiled = both_ways(monkeypatch, text, {16: values[0], 17: values[1]})
     assert np.array_equal(plain, compiled)
+
+
+@pytest.mark.parametrize("text", ["MUFU.SIN R8, R16", "MUFU.COS R8, R16", "F2FP.F16.F32.PACK_AB R8, R16, R17"])
+@pytest.mark.parametrize("kind", ["any", "whole", "normal", "small"])
+def test_angles_and_conversions(monkeypatch: pytest.MonkeyPatch, text: str, kind: str) -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(4):
+        values = rng.integers(0, 1 << 32, (2, COUNT), dtype=np.uint32)
+        if kind != "any":
+            drawn = rng.standard_normal((2, COUNT)) * {"whole": 4.0, "normal": 100.0, "small": 2.0**-16}[kind]
+            values = (np.rint(drawn) if kind == "whole" else drawn).astype(np.float32).view(np.uint32)
+        plain, compiled = both_ways(monkeypatch, text, {16 + k: values[k] for k in range(2)})
+        assert np.array_equal(plain, compiled)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.ieee import BFLOAT16, FLOAT16, all_normal32, bits32, flushed32, narrow16, narrow_bf16, quantize
+from gpuemu.sass.ieee import BFLOAT16, FLOAT16, LANES, all_normal32, bits32, flushed32, narrow16, narrow_bf16, quantize
 from gpuemu.sass.lanes import Mask, any_lane
 from gpuemu.sass.operands import Site, Step, immediate32
 from gpuemu.sass.semantics import semantics
@@ -48,6 +48,11 @@ def _turns(x: Any, quarter: int) -> Any:
     By the sine and cosine of the nearest step and the sum of both angles; the rest is below 0.0008, so that three
     terms of its series are more than float64 holds.
     """
+    module = LANES.ask()
+    if module is not None:
+        result = np.empty_like(x)
+        if module.turns(x, *_sines(quarter), quarter == 0, result):
+            return result
     part = x - np.rint(x)  # exact
     steps = part * _STEPS_OF_ONE
     nearest = np.rint(steps)
