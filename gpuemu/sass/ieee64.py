@@ -34,7 +34,7 @@ _A_LITTLE_MORE_AND_LESS = np.array([[1 + 2.0**-52], [1 - 2.0**-52]])
 
 
 def bits64(values: F64, *operands: F64) -> NDArray[np.uint64]:
-    """The bits of a result. A NaN is the first NaN operand, made quiet, or else NAN64."""
+    """The bits of a result. A NaN is the first NaN of `operands`, made quiet, or else NAN64."""
     bits = values.view(np.uint64)
     nan = values != values
     if any_lane(nan):
@@ -124,8 +124,8 @@ class NearestFma64:
         self._products = np.empty((2, 2, lanes))
         self._around = np.empty((2, lanes))
 
-    def __call__(self) -> NDArray[np.uint64]:
-        """The bits of the results, which hold until the next call."""
+    def __call__(self) -> NDArray[np.uint64] | None:
+        """The bits of the results, which hold until the next call; None where `fma64` must do it."""
         module = LANES.ask()
         if module is not None and module.fma64(*self._rows, _LEAST_PLAIN, _MOST_PLAIN, self._result):
             return self._result.view(np.uint64)
@@ -133,7 +133,7 @@ class NearestFma64:
             result = self._unless_near_tie()
             if result is not None:
                 return result.view(np.uint64)
-        return bits64(fma64(*self.operands), *self.operands)
+        return None
 
     def _plain(self) -> bool:
         """Whether all operands are in the range where nothing over- or underflows."""

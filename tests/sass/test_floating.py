@@ -219,7 +219,7 @@ def double(value):
 
 
 def propagated(expected, *operands):
-    """A NaN result is the first NaN operand, quiet, or the default one."""
+    """A NaN result is the first NaN of the operands, quiet, or the default one."""
     if FLOAT64.value(expected) != NAN:
         return expected
     return next((x | 1 << 51 for x in operands if FLOAT64.value(x) == NAN), FLOAT64.nan)
@@ -228,17 +228,33 @@ def propagated(expected, *operands):
 @pytest.mark.parametrize("mode", MODES)
 @for_all(TRIPLES64)
 def test_dfma_rounds_the_exact_value_once(mode, triples):
-    expected = [propagated(multiply_add(FLOAT64, *t, mode), *t) for t in triples]
+    expected = [propagated(multiply_add(FLOAT64, a, b, c, mode), b, c, a) for a, b, c in triples]
     assert run64(f"DFMA.{mode} R0, R2, R4, R6", triples) == expected
 
 
 @pytest.mark.parametrize("mode", MODES)
 @for_all(TRIPLES64)
 def test_dadd_and_dmul_round_the_exact_value_once(mode, triples):
-    expected = [propagated(add(FLOAT64, a, b, mode), a, b) for a, b, _ in triples]
+    expected = [propagated(add(FLOAT64, a, b, mode), b, a) for a, b, _ in triples]
     assert run64(f"DADD.{mode} R0, R2, R4", triples) == expected
-    expected = [propagated(multiply(FLOAT64, a, b, mode), a, b) for a, b, _ in triples]
+    expected = [propagated(multiply(FLOAT64, a, b, mode), b, a) for a, b, _ in triples]
     assert run64(f"DMUL.{mode} R0, R2, R4", triples) == expected
+
+
+def test_a_nan_of_float64_keeps_its_sign_whatever_the_operand_says():
+    """As on an H200, where all 216 triples of six numbers agree in 15 instructions."""
+    one, first, second = double(1.0), 0x7FF8000000001234, 0xFFF4000000005678
+    quiet = second | 1 << 51
+    for text, operands, expected in (
+        ("DADD R0, -R2, R4", (first, one, 0), first),
+        ("DADD R0, R2, -|R4|", (one, second, 0), quiet),
+        ("DMUL R0, R2, -R4", (first, second, 0), quiet),
+        ("DFMA R0, -R2, R4, -R6", (first, one, second), quiet),
+        ("DFMA R0, R2, -R4, R6", (first, second, first), quiet),
+        ("DFMA R0, -R2, R4, R6", (first, one, one), first),
+        ("DADD R0, R2, -R4", (double(math.inf), double(math.inf), 0), FLOAT64.nan),
+    ):
+        assert run64(text, [operands]) == [expected], text
 
 
 @for_all(st.lists(st.tuples(*[st.floats(0.5, 2)] * 2, st.sampled_from([1.0, -1.0]), st.integers(-120, 4)), min_size=8))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.ieee64 import NearestFma64, add64, bits64, fma64, mul64
-from gpuemu.sass.lanes import Mask
+from gpuemu.sass.lanes import Mask, any_lane
 from gpuemu.sass.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import (
@@ -53,12 +54,21 @@ def _loader(site: Site, k: int, row: NDArray[np.float64]) -> Callable[[], None]:
     return load
 
 
+def _bare(site: Site, *numbers: int) -> list[Getter]:
+    """Operands as they are in their registers, without -x and |x|."""
+    bare = Site.__new__(Site)
+    bare.__dict__.update(site.__dict__)
+    bare.operands = tuple(replace(o, negative=False, absolute=False) for o in site.operands)
+    return [float64(bare, k) for k in numbers]
+
+
 @semantics("DFMA")
 def dfma(site: Site) -> Step:
-    """DFMA Rd, a, b, c: a x b + c, rounded once."""
+    """DFMA Rd, a, b, c: a x b + c, rounded once. Of several NaN b's goes first, then c's, as it is in its register."""
     site.only(*ROUNDINGS)
     store, rounding = site.destination64(0), rounding_of(site)
     a, b, c = (float64(site, k) for k in (1, 2, 3))
+    nans = _bare(site, 2, 3, 1)
     if rounding == "RN":
         compute = NearestFma64(site.lanes.count)
         loads = [_loader(site, k, row) for k, row in enumerate(compute.operands, 1)]
@@ -66,28 +76,34 @@ def dfma(site: Site) -> Step:
         def nearest(mask: Mask) -> None:
             for load in loads:
                 load()
-            store(compute(), mask)
+            bits = compute()
+            if bits is None:
+                bits = bits64(fma64(*compute.operands), *(nan() for nan in nans))
+            store(bits, mask)
 
         return nearest
 
     def step(mask: Mask) -> None:
         x, y, z = a(), b(), c()
-        store(bits64(fma64(x, y, z, rounding), x, y, z), mask)
+        store(bits64(fma64(x, y, z, rounding), *(nan() for nan in nans)), mask)
 
     return step
 
 
 @semantics("DADD", "DMUL")
 def dadd_dmul(site: Site) -> Step:
-    """DADD Rd, a, b: a + b; DMUL Rd, a, b: a x b."""
+    """DADD Rd, a, b: a + b; DMUL Rd, a, b: a x b. Of two NaN b's goes first, as it is in its register."""
     site.only(*ROUNDINGS)
     store, rounding = site.destination64(0), rounding_of(site)
     a, b = float64(site, 1), float64(site, 2)
+    nans = _bare(site, 2, 1)
     compute = add64 if site.mnemonic == "DADD" else mul64
 
     def step(mask: Mask) -> None:
         x, y = a(), b()
-        store(bits64(compute(x, y, rounding), x, y), mask)
+        result = compute(x, y, rounding)
+        some = any_lane(result != result)
+        store(bits64(result, *(nan() for nan in nans)) if some else result.view(np.uint64), mask)
 
     return step
 
