@@ -6,7 +6,7 @@ counts, for on a busy machine all others tell of the neighbours. Each row is str
 times over, with other offsets or registers from one to the next, executed again and again as a loop would. Matrices
 are new in each round: `blocked` uses each in four products, as tiles of 4 x 4 do, the others in one; those of
 `unchanged` are as they were in the last round. Accumulators stay. At most 20 additions a step is the aim; rows above
-it are marked.
+it are marked. Numba compiles some of them where it is installed; --plain leaves it out.
 
     additions of 512 numbers that a step takes        1 warp  16 warps
     IADD3                                                6.5       8.1

@@ -129,8 +129,9 @@ class NearestFma64:
         module = LANES.ask()
         if module is not None and module.fma64(*self._rows, _LEAST_PLAIN, _MOST_PLAIN, self._result):
             return self._result.view(np.uint64)
-        if self._plain():
-            result = self._unless_near_tie()
+        plain = self._plain()
+        if plain or self._plain_or_zero():
+            result = self._unless_near_tie(zeros=not plain)
             if result is not None:
                 return result.view(np.uint64)
         return None
@@ -142,7 +143,12 @@ class NearestFma64:
         np.subtract(doubled, _LEAST_DOUBLED, out=doubled)
         return every_lane(doubled <= _SPAN_DOUBLED)
 
-    def _unless_near_tie(self) -> F64 | None:
+    def _plain_or_zero(self) -> bool:
+        """The same, but for zeros; behind `_plain`."""
+        return every_lane((self._doubled <= _SPAN_DOUBLED) | (self.operands == 0))
+
+    def _unless_near_tie(self, zeros: bool) -> F64 | None:
+        """The results, if they are certain. `zeros`: whether there may be a -0."""
         operands, big, parts, products, around = (
             self.operands, self._big, self._parts, self._products, self._around,
         )  # fmt: skip
@@ -171,6 +177,10 @@ class NearestFma64:
         np.multiply(t, _A_LITTLE_MORE_AND_LESS, out=around)
         around += s
         upper, lower = around
+        if zeros:
+            exact = t == 0
+            np.copyto(upper, s, where=exact)
+            np.copyto(lower, s, where=exact)
         return upper if upper.tobytes() == lower.tobytes() else None
 
 

@@ -32,11 +32,12 @@ def fma64(a: Any, b: Any, c: Any, least: float, most: float, result: Any) -> boo
         t = s - p
         rest += (p - (s - t)) + (z - t)
         upper, lower = s + rest * _MORE, s + rest * _LESS
-        result[i] = upper
+        result[i] = upper if rest != 0 else s  # which may be -0
         size_x, size_y, size_z = abs(x), abs(y), abs(z)
-        within = (size_x >= least) & (size_x <= most) & (size_y >= least) & (size_y <= most)
-        within &= (size_z >= least) & (size_z <= most) & (upper == lower)
-        doubtful |= within ^ True
+        within = ((size_x >= least) & (size_x <= most)) | (size_x == 0)
+        within &= ((size_y >= least) & (size_y <= most)) | (size_y == 0)
+        within &= ((size_z >= least) & (size_z <= most)) | (size_z == 0)
+        doubtful |= (within & (upper == lower)) ^ True
     return bool(doubtful == 0)
 
 

@@ -94,6 +94,9 @@ def test_multiply_adds_of_float64(monkeypatch: pytest.MonkeyPatch, text: str, ki
     rng = np.random.default_rng(3)
     for _ in range(4):
         values = words(rng, kind, 6)
+        for first in (0, 2, 4):  # zeros of both signs
+            chosen = rng.random(COUNT) < 0.2
+            values[first, chosen], values[first + 1, chosen] = 0, 0x80000000 * rng.integers(0, 2, chosen.sum())
         plain, compiled = both_ways(monkeypatch, text, {16 + k: values[k] for k in range(6)})
         assert np.array_equal(plain, compiled)
 
@@ -109,7 +112,10 @@ def test_sums_next_to_a_tie_are_left_to_numpy() -> None:
     assert not LANES.module.fma64(a, b, c, 2.0**-400, 2.0**400, result)
     exact = bits64(fma64(a, b, c), a, b, c).view(np.float64)
     assert exact[0] == 2.0**53
-    assert not LANES.module.fma64(np.array([0.0]), b[:1], c[:1], 2.0**-400, 2.0**400, result[:1])
+    zeros = np.array([0.0, -0.0, 0.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0]), np.array([-0.0, -0.0, 5.0, -1.0])
+    found = np.empty(4)
+    assert LANES.module.fma64(*zeros, 2.0**-400, 2.0**400, found)
+    assert found.view(np.uint64).tolist() == np.array([0.0, -0.0, 5.0, 0.0]).view(np.uint64).tolist()
 
 
 @pytest.mark.parametrize("text", ["FFMA R8, R16, R17, R18", "FFMA.FTZ R8, -R16, |R17|, R18", "FFMA R8, R16, R16, -R16"])

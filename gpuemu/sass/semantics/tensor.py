@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.fragments import Fragment, a_fragment, b_fragment, c_fragment
-from gpuemu.sass.ieee64 import fma64
+from gpuemu.sass.ieee64 import NearestFma64, fma64
 from gpuemu.sass.lanes import RZ, WARP, Mask
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.semantics import semantics
@@ -246,11 +246,18 @@ def dmma(site: Site) -> Step:
     shape = site.modifiers[0]
     k = _DMMA_K[shape]
     a_map, b_map, c_map = a_fragment(k, 32), b_fragment(k, 32), c_fragment(32)
+    sums: dict[int, NearestFma64] = {}
 
     def multiply(a: Words, b: Words, c: Words) -> Words:
         left, right, d = _doubles(a_map, a), _doubles(b_map, b), _doubles(c_map, c)
+        if len(left) not in sums:
+            sums[len(left)] = NearestFma64(d.size)
+        compute = sums[len(left)]
+        factors, others, addends = (row.reshape(d.shape) for row in compute.operands)
         for i in range(k):
-            d = fma64(left[:, :, i, None], right[:, None, i, :], d)
+            factors[...], others[...], addends[...] = left[:, :, i, None], right[:, None, i, :], d
+            quick = compute()
+            d = fma64(factors, others, addends) if quick is None else quick.view(np.float64).reshape(d.shape)
         bits = d.view(np.uint64)
         words = np.empty(c.shape, dtype=np.uint32)
         words[:, 0::2] = c_map.scatter(bits & np.uint64(0xFFFFFFFF))
