@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.errors import GpuemuError
-from gpuemu.program import units
+from gpuemu.residency import units
 from gpuemu.sass.disassembly import DecodedFunction
 from gpuemu.sass.memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Memory
 from gpuemu.tensor_map import BYTES as TENSOR_MAP_BYTES

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpuemu.arch import Architecture, load_arch
 from gpuemu.errors import GpuemuError
-from gpuemu.program import residency
+from gpuemu.residency import residency
 from gpuemu.sass.constant_banks import constant_banks, shared_memory_size
 from gpuemu.sass.cta import CtaExecutor
 from gpuemu.sass.cubin import Cubin
