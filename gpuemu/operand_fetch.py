@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpuemu.isa import Kind
-from gpuemu.registers import mma_registers, source_registers
+from gpuemu.operand_cache import OperandCache
+from gpuemu.registers import mma_registers, writes_general_registers
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
@@ -23,11 +24,11 @@ TENSOR_PIPE = "tensor"
 """Operations on it are told apart by what they accumulate: the pipes tensor/f32, tensor/f16, tensor/fma and so on."""
 SCALAR = f"{TENSOR_PIPE}/fma"
 
-_SLOTS = 3
-_ADD_IN_THIRD_SLOT = frozenset(("FADD", "HADD2", "DADD"))
-"""A sum is a product with 1 to which the second source is added: it stands where FFMA has its third."""
 _WRITES = {"f32": 2, "s32": 2, "f16": 1}
 """Cycles in which an mma writes its results, two registers in each."""
+
+_PAIR = 2
+"""Registers of a fragment that an mma reads in a cycle."""
 
 _MEMORY = (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.COPY_COMMIT)
 _MATH = (Kind.FIXED, Kind.VARIABLE)
@@ -47,11 +48,11 @@ def parts_of(name: str) -> tuple[str, ...]:
 def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture, pipes: Sequence[str]) -> None:
     """Set what the operand ports need to know of each operation; `pipes` names the pipes by number."""
     tensor = [name for name in pipes if name.startswith(TENSOR_PIPE)]
-    before: Instruction | None = None
+    cache = OperandCache(arch.register_file.banks)
     for op, instruction in zip(ops, code, strict=True):
         kind = instruction.operation.kind
         op.is_memory = kind in _MEMORY
-        op.needs = op.fills = (0,) * arch.register_file.banks
+        op.needs = op.fills = op.leaves = op.needs_anew = op.fills_anew = (0,) * arch.register_file.banks
         operation = instruction.operation
         op.passes_barrier = (
             kind in _MATH and operation.operation not in _NOT_MATH and op.plain and not operation.warpgroup_columns
@@ -61,69 +62,46 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
         op.late_behind_barrier = (
             kind is Kind.SHARED and op.is_load and re.match(r"\[R\d", instruction.operands[-1]) is not None
         )
+        scalar = not op.is_tensor and pipes[op.pipe].startswith(TENSOR_PIPE)
         if op.is_tensor:
-            _annotate_mma(op, instruction, before, arch)
+            _annotate_mma(op, instruction, cache, arch)
         elif kind in _MATH:
-            op.needs, op.fills = _latches(instruction, before, arch)
+            cache.read(op, instruction)
+        if kind is Kind.BRANCH:
+            cache.clear()
+        if scalar:
+            cache.clear_fragments()
         if pipes[op.pipe].startswith(TENSOR_PIPE):
             op.turnaround = tuple(_turnaround(pipes[op.pipe], after, arch) for after in tensor)
-        op.reads_registers = any(op.fills) or op.is_tensor or op.is_memory
-        op.crowds_ports = bool(op.turnaround) or any(latches & (latches - 1) for latches in op.fills)
-        before = instruction
+        names = instruction.opcode, instruction.operands
+        op.writes_registers = (
+            kind is Kind.FIXED and not op.is_tensor and not scalar and writes_general_registers(*names)
+        )
+        op.fills_latches = any(op.fills_anew)
+        op.uses_ports = op.fills_latches or op.is_tensor or op.writes_registers
+        op.crowds_ports = bool(op.turnaround) or any(latches & (latches - 1) for latches in op.fills_anew)
 
 
-def _latches(
-    instruction: Instruction, before: Instruction | None, arch: Architecture
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Which latches must be empty for the sources, and which they fill: for each bank a bit for each operand slot.
-
-    A register that the instruction before it kept in the same operand slot is not read again. One that is named
-    twice needs one empty latch and fills two.
-    """
-    slots = source_registers(instruction.opcode, instruction.operands)
-    adds = instruction.opcode.split(".")[0] in _ADD_IN_THIRD_SLOT
-    kept = _kept(before)
-    needs = [0] * arch.register_file.banks
-    fills = needs.copy()
-    seen: set[int] = set()
-    for slot, registers in enumerate(slots):
-        if slot < len(kept) and registers and kept[slot] == registers:
-            continue
-        latch = 1 << (_SLOTS - 1 if adds and slot == 1 else slot % _SLOTS)
-        for register in registers:
-            fills[register % len(fills)] |= latch
-            if register not in seen:
-                needs[register % len(needs)] |= latch
-        seen.update(registers)
-    return tuple(needs), tuple(fills)
-
-
-def _kept(before: Instruction | None) -> list[tuple[int, ...]]:
-    """The registers that an instruction leaves in each operand slot."""
-    if before is None or not any(".reuse" in operand for operand in before.operands):
-        return []
-    if before.operation.tensor:
-        slots: tuple[tuple[int, ...], ...] = mma_registers(before.opcode, before.operands)
-        texts = before.operands[1:]
-    else:
-        slots = source_registers(before.opcode, before.operands)
-        texts = before.operands[len(before.operands) - len(slots) :]
-    return [registers if ".reuse" in text else () for registers, text in zip(slots, texts, strict=True)]
-
-
-def _annotate_mma(op: Op, instruction: Instruction, before: Instruction | None, arch: Architecture) -> None:
-    """The fragments fill the operation's issue interval but for what is spare of each bank."""
-    a, b, c = mma_registers(instruction.opcode, instruction.operands)
-    kept = _kept(before)
+def _annotate_mma(op: Op, instruction: Instruction, cache: OperandCache, arch: Architecture) -> None:
+    """When the fragments are read, and the results written."""
+    fragments = mma_registers(instruction.opcode, instruction.operands)
     operands = arch.tensor_core.operands
-    full = len(a) + len(b) > 4  # 16 x 8 x 32 bytes: two passes over the accumulator
-    reads = [operands.accumulator_read_cycles if full else 0] * arch.register_file.banks
-    for slot, registers in enumerate((a, b) if full else (a, b, c)):
-        if not (slot < len(kept) and kept[slot] == registers):
-            for register in registers:
-                reads[register % len(reads)] += 1
-    op.spare_reads = tuple(max(0, op.issue_interval_cycles - n) for n in reads)
     accumulator = instruction.operation.operation.split(".")[1]
+    # In every cycle two registers: A, B, and at the end C, of which f16 is half as long.
+    a_at = 1
+    b_at = a_at + (_PAIR + operands.pause_cycles if len(fragments[0]) > _PAIR else 1)
+    c_at = b_at + 1 + (operands.accumulator_read_cycles // 2 if accumulator == "f16" else 0)
+    anew = [0] * arch.register_file.banks
+    reads = anew.copy()
+    for kept, registers, first in zip(
+        cache.kept_fragments(op, instruction), fragments, (a_at, b_at, c_at), strict=True
+    ):
+        for number, register in enumerate(registers):
+            bit = 1 << (first + number // _PAIR)
+            anew[register % len(anew)] |= bit
+            if not kept:
+                reads[register % len(anew)] |= bit
+    op.port_reads, op.port_reads_anew = tuple(reads), tuple(anew)
     if accumulator in _WRITES:
         late = operands.s32_write_cycles if accumulator == "s32" else operands.float_write_cycles
         op.results, op.writes_after = _WRITES[accumulator], op.issue_interval_cycles + late

@@ -205,6 +205,11 @@ def source_registers(opcode: str, operands: tuple[str, ...]) -> tuple[tuple[int,
     )
 
 
+def writes_general_registers(opcode: str, operands: tuple[str, ...]) -> bool:
+    """Whether it has a result in general registers, and not just in predicates or uniform ones."""
+    return any(register < _BASES["P"] for register in written_and_read(opcode, operands, "")[0])
+
+
 def mma_registers(opcode: str, operands: tuple[str, ...]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """The registers of A, B and C of a tensor instruction; those of an RZ are none."""
     mnemonic, *modifiers = opcode.split(".")

@@ -22,7 +22,7 @@ class Watched(Reference):
         self.held: set[tuple[int, int]] = set()
 
     def issue(self, sub_core: int, cycle: int) -> None:
-        if cycle < self.next_slot[sub_core]:
+        if cycle < self.next_slot[sub_core] or self.ports[sub_core].goes_on_at(cycle) > cycle:
             self.held.add((sub_core, cycle))
         self.closed.update((sub_core, i, cycle) for i, p in enumerate(self.pipes[sub_core]) if i and p.free_at > cycle)
         leaving = sum(leaves_at > cycle for leaves_at in self.leaving[sub_core])
@@ -58,7 +58,7 @@ def test_the_reasons_add_up_to_the_life_of_every_warp_and_none_is_negative(trace
         waits = {executed.wait_log[i]: executed.wait_log[i + 1] for i in range(0, len(executed.wait_log), 3)}
         counts = dict.fromkeys(CONTENTION, 0)
         ready = warp.start_cycle
-        late = dict(zip(executed.sub_core.late_log[::2], executed.sub_core.late_log[1::2], strict=True))
+        late = dict(zip(executed.sub_core.late_log[::3], executed.sub_core.late_log[2::3], strict=True))
         for position, (op, cycle) in enumerate(zip(executed.path, executed.issue_log, strict=True)):
             for waited in range(waits.get(position, ready), cycle):
                 if (warp.sub_core, waited) in watched.held:
@@ -68,7 +68,7 @@ def test_the_reasons_add_up_to_the_life_of_every_warp_and_none_is_negative(trace
                 else:
                     counts["not_selected"] += 1
                     assert (warp.sub_core, waited) in issued
-            held = late.get(cycle, cycle) - cycle if op.plain and position + 1 < len(executed.path) else 0
+            held = late.get(cycle, 0) if position + 1 < len(executed.path) else 0
             counts["dispatch_stall"] += held
             ready = cycle + held + op.stall_cycles
         assert counts == {name: warp.stalls[name] for name in counts}

@@ -124,8 +124,8 @@ class TensorTurnaround(Part):
 class TensorOperands(Part):
     """How an mma and its neighbours share the ports of the register file."""
 
-    accumulator_read_cycles: int = cycles("of a port, to read C of an operation of 16 x 8 x 32 bytes", low=0)
-    refetch_cycles: int = cycles("an mma loses behind an instruction that read between two", low=0)
+    accumulator_read_cycles: int = cycles("in which C is read, four registers; two in the latter half", low=0)
+    pause_cycles: int = cycles("between the reads of a 16 x 32 byte A and of B", low=0)
     memory_instruction_cycles: int = cycles("an mma loses that begins where a memory instruction reads", low=0)
     scalar_second_read_cycles: int = cycles("behind scalar arithmetic on the tensor pipe nothing is read for a cycle")
     float_write_cycles: int = cycles("from the end of an mma's issue interval to the write of f32 or f16 results")
@@ -137,6 +137,8 @@ class RegisterFile(Part):
     """The registers of a sub-core, as its operand fetch sees them."""
 
     banks: PowerOfTwo = power_of_two("register R is in bank R mod this", 8, "banks")
+    read_cycles: int = cycles("from the issue on, in which registers are read in time; no other is known", 3, 3)
+    write_cycles: int = cycles("from the issue to the write of a result, on the scale of an mma's")
 
 
 class SpecialFunction(Part):

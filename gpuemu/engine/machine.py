@@ -59,7 +59,8 @@ class Machine:
     barrier_load_delay_cycles: int
     barrier_blocks_after_cycles: int
     register_banks: int
-    tensor_refetch_cycles: int
+    register_read_cycles: int
+    register_write_cycles: int
     tensor_memory_instruction_cycles: int
     tensor_scalar_second_read_cycles: int
     special_function_pipe: str
@@ -134,7 +135,8 @@ class Machine:
             barrier_load_delay_cycles=arch.barrier.load_delay_cycles,
             barrier_blocks_after_cycles=arch.barrier.blocks_after_cycles,
             register_banks=arch.register_file.banks,
-            tensor_refetch_cycles=arch.tensor_core.operands.refetch_cycles,
+            register_read_cycles=arch.register_file.read_cycles,
+            register_write_cycles=arch.register_file.write_cycles,
             tensor_memory_instruction_cycles=arch.tensor_core.operands.memory_instruction_cycles,
             tensor_scalar_second_read_cycles=arch.tensor_core.operands.scalar_second_read_cycles,
             special_function_pipe=arch.operations["mufu"].pipe,

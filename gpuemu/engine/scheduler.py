@@ -41,8 +41,9 @@ _NO_ACCESS = Access(0, 0, 0)
 class SubCore:
     """One of the SM's sub-cores. `wakes` counts how often it was run: an idle one stays at 0.
 
-    `late_log`: issue and operand read of each instruction that found the ports of the register file taken; until
-    it reads, the sub-core issues nothing.
+    `late_log`: of each instruction that found the ports of the register file taken, its issue, when it was
+    dispatched, before which the sub-core issues nothing, and for how long it held up what counts from its issue.
+    `stop_log`: from and until when the sub-core stood, because registers that had been issued for were not read.
     """
 
     def __init__(self, sm: StreamingMultiprocessor, index: int, machine: Machine, program: Program):
@@ -63,10 +64,13 @@ class SubCore:
         self.at_barrier = 0
         self.wakes = 0
         self.late_log = array("q")
+        self.stop_log = array("q")
         self.horizon = NEVER
         self._behind_barrier = machine.barrier_load_delay_cycles
         self._greedy = machine.policy in ("greedy_then_youngest", "greedy_then_turns")
         self._current = NOBODY
+        self._reader = NOBODY  # the last whose registers went through the latches
+        self._late = 0  # of the last instruction: how much later what counts from it starts, for a stop
         self._next_slot = 0
         self._last_issue = 0
         handlers = self._handlers()
@@ -107,6 +111,7 @@ class SubCore:
         greedy, rotates = self._greedy, self._machine.policy == "loose_round_robin"
         turns = self._machine.policy == "greedy_then_turns"
         special = self._issue_special
+        stops, reader = ports.stops, self._reader
         cycle = self._next_slot
         if cycle < now:
             cycle = now
@@ -137,6 +142,11 @@ class SubCore:
                         warp = candidate
                 if soonest > cycle:
                     cycle = soonest
+            if stops and ports.goes_on_at(cycle) > cycle:
+                cycle = ports.goes_on_at(cycle)
+                if not self._is_kept(kept, cycle):
+                    kept = NOBODY
+                continue
             if cycle >= horizon:
                 horizon = self._sm.horizon(self)
                 if cycle >= horizon:
@@ -146,7 +156,12 @@ class SubCore:
                 if cycle != self._next_slot and not self._is_kept(kept, cycle):
                     kept = NOBODY
                 continue
+            while stops and stops[0][1] <= cycle:
+                self.stop_log.extend(stops.pop(0))
             op = warp.op
+            if op.fills_latches and warp is not reader:
+                reader.reads = 0
+                reader = self._reader = warp
             last_turn = rotates or (turns and (op.yields or self._has_waited(warp)))
             warp.log_issue(cycle)
             if warp.opens_at <= cycle:
@@ -154,9 +169,17 @@ class SubCore:
             if warp.waits:
                 warp.log_wait()
             reads_at = cycle
-            if op.crowds_ports or (ports.busy_until > cycle and op.reads_registers):
-                reads_at = ports.read(op, cycle, warp)
-            free_at = reads_at + op.issue_interval_cycles
+            late = 0
+            if op.crowds_ports or (ports.busy_until > cycle and op.uses_ports):
+                reads_at = ports.read(op, cycle, warp, warp.reads >= op.kept_for)
+                late = ports.late
+                if ports.put_off is not None:
+                    self._put_off(*ports.put_off)
+            elif stops:
+                late = ports.standing(cycle)
+            if op.fills_latches:
+                warp.reads += 1
+            free_at = reads_at + late + op.issue_interval_cycles
             pipe = warp.pipe
             if pipe.is_shared:
                 pipe.take(reads_at, free_at)
@@ -165,16 +188,18 @@ class SubCore:
                 if pipe.free_at < free_at:
                     pipe.free_at = free_at
             reads_at += op.dispatch_cycles - 1
-            if reads_at > cycle:
-                self.late_log.extend((cycle, reads_at))
+            counts_from = (reads_at if op.plain else cycle) + late
+            if reads_at > cycle or late:
+                self.late_log.extend((cycle, reads_at, counts_from - cycle))
             if op.plain:
                 warp.op = following = warp.advance()
                 if following.settles:
-                    self._settle(warp, reads_at + op.stall_cycles)
+                    self._settle(warp, counts_from + op.stall_cycles)
                 else:
                     warp.pipe = pipes[following.pipe]
-                    warp.ready_at = reads_at + op.stall_cycles
+                    warp.ready_at = counts_from + op.stall_cycles
             else:
+                self._late = late
                 special[op.index](warp, op, cycle)
                 horizon = self.horizon
             if last_turn and warp.op is not END:
@@ -184,6 +209,23 @@ class SubCore:
             self._last_issue = cycle
             cycle = reads_at + 1
             self._next_slot = cycle
+
+    def _put_off(self, warp: Warp, begin: int, late: int) -> None:
+        """What counts from the last issue, of `warp`, and ends at `begin` or behind it, is so much later."""
+        if warp.op is END or (warp.stalled_until if warp.waits else warp.ready_at) < begin:
+            return
+        log = self.late_log
+        if log and log[-3] == self._last_issue:
+            log[-1] += late
+        else:
+            log.extend((self._last_issue, self._next_slot - 1, late))
+        if warp.waits:
+            warp.stalled_until += late
+            warp.held_until += late
+            if warp.ready_at != NEVER:
+                warp.ready_at = self._dependences.ready_at(warp, warp.held_until)
+        else:
+            warp.ready_at += late
 
     def _is_kept(self, current: Warp, cycle: int) -> bool:
         """Whether the warp that issued last goes before others that become ready in the same cycle."""
@@ -252,9 +294,9 @@ class SubCore:
         warp.blocked_from = warp.opens_at = NEVER
 
     def _advance(self, warp: Warp, earliest: int) -> None:
-        """Go on to the instruction after the one just issued; it may issue from `earliest` on."""
+        """Go on to the instruction after the one just issued; it may issue from `earliest` on, but for a stop."""
         warp.op = warp.advance()
-        self._settle(warp, earliest)
+        self._settle(warp, earliest + self._late)
 
     def _settle(self, warp: Warp, earliest: int) -> None:
         """Find out when the next instruction may issue for the sake of what it depends on."""
@@ -307,8 +349,8 @@ class SubCore:
     def _issue_branch(self, warp: Warp, op: Op, cycle: int) -> None:
         self._advance(warp, cycle + op.stall_cycles)
         if warp.op is not END and warp.op.index != op.index + 1:
-            warp.next_line, warp.line_at = warp.op.next_line, cycle + self._machine.next_line_cycles
-            self._hold(warp, cycle + self._machine.taken_branch_cycles, BRANCH_RESOLVING)
+            warp.next_line, warp.line_at = warp.op.next_line, cycle + self._late + self._machine.next_line_cycles
+            self._hold(warp, cycle + self._late + self._machine.taken_branch_cycles, BRANCH_RESOLVING)
 
     def _issue_barrier(self, warp: Warp, op: Op, cycle: int) -> None:
         if op.arrives_only:

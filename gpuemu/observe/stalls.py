@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,18 +89,18 @@ class _SubCore:
         order = np.argsort(issue)
         self._issue = issue[order]
         self._pipe = np.array([op.pipe for op in ops], dtype=np.int64)[index[order]]
-        # An instruction closes its pipe for its interval from when it reads its operands.
-        self._late_at, self._reads_at = late_at, reads_at = _pairs(self._sub_core.late_log)
+        # An instruction closes its pipe for its interval from when the sub-core no longer stands for it.
+        self._late_at, _, self._late = late_at, reads_at, late = _columns(self._sub_core.late_log, 3)
         interval = np.array([op.issue_interval_cycles for op in ops], dtype=np.int64)[index[order]]
         self._until = self._issue + interval
-        self._until[np.searchsorted(self._issue, late_at)] += reads_at - late_at
-        self.late = _Closed(late_at + 1, reads_at + 1)
+        self._until[np.searchsorted(self._issue, late_at)] += np.maximum(reads_at - late_at, late)
+        self.late = _Closed.union((late_at + 1, reads_at + 1), _columns(self._sub_core.stop_log, 2))
 
     def lateness(self, issue: Cycles) -> Cycles:
-        """For each instruction, by its issue, how long it waited for a port of the register file."""
+        """For each instruction, by its issue, for how long the sub-core stood before its stall count had run out."""
         late = np.zeros(len(issue), dtype=np.int64)
         _, here, there = np.intersect1d(issue, self._late_at, assume_unique=True, return_indices=True)
-        late[here] = self._reads_at[there] - self._late_at[there]
+        late[here] = self._late[there]
         return late
 
     def closed(self, pipe: int) -> _Closed:
@@ -108,7 +108,7 @@ class _SubCore:
         if pipe not in self._found:
             used = self._pipe == pipe
             unit = self._sub_core.pipes[pipe]
-            stretches = [_pairs(unit.closed_log)]
+            stretches = [_columns(unit.closed_log, 2)]
             if pipe and unit.has_intervals and not unit.is_shared:
                 stretches.append((self._issue[used] + 1, self._until[used]))
             self._found[pipe] = _Closed.union(*stretches, (self.late.starts, self.late.ends))
@@ -131,9 +131,8 @@ def _one_warp(warp: Warp, sub_core: _SubCore) -> dict[str, int]:
     result = dict.fromkeys(REASONS, 0)
     result["selected"] = len(issue)
     result["wait"] = int(np.sum(stall[:-1] - 1))
-    # Stall counts of fixed-latency instructions run from when they read their operands.
-    plain = np.fromiter((op.plain for op in warp.path), dtype=np.bool_, count=len(warp.path))
-    late = sub_core.lateness(issue) * plain
+    # Stall counts stand while the sub-core does.
+    late = sub_core.lateness(issue)
     result["dispatch_stall"] = int(np.sum(late[:-1]))
     stalled_until = np.concatenate([[warp.start_cycle], issue[:-1] + late[:-1] + stall[:-1]])
     position, ready_at, reason = np.frombuffer(warp.wait_log, dtype=np.int64).reshape(-1, 3).T
@@ -156,7 +155,6 @@ def _one_warp(warp: Warp, sub_core: _SubCore) -> dict[str, int]:
     return result
 
 
-def _pairs(log: array[int]) -> tuple[Cycles, Cycles]:
-    """A log of two numbers an entry, as two columns."""
-    first, second = np.frombuffer(log, dtype=np.int64).reshape(-1, 2).T
-    return first, second
+def _columns(log: array[int], count: int) -> Any:
+    """A log of so many numbers an entry, as columns."""
+    return tuple(np.frombuffer(log, dtype=np.int64).reshape(-1, count).T)

@@ -48,6 +48,7 @@ class Warp:
     next_line: int = -1  # the first instruction that is not in the line of code of the last branch's target,
     line_at: int = 0  # and when that has been fetched
     accesses: int = 0
+    latched: int = 0  # instructions that filled latches since another warp's did
     blocked_from: int = UNDECIDED  # where a barrier that it has reached holds it back,
     opens_at: int = UNDECIDED  # and until when
     released_at: int = UNDECIDED  # when it last issued in the very cycle in which a barrier opened
@@ -113,6 +114,7 @@ class Reference:
         ]
         self.taken_at = [[-1] * len(program.pipes) for _ in range(machine.sub_cores)]  # when each pipe took the last
         self.next_slot = [0] * machine.sub_cores
+        self.readers: list[Warp | None] = [None] * machine.sub_cores  # whose registers are in the latches
         self.last_issue = [0] * machine.sub_cores
         self.queues: list[list[Request]] = [[] for _ in range(machine.sub_cores)]
         self.sending_until = [0] * machine.sub_cores
@@ -483,7 +485,7 @@ class Reference:
             self.room_at[sub_core] = cycle + 1
         if self.divergent_places_taken(sub_core, cycle) >= self.m.divergence_queue_entries:
             self.divergent_room_at[sub_core] = cycle + 1
-        if cycle < self.next_slot[sub_core]:
+        if cycle < self.next_slot[sub_core] or self.ports[sub_core].goes_on_at(cycle) > cycle:
             return
         mine = [w for w in self.warps if w.slot % self.m.sub_cores == sub_core and not w.ended]
         ready = [w for w in mine if self.may_issue(w, sub_core, cycle)]
@@ -509,15 +511,24 @@ class Reference:
         if warp.opens_at <= cycle:
             warp.blocked_from = warp.opens_at = UNDECIDED
         pipe = self.pipes[sub_core][op.pipe]
-        reads_at = cycle
-        if op.reads_registers or op.turnaround:
-            reads_at = self.ports[sub_core].read(op, cycle, warp)
+        reads_at, late = cycle, self.ports[sub_core].standing(cycle)
+        if op.fills_latches and self.readers[sub_core] is not warp:
+            self.readers[sub_core] = warp
+            warp.latched = 0
+        if op.uses_ports or op.turnaround:
+            reads_at = self.ports[sub_core].read(op, cycle, warp, warp.latched >= op.kept_for)
+            late = self.ports[sub_core].late
+            if self.ports[sub_core].put_off is not None:
+                before, begin, later = self.ports[sub_core].put_off
+                before.earliest += later if before.earliest >= begin else 0
+        warp.latched += op.fills_latches
         for other, unit in enumerate(self.pipes[sub_core]):
             if other == op.pipe or (isinstance(pipe, SharedPipe) and isinstance(unit, SharedPipe)):
                 self.taken_at[sub_core][other] = reads_at
         dispatched_at = reads_at + op.dispatch_cycles - 1
         self.next_slot[sub_core] = dispatched_at + 1
-        warp.earliest = (dispatched_at if op.plain else cycle) + op.stall_cycles
+        counts_from = (dispatched_at if op.plain else cycle) + late
+        warp.earliest = counts_from + op.stall_cycles
         self.last_issue[sub_core] = cycle
         warp.position += 1
         ends = warp.position == len(warp.program.path)
@@ -527,7 +538,7 @@ class Reference:
         else:
             done: int | Special | Request = cycle + op.latency_cycles
             if isinstance(pipe, SharedPipe):
-                pipe.take(reads_at, reads_at + op.issue_interval_cycles)
+                pipe.take(reads_at, reads_at + late + op.issue_interval_cycles)
             elif op.kind is Kind.VARIABLE and self.is_divergent(op):
                 done = Request(warp, op, SHUFFLE_ACCESS, cycle)
                 self.divergent[sub_core].append(done)
@@ -539,15 +550,15 @@ class Reference:
                 self.ports[sub_core].sender.special_issued(done)
                 self.write(sub_core, done.done_at, 1)
             else:
-                pipe.free_at = max(pipe.free_at, reads_at + op.issue_interval_cycles)
+                pipe.free_at = max(pipe.free_at, reads_at + late + op.issue_interval_cycles)
             self.note(warp, op, done)
         if op.kind is Kind.BARRIER:
             self.arriving.append((cycle, warp, op))
             if not op.arrives_only:
                 warp.blocked_from = cycle + self.m.barrier_blocks_after_cycles
         if op.kind is Kind.BRANCH and not ends and warp.op.index != op.index + 1:
-            warp.earliest = max(warp.earliest, cycle + self.m.taken_branch_cycles)
-            warp.next_line, warp.line_at = warp.op.next_line, cycle + self.m.next_line_cycles
+            warp.earliest = max(warp.earliest, counts_from + self.m.taken_branch_cycles)
+            warp.next_line, warp.line_at = warp.op.next_line, counts_from + self.m.next_line_cycles
         if ends:
             assert warp.blocked_from == UNDECIDED, "a path ends with EXIT"
             warp.ended = True

@@ -229,6 +229,8 @@ _VALUES: dict[str, list[Any]] = {
     "issue.wide_multiply_dispatch_cycles": [1, 3],
     "tensor_core.operands.scalar_second_read_cycles": [1, 2],
     "tensor_core.operands.f16_free_cycles": [2, 0, 3],
+    "tensor_core.operands.pause_cycles": [1, 0],
+    "register_file.write_cycles": [8, 1],
     "tensor_core.operands.float_write_cycles": [10, 1],
     "tensor_core.operands.s32_write_cycles": [8, 3],
     "special_function.beside_mma_cycles": [1, 0, 4],

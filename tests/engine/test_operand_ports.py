@@ -36,7 +36,7 @@ def in_turn(opcode: str, *between: str, **overrides) -> list[int]:
 def test_a_bank_gives_one_register_a_cycle(operands, cycles):
     """H200: FFMA that reads two registers of one bank every 2 cycles, three of one bank every 3."""
     result = run([f"FFMA R8, {operands} | S1"] * 20 + [END])
-    assert set(gaps(issues(result)[1:20])) == {cycles}
+    assert set(gaps(issues(result)[2:20])) == {cycles}
 
 
 SLOTS = {"A": "R0, R2, RZ", "B": "R0, RZ, R2", "C": "RZ, R0, R2", "n": "R0, R1, RZ", "E": "R0, R2, R4"}
@@ -101,22 +101,22 @@ def test_two_cycles_behind_scalar_arithmetic_on_the_tensor_pipe_its_warp_reads_n
         assert issues(run([first, "HFMA2.MMA R9, R2, R3, RZ | S3", END]))[-1] == distance + 3
 
 
-def test_the_first_of_them_holds_back_the_second_and_issues_itself_in_time():
-    """The instruction waits for its ports behind the issue; only the one behind it is late."""
-    assert issues(run(["FFMA R8, R0, R2, R4 | S1"] * 3 + [END]))[:3] == [0, 1, 4]
+def test_what_has_not_read_in_time_stops_the_second_slot_behind_it():
+    """H200: the clock right behind two FFMA of three even registers is read in time, one slot later it is not."""
+    assert issues(run(["FFMA R8, R0, R2, R4 | S1"] * 2 + ["NOP | S1"] * 2 + [END]))[:4] == [0, 1, 2, 5]
 
 
 def test_it_holds_back_other_warps_of_the_sub_core_and_none_of_another():
     lines = ["FFMA R8, R0, R2, R4 | S1"] * 10
     shared = run([*lines, END], warps=5)
-    assert max(issues(shared, 4)[-2], issues(shared, 0)[-2]) == 3 * 18 + 1
-    assert issues(shared, 1)[9] == 3 * 8 + 1
+    assert max(issues(shared, 4)[-2], issues(shared, 0)[-2]) == 3 * 17 + 2
+    assert issues(shared, 1)[9] == 3 * 7 + 2
 
 
 @pytest.mark.parametrize("banks", [2, 4, 8])
 def test_the_number_of_banks_is_a_value(banks):
     result = run(["FFMA R8, R0, R2, R4 | S1"] * 10 + [END], machine(register_file__banks=banks))
-    assert set(gaps(issues(result)[1:10])) == {{2: 3, 4: 2, 8: 1}[banks]}
+    assert set(gaps(issues(result)[2:10])) == {{2: 3, 4: 2, 8: 1}[banks]}
 
 
 @pytest.mark.parametrize("operands", ["R0.reuse, R2, R3", "R0.reuse, R2.reuse, R4"])
@@ -128,9 +128,64 @@ def test_the_reuse_flag_removes_the_read(operands):
     assert min(gaps(issues(plain)[2:10])) > 1
 
 
+BETWEEN = [
+    "NOP",
+    "FFMA R9, RZ, RZ, RZ",
+    "FFMA R9, R21.reuse, R23, RZ",
+    "ISETP.GE.AND P0, PT, R21, R23, PT",
+    "UMOV UR8, URZ",
+]
+
+
+def five(between: str, flags: str, second: str = "") -> int:
+    """Cycles of FFMA of three even registers with these operands flagged, five times with another between."""
+    operands = [f"R{10 + 2 * i}" + (".reuse" if str(i) in flags else "") for i in range(3)]
+    lines = [f"FFMA R8, {', '.join(operands)} | S1", f"{between} | S1"] * 5
+    return issues(run([*lines, lines[0], "NOP | S1", "NOP | S1", END]))[-1]
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_what_is_kept_stays_until_its_latch_is_filled(between):
+    """H200: NOP, other banks, other units between do no harm to what a reuse flag keeps."""
+    assert five(between, "") == 18
+    assert {five(between, flags) for flags in ("1", "2", "01", "012")} == {13}
+
+
+def test_a_register_of_the_same_slot_and_bank_drives_it_out():
+    """H200: FFMA of an even register in operand 1 between."""
+    between = "FFMA R9, R26, RZ, RZ"
+    assert [five(between, flags) for flags in ("", "0", "1", "01", "012")] == [23, 23, 18, 18, 13]
+
+
+def test_what_yields_keeps_nothing():
+    """H200: the same FFMA with its yield bit set."""
+    line = "FFMA R8, R0.reuse, R2.reuse, R4"
+    assert issues(run([f"{line} | S1"] * 12 + [END]))[11] == 11
+    assert issues(run([f"{line} | Y S1"] * 12 + [END]))[11] > 30
+
+
+def test_another_warp_of_the_sub_core_drives_it_out():
+    """H200: two warps in turn, an FFMA every 2 cycles each, go every 3 cycles together; one alone goes in time."""
+    lines = ["FFMA R8, R0.reuse, R2.reuse, R4 | S2"] * 20
+    assert issues(run([*lines, END]))[19] == 38
+    assert max(issues(run([*lines, END], warps=5), warp)[19] for warp in (0, 4)) > 3 * 38 - 12
+
+
+@pytest.mark.parametrize(
+    ("between", "late"), [("NOP", 0), ("FFMA R9, R21, R23, RZ", 0), ("HFMA2.MMA R9, R21, R23, RZ", 4)]
+)
+def test_an_mma_finds_what_the_mma_before_it_kept(between, late):
+    """H200: an FFMA of two even registers right behind has the ports to itself but for C; not behind HFMA2.MMA."""
+    kept = [mma(F32, n).replace("R0, R4,", "R0.reuse, R4.reuse,") for n in range(2)]
+    cycles = issues(
+        run([kept[0], f"{between} | S2", "NOP | S14", kept[1], EVEN[2] + " | S1", "NOP | S1", "NOP | S1", END])
+    )
+    assert cycles[6] - cycles[3] == 3 + late
+
+
 def test_what_another_operand_kept_is_read_again():
     lines = ["FFMA R8, R0.reuse, R2, R3 | S1", "FFMA R8, R2, R0, R3 | S1"] * 5
-    assert set(gaps(issues(run([*lines, END]))[1:10])) == {2}
+    assert set(gaps(issues(run([*lines, END]))[2:10])) == {2}
 
 
 def test_an_mma_with_a_conflict_between_goes_every_ten_cycles():
@@ -139,18 +194,68 @@ def test_an_mma_with_a_conflict_between_goes_every_ten_cycles():
     assert set(in_turn(F32, CONFLICT)) == {10}
 
 
-def test_how_much_later_the_mma_starts_again_is_a_value():
-    assert set(in_turn(F32, CONFLICT, tensor_core__operands__refetch_cycles=7)) == {13}
+EVEN = {1: "FFMA RZ, R10, RZ, RZ", 2: "FFMA RZ, R10, R12, RZ", 3: "FFMA RZ, R10, R12, R14"}
+
+
+def second_mma(opcode: str, between: str, distance: int, **overrides) -> int:
+    """How far behind the first the second passes, which comes right behind an instruction at a distance."""
+    lines = [mma(opcode), *["NOP | S1"] * (distance - 1), between + " | S1", mma(opcode, 1), "NOP | S1", END]
+    cycles = issues(run(lines, machine(**overrides)))
+    return cycles[-2] - 1 - cycles[0]
+
+
+@pytest.mark.parametrize(
+    ("opcode", "even", "cycles"),
+    [(F32, 1, [6, 6, 6, 7, 8, 7]), (F32, 2, [10, 9, 8, 8, 12, 9]), (F32, 3, [11, 10, 9, 9, 13, 13]),
+     (S32, 2, [10, 9, 8, 8, 12, 9]), (F16, 1, [6, 6, 6, 6, 6, 7]), (F16, 2, [8, 7, 6, 7, 8, 9]),
+     (F16, 3, [10, 9, 8, 8, 10, 11]), ("HMMA.1688.F32", 1, [6, 5, 8, 5, 6, 7]), ("HMMA.1688.F32", 2, [7, 6, 9, 9, 6, 7]),
+     ("HMMA.1688.F16", 1, [4, 4, 4, 5, 6, 7]), ("HMMA.1688.F16", 2, [6, 5, 6, 7, 6, 7])],
+)  # fmt: skip
+def test_what_reads_beside_an_mma_gets_round_the_cycles_in_which_the_mma_does(opcode, even, cycles):
+    """H200: FFMA of one, two, three even registers 1 to 6 cycles behind an mma, then another mma."""
+    assert [second_mma(opcode, EVEN[even], distance) for distance in range(1, 7)] == cycles
+
+
+def test_the_pause_of_the_fragments_is_a_value():
+    assert second_mma(F32, EVEN[1], 1, tensor_core__operands__pause_cycles=0) == 9
+
+
+def third_mma(opcode: str, writer: str, distance: int, **overrides) -> int:
+    """How far behind the first of three the last is, with an instruction at a distance behind the second."""
+    lines = [
+        mma(opcode),
+        mma(opcode, 1),
+        *["NOP | S1"] * (distance - 1),
+        writer + " | S1",
+        mma(opcode, 2),
+        "NOP | S1",
+        END,
+    ]
+    cycles = issues(run(lines, machine(**overrides)))
+    return cycles[-2] - 1 - cycles[0]
+
+
+@pytest.mark.parametrize(
+    ("opcode", "late"),
+    [(F32, [0, 2, 1, 0]), (F16, [0, 1, 0, 0]), (S32, [1, 0, 0, 0]), ("HMMA.1688.F32", [0, 2, 1])],
+)
+def test_a_result_that_would_meet_an_mmas_comes_behind_it(opcode, late):
+    """H200: whatever writes a register 8 or 9 cycles behind an HMMA.16816.F32 stops the sub-core for 2 or 1."""
+    free = third_mma(opcode, "NOP", 1)
+    for writer in ("FFMA R9, RZ, RZ, RZ", "IADD3 R9, RZ, RZ, RZ", "CS2R.32 R9, SR_CLOCKLO"):
+        assert [third_mma(opcode, writer, distance) - free for distance in range(1, len(late) + 1)] == late, writer
+    for writer in ("FFMA RZ, RZ, RZ, RZ", "ISETP.GE.AND P0, PT, RZ, RZ, PT"):
+        assert {third_mma(opcode, writer, distance) for distance in range(1, len(late) + 1)} == {free}, writer
+
+
+def test_when_results_are_written_is_a_value():
+    assert third_mma(F32, "FFMA R9, RZ, RZ, RZ", 1, register_file__write_cycles=9) == 12 + 2
 
 
 @pytest.mark.parametrize("line", ["FADD R8, R10, R10", "FADD R8, R9, R9", "FADD R8, R10, R9"])
 def test_one_read_of_a_bank_fits_beside_an_mma(line):
     """H200: every 6 cycles, as without."""
     assert set(in_turn(F32, f"{line} | S1")) == {6}
-
-
-def test_what_an_accumulator_takes_of_the_banks_is_a_value():
-    assert set(in_turn(F32, "FADD R8, R10, R10 | S1", tensor_core__operands__accumulator_read_cycles=3)) == {10}
 
 
 @pytest.mark.parametrize("loads", [1, 2])
