@@ -3,7 +3,6 @@ import os
 import pickle
 import re
 import shutil
-import time
 from pathlib import Path
 
 import numpy as np
@@ -342,16 +341,6 @@ def test_a_published_barrier_time_is_reduced_by_the_warps_of_its_measurement():
     assert load_arch("sm_86").barrier.latency_cycles + 2 * 8 == 37
     assert load_arch("sm_89").barrier.latency_cycles + 2 * 8 == 37
     assert load_arch("sm_80").provenance["barrier.latency_cycles"].status == "derived"
-
-
-def test_loading_a_shipped_file_takes_milliseconds():
-    load_arch("sm_90")
-    times = []
-    for _ in range(10):
-        start = time.perf_counter()
-        load_arch("sm_90")
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.015
 
 
 def test_shipped_files_are_found_as_package_data_as_in_a_wheel(tmp_path, monkeypatch):

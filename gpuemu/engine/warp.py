@@ -61,8 +61,8 @@ class Warp:
         "advance", "age", "barrier", "blocked_from", "copies", "counter_reason", "counter_release", "cta_slot",
         "dispatch_log", "done_log", "flushes", "held_for", "held_until", "issue_log", "line_at", "log_issue",
         "next_access", "next_line", "op", "opens_at", "outstanding", "passed_at", "path", "pipe", "program", "reads",
-        "ready_at", "reason", "register_readers", "register_reason", "register_release", "sent", "slot", "stalled_until",
-        "start_cycle", "start_log", "sub_core", "undecided", "wait_log", "waits",
+        "ready_at", "reason", "register_readers", "register_reason", "register_release", "sent", "slot",
+        "stalled_until", "start_cycle", "start_log", "sub_core", "undecided", "wait_log", "waits",
     )  # fmt: skip
 
     def __init__(self, program: WarpProgram, age: int, slot: int, cta_slot: int, start_cycle: int):

@@ -4,7 +4,7 @@
     A, B and C through shared memory, rows of 32 bytes: two-way conflicts
     1 CTA of 1 warp; 24 fit on the SM, limited by CTAs
 
-           855 cycles
+           856 cycles
             37 warp instructions, 0.04 a cycle
 
     Shared memory           Instructions  Wavefronts       Ideal  Bank Conflicts
@@ -15,8 +15,8 @@
     requests waited 12 cycles for the data stage
 
     Stall reasons, cycles of all warps
-    long_scoreboard              559   65.4%  ##########        global memory
-    short_scoreboard             130   15.2%  ##                shared memory, shuffles, special units
+    long_scoreboard              559   65.3%  ##########        global memory
+    short_scoreboard             131   15.3%  ##                shared memory, shuffles, special units
     wait                          87   10.2%  ##                stall counts of the code
     selected                      37    4.3%  #                 issued an instruction
     barrier                       34    4.0%  #                 the other warps of its CTA
@@ -24,10 +24,10 @@
 
      CTA warp core   start     end     select       wait      short       long    barrier       math
                                                             scorebd    scorebd               throttl
-       0    0    0       0     855         37         87        130        559         34          8
+       0    0    0       0     856         37         87        131        559         34          8
 
     Limited by latency of one warp: 99% of the cycles; most go to long_scoreboard (global memory)
-    latency of one warp                              847   99.1%
+    latency of one warp                              848   99.1%
     a warp's path to shared memory                   100   11.7%
     global-memory bandwidth                           77    9.0%
     operands sent to the load/store unit              70    8.2%
