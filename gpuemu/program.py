@@ -42,12 +42,13 @@ class Op:
     `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
     `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
     What the ports of the register file need to know, set by `operand_fetch`: the latches that it `needs` and `fills`,
-    for each bank a bit for each operand slot; for an mma `port_reads`, for each bank a bit for each cycle from issue
-    on in which it reads, and the `free_cycles` that it leaves to memory instructions; all this for the case that the
-    operand cache keeps what the reuse flags say, with `_anew` for the other; `kept_for`, since how many instructions
-    that fill latches (`fills_latches`); `turnaround`, for each kind of the tensor pipe in turn, cycles
-    that the pipe loses before it takes one of that kind; `crowds_ports` if it may hold up others, `uses_ports` if
-    others may hold it up, `writes_registers` if it writes a result at a fixed time.
+    for each bank a bit for each operand slot, and those that `leaves` names as kept for the last time; for an mma
+    `port_reads`, for each bank a bit for each cycle from issue on in which it reads, and the `free_cycles` that it
+    leaves to memory instructions; all this for the case that the operand cache keeps what the reuse flags say, with
+    `_anew` for the other; `kept_for`, since how many instructions that fill latches (`fills_latches`); `turnaround`,
+    for each kind of the tensor pipe in turn, cycles that the pipe loses before it takes one of that kind;
+    `crowds_ports` if it may hold up others, `uses_ports` if others may hold it up, `writes_registers` if it writes a
+    result at a fixed time.
     `results`: for an mma the cycles in which it writes registers, the first of them `writes_after` its issue; matrices
     of an LDSM, which come one behind another (`results_apart`); 1 for other instructions that return something.
     """
