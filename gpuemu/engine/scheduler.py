@@ -228,8 +228,13 @@ class SubCore:
             warp.ready_at += late
 
     def _is_kept(self, current: Warp, cycle: int) -> bool:
-        """Whether the warp that issued last goes before others that become ready in the same cycle."""
-        return current.pipe.has_intervals or cycle - self._last_issue <= self._machine.memory_greedy_cycles
+        """Whether the warp that issued last goes before others that become ready in the same cycle.
+
+        One that waited for its pipe does not: two that send an HMMA and another instruction in turn alternate (H200).
+        """
+        if current.pipe.has_intervals:
+            return not self._has_waited(current)
+        return cycle - self._last_issue <= self._machine.memory_greedy_cycles
 
     def _has_waited(self, warp: Warp) -> bool:
         """Whether the warp that issues now waited for its pipe or for room in the queue, and goes last from now on."""

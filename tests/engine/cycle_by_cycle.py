@@ -607,7 +607,11 @@ class Reference:
             or self.is_divergent(current.op)
             or not self.pipes[sub_core][current.op.pipe].has_intervals
         )
-        return not waited or not queued or cycle - self.last_issue[sub_core] <= self.m.memory_greedy_cycles
+        if not waited:
+            return True
+        if queued:
+            return cycle - self.last_issue[sub_core] <= self.m.memory_greedy_cycles
+        return not self.has_waited(current, sub_core)
 
     def counters_clear(self, warp: Warp, op: Op, cycle: int) -> bool:
         for i, counter in enumerate(op.waits):

@@ -61,6 +61,16 @@ def test_greedy_then_turns_stays_with_a_warp_though_one_that_waited_longer_is_re
     assert late == [0] * 5 + [-1] + [1] * 5 + [-1, 2, -1, -1, -1] + [2] * 5
 
 
+@pytest.mark.parametrize(("stall", "turns"), [(1, [0, 0, 4] + [0, 4] * 4), (6, [0] * 6 + [4] * 5)])
+def test_a_warp_that_has_waited_for_its_pipe_gives_its_turn_away(stall, turns):
+    """H200: HMMA with something between by two warps alternate; with stall counts as long as the interval they stay."""
+    mma = "HMMA.16816.F32 R32, R0, R4, R32"
+    lines = [f"{mma} | S{stall}", f"{NEXT} | S1"] if stall == 1 else [f"{mma} | S6"]
+    result = run([*lines * 6, "EXIT | S5"], warps=5)
+    issued = sorted((cycle, warp) for warp in (0, 4) for cycle in issues(result, warp)[: 6 * len(lines) : len(lines)])
+    assert [warp for _, warp in issued][: len(turns)] == turns
+
+
 def test_a_warp_that_yields_has_had_its_turn():
     assert order(TURNS, f"{NEXT} | S1 Y") == [0, 1, 2] * 3
     late = order(TURNS, f"{NEXT} | S1 Y", 5, start_late=(8,))
