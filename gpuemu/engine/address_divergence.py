@@ -16,32 +16,26 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from gpuemu.engine.machine import NEVER
-from gpuemu.engine.pipes import Pipe
+from gpuemu.engine.mio import EntryQueue
 
 if TYPE_CHECKING:
     from gpuemu.engine.machine import Machine
     from gpuemu.engine.warp import Request
 
 
-class DivergenceQueue(Pipe):
-    """A sub-core's queue, as the pipe that such instructions need; `free_at` is NEVER while it is full of unsent ones.
+class DivergenceQueue(EntryQueue):
+    """A sub-core's queue, as the pipe that such instructions need.
 
-    `waiting` holds what has not been sent, oldest first, which cannot be as if issued before `not_before`. `sends_at`:
-    when the way of the sub-core is free.
+    `waiting` holds what has not been sent, which cannot be as if issued before `not_before`. `sends_at`: when the way
+    of the sub-core is free.
     """
 
-    has_intervals = False
-
-    __slots__ = ("_full", "_leaves", "entries", "not_before", "sends_at", "waiting")
+    __slots__ = ("not_before", "sends_at")
 
     def __init__(self, name: str, entries: int):
-        super().__init__(name)
-        self.entries = entries
-        self.waiting: deque[Request] = deque()
+        super().__init__(name, entries)
         self.not_before = 0
         self.sends_at = 0
-        self._leaves: deque[int] = deque()  # when those that are sent leave their places
-        self._full: tuple[int, int] | None = None  # from and until when, since the last push
 
     @property
     def effect(self) -> int:
@@ -50,18 +44,10 @@ class DivergenceQueue(Pipe):
 
     def push(self, request: Request, now: int) -> bool:
         """Take the request issued now; returns whether it is the first in the queue."""
-        waiting, leaves = self.waiting, self._leaves
-        if self._full is not None:
-            self.closed_log.extend(self._full)
-            self._full = None
-        while leaves and leaves[0] <= now:
-            leaves.popleft()
-        waiting.append(request)
-        self.free_at = now + 1
-        if len(waiting) + len(leaves) >= self.entries:
-            self.free_at = leaves[0] if leaves else NEVER
-            self._full = (now + 1, self.free_at)
-        return len(waiting) == 1
+        self._make_room(now)
+        self.waiting.append(request)
+        self._close(len(self.waiting) + len(self._leaves), now)
+        return len(self.waiting) == 1
 
     def sent(self, until: int) -> None:
         """The first request is sent, and has left its place at `until`."""
@@ -70,9 +56,7 @@ class DivergenceQueue(Pipe):
         self.sends_at = until
         self.not_before = 0
         if self.free_at == NEVER:
-            self.free_at = until
-            if self._full is not None:
-                self._full = (self._full[0], until)
+            self._free(until)
 
 
 class AddressDivergenceUnit:

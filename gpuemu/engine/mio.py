@@ -15,35 +15,68 @@ from gpuemu.engine.pipes import Pipe
 from gpuemu.engine.warp import Request
 
 
-class MioQueue(Pipe):
-    """The queue as the pipe that memory instructions need; `free_at` is NEVER while it is full of undecided ones.
+class EntryQueue(Pipe):
+    """A queue as a pipe; `free_at` is NEVER while it is full of those of which it is not known when they leave.
 
-    `waiting` holds the requests that the load/store unit has not dispatched, oldest first. `arrival` is when the
+    `waiting`: those in it that have not been taken, oldest first.
+    """
+
+    has_intervals = False
+
+    __slots__ = ("_full", "_leaves", "entries", "waiting")
+
+    def __init__(self, name: str, entries: int):
+        super().__init__(name)
+        self.entries = entries
+        self.waiting: deque[Request] = deque()
+        self._leaves: deque[int] = deque()  # when those that are settled to leave do so
+        self._full: tuple[int, int] | None = None  # from and until when, since the last push
+
+    def _make_room(self, now: int) -> None:
+        """Forget what has left before `now`, when another comes."""
+        if self._full is not None:
+            self.closed_log.extend(self._full)
+            self._full = None
+        while self._leaves and self._leaves[0] <= now:
+            self._leaves.popleft()
+
+    def _close(self, taken: int, now: int) -> None:
+        """So many entries are taken since what came `now`."""
+        self.free_at = now + 1
+        if taken >= self.entries:
+            self.free_at = self._leaves[0] if self._leaves else NEVER
+            self._full = (now + 1, self.free_at)
+
+    def _free(self, cycle: int) -> None:
+        """The full queue has room again at `cycle`."""
+        self.free_at = cycle
+        if self._full is not None:
+            self._full = (self._full[0], cycle)
+
+
+class MioQueue(EntryQueue):
+    """The queue as the pipe that memory instructions need.
+
+    `waiting` holds the requests that the load/store unit has not dispatched. `arrival` is when the
     first of them was issued, or as if: later, where the sub-core was busy sending the registers of the one
     before it until then; NEVER if there is none. It cannot be dispatched as if issued before `not_before`.
     `unserved`: when those dispatched, but not settled, come to the data stage, less the queue's latency.
     """
 
-    has_intervals = False
-
     __slots__ = (
-        "_ahead", "_data_read", "_dispatched_at", "_full", "_held_until", "_latency", "_leaves", "_sending",
-        "arrival", "entries", "not_before", "unserved", "waiting",
+        "_ahead", "_data_read", "_dispatched_at", "_held_until", "_latency", "_sending", "arrival", "not_before",
+        "unserved",
     )  # fmt: skip
 
     def __init__(self, entries: int, latency_cycles: int, data_read_cycles: int, sending_entries: int):
-        super().__init__("mio")
+        super().__init__("mio", entries)
         self._data_read = data_read_cycles
-        self.entries = entries
-        self.waiting: deque[Request] = deque()
         self.arrival = NEVER
         self._latency = latency_cycles
         self._ahead = sending_entries
         self._held_until = 0
         self._sending: Request | None = None  # the last that was dispatched,
         self._dispatched_at = 0  # and when
-        self._leaves: deque[int] = deque()  # when those that are settled to leave do so, the first of `waiting` last
-        self._full: tuple[int, int] | None = None  # from and until when, since the last push
         self.not_before = 0
         self.unserved: deque[int] = deque()
 
@@ -58,27 +91,19 @@ class MioQueue(Pipe):
 
         Returns whether it is the first in the queue.
         """
-        waiting, leaves = self.waiting, self._leaves
-        if self._full is not None:
-            self.closed_log.extend(self._full)
-            self._full = None
-        while leaves and leaves[0] <= now:
-            leaves.popleft()
-        first = not waiting
-        waiting.append(request)
+        self._make_room(now)
+        first = not self.waiting
+        self.waiting.append(request)
         if first:
             self._settle(request)
-        self.free_at = now + 1
-        if len(waiting) - self._ahead + len(leaves) >= self.entries:
-            self.free_at = leaves[0] if leaves else NEVER
-            self._full = (now + 1, self.free_at)
+        self._close(len(self.waiting) - self._ahead + len(self._leaves), now)
         return first
 
     def _settle(self, request: Request) -> None:
         """`request`, now first, leaves when it has spent its time and the one before it is sent."""
         self.arrival = self._arrival_of(request)
         self.not_before = 0
-        if self._ahead:
+        if self._ahead:  # then the first of `waiting` is the last of these
             self._leaves.append(self.arrival + self._latency)
 
     def _arrival_of(self, request: Request) -> int:
@@ -125,9 +150,3 @@ class MioQueue(Pipe):
             self._settle(waiting[0])
         if self.free_at == NEVER:
             self._free(self._leaves[-1])
-
-    def _free(self, cycle: int) -> None:
-        """The full queue has room again at `cycle`."""
-        self.free_at = cycle
-        if self._full is not None:
-            self._full = (self._full[0], cycle)

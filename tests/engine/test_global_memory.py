@@ -217,3 +217,24 @@ def test_sectors_are_those_that_the_lanes_touch(lanes, sectors):
 
 def test_loads_that_nobody_waits_for_leave_back_to_back():
     assert set(gaps(issues(run(["LDG.E R4, [R0.64] | W0 S2"] * 6 + ["EXIT | S5"])))) == {2}
+
+
+def starts_of_stores(line: str, lanes: str, **overrides: object) -> list[int]:
+    """When a store by each of four sub-cores reaches the data stage, from the first on."""
+    trace = builder(4)
+    emit(trace, f"{line} | S1", lanes)
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine(**overrides))
+    starts = sorted(warp.start_log[0] for warp in result.execution.warps)
+    return [start - starts[0] for start in starts]
+
+
+@pytest.mark.parametrize(
+    ("line", "lanes", "starts"),
+    [("STG.E [R0.64], R4", "4*lane", [0, 1, 4, 5]), ("STG.E.128 [R0.64], R4", "16*lane", [0, 1, 10, 11])],
+)
+def test_data_of_global_stores_takes_the_path_of_stores_data(line, lanes, starts):
+    """H200: STG.32 every 2 cycles, STG.128 every 5, whichever sub-cores they come from."""
+    assert starts_of_stores(line, lanes) == starts
+    wider = starts_of_stores(line, lanes, mio__data_registers_per_cycle=2)
+    assert wider[-1] == starts[-1] - 2

@@ -118,15 +118,20 @@ def test_sums_next_to_a_tie_are_left_to_numpy() -> None:
     assert found.view(np.uint64).tolist() == np.array([0.0, -0.0, 5.0, 0.0]).view(np.uint64).tolist()
 
 
+def singles(rng: np.random.Generator, kind: str, count: int, normal: float, small: float) -> np.ndarray:
+    """So many registers: any bits, or float32 of a kind and its size."""
+    if kind == "any":
+        return rng.integers(0, 1 << 32, (count, COUNT), dtype=np.uint32)
+    drawn = rng.standard_normal((count, COUNT)) * {"whole": 4.0, "normal": normal, "small": small}[kind]
+    return (np.rint(drawn) if kind == "whole" else drawn).astype(np.float32).view(np.uint32)
+
+
 @pytest.mark.parametrize("text", ["FFMA R8, R16, R17, R18", "FFMA.FTZ R8, -R16, |R17|, R18", "FFMA R8, R16, R16, -R16"])
 @pytest.mark.parametrize("kind", ["any", "whole", "normal", "small"])
 def test_multiply_adds_of_float32(monkeypatch: pytest.MonkeyPatch, text: str, kind: str) -> None:
     rng = np.random.default_rng(6)
     for _ in range(4):
-        values = rng.integers(0, 1 << 32, (3, COUNT), dtype=np.uint32)
-        if kind != "any":
-            drawn = rng.standard_normal((3, COUNT)) * {"whole": 4.0, "normal": 1.0, "small": 2.0**-126}[kind]
-            values = (np.rint(drawn) if kind == "whole" else drawn).astype(np.float32).view(np.uint32)
+        values = singles(rng, kind, 3, normal=1.0, small=2.0**-126)
         plain, compiled = both_ways(monkeypatch, text, {16 + k: values[k] for k in range(3)})
         assert np.array_equal(plain, compiled)
 
@@ -143,9 +148,6 @@ def test_lanes_with_the_same_value(monkeypatch: pytest.MonkeyPatch, text: str) -
 def test_angles_and_conversions(monkeypatch: pytest.MonkeyPatch, text: str, kind: str) -> None:
     rng = np.random.default_rng(8)
     for _ in range(4):
-        values = rng.integers(0, 1 << 32, (2, COUNT), dtype=np.uint32)
-        if kind != "any":
-            drawn = rng.standard_normal((2, COUNT)) * {"whole": 4.0, "normal": 100.0, "small": 2.0**-16}[kind]
-            values = (np.rint(drawn) if kind == "whole" else drawn).astype(np.float32).view(np.uint32)
+        values = singles(rng, kind, 2, normal=100.0, small=2.0**-16)
         plain, compiled = both_ways(monkeypatch, text, {16 + k: values[k] for k in range(2)})
         assert np.array_equal(plain, compiled)
