@@ -43,8 +43,8 @@ class OperandCache:
         """Forget what an mma kept."""
         self._fragments = ((), ())
 
-    def read(self, op: Op, instruction: Instruction) -> None:
-        """Set which latches its sources need empty and fill, with what is kept and without.
+    def read(self, op: Op, instruction: Instruction) -> frozenset[int]:
+        """Set which latches its sources need empty and fill, with what is kept and without; returns what is not kept.
 
         For each bank a bit for each operand slot. A register that is named twice needs one empty latch and fills two.
         One that was kept and is not any longer leaves its latch with this instruction.
@@ -81,6 +81,7 @@ class OperandCache:
         op.needs, op.fills, op.leaves = tuple(needs), tuple(fills), tuple(leaves)
         op.needs_anew, op.fills_anew = tuple(needs_anew), tuple(fills_anew)
         op.kept_for = self._place - oldest
+        return frozenset(seen)
 
     def kept_fragments(self, op: Op, instruction: Instruction) -> tuple[bool, bool, bool]:
         """Whether an mma finds A, B and C, which never is; keeps those that it says."""

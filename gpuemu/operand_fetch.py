@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpuemu.isa import Kind
 from gpuemu.operand_cache import OperandCache
-from gpuemu.registers import mma_registers, writes_general_registers
+from gpuemu.registers import general_results, mma_registers
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
@@ -49,8 +49,10 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
     """Set what the operand ports need to know of each operation; `pipes` names the pipes by number."""
     tensor = [name for name in pipes if name.startswith(TENSOR_PIPE)]
     cache = OperandCache(arch.register_file.banks)
+    found: list[tuple[Op, frozenset[int], tuple[int, ...]]] = []
     for op, instruction in zip(ops, code, strict=True):
         kind = instruction.operation.kind
+        reads: frozenset[int] = frozenset()
         op.is_memory = kind in _MEMORY
         op.needs = op.fills = op.leaves = op.needs_anew = op.fills_anew = (0,) * arch.register_file.banks
         operation = instruction.operation
@@ -66,20 +68,41 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
         if op.is_tensor:
             _annotate_mma(op, instruction, cache, arch)
         elif kind in _MATH:
-            cache.read(op, instruction)
+            reads = cache.read(op, instruction)
         if kind is Kind.BRANCH:
             cache.clear()
         if scalar:
             cache.clear_fragments()
         if pipes[op.pipe].startswith(TENSOR_PIPE):
             op.turnaround = tuple(_turnaround(pipes[op.pipe], after, arch) for after in tensor)
-        names = instruction.opcode, instruction.operands
-        op.writes_registers = (
-            kind is Kind.FIXED and not op.is_tensor and not scalar and writes_general_registers(*names)
-        )
+        results = general_results(instruction.opcode, instruction.operands)
+        op.writes_registers = kind is Kind.FIXED and not op.is_tensor and not scalar and bool(results)
+        if operation.operation == "imad_wide":
+            op.second_read = arch.register_file.wide_second_read_cycles
+        found.append((op, reads if op.kind is Kind.FIXED else frozenset(), results if op.writes_registers else ()))
         op.fills_latches = any(op.fills_anew)
         op.uses_ports = op.fills_latches or op.is_tensor or op.writes_registers
-        op.crowds_ports = bool(op.turnaround) or any(latches & (latches - 1) for latches in op.fills_anew)
+        op.crowds_ports = (
+            bool(op.turnaround or op.second_read) or any(latches & (latches - 1) for latches in op.fills_anew)
+        )
+    _link_forwarding(found, arch.register_file.banks)
+
+
+def _link_forwarding(found: Sequence[tuple[Op, frozenset[int], tuple[int, ...]]], banks: int) -> None:
+    """Set which results of fixed latency others may find on the forwarding path where they must not.
+
+    `found`: of each operation the registers that it reads through the ports, and those that it writes.
+    """
+    written = {register for _, _, results in found for register in results}
+    met: set[int] = set()
+    for op, reads, _ in found:
+        sources = sorted(reads & written)
+        apart = [(register,) for register in sources]
+        alike = [tuple(register for register in sources if register % banks == bank) for bank in range(banks)]
+        op.meets = tuple(apart if op.second_read else (group for group in alike if len(group) > 1))
+        met.update(register for group in op.meets for register in group)
+    for op, _, results in found:
+        op.forwards = tuple(register for register in results if register in met)
 
 
 def _annotate_mma(op: Op, instruction: Instruction, cache: OperandCache, arch: Architecture) -> None:

@@ -38,7 +38,7 @@ class Op:
     control-word mode. `plain` marks what the scheduler need not look at twice: a fixed-latency instruction
     in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
     `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
-    the line of code behind its own, -1 if none is known. `dispatch_cycles`: what it keeps the sub-core for.
+    the line of code behind its own, -1 if none is known.
     `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
     `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
     What the ports of the register file need to know, set by `operand_fetch`: the latches that it `needs` and `fills`,
@@ -47,6 +47,9 @@ class Op:
     leaves to memory instructions; all this for the case that the operand cache keeps what the reuse flags say, with
     `_anew` for the other; `kept_for`, since how many instructions that fill latches (`fills_latches`); `turnaround`,
     for each kind of the tensor pipe in turn, cycles that the pipe loses before it takes one of that kind;
+    `second_read`: an IMAD.WIDE reads its operands again so much later; `meets`: registers that it reads of which more
+    than one at a time may still be on the forwarding path, by bank (each alone if it reads twice), and `forwards`,
+    those of its results that another meets there;
     `crowds_ports` if it may hold up others, `uses_ports` if others may hold it up, `writes_registers` if it writes a
     result at a fixed time.
     `results`: for an mma the cycles in which it writes registers, the first of them `writes_after` its issue; matrices
@@ -95,7 +98,9 @@ class Op:
     needs_anew: tuple[int, ...] = (0,)
     fills_anew: tuple[int, ...] = (0,)
     kept_for: int = 0
-    dispatch_cycles: int = 1
+    second_read: int = 0
+    meets: tuple[tuple[int, ...], ...] = ()
+    forwards: tuple[int, ...] = ()
     port_reads: tuple[int, ...] = (0,)
     port_reads_anew: tuple[int, ...] = (0,)
     free_cycles: tuple[int, ...] = ()
@@ -240,7 +245,6 @@ def _lower_instruction(
     """`pipes` numbers the pipes met so far, and takes up a new one."""
     operation = instruction.operation
     kind = operation.kind
-    dispatch = 1
     if reads_lane_register(instruction.opcode, " ".join(instruction.operands)):
         kind = Kind.LANE_REGISTER
     if operation.tensor or operation.warpgroup_columns:
@@ -263,13 +267,11 @@ def _lower_instruction(
         pipe, latency, interval = t.pipe, t.latency_cycles, t.issue_interval_cycles
         if pipe == TENSOR_PIPE:
             pipe = SCALAR
-    if operation.operation == "imad_wide":
-        dispatch = arch.issue.wide_multiply_dispatch_cycles
     op = Op(
         index, kind, pipes.setdefault(pipe, len(pipes)), latency, interval,
         row=operation.row, is_tensor=operation.tensor, is_store=operation.store, is_atomic=operation.atomic,
         is_load=kind in (Kind.SHARED, Kind.GLOBAL) and not operation.store and not operation.atomic,
-        long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT, dispatch_cycles=dispatch,
+        long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
         is_cached=operation.cached, is_local=operation.local,
     )  # fmt: skip
     if kind is Kind.LANE_REGISTER:

@@ -205,9 +205,9 @@ def source_registers(opcode: str, operands: tuple[str, ...]) -> tuple[tuple[int,
     )
 
 
-def writes_general_registers(opcode: str, operands: tuple[str, ...]) -> bool:
-    """Whether it has a result in general registers, and not just in predicates or uniform ones."""
-    return any(register < _BASES["P"] for register in written_and_read(opcode, operands, "")[0])
+def general_results(opcode: str, operands: tuple[str, ...]) -> tuple[int, ...]:
+    """The general registers that it writes: no predicates, no uniform ones."""
+    return tuple(register for register in written_and_read(opcode, operands, "")[0] if register < _BASES["P"])
 
 
 def mma_registers(opcode: str, operands: tuple[str, ...]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -218,9 +218,10 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "issue.next_line_cycles": 13,
         "issue.instruction_line_bytes": 128,
         "issue.convergence_cycles": 13,
-        "issue.wide_multiply_dispatch_cycles": 3,
         "tensor_core.operands.scalar_second_read_cycles": 2,
         "register_file.banks": 2,
+        "register_file.forwarding_cycles": 6,
+        "register_file.wide_second_read_cycles": 2,
         "special_function.queue_entries": 2,
         "special_function.queue_latency_cycles": 13,
         "special_function.beside_mma_cycles": 1,
@@ -542,8 +543,7 @@ issue:
         "mine.yaml:12: sm: found 4; a section with sub_cores, max_warps, max_ctas, max_threads_per_cta, "
         "registers, max_registers_per_thread, register_allocation_unit, cta_launch_cycles is right",
         "mine.yaml:13: issue: found nothing; a section with policy, dependences, memory_greedy_cycles, pipe_wait_cycles, "
-        "taken_branch_cycles, next_line_cycles, instruction_line_bytes, convergence_cycles, "
-        "wide_multiply_dispatch_cycles is right",
+        "taken_branch_cycles, next_line_cycles, instruction_line_bytes, convergence_cycles is right",
         "base.yaml:2: barriers: found an unknown name; did you mean 'barrier'?",
         "base.yaml:4: mio.pool_entries: found the text 'many'; a whole number from 1 to 65536 is right",
     ]

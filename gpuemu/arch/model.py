@@ -89,7 +89,6 @@ class Issue(Part):
     next_line_cycles: int = cycles("from a taken branch to the first issue from the line behind its target's, at least")
     instruction_line_bytes: PowerOfTwo = power_of_two("a line of code, as it is fetched", 4096, "bytes")
     convergence_cycles: int = cycles("from a BSYNC to the warp's next issue, at least")
-    wide_multiply_dispatch_cycles: int = cycles("an IMAD.WIDE keeps the sub-core; its stall count runs from the last")
 
 
 class Operation(Part):
@@ -139,6 +138,8 @@ class RegisterFile(Part):
     banks: PowerOfTwo = power_of_two("register R is in bank R mod this", 8, "banks")
     read_cycles: int = cycles("from the issue on, in which registers are read in time; no other is known", 3, 3)
     write_cycles: int = cycles("from the issue to the write of a result, on the scale of an mma's")
+    forwarding_cycles: int = cycles("behind its issue a result still comes over the forwarding path", low=0)
+    wide_second_read_cycles: int = cycles("IMAD.WIDE reads its operands again so much later; 0: once", low=0)
 
 
 class SpecialFunction(Part):

@@ -61,6 +61,7 @@ class Machine:
     register_banks: int
     register_read_cycles: int
     register_write_cycles: int
+    register_forwarding_cycles: int
     tensor_memory_instruction_cycles: int
     tensor_scalar_second_read_cycles: int
     special_function_pipe: str
@@ -137,6 +138,7 @@ class Machine:
             register_banks=arch.register_file.banks,
             register_read_cycles=arch.register_file.read_cycles,
             register_write_cycles=arch.register_file.write_cycles,
+            register_forwarding_cycles=arch.register_file.forwarding_cycles,
             tensor_memory_instruction_cycles=arch.tensor_core.operands.memory_instruction_cycles,
             tensor_scalar_second_read_cycles=arch.tensor_core.operands.scalar_second_read_cycles,
             special_function_pipe=arch.operations["mufu"].pipe,

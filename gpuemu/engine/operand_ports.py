@@ -15,6 +15,11 @@ issue, where an mma writes. While it stands, stall counts and the mma's issue in
 mma reads and writes (H200, an HMMA.16816.F32, an FFMA of two even registers 1, 2, 3, 4, 5 cycles behind it, then
 another: the second comes 10, 9, 8, 8, 12 cycles behind the first).
 
+Results of fixed latency come over the forwarding path until `register_file.forwarding_cycles` behind their issue, one
+register of a bank for each instruction; a second is read from the register file, 2 cycles later than it might have
+been there (H200: LOP3 of two even registers written 4 and 6 cycles before stops the sub-core for 2 cycles, 4 and 5
+cycles before for 3, 4 and 7 not at all). IMAD.WIDE reads its operands twice, a forwarded one late the second time.
+
 Scalar arithmetic on the tensor pipe (HFMA2.MMA) keeps its own warp from reading in one later cycle.
 """
 
@@ -41,10 +46,10 @@ class OperandPorts:
     """
 
     __slots__ = (
-        "_base", "_drained_to", "_full", "_last_due", "_last_start", "_last_stop", "_last_warp", "_last_writes",
-        "_latest_read", "_leaving", "_leaving_at", "_mma_warp", "_planned", "_reserved", "_scalar_reads_at",
-        "_scalar_second_read", "_scalar_warp", "_tensor", "_write_after", "_writes", "busy_until", "late", "put_off",
-        "sender", "stops",
+        "_base", "_drained_to", "_forwarding", "_full", "_last_due", "_last_start", "_last_stop", "_last_warp",
+        "_last_writes", "_latest_read", "_leaving", "_leaving_at", "_mma_warp", "_planned", "_reserved",
+        "_scalar_reads_at", "_scalar_second_read", "_scalar_warp", "_tensor", "_write_after", "_writes", "busy_until",
+        "late", "put_off", "sender", "stops",
     )  # fmt: skip
 
     def __init__(self, machine: Machine, tensor_pipes: list[Pipe], path: Path):
@@ -52,6 +57,7 @@ class OperandPorts:
         self._tensor = tensor_pipes
         self._latest_read = machine.register_read_cycles - 1
         self._write_after = machine.register_write_cycles
+        self._forwarding = machine.register_forwarding_cycles
         self._full = [0] * machine.register_banks  # by bank, the latches that wait to be read
         self._drained_to = [0] * machine.register_banks
         self._leaving = (0,) * machine.register_banks  # latches that were kept and leave with the last
@@ -120,9 +126,22 @@ class OperandPorts:
         self._last_stop = -1
         # A stop right behind this instruction leaves the ports more time; the next comes a slot behind that one.
         self._last_due = due = entry + self._latest_read
-        late = self._stop(max(self._plan(needs, cycle), due + waits))
+        held = self._held(op, warp, entry) if op.meets else op.second_read
+        late = self._stop(max(self._plan(needs, cycle), due + waits, due + held))
         if entry + op.stall_cycles >= due:  # else what it holds up has gone by then
             self.late += late
+
+    def _held(self, op: Op, warp: Warp, entry: int) -> int:
+        """For how long an instruction waits for registers that were on the forwarding path when it issued."""
+        last = entry - self._forwarding
+        held = op.second_read
+        for registers in op.meets:
+            found = sorted(at for at in map(warp.forwarded.get, registers) if at is not None and at >= last)
+            if op.second_read and found:
+                held = max(held, op.second_read + found[-1] - last + 1)
+            elif len(found) > 1:  # the last comes this way, those before it from the register file
+                held = max(held, found[-2] - last + 2)
+        return held
 
     def _fill(self, needs: tuple[int, ...], fills: tuple[int, ...], cycle: int) -> int:
         """When an instruction finds the latches that it needs empty; fills them."""

@@ -179,6 +179,8 @@ class SubCore:
                 late = ports.standing(cycle)
             if op.fills_latches:
                 warp.reads += 1
+            if op.forwards:
+                warp.forwarded.update(dict.fromkeys(op.forwards, cycle + late))
             free_at = reads_at + late + op.issue_interval_cycles
             pipe = warp.pipe
             if pipe.is_shared:
@@ -187,7 +189,6 @@ class SubCore:
                 pipe.taken_at = reads_at
                 if pipe.free_at < free_at:
                     pipe.free_at = free_at
-            reads_at += op.dispatch_cycles - 1
             counts_from = (reads_at if op.plain else cycle) + late
             if reads_at > cycle or late:
                 self.late_log.extend((cycle, reads_at, counts_from - cycle))

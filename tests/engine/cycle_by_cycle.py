@@ -49,6 +49,7 @@ class Warp:
     line_at: int = 0  # and when that has been fetched
     accesses: int = 0
     latched: int = 0  # instructions that filled latches since another warp's did
+    forwarded: dict[int, int] = field(default_factory=dict)  # by register, when what wrote it issued
     blocked_from: int = UNDECIDED  # where a barrier that it has reached holds it back,
     opens_at: int = UNDECIDED  # and until when
     released_at: int = UNDECIDED  # when it last issued in the very cycle in which a barrier opened
@@ -525,9 +526,10 @@ class Reference:
         for other, unit in enumerate(self.pipes[sub_core]):
             if other == op.pipe or (isinstance(pipe, SharedPipe) and isinstance(unit, SharedPipe)):
                 self.taken_at[sub_core][other] = reads_at
-        dispatched_at = reads_at + op.dispatch_cycles - 1
-        self.next_slot[sub_core] = dispatched_at + 1
-        counts_from = (dispatched_at if op.plain else cycle) + late
+        self.next_slot[sub_core] = reads_at + 1
+        counts_from = (reads_at if op.plain else cycle) + late
+        for register in op.forwards:
+            warp.forwarded[register] = cycle + late
         warp.earliest = counts_from + op.stall_cycles
         self.last_issue[sub_core] = cycle
         warp.position += 1

@@ -59,6 +59,54 @@ def test_an_operand_needs_the_latch_of_its_slot_and_bank(late, sequences):
         assert issues(run([*lines, END]))[-1] == len(kinds) - 1 + 3 + late, kinds
 
 
+def forwarded(first: int, second: int, consumer: str, **overrides) -> int:
+    """When the instruction behind one is issued that reads what two FFMA wrote so many cycles before into R0 and R2."""
+    lines = ["NOP | S1"] * 12
+    lines[12 - first] = "FFMA R0, RZ, RZ, RZ | S1"
+    lines[12 - second] = "FFMA R2, RZ, RZ, RZ | S1"
+    control = "S4" if "|" in consumer else "| S4"
+    return issues(run([*lines, f"{consumer} {control}", END], machine(**overrides)))[-1] - 12 - 4
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "late"),
+    [(4, 5, 3), (5, 4, 3), (4, 6, 2), (5, 6, 2), (6, 5, 2), (4, 7, 0), (7, 5, 0), (7, 8, 0)],
+)
+def test_of_two_results_on_the_forwarding_path_one_comes_from_the_register_file(first, second, late):
+    """H200: both written 4 to 6 cycles before; the older one is waited for."""
+    assert forwarded(first, second, "FFMA R8, R0, R2, RZ") == late
+    assert forwarded(first, second, "FADD R8, R0, R2") == late
+    assert forwarded(first, second, "FFMA R8, R2, RZ, R0") == late
+
+
+@pytest.mark.parametrize("consumer", ["FFMA R8, R0, R3, RZ", "FFMA R8, R0, R0, RZ", "FFMA R8, R0, R4, RZ",
+                                      "LDS R8, [R0] | W0", "SHFL.IDX PT, R8, R0, R2, 0x1f | W0"])  # fmt: skip
+def test_one_of_a_bank_is_there_at_once(consumer):
+    assert forwarded(4, 5, consumer) == 0
+
+
+def test_of_three_results_two_are_waited_for():
+    """H200: for the younger of them, which is there last."""
+    lines = [f"FFMA R{r}, RZ, RZ, RZ | S1" for r in (0, 2, 4)] + ["NOP | S1"] * 3
+    assert issues(run([*lines, "FFMA R8, R0, R2, R4 | S4", END]))[-1] == 6 + 4 + 3
+
+
+def test_how_long_results_are_forwarded_is_a_value():
+    assert [forwarded(4, 5, "FFMA R8, R0, R2, RZ", **{"register_file.forwarding_cycles": f}) for f in (4, 5, 8)] == [
+        0,
+        2,
+        5,
+    ]
+
+
+@pytest.mark.parametrize(("distance", "cycles"), [(4, 5), (5, 4), (6, 3), (7, 2), (9, 2)])
+def test_a_wide_multiplication_reads_twice(distance, cycles):
+    """H200: what lies two slots behind an IMAD.WIDE comes 2 cycles later, and more if an operand was just written."""
+    lines = ["FFMA R0, RZ, RZ, RZ | S1", *["NOP | S1"] * (distance - 1), "IMAD.WIDE.U32 R8, R0, R3, RZ | S1"]
+    found = issues(run([*lines, "NOP | S1", "NOP | S1", END]))
+    assert gaps(found[distance:]) == [1, 1 + cycles, 1]
+
+
 @pytest.mark.parametrize("between", ["LDS R20, [R0] | W0 S1", "NOP | S1"])
 def test_a_memory_instruction_between_empties_no_latch(between):
     """It reads its own registers later."""
