@@ -91,8 +91,9 @@ _FIXED_CLASSES = {
     "imad": "IMAD IDP IMUL VIADD",
     "half": "HFMA2 HADD2 HMUL2 HSET2 HSETP2",
     "fp64": "DFMA DADD DMUL DSETP DMNMX",
-    "uniform": "UIADD3 ULOP3 UMOV ULEA USHF UISETP USEL UIMAD UPRMT UPLOP3 UBMSK USGXT UFLO UBREV UPOPC "
-    "UP2UR UR2UP VOTEU UIMNMX UVIADD ULDC ELECT",
+    "uniform": "UIADD3 ULOP3 ULEA USHF UISETP USEL UIMAD UPRMT UPLOP3 UBMSK USGXT UFLO UBREV UPOPC "
+    "UP2UR UR2UP VOTEU UIMNMX UVIADD ELECT",
+    "uniform_move": "UMOV ULDC",
     "nop": "NOP PMTRIG USETMAXREG ACQBULK PREEXIT UCGABAR_ARV",
 }
 _VARIABLE_CLASSES = {
@@ -225,6 +226,8 @@ def describe(opcode: str) -> Operation:
         operation = _CLASS_OF[mnemonic]
         if mnemonic == "IMAD" and ("WIDE" in modifiers or "HI" in modifiers):
             operation = "imad_wide"
+        if mnemonic == "HADD2" and "F32" in modifiers:
+            operation = "imad"  # a half becomes a float where IMAD runs
         if mnemonic == "HFMA2" and "MMA" in modifiers:
             operation = "half_mma"
         return Operation(Kind.VARIABLE if operation in _VARIABLE_CLASSES else Kind.FIXED, operation)

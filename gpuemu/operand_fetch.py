@@ -32,7 +32,7 @@ _PAIR = 2
 
 _MEMORY = (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.COPY_COMMIT)
 _MATH = (Kind.FIXED, Kind.VARIABLE)
-_NOT_MATH = ("nop", "uniform")
+_NOT_MATH = ("nop", "uniform", "uniform_move")
 
 
 def tensor_pipe(mode: str) -> str:
@@ -82,8 +82,8 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
         found.append((op, reads if op.kind is Kind.FIXED else frozenset(), results if op.writes_registers else ()))
         op.fills_latches = any(op.fills_anew)
         op.uses_ports = op.fills_latches or op.is_tensor or op.writes_registers
-        op.crowds_ports = (
-            bool(op.turnaround or op.second_read) or any(latches & (latches - 1) for latches in op.fills_anew)
+        op.crowds_ports = bool(op.turnaround or op.second_read) or any(
+            latches & (latches - 1) for latches in op.fills_anew
         )
     _link_forwarding(found, arch.register_file.banks)
 

@@ -160,6 +160,7 @@ def test_pipes_are_shared_as_on_the_hardware():
         "mufu": "xu",
         "conversion": "xu",
         "uniform": "uniform",
+        "uniform_move": "dispatch",
         "move": "alu",
         "branch": "cbu",
         "special_register": "adu",

@@ -41,6 +41,7 @@ OPERATION_CLASSES = (
     "mufu",
     "conversion",
     "uniform",
+    "uniform_move",
     "move",
     "branch",
     "special_register",
