@@ -86,9 +86,9 @@ class SubCore:
             Kind.BARRIER: self._issue_barrier,
             Kind.SHARED: self._issue_access,
             Kind.GLOBAL: self._issue_access,
-            Kind.SHUFFLE: self._issue_shuffle,
-            Kind.LANE_REGISTER: self._issue_shuffle,
-            Kind.COPY_COMMIT: self._issue_commit,
+            Kind.SHUFFLE: self._issue_queued,
+            Kind.LANE_REGISTER: self._issue_queued,
+            Kind.COPY_COMMIT: self._issue_queued,
         }
 
     def add(self, warp: Warp) -> None:
@@ -232,7 +232,10 @@ class SubCore:
         """Whether the warp that issued last goes before others that become ready in the same cycle.
 
         One that waited for its pipe does not: two that send an HMMA and another instruction in turn alternate (H200).
+        Nor one that waited for a barrier: who came first goes first.
         """
+        if cycle >= current.blocked_from and not current.op.passes_barrier:
+            return False
         if current.pipe.has_intervals:
             return not self._has_waited(current)
         return cycle - self._last_issue <= self._machine.memory_greedy_cycles
@@ -374,11 +377,8 @@ class SubCore:
     def _issue_access(self, warp: Warp, op: Op, cycle: int) -> None:
         self._push(warp, op, warp.next_access(), cycle)
 
-    def _issue_shuffle(self, warp: Warp, op: Op, cycle: int) -> None:
-        self._push(warp, op, SHUFFLE_ACCESS, cycle)
-
-    def _issue_commit(self, warp: Warp, op: Op, cycle: int) -> None:
-        self._push(warp, op, _NO_ACCESS, cycle)
+    def _issue_queued(self, warp: Warp, op: Op, cycle: int) -> None:
+        self._push(warp, op, _NO_ACCESS if op.kind is Kind.COPY_COMMIT else SHUFFLE_ACCESS, cycle)
 
     def _push(self, warp: Warp, op: Op, access: Access, cycle: int) -> None:
         request = Request(warp, op, access, cycle, NEVER)

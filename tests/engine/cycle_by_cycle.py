@@ -611,6 +611,8 @@ class Reference:
         )
         if not waited:
             return True
+        if cycle >= current.blocked_from and not current.op.passes_barrier:
+            return False
         if queued:
             return cycle - self.last_issue[sub_core] <= self.m.memory_greedy_cycles
         return not self.has_waited(current, sub_core)

@@ -38,6 +38,17 @@ def test_the_first_to_come_waits_for_the_last():
     assert result.warps[0].stalls["barrier"] == 113
 
 
+def test_who_waited_goes_before_who_came_last():
+    """H200: of two warps of a sub-core the first to come is the first to go on, though the last issued last."""
+    trace = builder(8)
+    with trace.only(warps=[4, 5, 6, 7]):
+        emit(trace, f"{SUM} | S10")
+    for line in ("BAR.SYNC 0x0 | S5", "NOP | S5", "EXIT | S5"):
+        emit(trace, line)
+    result = gpuemu.run(trace.build(), machine())
+    assert [issues(result, warp)[-2] - issues(result, 0)[-2] for warp in (0, 4)] == [0, 1]
+
+
 def test_its_latency_and_interval_are_values():
     assert issues(late(100, barrier__latency_cycles=20, barrier__arrival_interval_cycles=5), 0) == [0, 125]
 
