@@ -38,6 +38,7 @@ from step_kinds import (
     HALVES,
     KINDS,
     LANE,
+    METADATA,
     ROWS,
     SHARED,
     WIDE_SHARED,
@@ -118,6 +119,8 @@ class Bench:
         rows[SHARED], rows[WIDE_SHARED] = 4 * lane + 4096 * warp, 16 * lane + 4096 * warp
         rows[ROWS] = (64 * (lane % WARP) + 4096 * warp) ^ (16 * (lane % 8 // 2))
         rows[ATOMIC], rows[FEW], rows[LANE] = 4 * (lane % 4), lane % 4, numbers.integers(0, WARP, count)
+        nibbles = np.array([0x4, 0x8, 0xC, 0x9, 0xD, 0xE])[numbers.integers(0, 6, (count, 8))]  # two of four
+        rows[METADATA] = (nibbles << np.arange(0, 32, 4)).sum(axis=1)
         addresses = np.uint64(self.start) + 16 * lane.astype(np.uint64)
         rows[GLOBAL : GLOBAL + 2] = addresses.view(np.uint32).reshape(-1, 2).T
         files.uniform_registers[:-1] = np.arange(63)[:, None]
@@ -149,6 +152,8 @@ def elements(kind: str, shape: tuple[int, int], numbers: np.random.Generator, wh
     """Registers of random elements: normal numbers, or whole numbers from -4 to 4."""
     if kind == "s8":
         return numbers.integers(0, 1 << 32, shape, dtype=np.uint32)
+    if kind == "e4m3":
+        return numbers.integers(0, 1 << 32, shape, dtype=np.uint32) & np.uint32(0xFEFEFEFE)  # none is NaN
     wide = (*shape, 1 if kind in ("tf32", "f32") else 2)
     drawn = numbers.integers(-4, 5, wide) if whole else numbers.standard_normal(wide)
     if kind == "f16":

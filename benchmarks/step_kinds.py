@@ -8,6 +8,8 @@ NUMBERS, FLOATS, HALVES, DOUBLES, BRAINS = 16, 32, 48, 64, 72
 """First of the registers that hold whole numbers, float32, pairs of float16, float64, pairs of bfloat16."""
 SHARED, WIDE_SHARED, ROWS, ATOMIC, GLOBAL = 2, 3, 4, 5, 6
 """Registers with addresses: 4 bytes a lane, 16 bytes a lane, rows of matrices, a few counters, global memory."""
+METADATA = 21
+"""Which two of four elements of a sparse matrix are there."""
 FEW, LANE = 20, 19
 """Registers with one of four numbers, and with the number of another lane."""
 A, B, C, END = 80, 144, 176, 240
@@ -165,7 +167,15 @@ KINDS = [
     Kind("IMMA.16864.S4.S4", "IMMA.16864.S4.S4 {c}, {a}.ROW, {b}.COL, {c}", "s8"),
     Kind("BMMA.168256", "BMMA.168256.XOR.POPC {c}, {a}.ROW, {b}.COL, {c}", "s8"),
     Kind("DMMA.8x8x4", "DMMA.8x8x4 R8, R64, R66, R68"),
-    Kind("QMMA.16832.F32.E4M3", "QMMA.16832.F32.E4M3.E4M3 {c}, {a}, {b}, {c}", "f16 normal", arch="sm_89"),
-    Kind("HMMA.SP.16832.F32", "HMMA.SP.16832.F32 {c}, {a}, {b}, {c}, R20, 0x0", "f16 normal", counts=(4, 4, 4)),
-    Kind("IMMA.SP.16864.S8.S8", "IMMA.SP.16864.S8.S8 {c}, {a}.ROW, {b}.COL, {c}, R20, 0x0", "s8", counts=(4, 4, 4)),
+    Kind("QMMA.16832.F32.E4M3", "QMMA.16832.F32.E4M3.E4M3 {c}, {a}, {b}, {c}", "e4m3", arch="sm_89"),
+    Kind(
+        "HMMA.SP.16832.F32", "HMMA.SP.16832.F32 {c}, {a}, {b}, {c}, R21, 0x0", "f16 normal, blocked", counts=(4, 4, 4)
+    ),
+    Kind(
+        "HMMA.SP.16816.F32.TF32",
+        "HMMA.SP.16816.F32.TF32 {c}, {a}, {b}, {c}, R21, 0x0",
+        "tf32 normal, blocked",
+        counts=(4, 4, 4),
+    ),
+    Kind("IMMA.SP.16864.S8.S8", "IMMA.SP.16864.S8.S8 {c}, {a}.ROW, {b}.COL, {c}, R21, 0x0", "s8", counts=(4, 4, 4)),
 ]

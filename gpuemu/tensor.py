@@ -29,12 +29,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu.compiled import Compiled
 from gpuemu.errors import GpuemuError
 from gpuemu.fragments import LANES, MmaMode, Registers, mma_mode
-from gpuemu.tensor_numbers import FORMATS, Bounds
+from gpuemu.tensor_numbers import Bounds
 from gpuemu.tensor_operands import Operand
-from gpuemu.tensor_sums import Numerics, blocks_of_products, exact_product, integer_product
+from gpuemu.tensor_plans import COMPILED, Numerics, Plan, float_slots
+from gpuemu.tensor_sums import blocks_of_products, exact_product, integer_product
 
 __all__ = [
     "COMPILED",
@@ -48,15 +48,10 @@ __all__ = [
     "mma_mode",
     "mma_registers",
     "multiply",
+    "product_slots",
 ]
 
 _CHUNK_WARPS = 16  # beyond that, the intermediate arrays leave the processor's caches
-_STEPS_BEFORE_COMPILED = 8192
-"""Products that NumPy takes about as long for as Numba takes to be loaded."""
-
-
-COMPILED = Compiled("gpuemu.tensor_compiled", _STEPS_BEFORE_COMPILED)
-"""The products that Numba compiles."""
 
 
 def compiled_product(numerics: Numerics, mode: MmaMode, a: Registers, b: Registers, c: Registers) -> Registers | None:
@@ -64,21 +59,21 @@ def compiled_product(numerics: Numerics, mode: MmaMode, a: Registers, b: Registe
 
     They are loaded once so many products have been asked for that it is worth it.
     """
-    module = COMPILED.ask()
-    if module is None:
+    slots = product_slots(numerics, mode)
+    if slots is None or COMPILED.ask() is None:
         return None
     d = np.empty(c.shape, dtype=np.uint32)
-    if mode.integer:
-        module.integer_product(d, a, b, c, mode.k, mode.a_type == "s8", mode.b_type == "s8", mode.saturates)
-        return d
-    form = FORMATS[mode.a_type]
-    tf32 = mode.a_type == "tf32"
-    block = min(mode.k, numerics.products_per_block_tf32 if tf32 else numerics.products_per_block_16_bit)
-    kept, half = numerics.kept_fraction_bits, mode.accumulator == "f16"
-    if not module.fits(mode.k, block, kept):
-        return None
-    ordinary = module.float_product(d, a, b, c, mode.k, form.bits, form.exponent_bits, half, kept, block)
-    return d if ordinary else None
+    function = "integer_product" if mode.integer else "float_product"
+    plan = Plan(function, c.shape[1], list(a), list(b), list(c), list(d), **slots)
+    return d if plan.load() is not None and plan.run(None) is None else None
+
+
+def product_slots(numerics: Numerics, mode: MmaMode) -> dict[str, int] | None:
+    """What a plan says of a mode; None if compiled products are not for it."""
+    if not mode.integer:
+        return float_slots(numerics, mode.accumulator, (mode.a_type, mode.b_type), mode.k)
+    signed = {"left_signed": mode.a_type == "s8", "right_signed": mode.b_type == "s8"}
+    return {"chunks": mode.k // 16, "each": 4, "saturates": mode.saturates, **signed}
 
 
 class _TensorCore(Protocol):

@@ -8,11 +8,9 @@ if those are still there, so is the operand.
 from __future__ import annotations
 
 from gpuemu.fragments import MmaMode, Registers
-from gpuemu.tensor import Bounds, Numerics, Operand, compiled_product, multiply
+from gpuemu.tensor import Bounds, Numerics, Operand, multiply
 
 _LONGEST_PAUSE = 64
-_MOST_COMPILED = 256
-"""Lanes above which the quick way for whole numbers is quicker than compiled products."""
 
 
 class FragmentStore:
@@ -28,11 +26,6 @@ class FragmentStore:
         """D = A x B + C; registers of A, B and C [registers, 32 x warps], the numbers of the first of D, A, B, C."""
         a, b, c = registers
         d, first_a, first_b, first_c = numbers
-        if c.shape[1] <= _MOST_COMPILED or self._left_out < self._pause:
-            compiled = compiled_product(numerics, mode, a, b, c)
-            if compiled is not None:
-                self._left_out += 1
-                return compiled
         left, right = self.operand(mode, False, first_a, a), self.operand(mode, True, first_b, b)
         return self.multiply(numerics, left, right, c, first_c, d)
 

@@ -20,7 +20,7 @@ NAN64 = np.uint64(0xFFF8000000000000)
 
 _QUIET = np.uint64(1 << 51)
 _SPLITTER = float(2**27 + 1)
-_LEAST_SAFE, _MOST_SAFE = 2.0**-900, 2.0**1000
+_LEAST_SAFE, _MOST_SAFE = 2.0**-900, 2.0**990
 """Products and addends between these have exact errors, and factors up to the latter can be split."""
 _LEAST_PLAIN, _MOST_PLAIN = 2.0**-400, 2.0**400
 """Where all operands are between these, all of the above holds."""

@@ -151,3 +151,8 @@ def test_angles_and_conversions(monkeypatch: pytest.MonkeyPatch, text: str, kind
         values = singles(rng, kind, 2, normal=100.0, small=2.0**-16)
         plain, compiled = both_ways(monkeypatch, text, {16 + k: values[k] for k in range(2)})
         assert np.array_equal(plain, compiled)
+
+
+def test_factors_that_are_almost_too_large_have_exact_products() -> None:
+    a, b, c = np.array([4.471163374880056e300]), np.array([-3.51688925656358e-50]), np.array([0.0])
+    assert fma64(a, b, c)[0] == a[0] * b[0]

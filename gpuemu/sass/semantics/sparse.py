@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from gpuemu.fragments import Fragment, UintArray, a_fragment, b_fragment, c_fragment
 from gpuemu.sass.lanes import Mask
 from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.products import compiled_step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.warps import complete_warps, fragment
+from gpuemu.tensor_plans import float_slots, sparse_slots
 from gpuemu.tensor_selected import eight_bit_product, float_product, integer_product, sparse_rows
 
 Words = NDArray[np.uint32]
@@ -27,8 +29,14 @@ _SHAPES = {
 }  # fmt: skip
 
 
-def _step(site: Site, fragments: tuple[Fragment, Fragment, Fragment], product: Product, sparse: bool) -> Step:
-    """An instruction whose operands are such fragments, the metadata behind them where it is `sparse`."""
+def _step(
+    site: Site, fragments: tuple[Fragment, Fragment, Fragment], product: Product, sparse: bool,
+    function: str, slots: dict[str, int] | None,
+) -> Step:  # fmt: skip
+    """An instruction whose operands are such fragments, the metadata behind them where it is `sparse`.
+
+    `function` and `slots` are those of the compiled product.
+    """
     if len(site.operands) != (6 if sparse else 4):
         raise site.unsupported("this form of matrix instruction")
     a_map, b_map, c_map = fragments
@@ -44,7 +52,7 @@ def _step(site: Site, fragments: tuple[Fragment, Fragment, Fragment], product: P
         if d is not None:
             d[here] = result
 
-    return step
+    return compiled_step(site, step, function, (a_map.registers, b_map.registers, c_map.registers), slots)
 
 
 def _selector(site: Site) -> int:
@@ -69,7 +77,9 @@ def sparse_floats(site: Site) -> Step:
         return float_product(numerics.kept_fraction_bits, block, accumulator, (kind, kind), a, b, c, rows)
 
     maps = a_fragment(k // 2, bits), b_fragment(k, bits), c_fragment(16 if accumulator == "f16" else 32)
-    return _step(site, maps, product, sparse=True)
+    slots = float_slots(numerics, accumulator, (kind, kind), k, sparse=True)
+    slots = None if slots is None else slots | sparse_slots(k, group, selector, False)
+    return _step(site, maps, product, True, "float_product", slots)
 
 
 _EIGHT_BITS = ("E4M3", "E5M2")
@@ -92,7 +102,10 @@ def qmma(site: Site) -> Step:
         return eight_bit_product(numerics, accumulator, pair, a, b, c, rows)
 
     maps = a_fragment(k // 2 if sparse else k, 8), b_fragment(k, 8), c_fragment(32 if accumulator == "f32" else 16)
-    return _step(site, maps, product, sparse)
+    slots = float_slots(numerics, accumulator, pair, k, sparse)
+    if slots is not None and sparse:
+        slots |= sparse_slots(k, 4, selector, True)
+    return _step(site, maps, product, sparse, "float_product", slots)
 
 
 def sparse_integers(site: Site) -> Step:
@@ -121,7 +134,9 @@ def sparse_integers(site: Site) -> Step:
             total = np.clip(total, -(1 << 31), (1 << 31) - 1)
         return (total & 0xFFFFFFFF).astype(np.uint32)
 
-    return _step(site, maps, product, sparse=True)
+    slots = {"chunks": k // each // 4, "each": each, "left_signed": a_signed, "right_signed": b_signed}
+    slots |= {"saturates": saturates} | sparse_slots(k, group, selector, True)
+    return _step(site, maps, product, True, "integer_product", slots)
 
 
 def _whole(words: UintArray, bits: int, signed: bool) -> NDArray[np.int64]:

@@ -20,10 +20,11 @@ from gpuemu.fragments import Fragment, a_fragment, b_fragment, c_fragment
 from gpuemu.sass.ieee64 import NearestFma64, fma64
 from gpuemu.sass.lanes import RZ, WARP, Mask
 from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.products import compiled_step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.sparse import sparse_floats, sparse_integers
 from gpuemu.sass.warps import complete_warps, fragment
-from gpuemu.tensor import MmaMode, mma_mode, mma_registers
+from gpuemu.tensor import MmaMode, mma_mode, mma_registers, product_slots
 
 Words = NDArray[np.uint32]
 Multiply = Callable[[Words, Words, Words], Words]
@@ -131,8 +132,10 @@ def hmma(site: Site) -> Step:
     if ".".join(site.modifiers[1:]) not in _HMMA_FORMS.get(site.modifiers[0], ()):
         raise site.unsupported("this form of HMMA")
     mode = mma_mode(site.instruction.operation.operation)
-    _Operands(site, (mode.a.registers, mode.b.registers, mode.c.registers), sides=False)
-    return _Mma(site, mode).step
+    counts = (mode.a.registers, mode.b.registers, mode.c.registers)
+    _Operands(site, counts, sides=False)
+    slots = product_slots(site.environment.arch.tensor_core.numerics, mode)
+    return compiled_step(site, _Mma(site, mode).step, "float_product", counts, slots)
 
 
 _SHAPES_4_BIT = {"8832": 32, "16832": 32, "16864": 64}
@@ -161,13 +164,22 @@ def _imma_4_bit(site: Site, shape: str, types: list[str]) -> Step:
             total = np.clip(total, -(1 << 31), (1 << 31) - 1)
         return c_map.scatter((total & 0xFFFFFFFF).astype(np.uint32))
 
+    slots = _integer_slots(words_of_k // 4, 8, (a_signed, b_signed), saturates)
     if shape.startswith("16"):
-        return _step(site, (a_map.registers, b_map.registers, 4), multiply)
+        counts = (a_map.registers, b_map.registers, 4)
+        return compiled_step(site, _step(site, counts, multiply), "integer_product", counts, slots)
 
     def multiply_8_rows(a: Words, b: Words, c: Words) -> Words:
         return multiply(_lower_rows_zero(a, 2), b, _lower_rows_zero(c, 4))[:, :2]
 
-    return _step(site, (1, 1, 2), multiply_8_rows)
+    return compiled_step(site, _step(site, (1, 1, 2), multiply_8_rows), "integer_product", (1, 1, 2), slots, upper=True)
+
+
+def _integer_slots(chunks: int, each: int, signed: tuple[bool, bool], saturates: bool) -> dict[str, int]:
+    """What a plan says of a product of whole numbers, `each` of them in a register."""
+    return {
+        "chunks": chunks, "each": each, "left_signed": signed[0], "right_signed": signed[1], "saturates": saturates,
+    }  # fmt: skip
 
 
 @semantics("IMMA")
@@ -187,15 +199,17 @@ def imma(site: Site) -> Step:
     k = 32 if shape == "16832" else 16
     name = f"m16n8k{k}.s32.{types[0].lower()}.{types[1].lower()}"
     mode = mma_mode(name + ".sat" if site.has("SAT") else name)
-    if shape != "8816":
-        _Operands(site, (mode.a.registers, mode.b.registers, 4), sides=True)
-        return _Mma(site, mode).step
     numerics = site.environment.arch.tensor_core.numerics
+    slots = product_slots(numerics, mode)
+    if shape != "8816":
+        counts = (mode.a.registers, mode.b.registers, 4)
+        _Operands(site, counts, sides=True)
+        return compiled_step(site, _Mma(site, mode).step, "integer_product", counts, slots)
 
     def multiply_8_rows(a: Words, b: Words, c: Words) -> Words:
         return mma_registers(numerics, mode, _lower_rows_zero(a, 2), b, _lower_rows_zero(c, 4))[:, :2]
 
-    return _step(site, (1, 1, 2), multiply_8_rows)
+    return compiled_step(site, _step(site, (1, 1, 2), multiply_8_rows), "integer_product", (1, 1, 2), slots, upper=True)
 
 
 def _matrix(fragment: Fragment, words: Words) -> Words:
@@ -219,13 +233,15 @@ def bmma(site: Site) -> Step:
         ones = _SET_BITS[np.ascontiguousarray(pairs).view(np.uint8)].sum(axis=-1, dtype=np.uint32)
         return c_map.scatter(_matrix(c_map, c) + ones)
 
+    slots = {"chunks": words_of_k // 4, "both_and": site.has("AND")}
     if not site.has("88128"):
-        return _step(site, (a_map.registers, b_map.registers, 4), multiply)
+        counts = (a_map.registers, b_map.registers, 4)
+        return compiled_step(site, _step(site, counts, multiply), "bit_product", counts, slots)
 
     def multiply_8_rows(a: Words, b: Words, c: Words) -> Words:
         return multiply(_lower_rows_zero(a, 2), b, _lower_rows_zero(c, 4))[:, :2]
 
-    return _step(site, (1, 1, 2), multiply_8_rows)
+    return compiled_step(site, _step(site, (1, 1, 2), multiply_8_rows), "bit_product", (1, 1, 2), slots, upper=True)
 
 
 _DMMA_K = {"884": 4, "8x8x4": 4, "16x8x4": 4, "16x8x8": 8, "16x8x16": 16}
@@ -264,10 +280,13 @@ def dmma(site: Site) -> Step:
         words[:, 1::2] = c_map.scatter(bits >> np.uint64(32))
         return words
 
+    slots = {"chunks": k // 4}
     if shape.startswith("16"):
-        return _step(site, (2 * a_map.registers, 2 * b_map.registers, 8), multiply, sides=False)
+        counts = (2 * a_map.registers, 2 * b_map.registers, 8)
+        return compiled_step(site, _step(site, counts, multiply, sides=False), "double_product", counts, slots)
 
     def multiply_8_rows(a: Words, b: Words, c: Words) -> Words:
         return multiply(_lower_rows_zero(a, 4), b, _lower_rows_zero(c, 8))[:, :4]
 
-    return _step(site, (2, 2, 4), multiply_8_rows, sides=False)
+    plain = _step(site, (2, 2, 4), multiply_8_rows, sides=False)
+    return compiled_step(site, plain, "double_product", (2, 2, 4), slots, upper=True)

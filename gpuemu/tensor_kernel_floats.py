@@ -1,0 +1,320 @@
+"""Compiled products of floats, as vector instructions over the 16 rows of A: the sums of `gpuemu.tensor`, bit by bit.
+
+All types become float32, with exponents counted as its bits count them. Each block of products is gone through twice:
+for the largest exponent of each element of D, and for the products in units of what is kept below that, each cut to a
+whole number on its own. Products are float32 where no exponent is far from 0, else float64; either holds them exactly.
+A warp is left alone that has NaN or infinity in it, or sums so small or large that float32 does not hold them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gpuemu.tensor_fragments import COLUMN as INTEGERS
+from gpuemu.tensor_fragments import COLUMN_BYTES, Plan, column, columns_of_a, each_warp, register
+from gpuemu.tensor_plans import MOST_CHUNKS, B, C, D
+from gpuemu.vector_code import F32, F64, I16, I32, I64, Code, Variable, Vector, pick, spread, vector
+
+FLOATS, SMALL = vector(F32, 16), vector(I16, 16)
+_COLUMNS = 8
+_MOST_STEPS = 4 * MOST_CHUNKS
+_NONE = -4096
+"""The exponent of zeros, lower than all sums of others by more than that of two."""
+_LOW = 2048
+"""Between what exponents of products are and those of zeros, with the sign changed."""
+_FAR = 50
+_INFINITY, _MAGNITUDE, _SIGN = 0x7F800000, 0x7FFFFFFF, 0x80000000
+
+
+class _Rooms(NamedTuple):
+    """Memory: A's columns as words, values and exponents; B's values and exponents; by column of D what follows.
+
+    C as float32, float16 results, the largest exponents of addends, and sums.
+    """
+
+    words: Vector
+    a: Vector
+    a_exponents: Vector
+    b: Vector
+    b_exponents: Vector
+    c: Vector
+    d: Vector
+    tops: Vector
+    sums: Vector
+
+
+def emit(builder: Any, address: Any) -> Any:
+    """The product of the plan at the address; a bit for each warp that is left alone."""
+    code = Code(builder)
+    steps = _MOST_STEPS
+    rooms = _Rooms(*(code.room(size) for size in (
+        16 * COLUMN_BYTES, steps * 4 * 64, steps * 4 * 32, steps * 128, steps * 128, 512, 512, 512, 512,
+    )))  # fmt: skip
+    return each_warp(code, Vector(builder, address), lambda plan: _warp(code, plan, rooms)).value
+
+
+class _Extremes:
+    """Of A or of B: the largest magnitude, as it is compared with what is special, and the least exponent.
+
+    Exponents are unsigned, so that those of zeros, which are negative, have no part in it.
+    """
+
+    def __init__(self, code: Code):
+        self.size, self.least = Variable(code, INTEGERS), Variable(code, INTEGERS)
+        self.size.set(0)
+        self.least.set(-1)
+
+    def add(self, size: Vector, exponent: Vector) -> None:
+        """Numbers of 16 or 32 lanes."""
+        for low in range(0, size.type.count, 16):
+            part, of = (pick(x, x, range(low, low + 16)) for x in (size, exponent))
+            self.size.set(self.size.get().largest(part))
+            self.least.set(self.least.get().call("umin", of))
+
+    def special(self, least: Vector) -> Vector:
+        """Whether one is NaN or infinity."""
+        return self.size.get().compare(">=", least).any()
+
+    def far(self, factor: Vector) -> Vector:
+        """Whether an exponent is far from 0; `factor`: of magnitudes."""
+        values = self.size.get().as_bits(F32) * factor.as_bits(F32)
+        above = values.compare(">=", 2.0 ** (_FAR + 1))
+        return (self.least.get().compare("<", 127 - _FAR, unsigned=True) | above).any()
+
+
+def _warp(code: Code, plan: Plan, rooms: _Rooms) -> Vector:
+    left, right, special = _Extremes(code), _Extremes(code), Variable(code, INTEGERS)
+    special.set(0)
+    fine = columns_of_a(code, plan, rooms.words)
+    each = plan.slot("each")
+    width = (each.compare("==", 1)).choose(code.number(32), each.compare("==", 2).choose(code.number(16), 8)).to(I32)
+    chunks = plan.slot("chunks")
+    with code.loop(chunks) as chunk:
+        for t in range(4):
+            words = code.load(INTEGERS, rooms.words + (chunk * 4 + t) * COLUMN_BYTES, align=64)
+            with code.loop(each) as e:
+                value, exponent = _decoded(plan, left, words, e.to(I32) * width, width, "left_")
+                at = (chunk * each + e) * 4 + t
+                code.store(value, rooms.a + at * 64, align=64)
+                code.store(exponent.to(I16), rooms.a_exponents + at * 32, align=32)
+        words = plan.words(B, chunk)
+        with code.loop(each) as e:
+            value, exponent = _decoded(plan, right, words, e.to(I32) * width, width, "")
+            at = (chunk * each + e) * 128
+            code.store(value, rooms.b + at, align=64)
+            code.store(exponent & 0xFFFF | exponent << 16, rooms.b_exponents + at, align=64)
+    half = plan.slot("half").compare("!=", 0)
+    _load_c(code, plan, special, half, rooms.c)
+    largest = half.choose(code.number(0x7C00, I32), _INFINITY)
+    wrong = special.get().compare(">=", largest).any()
+    wrong = wrong | left.special(plan.number("left_special")) | right.special(plan.number("special"))
+    ordinary = fine & (wrong ^ 1)
+    far = left.far(plan.number("left_factor")) | right.far(plan.number("factor"))
+    found = _Found(code)
+    with code.when(ordinary):
+        steps = plan.slot("block") * each
+        first, rest = Variable(code, I64), Variable(code, I64)
+        first.set(0)
+        rest.set(chunks)
+        with code.loop(Vector(code.builder, code.builder.sdiv(chunks.value, plan.slot("block").value))):
+            rest.set(rest.get() - plan.slot("block"))
+            _block(code, plan, rooms, first.get(), steps, half, far, found)
+            with code.either(half) as (halves, singles):
+                with halves:
+                    _round_to_halves(code, plan, rooms, found, rest.get().compare("<=", 0))
+                with singles:
+                    _cut_to_singles(code, plan, rooms, found)
+            first.set(first.get() + steps)
+    ordinary = ordinary & (found.wrong(plan) ^ 1)
+    with code.when(ordinary):
+        _store_d(code, plan, half, rooms)
+    return ordinary
+
+
+class _Found:
+    """Of all blocks what says whether the results stand: extremes, unsigned where a zero is to have no part.
+
+    `unit`: of the largest exponents of sums, plus `_LOW`. `least`: of results in float32 less 1. `largest`: of results
+    as float32's bits; `halves`: of float16, less what is too much. `over`: a sign where 32 bits do not hold a sum.
+    """
+
+    def __init__(self, code: Code):
+        self.unit, self.least, self.largest, self.halves, self.over = (Variable(code, INTEGERS) for _ in range(5))
+        self.over.set(0)
+        self.unit.set(-1)
+        self.least.set(-1)
+        self.largest.set(0)
+        self.halves.set(-1)
+
+    def add(self, code: Code, rooms: _Rooms, k: int, products: Vector, addend: Vector) -> None:
+        """The sum of a column's products and C. Sixteen products may just fill 32 bits: C may be too much."""
+        total = products + addend
+        self.over.set(self.over.get() | (products ^ total) & (addend ^ total))
+        code.store(total, rooms.sums + k * 64, align=64)
+
+    def wrong(self, plan: Plan) -> Vector:
+        """Whether one does not. A result that may be subnormal may have been rounded to the least normal number."""
+        low = self.unit.get().compare("<", plan.number("kept") + (1 + _LOW), unsigned=True)
+        small = self.least.get().compare("<", 0x800000, unsigned=True)
+        great = self.largest.get().compare(">=", _INFINITY) | self.halves.get().compare(">=", 0)
+        return (low | small | great | self.over.get().compare("<", 0)).any()
+
+
+def _decoded(
+    plan: Plan, extremes: _Extremes, words: Vector, shift: Vector, width: Vector, side: str
+) -> tuple[Vector, Vector]:
+    """Elements of words at a shift: values as float32, and exponents."""
+    raw = words.logical_shift(shift)
+    size = (raw & plan.number(f"{side}magnitude")) << plan.number(f"{side}shift")
+    sign = raw << (width * -1 + 32) & _SIGN
+    value = (size | sign).as_bits(F32) * plan.number(f"{side}factor").as_bits(F32)
+    exponent = _exponent(value.as_bits(I32), plan.number(f"{side}least"))
+    extremes.add(size, exponent)
+    return value, exponent
+
+
+def _exponent(bits: Vector, least: Vector | int) -> Vector:
+    """The exponents of float32; subnormal numbers have that of the smallest normal one of their type."""
+    exponent = (bits.logical_shift(23) & 0xFF).largest(least)
+    return (bits & _MAGNITUDE).compare("!=", 0).choose(exponent, _NONE)
+
+
+def _load_c(code: Code, plan: Plan, special: Variable, half: Vector, room: Vector) -> None:
+    """C by column, as float32."""
+    with code.either(half) as (halves, singles):
+        with halves:
+            upper, lower = plan.words(C, 0), plan.words(C, 1)
+            for t in range(4):
+                words = column(upper, lower, t)
+                for k in range(2):
+                    bits = words.logical_shift(16 * k) & 0xFFFF
+                    special.set(special.get().largest(bits & 0x7FFF))
+                    code.store(_widened(bits), room + (2 * t + k) * 64, align=64)
+        with singles:
+            for k in range(2):
+                upper, lower = plan.words(C, k), plan.words(C, 2 + k)
+                for t in range(4):
+                    bits = column(upper, lower, t)
+                    special.set(special.get().largest(bits & _MAGNITUDE))
+                    code.store(bits, room + (2 * t + k) * 64, align=64)
+
+
+def _widened(half: Vector) -> Vector:
+    """Float16, finite, as float32."""
+    return (((half & 0x7FFF) << 13 | (half & 0x8000) << 16).as_bits(F32) * 2.0**112).as_bits(I32)
+
+
+def _store_d(code: Code, plan: Plan, half: Vector, rooms: _Rooms) -> None:
+    with code.either(half) as (halves, singles):
+        with halves:
+            columns = [code.load(INTEGERS, rooms.d + k * 64, align=64) for k in range(_COLUMNS)]
+            pairs = [columns[2 * t] | columns[2 * t + 1] << 16 for t in range(4)]
+            for lower in range(2):
+                code.store(register(pairs, bool(lower)), plan.register(D, lower))
+        with singles:
+            columns = [code.load(INTEGERS, rooms.c + k * 64, align=64) for k in range(_COLUMNS)]
+            kept = plan.number("bits_kept")
+            for k in range(2):
+                of = [columns[2 * t + k] & kept for t in range(4)]
+                for lower in range(2):
+                    code.store(register(of, bool(lower)), plan.register(D, 2 * lower + k))
+
+
+def _block(
+    code: Code, plan: Plan, rooms: _Rooms, first: Vector, steps: Vector, half: Vector, far: Vector, found: _Found
+) -> None:
+    """The exact sums of a block, in units; and the largest exponents, which say what a unit is."""
+    tops = [Variable(code, SMALL) for _ in range(_COLUMNS)]
+    for top in tops:
+        top.set(2 * _NONE)
+    with code.loop(steps) as step:
+        at = first + step
+        for t in range(4):
+            exponents = code.load(SMALL, rooms.a_exponents + (at * 4 + t) * 32, align=32)
+            for k, top in enumerate(tops):
+                other = spread(code.load(I32, rooms.b_exponents + at * 128 + (4 * k + t) * 4), 8).as_bits(I16)
+                top.set(top.get().largest(exponents + other))
+    kept = plan.number("kept")
+    least = half.choose(code.number(113, I32), 1)
+    addends = []
+    for k, top in enumerate(tops):
+        addend = code.load(INTEGERS, rooms.c + k * 64, align=64)
+        largest = (top.get().to(I32) - 127).largest(_exponent(addend, least))
+        found.unit.set(found.unit.get().call("umin", largest + _LOW))
+        # Of nothing but zeros, any unit will do.
+        code.store(largest.largest(kept + 1), rooms.tops + k * 64, align=64)
+        addends.append(addend.as_bits(F32))
+    with code.either(far) as (wide, narrow):
+        for way, real in ((wide, F64), (narrow, F32)):
+            with way:
+                _sums(code, rooms, first, steps, kept, addends, found, real)
+
+
+def _sums(
+    code: Code,
+    rooms: _Rooms,
+    first: Vector,
+    steps: Vector,
+    kept: Vector,
+    addends: list[Vector],
+    found: _Found,
+    real: Any,
+) -> None:
+    scales = []
+    for k in range(_COLUMNS):
+        top = code.load(INTEGERS, rooms.tops + k * 64, align=64)
+        scale = top * -1 + (kept + (254 if real == F32 else 127 + 1023))
+        scales.append((scale << 23).as_bits(F32) if real == F32 else (scale.to(I64) << 52).as_bits(F64))
+    totals = [Variable(code, INTEGERS) for _ in range(_COLUMNS)]
+    for total in totals:
+        total.set(0)
+    with code.loop(steps) as step:
+        at = first + step
+        for t in range(4):
+            values = code.load(FLOATS, rooms.a + (at * 4 + t) * 64, align=64).to(real)
+            for k, total in enumerate(totals):
+                other = spread(code.load(F32, rooms.b + at * 128 + (4 * k + t) * 4).to(real), 16)
+                total.set(total.get() + (values * other * scales[k]).to(I32))
+    for k, total in enumerate(totals):
+        products, addend = total.get(), (addends[k].to(real) * scales[k]).to(I32)
+        found.add(code, rooms, k, products, addend)
+
+
+def _units(code: Code, plan: Plan, rooms: _Rooms, k: Vector) -> Vector:
+    """What a unit of the sums of a column is worth; infinity where it is too much for float32."""
+    top = code.load(INTEGERS, rooms.tops + k * 64, align=64)
+    return ((top - plan.number("kept")).call("smin", code.splat(INTEGERS, 255)) << 23).as_bits(F32)
+
+
+def _cut_to_singles(code: Code, plan: Plan, rooms: _Rooms, found: _Found) -> None:
+    """Sums cut toward zero to float32."""
+    with code.loop(_COLUMNS) as k:
+        sums = code.load(INTEGERS, rooms.sums + k * 64, align=64).to(F64).as_bits(I64) & -(1 << 29)
+        bits = (sums.as_bits(F64).to(F32) * _units(code, plan, rooms, k)).as_bits(I32)
+        size = bits & _MAGNITUDE
+        found.least.set(found.least.get().call("umin", size - 1))
+        found.largest.set(found.largest.get().largest(size))
+        code.store(bits, rooms.c + k * 64, align=64)
+
+
+def _round_to_halves(code: Code, plan: Plan, rooms: _Rooms, found: _Found, last: Vector) -> None:
+    """Sums to the nearest float16; zero is +0. Cut to float32 with an odd last bit first, which keeps what is a tie.
+
+    Infinity is a result of the last block, and of no use to another.
+    """
+    most = last.choose(code.number(0x7C01, I32), 0x7C00)
+    with code.loop(_COLUMNS) as k:
+        sums = code.load(INTEGERS, rooms.sums + k * 64, align=64).to(F64).as_bits(I64)
+        lost = (sums & ((1 << 29) - 1)).compare("!=", 0).to(I64, signed=False)
+        odd = sums & -(1 << 29) | lost << 29
+        bits = (odd.as_bits(F64).to(F32) * _units(code, plan, rooms, k)).as_bits(I32)
+        size = bits & _MAGNITUDE
+        normal = (size + 0xFFF + (size.logical_shift(13) & 1)).logical_shift(13) - (112 << 10)
+        normal = normal.call("smin", code.splat(INTEGERS, 0x7C00))
+        small = size.compare("<", 113 << 23)
+        few = small.choose(size, 0).as_bits(F32) * 2.0**24
+        half = small.choose(few.call("rint").to(I32), normal)
+        result = half.compare("!=", 0).choose(half | bits.logical_shift(16) & 0x8000, 0)
+        found.halves.set(found.halves.get().largest(half - most))
+        code.store(result, rooms.d + k * 64, align=64)
+        code.store(_widened(result), rooms.c + k * 64, align=64)

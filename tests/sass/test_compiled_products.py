@@ -1,0 +1,164 @@
+"""Matrix instructions by compiled code: the same registers as without, of any numbers, warps and operands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuemu.tensor import COMPILED
+from tests.sass.harness import execute
+
+pytest.importorskip("numba")
+
+WARPS, A, B, C, D, METADATA = 3, 8, 40, 64, 96, 120
+HALF = ["HMMA.16816.F16", "HMMA.1688.F16", "HMMA.SP.16832.F16", "HMMA.SP.16816.F16"]
+FLOATS = {
+    "f16": ["HMMA.16816.F32", "HMMA.1688.F32", "HMMA.SP.16832.F32", "HMMA.SP.16816.F32", *HALF],
+    "bf16": ["HMMA.16816.F32.BF16", "HMMA.1688.F32.BF16", "HMMA.SP.16832.F32.BF16", "HMMA.SP.16816.F32.BF16"],
+    "f32": [
+        "HMMA.1688.F32.TF32", "HMMA.1684.F32.TF32", "HMMA.SP.16816.F32.TF32", "HMMA.SP.1688.F32.TF32",
+    ],
+    "8": [
+        "QMMA.16832.F32.E4M3.E5M2", "QMMA.16816.F32.E4M3.E4M3", "QMMA.16832.F16.E5M2.E4M3", "QMMA.SP.16864.F32.E4M3.E4M3",
+        "QMMA.SP.16832.F32.E5M2.E5M2", "QMMA.16816.F16.E4M3.E5M2",
+    ],
+    "f64": ["DMMA.884", "DMMA.8x8x4", "DMMA.16x8x4", "DMMA.16x8x8", "DMMA.16x8x16"],
+}  # fmt: skip
+WHOLE = [
+    "IMMA.8816.S8.U8", "IMMA.16816.U8.S8.SAT", "IMMA.16832.S8.S8", "IMMA.16832.U8.U8", "IMMA.8832.S4.U4", "IMMA.16832.S4.S4.SAT",
+    "IMMA.16864.U4.S4", "BMMA.88128.XOR.POPC", "BMMA.168128.AND.POPC", "BMMA.168256.XOR.POPC", "IMMA.SP.16832.S8.U8",
+    "IMMA.SP.16864.U8.S8.SAT", "IMMA.SP.16864.S4.U4", "IMMA.SP.168128.U4.S4",
+]  # fmt: skip
+KINDS = [(op, kind) for kind, ops in FLOATS.items() for op in ops] + [(op, "whole") for op in WHOLE]
+SELECTORS = {"16816.F32.TF32": 2, "16832.F32.E": 2, "16832.F": 2, "16816.F": 4, "1688": 4, "16832.S8": 2, "16864.S4": 2}
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(COMPILED, "module", None)
+    monkeypatch.setattr(COMPILED, "calls", 1 << 60)
+    yield
+    COMPILED.module = None
+
+
+def numbers(rng: np.random.Generator, kind: str, count: int, scale: float) -> Any:
+    """Registers of normal numbers, of bits where the scale is 0; some zeros."""
+    lanes = 32 * WARPS
+    words = rng.integers(0, 1 << 32, (count, lanes), dtype=np.uint32)
+    if scale == 0 or kind == "whole":
+        return words
+    if kind == "8":
+        return words & np.uint32(0xBEBEBEBE)
+    if kind == "f64":
+        drawn = rng.standard_normal((count // 2, lanes)) * scale
+        return np.stack([drawn.view(np.uint32)[:, 0::2], drawn.view(np.uint32)[:, 1::2]], axis=1).reshape(count, lanes)
+    drawn = rng.standard_normal((count, lanes, 2)) * scale * (rng.random((count, lanes, 2)) > 0.1)
+    if kind == "f16":
+        with np.errstate(over="ignore"):
+            return drawn.astype(np.float16).view(np.uint32)[..., 0]
+    singles = drawn.astype(np.float32).view(np.uint32)
+    return singles[..., 0] if kind == "f32" else (singles >> 16).astype(np.uint16).view(np.uint32)[..., 0]
+
+
+def metadata(rng: np.random.Generator, legal: bool) -> Any:
+    nibbles = np.array([0x4, 0x8, 0xC, 0x9, 0xD, 0xE])[rng.integers(0, 6, (32 * WARPS, 8))]
+    words = (nibbles << np.arange(0, 32, 4)).sum(axis=1).astype(np.uint32)
+    return words if legal else rng.integers(0, 1 << 32, words.shape, dtype=np.uint32)
+
+
+def run(text: str, registers: dict[int, Any], mask: Any, arch: str, compiled: bool) -> Any:
+    if compiled:
+        assert COMPILED.load()
+    else:
+        COMPILED.module, COMPILED.calls = None, 1 << 60
+    return execute(text, registers, mask=mask, lanes=32 * WARPS, arch=arch).registers
+
+
+@pytest.mark.parametrize("case", KINDS, ids=lambda case: case[0])
+@given(
+    seed=st.integers(0, 1 << 30), scale=st.sampled_from([1.0, 1.0, 1e-4, 30.0, 1e-9, 1e-20, 1e17, 0.0]),
+    of_c=st.sampled_from([0.0, 1e-30, 1.0, 1e4]), one_warp=st.booleans(), form=st.integers(0, 5), arch=st.sampled_from(["sm_90", "sm_80"]),
+    legal=st.integers(0, 4), infinite=st.integers(0, 3),
+)  # fmt: skip
+def test_the_registers_are_the_same(
+    case: tuple[str, str],
+    seed: int,
+    scale: float,
+    of_c: float,
+    one_warp: bool,
+    form: int,
+    arch: str,
+    legal: int,
+    infinite: int,
+) -> None:
+    opcode, kind = case
+    rng = np.random.default_rng(seed)
+    wide = 8 if opcode.startswith("DMMA") else 4
+    registers = {METADATA: metadata(rng, legal > 0)}
+    of_sums = (
+        "whole"
+        if kind == "whole"
+        else "f64"
+        if kind == "f64"
+        else "f16"
+        if ".F16" in opcode and "BF16" not in opcode
+        else "f32"
+    )
+    for first, count, what, size in (
+        (A, 16, kind, scale),
+        (B, 8, kind, scale),
+        (C, wide, of_sums, of_c or scale),
+        (D, 8, "whole", 0.0),
+    ):
+        for k, row in enumerate(numbers(rng, what, count, size)):
+            registers[first + k] = row
+    if infinite == 0:
+        registers[A][rng.integers(0, 32)] = 0x7F807C7F  # in the first warp
+    row, column = (".ROW", ".COL") if kind == "whole" else ("", "")
+    places = [f"R{D}", f"R{A}{row}", f"R{B}{column}", f"R{C}"]
+    if form in (1, 2, 3):
+        places[form] = "RZ" + ("", row, column, "")[form]
+    if form == 4:
+        places[0] = places[3]
+    if form == 5:
+        places[0] = f"R{A + 2}"
+    rest = ""
+    if ".SP" in opcode:
+        most = next((n for name, n in SELECTORS.items() if name in opcode), 1)
+        rest = f", R{METADATA}, {int(rng.integers(0, most)):#x}"
+    mask = np.repeat(np.arange(WARPS) == 1, 32) if one_warp else None
+    text = f"{opcode} {', '.join(places)}{rest}"
+    assert np.array_equal(run(text, registers, mask, arch, True), run(text, registers, mask, arch, False))
+
+
+@pytest.mark.parametrize("opcode", ["HMMA.16816.F32", "IMMA.16832.S8.S8", "DMMA.8x8x4", "BMMA.168256.XOR.POPC"])
+def test_compiled_code_does_ordinary_products_by_itself(opcode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    kind = {"H": "f16", "D": "f64"}.get(opcode[0], "whole")
+    registers = {f + k: row for f in (A, B) for k, row in enumerate(numbers(rng, kind, 8, 1.0))}
+    row, column = (".ROW", ".COL") if kind == "whole" else ("", "")
+    text = f"{opcode} R{D}, R{A}{row}, R{B}{column}, RZ"
+    expected = run(text, registers, None, "sm_90", False)
+    for name in ("_Mma.step", "_Operands.apply"):
+        monkeypatch.setattr(f"gpuemu.sass.semantics.tensor.{name}", lambda *_: pytest.fail("left to NumPy"))
+    assert np.array_equal(run(text, registers, None, "sm_90", True), expected)
+
+
+def test_what_was_compiled_is_found_by_the_next_process(tmp_path: Any) -> None:
+    code = (
+        "from gpuemu import tensor_compiled as t\n"
+        "print(sum(sum(f.stats.cache_hits.values()) for f in (t.float_product, t.integer_product)))"
+    )
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    hits = [
+        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert [int(n) for n in hits] == [0, 2]
