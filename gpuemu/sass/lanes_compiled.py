@@ -178,3 +178,24 @@ def turns(x: Any, sines: Any, cosines: Any, zeros: bool, result: Any) -> bool:
         rest *= cosines[index]
         result[i] = np.copysign(0.0, x[i]) if zeros and part == 0 else (change + rest) + sines[index]
     return fine
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def extremes(a: Any, b: Any, c: Any, bits: Any, exponent: int, minimum: bool, any_nan: bool, result: Any) -> None:
+    """`half_extremes` of int16: the smallest or largest of three. `bits`: of each what is kept, and what is changed."""
+    keep_a, keep_b, keep_c = bits[0], bits[1], bits[2]
+    turn_a, turn_b, turn_c = bits[3], bits[4], bits[5]
+    # The largest of keys with all bits turned is the smallest; no number has either end's key.
+    turn = np.int16(-1) if minimum else np.int16(0)
+    nan = np.int16(0x7FFF) if any_nan else np.int16(-0x8000)
+    low = np.int16(exponent)
+    seven = np.int16(0x7FFF)
+    for i in range(a.size):
+        x, y, z = (a[i] & keep_a) ^ turn_a, (b[i] & keep_b) ^ turn_b, (c[i] & keep_c) ^ turn_c
+        x_key = nan if (x & seven) > low else x ^ ((x >> 15) & seven) ^ turn
+        y_key = nan if (y & seven) > low else y ^ ((y >> 15) & seven) ^ turn
+        z_key = nan if (z & seven) > low else z ^ ((z >> 15) & seven) ^ turn
+        found = np.int16(max(max(x_key, y_key), z_key))
+        key = np.int16(found ^ turn)
+        none = (found == seven) | (found == np.int16(-0x8000))
+        result[i] = seven if none else key ^ ((key >> 15) & seven)

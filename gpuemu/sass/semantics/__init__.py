@@ -32,6 +32,7 @@ _FAMILIES = (
     "double",
     "multifunction",
     "half",
+    "half_extremes",
     "conversion",
     "packing",
     "predicates",

@@ -27,7 +27,6 @@ from gpuemu.sass.semantics.float_operands import (
     COMPARISONS,
     combiner,
     comparison_of,
-    minimum_maximum,
 )
 from gpuemu.sass.semantics.half_operands import is_immediate, packed, pair, plain_pair, words
 
@@ -194,28 +193,6 @@ def _from_float32(site: Site) -> Step:
         if exchanged and not np.array_equal(values, wide):
             raise site.unsupported("the rounding of a float32 in this form")
         store(words(narrow16(values.astype(np.float32))[:, None]), mask)
-
-    return step
-
-
-@semantics("HMNMX2")
-def hmnmx2(site: Site) -> Step:
-    """HMNMX2 Rd, a, b, P: of each half the smaller where P, the larger elsewhere; NaN as FMNMX has it."""
-    site.only(_BRAIN, "NAN", "FTZ", "XORSIGN")
-    (a, b), last = _pairs(site, 1, 2)
-    _only_pairs(site, last + 1)
-    store, finish, smaller = site.destination(0), _finisher(site), site.predicate(last)
-    both_nan = site.has("NAN")
-    if site.has("XORSIGN"):
-        raise site.unsupported("the modifier .XORSIGN")
-
-    def step(mask: Mask) -> None:
-        x, y = np.broadcast_arrays(a(), b())
-        least, most = minimum_maximum(x, y, True), minimum_maximum(x, y, False)
-        result = np.where(smaller()[:, None], least, most)
-        if both_nan:
-            result = np.where(np.isnan(x) | np.isnan(y), np.float32(np.nan), result)
-        store(finish(result), mask)
 
     return step
 

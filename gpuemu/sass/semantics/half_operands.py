@@ -99,6 +99,41 @@ def pair(
     return values, k + 1
 
 
+def bit_pair(site: Site, k: int, brain: bool, magnitudes: bool = True) -> tuple[Getter, int]:
+    """The bits of the pair at operand k, int16 [lane, half], and the number of the operand behind it.
+
+    -x and |x| applied, |x| only with `magnitudes`.
+    """
+    operand = site.operands[k]
+    if is_immediate(site, k):
+        narrow = narrow_bf16 if brain else narrow16
+        fixed = narrow(_immediates(site, k, brain)()).view(np.int16)
+        return (lambda: fixed), k + 2
+    get = site.raw(k)
+    match = _SELECTION.match((".".join(operand.suffixes) or "H1_H0").upper())
+    if match is None:
+        raise site.unsupported(f"the selection of {operand.text}")
+    places = [int(match[4]), int(match[2])]
+    signs = np.array([bool(match[part]) != operand.negative for part in (3, 1)]) * np.int16(-0x8000)
+    keep = np.array(0x7FFF if operand.absolute and magnitudes else -1, np.int16)
+
+    def bits() -> Any:
+        halves = np.ascontiguousarray(np.atleast_1d(get())).view(np.int16).reshape(-1, 2)
+        return halves[:, places] & keep ^ signs
+
+    if places == [0, 1] and keep == -1 and not signs.any():
+        return (lambda: np.ascontiguousarray(np.atleast_1d(get())).view(np.int16).reshape(-1, 2)), k + 1
+    return bits, k + 1
+
+
+def plain_bits(site: Site, k: int) -> tuple[Any, int, int] | None:
+    """The register of operand k as int16 [2 x lane], which of its bits are kept, which changed; None if it is more."""
+    operand, lanes = site.operands[k], lanes_of(site, k)
+    if lanes is None or operand.suffixes or operand.core in ("RZ", "URZ"):
+        return None
+    return lanes.view(np.int16), 0x7FFF if operand.absolute else -1, -0x8000 if operand.negative else 0
+
+
 def plain_pair(site: Site, k: int) -> tuple[Any, tuple[int, int, int, int]] | None:
     """The register of operand k, the shifts to its two halves and the signs that are changed; None if it is more."""
     operand, lanes = site.operands[k], lanes_of(site, k)
