@@ -16,7 +16,7 @@ import numpy as np
 from gpuemu.accesses import Access, lower_accesses
 from gpuemu.errors import GpuemuError, Problem
 from gpuemu.instruction_lines import mark_lines
-from gpuemu.isa import CLUSTER_BARRIER, Kind, Row, reads_lane_register
+from gpuemu.isa import CLUSTER_BARRIER, Kind, Row, indexes_constants, reads_lane_register
 from gpuemu.operand_fetch import SCALAR, TENSOR_PIPE, annotate, tensor_pipe
 from gpuemu.registers import source_words, written_and_read
 from gpuemu.residency import carveout, residency, shared_bytes_taken
@@ -39,6 +39,7 @@ class Op:
     in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
     `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
     the line of code behind its own, -1 if none is known.
+    `late_cycles`: of an LDC with a register in its address, by which it comes later than without, and keeps that.
     `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
     `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
     What the ports of the register file need to know, set by `operand_fetch`: the latches that it `needs` and `fills`,
@@ -85,6 +86,7 @@ class Op:
     is_memory: bool = False
     is_cached: bool = False
     is_local: bool = False
+    late_cycles: int = 0
     passes_barrier: bool = False
     slips_barrier: bool = True
     late_behind_barrier: bool = False
@@ -245,6 +247,8 @@ def _lower_instruction(
     """`pipes` numbers the pipes met so far, and takes up a new one."""
     operation = instruction.operation
     kind = operation.kind
+    late = 0
+    indexed = indexes_constants(instruction.opcode, " ".join(instruction.operands))
     if reads_lane_register(instruction.opcode, " ".join(instruction.operands)):
         kind = Kind.LANE_REGISTER
     if operation.tensor or operation.warpgroup_columns:
@@ -261,9 +265,12 @@ def _lower_instruction(
     elif kind is Kind.BARRIER:
         pipe, latency, interval = "barrier", 0, 1
     else:
-        if operation.operation not in arch.operations:
-            raise KeyError(f"operations.{operation.operation}")
-        t = arch.operations[operation.operation]
+        name = "indexed_constant_load" if indexed else operation.operation
+        if name not in arch.operations:
+            raise KeyError(f"operations.{name}")
+        t = arch.operations[name]
+        if indexed:
+            late = t.latency_cycles - arch.operations[operation.operation].latency_cycles
         pipe, latency, interval = t.pipe, t.latency_cycles, t.issue_interval_cycles
         if pipe == TENSOR_PIPE:
             pipe = SCALAR
@@ -272,7 +279,7 @@ def _lower_instruction(
         row=operation.row, is_tensor=operation.tensor, is_store=operation.store, is_atomic=operation.atomic,
         is_load=kind in (Kind.SHARED, Kind.GLOBAL) and not operation.store and not operation.atomic,
         long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
-        is_cached=operation.cached, is_local=operation.local,
+        is_cached=operation.cached, is_local=operation.local, late_cycles=late,
     )  # fmt: skip
     if kind is Kind.LANE_REGISTER:
         op.source_words = 0

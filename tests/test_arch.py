@@ -169,6 +169,7 @@ def test_pipes_are_shared_as_on_the_hardware():
         "match": "adu",
         "matrix_move": "movm",
         "constant_load": "adu",
+        "indexed_constant_load": "adu",
         "nop": "dispatch",
     }
 
@@ -242,6 +243,8 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "operations.match.latency_cycles": 28,
         "operations.matrix_move.latency_cycles": 24,
         "operations.constant_load.latency_cycles": 25,
+        "operations.indexed_constant_load.latency_cycles": 28,
+        "operations.indexed_constant_load.issue_interval_cycles": 4,
         "tensor_core.turnaround.f32_to_f16": 1,
         "tensor_core.turnaround.f32_to_s32": 3,
         "tensor_core.turnaround.f16_to_s32": 2,

@@ -97,6 +97,11 @@ RULES = (
             "operations.constant_load.latency_cycles",
         )
     ),
+    Rule(
+        ("operations.indexed_constant_load.latency_cycles", "operations.constant_load.latency_cycles"),
+        lambda indexed, plain: indexed > plain,
+        "an operations.indexed_constant_load.latency_cycles above operations.constant_load.latency_cycles is right",
+    ),
 )
 
 

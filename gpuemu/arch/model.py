@@ -50,6 +50,7 @@ OPERATION_CLASSES = (
     "match",
     "matrix_move",
     "constant_load",
+    "indexed_constant_load",
     "nop",
 )
 TENSOR_MODE = re.compile(r"m\d{1,3}n\d{1,3}k\d{1,3}\.(f16|f32|f64|s32)\.[a-z]+\d+[a-z0-9]*")

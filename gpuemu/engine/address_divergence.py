@@ -4,7 +4,9 @@ LDC, S2UR, S2R of anything but a lane's number, REDUX and MATCH wait in a queue 
 memory instructions. Each can be sent `queue_latency_cycles` after its issue, and keeps its sub-core's way there for its
 issue interval; its place in the queue falls free with that. The unit takes a request where the load/store unit would
 (`mio.request_interval_cycles`), from the sub-core served longest ago, while fewer than `pool_entries` wait, and begins
-one every `interval_cycles`. So warps that run the same code a cycle apart leave it each 2 cycles behind another.
+one every `interval_cycles`. So warps that run the same code a cycle apart leave it each 2 cycles behind another. An LDC
+with a register in its address comes to its turn as many cycles later as it takes longer, with nothing in between, and
+keeps that register until its result is there; of all others the sources count as read a cycle behind the sending.
 
 H200: LDC, S2UR and S2R of SR_CgaCtaId of 2, 4, 8 sub-cores and warps come one every 2 cycles, whatever their mixture;
 the sixth LDC of each of four warps waits until the second is sent, LDS and S2R of SR_TID beside them do not.
@@ -106,12 +108,15 @@ class AddressDivergenceUnit:
         queue = self._queues[sub_core]
         request = queue.waiting[0]
         op = request.op
-        request.sources_read_at = cycle + op.issue_interval_cycles
-        queue.sent(request.sources_read_at)
+        sent = cycle + op.issue_interval_cycles
+        request.sources_read_at = sent + 1
+        queue.sent(sent)
         self._served_at[sub_core] = cycle
         self._next_accept = cycle + self._accept_interval
-        start = max(cycle, self._next_start)
+        start = max(cycle + op.late_cycles, self._next_start)
         self._next_start = start + self._interval
         self._leaves.append(start + 1)
-        request.done_at = start + op.latency_cycles - self._latency
+        request.done_at = start + op.latency_cycles - op.late_cycles - self._latency
+        if op.late_cycles:
+            request.sources_read_at = request.done_at
         return request

@@ -255,10 +255,12 @@ class Reference:
             self.divergent_sent[sub_core] = cycle, sent
             self.divergent_taken = cycle
             self.places_left[sub_core].append(sent)
-            start = max([cycle, *(s + m.divergence_interval_cycles for s in self.divergent_starts[-1:])])
+            ready = cycle + request.op.late_cycles  # its address is there
+            start = max([ready, *(s + m.divergence_interval_cycles for s in self.divergent_starts[-1:])])
             self.divergent_starts.append(start)
-            request.sources_read_at = sent
-            request.done_at = start - m.divergence_queue_latency_cycles + request.op.latency_cycles
+            beyond = request.op.latency_cycles - request.op.late_cycles - m.divergence_queue_latency_cycles
+            request.done_at = start + beyond
+            request.sources_read_at = request.done_at if request.op.late_cycles > 0 else sent + 1
 
     def divergent_places_taken(self, sub_core: int, cycle: int) -> int:
         return len(self.divergent[sub_core]) + sum(left > cycle for left in self.places_left[sub_core])

@@ -98,3 +98,42 @@ def test_without_control_words_the_scoreboard_waits_for_it():
 def test_a_full_queue_is_math_pipe_throttle():
     stalls = run([f"{CONSTANT} | W0 S1"] * 5 + [END]).warps[0].stalls
     assert stalls["math_pipe_throttle"] == 4
+
+
+INDEXED = "LDC R4, c[0x0][R8]"
+
+
+def released(line: str, arch=None) -> int:
+    """When the instruction behind the line, which waits for its sources to be read, issues."""
+    return issues(run([f"{line} | R0 W1 S2", "NOP | B0 S2", END], arch))[1]
+
+
+@pytest.mark.parametrize("line", [INDEXED, "LDC.64 R4, c[0x3][R8+0x10]", "LDC.U8 R4, c[0x0][R8]"])
+def test_an_address_register_makes_a_constant_late_and_is_kept_until_it_comes(line):
+    """H200: 28 cycles for both, where an address without a register takes 25 and counts as read after 9."""
+    assert done([f"{line} | W0 S2"]) == [28]
+    assert released(line) == 28
+    assert released(CONSTANT) == 9
+    assert done(["LDC R4, c[0x0][RZ] | W0 S2"]) == [25]
+
+
+def test_the_values_of_indexed_constants_are_the_architecture_s():
+    arch = machine(operations__indexed_constant_load__latency_cycles=40)
+    assert (done([f"{INDEXED} | W0 S2"], arch=arch), released(INDEXED, arch)) == ([40], 40)
+    slow = machine(operations__indexed_constant_load__issue_interval_cycles=6)
+    assert done([f"{INDEXED} | W0 S2"] * 3, arch=slow) == [28 + 2 * 6]
+    assert (done([f"{INDEXED} | W0 S2"], arch=machine("sm_86")), released(INDEXED, machine("sm_86"))) == ([29], 29)
+
+
+def test_indexed_constants_of_a_sub_core_come_every_4_cycles():
+    """H200: 1 to 10 of one warp."""
+    for count in (2, 5, 10):
+        assert done([f"{INDEXED} | W0 S2"] * count) == [28 + 4 * (count - 1)]
+    assert issues(run([f"{INDEXED} | W0 S1"] * 8 + [END]))[:8] == [0, 1, 2, 3, 11, 15, 19, 23]
+
+
+@pytest.mark.parametrize(("pairs", "cycle"), [(1, 30), (2, 35), (3, 41)])
+def test_constants_with_and_without_a_register_come_in_order(pairs, cycle):
+    """H200: pairs of both, one behind the other, whichever is first."""
+    for first, second in ((CONSTANT, INDEXED), (INDEXED, CONSTANT)):
+        assert done([f"{first} | W0 S2", f"{second} | W0 S2"] * pairs) == [cycle]
