@@ -3,8 +3,8 @@
 A step is one instruction for all warps that stand at it, its record in the trace included. Its cost is given in
 calls of np.add on two uint32 arrays of 512 elements, timed in turn with it in the same run: of both the fastest round
 counts, for on a busy machine all others tell of the neighbours. Each row is straight code of one instruction many
-times over, with other offsets or registers from one to the next, executed again and again as a loop would. Matrices
-are new in each round: `blocked` uses each in four products, as tiles of 4 x 4 do, the others in one; those of
+times over, with other offsets or registers from one to the next, executed again and again as a loop would; what a CTA
+takes that only exits is taken off. Matrices are new in each round: `blocked` uses each in four products, as tiles of 4 x 4 do, the others in one; those of
 `unchanged` are as they were in the last round. Accumulators stay. At most 20 additions a step is the aim; rows above
 it are marked. Numba compiles some of them where it is installed; --plain leaves it out.
 
@@ -39,6 +39,7 @@ from step_kinds import (
     KINDS,
     LANE,
     METADATA,
+    NOTHING,
     ROWS,
     SHARED,
     WIDE_SHARED,
@@ -96,7 +97,7 @@ class Bench:
         """The instructions; offsets and registers go round."""
         address = 0
         a_count, b_count, c_count = self.kind.counts
-        for i in range(copies):
+        for i in range(copies if self.kind.text else 0):
             a, b = (i // 4 % 4, i % 4) if "blocked" in self.kind.matrices else (i, i)
             text = self.kind.text.replace("{i}", hex(16 * i))
             for name, number in (("a", A + a_count * a), ("b", B + b_count * b), ("c", C + c_count * i)):
@@ -139,13 +140,13 @@ class Bench:
                 rows[C:end] = elements(of_c, (end - C, shape[1]), self.numbers, "whole" in values)
 
     def seconds(self) -> float:
-        """One round: the time of a step."""
+        """One round: the time of its steps, and of starting and ending a CTA."""
         if "unchanged" not in self.kind.matrices:
             self._fill_matrices(A, C)
         recorder = Recorder(self.lanes, self.code)
         start = time.perf_counter()
         self.executor.run(recorder, True, 1 << 30)
-        return (time.perf_counter() - start) / self.steps
+        return time.perf_counter() - start
 
 
 def elements(kind: str, shape: tuple[int, int], numbers: np.random.Generator, whole: bool = False) -> Any:
@@ -173,11 +174,11 @@ def addition_seconds() -> float:
 
 def cost(kind: Kind, warps: int, rounds: int) -> float:
     """Additions that a step takes."""
-    bench = Bench(kind, warps)
+    bench, nothing = Bench(kind, warps), Bench(NOTHING, warps)
     bench.seconds()
-    pairs = [(bench.seconds(), addition_seconds()) for _ in range(rounds)]
-    step, addition = (min(times) for times in zip(*pairs, strict=True))
-    return step / addition
+    taken = [(bench.seconds(), nothing.seconds(), addition_seconds()) for _ in range(rounds)]
+    steps, no_step, addition = (min(times) for times in zip(*taken, strict=True))
+    return (steps - no_step) / bench.steps / addition
 
 
 def kernel_rates(runs: int) -> Iterable[tuple[str, int, float]]:

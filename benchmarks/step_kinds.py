@@ -32,6 +32,8 @@ class Kind:
     arch: str = "sm_90"
 
 
+NOTHING = Kind("a CTA that only exits", "")
+
 KINDS = [
     Kind("IADD3", "IADD3 R8, R16, R17, R18"),
     Kind("IADD3 with carry", "IADD3 R8, P0, R16, R17, RZ"),
