@@ -90,16 +90,18 @@ def _warp(code: Code, plan: Plan, rooms: _Rooms) -> Vector:
     width = (each.compare("==", 1)).choose(code.number(32), each.compare("==", 2).choose(code.number(16), 8)).to(I32)
     chunks = plan.slot("chunks")
     with code.loop(chunks) as chunk:
-        for t in range(4):
-            words = code.load(INTEGERS, rooms.words + (chunk * 4 + t) * COLUMN_BYTES, align=64)
-            with code.loop(each) as e:
-                value, exponent = _decoded(plan, left, words, e.to(I32) * width, width, "left_")
+        with code.loop(each) as e:
+            place = (e.to(I32) + 1) * width * -1 + 32
+            for t in range(4):
+                words = code.load(INTEGERS, rooms.words + (chunk * 4 + t) * COLUMN_BYTES, align=64)
+                value, exponent = _decoded(plan, left, words << place, "left_")
                 at = (chunk * each + e) * 4 + t
                 code.store(value, rooms.a + at * 64, align=64)
                 code.store(exponent.to(I16), rooms.a_exponents + at * 32, align=32)
         words = plan.words(B, chunk)
         with code.loop(each) as e:
-            value, exponent = _decoded(plan, right, words, e.to(I32) * width, width, "")
+            place = (e.to(I32) + 1) * width * -1 + 32
+            value, exponent = _decoded(plan, right, words << place, "")
             at = (chunk * each + e) * 128
             code.store(value, rooms.b + at, align=64)
             code.store(exponent & 0xFFFF | exponent << 16, rooms.b_exponents + at, align=64)
@@ -160,17 +162,14 @@ class _Found:
         return (low | small | great | self.over.get().compare("<", 0)).any()
 
 
-def _decoded(
-    plan: Plan, extremes: _Extremes, words: Vector, shift: Vector, width: Vector, side: str
-) -> tuple[Vector, Vector]:
-    """Elements of words at a shift: values as float32, and exponents."""
-    raw = words.logical_shift(shift)
-    size = (raw & plan.number(f"{side}magnitude")) << plan.number(f"{side}shift")
-    sign = raw << (width * -1 + 32) & _SIGN
-    value = (size | sign).as_bits(F32) * plan.number(f"{side}factor").as_bits(F32)
-    exponent = _exponent(value.as_bits(I32), plan.number(f"{side}least"))
+def _decoded(plan: Plan, extremes: _Extremes, raw: Vector, side: str) -> tuple[Vector, Vector]:
+    """Elements at the upper end of words: values as float32, and exponents."""
+    size = (raw & plan.number(f"{side}magnitude")).logical_shift(plan.number(f"{side}shift"))
+    bits = (size.as_bits(F32) * plan.number(f"{side}factor").as_bits(F32)).as_bits(I32)
+    exponent = bits.logical_shift(23).largest(plan.number(f"{side}least"))
+    exponent = size.compare("!=", 0).choose(exponent, _NONE)
     extremes.add(size, exponent)
-    return value, exponent
+    return (bits | raw & _SIGN).as_bits(F32), exponent
 
 
 def _exponent(bits: Vector, least: Vector | int) -> Vector:

@@ -160,16 +160,16 @@ def sparse_slots(k: int, group: int, selector: int, whole_or_8_bits: bool) -> di
 
 
 def _widening(kind: str, side: str) -> dict[str, int]:
-    """How elements of a type become float32: magnitude << shift, times a factor; what is special, and where they end.
+    """How elements at the upper end of words become float32: magnitude >> shift, times a factor; what is special.
 
     `least`: the exponent of the smallest normal number, counted as float32's bits have it.
     """
     form = FORMATS[kind]
-    shift = 23 - form.fraction_and_ignored_bits
+    upper, shift = 32 - form.bits, 8 - form.exponent_bits
     values = {
         "shift": shift,
-        "magnitude": form.nan & ~((1 << form.ignored_bits) - 1),
-        "special": (form.nan if form.no_infinity else form.infinity) << shift,
+        "magnitude": (form.nan & ~((1 << form.ignored_bits) - 1)) << upper,
+        "special": (form.nan if form.no_infinity else form.infinity) << upper >> shift,
         "least": 128 - form.bias,
         "factor": int(np.float32(2.0 ** (127 - form.bias)).view(np.uint32)),
     }
