@@ -1,12 +1,13 @@
 """What executing one instruction of machine code costs, in additions of 512 numbers: python benchmarks/step_cost.py
 
 A step is one instruction for all warps that stand at it, its record in the trace included. Its cost is given in
-calls of np.add on two uint32 arrays of 512 elements, timed in turn with it in the same run: of both the fastest round
-counts, for on a busy machine all others tell of the neighbours. Each row is straight code of one instruction many
-times over, with other offsets or registers from one to the next, executed again and again as a loop would; what a CTA
-takes that only exits is taken off. Matrices are new in each round: `blocked` uses each in four products, as tiles of 4 x 4 do, the others in one; those of
-`unchanged` are as they were in the last round. Accumulators stay. At most 20 additions a step is the aim; rows above
-it are marked. Numba compiles some of them where it is installed; --plain leaves it out.
+calls of np.add on two uint32 arrays of 512 elements, timed in turn with it in the same run: of both the fastest
+round counts, for on a busy machine all others tell of the neighbours. Each row is straight code of one instruction
+many times over, with other offsets or registers from one to the next, executed again and again as a loop would;
+what a CTA takes that only exits is taken off. Matrices are new in each round: `blocked` uses each in four products,
+as tiles of 4 x 4 do, the others in one; those of `unchanged` are as they were in the last round. Accumulators stay.
+At most 20 additions a step is the aim; rows above it are marked. Numba compiles some of them where it is installed;
+--plain leaves it out.
 
     additions of 512 numbers that a step takes        1 warp  16 warps
     IADD3                                                6.5       8.1
