@@ -8,7 +8,8 @@ served longest ago goes first. Its registers follow; those of stores and atomics
 in the order in which their registers are there, a load before a store of the same cycle, and give back their entry of
 the pool `pool_release_cycles` after they have got in. Then the data stage and, for global memory, the memory behind
 it decide. Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each by its
-registers beyond the first; S2R of a lane's number has none to send and comes to the window earlier. What a sub-core
+registers beyond the first and by what holds those back on the way (H200: an LDS behind an STS.64 comes 2 cycles later
+where an HMMA is issued 3 cycles behind the STS.64); S2R of a lane's number has none to send and comes to the window earlier. What a sub-core
 asked for comes back in order, one result a cycle, and to all of them few registers a cycle. Stores to global memory
 wait while too many wavefronts of others are left (`store_pool_wavefronts`).
 
@@ -20,9 +21,9 @@ or an entry into the window that lies beyond what is known is left to a later ba
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import deque
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -144,18 +145,29 @@ class LoadStoreUnit:
             sending = self._dispatch_interval
         behind = self._wait_for_data_path(op, cycle) if _sends_data(op) else 0
         queue.dispatched(cycle, sending + behind)
-        beyond_one = self._cycles_per_register * (op.source_words - 1) + behind
+        beyond_one = self._cycles_per_register * (op.source_words - 1) + behind + request.late
         release = self._load_release if op.is_load else self._store_release
-        request.sources_read_at = cycle + beyond_one + request.late + release
+        request.sources_read_at = cycle + beyond_one + release
         there = cycle + beyond_one + (0 if op.is_load else self._late)
         late = there > cycle
         heappush(self._pending, (there, late, cycle, sub_core, request))
         if request.access.data_stage_cycles:
             self._sent += 1
         if late:
-            queue.unserved.append(there - self._latency)
+            insort(queue.unserved, there - self._latency)
             return None
         return self._pass_on()
+
+    def sent_later(self, request: Request, cycles: int) -> None:
+        """The registers behind the first of a request are read so much later, as turns out once it is dispatched."""
+        for i, (there, late, dispatch, sub_core, pending) in enumerate(self._pending):
+            if pending is request:
+                self._pending[i] = (there + cycles, late, dispatch, sub_core, request)
+                heapify(self._pending)
+                unserved = self._queues[sub_core].unserved
+                unserved.remove(there - self._latency)
+                insort(unserved, there + cycles - self._latency)
+                return
 
     def _wait_for_data_path(self, op: Op, cycle: int) -> int:
         """How long the data of a store or an atomic wait, behind its address, for their turn on the data path."""
@@ -172,7 +184,7 @@ class LoadStoreUnit:
         """The next request whose registers are sent goes on to the data stage, which settles it."""
         there, late, dispatch, sub_core, request = heappop(self._pending)
         if late:
-            self._queues[sub_core].unserved.popleft()
+            self._queues[sub_core].unserved.remove(there - self._latency)
         op, access = request.op, request.access
         cycles = access.data_stage_cycles
         start = self._serve(request, sub_core, there)

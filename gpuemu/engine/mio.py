@@ -60,7 +60,7 @@ class MioQueue(EntryQueue):
     `waiting` holds the requests that the load/store unit has not dispatched. `arrival` is when the
     first of them was issued, or as if: later, where the sub-core was busy sending the registers of the one
     before it until then; NEVER if there is none. It cannot be dispatched as if issued before `not_before`.
-    `unserved`: when those dispatched, but not settled, come to the data stage, less the queue's latency.
+    `unserved`: when those dispatched, but not settled, come to the data stage, less the queue's latency, in order.
     """
 
     __slots__ = (
@@ -78,7 +78,7 @@ class MioQueue(EntryQueue):
         self._sending: Request | None = None  # the last that was dispatched,
         self._dispatched_at = 0  # and when
         self.not_before = 0
-        self.unserved: deque[int] = deque()
+        self.unserved: list[int] = []
 
     @property
     def effect(self) -> int:

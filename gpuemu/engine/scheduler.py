@@ -267,6 +267,7 @@ class SubCore:
     def sent_later(self, request: Request, cycles: int) -> None:
         """A register behind the first is read later, of a request that may have left the queue."""
         self.mio.sent_later(request, cycles)
+        self._sm.load_store.sent_later(request, cycles)
         if request.done_at != NEVER:
             self._later(request)
 

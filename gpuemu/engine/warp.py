@@ -22,8 +22,8 @@ COUNTERS = 6
 class Request:
     """A memory instruction on its way through the queue and the load/store unit.
 
-    `sources_read_at` and `done_at` are NEVER until the unit has decided them. `late`: cycles by which an mma holds
-    back registers behind the first; `comes_later`: by which its result does.
+    `sources_read_at` and `done_at` are NEVER until the unit has decided them. `late`: cycles by which an mma or
+    a special function holds back registers behind the first; `comes_later`: by which its result comes later.
     """
 
     __slots__ = ("access", "comes_later", "done_at", "issued_at", "late", "op", "sources_read_at", "warp")

@@ -173,6 +173,7 @@ class Reference:
         if request.sources_read_at == UNDECIDED:
             return
         request.sources_read_at += cycles
+        self.sent = [(s[0] + cycles * (s[4] is request), *s[1:]) for s in self.sent]
         for sub_core, last in enumerate(self.last_sent):
             if last is request:
                 self.sending_until[sub_core] += cycles
@@ -313,7 +314,7 @@ class Reference:
             of_two = on_time + m.store_source_release_cycles
             request.sources_read_at = of_two - each + beyond_one
         request.sources_read_at += request.late
-        there = cycle + behind + beyond_one + (0 if op.is_load else m.data_read_cycles)
+        there = cycle + behind + beyond_one + request.late + (0 if op.is_load else m.data_read_cycles)
         self.sent.append((there, there > cycle, cycle, sub_core, request))
 
     def stored_wavefronts(self, cycle: int) -> int:

@@ -28,6 +28,7 @@ OPS = {
     "STS.64": "STS.64 [R4], R20 | R{}",
     "STS.128": "STS.128 [R4], R20 | R{}",
     "SHFL": "SHFL.BFLY PT, R58, R24, 0x1, 0x1f | W{}",
+    "SHFL.IDX": "SHFL.IDX PT, R58, R24, R25, 0x1f | W{}",
     "MUFU": "MUFU.EX2 R50, R24 | W{}",
 }
 BYTES = {"64": 8, "128": 16, "2": 16, "4": 16}
@@ -143,6 +144,23 @@ def test_a_register_is_sent_every_other_cycle(first, second, cycles):
 def test_a_special_function_goes_before_the_last_register_of_the_instruction_in_front_of_it(first, cycles):
     """When the sources of the first have been read, 0, 1, 2, ... NOPs in front of a MUFU."""
     assert [done(first, n, "MUFU", awaited=0) for n in range(len(cycles))] == cycles
+
+
+@pytest.mark.parametrize(
+    ("sequence", "awaited", "cycles"),
+    [
+        (("SHFL.IDX", "MUFU"), 0, 29),
+        (("SHFL.IDX", 1, "MUFU"), 0, 29),
+        (("F32", 1, "SHFL.IDX", 3, "F32"), 1, 35),
+        (("F32 k8", 3, "SHFL.IDX", 2, "F32 k8"), 1, 34),
+        (("STS.64", 1, "LDS", "F32"), 1, 38),
+        (("STS.128", 1, "LDSM.4", "F32"), 1, 52),
+        (("STS.128", 3, "LDSM.2", 3, "F32"), 1, 48),
+    ],
+)
+def test_what_has_a_register_read_later_comes_to_the_data_stage_later(sequence, awaited, cycles):
+    """H200: by as much as a special function or an mma holds back a register behind the first."""
+    assert done(*sequence, awaited=awaited) == cycles
 
 
 @pytest.mark.parametrize("stores", [1, 2, 5])
