@@ -9,9 +9,9 @@ in the order in which their registers are there, a load before a store of the sa
 the pool `pool_release_cycles` after they have got in. Then the data stage and, for global memory, the memory behind
 it decide. Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each by its
 registers beyond the first and by what holds those back on the way (H200: an LDS behind an STS.64 comes 2 cycles later
-where an HMMA is issued 3 cycles behind the STS.64); S2R of a lane's number has none to send and comes to the window earlier. What a sub-core
-asked for comes back in order, one result a cycle, and to all of them few registers a cycle. Stores to global memory
-wait while too many wavefronts of others are left (`store_pool_wavefronts`).
+where an HMMA is issued 3 cycles behind the STS.64); S2R of a lane's number has none to send and comes to the window
+earlier. What a sub-core asked for comes back in order, one result a cycle, and to all of them few registers a cycle.
+Stores to global memory wait while too many wavefronts of others are left (`store_pool_wavefronts`).
 
 Work is done in batches. Nothing that the unit decides matters to a sub-core sooner than
 `feedback_cycles` after the issue, so the unit wakes only then, and by then every request issued before
