@@ -3,7 +3,7 @@
 A load that may be answered by L1 (`ld.global`, `ld.global.ca`) hits where this SM loaded the sector before; the
 tags are of lines, each sector of a line is valid or not, and the line that was used least recently makes room. All
 others (`ld.global.cg`, volatile ones, asynchronous copies) go to L2, and to DRAM for what this launch has not touched,
-if `first_touch` says so. Stores are written through: they go to L2, and nothing of L1 changes. Local memory is each
+if `first_touch` says so; what another load has asked DRAM for comes when it comes to that. Stores are written through: they go to L2, and nothing of L1 changes. Local memory is each
 warp's own, and its stores stay in L1, too.
 
 What misses queues for the path to the SM (`bytes_per_cycle`), what is stored for the path from it
@@ -74,7 +74,8 @@ class GlobalMemory:
         self._store_path_free_at = 0.0
         self._l1 = L1(l1_bytes // machine.l1_line_bytes)
         self._sectors_per_line = machine.l1_line_bytes / machine.sector_bytes
-        self._touched: set[int] | None = set() if machine.global_first_touch == "dram" else None
+        # When each sector that this launch has touched came or comes from DRAM; None: L2 has all there is.
+        self._from_dram: dict[int, int] | None = {} if machine.global_first_touch == "dram" else None
         self.sectors = 0
         self.stored_sectors = 0
 
@@ -86,6 +87,7 @@ class GlobalMemory:
         done = start + self._l1_latency
         latency = self._l2_latency
         missing: list[tuple[int, list[int]]] = []
+        new: list[int] = []
         count = 0 if access.lines else access.sectors
         for line, sectors in access.lines:
             absent = list(sectors)
@@ -96,8 +98,15 @@ class GlobalMemory:
             if absent:
                 missing.append((line + own_space, absent))
                 count += len(absent)
-                if self._is_new(absent, own_space):
-                    latency = self._dram_latency
+                if self._from_dram is not None:
+                    for sector in absent:
+                        there = self._from_dram.get(sector + own_space)
+                        if there is None:
+                            new.append(sector + own_space)
+                        elif there > done:
+                            done = there
+        if new:
+            latency = self._dram_latency
         if op.is_atomic:
             latency = self._atomic_latency
         elif latency == self._l2_latency:
@@ -106,6 +115,8 @@ class GlobalMemory:
             latency += self._l2_spread * (lines - 1) // max(1, lines)
         if count or not access.lines:
             done = max(done, self._from_beyond(start, count, latency))
+        if self._from_dram is not None:
+            self._from_dram.update(dict.fromkeys(new, done))
         if op.is_cached:
             for line, absent in missing:
                 self._l1.fill(line, absent, done)
@@ -119,8 +130,10 @@ class GlobalMemory:
             for line, sectors in access.lines:
                 self._l1.fill(line + own_space, list(sectors), start)
         else:
-            for _, sectors in access.lines:
-                self._is_new(list(sectors), 0)
+            if self._from_dram is not None:
+                for _, sectors in access.lines:
+                    for sector in sectors:
+                        self._from_dram.setdefault(sector, start)
         self.stored_sectors += access.sectors
         begin = max(self._store_path_free_at, float(start))
         self._store_path_free_at = begin + self.cycles_to_store(access.sectors)
@@ -136,11 +149,3 @@ class GlobalMemory:
         self.sectors += sectors
         # The first sector's time on the wire is part of the latency.
         return start + max(0, int(self._free_at - self._cycles_per_sector) - start) + latency
-
-    def _is_new(self, sectors: list[int], own_space: int) -> bool:
-        """Whether nobody has touched one of these before; now somebody has."""
-        if self._touched is None:
-            return False
-        known = len(self._touched)
-        self._touched.update(sector + own_space for sector in sectors)
-        return len(self._touched) > known

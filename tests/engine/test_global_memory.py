@@ -81,6 +81,17 @@ def test_a_load_that_hits_on_a_sector_under_way_waits_for_it():
     assert issues(gpuemu.run(trace.build(), machine(**ROUND)))[2] >= 555
 
 
+def test_what_another_load_has_asked_dram_for_comes_when_it_comes_to_that():
+    """H200: warps that load the same lines past L1 come back together, however long the first of them waits."""
+    trace = builder(2)
+    emit(trace, "LDG.E.STRONG.GPU R4, [R0.64] | W0 S02", "0")
+    emit(trace, AWAIT)
+    emit(trace, "EXIT | S05")
+    result = gpuemu.run(trace.build(), machine(**ROUND, global_memory__latency_cycles=600))
+    first, second = (issues(result, warp) for warp in (0, 1))
+    assert (first[1] - first[0], second[1] - second[0]) == (600, pytest.approx(600, abs=2))
+
+
 def test_the_line_that_was_used_least_recently_makes_room():
     l1 = L1(2)
     l1.fill(0, [0], 5)
