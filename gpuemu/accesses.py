@@ -32,7 +32,8 @@ class Access:
 
     `data_stage_cycles` it holds the data stage (every group of lanes holds it at least once);
     `sectors` it moves from or to global memory, `lines` where they are, unless that is not known;
-    `return_cycles` its data takes longer to come back.
+    `return_cycles` its data takes longer to come back. `copy_pieces`: of a copy past L1, the cycles that it holds
+    the stage that sends copies on.
     """
 
     wavefronts: int
@@ -41,6 +42,12 @@ class Access:
     sectors: int = 0
     return_cycles: int = 0
     lines: Lines = ()
+    copy_pieces: int = 0
+
+    @property
+    def takes_place(self) -> bool:
+        """Whether it waits in the load/store unit's pool for its turn."""
+        return self.data_stage_cycles > 0 or self.copy_pieces > 0
 
 
 SHUFFLE_ACCESS = Access(0, 0, 1)
@@ -75,7 +82,7 @@ def lower_accesses(trace: Trace, arch: Architecture, ops: Sequence[Op]) -> dict[
             continue
         if operation.row is Row.COPY:
             # The trace has the shared side of an asynchronous copy, whose lanes share no words (CIC); its
-            # global side is taken to be contiguous.
+            # global side is taken to be contiguous, and to begin with a line.
             kind, width = banks.AccessKind.ATOMIC, operation.width_bits
         else:
             kind, width = banks.parse_op(instruction.opcode)
@@ -93,9 +100,15 @@ def lower_accesses(trace: Trace, arch: Architecture, ops: Sequence[Op]) -> dict[
         if operation.row is Row.LOAD:
             # A lane's words come in one wavefront, but a register goes back in one piece: so many more cycles.
             returned = (counts.groups - 1) * arch.shared_memory.cycles_per_further_group
-        columns = (counts.wavefronts, counts.ideal, counts.data_stage_cycles, sectors, returned)
+        held, pieces = counts.data_stage_cycles, np.zeros(len(rows), dtype=np.int64)
+        if operation.row is Row.COPY and "BYPASS" in instruction.opcode.split("."):
+            held, pieces = pieces, _copy_pieces(addresses, active, width // 8, arch)
+        columns = (counts.wavefronts, counts.ideal, held, sectors, returned, pieces)
         lowered[index] = {
-            row: Access(*numbers) for row, *numbers in zip(rows, *(c.tolist() for c in columns), strict=True)
+            row: Access(wavefronts, ideal, cycles, moved, back, copy_pieces=piece)
+            for row, wavefronts, ideal, cycles, moved, back, piece in zip(
+                rows, *(c.tolist() for c in columns), strict=True
+            )
         }
     return lowered
 
@@ -129,6 +142,35 @@ def _global_accesses(
         held_lines = tuple((line, tuple(inside)) for line, inside in lines.items())
         made.append(Access(0, 0, held, len(distinct), returned, held_lines))
     return made
+
+
+def _copy_pieces(
+    addresses: NDArray[np.int64], active: NDArray[np.bool_], width_bytes: int, arch: Architecture
+) -> NDArray[np.int64]:
+    """In how many pieces copies to these shared addresses [rows, 32] are sent on, [rows].
+
+    Sectors of one line of global memory that go into one line of shared memory, turned by the same number of sectors,
+    are a piece. A sector whose lanes go to different sectors counts lane by lane: its first lanes are in other pieces
+    than its second ones. (H200, copies of 128 bits by 8 warps: one every 4 cycles if rows of 128 bytes stay whole,
+    every 10 if they lie 144 bytes apart, 15 if rows of 64 bytes lie 80 apart, and 32 if lanes lie 32, 64 or 128 apart.)
+    """
+    sector_bytes, line_bytes = arch.global_memory.sector_bytes, arch.global_memory.l1.line_bytes
+    lane = np.arange(LANES)
+    own = lane * width_bytes // sector_bytes
+    goes_to = addresses // sector_bytes
+    turn = (goes_to - own) % (line_bytes // sector_bytes)
+    lanes = max(1, sector_bytes // width_bytes)
+    by_sector = goes_to.reshape(-1, LANES // lanes, lanes)
+    there = active.reshape(by_sector.shape)
+    first = np.where(there, by_sector, np.iinfo(np.int64).max).min(axis=2, keepdims=True)
+    split = (there & (by_sector != first)).any(axis=2).repeat(lanes, axis=1)
+    where = (addresses // line_bytes * LANES + turn) * LANES + np.where(split, 1 + lane % lanes, 0)
+    pieces = np.zeros(len(addresses), dtype=np.int64)
+    together = max(1, line_bytes // width_bytes)
+    for start in range(0, LANES, together):
+        part = slice(start, start + together)
+        pieces += _distinct(np.sort(np.where(active, where, -1)[:, part], axis=1))
+    return np.maximum(1, pieces)
 
 
 def _interleaved(addresses: NDArray[np.int64]) -> NDArray[np.int64]:

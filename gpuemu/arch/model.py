@@ -204,6 +204,8 @@ class Mio(Part):
     store_pool_wavefronts: int = whole(
         "wavefronts of stores to global memory that hold up the next", 1, 65536, "wavefronts"
     )
+    copy_latency_cycles: int = cycles("what an asynchronous copy past L1 has behind it when it can be sent on", low=0)
+    copy_entries: int = whole("asynchronous copies past L1 that wait without holding up others", 1, 65536, "copies")
     address_read_cycles: int = cycles("issue to the read of the first source register of a load")
     data_read_cycles: int = cycles("what a store, an atomic or a shuffle takes longer to read its registers", low=0)
     data_stage_latency_cycles: int = cycles("a global store's last wavefront to the moment it holds up no other", low=0)
@@ -287,6 +289,7 @@ class L2(Part):
 
     latency_cycles: int = cycles("one line: as of L1", high=1_000_000)
     spread_cycles: int = cycles("what the slowest of many lines takes longer", low=0)
+    block_bytes: PowerOfTwo = power_of_two("lines of one such block are equally far", 1 << 20, "bytes")
 
 
 class GlobalMemory(Part):

@@ -3,8 +3,8 @@
 A load that may be answered by L1 (`ld.global`, `ld.global.ca`) hits where this SM loaded the sector before; the
 tags are of lines, each sector of a line is valid or not, and the line that was used least recently makes room. All
 others (`ld.global.cg`, volatile ones, asynchronous copies) go to L2, and to DRAM for what this launch has not touched,
-if `first_touch` says so; what another load has asked DRAM for comes when it comes to that. Stores are written through: they go to L2, and nothing of L1 changes. Local memory is each
-warp's own, and its stores stay in L1, too.
+if `first_touch` says so; what another load has asked DRAM for comes when it comes to that. Stores are written through:
+they go to L2, and nothing of L1 changes. Local memory is each warp's own, and its stores stay in L1, too.
 
 What misses queues for the path to the SM (`bytes_per_cycle`), what is stored for the path from it
 (`store_bytes_per_cycle`; H200: STG of 128 bits one every 16 cycles, from any number of warps). A load waits for the
@@ -73,7 +73,8 @@ class GlobalMemory:
         self._free_at = 0.0
         self._store_path_free_at = 0.0
         self._l1 = L1(l1_bytes // machine.l1_line_bytes)
-        self._sectors_per_line = machine.l1_line_bytes / machine.sector_bytes
+        self._lines_per_block = max(1, machine.l2_block_bytes // machine.l1_line_bytes)
+        self._sectors_per_block = self._lines_per_block * machine.l1_line_bytes / machine.sector_bytes
         # When each sector that this launch has touched came or comes from DRAM; None: L2 has all there is.
         self._from_dram: dict[int, int] | None = {} if machine.global_first_touch == "dram" else None
         self.sectors = 0
@@ -110,9 +111,10 @@ class GlobalMemory:
         if op.is_atomic:
             latency = self._atomic_latency
         elif latency == self._l2_latency:
-            lines = len(missing) or ceil(access.sectors / self._sectors_per_line)
-            # Lines lie in slices near and far: the slowest of n of them, as if each took its chance.
-            latency += self._l2_spread * (lines - 1) // max(1, lines)
+            blocks = len({line // self._lines_per_block for line, _ in missing})
+            blocks = blocks or ceil(access.sectors / self._sectors_per_block)
+            # Blocks of lines lie in slices near and far: the slowest of n of them, as if each took its chance.
+            latency += self._l2_spread * (blocks - 1) // max(1, blocks)
         if count or not access.lines:
             done = max(done, self._from_beyond(start, count, latency))
         if self._from_dram is not None:

@@ -11,7 +11,8 @@ it decide. Stores, atomics and shuffles come to the data stage `data_read_cycles
 registers beyond the first and by what holds those back on the way (H200: an LDS behind an STS.64 comes 2 cycles later
 where an HMMA is issued 3 cycles behind the STS.64); S2R of a lane's number has none to send and comes to the window
 earlier. What a sub-core asked for comes back in order, one result a cycle, and to all of them few registers a cycle.
-Stores to global memory wait while too many wavefronts of others are left (`store_pool_wavefronts`).
+Stores to global memory wait while too many wavefronts of others are left (`store_pool_wavefronts`). An asynchronous
+copy past L1 keeps its entry of the pool until it is sent on.
 
 Work is done in batches. Nothing that the unit decides matters to a sub-core sooner than
 `feedback_cycles` after the issue, so the unit wakes only then, and by then every request issued before
@@ -31,7 +32,7 @@ from gpuemu.engine.global_memory import GlobalMemory
 from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.shared_memory import DataStage
 from gpuemu.engine.warp import Request
-from gpuemu.isa import Kind
+from gpuemu.isa import Kind, Row
 
 if TYPE_CHECKING:
     from gpuemu.engine.mio import MioQueue
@@ -68,6 +69,7 @@ class LoadStoreUnit:
         one_register = machine.store_source_release_cycles - machine.cycles_per_source_register
         self._store_release = one_register - machine.queue_latency_cycles
         self._late = machine.data_read_cycles
+        self._copy_latency = machine.copy_latency_cycles
         self._shared_tail = machine.shared_latency_cycles - machine.queue_latency_cycles
         self._atomic_tail = machine.shared_atomic_latency_cycles - machine.queue_latency_cycles - self._late
         self._shuffle_tail = machine.shuffle_latency_cycles - machine.queue_latency_cycles - self._late
@@ -111,7 +113,7 @@ class LoadStoreUnit:
         cycle = queue.arrival + self._latency
         if cycle < self._next_accept:
             cycle = self._next_accept
-        if request.access.data_stage_cycles:
+        if request.access.takes_place:
             if cycle < room:
                 cycle = room
             if request.op.is_plain_global_store:
@@ -151,7 +153,7 @@ class LoadStoreUnit:
         there = cycle + beyond_one + (0 if op.is_load else self._late)
         late = there > cycle
         heappush(self._pending, (there, late, cycle, sub_core, request))
-        if request.access.data_stage_cycles:
+        if request.access.takes_place:
             self._sent += 1
         if late:
             insort(queue.unserved, there - self._latency)
@@ -188,9 +190,10 @@ class LoadStoreUnit:
         op, access = request.op, request.access
         cycles = access.data_stage_cycles
         start = self._serve(request, sub_core, there)
-        if cycles:
+        if access.takes_place:
             self._sent -= 1
-            self._released.append(self.data_stage.entered + self._pool_release)
+            # A copy past L1 keeps its entry until it is sent on.
+            insort(self._released, self.data_stage.entered + self._pool_release if cycles else start)
         if cycles and op.is_plain_global_store:
             end, each = start + cycles * self.data_stage.pace, float(self.data_stage.pace)
             each = max(each, self.global_memory.cycles_to_store(access.sectors) / cycles)
@@ -205,7 +208,7 @@ class LoadStoreUnit:
         """
         request.sources_read_at = cycle
         start = self.data_stage.serve_lane_register(request.warp.slot, cycle - self._lane_register_early)
-        self._released.append(self.data_stage.entered + self._pool_release)
+        insort(self._released, self.data_stage.entered + self._pool_release)
         request.done_at = start + self._lane_register_tail
         self._log(request, cycle, start)
 
@@ -234,6 +237,12 @@ class LoadStoreUnit:
             request.warp.copies.clear()
             return cycle
         shared_load = op.is_load and kind is Kind.SHARED
+        if access.copy_pieces:
+            start = self.data_stage.send_copy(cycle, access.copy_pieces)
+            sent = start + access.copy_pieces - 1
+            request.done_at = self.global_memory.load(request, max(cycle, sent - self._copy_latency))
+            request.warp.copies.append(request)
+            return start
         start = self.data_stage.serve(request.warp.slot, cycle, access.data_stage_cycles, op.is_store, shared_load)
         last = start + (access.data_stage_cycles - 1) * self.data_stage.pace
         if op.is_plain_global_store:
@@ -284,4 +293,4 @@ class LoadStoreUnit:
 
 def _sends_data(op: Op) -> bool:
     """Whether its registers behind the first, the upper half of a global address too, take the data path of stores."""
-    return (op.kind is Kind.SHARED and not op.is_load) or op.is_plain_global_store
+    return (op.kind is Kind.SHARED and not op.is_load) or op.is_plain_global_store or op.row is Row.COPY

@@ -36,6 +36,8 @@ class Machine:
     window_entries: int
     window_release_cycles: int
     store_pool_wavefronts: int
+    copy_latency_cycles: int
+    copy_entries: int
     data_stage_latency_cycles: int
     data_read_cycles: int
     address_read_cycles: int
@@ -84,6 +86,7 @@ class Machine:
     l1_latency_cycles: int
     l2_latency_cycles: int
     l2_spread_cycles: int
+    l2_block_bytes: int
     sector_bytes: int
 
     @classmethod
@@ -113,6 +116,8 @@ class Machine:
             window_entries=mio.window_entries,
             window_release_cycles=mio.window_release_cycles,
             store_pool_wavefronts=mio.store_pool_wavefronts,
+            copy_latency_cycles=mio.copy_latency_cycles,
+            copy_entries=mio.copy_entries,
             data_stage_latency_cycles=mio.data_stage_latency_cycles,
             data_read_cycles=mio.data_read_cycles,
             address_read_cycles=mio.address_read_cycles,
@@ -161,6 +166,7 @@ class Machine:
             l1_latency_cycles=memory.l1.latency_cycles,
             l2_latency_cycles=memory.l2.latency_cycles,
             l2_spread_cycles=memory.l2.spread_cycles,
+            l2_block_bytes=memory.l2.block_bytes,
             sector_bytes=memory.sector_bytes,
         )
 

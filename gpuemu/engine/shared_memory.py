@@ -14,6 +14,10 @@ The opening of a barrier costs it `barrier.data_stage_cycles` and a cycle for ea
 that load or store 4 wavefronts a warp between barriers lose 3 to 5 cycles an opening with 1 and 2 warps, 5 to 6 with
 more).
 
+An asynchronous copy past L1 (LDGSTS.BYPASS) takes no port, neither when it is sent on nor when its data come (H200:
+streams of LDS over either are none the longer). Copies are sent on one after another, a piece a cycle, and
+`mio.copy_entries` of them wait for that; the next one keeps everything behind it from the window.
+
 An S2R of a lane's number waits in the window as a load of one wavefront does, then has the data stage for itself for
 `lane_register_cycles` (2). Only in the first does the arbiter keep others out. A load whose wavefront comes in the
 second is sent in vain: that wavefront is lost, is counted, and comes again (H200: one S2R costs a load of another
@@ -22,6 +26,7 @@ warp one wavefront and 2 cycles; the warp's own loads are done before).
 
 from __future__ import annotations
 
+from collections import deque
 from heapq import heappop, heappush
 
 from gpuemu.engine.machine import Machine
@@ -38,6 +43,10 @@ class DataStage:
         write_path = [0] * machine.max_warps if machine.separate_ports else read_path
         self._slots = (reads, writes)
         self._ports = (machine.read_ports, machine.write_ports if machine.separate_ports else machine.read_ports)
+        self._copies_free_at = 0
+        self._copy_latency = machine.copy_latency_cycles
+        # When each of the last asynchronous copies began to be sent on, as many as may wait for that.
+        self._copies = deque([0] * machine.copy_entries, machine.copy_entries)
         self._window: list[int] = []  # heap: when each entry falls free
         self._window_entries = machine.window_entries
         self._window_release = machine.window_release_cycles
@@ -75,6 +84,17 @@ class DataStage:
         path_free_at[warp_slot] = slots[chosen] = start + cycles * self.pace
         self.busy_cycles[write] += cycles
         heappush(self._window, start + self._window_release)
+        return start
+
+    def send_copy(self, arrival: int, pieces: int) -> int:
+        """The cycle at which an asynchronous copy past L1 begins to be sent on, a piece a cycle.
+
+        It takes no port, and leaves the window for a place among the copies that wait.
+        """
+        self.entered = max(arrival, self.entered, self._copies[0])
+        start = max(self.entered + self._copy_latency, self._copies_free_at)
+        self._copies_free_at = start + pieces
+        self._copies.append(start)
         return start
 
     def barrier_opens(self, cycle: int, sub_cores: int) -> None:

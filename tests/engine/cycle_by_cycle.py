@@ -17,7 +17,7 @@ from gpuemu.engine.global_memory import GlobalMemory
 from gpuemu.engine.operand_ports import OperandPorts
 from gpuemu.engine.pipes import QueuedPipe, SharedPipe, make_pipes
 from gpuemu.engine.sender import Special
-from gpuemu.isa import Kind
+from gpuemu.isa import Kind, Row
 from gpuemu.program import Op, Program, WarpProgram
 
 UNDECIDED = 1 << 60
@@ -131,6 +131,8 @@ class Reference:
         self.sent: list[tuple[int, bool, int, int, Request]] = []  # on the way to the data stage: there when, late
         self.entered: list[int] = []  # when each entered the window
         self.started: list[int] = []  # and began to pass
+        self.copies_sent: list[range] = []  # asynchronous copies past L1, a piece a cycle
+        self.copy_let_by = 0  # when the last of them no longer kept others from the window
         self.stores: list[tuple[int, int, float]] = []
         self.returned = [0] * machine.sub_cores
         self.returns_due: list[list[tuple[Request, list[int]]]] = [[] for _ in range(machine.sub_cores)]
@@ -270,17 +272,20 @@ class Reference:
         return op.pipe != 0 and self.program.pipes[op.pipe] == self.m.divergence_pipe
 
     @staticmethod
-    def wants_data_stage(request: Request) -> bool:
-        return request.op.kind is not Kind.COPY_COMMIT and request.access.data_stage_cycles > 0
+    def takes_place(request: Request) -> bool:
+        if request.op.kind is Kind.COPY_COMMIT:
+            return False
+        return request.access.data_stage_cycles > 0 or request.access.copy_pieces > 0
 
     def has_room(self, request: Request, cycle: int) -> bool:
         """Whether there is room for it behind the queues."""
-        if not self.wants_data_stage(request):
+        if not self.takes_place(request):
             return True
         if request.op.is_plain_global_store and self.stored_wavefronts(cycle) > self.m.store_pool_wavefronts:
             return False
-        there = [s for s in self.sent if self.wants_data_stage(s[4])]
+        there = [s for s in self.sent if self.takes_place(s[4])]
         held = [entered for entered in self.entered if entered + self.m.pool_release_cycles > cycle]
+        held += [sent.start for sent in self.copies_sent if sent.start > cycle]
         return len(there) + len(held) < self.m.pool_entries
 
     def send(self, request: Request, sub_core: int, cycle: int) -> None:
@@ -293,7 +298,7 @@ class Reference:
             return
         behind = 0
         each = m.cycles_per_source_register
-        if (op.kind is Kind.SHARED and not op.is_load) or op.is_plain_global_store:
+        if (op.kind is Kind.SHARED and not op.is_load) or op.is_plain_global_store or op.row is Row.COPY:
             while not (
                 turns := [
                     i
@@ -331,7 +336,7 @@ class Reference:
 
     def enters(self, there: int) -> int:
         """When a request enters the window before the data stage, behind those before it."""
-        cycle = max([there, *self.entered[-1:]])
+        cycle = max([there, self.copy_let_by, *self.entered[-1:]])
         while sum(start + self.m.window_release_cycles > cycle for start in self.started) >= self.m.window_entries:
             cycle += 1
         self.entered.append(cycle)
@@ -350,6 +355,15 @@ class Reference:
         elif op.kind is Kind.COPY_COMMIT:
             request.done_at = max([start] + [copy.done_at for copy in warp.copies])
             warp.copies.clear()
+        elif pieces := request.access.copy_pieces:
+            self.copy_let_by = max([there, self.copy_let_by, *self.entered[-1:]])
+            while sum(sent.start > self.copy_let_by for sent in self.copies_sent) >= m.copy_entries:
+                self.copy_let_by += 1
+            start = max([self.copy_let_by + m.copy_latency_cycles, *(sent.stop for sent in self.copies_sent[-1:])])
+            self.copies_sent.append(range(start, start + pieces))
+            asked_at = self.copies_sent[-1][-1] - m.copy_latency_cycles
+            request.done_at = self.global_memory.load(request, max(there, asked_at))
+            warp.copies.append(request)
         else:
             length = request.access.data_stage_cycles * m.cycles_per_wavefront
             if length:

@@ -130,7 +130,7 @@ _INSTRUCTIONS = (
     "NOP",
 )
 _NARROW = ("4*lane", "128*lane % 4096", "4*lane + 512*warp", "32*(lane//2)", "0")
-_WIDE = ("16*lane", "16*lane + 512*warp", "128*(lane % 16)", "0")
+_WIDE = ("16*lane", "16*lane + 512*warp", "16*lane + 16*(lane//4)", "128*(lane % 16)", "0")
 
 
 @st.composite
