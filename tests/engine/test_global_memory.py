@@ -34,7 +34,7 @@ def test_a_shared_load_behind_a_global_one_is_back_first():
 
 
 def test_l1_answers_what_this_sm_loaded_before():
-    """H200: LDG from L1 31 cycles, ld.global.cg of one line 280 on average; TICK, LUO: DRAM 548 to 566 on an H100."""
+    """H200: LDG from L1 31 cycles, ld.global.cg of one line 262; TICK, LUO: DRAM 548 to 566 on an H100."""
     load = ("LDG.E R4, [R0.64]", "0")
     assert latencies([load, load, load]) == [600, 30, 30]
     assert [machine().global_memory.l1.latency_cycles, machine().global_memory.latency_cycles] == [31, 555]
