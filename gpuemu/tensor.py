@@ -31,9 +31,9 @@ import numpy.typing as npt
 
 from gpuemu.errors import GpuemuError
 from gpuemu.fragments import LANES, MmaMode, Registers, mma_mode
-from gpuemu.tensor_numbers import Bounds
+from gpuemu.tensor_numbers import Bounds, Numerics
 from gpuemu.tensor_operands import Operand
-from gpuemu.tensor_plans import COMPILED, Numerics, Plan, float_slots
+from gpuemu.tensor_plans import COMPILED, Plan, float_slots
 from gpuemu.tensor_sums import blocks_of_products, exact_product, integer_product
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,23 @@ FORMATS = {
     "e5m2": Format(8, 5, 2),
     "e4m3": Format(8, 4, 3, no_infinity=True),
 }
+
+
+class Numerics(Protocol):
+    """What is read of an architecture's tensor_core.numerics."""
+
+    @property
+    def kept_fraction_bits(self) -> int: ...  # noqa: D102
+    @property
+    def products_per_block_16_bit(self) -> int: ...  # noqa: D102
+    @property
+    def products_per_block_tf32(self) -> int: ...  # noqa: D102
+    @property
+    def kept_fraction_bits_8_bit(self) -> int: ...  # noqa: D102
+    @property
+    def products_per_block_8_bit(self) -> int: ...  # noqa: D102
+    @property
+    def result_fraction_bits_8_bit(self) -> int: ...  # noqa: D102
 
 
 class Bounds(NamedTuple):

@@ -7,14 +7,14 @@ takes longer to look at an array than a warp's product lasts. `_SLOTS` and what 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuemu.compiled import Compiled
 from gpuemu.fragments import LANES, Index
-from gpuemu.tensor_numbers import FORMATS
+from gpuemu.tensor_numbers import FORMATS, Numerics
 
 COMPILED = Compiled("gpuemu.tensor_compiled", 8192)
 """The products that Numba compiles; NumPy takes about as long for so many as Numba takes to be loaded."""
@@ -108,23 +108,6 @@ class Plan:
 def numbers(bits: int) -> Index:
     """The numbers of the bits that are set."""
     return np.array([n for n in range(64) if bits >> n & 1], dtype=np.intp)
-
-
-class Numerics(Protocol):
-    """What is read of an architecture's tensor_core.numerics."""
-
-    @property
-    def kept_fraction_bits(self) -> int: ...  # noqa: D102
-    @property
-    def products_per_block_16_bit(self) -> int: ...  # noqa: D102
-    @property
-    def products_per_block_tf32(self) -> int: ...  # noqa: D102
-    @property
-    def kept_fraction_bits_8_bit(self) -> int: ...  # noqa: D102
-    @property
-    def products_per_block_8_bit(self) -> int: ...  # noqa: D102
-    @property
-    def result_fraction_bits_8_bit(self) -> int: ...  # noqa: D102
 
 
 def float_slots(

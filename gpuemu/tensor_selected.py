@@ -8,13 +8,13 @@ Matrices are raw numbers: A [warps, 16, k], B [warps, k, 8], C and D [warps, 16,
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuemu.fragments import Index, UintArray
-from gpuemu.tensor_numbers import decode
+from gpuemu.tensor_numbers import Numerics, decode
 from gpuemu.tensor_sums import any_block
 
 
@@ -42,19 +42,8 @@ def float_product(
     return result
 
 
-class EightBitNumerics(Protocol):
-    """What is read of an architecture's tensor_core.numerics for products of 8-bit floats."""
-
-    @property
-    def kept_fraction_bits_8_bit(self) -> int: ...  # noqa: D102
-    @property
-    def products_per_block_8_bit(self) -> int: ...  # noqa: D102
-    @property
-    def result_fraction_bits_8_bit(self) -> int: ...  # noqa: D102
-
-
 def eight_bit_product(
-    numerics: EightBitNumerics, accumulator: str, types: tuple[str, str], a: UintArray, b: UintArray, c: UintArray,
+    numerics: Numerics, accumulator: str, types: tuple[str, str], a: UintArray, b: UintArray, c: UintArray,
     rows: Index | None = None,
 ) -> UintArray:  # fmt: skip
     """D = A x B + C of e4m3 and e5m2. An f32 result has fewer fraction bits than it could."""

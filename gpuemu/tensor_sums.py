@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +25,7 @@ from gpuemu.tensor_numbers import (
     Bounds,
     Format,
     Numbers,
+    Numerics,
     bounds_of,
     decode,
     decode_exponents,
@@ -48,17 +48,6 @@ _POSITIVE_ZERO = np.array(0, dtype=np.float32)
 _FIELD, _LOW_FIELD = np.array(23, dtype=np.uint32), np.array(0xFF, dtype=np.uint32)
 _SHIFT = np.array(23, dtype=np.int32)
 _FOUR_COLUMNS, _EIGHT_COLUMNS = np.dtype((np.void, 16)), np.dtype((np.void, 32))
-
-
-class Numerics(Protocol):
-    """What is read of an architecture's tensor_core.numerics."""
-
-    @property
-    def kept_fraction_bits(self) -> int: ...  # noqa: D102
-    @property
-    def products_per_block_16_bit(self) -> int: ...  # noqa: D102
-    @property
-    def products_per_block_tf32(self) -> int: ...  # noqa: D102
 
 
 # ---- nothing is cut off ---------------------------------------------------------------------------------
