@@ -1,6 +1,6 @@
 """The tensor core's arithmetic: D = A x B + C of mma.sync, to the bit.
 
-An f16, bf16 or tf32 result comes from blocks of `products_per_block` products and one addend C:
+An f16, bf16 or tf32 result comes from blocks of `products_per_block_16_bit` products (or `_tf32`) and one addend C:
 
 1. Products are exact. The exponent of a product is the sum of its factors' exponents, whatever the product
    of the significands; a subnormal has the exponent of the smallest normal number, and a zero has none.

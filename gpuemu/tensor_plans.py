@@ -22,7 +22,7 @@ COMPILED = Compiled("gpuemu.tensor_compiled", 8192)
 _SLOTS = (
     "warps", "offsets", "chunks", "each", "sparse", "selector", "threads",  # of all; chunks: registers of B
     "shift", "magnitude", "special", "factor", "least", "left_shift", "left_magnitude", "left_special", "left_factor",
-    "left_least",  # of floats: how elements of B and of A are widened to float32, see tensor_kernels
+    "left_least",  # of floats: how elements of B and of A are widened to float32, see tensor_kernel_floats
     "half", "kept", "block", "bits_kept",  # of C and of sums; block: chunks of one
     "left_signed", "right_signed", "saturates",  # of integers
     "both_and",  # of bits

@@ -10,7 +10,7 @@ right anywhere and quick where vectors are long.
         x = code.load(code.floats(16), address + i * 64)
         code.store(x * x, address + i * 64)
 
-Used by `tensor_kernels` and its like; needs llvmlite, which comes with Numba.
+Used by `tensor_kernel_floats` and its like; needs llvmlite, which comes with Numba.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ TILE = 32
 
 
 def _virtual(n: int, width: str, t: str) -> str:
-    """KERNELS.md D: v(t) = (t mod (W/n)) n + t div (W/n)."""
+    """`docs/layouts.md`, virtual threads: v(t) = (t mod (W/n)) n + t div (W/n)."""
     return f"((({t}) % ({width} / {n}u)) * {n}u + ({t}) / ({width} / {n}u))"
 
 

@@ -1,4 +1,4 @@
-"""The five versions of one 16x16x16 product from KERNELS.md A, in a loop, by one warp or by several.
+"""The five versions of one 16x16x16 product, those of traces/src, in a loop, by one warp or by several.
 
 Every warp has tiles of its own. v1 takes its fragments from global memory; the others copy A and B into
 shared memory first and the result out of it: v2 in rows of 32 bytes, v3 in rows of 48, v4 by ldmatrix and
