@@ -269,7 +269,8 @@ class SubCore:
         self.mio.sent_later(request, cycles)
         self._sm.load_store.sent_later(request, cycles)
         if request.done_at != NEVER:
-            self._later(request)
+            self._dependences.later(request)
+        self._look_again(request.warp)  # a scoreboard knows from its dispatch on when it has read
 
     def _later(self, request: Request) -> None:
         self._dependences.later(request)

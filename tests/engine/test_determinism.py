@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from cycle_by_cycle import run as run_plainly
 from cycle_by_cycle import simulate
 from hypothesis import HealthCheck, given, settings
 from probes import builder, emit, kernels, logs, machine, machines
 
 import gpuemu
+from gpuemu.arch import Architecture
 from gpuemu.engine import Machine, execute
 from gpuemu.program import lower
 
@@ -20,9 +22,8 @@ at_random = settings(
 )
 
 
-@at_random
-@given(kernels(), machines())
-def test_the_engine_logs_what_the_plain_cycle_by_cycle_emulator_logs(trace, arch):
+def compare(trace: gpuemu.Trace, arch: Architecture) -> None:
+    """Both emulators log the same, entry for entry."""
     program, flat = lower(trace, arch), Machine.of(arch)
     reference = run_plainly(program, flat)
     execution, plain = execute(program, flat), reference.warps
@@ -38,6 +39,41 @@ def test_the_engine_logs_what_the_plain_cycle_by_cycle_emulator_logs(trace, arch
         assert list(ours.start_log) == theirs.starts
         assert list(ours.done_log) == theirs.completions
     assert execution.cycles == max(w.issues[-1] + 1 for w in plain)
+
+
+@at_random
+@given(kernels(), machines())
+def test_the_engine_logs_what_the_plain_cycle_by_cycle_emulator_logs(trace, arch):
+    compare(trace, arch)
+
+
+MMA = "HMMA.16816.F32 R0, R4, R8, R12"
+ONCE_APART = {  # machines, and what each warp executes; (times, lines) is a loop
+    "a store that waits to be served when an mma holds back its registers": (
+        machine("sm_80", sm__sub_cores=1, address_divergence__queue_latency_cycles=1),
+        [[MMA, "EXIT"], ["STS.128 [R0], R12", "REDUX.SUM UR4, R8", "IMAD.WIDE R0, R12, R20, R0", "EXIT"]],
+    ),
+}  # fmt: skip
+
+
+def addresses(line: str) -> str:
+    if "LDGSTS" in line:
+        return "128*(lane % 16)"
+    return "16*lane" if ".128" in line else "4*lane"
+
+
+@pytest.mark.parametrize("case", ONCE_APART)
+def test_programs_of_which_the_two_once_logged_different_cycles(case):
+    arch, warps = ONCE_APART[case]
+    trace = builder(len(warps))
+    for number, lines in enumerate(warps):
+        with trace.only(warps=number):
+            for part in lines:
+                times, repeated = (1, [part]) if isinstance(part, str) else part
+                with trace.repeat(times):
+                    for line in repeated:
+                        emit(trace, line, addresses(line))
+    compare(trace.build(), arch)
 
 
 def test_a_request_that_an_mma_delays_moves_what_its_sub_core_waits_for():
