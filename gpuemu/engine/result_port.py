@@ -49,7 +49,9 @@ class ResultPort:
     def _settle(self, now: int) -> None:
         self._forget(now)
         if len(self._taken) > _FORGET_AT:
-            self._taken = {cycle for cycle in self._taken if cycle > now}
+            # Of what is half back, the registers that are written keep the cycles in which they were.
+            since = min(now + 1, self._returning[0][1][0]) if self._returning else now + 1
+            self._taken = {cycle for cycle in self._taken if cycle >= since}
         before = self._last
         for request, due in self._returning:
             before = self._written(due, before)

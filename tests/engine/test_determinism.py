@@ -47,11 +47,16 @@ def test_the_engine_logs_what_the_plain_cycle_by_cycle_emulator_logs(trace, arch
     compare(trace, arch)
 
 
-MMA = "HMMA.16816.F32 R0, R4, R8, R12"
+MMA, OTHER_MMA = "HMMA.16816.F32 R0, R4, R8, R12", "HMMA.16816.F32 R40, R4, R8, R12"
 ONCE_APART = {  # machines, and what each warp executes; (times, lines) is a loop
     "a store that waits to be served when an mma holds back its registers": (
         machine("sm_80", sm__sub_cores=1, address_divergence__queue_latency_cycles=1),
         [[MMA, "EXIT"], ["STS.128 [R0], R12", "REDUX.SUM UR4, R8", "IMAD.WIDE R0, R12, R20, R0", "EXIT"]],
+    ),
+    "a load half back when older writes are forgotten": (
+        machine(),
+        [[MMA, (24, ["LDS.128 R24, [R20]", *["NOP"] * 12, MMA, *["NOP"] * 16, OTHER_MMA, "IADD3 R28, R24, R24, RZ"]),
+          "EXIT"]],
     ),
 }  # fmt: skip
 
