@@ -61,6 +61,7 @@ class LoadStoreUnit:
         self._pool_entries = machine.pool_entries
         self._pool_wavefronts = machine.store_pool_wavefronts
         self._pool_release = machine.pool_release_cycles
+        self._least_release = max(1, min(machine.pool_release_cycles, machine.copy_latency_cycles))
         self._store_tail = machine.data_stage_latency_cycles
         self._request_interval = machine.request_interval_cycles
         self._dispatch_interval = machine.minimum_dispatch_interval_cycles
@@ -128,9 +129,10 @@ class LoadStoreUnit:
         excess = len(released) + self._sent - self._pool_entries
         if excess < 0:
             return next_accept
-        if excess < len(released):
-            return released[excess]
-        return self._pending[0][0] + self._pool_release  # or later, once it is known
+        room = released[excess] if excess < len(released) else NEVER
+        if self._sent:  # these may give back their entries before copies that came first; or later, once it is known
+            room = min(room, max(next_accept, self._pending[0][0] + self._least_release))
+        return room
 
     def _dispatch(self, request: Request, sub_core: int, cycle: int) -> Request | None:
         """A request leaves its queue; returned if that settles it."""
@@ -192,8 +194,8 @@ class LoadStoreUnit:
         start = self._serve(request, sub_core, there)
         if access.takes_place:
             self._sent -= 1
-            # A copy past L1 keeps its entry until it is sent on.
-            insort(self._released, self.data_stage.entered + self._pool_release if cycles else start)
+            # A copy past L1 keeps its entry until it is sent on, a cycle at least.
+            insort(self._released, self.data_stage.entered + self._pool_release if cycles else max(start, there + 1))
         if cycles and op.is_plain_global_store:
             end, each = start + cycles * self.data_stage.pace, float(self.data_stage.pace)
             each = max(each, self.global_memory.cycles_to_store(access.sectors) / cycles)

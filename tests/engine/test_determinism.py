@@ -48,6 +48,9 @@ def test_the_engine_logs_what_the_plain_cycle_by_cycle_emulator_logs(trace, arch
 
 
 MMA, OTHER_MMA = "HMMA.16816.F32 R0, R4, R8, R12", "HMMA.16816.F32 R40, R4, R8, R12"
+COPY, COPY_KEEPS = "LDGSTS.E.BYPASS.128 [R16], [R12.64]", "LDGSTS.E.BYPASS.128 [R12], [R8.64] | R0 S1"
+ATOMIC, SHORT_MMA = "ATOMS.ADD R0, [R16], R8 | B02 W2 S1", "HMMA.1688.F16 R8, R20, R16, R8 | B2 S1"
+LAST = "EXIT | S1"
 ONCE_APART = {  # machines, and what each warp executes; (times, lines) is a loop
     "a store that waits to be served when an mma holds back its registers": (
         machine("sm_80", sm__sub_cores=1, address_divergence__queue_latency_cycles=1),
@@ -57,6 +60,14 @@ ONCE_APART = {  # machines, and what each warp executes; (times, lines) is a loo
         machine(),
         [[MMA, (24, ["LDS.128 R24, [R20]", *["NOP"] * 12, MMA, *["NOP"] * 16, OTHER_MMA, "IADD3 R28, R24, R24, RZ"]),
           "EXIT"]],
+    ),
+    "atomics that leave the pool before copies that came first": (
+        machine("sm_80", mio__pool_entries=3, mio__pool_release_cycles=1),
+        [[LAST], [ATOMIC, SHORT_MMA, COPY_KEEPS, ATOMIC, LAST], [COPY_KEEPS, LAST], [COPY_KEEPS, LAST],
+         [ATOMIC, SHORT_MMA, COPY_KEEPS, ATOMIC, LAST], [ATOMIC, COPY_KEEPS, ATOMIC, SHORT_MMA, LAST]],
+    ),
+    "copies that are sent on at once": (
+        machine(mio__pool_entries=1, mio__copy_latency_cycles=0), [[COPY, "EXIT"], [COPY, "EXIT"]],
     ),
 }  # fmt: skip
 
