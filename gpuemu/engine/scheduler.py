@@ -221,10 +221,7 @@ class SubCore:
         else:
             log.extend((self._last_issue, self._next_slot - 1, late))
         if warp.waits:
-            warp.stalled_until += late
-            warp.held_until += late
-            if warp.ready_at != NEVER:
-                warp.ready_at = self._dependences.ready_at(warp, warp.held_until)
+            self._wait(warp, warp.stalled_until + late)
         else:
             warp.ready_at += late
 
@@ -315,9 +312,13 @@ class SubCore:
             self._retire(warp)
             return
         warp.pipe = self.pipes[warp.op.pipe]
+        warp.waits = True
+        self._wait(warp, earliest)
+
+    def _wait(self, warp: Warp, earliest: int) -> None:
+        """The warp's stall count ends at `earliest`; its code may come later, and what it depends on."""
         warp.stalled_until = warp.held_until = earliest
         warp.held_for = WAIT
-        warp.waits = True
         if warp.op.index == warp.next_line and warp.line_at > earliest:
             warp.held_until = earliest = warp.line_at
             warp.held_for = NO_INSTRUCTION
@@ -364,16 +365,14 @@ class SubCore:
             self._hold(warp, cycle + self._late + self._machine.taken_branch_cycles, BRANCH_RESOLVING)
 
     def _issue_barrier(self, warp: Warp, op: Op, cycle: int) -> None:
-        if op.arrives_only:
-            self._sm.arrive(warp, op, cycle)
-            self._advance(warp, cycle + op.stall_cycles)
-        else:
+        if not op.arrives_only:
             warp.barrier = op
             warp.flushes, warp.sent = warp.sent, False
             warp.blocked_from = cycle + self._machine.barrier_blocks_after_cycles
             self.at_barrier += 1
-            self._sm.arrive(warp, op, cycle)
-            self._advance(warp, cycle + op.stall_cycles)
+        self._sm.arrive(warp, op, cycle)
+        self._advance(warp, cycle + op.stall_cycles)
+        if not op.arrives_only:
             self.horizon = self._sm.horizon(self)
 
     def _issue_access(self, warp: Warp, op: Op, cycle: int) -> None:

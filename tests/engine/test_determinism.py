@@ -69,6 +69,11 @@ ONCE_APART = {  # machines, and what each warp executes; (times, lines) is a loo
     "copies that are sent on at once": (
         machine(mio__pool_entries=1, mio__copy_latency_cycles=0), [[COPY, "EXIT"], [COPY, "EXIT"]],
     ),
+    "a line of code that comes while an mma holds up what is before it": (
+        machine(sm__sub_cores=1, issue__next_line_cycles=20),
+        [[*["NOP | S1"] * 7, (2, ["FFMA R16, R4, R0, R20 | S2", "NOP | S1", "@P0 BRA 0x70 | S1"]), LAST],
+         ["NOP | S12", f"{MMA} | S1", LAST]],
+    ),
 }  # fmt: skip
 
 
