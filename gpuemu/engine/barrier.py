@@ -94,6 +94,7 @@ class BarrierUnit:
         complete_at = gathering.taken_at
         if gathering.expected is None:
             complete_at = max(complete_at, departed_at)
+            now = max(now, departed_at)  # whoever ran ahead
         self._opens(gathering.waiting, complete_at + self._latency)
         sub_cores = min(len(gathering.waiting), self._sub_cores)
         self._tell_data_stage(max(complete_at + self._latency, now + self._known_before), sub_cores)

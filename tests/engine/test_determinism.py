@@ -74,6 +74,10 @@ ONCE_APART = {  # machines, and what each warp executes; (times, lines) is a loo
         [[*["NOP | S1"] * 7, (2, ["FFMA R16, R4, R0, R20 | S2", "NOP | S1", "@P0 BRA 0x70 | S1"]), LAST],
          ["NOP | S12", f"{MMA} | S1", LAST]],
     ),
+    "a barrier for whose last warp another sub-core ran ahead": (
+        machine("sm_89", issue__policy="loose_round_robin", barrier__latency_cycles=1),
+        [*[["EXIT"]] * 5, ["BAR.SYNC.DEFER_BLOCKING 0x0", "ATOMS.ADD R0, [R16], R12", "EXIT"]],
+    ),
 }  # fmt: skip
 
 
