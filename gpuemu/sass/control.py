@@ -37,7 +37,7 @@ class ControlFlow(Jumps):
         """The handler of a control instruction, None for the others."""
         kind = site.instruction.operation.kind
         if kind is Kind.EXIT:
-            return self._exit
+            return self._exit(site)
         if kind is Kind.BARRIER:
             return self._cta_barrier(site)
         if kind is not Kind.BRANCH:
@@ -193,19 +193,27 @@ class ControlFlow(Jumps):
         self._groups += [self._group(pc, lanes) for pc, lanes in released]
         return group is not None and not released
 
-    def _exit(self, group: Group, pc: int) -> bool:
-        leaving = self._effective(group, pc)
-        self._convergence.leave(leaving)
-        rest = self._present(group.mask) & ~leaving
-        if not any_lane(leaving):
-            group.pc = pc + 1
-            return True
-        self._groups.remove(group)
-        if any_lane(rest):
-            self._groups.append(self._group(pc + 1, rest))
-        self._release(None)
-        self._open_barriers()
-        return False
+    def _exit(self, site: Site) -> Handler:
+        """EXIT [P]: the lanes whose guard and predicate are true."""
+        conditions = [site.predicate(k) for k in range(len(site.operands)) if site.is_predicate(k)]
+
+        def handler(group: Group, pc: int) -> bool:
+            leaving = self._effective(group, pc)
+            for condition in conditions:
+                leaving = leaving & condition()
+            self._convergence.leave(leaving)
+            rest = self._present(group.mask) & ~leaving
+            if not any_lane(leaving):
+                group.pc = pc + 1
+                return True
+            self._groups.remove(group)
+            if any_lane(rest):
+                self._groups.append(self._group(pc + 1, rest))
+            self._release(None)
+            self._open_barriers()
+            return False
+
+        return handler
 
     def _cta_barrier(self, site: Site) -> Handler:
         """BAR.SYNC, BAR.ARV, BAR.RED: the number and the count of threads are immediates or registers.

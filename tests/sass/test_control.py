@@ -48,6 +48,17 @@ def test_a_mask_taken_from_a_predicate_outlives_the_predicate():
     assert files.registers[5].tolist() == [2] * 5 + [1] * (LANES - 5)
 
 
+@pytest.mark.parametrize("predicate", ["P1", "!P1"])
+def test_an_exit_with_a_predicate_is_for_lanes_that_also_have_that(predicate):
+    """As nvcc writes `if (a && b) return;`."""
+    holds = (LANE % 3 == 0) ^ (predicate == "!P1")
+    files, paths = run(
+        f"@P0 EXIT {predicate}\nIADD3 R5, R5, 0x1, RZ\nEXIT", predicates={0: LANE < 40, 1: LANE % 3 == 0}
+    )
+    assert files.registers[5].tolist() == [0 if x < 40 and held else 1 for x, held in zip(LANE, holds, strict=True)]
+    assert paths == [[0, 1, 2]] * 2
+
+
 def test_lanes_wait_for_those_that_took_the_other_way_and_not_for_those_that_left():
     sass = """
         0000: BSSY B0, 0x50
