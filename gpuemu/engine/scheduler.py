@@ -1,10 +1,9 @@
 """A sub-core: its warps, its pipes, and the scheduler that issues at most one warp instruction a cycle.
 
 A warp may issue when its stall count has run out, what it depends on is settled, and the pipe of its next
-instruction accepts. Among those that may, the policy chooses: greedy-then-turns stays with the warp that
-issued last and else takes the first in an order in which a warp that yields, or that waited for its pipe and not for
-its turn alone, goes last; greedy-then-youngest else takes the youngest; loose round-robin takes the one whose last
-issue is longest ago; oldest-first the oldest.
+instruction accepts. Among those that may, the policy chooses: greedy-then-turns stays with the warp that issued last and
+else takes turns (`turns.TurnOrder`); greedy-then-youngest else takes the youngest; loose round-robin takes the one whose
+last issue is longest ago; oldest-first the oldest.
 
 The sub-core works by event, not by cycle. When woken it issues ahead of the simulation's clock, jumping
 over cycles in which nothing can issue, up to its horizon: the first cycle at which something that it does not know
@@ -26,6 +25,7 @@ from gpuemu.engine.operand_ports import OperandPorts
 from gpuemu.engine.pipes import Pipe, QueuedPipe, make_pipes
 from gpuemu.engine.result_port import ResultPort
 from gpuemu.engine.sender import Special
+from gpuemu.engine.turns import TurnOrder
 from gpuemu.engine.warp import NOBODY, Request, Warp
 from gpuemu.isa import Kind
 from gpuemu.operand_fetch import TENSOR_PIPE
@@ -60,7 +60,8 @@ class SubCore:
         tensor = [pipe for pipe in self.pipes if pipe.name.startswith(TENSOR_PIPE)]
         self._ports = OperandPorts(machine, tensor, self)
         self._results = ResultPort(machine, self._later)
-        self.warps: list[Warp] = []  # in the order in which the policy looks at them
+        self._order = TurnOrder(machine.policy)
+        self.warps = self._order.warps
         self.at_barrier = 0
         self.wakes = 0
         self.late_log = array("q")
@@ -95,10 +96,7 @@ class SubCore:
         """Take a newly launched warp, the youngest so far."""
         warp.sub_core = self
         warp.pipe = self.pipes[warp.op.pipe]
-        if self._machine.policy == "greedy_then_youngest":
-            self.warps.insert(0, warp)
-        else:
-            self.warps.append(warp)
+        self._order.add(warp)
 
     def run(self, now: int) -> int:
         """Issue from `now` up to the horizon.
@@ -162,7 +160,7 @@ class SubCore:
             if op.fills_latches and warp is not reader:
                 reader.reads = 0
                 reader = self._reader = warp
-            last_turn = rotates or (turns and (op.yields or self._has_waited(warp)))
+            waited = rotates or (turns and self._has_waited(warp))
             warp.log_issue(cycle)
             if warp.opens_at <= cycle:
                 self._passed_barrier(warp)
@@ -203,9 +201,11 @@ class SubCore:
                 self._late = late
                 special[op.index](warp, op, cycle)
                 horizon = self.horizon
-            if last_turn and warp.op is not END:
-                warps.remove(warp)
-                warps.append(warp)
+            if warp.op is not END:
+                if waited or (op.yields and turns):
+                    self._order.goes_last(warp, not waited)
+                elif warp.yielded:
+                    self._order.goes_on(warp)
             current = kept = warp if greedy and not op.yields else NOBODY
             self._last_issue = cycle
             cycle = reads_at + 1

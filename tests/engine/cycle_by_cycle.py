@@ -44,6 +44,7 @@ class Warp:
     cta: Cta
     order: int  # for the round-robins: when it got its turn, or came
     earliest: int
+    yielded: bool = False  # its last instruction did, and had not waited for its pipe
     position: int = 0
     next_line: int = -1  # the first instruction that is not in the line of code of the last branch's target,
     line_at: int = 0  # and when that has been fetched
@@ -108,6 +109,7 @@ class Reference:
         self.ctas: list[Cta] = []
         self.pending = list(program.ctas)
         self.current: list[Warp | None] = [None] * machine.sub_cores
+        self.turns: list[list[Warp]] = [[] for _ in range(machine.sub_cores)]
         self.pipes = [make_pipes(program.pipes, machine) for _ in range(machine.sub_cores)]
         self.ports = [
             OperandPorts(machine, [p for p in pipes if p.name.startswith("tensor")], SubCore(self, i))
@@ -210,6 +212,7 @@ class Reference:
                 slot = min(set(range(self.m.max_warps)) - taken)
                 warp = Warp(program, len(self.warps), slot, cta, order=2 * cycle, earliest=cycle)
                 self.warps.append(warp)
+                self.turns[slot % self.m.sub_cores].append(warp)
                 cta.warps.append(warp)
 
     # --- the load/store unit ---
@@ -517,13 +520,13 @@ class Reference:
         elif current in ready and self.is_kept(current, sub_core, cycle):
             warp = current
         elif self.m.policy == "greedy_then_turns":
-            warp = min(ready, key=lambda w: (w.order, w.age))
+            warp = next(w for w in self.turns[sub_core] if w in ready)
         else:
             warp = max(ready, key=lambda w: w.age)
         op = warp.op
         warp.issues.append(cycle)
-        if self.m.policy != "greedy_then_turns" or op.yields or self.has_waited(warp, sub_core):
-            warp.order = 2 * cycle + 1
+        warp.order = 2 * cycle + 1
+        self.take_turn(warp, sub_core)
         if warp.opens_at == cycle:
             warp.released_at = cycle
         if warp.opens_at <= cycle:
@@ -581,7 +584,21 @@ class Reference:
         if ends:
             assert warp.blocked_from == UNDECIDED, "a path ends with EXIT"
             warp.ended = True
+            self.turns[sub_core].remove(warp)
             warp.cta.last_end = cycle + 1
+
+    def take_turn(self, warp: Warp, sub_core: int) -> None:
+        """Who waited for its pipe or yields goes last; who yielded and goes on, before the first that yielded."""
+        turns = self.turns[sub_core]
+        waited = self.has_waited(warp, sub_core)
+        if waited or warp.op.yields:
+            turns.remove(warp)
+            turns.append(warp)
+            warp.yielded = not waited
+        elif warp.yielded:
+            turns.remove(warp)
+            warp.yielded = False
+            turns.insert(([w.yielded for w in turns] + [True]).index(True), warp)
 
     def entries_taken(self, sub_core: int) -> int:
         """How many entries of its queue are taken."""

@@ -273,3 +273,21 @@ def test_a_warp_that_waited_for_its_turn_alone_keeps_its_place():
     result = gpuemu.run(trace.build(), machine())
     turns = sorted((start, warp) for warp in (0, 4, 8, 12) for start in issues(result, warp)[:-1:33])
     assert [warp for _, warp in turns] == [0, 4] * 4 + [8, 12] * 4
+
+
+def test_a_warp_that_yielded_is_no_longer_last_once_it_has_branched():
+    """H200: four warps of LOP3 that yield after six and at the end: behind its branch each goes before who yielded.
+
+    The clock reads behind the branches came 68, 76, 84 and 90 cycles after the first warp's first.
+    """
+    trace = builder(13)
+    lop3 = "LOP3.LUT R14, R2, RZ, R15, 0xaa, !PT"
+    for line in ("CS2R.32 R24, SR_CLOCKLO | S1", "UIADD3 UR4, UR4, 0x1, URZ | S1"):
+        emit(trace, line)
+    for stall in ("S2", "S2", "S2", "S2", "S2", "S2 Y", "S2", "S2", "S3 Y"):
+        emit(trace, f"{lop3} | {stall}")
+    for line in ("@P0 BRA 0x0 | S5", "CS2R.32 R25, SR_CLOCKLO | S2", "EXIT | S5"):
+        emit(trace, line)
+    result = gpuemu.run(trace.build(), machine())
+    reads = [result.warps[warp].clock_reads for warp in (0, 4, 8, 12)]
+    assert sorted(last - min(first for first, _ in reads) for _, last in reads) == [68, 76, 84, 90]
