@@ -4,8 +4,9 @@
     python -m validation measure --code build/sm_90     # with kernels compiled before, elsewhere
 
 Each kernel is launched LAUNCHES times on an otherwise idle GPU; the clock is read inside the kernel, and the
-second of its two passes counts. Kernels for several CTAs an SM are launched on all SMs, with as many CTAs on
-each; the CTAs of an SM wait for a common instant of its clock.
+second of its two passes counts. Kernels for several CTAs an SM are launched TOGETHER_LAUNCHES times, on all SMs with
+as many CTAs on each, which wait for a common instant of their SM's clock; then those of one SM go on, another one each
+time, and all others end, because SMs that work side by side meet in L2.
 """
 
 from __future__ import annotations
@@ -25,12 +26,23 @@ from numpy.typing import NDArray
 from validation import records
 from validation.build import UNITS_FILE, Report, build
 from validation.corpus import kernels_for
-from validation.corpus.kernel import MULTIPROCESSORS, OUTPUT_WORDS, RECORDS, WAIT_MASK, Kernel, input_words
+from validation.corpus.kernel import (
+    MULTIPROCESSORS,
+    OUTPUT_WORDS,
+    RECORDS,
+    WAIT_MASK,
+    WORKING_WORD,
+    Kernel,
+    input_words,
+)
 
 LAUNCHES = 11
+TOGETHER_LAUNCHES = 101
 WARM_UP_SECONDS = 1.0
 _TOGETHER_CYCLES = 1500
 """CTAs of an SM whose first clocks lie further apart than this did not start on the same instant."""
+NO_MULTIPROCESSOR = 0xFFFFFFFF
+"""Where a CTA ran that ended before the measured part."""
 
 
 class MeasureError(Exception):
@@ -86,6 +98,7 @@ class Runner:
         self.out = cp.zeros(OUTPUT_WORDS, dtype=cp.uint32)
         self.alone = cp.asarray(input_words())
         self.together = cp.asarray(input_words(WAIT_MASK))
+        self._launched = 0
         self._unit = -1
         self._module: Any = None
 
@@ -105,13 +118,18 @@ class Runner:
 
     def launch(self, function: Any, kernel: Kernel) -> None:
         """Launch once and wait."""
-        inputs = self.alone if kernel.ctas == 1 else self.together
+        inputs = self.alone
+        if kernel.ctas > 1:
+            inputs = self.together
+            self.together[WORKING_WORD] = 1 + self._launched % self.multiprocessors
+            self._launched += 1
+            self.out[MULTIPROCESSORS:] = NO_MULTIPROCESSOR
         arguments = (self.out, inputs, np.int32(kernel.iterations))
         function((self.grid(kernel),), (32 * kernel.warps,), arguments, shared_mem=kernel.shared_bytes)
         self.cp.cuda.runtime.deviceSynchronize()
 
     def samples(self, kernel: Kernel) -> Iterator[NDArray[np.int64]]:
-        """The last launch's clocks [CTAs of an SM x warps that took part, reads], for each SM that had all its CTAs."""
+        """The last launch's clocks [CTAs of an SM x warps that took part, reads], if its SM had all its CTAs."""
         grid = self.grid(kernel)
         count = grid * kernel.warps * kernel.reads
         clocks = self.cp.asnumpy(self.out[RECORDS : RECORDS + count]).reshape(grid, kernel.warps, kernel.reads)
@@ -120,7 +138,7 @@ class Runner:
             yield _from_zero(clocks.reshape(-1, kernel.reads))
             return
         where = self.cp.asnumpy(self.out[MULTIPROCESSORS : MULTIPROCESSORS + grid])
-        for multiprocessor in np.unique(where):
+        for multiprocessor in np.unique(where[where != NO_MULTIPROCESSOR]):
             mine = clocks[where == multiprocessor]
             if len(mine) == kernel.ctas:
                 sample = _from_zero(mine.reshape(-1, kernel.reads))
@@ -139,7 +157,7 @@ def measure_kernel(runner: Runner, unit: int, kernel: Kernel) -> records.Measure
     """Launch a kernel and keep the fastest launch."""
     function = runner.function(unit, kernel)
     samples: list[NDArray[np.int64]] = []
-    for _ in range(LAUNCHES):
+    for _ in range(LAUNCHES if kernel.ctas == 1 else TOGETHER_LAUNCHES):
         runner.launch(function, kernel)
         samples += list(runner.samples(kernel))
     if not samples:

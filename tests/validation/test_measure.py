@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from tiny import compiled, kernels_named
 
+import gpuemu
 from validation import measure, profiler, records
 from validation.__main__ import main
-from validation.corpus.kernel import input_words
+from validation.corpus.kernel import OUTPUT_WORDS, RECORDS, WORKING_WORD, input_words
 from validation.measure import MeasureError
 
 NAMES = (
@@ -29,6 +30,7 @@ NAMES = (
 def with_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy)  # type: ignore[arg-type]
     monkeypatch.setattr(measure, "LAUNCHES", 2)
+    monkeypatch.setattr(measure, "TOGETHER_LAUNCHES", 2)
     monkeypatch.setattr(measure, "WARM_UP_SECONDS", 0.0)
     monkeypatch.setattr(profiler, "find_ncu", lambda: None)
 
@@ -101,3 +103,31 @@ def test_counters_are_read_from_the_profiler_s_page() -> None:
 def test_an_architecture_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["build", "--arch", "sm_9x", "-o", str(tmp_path)]) == 2
     assert capsys.readouterr().err == "error: 'sm_9x' is no architecture; one such as sm_90 is right\n"
+
+
+@pytest.mark.parametrize(("working", "recorded"), [(0, True), (1, True), (2, False)])
+def test_only_the_ctas_of_the_sm_that_is_to_work_go_on(tmp_path: Path, working: int, recorded: bool) -> None:
+    """So that what runs on other SMs does not meet them in L2; the emulated CTAs are on SM 0."""
+    (kernel,) = kernels_named("resident_lds128_w1_x2")
+    cubin = tmp_path / "unit.cubin"
+    cubin.write_bytes(compiled([kernel], tmp_path))
+    out = np.zeros(OUTPUT_WORDS, dtype=np.uint32)
+    gpuemu.trace_kernel(
+        cubin, kernel=kernel.name, grid=(2, 1, 1), block=(32, 1, 1), dynamic_shared_bytes=kernel.shared_bytes,
+        args=[out, input_words(working=working), 1],
+    )  # fmt: skip
+    assert out[RECORDS : RECORDS + 2 * kernel.reads].all() == recorded
+    assert out[RECORDS : RECORDS + 2 * kernel.reads].any() == recorded
+
+
+@pytest.mark.usefixtures("with_cupy")
+def test_another_sm_works_in_each_launch(tmp_path: Path) -> None:
+    (kernel,) = kernels_named("resident_lds128_w1_x2")
+    (tmp_path / "unit_000.cubin").write_bytes(compiled([kernel], tmp_path))
+    runner = measure.Runner(fake_cupy, tmp_path)
+    runner.multiprocessors = 3
+    working = []
+    for _ in range(4):
+        runner.launch(runner.function(0, kernel), kernel)
+        working.append(int(runner.together[WORKING_WORD]))
+    assert working == [1, 2, 3, 1]

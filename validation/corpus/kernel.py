@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 INPUT_WORDS = 16384
 WAIT_WORD = INPUT_WORDS - 1
 """The input word with the mask of the clock bits that CTAs sharing an SM wait on; 0 for a lone CTA, and in a replay."""
+WORKING_WORD = INPUT_WORDS - 2
+"""The input word that names the only SM whose CTAs work, its number plus 1; 0 for all, and in a replay."""
 RECORDS = 32768
 RECORD_WORDS = 1 << 20
 MULTIPROCESSORS = RECORDS + RECORD_WORDS
@@ -139,8 +141,12 @@ def kernel(
     spin = ""
     if ctas > 1:
         spin = (
+            f"    const u32 working = in[{WORKING_WORD}];\n"
+            "    u32 here;\n"
+            '    asm volatile("mov.u32 %0, %%smid;" : "=r"(here));\n'
             f"    if (warp == 0) {{ const u32 mask = in[{WAIT_WORD}]; while ((clk() & mask) > {_WAIT_WINDOW}u); }}\n"
             "    __syncthreads();\n"
+            "    if (working != 0u && working != here + 1u) return;\n"
         )
     fill = ""
     if fill_bytes:
@@ -185,10 +191,11 @@ def _indented(text: str, by: int) -> str:
     return "".join(f"{' ' * by}{line}\n" for line in text.strip("\n").splitlines() if line.strip())
 
 
-def input_words(wait_mask: int = 0) -> NDArray[np.uint32]:
-    """What `in` holds: small pseudo-random numbers below 4096, and in the last word the mask to wait on."""
+def input_words(wait_mask: int = 0, working: int = 0) -> NDArray[np.uint32]:
+    """What `in` holds: small pseudo-random numbers below 4096, and at the end the SM to work and the mask to wait on."""
     i = np.arange(INPUT_WORDS, dtype=np.uint64)
     words: NDArray[np.uint32] = ((i * 2654435761 % 2**32) >> 20).astype(np.uint32)
     words[-16:] = 0
+    words[WORKING_WORD] = working
     words[WAIT_WORD] = wait_mask
     return words
