@@ -1,8 +1,8 @@
 """A sub-core: its warps, its pipes, and the scheduler that issues at most one warp instruction a cycle.
 
-A warp may issue when its stall count has run out, what it depends on is settled, and the pipe of its next
-instruction accepts. Among those that may, the policy chooses: greedy-then-turns stays with the warp that issued last and
-else takes turns (`turns.TurnOrder`); greedy-then-youngest else takes the youngest; loose round-robin takes the one whose
+A warp may issue when its stall count has run out, what it depends on is settled, and the pipe of its next instruction
+accepts. Among those that may, the policy chooses: greedy-then-turns stays with the warp that issued last and else
+takes turns (`turns.TurnOrder`); greedy-then-youngest else takes the youngest; loose round-robin takes the one whose
 last issue is longest ago; oldest-first the oldest.
 
 The sub-core works by event, not by cycle. When woken it issues ahead of the simulation's clock, jumping

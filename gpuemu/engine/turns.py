@@ -1,10 +1,10 @@
 """Whose turn it is: the order in which a sub-core looks at its warps.
 
-Of those that can issue the first in this order goes, if the sub-core does not stay with the one that issued last. With
-greedy-then-turns a warp goes last when it yields, or when it waited for its pipe and not for its turn alone. One that
-yielded has its place before all others that yielded as soon as it issues something that does not, such as a branch (H200,
-a loop of LOP3, four warps, each yields at its end and branches: it then goes before those that have waited since they
-yielded).
+Of those that can issue the first in this order goes, if the sub-core does not stay with the one that issued last.
+With greedy-then-turns a warp goes last when it yields, or when it waited for its pipe and not for its turn alone. One
+that yielded has its place before all others that yielded as soon as it issues something that does not, such as a
+branch (H200, a loop of LOP3, four warps, each yields at its end and branches: it then goes before those that have
+waited since they yielded).
 """
 
 from __future__ import annotations

@@ -83,7 +83,10 @@ def run_nvdisasm(cubin: bytes, file: str) -> str:
             check=False,
         )
         if done.returncode != 0:
-            said = " ".join((done.stderr or done.stdout).replace(str(path), file).split())
+            lines = (done.stderr or done.stdout).replace(str(path), file).splitlines()
+            said = " ".join(" ".join(lines[:3]).split())
+            if len(lines) > 3:
+                said += f" (and {len(lines) - 3} lines more)"
             raise GpuemuError.one(
                 file,
                 None,

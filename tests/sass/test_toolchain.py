@@ -4,6 +4,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -169,3 +170,11 @@ def test_what_the_disassembler_says_is_passed_on() -> None:
     find_nvdisasm.cache_clear()
     with pytest.raises(GpuemuError, match=r"^k\.cubin: found code that nvdisasm refuses: nvdisasm fatal"):
         run_nvdisasm(b"no cubin at all", "k.cubin")
+
+
+def test_of_what_it_says_about_every_instruction_the_first_lines_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "".join(f"nvdisasm error : undefined value at address {16 * i:#x}\n" for i in range(3000))
+    monkeypatch.setattr(toolchain.subprocess, "run", lambda *a, **k: SimpleNamespace(returncode=1, stderr=said))
+    monkeypatch.setattr(toolchain, "find_nvdisasm", lambda: "nvdisasm")
+    with pytest.raises(GpuemuError, match=r"at address 0x20 \(and 2997 lines more\); a cubin"):
+        run_nvdisasm(b"", "k.cubin")
