@@ -68,6 +68,8 @@ def _word(instruction: Instruction, forms: Forms) -> int | tuple[str, str]:
             return f"'{text}', a form that no known code has", f"the nearest known: {nearest}"
         word = form.filled(operands)
         reuse = _reuse_flags(text, form, operands)
+        if reuse and yields(instruction.control):
+            return f"'{instruction.control} {text}'", "either reuse flags or the yield bit is right: no code has both"
     guard = instruction.guard.removeprefix("@")
     if guard:
         number = guard.lstrip("!UP")

@@ -25,9 +25,9 @@ from validation.records import read_code
 REUSE = ".reuse"
 _RELATIVE = {"BRA", "BRX", "BRXU", "BSSY", "CALL", "JMP", "JMX", "JMXU", "LEPC", "RET"}
 _OPERAND = re.compile(r"(?<![\w.])(U?R|!?U?P)(\d+|Z|T)(?!\w)|-?0x[0-9a-f]+")
-_ALL = {"R": 255, "UR": 63, "P": 7, "UP": 7, "!P": 7, "!UP": 7}
+ALL_SET = {"R": 255, "UR": 63, "P": 7, "UP": 7, "!P": 7, "!UP": 7}
 """RZ, URZ and PT: all bits set."""
-_RESULTS = ("R", "UR")
+_REGISTERS = ("R", "UR")
 _WRITTEN, _READ = ((81, 3), (84, 3)), ((87, 3), (77, 3), (68, 3))
 _PLACES = {
     "R": tuple((bit, 8) for bit in (16, 24, 32, 64)),
@@ -66,7 +66,7 @@ def form_of(text: str) -> tuple[str, tuple[Operand, ...]]:
         if file is None:
             operands.append(Operand("", int(match[0], 16)))
             return "#"
-        operands.append(Operand(file, int(number) if number.isdigit() else _ALL[file]))
+        operands.append(Operand(file, int(number) if number.isdigit() else ALL_SET[file]))
         return f"{file}#"
 
     return _OPERAND.sub(taken_out, text), tuple(operands)
@@ -86,12 +86,17 @@ def _holds(word: int, place: Place, number: int) -> bool:
     return -(1 << place[1]) < 2 * number < 2 << place[1] and put(word, place, number) == word
 
 
-def _possible(operands: tuple[Operand, ...]) -> list[tuple[Place, ...]]:
-    """All places of each operand, the likely first: a register that does not begin the text is hardly its result."""
-    return [
-        _PLACES[file][1:] + _PLACES[file][:1] if at and file in _RESULTS else _PLACES[file]
-        for at, (file, _) in enumerate(operands)
-    ]
+def _possible(name: str, operands: tuple[Operand, ...]) -> list[tuple[Place, ...]]:
+    """All places of each operand, the likely first: a result is the first register, and a comparison has none."""
+    found, result = [], "SETP" not in name
+    for file, _ in operands:
+        places = _PLACES[file]
+        if file in _REGISTERS:
+            found.append(places if result else places[1:] + places[:1])
+            result = False
+        else:
+            found.append(places)
+    return found
 
 
 def _mask(place: Place) -> int:
@@ -184,7 +189,7 @@ class Forms:
         name, operands = form_of(text)
         form = self._forms.get(name)
         if form is None:
-            form = self._forms[name] = Form(word, self._read, _possible(operands))
+            form = self._forms[name] = Form(word, self._read, _possible(name, operands))
         if not self._settled(form):
             form.add(word, operands)
 
