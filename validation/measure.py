@@ -135,18 +135,18 @@ class Runner:
         clocks = self.cp.asnumpy(self.out[RECORDS : RECORDS + count]).reshape(grid, kernel.warps, kernel.reads)
         clocks = clocks[:, list(kernel.active or range(kernel.warps))]
         if kernel.ctas == 1:
-            yield _from_zero(clocks.reshape(-1, kernel.reads))
+            yield from_zero(clocks.reshape(-1, kernel.reads))
             return
         where = self.cp.asnumpy(self.out[MULTIPROCESSORS : MULTIPROCESSORS + grid])
         for multiprocessor in np.unique(where[where != NO_MULTIPROCESSOR]):
             mine = clocks[where == multiprocessor]
             if len(mine) == kernel.ctas:
-                sample = _from_zero(mine.reshape(-1, kernel.reads))
+                sample = from_zero(mine.reshape(-1, kernel.reads))
                 if sample[:, 0].max() < _TOGETHER_CYCLES:
                     yield sample
 
 
-def _from_zero(clocks: NDArray[np.uint32]) -> NDArray[np.int64]:
+def from_zero(clocks: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Clocks relative to the earliest first read; the 32-bit counter may have wrapped in between."""
     relative = (clocks - clocks[0, 0]).astype(np.int32).astype(np.int64)
     result: NDArray[np.int64] = relative - relative[:, 0].min()

@@ -73,7 +73,7 @@ def test_without_cupy_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyP
 
 def test_clocks_count_from_the_first_even_across_a_wrap() -> None:
     clocks = np.array([[0xFFFFFFF0, 0x10], [0xFFFFFFF8, 0x20]], dtype=np.uint32)
-    assert measure._from_zero(clocks).tolist() == [[0, 32], [8, 48]]
+    assert measure.from_zero(clocks).tolist() == [[0, 32], [8, 48]]
 
 
 def test_the_folder_is_named_after_the_gpu() -> None:
