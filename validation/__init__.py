@@ -5,6 +5,6 @@
     python -m validation score --gpu h200 --held-out
     python -m validation report --gpu h200
 
-`validation/README.md` has the whole story. What runs on the rented machine (build, measure, profile and the
-corpus) imports neither gpuemu nor anything but the standard library, NumPy and CuPy.
+`validation/README.md` has the whole story. What runs on the rented machine (build, measure, profile, the
+corpus, and `sequences run`) imports neither gpuemu nor anything but the standard library, NumPy and CuPy.
 """

@@ -42,7 +42,24 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument("-o", "--output", type=Path, help="also write every kernel's figures, as CSV")
     report.add_argument("--scores", type=Path, help="figures that `score -o` wrote, instead of scoring anew")
     report.add_argument("-o", "--output", type=Path, help="where to; by default validation/report/<gpu>")
+    _add_sequences(commands.add_parser("sequences", help="time hand-assembled sequences, on a GPU and emulated"))
     return parser
+
+
+def _add_sequences(parser: argparse.ArgumentParser) -> None:
+    steps = parser.add_subparsers(dest="step", required=True)
+    emulate = steps.add_parser("emulate", help="print the clocks that the emulator gives; no GPU needed")
+    build = steps.add_parser("build", help="assemble a file's sequences into a folder; no GPU needed")
+    run = steps.add_parser("run", help="launch a built folder on this machine's GPU; CuPy and NumPy suffice")
+    compare = steps.add_parser("compare", help="set a run folder's clocks beside emulated ones; no GPU needed")
+    for step in (emulate, build):
+        step.add_argument("file", type=Path, help="YAML, such as validation/sequences/turns.yaml")
+        step.add_argument("--gpu", default="h200", help="the data folder whose machine code teaches the encodings")
+    build.add_argument("-o", "--output", type=Path, required=True)
+    for step in (run, compare):
+        step.add_argument("folder", type=Path, help="what `build` wrote")
+    for step in (emulate, compare):
+        step.add_argument("--arch", default="sm_90", help="an architecture's name or file")
 
 
 def _say(line: str) -> None:
@@ -105,6 +122,25 @@ def _report(options: argparse.Namespace) -> None:
     _say(score.headline(found))
 
 
+def _sequences(options: argparse.Namespace) -> None:
+    if options.step == "run":
+        from validation.sequences.running import run
+
+        run(options.folder, _say)
+        return
+    from gpuemu import load_arch
+    from validation.sequences import comparing
+
+    if options.step == "build":
+        comparing.build(options.file, options.output, options.gpu, _say)
+    elif options.step == "emulate":
+        for line in comparing.emulate(options.file, options.gpu, load_arch(options.arch)):
+            _say(line)
+    else:
+        for line in comparing.compare(options.folder, load_arch(options.arch)):
+            _say(line)
+
+
 class _Progress:
     """A bar on a terminal, nothing elsewhere."""
 
@@ -148,7 +184,8 @@ def _expected() -> tuple[type[Exception], ...]:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; 0 where it went well, 2 where it could not."""
     options = _parser().parse_args(arguments)
-    commands = {"build": _build, "measure": _measure, "fit": _fit, "score": _score, "report": _report}
+    commands = {"build": _build, "measure": _measure, "fit": _fit, "score": _score, "report": _report,
+                "sequences": _sequences}  # fmt: skip
     try:
         commands[options.command](options)
     except Exception as error:

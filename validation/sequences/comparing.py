@@ -1,0 +1,105 @@
+"""Emulates built sequences, and sets measured clocks beside emulated ones.
+
+    two_warps/3    8 warps  same     measured 10 18 on each sub-core
+    two_warps/4    8 warps  DIFFERS  measured 12 21 on each sub-core; emulated 12 22 on each sub-core
+
+The figures (here of no GPU) are the clocks that the warps of a sub-core read at their ends, in rising order: which of
+them comes first is another one in every launch. Measured is what most launches gave; `in 3 of 5 launches` stands where
+not all agree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import gpuemu
+from gpuemu.arch import Architecture
+from gpuemu.sass.disassembly import load_cubin
+from validation import records
+from validation.build import Report
+from validation.corpus.kernel import OUTPUT_WORDS, input_words
+from validation.sequences.files import read_sequences
+from validation.sequences.forms import recorded_forms
+from validation.sequences.frame import ARCH, build_all
+from validation.sequences.running import (
+    KERNEL,
+    SHARED_BYTES,
+    Built,
+    Clocks,
+    read_built,
+    read_clocks,
+    write_built,
+)
+
+_SUB_CORES = 4
+Ends = tuple[tuple[int, ...], ...]
+"""Of each sub-core the warps' last clocks, rising."""
+
+
+def ends_of(clocks: Clocks) -> Ends:
+    """The last clocks by sub-core."""
+    return tuple(tuple(sorted(warp[-1] for warp in clocks[s::_SUB_CORES])) for s in range(min(_SUB_CORES, len(clocks))))
+
+
+def shown(ends: Ends) -> str:
+    """Ends as people read them."""
+    parts = [" ".join(map(str, one)) for one in ends]
+    return f"{parts[0]} on each sub-core" if len(parts) > 1 and len(set(parts)) == 1 else " | ".join(parts)
+
+
+def emulated(cubin: bytes, warps: int, arch: Architecture) -> Clocks:
+    """The clocks of a sequence's second pass on the emulator."""
+    trace = gpuemu.trace_kernel(
+        load_cubin(cubin), kernel=KERNEL, grid=(1, 1, 1), block=(32 * warps, 1, 1), dynamic_shared_bytes=SHARED_BYTES,
+        args=[np.zeros(OUTPUT_WORDS, dtype=np.uint32), input_words(), 1],
+    )  # fmt: skip
+    reads = [warp.clock_reads[-2:] for warp in gpuemu.run(trace, arch).warps]
+    first = min(warp[0] for warp in reads)
+    return [[clock - first for clock in warp] for warp in reads]
+
+
+def build(file: Path, folder: Path, gpu: str, report: Report = print) -> None:
+    """Assemble the sequences of a file into a folder."""
+    snippets = read_sequences(file)
+    forms = recorded_forms(records.data_folder(gpu) / records.CODE_FILE)
+    folder.mkdir(parents=True, exist_ok=True)
+    built = [Built(one.name, one.warps, f"{number:04d}.cubin") for number, one in enumerate(snippets)]
+    for one, cubin in zip(built, build_all(snippets, forms, str(file)), strict=True):
+        (folder / one.file).write_bytes(cubin)
+    write_built(folder, ARCH, built)
+    report(f"{len(built)} sequences, to {folder}")
+
+
+def emulate(file: Path, gpu: str, arch: Architecture) -> Iterator[str]:
+    """A line for each sequence of a file: the clocks on the emulator."""
+    snippets = read_sequences(file)
+    forms = recorded_forms(records.data_folder(gpu) / records.CODE_FILE)
+    width = _width([one.name for one in snippets])
+    for one, cubin in zip(snippets, build_all(snippets, forms, str(file)), strict=True):
+        yield f"{one.name:{width}} {one.warps:3} warps  {shown(ends_of(emulated(cubin, one.warps, arch)))}"
+
+
+def compare(folder: Path, arch: Architecture) -> Iterator[str]:
+    """A line for each sequence of a folder that was run, and a last one that counts."""
+    _, built = read_built(folder)
+    measured = read_clocks(folder)
+    width = _width([one.name for one in built])
+    same = 0
+    for one in built:
+        ends, launches = Counter(map(ends_of, measured[one.name])).most_common(1)[0]
+        on_emulator = ends_of(emulated((folder / one.file).read_bytes(), one.warps, arch))
+        same += ends == on_emulator
+        line = f"{one.name:{width}} {one.warps:3} warps  {'same   ' if ends == on_emulator else 'DIFFERS'}  "
+        line += f"measured {shown(ends)}"
+        if launches < len(measured[one.name]):
+            line += f" in {launches} of {len(measured[one.name])} launches"
+        yield line if ends == on_emulator else f"{line}; emulated {shown(on_emulator)}"
+    yield f"{same} of {len(built)} the same"
+
+
+def _width(names: Sequence[str]) -> int:
+    return max(map(len, names))
