@@ -78,7 +78,7 @@ def test_nvdisasm_reads_a_sequence_back_as_it_was_written(forms: Forms) -> None:
     begin = framed(one).index(one.body[0])
     assert begin % 8 == 0
     assert [f"{i.control} {i}" for i in found[begin : begin + len(written)]] == written
-    assert kernel.registers_per_thread >= 126
+    assert kernel.registers_per_thread >= 120
 
 
 def test_a_long_stall_is_written_with_the_yield_bit(forms: Forms) -> None:
@@ -113,12 +113,12 @@ def test_what_reads_back_otherwise_is_refused(forms: Forms) -> None:
 
 
 def test_the_frame_s_own_registers_are_refused(forms: Forms) -> None:
-    body = CHAIN + "[B------:R-:W-:-:S04] FFMA R120, R1, R2, R1\n[B------:R-:W-:-:S04] @P6 FFMA R1, R1, R2, R1\n"
+    body = CHAIN + "[B------:R-:W-:-:S04] FFMA R112, R1, R2, R1\n[B------:R-:W-:-:S04] @P6 FFMA R1, R1, R2, R1\n"
     with pytest.raises(GpuemuError) as refused:
         cubin_of(snippet(body), forms, "test")
-    right = "registers below R120, UR40 and P6 are right, the others are the frame's"
+    right = "registers below R112, UR40 and P6 are right, the others are the frame's"
     assert [str(problem) for problem in refused.value.problems] == [
-        f"test:2: code: found 'FFMA R120, R1, R2, R1'; {right}",
+        f"test:2: code: found 'FFMA R112, R1, R2, R1'; {right}",
         f"test:3: code: found '@P6 FFMA R1, R1, R2, R1'; {right}",
     ]
 

@@ -4,7 +4,7 @@ Two passes, the second of which counts, its code by then in the caches; every wa
 
     setup; for (pass = 0; pass < 2; ++pass) { barrier; before; t0 = clock; BODY; t1 = clock; barrier }
 
-The container is compiled and its code then replaced. The frame keeps registers R120 to R125, UR40, UR41 and P6 to
+The container is compiled and its code then replaced. The frame keeps registers R112 to R117, UR40, UR41 and P6 to
 itself; c[0x0][0x218] holds the address of input words. The body begins on a line of code (128 bytes).
 """
 
@@ -26,37 +26,37 @@ from validation.sequences.forms import ALL_SET, Forms, form_of, text_of
 from validation.sequences.running import KERNEL, WORDS_PER_THREAD
 
 ARCH = "sm_90"
-REGISTERS = 126
-_FREE = {"R": 120, "UR": 40, "P": 6, "!P": 6}
+REGISTERS = 120
+_FREE = {"R": 112, "UR": 40, "P": 6, "!P": 6}
 """The first of each kind of register that the frame keeps."""
 _VALUES = 112
 """Live at once in the container, so that the compiler gives it all registers that 512 threads leave a thread."""
 _LINE_INSTRUCTIONS = 8
 
 _START = f"""
-[B------:R-:W0:-:S01] S2R R120, SR_TID.X
-[B------:R-:W1:-:S01] LDC.64 R122, c[0x0][0x210]
+[B------:R-:W0:-:S01] S2R R112, SR_TID.X
+[B------:R-:W1:-:S01] LDC.64 R114, c[0x0][0x210]
 [B------:R-:W-:-:S08] ULDC.64 UR40, c[0x0][0x208]
-[B01----:R-:W-:Y:S15] IMAD.WIDE.U32 R122, R120, {4 * WORDS_PER_THREAD:#x}, R122
-[B------:R-:W-:-:S08] MOV R121, RZ
+[B01----:R-:W-:Y:S15] IMAD.WIDE.U32 R114, R112, {4 * WORDS_PER_THREAD:#x}, R114
+[B------:R-:W-:-:S08] MOV R113, RZ
 """
 _NOTHING = "[B------:R-:W-:Y:S00] NOP\n"
 _PASS = """
 [B012345:R-:W-:Y:S15] NOP
 [B------:R-:W-:-:S01] BAR.SYNC.DEFER_BLOCKING 0x0
 """
-_FIRST_CLOCK = "[B------:R-:W-:-:S01] CS2R.32 R124, SR_CLOCKLO"
+_FIRST_CLOCK = "[B------:R-:W-:-:S01] CS2R.32 R116, SR_CLOCKLO"
 _LAST_CLOCK = """
-[B------:R-:W-:-:S02] CS2R.32 R125, SR_CLOCKLO
+[B------:R-:W-:-:S02] CS2R.32 R117, SR_CLOCKLO
 [B------:R-:W-:-:S11] BAR.SYNC.DEFER_BLOCKING 0x0
 [B012345:R-:W-:Y:S15] NOP
-[B------:R-:W-:-:S08] VIADD R121, R121, 0x1
-[B------:R-:W-:Y:S15] ISETP.GE.AND P6, PT, R121, 0x2, PT
+[B------:R-:W-:-:S08] VIADD R113, R113, 0x1
+[B------:R-:W-:Y:S15] ISETP.GE.AND P6, PT, R113, 0x2, PT
 """
 _END = """
 [B------:R-:W-:-:S05] @!P6 BRA -{back:#x}
-[B------:R0:W-:-:S02] STG.E desc[UR40][R122.64], R124
-[B------:R1:W-:-:S02] STG.E desc[UR40][R122.64+0x4], R125
+[B------:R0:W-:-:S02] STG.E desc[UR40][R114.64], R116
+[B------:R1:W-:-:S02] STG.E desc[UR40][R114.64+0x4], R117
 [B01----:R-:W-:-:S05] EXIT
 """
 
@@ -91,7 +91,7 @@ def _check_registers(snippet: Snippet, file: str) -> None:
     for instruction in snippet.setup + snippet.before + snippet.body:
         _, operands = form_of(f"{instruction.guard.removeprefix('@')} {text_of(instruction)}")
         if any(kind in _FREE and _FREE[kind] <= number < ALL_SET[kind] for kind, number in operands):
-            right = "registers below R120, UR40 and P6 are right, the others are the frame's"
+            right = "registers below R112, UR40 and P6 are right, the others are the frame's"
             problems.append(Problem(file, instruction.line, "code", f"'{instruction}'", right))
     if problems:
         raise GpuemuError(problems)

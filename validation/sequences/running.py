@@ -78,9 +78,12 @@ def run(folder: Path, report: Report = print) -> Path:
     out, inputs = cp.zeros(OUTPUT_WORDS, dtype=cp.uint32), cp.asarray(input_words())
 
     def launch(one: Built) -> Clocks:
-        function = cp.RawModule(path=str(folder / one.file)).get_function(KERNEL)
-        function((1,), (_LANES * one.warps,), (out, inputs, np.int32(1)), shared_mem=SHARED_BYTES)
-        cp.cuda.runtime.deviceSynchronize()
+        try:
+            function = cp.RawModule(path=str(folder / one.file)).get_function(KERNEL)
+            function((1,), (_LANES * one.warps,), (out, inputs, np.int32(1)), shared_mem=SHARED_BYTES)
+            cp.cuda.runtime.deviceSynchronize()
+        except cp.cuda.runtime.CUDARuntimeError as error:
+            raise MeasureError(f"{one.name}: {error}") from None
         words = cp.asnumpy(out[: WORDS_PER_THREAD * _LANES * one.warps]).reshape(one.warps, _LANES, WORDS_PER_THREAD)
         clocks: Clocks = measure.from_zero(words[:, 0, :2]).tolist()
         return clocks
@@ -88,12 +91,7 @@ def run(folder: Path, report: Report = print) -> Path:
     end = time.monotonic() + measure.WARM_UP_SECONDS
     while time.monotonic() < end:
         launch(built[0])
-    clocks: dict[str, list[Clocks]] = {}
-    for one in built:
-        try:
-            clocks[one.name] = [launch(one) for _ in range(LAUNCHES)]
-        except cp.cuda.runtime.CUDARuntimeError as error:
-            raise MeasureError(f"{one.name}: {error}") from None
+    clocks = {one.name: [launch(one) for _ in range(LAUNCHES)] for one in built}
     path = folder / CLOCKS_FILE
     _write(path, {"device": facts, "clocks": clocks})
     report(f"{len(clocks)} sequences, {LAUNCHES} launches each, to {path}")
