@@ -7,21 +7,14 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import yaml
+from timing import seconds
 
 import gpuemu
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
-
-
-def seconds(action: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
 
 
 def main() -> None:

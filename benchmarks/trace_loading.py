@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import yaml
+from timing import seconds
 
 import gpuemu
 
@@ -29,12 +28,6 @@ def write_trace(path: Path, instructions: int) -> None:
         else:
             trace.emit(f"IADD3 R{i % 250}, R1, R2, R3", control=control)
     trace.write(path)
-
-
-def seconds(action: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
 
 
 def main() -> None:
