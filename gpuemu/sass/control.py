@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from gpuemu.isa import CLUSTER_BARRIER, Kind
 from gpuemu.sass.environment import Environment, ExecutionError
 from gpuemu.sass.groups import CONVERGENCE, Convergence, CtaBarriers, Group
-from gpuemu.sass.jumps import WHOLE_WARP, Handler, Jumps, guard_of
+from gpuemu.sass.jumps import WHOLE_WARP, Handler, Jumps, guard_of, predicates_of
 from gpuemu.sass.lanes import WARP, any_lane, write
 from gpuemu.sass.operands import Site
 
 YIELDS = 32
 """A loop that yields more often than this may wait for what other lanes do."""
+_WITH_PREDICATES = ("BRA", "JMP", "BREAK")
+"""Branch instructions whose predicates among the operands are known to choose lanes, as EXIT's do."""
 
 
 class ControlFlow(Jumps):
@@ -42,6 +44,8 @@ class ControlFlow(Jumps):
             return self._cta_barrier(site)
         if kind is not Kind.BRANCH:
             return None
+        if predicates_of(site) and site.mnemonic not in _WITH_PREDICATES:
+            return self._refuse(site)
         match site.mnemonic:
             case "BRA" | "JMP":
                 return self._branch(site)
@@ -101,7 +105,7 @@ class ControlFlow(Jumps):
 
     def _refuse(self, site: Site) -> Handler:
         def handler(group: Group, pc: int) -> bool:
-            raise site.unsupported("the executor does not know this control instruction")
+            raise site.unsupported("the executor does not know this form of control instruction")
 
         return handler
 
@@ -112,13 +116,10 @@ class ControlFlow(Jumps):
 
     def _break(self, site: Site) -> Handler:
         """BREAK [P,] B: these lanes will not come to the barrier."""
-        conditions = [site.predicate(k) for k in range(len(site.operands)) if site.is_predicate(k)]
+        chosen = self._chosen(site)
 
         def handler(group: Group, pc: int) -> bool:
-            leaving = self._effective(group, pc)
-            for condition in conditions:
-                leaving = leaving & condition()
-            self._convergence.forget(self._barriers_of[pc], leaving)
+            self._convergence.forget(self._barriers_of[pc], chosen(group, pc))
             group.pc = pc + 1
             return self._release(group)
 
@@ -195,12 +196,10 @@ class ControlFlow(Jumps):
 
     def _exit(self, site: Site) -> Handler:
         """EXIT [P]: the lanes whose guard and predicate are true."""
-        conditions = [site.predicate(k) for k in range(len(site.operands)) if site.is_predicate(k)]
+        chosen = self._chosen(site)
 
         def handler(group: Group, pc: int) -> bool:
-            leaving = self._effective(group, pc)
-            for condition in conditions:
-                leaving = leaving & condition()
+            leaving = chosen(group, pc)
             self._convergence.leave(leaving)
             rest = self._present(group.mask) & ~leaving
             if not any_lane(leaving):
@@ -222,7 +221,7 @@ class ControlFlow(Jumps):
         and the count from bit 16 on, 0 for all threads.
         """
         operands = [k for k in range(len(site.operands)) if not site.is_predicate(k)]
-        votes = [site.predicate(k) for k in range(len(site.operands)) if site.is_predicate(k)]
+        votes = [site.predicate(k) for k in predicates_of(site)]
         number = site.source(operands[0]) if operands else None
         count = site.source(operands[1]) if len(operands) > 1 else None
         texts = [site.operands[k].core for k in operands]

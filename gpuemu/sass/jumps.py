@@ -69,9 +69,21 @@ class Jumps:
         self._groups += [self._group(target, taken), self._group(otherwise, rest)]
         return False
 
+    def _chosen(self, site: Site) -> Callable[[Group, int], NDArray[np.bool_]]:
+        """Which lanes an instruction is for: those of its guard that also have the predicates among its operands."""
+        conditions = [site.predicate(k) for k in predicates_of(site)]
+
+        def chosen(group: Group, pc: int) -> NDArray[np.bool_]:
+            lanes = self._effective(group, pc)
+            for condition in conditions:
+                lanes = lanes & condition()
+            return lanes
+
+        return chosen
+
     def _branch(self, site: Site) -> Handler:
         target = self._target(site, site.instruction.operands[-1])
-        conditions = [site.predicate(k) for k in range(len(site.operands) - 1) if site.is_predicate(k)]
+        conditions, chosen = predicates_of(site), self._chosen(site)
         mask_operand: Getter | None = None
         if site.has("DIV", "CONV"):
             # The lanes that would have to be together: all of the warp where the text names none.
@@ -89,9 +101,7 @@ class Jumps:
             return jump
 
         def handler(group: Group, pc: int) -> bool:
-            taken = self._effective(group, pc)
-            for condition in conditions:
-                taken = taken & condition()
+            taken = chosen(group, pc)
             if mask_operand is not None:
                 wanted = np.broadcast_to(mask_operand(), (self._lanes.count,)) & np.repeat(
                     ballots(self._lanes.exists), WARP
@@ -177,6 +187,11 @@ class Jumps:
             return False
 
         return handler
+
+
+def predicates_of(site: Site) -> list[int]:
+    """The operands that are predicates."""
+    return [k for k in range(len(site.operands)) if site.is_predicate(k)]
 
 
 def guard_of(site: Site) -> Getter | None:

@@ -59,6 +59,11 @@ def test_an_exit_with_a_predicate_is_for_lanes_that_also_have_that(predicate):
     assert paths == [[0, 1, 2]] * 2
 
 
+def test_a_predicate_where_none_is_known_is_refused_and_not_passed_over():
+    with pytest.raises(UnsupportedError, match="BSYNC P0, B0: the executor does not know this form of control"):
+        run("BSSY B0, 0x20\nBSYNC P0, B0\nEXIT")
+
+
 def test_lanes_wait_for_those_that_took_the_other_way_and_not_for_those_that_left():
     sass = """
         0000: BSSY B0, 0x50
