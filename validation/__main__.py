@@ -131,14 +131,17 @@ def _sequences(options: argparse.Namespace) -> None:
     from gpuemu import load_arch
     from validation.sequences import comparing
 
-    if options.step == "build":
-        comparing.build(options.file, options.output, options.gpu, _say)
-    elif options.step == "emulate":
-        for line in comparing.emulate(options.file, options.gpu, load_arch(options.arch)):
-            _say(line)
+    if options.step == "compare":
+        lines = comparing.compare(options.folder, load_arch(options.arch))
     else:
-        for line in comparing.compare(options.folder, load_arch(options.arch)):
-            _say(line)
+        with _Progress() as progress:
+            found = comparing.assembled(options.file, options.gpu, progress)
+        if options.step == "build":
+            comparing.build(found, options.output, _say)
+            return
+        lines = comparing.emulate(found, load_arch(options.arch))
+    for line in lines:
+        _say(line)
 
 
 class _Progress:

@@ -48,12 +48,17 @@ class CUDARuntimeError(Exception):
     pass
 
 
+class CUDADriverError(Exception):
+    pass
+
+
 def _properties(_: int) -> dict[str, Any]:
     return {"name": b"NVIDIA Fake 1", "major": 9, "minor": 0, "multiProcessorCount": MULTIPROCESSORS}
 
 
 cuda = SimpleNamespace(
     Device=lambda: SimpleNamespace(id=0),
+    driver=SimpleNamespace(CUDADriverError=CUDADriverError),
     runtime=SimpleNamespace(
         getDeviceCount=lambda: 1, getDeviceProperties=_properties, runtimeGetVersion=lambda: 13000,
         driverGetVersion=lambda: 13000, deviceSynchronize=lambda: None, CUDARuntimeError=CUDARuntimeError,

@@ -213,6 +213,21 @@ def test_a_run_is_recorded_and_compared(
     assert count == "1 of 2 the same"
 
 
+@pytest.mark.parametrize("error", [fake_cupy.CUDADriverError, fake_cupy.CUDARuntimeError])
+def test_a_sequence_that_the_gpu_refuses_is_named_and_nothing_written(
+    built: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: type[Exception]
+) -> None:
+    def refuses(self: object, name: str) -> None:
+        raise error("an illegal instruction was encountered")
+
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy)  # type: ignore[arg-type]
+    monkeypatch.setattr(fake_cupy.RawModule, "get_function", refuses)
+    (built / running.CLOCKS_FILE).unlink(missing_ok=True)
+    assert main(["sequences", "run", str(built)]) == 2
+    assert "chain: an illegal instruction was encountered" in capsys.readouterr().err
+    assert not (built / running.CLOCKS_FILE).exists()
+
+
 def test_the_measuring_machine_does_without_gpuemu() -> None:
     program = "import sys; sys.modules['gpuemu'] = None; import validation.sequences.running"
     done = subprocess.run(

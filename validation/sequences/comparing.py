@@ -11,7 +11,7 @@ not all agree.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from gpuemu.sass.disassembly import load_cubin
 from validation import records
 from validation.build import Report
 from validation.corpus.kernel import OUTPUT_WORDS, input_words
-from validation.sequences.files import read_sequences
+from validation.sequences.files import Snippet, read_sequences
 from validation.sequences.forms import recorded_forms
 from validation.sequences.frame import ARCH, build_all
 from validation.sequences.running import (
@@ -35,6 +35,7 @@ from validation.sequences.running import (
     write_built,
 )
 
+Progress = Callable[[int, int], None]
 _SUB_CORES = 4
 Ends = tuple[tuple[int, ...], ...]
 """Of each sub-core the warps' last clocks, rising."""
@@ -62,24 +63,27 @@ def emulated(cubin: bytes, warps: int, arch: Architecture) -> Clocks:
     return [[clock - first for clock in warp] for warp in reads]
 
 
-def build(file: Path, folder: Path, gpu: str, report: Report = print) -> None:
-    """Assemble the sequences of a file into a folder."""
+def assembled(file: Path, gpu: str, progress: Progress | None = None) -> list[tuple[Snippet, bytes]]:
+    """The sequences of a file with their cubins."""
     snippets = read_sequences(file)
     forms = recorded_forms(records.data_folder(gpu) / records.CODE_FILE)
+    return list(zip(snippets, build_all(snippets, forms, str(file), progress), strict=True))
+
+
+def build(found: Sequence[tuple[Snippet, bytes]], folder: Path, report: Report = print) -> None:
+    """Write assembled sequences into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    built = [Built(one.name, one.warps, f"{number:04d}.cubin") for number, one in enumerate(snippets)]
-    for one, cubin in zip(built, build_all(snippets, forms, str(file)), strict=True):
+    built = [Built(one.name, one.warps, f"{number:04d}.cubin") for number, (one, _) in enumerate(found)]
+    for one, (_, cubin) in zip(built, found, strict=True):
         (folder / one.file).write_bytes(cubin)
     write_built(folder, ARCH, built)
     report(f"{len(built)} sequences, to {folder}")
 
 
-def emulate(file: Path, gpu: str, arch: Architecture) -> Iterator[str]:
-    """A line for each sequence of a file: the clocks on the emulator."""
-    snippets = read_sequences(file)
-    forms = recorded_forms(records.data_folder(gpu) / records.CODE_FILE)
-    width = _width([one.name for one in snippets])
-    for one, cubin in zip(snippets, build_all(snippets, forms, str(file)), strict=True):
+def emulate(found: Sequence[tuple[Snippet, bytes]], arch: Architecture) -> Iterator[str]:
+    """A line for each assembled sequence: the clocks on the emulator."""
+    width = _width([one.name for one, _ in found])
+    for one, cubin in found:
         yield f"{one.name:{width}} {one.warps:3} warps  {shown(ends_of(emulated(cubin, one.warps, arch)))}"
 
 

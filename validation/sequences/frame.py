@@ -11,7 +11,7 @@ itself; c[0x0][0x218] holds the address of input words. The body begins on a lin
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -163,6 +163,13 @@ def _container(instructions: int) -> tuple[bytes, bytes]:
     return content, kernel.machine_code
 
 
-def build_all(snippets: Sequence[Snippet], forms: Forms, file: str) -> list[bytes]:
+def build_all(
+    snippets: Sequence[Snippet], forms: Forms, file: str, progress: Callable[[int, int], None] | None = None
+) -> list[bytes]:
     """The cubin of each snippet; of those that begin alike only the longest is read back."""
-    return [cubin_of(one, forms, file, check=one.whole) for one in snippets]
+    cubins = []
+    for one in snippets:
+        cubins.append(cubin_of(one, forms, file, check=one.whole))
+        if progress is not None:
+            progress(len(cubins), len(snippets))
+    return cubins

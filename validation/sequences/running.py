@@ -77,12 +77,14 @@ def run(folder: Path, report: Report = print) -> Path:
         raise MeasureError(f"{folder} holds code for {arch}, and this GPU has {facts['compute_capability']}")
     out, inputs = cp.zeros(OUTPUT_WORDS, dtype=cp.uint32), cp.asarray(input_words())
 
+    refusals = (cp.cuda.runtime.CUDARuntimeError, cp.cuda.driver.CUDADriverError)  # launching, loading
+
     def launch(one: Built) -> Clocks:
         try:
             function = cp.RawModule(path=str(folder / one.file)).get_function(KERNEL)
             function((1,), (_LANES * one.warps,), (out, inputs, np.int32(1)), shared_mem=SHARED_BYTES)
             cp.cuda.runtime.deviceSynchronize()
-        except cp.cuda.runtime.CUDARuntimeError as error:
+        except refusals as error:
             raise MeasureError(f"{one.name}: {error}") from None
         words = cp.asnumpy(out[: WORDS_PER_THREAD * _LANES * one.warps]).reshape(one.warps, _LANES, WORDS_PER_THREAD)
         clocks: Clocks = measure.from_zero(words[:, 0, :2]).tolist()
