@@ -31,11 +31,11 @@ class TurnOrder:
         else:
             self.warps.append(warp)
 
-    def goes_last(self, warp: Warp, yields: bool) -> None:
-        """The warp has had its turn; `yields`: and would have gone on."""
+    def goes_last(self, warp: Warp, yielded: bool) -> None:
+        """The warp has had its turn; `yielded`: of its own accord, not because it waited."""
         self.warps.remove(warp)
         self.warps.append(warp)
-        warp.yielded = yields
+        warp.yielded = yielded
 
     def goes_on(self, warp: Warp) -> None:
         """A warp that had yielded issues again."""
