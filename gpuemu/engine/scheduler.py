@@ -324,13 +324,6 @@ class SubCore:
             warp.held_for = NO_INSTRUCTION
         warp.ready_at = self._dependences.ready_at(warp, earliest)
 
-    def _hold(self, warp: Warp, until: int, reason: int) -> None:
-        """The warp's next instruction may not issue before `until`, whatever it depends on."""
-        if until > warp.held_until:
-            warp.held_until = until
-            warp.held_for = reason
-            warp.ready_at = self._dependences.ready_at(warp, until)
-
     def _retire(self, warp: Warp) -> None:
         """The warp has issued its last instruction."""
         warp.ready_at = NEVER
@@ -359,10 +352,16 @@ class SubCore:
         self._advance(warp, cycle + op.stall_cycles)
 
     def _issue_branch(self, warp: Warp, op: Op, cycle: int) -> None:
-        self._advance(warp, cycle + op.stall_cycles)
-        if warp.op is not END and warp.op.index != op.index + 1:
-            warp.next_line, warp.line_at = warp.op.next_line, cycle + self._late + self._machine.next_line_cycles
-            self._hold(warp, cycle + self._late + self._machine.taken_branch_cycles, BRANCH_RESOLVING)
+        warp.op = target = warp.advance()
+        goes_on = cycle + self._late
+        taken = target is not END and target.index != op.index + 1
+        if taken:
+            warp.next_line, warp.line_at = target.next_line, goes_on + self._machine.next_line_cycles
+        self._settle(warp, goes_on + op.stall_cycles)
+        resolved_at = goes_on + self._machine.taken_branch_cycles
+        if taken and resolved_at > warp.held_until:
+            warp.held_until, warp.held_for = resolved_at, BRANCH_RESOLVING
+            warp.ready_at = self._dependences.ready_at(warp, resolved_at)
 
     def _issue_barrier(self, warp: Warp, op: Op, cycle: int) -> None:
         if not op.arrives_only:

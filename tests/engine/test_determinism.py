@@ -101,6 +101,26 @@ def test_programs_of_which_the_two_once_logged_different_cycles(case):
     compare(trace.build(), arch)
 
 
+def test_a_branch_into_a_line_that_the_one_before_still_fetches_brings_the_line_itself():
+    """The two once disagreed; the second branch's target is there after its own cycle, not after the first's 50."""
+    arch = machine(sm__sub_cores=1, issue__next_line_cycles=50, issue__taken_branch_cycles=1)
+    trace = builder(2)
+    for _ in range(3):
+        emit(trace, "NOP | S1")
+    with trace.repeat(2):
+        emit(trace, "NOP | S1")
+        emit(trace, "NOP | S1")
+        emit(trace, "@P0 BRA 0x0 | S1")
+    emit(trace, "@P0 BRA 0x0 | S1")
+    with trace.only(warps=1):
+        emit(trace, "NOP | S1")
+    emit(trace, "NOP | S1")
+    emit(trace, LAST)
+    built = trace.build()
+    compare(built, arch)
+    assert gpuemu.run(built, arch).warps[0].end_cycle < 50
+
+
 def test_a_request_that_an_mma_delays_moves_what_its_sub_core_waits_for():
     """It stops where the request could matter; when an mma has put that off, it must go on by itself."""
     trace = builder(7)
