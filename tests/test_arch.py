@@ -215,7 +215,7 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "barrier.load_delay_cycles": 1,
         "barrier.data_stage_cycles": 1,
         "barrier.blocks_after_cycles": 5,
-        "issue.policy": "greedy_then_turns",
+        "issue.policy": "greedy_then_fair",
         "issue.taken_branch_cycles": 10,
         "issue.next_line_cycles": 13,
         "issue.instruction_line_bytes": 128,
@@ -547,7 +547,7 @@ issue:
         "mine.yaml:12: sm: found 4; a section with sub_cores, max_warps, max_ctas, max_threads_per_cta, "
         "registers, max_registers_per_thread, register_allocation_unit, cta_launch_cycles is right",
         "mine.yaml:13: issue: found nothing; a section with policy, dependences, memory_greedy_cycles, pipe_wait_cycles, "
-        "taken_branch_cycles, next_line_cycles, instruction_line_bytes, convergence_cycles is right",
+        "share_cycles, recent_issue_cycles, recent_issue_percent, taken_branch_cycles, next_line_cycles, instruction_line_bytes, convergence_cycles is right",
         "base.yaml:2: barriers: found an unknown name; did you mean 'barrier'?",
         "base.yaml:4: mio.pool_entries: found the text 'many'; a whole number from 1 to 65536 is right",
     ]
@@ -880,7 +880,7 @@ FREE = {
     "shared_memory.load_merge_distances": st.lists(st.integers(1, 31), max_size=5, unique=True).map(tuple),
     "shared_memory.atomic_same_word_shares": st.booleans(),
     "shared_memory.ports.topology": st.sampled_from(["unified", "separate"]),
-    "issue.policy": st.sampled_from(["greedy_then_youngest", "greedy_then_turns", "loose_round_robin", "oldest_first"]),
+    "issue.policy": st.sampled_from(["greedy_then_youngest", "greedy_then_fair", "loose_round_robin", "oldest_first"]),
     "global_memory.bytes_per_cycle": st.floats(1e-6, 65536),
     "operations.ffma.pipe": st.from_regex(r"[a-z][a-z0-9_]{0,39}", fullmatch=True),
     "tensor_core.operations.m16n8k16.f32.f16.latency_cycles": st.integers(1, 100_000),

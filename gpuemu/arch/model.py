@@ -72,10 +72,10 @@ class Sm(Part):
 class Issue(Part):
     """The warp scheduler of a sub-core."""
 
-    policy: Literal["greedy_then_youngest", "greedy_then_turns", "loose_round_robin", "oldest_first"] = word(
+    policy: Literal["greedy_then_youngest", "greedy_then_fair", "loose_round_robin", "oldest_first"] = word(
         "which ready warp issues",
         "greedy_then_youngest",
-        "greedy_then_turns",
+        "greedy_then_fair",
         "loose_round_robin",
         "oldest_first",
     )
@@ -86,7 +86,10 @@ class Issue(Part):
         "register_scoreboard",
     )
     memory_greedy_cycles: int = cycles("a warp that waited longer for the memory queue has no preference", low=0)
-    pipe_wait_cycles: int = cycles("a warp that waited so long for its pipe is the last to have a turn")
+    pipe_wait_cycles: int = cycles("a warp that waited so long for its pipe gives way to others until it issues again")
+    share_cycles: int = cycles("in which what a warp has issued fades by two thirds", high=1000)
+    recent_issue_cycles: int = cycles("a warp that issued so recently has an advantage", low=0)
+    recent_issue_percent: int = whole("of an issue: that advantage", 0, 10_000, "%")
     taken_branch_cycles: int = cycles("from a taken branch to the warp's next issue, at least")
     next_line_cycles: int = cycles("from a taken branch to the first issue from the line behind its target's, at least")
     instruction_line_bytes: PowerOfTwo = power_of_two("a line of code, as it is fetched", 4096, "bytes")

@@ -24,6 +24,9 @@ class Machine:
     next_line_cycles: int
     memory_greedy_cycles: int
     pipe_wait_cycles: int
+    share_cycles: int
+    recent_issue_cycles: int
+    recent_issue_percent: int
     queue_entries: int
     queue_latency_cycles: int
     cycles_per_source_register: int
@@ -104,6 +107,9 @@ class Machine:
             next_line_cycles=arch.issue.next_line_cycles,
             memory_greedy_cycles=arch.issue.memory_greedy_cycles,
             pipe_wait_cycles=arch.issue.pipe_wait_cycles,
+            share_cycles=arch.issue.share_cycles,
+            recent_issue_cycles=arch.issue.recent_issue_cycles,
+            recent_issue_percent=arch.issue.recent_issue_percent,
             queue_entries=mio.queue_entries,
             queue_latency_cycles=mio.queue_latency_cycles,
             cycles_per_source_register=mio.cycles_per_source_register,

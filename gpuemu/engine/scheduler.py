@@ -1,9 +1,9 @@
 """A sub-core: its warps, its pipes, and the scheduler that issues at most one warp instruction a cycle.
 
 A warp may issue when its stall count has run out, what it depends on is settled, and the pipe of its next instruction
-accepts. Among those that may, the policy chooses: greedy-then-turns stays with the warp that issued last and else
-takes turns (`turns.TurnOrder`); greedy-then-youngest else takes the youngest; loose round-robin takes the one whose
-last issue is longest ago; oldest-first the oldest.
+accepts. Among those that may, the policy chooses: greedy-then-fair stays with the warp that issued last and else
+takes the one that issued least lately (`warp_order.WarpOrder`); greedy-then-youngest else takes the youngest; loose
+round-robin takes the one whose last issue is longest ago; oldest-first the oldest.
 
 The sub-core works by event, not by cycle. When woken it issues ahead of the simulation's clock, jumping
 over cycles in which nothing can issue, up to its horizon: the first cycle at which something that it does not know
@@ -25,8 +25,8 @@ from gpuemu.engine.operand_ports import OperandPorts
 from gpuemu.engine.pipes import Pipe, QueuedPipe, make_pipes
 from gpuemu.engine.result_port import ResultPort
 from gpuemu.engine.sender import Special
-from gpuemu.engine.turns import TurnOrder
 from gpuemu.engine.warp import NOBODY, Request, Warp
+from gpuemu.engine.warp_order import FAIR, WarpOrder
 from gpuemu.isa import Kind
 from gpuemu.operand_fetch import TENSOR_PIPE
 from gpuemu.program import END, Op, Program
@@ -60,7 +60,7 @@ class SubCore:
         tensor = [pipe for pipe in self.pipes if pipe.name.startswith(TENSOR_PIPE)]
         self._ports = OperandPorts(machine, tensor, self)
         self._results = ResultPort(machine, self._later)
-        self._order = TurnOrder(machine.policy)
+        self._order = WarpOrder(machine)
         self.warps = self._order.warps
         self.at_barrier = 0
         self.wakes = 0
@@ -68,7 +68,7 @@ class SubCore:
         self.stop_log = array("q")
         self.horizon = NEVER
         self._behind_barrier = machine.barrier_load_delay_cycles
-        self._greedy = machine.policy in ("greedy_then_youngest", "greedy_then_turns")
+        self._greedy = machine.policy in (FAIR, "greedy_then_youngest")
         self._current = NOBODY
         self._reader = NOBODY  # the last whose registers went through the latches
         self._late = 0  # of the last instruction: how much later what counts from it starts, for a stop
@@ -106,8 +106,7 @@ class SubCore:
         """
         self.wakes += 1
         warps, pipes, ports, current = self.warps, self.pipes, self._ports, self._current
-        greedy, rotates = self._greedy, self._machine.policy == "loose_round_robin"
-        turns = self._machine.policy == "greedy_then_turns"
+        greedy, order = self._greedy, self._order
         special = self._issue_special
         stops, reader = ports.stops, self._reader
         cycle = self._next_slot
@@ -124,20 +123,23 @@ class SubCore:
                 or (warp.blocked_from != NEVER and warp.past_barrier(cycle) > cycle)
             ):
                 soonest = NEVER
+                ready: list[Warp] = []
                 for candidate in warps:
                     possible = candidate.ready_at
                     free_at = candidate.pipe.free_at
                     if free_at > possible:
                         possible = free_at
+                    if possible < cycle:
+                        possible = cycle
                     if candidate.blocked_from != NEVER:
-                        possible = candidate.past_barrier(possible if possible > cycle else cycle)
+                        possible = candidate.past_barrier(possible)
                     if possible < soonest:
                         soonest = possible
-                        warp = candidate
-                        if possible <= cycle:
-                            break
-                    elif possible == soonest and candidate is kept and self._is_kept(kept, soonest):
-                        warp = candidate
+                        ready = [candidate]
+                    elif possible == soonest < NEVER:
+                        ready.append(candidate)
+                if ready and not (kept in ready and self._is_kept(kept, soonest)):
+                    warp = order.first(ready, soonest, self._waits_for_pipe)
                 if soonest > cycle:
                     cycle = soonest
             if stops and ports.goes_on_at(cycle) > cycle:
@@ -160,7 +162,8 @@ class SubCore:
             if op.fills_latches and warp is not reader:
                 reader.reads = 0
                 reader = self._reader = warp
-            waited = rotates or (turns and self._has_waited(warp))
+            in_line = not warp.pipe.has_intervals and self._has_waited(warp)
+            order.issued(warp, cycle, op.yields or in_line, in_line)
             warp.log_issue(cycle)
             if warp.opens_at <= cycle:
                 self._passed_barrier(warp)
@@ -201,11 +204,6 @@ class SubCore:
                 self._late = late
                 special[op.index](warp, op, cycle)
                 horizon = self.horizon
-            if warp.op is not END:
-                if waited or (op.yields and turns):
-                    self._order.goes_last(warp, not waited)
-                elif warp.yielded:
-                    self._order.goes_on(warp)
             current = kept = warp if greedy and not op.yields else NOBODY
             self._last_issue = cycle
             cycle = reads_at + 1
@@ -238,11 +236,15 @@ class SubCore:
         return cycle - self._last_issue <= self._machine.memory_greedy_cycles
 
     def _has_waited(self, warp: Warp) -> bool:
-        """Whether the warp that issues now waited for its pipe or for room in the queue, and goes last from now on."""
+        """Whether the warp that issues now waited for its pipe or for room in the queue, and so is not preferred."""
         if isinstance(warp.pipe, QueuedPipe):
             return True  # one in its queue is as good as one that waited for it
         pipe = warp.pipe
         return pipe.free_at - max(warp.ready_at, pipe.taken_at + 1) >= self._machine.pipe_wait_cycles
+
+    def _waits_for_pipe(self, warp: Warp) -> bool:
+        """Whether the warp would have gone before, but for its pipe; a full queue is none."""
+        return warp.pipe.has_intervals and self._has_waited(warp)
 
     def decided(self, request: Request) -> None:
         """The load/store unit has decided a request of one of this sub-core's warps."""

@@ -44,7 +44,9 @@ class Warp:
     cta: Cta
     order: int  # for the round-robins: when it got its turn, or came
     earliest: int
-    yielded: bool = False  # its last instruction did, and had not waited for its pipe
+    share: int = 0  # what it had issued at its last issue, an issue 256, of which a little fades every cycle
+    yielded: bool = False  # its last instruction did,
+    stood_in_line: bool = False  # or had waited for room in a queue
     position: int = 0
     next_line: int = -1  # the first instruction that is not in the line of code of the last branch's target,
     line_at: int = 0  # and when that has been fetched
@@ -109,7 +111,6 @@ class Reference:
         self.ctas: list[Cta] = []
         self.pending = list(program.ctas)
         self.current: list[Warp | None] = [None] * machine.sub_cores
-        self.turns: list[list[Warp]] = [[] for _ in range(machine.sub_cores)]
         self.pipes = [make_pipes(program.pipes, machine) for _ in range(machine.sub_cores)]
         self.ports = [
             OperandPorts(machine, [p for p in pipes if p.name.startswith("tensor")], SubCore(self, i))
@@ -212,7 +213,6 @@ class Reference:
                 slot = min(set(range(self.m.max_warps)) - taken)
                 warp = Warp(program, len(self.warps), slot, cta, order=2 * cycle, earliest=cycle)
                 self.warps.append(warp)
-                self.turns[slot % self.m.sub_cores].append(warp)
                 cta.warps.append(warp)
 
     # --- the load/store unit ---
@@ -519,14 +519,19 @@ class Reference:
             warp = min(ready, key=lambda w: w.age)
         elif current in ready and self.is_kept(current, sub_core, cycle):
             warp = current
-        elif self.m.policy == "greedy_then_turns":
-            warp = next(w for w in self.turns[sub_core] if w in ready)
+        elif self.m.policy == "greedy_then_fair":
+            gives_way = [w for w in ready if w.yielded or w.stood_in_line or self.waits_for_pipe(w, sub_core)]
+            among = [w for w in ready if w not in gives_way] or gives_way
+            by_share = among != gives_way or not any(w.stood_in_line for w in ready)
+            warp = min(among, key=lambda w: (self.lately(w, cycle) if by_share else 0, w.issues[-1:], w.age))
         else:
             warp = max(ready, key=lambda w: w.age)
         op = warp.op
+        warp.share = self.share_of(warp, cycle) + 256
+        in_line = op.pipe == 0 or self.is_divergent(op) or not self.pipes[sub_core][op.pipe].has_intervals
+        warp.yielded, warp.stood_in_line = op.yields, in_line and self.has_waited(warp, sub_core)
         warp.issues.append(cycle)
         warp.order = 2 * cycle + 1
-        self.take_turn(warp, sub_core)
         if warp.opens_at == cycle:
             warp.released_at = cycle
         if warp.opens_at <= cycle:
@@ -584,21 +589,18 @@ class Reference:
         if ends:
             assert warp.blocked_from == UNDECIDED, "a path ends with EXIT"
             warp.ended = True
-            self.turns[sub_core].remove(warp)
             warp.cta.last_end = cycle + 1
 
-    def take_turn(self, warp: Warp, sub_core: int) -> None:
-        """Who waited for its pipe or yields goes last; who yielded and goes on, before the first that yielded."""
-        turns = self.turns[sub_core]
-        waited = self.has_waited(warp, sub_core)
-        if waited or warp.op.yields:
-            turns.remove(warp)
-            turns.append(warp)
-            warp.yielded = not waited
-        elif warp.yielded:
-            turns.remove(warp)
-            warp.yielded = False
-            turns.insert(([w.yielded for w in turns] + [True]).index(True), warp)
+    def share_of(self, warp: Warp, cycle: int) -> int:
+        left = 65536
+        for _ in range(cycle - warp.issues[-1] if warp.share else 0):
+            left -= (left + self.m.share_cycles - 1) // self.m.share_cycles
+        return warp.share * left // 65536
+
+    def lately(self, warp: Warp, cycle: int) -> int:
+        """How much it has issued lately, less if that was a few cycles ago."""
+        recent = warp.issues and cycle - warp.issues[-1] <= self.m.recent_issue_cycles
+        return self.share_of(warp, cycle) - (256 * self.m.recent_issue_percent // 100 if recent else 0)
 
     def entries_taken(self, sub_core: int) -> int:
         """How many entries of its queue are taken."""
@@ -635,6 +637,10 @@ class Reference:
         if self.is_divergent(warp.op):
             free_at = self.divergent_room_at[sub_core]
         return free_at - max(ready_at, self.taken_at[sub_core][warp.op.pipe] + 1) >= self.m.pipe_wait_cycles
+
+    def waits_for_pipe(self, warp: Warp, sub_core: int) -> bool:
+        queued = warp.op.pipe == 0 or self.is_divergent(warp.op)
+        return not queued and self.pipes[sub_core][warp.op.pipe].has_intervals and self.has_waited(warp, sub_core)
 
     def is_kept(self, current: Warp, sub_core: int, cycle: int) -> bool:
         waited = cycle > self.next_slot[sub_core]

@@ -13,19 +13,28 @@ from gpuemu.program import lower
 NEXT = "FFMA R1, R0, R0, R0"
 
 
-def order(policy: str, line: str, times: int = 3, start_late: tuple[int, ...] = ()) -> list[int]:
-    """Which of three warps of a sub-core issues in each cycle; those in `start_late` stall in their first."""
+REST = "NOP | S15 Y"
+"""So long stall counts only with a yield: whoever rested gives way to others until it issues again."""
+
+
+def order(policy: str, line: str, times: int = 3, start_late: tuple[int, ...] = (), rested: bool = False) -> list[int]:
+    """Which of three warps of a sub-core issues in each cycle, if they `rested` behind that.
+
+    Those in `start_late` stall in their first.
+    """
     trace = builder(12)
     for warp in (0, 4, 8):
         with trace.only(warps=warp):
+            if rested:
+                emit(trace, REST)
             if warp in start_late:
                 emit(trace, f"{NEXT} | S4")
             for _ in range(times):
                 emit(trace, line)
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine(issue__policy=policy))
-    who = {c: w // 4 for w in (0, 4, 8) for c in issues(result, w)[:-1]}
-    return [who.get(c, -1) for c in range(max(who) + 1)]
+    who = {c: w // 4 for w in (0, 4, 8) for c in issues(result, w)[rested:-1]}
+    return [who.get(c, -1) for c in range(min(who), max(who) + 1)]
 
 
 def test_greedy_then_youngest_stays_with_a_warp_as_long_as_it_can_go():
@@ -40,52 +49,92 @@ def test_greedy_stays_with_an_older_warp_though_a_younger_is_ready_again():
     assert order("greedy_then_youngest", f"{NEXT} | S1", 5, start_late=(8,))[:8] == [2, 1, 1, 1, 1, 1, -1, 2]
 
 
-TURNS = "greedy_then_turns"
+FAIR = "greedy_then_fair"
 
 
-def test_greedy_then_turns_is_what_an_h200_does():
-    assert machine().issue.policy == TURNS
+def test_greedy_then_fair_is_what_an_h200_does():
+    assert machine().issue.policy == FAIR
 
 
-def test_greedy_then_turns_stays_with_a_warp_as_long_as_it_can_go():
-    assert order(TURNS, f"{NEXT} | S1") == [0, 0, 0, -1, 1, 1, 1, -1, 2, 2, 2]
+def test_greedy_then_fair_stays_with_a_warp_as_long_as_it_can_go():
+    assert order(FAIR, f"{NEXT} | S1") == [0, 0, 0, -1, 1, 1, 1, -1, 2, 2, 2]
 
 
-def test_greedy_then_turns_keeps_to_two_warps_that_fill_the_time_until_they_end():
-    """H200: clock reads with a stall count of 4 from four warps; two of them alternate, the others start behind them."""
-    assert order(TURNS, f"{NEXT} | S2") == [0, 1] * 3 + [-1, 2] * 3
+def test_greedy_then_fair_keeps_to_two_warps_that_fill_the_time_until_they_end():
+    """H200: clock reads with a stall count of 4 from four warps; two of them alternate, the others start behind them.
+
+    The others rested: with them all that issue take turns, two of three that just issued before the third.
+    """
+    assert order(FAIR, f"{NEXT} | S2", 8, rested=True) == [0, 1] * 8 + [-1, 2] * 8
+    assert order(FAIR, f"{NEXT} | S2", 8)[:10] == [0, 1, 0, 1, 2, 0, 2, 1, 2, 0]
 
 
-def test_greedy_then_turns_stays_with_a_warp_though_one_that_waited_longer_is_ready_again():
-    late = order(TURNS, f"{NEXT} | S1", 5, start_late=(8,))
+def test_greedy_then_fair_stays_with_a_warp_though_one_that_waited_longer_is_ready_again():
+    late = order(FAIR, f"{NEXT} | S1", 5, start_late=(8,))
     assert late == [0] * 5 + [-1] + [1] * 5 + [-1, 2, -1, -1, -1] + [2] * 5
 
 
-@pytest.mark.parametrize(("stall", "turns"), [(1, [0, 0, 4] + [0, 4] * 4), (6, [0] * 6 + [4] * 5)])
-def test_a_warp_that_has_waited_for_its_pipe_gives_its_turn_away(stall, turns):
+@pytest.mark.parametrize(("stall", "turns"), [(1, [0, 4] * 5), (6, [0] * 6 + [4] * 5)])
+def test_a_warp_that_waits_for_its_pipe_gives_way_like_one_that_yielded(stall, turns):
     """H200: HMMA with something between by two warps alternate; with stall counts as long as the interval they stay."""
     mma = "HMMA.16816.F32 R32, R0, R4, R32"
     lines = [f"{mma} | S{stall}", f"{NEXT} | S1"] if stall == 1 else [f"{mma} | S6"]
-    result = run([*lines * 6, "EXIT | S5"], warps=5)
-    issued = sorted((cycle, warp) for warp in (0, 4) for cycle in issues(result, warp)[: 6 * len(lines) : len(lines)])
+    result = run([REST, *lines * 6, "EXIT | S5"], warps=5)
+    issued = sorted(
+        (cycle, warp) for warp in (0, 4) for cycle in issues(result, warp)[1 : 1 + 6 * len(lines) : len(lines)]
+    )
     assert [warp for _, warp in issued][: len(turns)] == turns
 
 
 def test_a_warp_that_yields_has_had_its_turn():
-    assert order(TURNS, f"{NEXT} | S1 Y") == [0, 1, 2] * 3
-    late = order(TURNS, f"{NEXT} | S1 Y", 5, start_late=(8,))
-    assert late == [0, 1, 2, 0, 1, 0, 2, 1, 0, 2, 1, 0, 2, 1, -1, 2, -1, 2]
+    assert order(FAIR, f"{NEXT} | S1 Y") == [0, 1, 2] * 3
+    late = order(FAIR, f"{NEXT} | S1 Y", 5, start_late=(8,))
+    assert late == [0, 1, 2, 0, 1, 0, 2, 1, 2, 0, 1, 2, 0, 1, 2, -1, 2]
+
+
+def turn(first: int, **settings: int) -> int:
+    """How many instructions of its own a warp issues behind one that issued `first` and yields, before that goes on.
+
+    It yields with each, on a pipe that takes one every two cycles; so either could go.
+    """
+    trace = builder(5)
+    lop3 = "LOP3.LUT R14, R2, RZ, R15, 0xaa, !PT"
+    for warp in (0, 4):
+        with trace.only(warps=warp):
+            emit(trace, "NOP | S15 Y" if warp else "NOP | S3")
+            for n in range(first if warp == 0 else 24):
+                emit(trace, f"{lop3} | S2 Y" if warp or n == first - 1 else f"{lop3} | S2")
+            emit(trace, f"{lop3} | S2")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine(issue__policy=FAIR, **settings))
+    goes_on = issues(result, 0)[first + 1]
+    return sum(issues(result, 0)[first] < cycle < goes_on for cycle in issues(result, 4)[1:])
+
+
+def test_of_two_that_yield_the_one_that_issued_less_lately_goes_first():
+    """H200, of clock reads: 8 behind 13 to 17, 9 behind 18 to 20, 10 behind 21 to 29, 11 behind 30 and more."""
+    assert [turn(first) for first in (13, 18, 25, 35)] == [8, 9, 9, 10]
+
+
+def test_how_fast_a_share_fades_is_a_value():
+    assert [turn(18, issue__share_cycles=cycles) for cycles in (1, 24, 100)] == [0, 9, 15]
+
+
+def test_how_much_a_recent_issue_is_worth_is_a_value_and_for_how_long():
+    assert [turn(18, issue__recent_issue_percent=percent) for percent in (0, 130, 400)] == [7, 9, 12]
+    assert [turn(18, issue__recent_issue_cycles=cycles) for cycles in (0, 4, 40)] == [7, 9, 7]
 
 
 def stores(**settings: int) -> list[int]:
     """Which of two warps of a sub-core issues each of their stores of 128 bits, sent every 10 cycles."""
     trace = builder(5)
     with trace.only(warps=[0, 4]):
+        emit(trace, REST)
         for _ in range(16):
             emit(trace, "STS.128 [R0], R4 | S1", "16*lane")
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine(**settings))
-    return [w for _, w in sorted((c, w) for w in (0, 4) for c in issues(result, w)[:16])]
+    return [w for _, w in sorted((c, w) for w in (0, 4) for c in issues(result, w)[1:17])]
 
 
 def test_memory_instructions_stay_together_while_the_queue_has_room_and_take_turns_behind_a_full_one():
@@ -262,17 +311,23 @@ def test_waiting_ctas_do_not_make_a_sub_core_stop_at_every_instruction():
     assert result.execution.events < 400
 
 
-def test_a_warp_that_waited_for_its_turn_alone_keeps_its_place():
-    """H200: of four warps in a loop of 32 FFMA two take turns at every branch until they end, then the others."""
+@pytest.mark.parametrize(("rest", "expected"), [(True, [0, 4] * 4 + [8, 12] * 4), (False, [0, 4, 8, 12] * 4)])
+def test_warps_that_have_begun_go_before_those_that_rested(rest, expected):
+    """H200: of four warps in a loop of 32 FFMA two take turns at every branch until they end, then the others.
+
+    Which rested before. In loops of 12 to 20 clock reads all four take turns (H200) once they have begun.
+    """
     trace = builder(13)
+    if rest:
+        emit(trace, REST)
     with trace.repeat(4):
         for _ in range(32):
             emit(trace, "FFMA R1, R0, R0, RZ | S1")
-        emit(trace, "@P0 BRA 0x0 | S5")
+        emit(trace, f"@P0 BRA {16 * rest:#x} | S5")
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine())
-    turns = sorted((start, warp) for warp in (0, 4, 8, 12) for start in issues(result, warp)[:-1:33])
-    assert [warp for _, warp in turns] == [0, 4] * 4 + [8, 12] * 4
+    turns = sorted((start, warp) for warp in (0, 4, 8, 12) for start in issues(result, warp)[rest:-1:33])
+    assert [warp for _, warp in turns] == expected
 
 
 def test_a_warp_that_yielded_is_no_longer_last_once_it_has_branched():
