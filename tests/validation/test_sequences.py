@@ -27,6 +27,7 @@ from validation.sequences.frame import cubin_of, framed
 
 CODE = DATA / "h200" / CODE_FILE
 TURNS = Path(running.__file__).parent / "turns.yaml"
+WHO = TURNS.with_name("who.yaml")
 CHAIN = "[B------:R-:W-:-:S04] FFMA R1, R1, R2, R1\n"
 
 
@@ -173,6 +174,33 @@ def test_the_example_is_emulated(capsys: pytest.CaptureFixture[str]) -> None:
         next(line for line in printed if line.startswith(name)) for name in ("four_warps ", "four_warps_y")
     )
     assert without.split()[3:7] != yielding.split()[3:7]
+
+
+def test_a_body_s_clocks_are_kept_and_say_who_issued_after_whom(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two of four warps alternate until they end: they have begun, the others rested."""
+    assert main(["sequences", "emulate", str(WHO)]) == 0
+    printed = {line.split()[0]: line.split()[3] for line in capsys.readouterr().out.splitlines()}
+    assert printed["four_warps"] == "AB" * 12 + "CD" * 12
+    assert {name: len(order) for name, order in printed.items()} == {
+        "four_warps": 48,
+        "two_warps_yielding": 48,
+        "four_warps_yielding": 96,
+        "three_warps_by_turns": 108,
+    }
+
+
+def test_two_clocks_in_one_register_are_refused(forms: Forms) -> None:
+    read = "[B------:R-:W-:-:S02] CS2R.32 R5, SR_CLOCKLO\n"
+    with pytest.raises(GpuemuError) as refused:
+        cubin_of(snippet(read * 2), forms, "test")
+    right = "a register of its own for each clock that the body reads is right"
+    assert [str(one) for one in refused.value.problems] == [f"test:1: code: found two clocks read into R5; {right}"]
+
+
+def test_runs_are_the_same_only_if_all_clocks_are() -> None:
+    clocks = [[0, 1, 7, 9], [0, 3, 5, 9]]
+    assert comparing.shown(comparing.times_of([clocks[0], [9], [9], [9], clocks[1]])[:1]) == "ABBA 9 9"
+    assert comparing.times_of(clocks) != comparing.times_of([[0, 1, 6, 9], [0, 3, 5, 9]])
 
 
 @pytest.fixture

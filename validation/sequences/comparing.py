@@ -5,7 +5,8 @@
 
 The figures (here of no GPU) are the clocks that the warps of a sub-core read at their ends, in rising order: which of
 them comes first is another one in every launch. Measured is what most launches gave; `in 3 of 5 launches` stands where
-not all agree.
+not all agree. Where the body reads clocks, `ABAB` ahead of the figures is who read one after whom, A being the first
+that did, and two runs are the same if every one of the clocks is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from string import ascii_uppercase
 
 import numpy as np
 
@@ -24,7 +26,7 @@ from validation.build import Report
 from validation.corpus.kernel import OUTPUT_WORDS, input_words
 from validation.sequences.files import Snippet, read_sequences
 from validation.sequences.forms import recorded_forms
-from validation.sequences.frame import ARCH, build_all
+from validation.sequences.frame import ARCH, build_all, clock_registers
 from validation.sequences.running import (
     KERNEL,
     SHARED_BYTES,
@@ -37,30 +39,38 @@ from validation.sequences.running import (
 
 Progress = Callable[[int, int], None]
 _SUB_CORES = 4
-Ends = tuple[tuple[int, ...], ...]
-"""Of each sub-core the warps' last clocks, rising."""
+Times = tuple[tuple[tuple[int, ...], ...], ...]
+"""Of each sub-core and each of its warps, the first to read one ahead, all clocks but that before the body."""
 
 
-def ends_of(clocks: Clocks) -> Ends:
-    """The last clocks by sub-core."""
-    return tuple(tuple(sorted(warp[-1] for warp in clocks[s::_SUB_CORES])) for s in range(min(_SUB_CORES, len(clocks))))
+def times_of(clocks: Clocks) -> Times:
+    """The clocks by sub-core, whichever warp it is that comes first."""
+    return tuple(
+        tuple(sorted(tuple(warp[1:]) for warp in clocks[s::_SUB_CORES])) for s in range(min(_SUB_CORES, len(clocks)))
+    )
 
 
-def shown(ends: Ends) -> str:
-    """Ends as people read them."""
-    parts = [" ".join(map(str, one)) for one in ends]
+def order_of(warps: tuple[tuple[int, ...], ...]) -> str:
+    """Who of a sub-core's warps reads a clock in its body after whom, a letter for each."""
+    reads = sorted((clock, letter) for letter, warp in zip(ascii_uppercase, warps, strict=False) for clock in warp[:-1])
+    return "".join(letter for _, letter in reads)
+
+
+def shown(times: Times) -> str:
+    """The order of the clocks read in the body, and the last ones, as people read them."""
+    parts = [" ".join([order_of(one), *map(str, sorted(warp[-1] for warp in one))]).strip() for one in times]
     return f"{parts[0]} on each sub-core" if len(parts) > 1 and len(set(parts)) == 1 else " | ".join(parts)
 
 
-def emulated(cubin: bytes, warps: int, arch: Architecture) -> Clocks:
-    """The clocks of a sequence's second pass on the emulator."""
+def emulated(cubin: bytes, warps: int, arch: Architecture, reads: int = 0) -> Clocks:
+    """The clocks of a sequence's second pass on the emulator; `reads`: how many its body reads."""
     trace = gpuemu.trace_kernel(
         load_cubin(cubin), kernel=KERNEL, grid=(1, 1, 1), block=(32 * warps, 1, 1), dynamic_shared_bytes=SHARED_BYTES,
         args=[np.zeros(OUTPUT_WORDS, dtype=np.uint32), input_words(), 1],
     )  # fmt: skip
-    reads = [warp.clock_reads[-2:] for warp in gpuemu.run(trace, arch).warps]
-    first = min(warp[0] for warp in reads)
-    return [[clock - first for clock in warp] for warp in reads]
+    clocks = [warp.clock_reads[-2 - reads :] for warp in gpuemu.run(trace, arch).warps]
+    first = min(warp[0] for warp in clocks)
+    return [[clock - first for clock in warp] for warp in clocks]
 
 
 def assembled(file: Path, gpu: str, progress: Progress | None = None) -> list[tuple[Snippet, bytes]]:
@@ -73,7 +83,10 @@ def assembled(file: Path, gpu: str, progress: Progress | None = None) -> list[tu
 def build(found: Sequence[tuple[Snippet, bytes]], folder: Path, report: Report = print) -> None:
     """Write assembled sequences into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    built = [Built(one.name, one.warps, f"{number:04d}.cubin") for number, (one, _) in enumerate(found)]
+    built = [
+        Built(one.name, one.warps, f"{number:04d}.cubin", len(clock_registers(one)))
+        for number, (one, _) in enumerate(found)
+    ]
     for one, (_, cubin) in zip(built, found, strict=True):
         (folder / one.file).write_bytes(cubin)
     write_built(folder, ARCH, built)
@@ -84,7 +97,8 @@ def emulate(found: Sequence[tuple[Snippet, bytes]], arch: Architecture) -> Itera
     """A line for each assembled sequence: the clocks on the emulator."""
     width = _width([one.name for one, _ in found])
     for one, cubin in found:
-        yield f"{one.name:{width}} {one.warps:3} warps  {shown(ends_of(emulated(cubin, one.warps, arch)))}"
+        times = times_of(emulated(cubin, one.warps, arch, len(clock_registers(one))))
+        yield f"{one.name:{width}} {one.warps:3} warps  {shown(times)}"
 
 
 def compare(folder: Path, arch: Architecture) -> Iterator[str]:
@@ -94,14 +108,14 @@ def compare(folder: Path, arch: Architecture) -> Iterator[str]:
     width = _width([one.name for one in built])
     same = 0
     for one in built:
-        ends, launches = Counter(map(ends_of, measured[one.name])).most_common(1)[0]
-        on_emulator = ends_of(emulated((folder / one.file).read_bytes(), one.warps, arch))
-        same += ends == on_emulator
-        line = f"{one.name:{width}} {one.warps:3} warps  {'same   ' if ends == on_emulator else 'DIFFERS'}  "
-        line += f"measured {shown(ends)}"
+        times, launches = Counter(map(times_of, measured[one.name])).most_common(1)[0]
+        on_emulator = times_of(emulated((folder / one.file).read_bytes(), one.warps, arch, one.reads))
+        same += times == on_emulator
+        line = f"{one.name:{width}} {one.warps:3} warps  {'same   ' if times == on_emulator else 'DIFFERS'}  "
+        line += f"measured {shown(times)}"
         if launches < len(measured[one.name]):
             line += f" in {launches} of {len(measured[one.name])} launches"
-        yield line if ends == on_emulator else f"{line}; emulated {shown(on_emulator)}"
+        yield line if times == on_emulator else f"{line}; emulated {shown(on_emulator)}"
     yield f"{same} of {len(built)} the same"
 
 

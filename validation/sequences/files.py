@@ -9,6 +9,7 @@
       body: |                   # between the clocks
         [B------:R-:W-:-:S02] LOP3.LUT R14, R2, RZ, R15, 0xaa, !PT
         [B------:R-:W-:-:S05] BRA +0x10     # by a distance in bytes from the next instruction
+        [B------:R-:W-:-:S02] CS2R.32 R5, SR_CLOCKLO    # a clock in between, kept as well
       prefixes: true            # optional; two_warps/1, two_warps/2 ... with the body's first 1, 2 ... instructions
 
 Instructions are written as in a trace's listing, and every one of them has a control word.

@@ -1,6 +1,7 @@
 """The frame around a sequence, and the kernel that is its container.
 
-Two passes, the second of which counts, its code by then in the caches; every warp stores its two clocks:
+Two passes, the second of which counts, its code by then in the caches; every warp stores its two clocks, and between
+them those that the body reads itself (`CS2R.32 R7, SR_CLOCKLO`), each in a register of its own:
 
     setup; for (pass = 0; pass < 2; ++pass) { barrier; before; t0 = clock; BODY; t1 = clock; barrier }
 
@@ -53,12 +54,9 @@ _LAST_CLOCK = """
 [B------:R-:W-:-:S08] VIADD R113, R113, 0x1
 [B------:R-:W-:Y:S15] ISETP.GE.AND P6, PT, R113, 0x2, PT
 """
-_END = """
-[B------:R-:W-:-:S05] @!P6 BRA -{back:#x}
-[B------:R0:W-:-:S02] STG.E desc[UR40][R114.64], R116
-[B------:R1:W-:-:S02] STG.E desc[UR40][R114.64+0x4], R117
-[B01----:R-:W-:-:S05] EXIT
-"""
+_AGAIN = "[B------:R-:W-:-:S05] @!P6 BRA -{back:#x}\n"
+_STORE = "[B------:R0:W-:-:S02] STG.E desc[UR40][R114.64{offset}], {register}\n"
+_EXIT = "[B0-----:R-:W-:-:S05] EXIT\n"
 
 Code = tuple[Instruction, ...]
 
@@ -69,7 +67,15 @@ def framed(snippet: Snippet) -> Code:
     again = _parts(_PASS) + snippet.before + _parts(_FIRST_CLOCK)
     start += _parts(_NOTHING * (-(len(start) + len(again)) % _LINE_INSTRUCTIONS))
     again += snippet.body + _parts(_LAST_CLOCK)
-    return start + again + _parts(_END.format(back=INSTRUCTION_BYTES * (len(again) + 1)))
+    clocks = ["R116", *clock_registers(snippet), "R117"]
+    stores = [_STORE.format(offset=f"+{4 * i:#x}" if i else "", register=one) for i, one in enumerate(clocks)]
+    end = _AGAIN.format(back=INSTRUCTION_BYTES * (len(again) + 1)) + "".join(stores) + _EXIT
+    return start + again + _parts(end)
+
+
+def clock_registers(snippet: Snippet) -> list[str]:
+    """The registers into which the body reads the clock, in the order of its code."""
+    return [one.operands[0] for one in snippet.body if one.opcode == "CS2R.32" and one.operands[-1] == "SR_CLOCKLO"]
 
 
 def cubin_of(snippet: Snippet, forms: Forms, file: str, check: bool = True) -> bytes:
@@ -93,6 +99,11 @@ def _check_registers(snippet: Snippet, file: str) -> None:
         if any(kind in _FREE and _FREE[kind] <= number < ALL_SET[kind] for kind, number in operands):
             right = "registers below R112, UR40 and P6 are right, the others are the frame's"
             problems.append(Problem(file, instruction.line, "code", f"'{instruction}'", right))
+    clocks = clock_registers(snippet)
+    if len(set(clocks)) < len(clocks):
+        twice = next(one for one in clocks if clocks.count(one) > 1)
+        right = "a register of its own for each clock that the body reads is right"
+        problems.append(Problem(file, snippet.body[0].line, "code", f"two clocks read into {twice}", right))
     if problems:
         raise GpuemuError(problems)
 

@@ -1,7 +1,7 @@
 """Launches built sequences on the GPU of this machine and keeps every launch's clocks; CuPy and NumPy suffice.
 
     FOLDER/sequences.json       what `build` wrote: architecture, and of each sequence its name, warps and cubin
-    FOLDER/clocks.json          what `run` adds: the device, and of each sequence and launch [start, end] of each warp
+    FOLDER/clocks.json          what `run` adds: the device, and of each sequence and launch the clocks of each warp
 
 The clocks of the second of a launch's passes are kept, as `measure` does.
 """
@@ -22,23 +22,24 @@ from validation.corpus.kernel import OUTPUT_WORDS, input_words
 from validation.measure import MeasureError
 
 KERNEL = "sequence"
-WORDS_PER_THREAD = 4
+WORDS_PER_THREAD = 128
 SHARED_BYTES = 32768
 SEQUENCES_FILE, CLOCKS_FILE = "sequences.json", "clocks.json"
 LAUNCHES = 5
 _LANES = 32
 
 Clocks = list[list[int]]
-"""Of each warp the clock before the body and the one after it, the earliest being 0."""
+"""Of each warp the clock before the body, those that the body reads, and the one after it, the earliest being 0."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """A sequence of a folder; `file` is its cubin."""
+    """A sequence of a folder; `file` is its cubin, and `reads` how many clocks its body reads."""
 
     name: str
     warps: int
     file: str
+    reads: int = 0
 
 
 def write_built(folder: Path, arch: str, built: list[Built]) -> None:
@@ -87,7 +88,7 @@ def run(folder: Path, report: Report = print) -> Path:
         except refusals as error:
             raise MeasureError(f"{one.name}: {error}") from None
         words = cp.asnumpy(out[: WORDS_PER_THREAD * _LANES * one.warps]).reshape(one.warps, _LANES, WORDS_PER_THREAD)
-        clocks: Clocks = measure.from_zero(words[:, 0, :2]).tolist()
+        clocks: Clocks = measure.from_zero(words[:, 0, : 2 + one.reads]).tolist()
         return clocks
 
     end = time.monotonic() + measure.WARM_UP_SECONDS
