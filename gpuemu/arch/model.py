@@ -73,11 +73,7 @@ class Issue(Part):
     """The warp scheduler of a sub-core."""
 
     policy: Literal["greedy_then_youngest", "greedy_then_fair", "loose_round_robin", "oldest_first"] = word(
-        "which ready warp issues",
-        "greedy_then_youngest",
-        "greedy_then_fair",
-        "loose_round_robin",
-        "oldest_first",
+        "which ready warp issues", "greedy_then_youngest", "greedy_then_fair", "loose_round_robin", "oldest_first"
     )
     dependences: Literal["auto", "control_words", "register_scoreboard"] = word(
         "what makes a warp wait; auto takes control words where the trace has them",
