@@ -236,7 +236,7 @@ class SubCore:
         return cycle - self._last_issue <= self._machine.memory_greedy_cycles
 
     def _has_waited(self, warp: Warp) -> bool:
-        """Whether the warp that issues now waited for its pipe or for room in the queue, and so is not preferred."""
+        """Whether the warp, were it to issue now, waited for its pipe or for room in the queue: it is not preferred."""
         if isinstance(warp.pipe, QueuedPipe):
             return True  # one in its queue is as good as one that waited for it
         pipe = warp.pipe

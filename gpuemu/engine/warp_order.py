@@ -1,7 +1,8 @@
 """Which of the warps of a sub-core goes first, of those that can issue in the same cycle.
 
 Greedy-then-fair, what an H200 does (clock reads by two to four warps of a sub-core, 15,000 choices): the warp that has
-issued the least lately, counted by a share of the issues that fades. One that issued a few cycles ago has an advantage.
+issued the least lately, counted by a share of the issues that fades. One that issued a few cycles ago has an advantage,
+but not before a queue: four warps of MUFU, or of stores behind a full queue, take strict turns.
 Behind all others come those that yielded with their last instruction or wait for their pipe, however little they
 issued. If one of these has had to wait for room in a queue, the one that issued longest ago goes first among them.
 """
@@ -56,7 +57,7 @@ class WarpOrder:
             gives_way = warp.gave_way or waits(warp)
             if not (in_line and gives_way):
                 share = self._share(warp, cycle)
-                if cycle - warp.issued_at <= self._recent:
+                if cycle - warp.issued_at <= self._recent and warp.pipe.has_intervals:
                     share -= self._advantage
             rank = (gives_way, share, warp.issued_at)
             if rank < best:

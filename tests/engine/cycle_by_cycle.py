@@ -523,13 +523,13 @@ class Reference:
             gives_way = [w for w in ready if w.yielded or w.stood_in_line or self.waits_for_pipe(w, sub_core)]
             among = [w for w in ready if w not in gives_way] or gives_way
             by_share = among != gives_way or not any(w.stood_in_line for w in ready)
-            warp = min(among, key=lambda w: (self.lately(w, cycle) if by_share else 0, w.issues[-1:], w.age))
+            warp = min(among, key=lambda w: (self.lately(w, sub_core, cycle) if by_share else 0, w.issues[-1:], w.age))
         else:
             warp = max(ready, key=lambda w: w.age)
         op = warp.op
         warp.share = self.share_of(warp, cycle) + 256
-        in_line = op.pipe == 0 or self.is_divergent(op) or not self.pipes[sub_core][op.pipe].has_intervals
-        warp.yielded, warp.stood_in_line = op.yields, in_line and self.has_waited(warp, sub_core)
+        warp.yielded = op.yields
+        warp.stood_in_line = self.is_queued(op, sub_core) and self.has_waited(warp, sub_core)
         warp.issues.append(cycle)
         warp.order = 2 * cycle + 1
         if warp.opens_at == cycle:
@@ -597,9 +597,10 @@ class Reference:
             left -= (left + self.m.share_cycles - 1) // self.m.share_cycles
         return warp.share * left // 65536
 
-    def lately(self, warp: Warp, cycle: int) -> int:
-        """How much it has issued lately, less if that was a few cycles ago."""
+    def lately(self, warp: Warp, sub_core: int, cycle: int) -> int:
+        """How much it has issued lately, less if that was a few cycles ago and it does not go into a queue."""
         recent = warp.issues and cycle - warp.issues[-1] <= self.m.recent_issue_cycles
+        recent = recent and not self.is_queued(warp.op, sub_core)
         return self.share_of(warp, cycle) - (256 * self.m.recent_issue_percent // 100 if recent else 0)
 
     def entries_taken(self, sub_core: int) -> int:
@@ -638,17 +639,15 @@ class Reference:
             free_at = self.divergent_room_at[sub_core]
         return free_at - max(ready_at, self.taken_at[sub_core][warp.op.pipe] + 1) >= self.m.pipe_wait_cycles
 
+    def is_queued(self, op: Op, sub_core: int) -> bool:
+        return op.pipe == 0 or self.is_divergent(op) or not self.pipes[sub_core][op.pipe].has_intervals
+
     def waits_for_pipe(self, warp: Warp, sub_core: int) -> bool:
-        queued = warp.op.pipe == 0 or self.is_divergent(warp.op)
-        return not queued and self.pipes[sub_core][warp.op.pipe].has_intervals and self.has_waited(warp, sub_core)
+        return not self.is_queued(warp.op, sub_core) and self.has_waited(warp, sub_core)
 
     def is_kept(self, current: Warp, sub_core: int, cycle: int) -> bool:
         waited = cycle > self.next_slot[sub_core]
-        queued = (
-            current.op.pipe == 0
-            or self.is_divergent(current.op)
-            or not self.pipes[sub_core][current.op.pipe].has_intervals
-        )
+        queued = self.is_queued(current.op, sub_core)
         if not waited:
             return True
         if cycle >= current.blocked_from and not current.op.passes_barrier:
