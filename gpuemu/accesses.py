@@ -33,7 +33,8 @@ class Access:
     `data_stage_cycles` it holds the data stage (every group of lanes holds it at least once);
     `sectors` it moves from or to global memory, `lines` where they are, unless that is not known;
     `return_cycles` its data takes longer to come back. `copy_pieces`: of a copy past L1, the cycles that it holds
-    the stage that sends copies on.
+    the stage that sends copies on. `written_in_part`: the lines that a store leaves bytes of in a sector of which it
+    writes others.
     """
 
     wavefronts: int
@@ -43,6 +44,7 @@ class Access:
     return_cycles: int = 0
     lines: Lines = ()
     copy_pieces: int = 0
+    written_in_part: frozenset[int] = frozenset()
 
     @property
     def takes_place(self) -> bool:
@@ -133,15 +135,34 @@ def _global_accesses(
     returned = (LANES // lanes - 1) * arch.shared_memory.cycles_per_further_group if returns else 0
     sectors = _blocks(ends, active, memory.sector_bytes)
     sectors_per_line = memory.l1.line_bytes // memory.sector_bytes
+    masks = (
+        _written_in_part(ends[0], active, width, arch)
+        if operation.store and not operation.local
+        else [frozenset[int]()] * len(addresses)
+    )
     made = []
-    for row, held in zip(sectors.tolist(), passes.tolist(), strict=True):
+    for row, held, partly in zip(sectors.tolist(), passes.tolist(), masks, strict=True):
         distinct = sorted({sector for sector in row if sector >= 0})
         lines: dict[int, list[int]] = {}
         for sector in distinct:
             lines.setdefault(sector // sectors_per_line, []).append(sector)
         held_lines = tuple((line, tuple(inside)) for line, inside in lines.items())
-        made.append(Access(0, 0, held, len(distinct), returned, held_lines))
+        made.append(Access(0, 0, held, len(distinct), returned, held_lines, written_in_part=partly))
     return made
+
+
+def _written_in_part(
+    addresses: NDArray[np.int64], active: NDArray[np.bool_], width_bytes: int, arch: Architecture
+) -> list[frozenset[int]]:
+    """Of stores to these addresses [rows, 32] the lines that have sectors of which not all bytes are written."""
+    sector_bytes, line_bytes = arch.global_memory.sector_bytes, arch.global_memory.l1.line_bytes
+    found = []
+    for row, lanes in zip(addresses, active, strict=True):
+        written = np.unique(row[lanes][:, None] + np.arange(width_bytes))
+        sectors, bytes_of = np.unique(written // sector_bytes, return_counts=True)
+        partial = sectors[bytes_of < sector_bytes]
+        found.append(frozenset((partial * sector_bytes // line_bytes).tolist()))
+    return found
 
 
 def _copy_pieces(

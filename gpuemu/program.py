@@ -117,6 +117,13 @@ class Op:
         return self.kind is Kind.GLOBAL and self.is_store and self.row is None
 
     @property
+    def stored_registers(self) -> int:
+        """How many 32-lane registers of data a store brings with it, behind its address; 0 for all that are none."""
+        if self.is_plain_global_store:
+            return max(0, self.source_words - 2)
+        return max(0, self.source_words - 1) if self.kind is Kind.SHARED and self.row is Row.STORE else 0
+
+    @property
     def carries_addresses(self) -> bool:
         """Whether each execution has an Access of its own."""
         return self.kind in (Kind.SHARED, Kind.GLOBAL)

@@ -200,14 +200,13 @@ class Mio(Part):
     pool_release_cycles: int = cycles("from there into the window to the moment its entry may be taken again")
     window_entries: int = whole("requests that wait at the data stage for their turn", 1, 65536, "requests")
     window_release_cycles: int = cycles("first wavefront to the moment its entry may be taken again", low=0)
-    store_pool_wavefronts: int = whole(
-        "wavefronts of stores to global memory that hold up the next", 1, 65536, "wavefronts"
-    )
+    store_data_registers: int = whole("of stores dispatched whose data is not yet written", 1, 65536, "registers")
+    store_data_release_cycles: int = cycles("last wavefront of a store to shared memory to that moment")
+    store_pool_wavefronts: int = whole("of stores dispatched that have not left L1", 1, 65536, "wavefronts")
     copy_latency_cycles: int = cycles("what an asynchronous copy past L1 has behind it when it can be sent on", low=0)
     copy_entries: int = whole("asynchronous copies past L1 that wait without holding up others", 1, 65536, "copies")
     address_read_cycles: int = cycles("issue to the read of the first source register of a load")
     data_read_cycles: int = cycles("what a store, an atomic or a shuffle takes longer to read its registers", low=0)
-    data_stage_latency_cycles: int = cycles("a global store's last wavefront to the moment it holds up no other", low=0)
     load_source_release_cycles: int = cycles("dispatch-free load: issue to release of its source registers")
     store_source_release_cycles: int = cycles("the same of a 32-bit store")
     lane_register_latency_cycles: int = cycles("S2R of SR_TID or SR_LANEID, issue to the issue of a dependent")
@@ -268,9 +267,7 @@ class Barrier(Part):
     latency_cycles: int = cycles("fixed part")
     arrival_interval_cycles: int = cycles("part per warp, of all CTAs", low=0)
     single_warp_cycles: int = cycles("what a barrier of a single warp keeps the unit for", low=0)
-    data_stage_cycles: int = cycles(
-        "an opening keeps the data stage so long and one for each sub-core; 0: not at all", low=0
-    )
+    data_stage_cycles: int = cycles("an opening keeps the data stage, and one for each sub-core; 0: not at all", low=0)
     load_delay_cycles: int = cycles("an LDS that a barrier has held back comes so much later", low=0)
     blocks_after_cycles: int = cycles("from BAR.SYNC on, the warp still issues for so long", low=1)
 
@@ -281,6 +278,7 @@ class L1(Part):
     capacity_bytes: int = size("L1 and shared memory together", 1)
     line_bytes: PowerOfTwo = power_of_two("unit of its tags", 4096, "bytes")
     latency_cycles: int = cycles("a hit: load of 32 bits from an address of two registers, issue to dependent issue")
+    store_cycles: int = cycles("for which a wavefront of a store that leaves keeps loads from the tags", low=0)
 
 
 class L2(Part):
@@ -298,6 +296,9 @@ class GlobalMemory(Part):
     first_touch: Literal["dram", "l2"] = word("who has the data that this launch has not touched yet", "dram", "l2")
     bytes_per_cycle: float = rate("the SM's share of the bandwidth, towards the SM", "bytes/cycle", 65536.0)
     store_bytes_per_cycle: float = rate("the same, of stores", "bytes/cycle", 65536.0)
+    store_data_release_cycles: int = cycles("as of mio, for a store to global memory")
+    store_latency_cycles: int = cycles("a store's last wavefront to the first that leaves L1", low=0)
+    mask_sectors: int = whole("what the mask of a line written in part takes on the way out", 0, 64, "sectors")
     sector_bytes: PowerOfTwo = power_of_two("unit of transfer", 4096, "bytes")
     atomic_latency_cycles: int = cycles("atomic with a result, issue to dependent issue", high=1_000_000)
     l1: L1

@@ -7,8 +7,10 @@ if `first_touch` says so; what another load has asked DRAM for comes when it com
 they go to L2, and nothing of L1 changes. Local memory is each warp's own, and its stores stay in L1, too.
 
 What misses queues for the path to the SM (`bytes_per_cycle`), what is stored for the path from it
-(`store_bytes_per_cycle`; H200: STG of 128 bits one every 16 cycles, from any number of warps). A load waits for the
-stores ahead of it (H200: kernels that load behind stores of 4 and 8 warps).
+(`store_bytes_per_cycle`; H200: STG of 128 bits one every 16 cycles, from any number of warps). A store leaves L1 line
+by line, from `store_latency_cycles` after its last wavefront on; a line of which it writes some sectors in part takes
+that path for `mask_sectors` more (H200: stores of 4 bytes in every 8, 16 and 32 one every 10, 20 and 40 cycles, of 16
+bytes in each of 8 lines 24, of 16 in each of 4 lines 12). A load that misses waits for the stores ahead of it.
 """
 
 from __future__ import annotations
@@ -70,6 +72,8 @@ class GlobalMemory:
         self._atomic_latency = max(1, machine.global_atomic_latency_cycles - before)
         self._cycles_per_sector = machine.sector_bytes / machine.global_bytes_per_cycle
         self._cycles_per_stored_sector = machine.sector_bytes / machine.global_store_bytes_per_cycle
+        self._store_latency = machine.global_store_latency_cycles
+        self._mask_sectors = machine.global_mask_sectors
         self._free_at = 0.0
         self._store_path_free_at = 0.0
         self._l1 = L1(l1_bytes // machine.l1_line_bytes)
@@ -83,7 +87,6 @@ class GlobalMemory:
     def load(self, request: Request, start: int) -> int:
         """When the last sector of a load, an atomic or a copy is there, whose last lanes pass the tags at `start`."""
         op, access = request.op, request.access
-        start = max(start, ceil(self._store_path_free_at))
         own_space = (request.warp.age + 1) * _WARP_SPACE if op.is_local else 0
         done = start + self._l1_latency
         latency = self._l2_latency
@@ -116,7 +119,8 @@ class GlobalMemory:
             # Blocks of lines lie in slices near and far: the slowest of n of them, as if each took its chance.
             latency += self._l2_spread * (blocks - 1) // max(1, blocks)
         if count or not access.lines:
-            done = max(done, self._from_beyond(start, count, latency))
+            asked_at = max(start, ceil(self._store_path_free_at))
+            done = max(done, self._from_beyond(asked_at, count, latency))
         if self._from_dram is not None:
             self._from_dram.update(dict.fromkeys(new, done))
         if op.is_cached:
@@ -124,26 +128,30 @@ class GlobalMemory:
                 self._l1.fill(line, absent, done)
         return done
 
-    def store(self, request: Request, start: int) -> int:
-        """When the last sector of a store has gone; its lanes begin to pass at `start`."""
+    def store(self, request: Request, start: int, last: int) -> list[int]:
+        """When each line of a store leaves L1, of which the wavefronts pass from `start` to `last`.
+
+        The store is done when the last of them has gone.
+        """
         access = request.access
         if request.op.is_local:
             own_space = (request.warp.age + 1) * _WARP_SPACE
             for line, sectors in access.lines:
                 self._l1.fill(line + own_space, list(sectors), start)
-        else:
-            if self._from_dram is not None:
-                for _, sectors in access.lines:
-                    for sector in sectors:
-                        self._from_dram.setdefault(sector, start)
+        elif self._from_dram is not None:
+            for _, sectors in access.lines:
+                for sector in sectors:
+                    self._from_dram.setdefault(sector, start)
         self.stored_sectors += access.sectors
-        begin = max(self._store_path_free_at, float(start))
-        self._store_path_free_at = begin + self.cycles_to_store(access.sectors)
-        return int(self._store_path_free_at)
-
-    def cycles_to_store(self, sectors: int) -> float:
-        """How long so many sectors hold the path from the SM."""
-        return sectors * self._cycles_per_stored_sector
+        lines = [len(sectors) + self._mask_sectors * (n in access.written_in_part) for n, sectors in access.lines]
+        leaves = []
+        free_at = max(self._store_path_free_at, float(last + self._store_latency))
+        for sectors_and_mask in lines or [access.sectors]:
+            leaves.append(int(free_at))
+            free_at += sectors_and_mask * self._cycles_per_stored_sector
+        self._store_path_free_at = free_at
+        request.done_at = int(free_at)
+        return leaves
 
     def _from_beyond(self, start: int, sectors: int, latency: int) -> int:
         """When sectors that are asked for at `start` have come."""

@@ -3,15 +3,18 @@
 A request leaves its queue when it has spent `queue_latency_cycles` there and its sub-core has sent the registers of
 the one before it (`cycles_per_source_register` each). It is dispatched when the SM takes its next request
 (`request_interval_cycles`) and there is room in the pool (`pool_entries`); of the sub-cores that could go, the one
-served longest ago goes first. Its registers follow; those of stores and atomics behind the first share a path of
-`data_registers_per_cycle`, on which each takes turns of every second cycle. Requests come to the data stage's window
+served longest ago goes first. Its registers follow; those of stores and copies behind the first share a path (see
+`data_path`). Requests come to the data stage's window
 in the order in which their registers are there, a load before a store of the same cycle, and give back their entry of
 the pool `pool_release_cycles` after they have got in. Then the data stage and, for global memory, the memory behind
 it decide. Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each by its
 registers beyond the first and by what holds those back on the way (H200: an LDS behind an STS.64 comes 2 cycles later
 where an HMMA is issued 3 cycles behind the STS.64); S2R of a lane's number has none to send and comes to the window
 earlier. What a sub-core asked for comes back in order, one result a cycle, and to all of them few registers a cycle.
-Stores to global memory wait while too many wavefronts of others are left (`store_pool_wavefronts`). An asynchronous
+Accesses to global memory go to the data stage in the order of their dispatch (H200: LDG behind the STG of another
+sub-core waits until its registers are there, LDS does not). The unit holds `store_data_registers` of the data of
+stores, from their dispatch on until `store_data_release_cycles` after their last wavefront. Stores to global memory
+wait for room among the wavefronts of those that have not left L1 (`store_pool_wavefronts`), too. An asynchronous
 copy past L1 keeps its entry of the pool until it is sent on.
 
 Work is done in batches. Nothing that the unit decides matters to a sub-core sooner than
@@ -22,12 +25,12 @@ or an entry into the window that lies beyond what is known is left to a later ba
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import insort
 from collections import deque
 from heapq import heapify, heappop, heappush
-from math import ceil
 from typing import TYPE_CHECKING
 
+from gpuemu.engine.data_path import DataPath
 from gpuemu.engine.global_memory import GlobalMemory
 from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.shared_memory import DataStage
@@ -52,17 +55,23 @@ class LoadStoreUnit:
         self._served_at = [i - len(queues) for i in range(len(queues))]  # the sub-core served longest ago goes first
         # Dispatched, their registers on the way: when they are there, whether that is later, dispatch, sub-core.
         self._pending: list[tuple[int, bool, int, int, Request]] = []
-        self._data_path = [0] * (machine.cycles_per_source_register * machine.data_registers_per_cycle)
+        self._data_path = DataPath(machine)
         self._sent = 0  # how many of them want the data stage
         self._released: deque[int] = deque()  # when the entry of each that got there falls free
-        # Stores to global memory: the end of their wavefronts, how many, and how long each takes.
-        self._stores: list[tuple[int, int, float]] = []
+        # Wavefronts of global stores that have been dispatched, and when those that got to L1 have left it.
+        self._to_store = 0
+        self._stored: list[tuple[int, int]] = []
+        # Data registers of stores that have been dispatched, and until when those of others are held.
+        self._held = 0
+        self._held_until: list[tuple[int, int]] = []
         self._latency = machine.queue_latency_cycles
         self._pool_entries = machine.pool_entries
         self._pool_wavefronts = machine.store_pool_wavefronts
+        self._data_registers = machine.store_data_registers
+        self._data_release = machine.store_data_release_cycles
+        self._stored_release = machine.global_store_data_release_cycles
         self._pool_release = machine.pool_release_cycles
         self._least_release = max(1, min(machine.pool_release_cycles, machine.copy_latency_cycles))
-        self._store_tail = machine.data_stage_latency_cycles
         self._request_interval = machine.request_interval_cycles
         self._dispatch_interval = machine.minimum_dispatch_interval_cycles
         self._cycles_per_register = machine.cycles_per_source_register
@@ -101,8 +110,13 @@ class LoadStoreUnit:
                 queue.not_before = cycle - latency
                 if cycle < first or (cycle == first and self._served_at[i] < self._served_at[chosen]):
                     first, chosen = cycle, i
-            if pending and pending[0][0] < first and pending[0][0] < limit:
-                decided.append(self._pass_on())
+            soonest = min(first, limit, pending[0][0] if pending else NEVER)
+            if waited := self._data_path.advance(soonest + self._cycles_per_register):
+                for store, cycles in waited:
+                    store.warp.sub_core.sent_later(store, cycles)
+            elif pending and pending[0][0] < first and pending[0][0] < limit:
+                if not self._waits_for_store():
+                    decided.append(self._pass_on())
             elif first >= limit:
                 return decided
             elif (request := self._dispatch(queues[chosen].waiting[0], chosen, first)) is not None:
@@ -118,7 +132,9 @@ class LoadStoreUnit:
             if cycle < room:
                 cycle = room
             if request.op.is_plain_global_store:
-                cycle = self._room_for_store(cycle)
+                cycle = self._room_for_store(request, cycle)
+            if request.op.stored_registers:
+                cycle = self._room_for_data(request, cycle)
         return cycle
 
     def _room(self) -> int:
@@ -140,6 +156,7 @@ class LoadStoreUnit:
         self._served_at[sub_core] = cycle
         self._next_accept = cycle + self._request_interval
         queue = self._queues[sub_core]
+        since = queue.arrival
         if op.kind is Kind.LANE_REGISTER:
             queue.dispatched(cycle, 1)
             self._read_lane_register(request, cycle)
@@ -147,12 +164,17 @@ class LoadStoreUnit:
         sending = self._cycles_per_register * op.source_words
         if sending < self._dispatch_interval:
             sending = self._dispatch_interval
-        behind = self._wait_for_data_path(op, cycle) if _sends_data(op) else 0
-        queue.dispatched(cycle, sending + behind)
-        beyond_one = self._cycles_per_register * (op.source_words - 1) + behind + request.late
+        queue.dispatched(cycle, sending)
+        if op.source_words > 1 and _sends_data(op):
+            due = cycle + self._cycles_per_register
+            self._data_path.send(request, sub_core, since, due, op.source_words - 1)
+        beyond_one = self._cycles_per_register * (op.source_words - 1) + request.late
         release = self._load_release if op.is_load else self._store_release
         request.sources_read_at = cycle + beyond_one + release
         there = cycle + beyond_one + (0 if op.is_load else self._late)
+        self._held += op.stored_registers
+        if op.is_plain_global_store:
+            self._to_store += request.access.data_stage_cycles
         late = there > cycle
         heappush(self._pending, (there, late, cycle, sub_core, request))
         if request.access.takes_place:
@@ -160,29 +182,39 @@ class LoadStoreUnit:
         if late:
             insort(queue.unserved, there - self._latency)
             return None
-        return self._pass_on()
+        return None if self._waits_for_store() else self._pass_on()
 
     def sent_later(self, request: Request, cycles: int) -> None:
         """The registers behind the first of a request are read so much later, as turns out once it is dispatched."""
-        for i, (there, late, dispatch, sub_core, pending) in enumerate(self._pending):
-            if pending is request:
-                self._pending[i] = (there + cycles, late, dispatch, sub_core, request)
-                heapify(self._pending)
-                unserved = self._queues[sub_core].unserved
-                unserved.remove(there - self._latency)
-                insort(unserved, there + cycles - self._latency)
+        for i, pending in enumerate(self._pending):
+            if pending[-1] is request:
+                self._comes(i, pending[0] + cycles)
                 return
 
-    def _wait_for_data_path(self, op: Op, cycle: int) -> int:
-        """How long the data of a store or an atomic wait, behind its address, for their turn on the data path."""
-        each = self._cycles_per_register
-        earliest = cycle + each
-        turns = self._data_path
-        starts = [max(earliest, free_at) for free_at in turns]
-        starts = [start + (i - start) % each for i, start in enumerate(starts)]
-        start = min(starts)
-        turns[starts.index(start)] = start + each * (op.source_words - 1)
-        return start - earliest
+    def _comes(self, index: int, there: int) -> None:
+        """A pending request comes to the data stage at `there`, later than was to be expected."""
+        before, late, dispatch, sub_core, request = self._pending[index]
+        unserved = self._queues[sub_core].unserved
+        if late:
+            unserved.remove(before - self._latency)
+        insort(unserved, there - self._latency)
+        self._pending[index] = (there, True, dispatch, sub_core, request)
+        heapify(self._pending)
+
+    def _waits_for_store(self) -> bool:
+        """Whether the first that is pending turns out to come behind a store: one to global memory, dispatched before.
+
+        Of stores themselves the registers come in that order.
+        """
+        _, _, dispatch, _, request = self._pending[0]
+        if not self._to_store or not _goes_to_l1(request.op) or request.op.is_store:
+            return False
+        stores = (p[0] for p in self._pending if p[2] < dispatch and p[-1].op.is_plain_global_store)
+        there = max(stores, default=0)
+        if there < self._pending[0][0]:
+            return False
+        self._comes(0, there)
+        return True
 
     def _pass_on(self) -> Request:
         """The next request whose registers are sent goes on to the data stage, which settles it."""
@@ -196,10 +228,10 @@ class LoadStoreUnit:
             self._sent -= 1
             # A copy past L1 keeps its entry until it is sent on, a cycle at least.
             insort(self._released, self.data_stage.entered + self._pool_release if cycles else max(start, there + 1))
-        if cycles and op.is_plain_global_store:
-            end, each = start + cycles * self.data_stage.pace, float(self.data_stage.pace)
-            each = max(each, self.global_memory.cycles_to_store(access.sectors) / cycles)
-            self._stores.append((max(end, request.done_at) + self._store_tail, cycles, each))
+        if op.stored_registers:
+            release = self._stored_release if op.kind is Kind.GLOBAL else self._data_release
+            self._held -= op.stored_registers
+            insort(self._held_until, (self.data_stage.last + release, op.stored_registers))
         self._log(request, dispatch, start)
         return request
 
@@ -220,15 +252,28 @@ class LoadStoreUnit:
         warp.start_log.append(start)
         warp.done_log.append(request.done_at)
 
-    def _room_for_store(self, cycle: int) -> int:
-        """The first cycle, from `cycle` on, at which few enough wavefronts of stores are left."""
-        self._stores = [store for store in self._stores if store[0] > self._next_accept]
-        last = max((end for end, _, _ in self._stores), default=cycle)
-        return cycle + bisect_left(range(cycle, last), True, key=self._has_room_for_store)
+    def _room_for_store(self, request: Request, cycle: int) -> int:
+        """The first cycle, from `cycle` on, at which the wavefronts of others leave it room, as far as is known."""
+        most = max(0, self._pool_wavefronts - request.access.data_stage_cycles)
+        return self._room_among(self._stored, self._to_store - most, cycle)
 
-    def _has_room_for_store(self, cycle: int) -> bool:
-        left = sum(min(cycles, ceil((end - cycle) / each)) for end, cycles, each in self._stores if end > cycle)
-        return left <= self._pool_wavefronts
+    def _room_for_data(self, request: Request, cycle: int) -> int:
+        """The same of its registers with data."""
+        most = max(0, self._data_registers - request.op.stored_registers)
+        return self._room_among(self._held_until, self._held - most, cycle)
+
+    def _room_among(self, leaving: list[tuple[int, int]], excess: int, cycle: int) -> int:
+        """When no more than `excess` are over, of which fall free what is `leaving`: pairs of a cycle and how many."""
+        while leaving and leaving[0][0] <= self._next_accept:
+            leaving.pop(0)
+        excess += sum(count for _, count in leaving)
+        for until, count in leaving:
+            if excess <= 0:
+                return cycle
+            excess -= count
+            cycle = max(cycle, until)
+        # More than that is known once what has been dispatched gets to the data stage.
+        return cycle if excess <= 0 else max(cycle, self._pending[0][0] + 1)
 
     def _serve(self, request: Request, sub_core: int, cycle: int) -> int:
         """Set the request's completion; returns when its first wavefront passes."""
@@ -245,15 +290,20 @@ class LoadStoreUnit:
             request.done_at = self.global_memory.load(request, max(cycle, sent - self._copy_latency))
             request.warp.copies.append(request)
             return start
-        start = self.data_stage.serve(request.warp.slot, cycle, access.data_stage_cycles, op.is_store, shared_load)
-        last = start + (access.data_stage_cycles - 1) * self.data_stage.pace
+        stage, l1 = self.data_stage, _goes_to_l1(op)
+        start = stage.serve(request.warp.slot, cycle, access.data_stage_cycles, op.is_store, shared_load, l1)
+        last = stage.last
         if op.is_plain_global_store:
-            request.done_at = self.global_memory.store(request, start)
+            self._to_store -= access.data_stage_cycles
+            stage.leave(self.global_memory.store(request, start, last))
+            self._stored.append((request.done_at, access.data_stage_cycles))
             return start
         if kind is Kind.GLOBAL:
             request.done_at = self.global_memory.load(request, last) + access.return_cycles
             if op.row is not None:
                 request.warp.copies.append(request)
+            elif op.is_load:
+                self._take_way_back(request)
             return start  # a load that goes on to L1 or L2 holds back no result from here
         if kind is Kind.SHUFFLE:
             request.done_at = last + self._shuffle_tail
@@ -296,3 +346,8 @@ class LoadStoreUnit:
 def _sends_data(op: Op) -> bool:
     """Whether its registers behind the first, the upper half of a global address too, take the data path of stores."""
     return (op.kind is Kind.SHARED and not op.is_load) or op.is_plain_global_store or op.row is Row.COPY
+
+
+def _goes_to_l1(op: Op) -> bool:
+    """Whether it is an access to global memory that looks up the tags of L1 on its way, as copies past it do not."""
+    return op.kind is Kind.GLOBAL and op.row is None

@@ -38,10 +38,11 @@ class Machine:
     pool_release_cycles: int
     window_entries: int
     window_release_cycles: int
+    store_data_registers: int
+    store_data_release_cycles: int
     store_pool_wavefronts: int
     copy_latency_cycles: int
     copy_entries: int
-    data_stage_latency_cycles: int
     data_read_cycles: int
     address_read_cycles: int
     load_source_release_cycles: int
@@ -84,6 +85,10 @@ class Machine:
     global_first_touch: str
     global_bytes_per_cycle: float
     global_store_bytes_per_cycle: float
+    global_store_data_release_cycles: int
+    global_store_latency_cycles: int
+    global_mask_sectors: int
+    l1_store_cycles: int
     l1_capacity_bytes: int
     l1_line_bytes: int
     l1_latency_cycles: int
@@ -121,10 +126,11 @@ class Machine:
             pool_release_cycles=mio.pool_release_cycles,
             window_entries=mio.window_entries,
             window_release_cycles=mio.window_release_cycles,
+            store_data_registers=mio.store_data_registers,
+            store_data_release_cycles=mio.store_data_release_cycles,
             store_pool_wavefronts=mio.store_pool_wavefronts,
             copy_latency_cycles=mio.copy_latency_cycles,
             copy_entries=mio.copy_entries,
-            data_stage_latency_cycles=mio.data_stage_latency_cycles,
             data_read_cycles=mio.data_read_cycles,
             address_read_cycles=mio.address_read_cycles,
             load_source_release_cycles=mio.load_source_release_cycles,
@@ -167,6 +173,10 @@ class Machine:
             global_first_touch=memory.first_touch,
             global_bytes_per_cycle=memory.bytes_per_cycle,
             global_store_bytes_per_cycle=memory.store_bytes_per_cycle,
+            global_store_data_release_cycles=memory.store_data_release_cycles,
+            global_store_latency_cycles=memory.store_latency_cycles,
+            global_mask_sectors=memory.mask_sectors,
+            l1_store_cycles=memory.l1.store_cycles,
             l1_capacity_bytes=memory.l1.capacity_bytes,
             l1_line_bytes=memory.l1.line_bytes,
             l1_latency_cycles=memory.l1.latency_cycles,

@@ -18,6 +18,11 @@ An asynchronous copy past L1 (LDGSTS.BYPASS) takes no port, neither when it is s
 streams of LDS over either are none the longer). Copies are sent on one after another, a piece a cycle, and
 `mio.copy_entries` of them wait for that; the next one keeps everything behind it from the window.
 
+Accesses to global memory have a path of their own to the data stage: an LDS waits for no LDG or STG of its warp, nor
+they for it (H200). Loads of global memory look up the tags of L1 as they pass. A wavefront of a global store that
+leaves L1 (see `global_memory`) holds them up for `l1.store_cycles`, in their slots, and no others (H200: behind 128-bit
+stores of four warps loads that hit L1 go at half the pace for 64 cycles, loads of shared memory at full pace).
+
 An S2R of a lane's number waits in the window as a load of one wavefront does, then has the data stage for itself for
 `lane_register_cycles` (2). Only in the first does the arbiter keep others out. A load whose wavefront comes in the
 second is sent in vain: that wavefront is lost, is counted, and comes again (H200: one S2R costs a load of another
@@ -27,9 +32,19 @@ warp one wavefront and 2 cycles; the warp's own loads are done before).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from gpuemu.engine.machine import Machine
+
+
+def _next_free(cycle: int, taken: Iterable[int], each: int) -> int:
+    """The first cycle from `cycle` on that lies in none of the spans of `each` cycles that begin when `taken` says."""
+    for begin in taken:
+        if begin > cycle:
+            break
+        cycle = max(cycle, begin + each)
+    return cycle
 
 
 class DataStage:
@@ -52,7 +67,12 @@ class DataStage:
         self._window_release = machine.window_release_cycles
         self.entered = 0
         """When the last request entered the window."""
+        self.last = 0
+        """When the last wavefront of the last request passes."""
+        self._leaving: deque[int] = deque()  # when wavefronts of global stores leave L1
+        self._leaving_cycles = machine.l1_store_cycles
         self._path_free_at = (read_path, write_path)
+        self._l1_path_free_at = [0] * machine.max_warps
         # Heap: when barriers open that no request has come behind yet, and what that costs.
         self._openings: list[tuple[int, int]] = []
         self._opening_cycles = machine.barrier_data_stage_cycles
@@ -64,16 +84,19 @@ class DataStage:
         self.busy_cycles = [0, 0]
         """Port cycles used by reads and by writes."""
 
-    def serve(self, warp_slot: int, arrival: int, cycles: int, write: bool, load: bool = False) -> int:
+    def serve(
+        self, warp_slot: int, arrival: int, cycles: int, write: bool, load: bool = False, l1: bool = False
+    ) -> int:
         """The cycle at which the first wavefront passes, for a request of `cycles` data-stage cycles.
 
-        `load`: its wavefronts are those of a shared-memory load.
+        `load`: its wavefronts are those of a shared-memory load; `l1`: those of an access to global memory.
         """
+        self.last = arrival
         if not cycles:
             return arrival
         if self._openings:
             self._pass_openings(arrival)
-        path_free_at = self._path_free_at[write]
+        path_free_at = self._l1_path_free_at if l1 else self._path_free_at[write]
         start = max(self._enter(arrival), path_free_at[warp_slot])
         slots = self._slots[write]
         chosen, start = self._slot(slots, start, self._ports[write])
@@ -81,10 +104,27 @@ class DataStage:
             self._loads[chosen] = load
             if self._alone:
                 start = self._past_lane_registers(start, load)
-        path_free_at[warp_slot] = slots[chosen] = start + cycles * self.pace
+        self.last = start + (cycles - 1) * self.pace
+        if l1 and not write and self._leaving:
+            self.last = self._look_up(start, cycles)
+        path_free_at[warp_slot] = slots[chosen] = self.last + self.pace
         self.busy_cycles[write] += cycles
         heappush(self._window, start + self._window_release)
         return start
+
+    def leave(self, cycles: list[int]) -> None:
+        """Wavefronts of a global store will leave L1 in these cycles, behind those of the stores before."""
+        self._leaving.extend(cycles)
+
+    def _look_up(self, start: int, cycles: int) -> int:
+        """When the last of so many wavefronts has looked up its tags, between those that leave."""
+        leaving, each = self._leaving, self._leaving_cycles
+        while leaving and leaving[0] + each <= self.entered:
+            leaving.popleft()
+        last = start - self.pace
+        for _ in range(cycles):
+            last = _next_free(last + self.pace, leaving, each)
+        return last
 
     def send_copy(self, arrival: int, pieces: int) -> int:
         """The cycle at which an asynchronous copy past L1 begins to be sent on, a piece a cycle.

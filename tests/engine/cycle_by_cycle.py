@@ -9,7 +9,6 @@ order of issue or of service there, too, and are used as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil
 
 from gpuemu.accesses import SHUFFLE_ACCESS, Access
 from gpuemu.engine import Machine
@@ -84,6 +83,17 @@ class Cta:
         return sum(not w.ended for w in self.warps)
 
 
+@dataclass(eq=False)
+class Stored:
+    """A store with registers to send behind the first."""
+
+    request: Request
+    sub_core: int
+    since: int  # when it left its queue
+    due: int
+    registers: int
+
+
 @dataclass
 class SubCore:
     """What the operand ports of a sub-core tell of."""
@@ -125,18 +135,22 @@ class Reference:
         self.last_sent: list[Request | None] = [None] * machine.sub_cores
         self.room_at = [0] * machine.sub_cores  # since when the queue has had room for the next
         self.outside: list[Request | None] = [None] * machine.sub_cores  # out of its queue, not yet dispatched
+        self.left_at = [0] * machine.sub_cores  # since when
         self.served_at = [i - machine.sub_cores for i in range(machine.sub_cores)]
         self.arriving: list[tuple[int, Warp, Op]] = []  # at barriers, in this cycle
         self.barrier_unit_free_at = 0
         self.openings: list[tuple[int, int]] = []  # of barriers, that the data stage has not met yet: when, cost
         self.next_accept = 0
-        self.data_path = [0] * (machine.cycles_per_source_register * machine.data_registers_per_cycle)
+        self.data_path: list[Stored] = []  # stores with registers to send
+        self.data_sent_at = [i - machine.sub_cores for i in range(machine.sub_cores)]  # when each sent one
         self.sent: list[tuple[int, bool, int, int, Request]] = []  # on the way to the data stage: there when, late
         self.entered: list[int] = []  # when each entered the window
         self.started: list[int] = []  # and began to pass
         self.copies_sent: list[range] = []  # asynchronous copies past L1, a piece a cycle
         self.copy_let_by = 0  # when the last of them no longer kept others from the window
-        self.stores: list[tuple[int, int, float]] = []
+        self.l1_leaves: list[int] = []  # when wavefronts of stores to global memory leave L1
+        self.stored: list[tuple[int, int]] = []  # when such stores have left it, and of how many wavefronts
+        self.held_data: list[tuple[int, int]] = []  # until when stores hold registers with data, and how many
         self.returned = [0] * machine.sub_cores
         self.returns_due: list[list[tuple[Request, list[int]]]] = [[] for _ in range(machine.sub_cores)]
         self.others_write: list[set[int]] = [set() for _ in range(machine.sub_cores)]
@@ -147,6 +161,7 @@ class Reference:
         self.paths = {False: [0] * machine.max_warps, True: [0] * machine.max_warps}
         if not machine.separate_ports:
             self.slots[True], self.paths[True] = self.slots[False], self.paths[False]
+        self.l1_path = [0] * machine.max_warps
         self.global_memory = GlobalMemory(machine, machine.l1_capacity_bytes - program.carveout_bytes)
         self.passing_load = [False] * len(self.slots[False])  # by slot of the reads
         self.alone: list[range] = []  # when lane registers have the data stage for themselves
@@ -225,6 +240,7 @@ class Reference:
         for sub_core, queue in enumerate(self.queues):
             if queue and self.outside[sub_core] is None and queue[0].arrival + self.m.queue_latency_cycles <= cycle:
                 self.outside[sub_core] = queue.pop(0)
+                self.left_at[sub_core] = cycle
                 if self.m.sending_entries:
                     self.leaving[sub_core].append(cycle)
         able = [s for s in range(self.m.sub_cores) if self.outside[s] and self.has_room(self.outside[s], cycle)]
@@ -238,10 +254,30 @@ class Reference:
                 self.leaving[sub_core].append(cycle)
             if self.queues[sub_core]:
                 self.arrives(sub_core, self.queues[sub_core][0])
-        for sent in sorted((s for s in self.sent if s[0] <= cycle), key=lambda s: s[:3]):
-            self.sent.remove(sent)
-            there, _, dispatched_at, sub_core, request = sent
-            self.serve(request, sub_core, dispatched_at, there)
+        self.send_data(cycle)
+        while due := sorted((s for s in self.sent if s[0] <= cycle), key=lambda s: s[:3]):
+            there, _, dispatched_at, sub_core, request = due[0]
+            self.sent.remove(due[0])
+            stores = [s[0] for s in self.sent if s[4].op.is_plain_global_store and s[2] < dispatched_at]
+            loads = request.op.kind is Kind.GLOBAL and request.op.row is None and not request.op.is_store
+            if loads and max(stores, default=-1) >= there:
+                self.sent.append((max(stores), True, dispatched_at, sub_core, request))
+            else:
+                self.serve(request, sub_core, dispatched_at, there)
+
+    def send_data(self, cycle: int) -> None:
+        """The data of stores go the one way there is: who has waited longest, or takes turns with it, goes first."""
+        ready = [stored for stored in self.data_path if stored.due <= cycle]
+        for _ in range(min(len(ready), self.m.data_registers_per_cycle)):
+            oldest = min(ready, key=lambda s: (s.due, s.since))
+            first = min((s for s in ready if s.since == oldest.since), key=lambda s: self.data_sent_at[s.sub_core])
+            ready.remove(first)
+            self.data_sent_at[first.sub_core] = cycle
+            first.registers -= 1
+            first.due = cycle + self.m.cycles_per_source_register
+        self.data_path = [stored for stored in self.data_path if stored.registers]
+        for stored in ready:
+            self.sent_later(stored.request, 1)
 
     def send_divergent(self, cycle: int) -> None:
         """The address divergence unit takes the request of one sub-core, and begins one at its interval."""
@@ -284,8 +320,16 @@ class Reference:
         """Whether there is room for it behind the queues."""
         if not self.takes_place(request):
             return True
-        if request.op.is_plain_global_store and self.stored_wavefronts(cycle) > self.m.store_pool_wavefronts:
-            return False
+        if request.op.is_plain_global_store:
+            others = sum(s[4].access.data_stage_cycles for s in self.sent if s[4].op.is_plain_global_store)
+            others += sum(wavefronts for end, wavefronts in self.stored if end > cycle)
+            if others > max(0, self.m.store_pool_wavefronts - request.access.data_stage_cycles):
+                return False
+        if registers := request.op.stored_registers:
+            others = sum(s[4].op.stored_registers for s in self.sent)
+            others += sum(held for until, held in self.held_data if until > cycle)
+            if others > max(0, self.m.store_data_registers - registers):
+                return False
         there = [s for s in self.sent if self.takes_place(s[4])]
         held = [entered for entered in self.entered if entered + self.m.pool_release_cycles > cycle]
         held += [sent.start for sent in self.copies_sent if sent.start > cycle]
@@ -299,22 +343,14 @@ class Reference:
             self.last_sent[sub_core] = request
             self.serve(request, sub_core, cycle, cycle)
             return
-        behind = 0
         each = m.cycles_per_source_register
         if (op.kind is Kind.SHARED and not op.is_load) or op.is_plain_global_store or op.row is Row.COPY:
-            while not (
-                turns := [
-                    i
-                    for i, f in enumerate(self.data_path)
-                    if f <= cycle + each + behind and (cycle + each + behind - i) % each == 0
-                ]
-            ):
-                behind += 1
-            self.data_path[turns[0]] = cycle + behind + each * op.source_words
+            self.data_path.append(Stored(request, sub_core, self.left_at[sub_core], cycle + each, op.source_words - 1))
+            self.data_path = [stored for stored in self.data_path if stored.registers]
         sending = max(m.minimum_dispatch_interval_cycles, each * op.source_words)
-        self.sending_until[sub_core] = cycle + behind + sending + request.late
+        self.sending_until[sub_core] = cycle + sending + request.late
         self.last_sent[sub_core] = request
-        on_time = cycle - m.queue_latency_cycles + behind  # when it was issued, or would have been had it not waited
+        on_time = cycle - m.queue_latency_cycles  # when it was issued, or would have been had it not waited
         beyond_one = each * (op.source_words - 1)
         if op.is_load:
             request.sources_read_at = on_time + m.load_source_release_cycles + beyond_one
@@ -322,12 +358,8 @@ class Reference:
             of_two = on_time + m.store_source_release_cycles
             request.sources_read_at = of_two - each + beyond_one
         request.sources_read_at += request.late
-        there = cycle + behind + beyond_one + request.late + (0 if op.is_load else m.data_read_cycles)
+        there = cycle + beyond_one + request.late + (0 if op.is_load else m.data_read_cycles)
         self.sent.append((there, there > cycle, cycle, sub_core, request))
-
-    def stored_wavefronts(self, cycle: int) -> int:
-        """How many wavefronts of stores that have left their queues are left."""
-        return sum(min(n, ceil((end - cycle) / each)) for end, n, each in self.stores if end > cycle)
 
     def arrives(self, sub_core: int, request: Request) -> None:
         """It can leave, after its time in the queue, when the one before it has been sent."""
@@ -369,16 +401,17 @@ class Reference:
             warp.copies.append(request)
         else:
             length = request.access.data_stage_cycles * m.cycles_per_wavefront
+            last = start
             if length:
-                start = self.pass_wavefronts(request, start, length)
-            end, each = start + length, float(m.cycles_per_wavefront)
-            wavefronts = request.access.data_stage_cycles
+                start, last = self.pass_wavefronts(request, start, length)
             if op.is_plain_global_store:
-                request.done_at = self.global_memory.store(request, start)
-                end = max(end, request.done_at)
-                each = max(each, self.global_memory.cycles_to_store(request.access.sectors) / max(1, wavefronts))
-                if length:
-                    self.stores.append((end + m.data_stage_latency_cycles, wavefronts, each))
+                self.l1_leaves += self.global_memory.store(request, start, last)
+                self.stored.append((request.done_at, request.access.data_stage_cycles))
+            if op.stored_registers:
+                release = m.store_data_release_cycles
+                if op.kind is Kind.GLOBAL:
+                    release = m.global_store_data_release_cycles
+                self.held_data.append((last + release, op.stored_registers))
             waited = start - cycle - late + length - m.cycles_per_wavefront
             if op.kind is Kind.SHUFFLE:
                 request.done_at = on_time + waited + m.shuffle_latency_cycles
@@ -392,10 +425,11 @@ class Reference:
                     request.done_at = self.comes_back(request)
                 self.returns(request, sub_core)
             elif not op.is_plain_global_store:
-                last = start + length - m.cycles_per_wavefront
                 request.done_at = self.global_memory.load(request, last) + request.access.return_cycles
                 if op.row is not None:
                     warp.copies.append(request)
+                elif op.is_load:
+                    request.done_at = self.comes_back(request)
         warp.dispatches.append(cycle)
         warp.starts.append(start)
         warp.completions.append(request.done_at)
@@ -406,10 +440,13 @@ class Reference:
             self.returns_due[sub_core].append((request, due))
             self.write_registers(sub_core)
 
-    def pass_wavefronts(self, request: Request, there: int, length: int) -> int:
-        """When its wavefronts begin to pass, in a slot of their own and not in the cycles of too many others'."""
+    def pass_wavefronts(self, request: Request, there: int, length: int) -> tuple[int, int]:
+        """When its first and last wavefront pass, in a slot of their own, not in the cycles of too many others'."""
         m, warp, op = self.m, request.warp.slot, request.op
         path, slots = self.paths[op.is_store], self.slots[op.is_store]
+        l1 = op.kind is Kind.GLOBAL and op.row is None
+        if l1:
+            path = self.l1_path
         ports = m.write_ports if m.separate_ports and op.is_store else m.read_ports
         self.let_barriers_open(there)
         start = self.enters(there)
@@ -427,9 +464,16 @@ class Reference:
                 while start in alone:
                     start += m.cycles_per_wavefront
                     self.lost += self.passing_load[chosen]
-        path[warp] = slots[chosen] = start + length
+        last = start + length - m.cycles_per_wavefront
+        if l1 and not op.is_store:
+            last = start - m.cycles_per_wavefront
+            for _ in range(length // m.cycles_per_wavefront):
+                last += m.cycles_per_wavefront
+                while any(left <= last < left + m.l1_store_cycles for left in self.l1_leaves):
+                    last += 1
+        path[warp] = slots[chosen] = last + m.cycles_per_wavefront
         self.started.append(start)
-        return start
+        return start, last
 
     def let_barriers_open(self, cycle: int) -> None:
         """Each that has opened by now has kept the data stage for a while."""

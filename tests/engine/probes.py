@@ -262,8 +262,9 @@ _VALUES: dict[str, list[Any]] = {
     "mio.data_registers_per_cycle": [1, 2],
     "mio.copy_latency_cycles": [8, 0, 1],
     "mio.copy_entries": [12, 1, 3],
+    "mio.store_data_registers": [32, 1, 9],
+    "mio.store_data_release_cycles": [16, 1],
     "mio.store_pool_wavefronts": [64, 1, 12],
-    "mio.data_stage_latency_cycles": [13, 0, 3],
     "mio.request_interval_cycles": [1, 2],
     "mio.minimum_dispatch_interval_cycles": [1, 4],
     "shared_memory.ports.topology": ["unified", "separate"],
@@ -277,6 +278,11 @@ _VALUES: dict[str, list[Any]] = {
     "barrier.data_stage_cycles": [1, 0, 9],
     "global_memory.latency_cycles": [200, 5],
     "global_memory.atomic_latency_cycles": [30],
+    "global_memory.store_bytes_per_cycle": [32.0, 7.0],
+    "global_memory.store_data_release_cycles": [23, 1],
+    "global_memory.store_latency_cycles": [8, 0, 40],
+    "global_memory.mask_sectors": [1, 0],
+    "global_memory.l1.store_cycles": [2, 0, 5],
 }
 
 

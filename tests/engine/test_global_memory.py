@@ -183,28 +183,121 @@ def test_a_stream_runs_at_the_bandwidth():
     assert size / 34.6 + 280 == pytest.approx(last, rel=0.01)
 
 
+def stores_done(warps: int, line: str, lanes: str) -> list[int]:
+    """When each of 60 stores by each of so many warps is done, in order."""
+    trace = builder(warps)
+    with trace.repeat(60):
+        emit(trace, f"{line} | S02", lanes)
+    emit(trace, "EXIT | S05")
+    return sorted(cycle for w in gpuemu.run(trace.build(), machine()).execution.warps for cycle in w.done_log)
+
+
 @pytest.mark.parametrize("warps", [4, 8, 16])
 @pytest.mark.parametrize(("opcode", "cycles"), [("STG.E.128", 16), ("STG.E.64", 8), ("STG.E", 4)])
 def test_stores_leave_the_sm_at_a_sector_a_cycle(warps, opcode, cycles):
     """H200: 64 STG.128 of 4 warps take 1,076 cycles, 128 of 8 warps 2,340 with what they lag behind each other."""
-    width = {16: 16, 8: 8, 4: 4}[cycles]
+    done = stores_done(warps, f"{opcode} [R0.64], R4", f"{cycles}*lane")
+    assert set(gaps(done)) == {cycles}
+
+
+@pytest.mark.parametrize(
+    ("lanes", "cycles"),
+    [("8*lane", 10), ("16*lane", 20), ("32*lane", 40), ("32*(lane//4) + 4*(lane%4)", 10), ("64*(lane//4) + 4*(lane%4)", 12),
+     ("128*(lane//8) + 4*(lane%8)", 4)],
+)  # fmt: skip
+def test_a_line_written_in_part_takes_its_mask_along(lanes, cycles):
+    """H200: STG of 4 warps that leave out bytes of their sectors; whole sectors need no mask."""
+    assert set(gaps(stores_done(4, "STG.E [R0.64], R4", lanes))[-100:]) == {cycles}
+
+
+def behind_stores(warps: int, lines: list[str], stores: int = 1, **overrides: object) -> list[list[int]]:
+    """128-bit stores by each of so many warps, then these loads, 2 cycles apart, of lines that L1 has.
+
+    When each load has come, from the issue of the first store on, load by load in the order of time.
+    """
     trace = builder(warps)
-    with trace.repeat(60):
-        emit(trace, f"{opcode} [R0.64], R4 | S02", f"{width}*lane")
-    emit(trace, "EXIT | S05")
-    execution = gpuemu.run(trace.build(), machine()).execution
-    assert max(w.done_log[-1] for w in execution.warps) == pytest.approx(60 * warps * cycles, rel=0.02)
+    emit(trace, "LDG.E.128 R4, [R0.64] | W0 S2", "512*warp + 16*lane")
+    emit(trace, "STS.128 [R0], R4 | S2", "16*lane")
+    emit(trace, "NOP | B0 S15")
+    for _ in range(20):
+        emit(trace, "NOP | S15")
+    emit(trace, "BAR.SYNC 0x0 | S15")
+    before = 23
+    for i in range(stores):
+        emit(trace, "STG.E.128 [R2.64], R4 | S2", f"65536 + 8192*{i} + 512*warp + 16*lane")
+    for i, line in enumerate(lines):
+        emit(
+            trace,
+            f"{line} | W{i} S2",
+            ("4*lane" if line.startswith("LDS ") else "16*lane") if line.startswith("LDS") else "512*warp + 16*lane",
+        )
+    for i in range(len(lines)):
+        emit(trace, f"NOP | B{i} S2")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine(**overrides))
+    logs = [issues(result, warp) for warp in range(warps)]
+    first = min(log[before + 1] for log in logs)
+    return [sorted(log[before + 1 + stores + len(lines) + i] - first for log in logs) for i in range(len(lines))]
 
 
-def test_a_load_waits_for_the_stores_ahead_of_it():
-    """H200: loads of the next iteration behind 128-bit stores of 8 warps come 60 cycles later than without."""
+def test_registers_of_loads_that_hit_go_back_one_a_cycle():
+    """H200: LDG.128 of four warps, which hit, come 4 cycles behind one another, as LDS.128 do."""
+    (found,) = behind_stores(4, ["LDG.E.128 R8, [R0.64]"], stores=0)
+    assert gaps(found) == [4, 4, 4]
 
-    def second_load(stores: int) -> int:
-        lines = [LOAD, AWAIT, *["STG.E.128 [R2.64], R4 | S02"] * stores, LOAD, AWAIT, "EXIT | S05"]
-        logged = issues(run(lines, lanes="16*lane"))
-        return logged[-2] - logged[-3]
 
-    assert [second_load(n) - second_load(0) for n in (4, 8)] == [pytest.approx(16 * n - 8, abs=16) for n in (4, 8)]
+def test_loads_that_hit_come_between_what_leaves_l1():
+    """H200: behind an STG.128 by each of four warps two LDG.128 by each; loads of shared memory are not held up so."""
+    first, second = behind_stores(4, ["LDG.E.128 R8, [R0.64]", "LDG.E.128 R12, [R0.64]"])
+    assert first == pytest.approx([82, 86, 98, 102], abs=4)
+    assert second == pytest.approx([114, 118, 128, 132], abs=4)
+    first, second = behind_stores(
+        4, ["LDG.E.128 R8, [R0.64]", "LDG.E.128 R12, [R0.64]"], global_memory__l1__store_cycles=0
+    )
+    assert second[-1] < 105
+
+
+def test_one_warps_loads_too():
+    """H200: behind an STG.128 two LDG.128 of the same warp come after 59 and 73 cycles; alone they would after 48, 57."""
+    first, second = behind_stores(1, ["LDG.E.128 R8, [R0.64]", "LDG.E.128 R12, [R0.64]"])
+    assert (first[0], second[0]) == (59, 73)
+
+
+def test_a_load_of_shared_memory_passes_the_stores_of_its_warp():
+    """H200: an LDS behind an STG.128 comes after 36 cycles, an LDG.128 that hits after 59."""
+    ((found,),) = behind_stores(1, ["LDS R8, [R4]"])
+    assert found == pytest.approx(36, abs=1)
+
+
+def test_loads_of_global_and_shared_memory_do_not_wait_for_each_others_wavefronts():
+    """H200: an LDG.128 that hits behind two LDS.128 of its warp comes 4 cycles after them, not 13."""
+    lines = ["LDS.128 R8, [R4]", "LDS.128 R12, [R4]", "LDG.E.128 R16, [R0.64]"]
+    _, second, third = behind_stores(1, lines, stores=0)
+    assert third[0] - second[0] <= 5
+
+
+def test_a_load_waits_until_the_store_of_another_sub_core_has_its_registers():
+    """H200: LDG and STG come to the data stage in the order of their dispatch; LDS does not wait."""
+
+    def start(load: str) -> int:
+        trace = builder(2)
+        with trace.only(warps=0):
+            emit(trace, "STG.E.128 [R2.64], R4 | S2", "65536 + 16*lane")
+        with trace.only(warps=1):
+            emit(trace, "NOP | S1")
+            emit(trace, f"{load} | W0 S2")
+        emit(trace, "EXIT | S5")
+        return int(gpuemu.run(trace.build(), machine()).execution.warps[1].start_log[0])
+
+    assert start("LDS R8, [R0]") == 8
+    assert start("LDG.E R8, [R0.64]") == 19
+
+
+def test_a_load_that_misses_waits_for_the_stores_ahead_of_it():
+    """H200: loads of lines that L1 has not come 260 cycles later behind four STG.128 by each of four warps."""
+    line = ["LDG.E.STRONG.GPU R8, [R0.64]"]
+    without = behind_stores(4, line, stores=0)[0]
+    assert behind_stores(4, line, stores=4)[0][0] - without[0] == pytest.approx(260, abs=30)
 
 
 @pytest.mark.parametrize(("lanes", "lines"), [("4*lane", 1), ("4*lane + 64", 2), ("128*lane", 32)])
@@ -228,24 +321,3 @@ def test_sectors_are_those_that_the_lanes_touch(lanes, sectors):
 
 def test_loads_that_nobody_waits_for_leave_back_to_back():
     assert set(gaps(issues(run(["LDG.E R4, [R0.64] | W0 S2"] * 6 + ["EXIT | S5"])))) == {2}
-
-
-def starts_of_stores(line: str, lanes: str, **overrides: object) -> list[int]:
-    """When a store by each of four sub-cores reaches the data stage, from the first on."""
-    trace = builder(4)
-    emit(trace, f"{line} | S1", lanes)
-    emit(trace, "EXIT | S5")
-    result = gpuemu.run(trace.build(), machine(**overrides))
-    starts = sorted(warp.start_log[0] for warp in result.execution.warps)
-    return [start - starts[0] for start in starts]
-
-
-@pytest.mark.parametrize(
-    ("line", "lanes", "starts"),
-    [("STG.E [R0.64], R4", "4*lane", [0, 1, 4, 5]), ("STG.E.128 [R0.64], R4", "16*lane", [0, 1, 10, 11])],
-)
-def test_data_of_global_stores_takes_the_path_of_stores_data(line, lanes, starts):
-    """H200: STG.32 every 2 cycles, STG.128 every 5, whichever sub-cores they come from."""
-    assert starts_of_stores(line, lanes) == starts
-    wider = starts_of_stores(line, lanes, mio__data_registers_per_cycle=2)
-    assert wider[-1] == starts[-1] - 2
