@@ -15,8 +15,8 @@
     requests waited 12 cycles for the data stage
 
     Stall reasons, cycles of all warps
-    long_scoreboard              559   65.3%  ##########        global memory
-    short_scoreboard             131   15.3%  ##                shared memory, shuffles, special units
+    long_scoreboard              570   66.6%  ###########       global memory
+    short_scoreboard             120   14.0%  ##                shared memory, shuffles, special units
     wait                          87   10.2%  ##                stall counts of the code
     selected                      37    4.3%  #                 issued an instruction
     barrier                       34    4.0%  #                 the other warps of its CTA
@@ -24,7 +24,7 @@
 
      CTA warp core   start     end     select       wait      short       long    barrier       math
                                                             scorebd    scorebd               throttl
-       0    0    0       0     856         37         87        131        559         34          8
+       0    0    0       0     856         37         87        120        570         34          8
 
     Limited by latency of one warp: 99% of the cycles; most go to long_scoreboard (global memory)
     latency of one warp                              848   99.1%
