@@ -33,7 +33,7 @@ TOPOLOGIES = {
 """How the data stage is reached: one set of ports for reads and writes, or reads + writes."""
 PORTS_OF_A_BANK = ((1, 1), (1, 2), (2, 1), (2, 2))
 """Read and write ports of a bank: how many different words it serves in a wavefront."""
-ALLOWED_MEAN_ERROR = 0.12
+ALLOWED_MEAN_ERROR = 0.05
 """A topology is allowed if its times are off by no more than this on the mean."""
 
 
