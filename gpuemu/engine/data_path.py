@@ -3,7 +3,7 @@
 It takes `data_registers_per_cycle`, and a register of one store every `cycles_per_source_register`. The register that
 has waited longest goes first, of several the one of the store that could leave its queue first; stores that could leave
 in the same cycle take turns. H200: STS.128 of 2, 3, 4 sub-cores issued together have been read after 19, 22, 25 cycles,
-STG.128 after 21, 25, 29, each a cycle behind another; of 120 sequences of six stores 95 are read to the cycle, and the
+STG.128 after 21, 25, 29, each a cycle behind another; of 120 sequences of six stores 97 are read to the cycle, and the
 others have 128-bit stores of 3 and 4 sub-cores behind one another.
 """
 

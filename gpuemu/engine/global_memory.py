@@ -9,8 +9,8 @@ they go to L2, and nothing of L1 changes. Local memory is each warp's own, and i
 What misses queues for the path to the SM (`bytes_per_cycle`), what is stored for the path from it
 (`store_bytes_per_cycle`; H200: STG of 128 bits one every 16 cycles, from any number of warps). A store leaves L1 line
 by line, from `store_latency_cycles` after its last wavefront on; a line of which it writes some sectors in part takes
-that path for `mask_sectors` more (H200: stores of 4 bytes in every 8, 16 and 32 one every 10, 20 and 40 cycles, of 16
-bytes in each of 8 lines 24, of 16 in each of 4 lines 12). A load that misses waits for the stores ahead of it.
+that path for `mask_sectors` more (H200: STG of 4 bytes in every 8, 16 and 32 one every 10, 20 and 40 cycles, of 16
+bytes in every 64 one every 12). A load that misses waits for the stores ahead of it.
 """
 
 from __future__ import annotations
