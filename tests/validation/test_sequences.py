@@ -28,6 +28,7 @@ from validation.sequences.frame import cubin_of, framed
 CODE = DATA / "h200" / CODE_FILE
 TURNS = Path(running.__file__).parent / "turns.yaml"
 WHO = TURNS.with_name("who.yaml")
+STORES = TURNS.with_name("stores.yaml")
 CHAIN = "[B------:R-:W-:-:S04] FFMA R1, R1, R2, R1\n"
 
 
@@ -187,6 +188,18 @@ def test_a_body_s_clocks_are_kept_and_say_who_issued_after_whom(capsys: pytest.C
         "four_warps_yielding": 96,
         "three_warps_by_turns": 108,
     }
+
+
+def test_stores_and_loads_behind_them_end_when_they_did_on_the_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    """`sequences compare` on an H200: these are the same in most launches, the others are within a store's 16 cycles."""
+    assert main(["sequences", "emulate", str(STORES)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    ends = {line.split()[0]: [int(part.split()[-1]) for part in line.split("|")] for line in lines}
+    assert ends["six_global_stores_of_1_sub_cores"] == [82]
+    assert ends["six_global_stores_of_3_sub_cores"] == [100, 107, 110]
+    assert ends["loads_that_hit_alone_of_1_sub_cores"] == [51]
+    assert ends["loads_that_hit_behind_a_store_of_1_sub_cores"] == [76]
+    assert ends["six_global_stores_of_4_sub_cores"] == [pytest.approx(end, abs=16) for end in (150, 166, 182, 198)]
 
 
 def test_two_clocks_in_one_register_are_refused(forms: Forms) -> None:
