@@ -20,6 +20,7 @@ import gpuemu
 from gpuemu.arch import Architecture
 from gpuemu.sass.cubin import Cubin
 from gpuemu.sass.disassembly import load_cubin
+from gpuemu.sass.toolchain import MissingToolError
 from gpuemu.trace.model import Trace
 from validation import records
 from validation.corpus.kernel import OUTPUT_WORDS, input_words
@@ -77,11 +78,13 @@ def clocks_of(result: gpuemu.Result, m: Measurement) -> tuple[tuple[int, ...], .
 
 
 def replay(folder: Path, m: Measurement, arch: Architecture) -> Replay:
-    """Trace and run one kernel."""
+    """Trace and run one kernel. Raises MissingToolError: no kernel's failure is that a tool is not installed."""
     started = time.perf_counter()
     try:
         result = gpuemu.run(trace_of(folder, m), arch)
         clocks = clocks_of(result, m)
+    except MissingToolError:
+        raise
     except (gpuemu.GpuemuError, ValueError) as error:
         return Replay(m.name, error=" ".join(str(error).split())[:300], seconds=time.perf_counter() - started)
     counters = {name: int(result.counters[name]) for name in (LOAD_WAVEFRONTS, STORE_WAVEFRONTS, INSTRUCTIONS, TENSOR)}

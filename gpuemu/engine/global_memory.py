@@ -128,11 +128,8 @@ class GlobalMemory:
                 self._l1.fill(line, absent, done)
         return done
 
-    def store(self, request: Request, start: int, last: int) -> list[int]:
-        """When each line of a store leaves L1, of which the wavefronts pass from `start` to `last`.
-
-        The store is done when the last of them has gone.
-        """
+    def store(self, request: Request, start: int, last: int) -> tuple[list[int], int]:
+        """When each line of a store leaves L1 whose wavefronts pass from `start` to `last`, and when all is gone."""
         access = request.access
         if request.op.is_local:
             own_space = (request.warp.age + 1) * _WARP_SPACE
@@ -150,8 +147,7 @@ class GlobalMemory:
             leaves.append(int(free_at))
             free_at += sectors_and_mask * self._cycles_per_stored_sector
         self._store_path_free_at = free_at
-        request.done_at = int(free_at)
-        return leaves
+        return leaves, int(free_at)
 
     def _from_beyond(self, start: int, sectors: int, latency: int) -> int:
         """When sectors that are asked for at `start` have come."""

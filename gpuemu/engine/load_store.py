@@ -4,18 +4,17 @@ A request leaves its queue when it has spent `queue_latency_cycles` there and it
 the one before it (`cycles_per_source_register` each). It is dispatched when the SM takes its next request
 (`request_interval_cycles`) and there is room in the pool (`pool_entries`); of the sub-cores that could go, the one
 served longest ago goes first. Its registers follow; those of stores and copies behind the first share a path (see
-`data_path`). Requests come to the data stage's window
-in the order in which their registers are there, a load before a store of the same cycle, and give back their entry of
-the pool `pool_release_cycles` after they have got in. Then the data stage and, for global memory, the memory behind
-it decide. Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each by its
-registers beyond the first and by what holds those back on the way (H200: an LDS behind an STS.64 comes 2 cycles later
-where an HMMA is issued 3 cycles behind the STS.64); S2R of a lane's number has none to send and comes to the window
-earlier. What a sub-core asked for comes back in order, one result a cycle, and to all of them few registers a cycle.
-Accesses to global memory go to the data stage in the order of their dispatch (H200: LDG behind the STG of another
-sub-core waits until its registers are there, LDS does not). The unit holds `store_data_registers` of the data of
-stores, from their dispatch on until `store_data_release_cycles` after their last wavefront. Stores to global memory
-wait for room among the wavefronts of those that have not left L1 (`store_pool_wavefronts`), too. An asynchronous
-copy past L1 keeps its entry of the pool until it is sent on.
+`data_path`). Requests come to the data stage's window in the order in which their registers are there, a load before a
+store of the same cycle, and give back their entry of the pool `pool_release_cycles` after they have got in. Then the
+data stage and, for global memory, the memory behind it decide. Stores, atomics and shuffles come to the data stage
+`data_read_cycles` later than loads, each by its registers beyond the first and by what holds those back on the way
+(H200: an LDS behind an STS.64 comes 2 cycles later where an HMMA is issued 3 cycles behind the STS.64); S2R of a
+lane's number has none to send and comes to the window earlier. What a sub-core asked for comes back in order, one
+result a cycle, and to all of them few registers a cycle. Accesses to global memory go to the data stage in the order
+of their dispatch (H200: LDG behind the STG of another sub-core waits until its registers are there, LDS does not). The
+unit holds `store_data_registers` of the data of stores, from their dispatch on until `store_data_release_cycles` after
+their last wavefront. Stores to global memory wait for room among the wavefronts of those that have not left L1
+(`store_pool_wavefronts`), too. An asynchronous copy past L1 keeps its entry of the pool until it is sent on.
 
 Work is done in batches. Nothing that the unit decides matters to a sub-core sooner than
 `feedback_cycles` after the issue, so the unit wakes only then, and by then every request issued before
@@ -295,7 +294,8 @@ class LoadStoreUnit:
         last = stage.last
         if op.is_plain_global_store:
             self._to_store -= access.data_stage_cycles
-            stage.leave(self.global_memory.store(request, start, last))
+            leaves, request.done_at = self.global_memory.store(request, start, last)
+            stage.leave(leaves)
             self._stored.append((request.done_at, access.data_stage_cycles))
             return start
         if kind is Kind.GLOBAL:

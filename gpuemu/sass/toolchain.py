@@ -31,9 +31,13 @@ _PTX_ERROR = re.compile(r"^ptxas .*, line (?P<line>\d+); +(?:error|fatal) *: *(?
 _TOOL_ERROR = re.compile(r"^\w+ +(?:error|fatal) *:")
 
 
+class MissingToolError(GpuemuError):
+    """A tool that is not installed; the text says what brings it."""
+
+
 def missing(what: str, right: str) -> GpuemuError:
     """The error for a tool that is not installed."""
-    return GpuemuError.one(what, None, "", "no such tool", right)
+    return MissingToolError.one(what, None, "", "no such tool", right)
 
 
 @lru_cache

@@ -405,7 +405,8 @@ class Reference:
             if length:
                 start, last = self.pass_wavefronts(request, start, length)
             if op.is_plain_global_store:
-                self.l1_leaves += self.global_memory.store(request, start, last)
+                leaves, request.done_at = self.global_memory.store(request, start, last)
+                self.l1_leaves += leaves
                 self.stored.append((request.done_at, request.access.data_stage_cycles))
             if op.stored_registers:
                 release = m.store_data_release_cycles

@@ -7,7 +7,8 @@ import pytest
 from tiny import record
 
 import gpuemu
-from validation import records, score
+from gpuemu.sass import toolchain
+from validation import records, replay, score
 from validation.__main__ import main
 
 NAMES = ("mix_alu_001", "mix_alu_003", "queue_lds32_w1", "rate_lds32_c1_w2_on_0", "resident_lds128_w1_x2", "bar_lds_w2")
@@ -34,6 +35,20 @@ def test_another_architecture_shows_as_an_error(folder: Path) -> None:
     slower = gpuemu.load_arch("sm_90").with_overrides({"shared_memory.latency_cycles": 60})
     by_name = {s.name: s for s in score.score(folder, slower, family="barrier", jobs=1)}
     assert by_name["bar_lds_w2"].error > 0.1
+
+
+def test_a_tool_that_is_not_installed_is_said_once_and_no_kernels_failure(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def trace_of(*_: object) -> None:
+        raise toolchain.missing("nvdisasm", "the extra brings it")
+
+    monkeypatch.setattr(replay, "trace_of", trace_of)
+    monkeypatch.setattr(records, "DATA", folder.parent)
+    assert main(["score", "--gpu", folder.name, "--jobs", "1"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.strip().splitlines()[-1] == "error: nvdisasm: found no such tool; the extra brings it"
 
 
 def test_a_kernel_that_the_emulator_refuses_is_a_failure_and_not_left_out(tmp_path: Path, folder: Path) -> None:
