@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from gpuemu.program import Op
     from gpuemu.trace.model import Instruction
 
-_SLOTS = 3
+_OPERANDS = 3
+SLOTS = 2 * _OPERANDS
+"""Operand slots of an instruction, those of scalar arithmetic on the tensor pipe behind the others.
+
+Latch `bank * SLOTS + slot` holds what comes from a bank for a slot.
+"""
 _ADD_IN_THIRD_SLOT = frozenset(("FADD", "HADD2", "DADD"))
 """A sum is a product with 1 to which the second source is added: it stands where FFMA has its third."""
 _REUSE = ".reuse"
 
 Registers = tuple[int, ...]
+Fetches = tuple[tuple[tuple[int, ...], ...], ...]
+"""For each bank the registers that are read from it, each as the latches that it goes into."""
 
 
 class OperandCache:
@@ -31,7 +38,7 @@ class OperandCache:
     def __init__(self, banks: int):
         self._banks = banks
         self._place = 0
-        self._kept: dict[tuple[int, int], tuple[int, int]] = {}  # by bank and latch: the register, since which place
+        self._kept: dict[int, tuple[int, int]] = {}  # by latch: the register, since which place
         self._fragments: tuple[Registers, Registers] = ((), ())
 
     def clear(self) -> None:
@@ -43,45 +50,44 @@ class OperandCache:
         """Forget what an mma kept."""
         self._fragments = ((), ())
 
-    def read(self, op: Op, instruction: Instruction) -> frozenset[int]:
-        """Set which latches its sources need empty and fill, with what is kept and without; returns what is not kept.
+    def read(self, op: Op, instruction: Instruction, tensor: bool) -> frozenset[int]:
+        """Set which registers its sources fetch into which latches, with what is kept and without.
 
-        For each bank a bit for each operand slot. A register that is named twice needs one empty latch and fills two.
-        One that was kept and is not any longer leaves its latch with this instruction.
+        For each bank in turn. A register that is named twice is read once, into two latches. What runs on the `tensor`
+        pipe has latches of its own (H200: HFMA2.MMA does not wait for those of an FFMA). Returns what is not kept.
         """
         slots = source_registers(instruction.opcode, instruction.operands)
         self._place += any(slots)
         texts = instruction.operands[len(instruction.operands) - len(slots) :]
         adds = instruction.opcode.split(".")[0] in _ADD_IN_THIRD_SLOT
-        needs, fills, leaves, needs_anew, fills_anew = ([0] * self._banks for _ in range(5))
-        seen: set[int] = set()
-        seen_anew: set[int] = set()
+        fetches: dict[int, list[int]] = {}
+        fetches_anew: dict[int, list[int]] = {}
+        held = []
         oldest = self._place
-        for slot, (registers, text) in enumerate(zip(slots, texts, strict=True)):
-            latch = 1 << (_SLOTS - 1 if adds and slot == 1 else slot % _SLOTS)
+        for number, (registers, text) in enumerate(zip(slots, texts, strict=True)):
+            slot = _OPERANDS - 1 if adds and number == 1 else number % _OPERANDS
+            slot += _OPERANDS if tensor else 0
             for register in registers:
-                bank = register % self._banks
-                fills_anew[bank] |= latch
-                if register not in seen_anew:
-                    needs_anew[bank] |= latch
-                kept, since = self._kept.pop((bank, latch), (-1, 0))
-                keeps = _REUSE in text and not op.yields
+                latch = register % self._banks * SLOTS + slot
+                fetches_anew.setdefault(register, []).append(latch)
+                kept, since = self._kept.pop(latch, (-1, 0))
                 if kept == register:
                     oldest = min(oldest, since)
-                    if not keeps:
-                        leaves[bank] |= latch
+                    held.append(latch)
                 else:
-                    fills[bank] |= latch
-                    if register not in seen:
-                        needs[bank] |= latch
-                    seen.add(register)
-                if keeps:
-                    self._kept[bank, latch] = register, self._place
-            seen_anew.update(registers)
-        op.needs, op.fills, op.leaves = tuple(needs), tuple(fills), tuple(leaves)
-        op.needs_anew, op.fills_anew = tuple(needs_anew), tuple(fills_anew)
+                    fetches.setdefault(register, []).append(latch)
+                if _REUSE in text and not op.yields:
+                    self._kept[latch] = register, self._place
+        op.fetches, op.held = self._by_bank(fetches), tuple(held)
+        op.fetches_anew = self._by_bank(fetches_anew)
         op.kept_for = self._place - oldest
-        return frozenset(seen)
+        return frozenset(fetches)
+
+    def _by_bank(self, fetches: dict[int, list[int]]) -> Fetches:
+        return tuple(
+            tuple(tuple(latches) for register, latches in fetches.items() if register % self._banks == bank)
+            for bank in range(self._banks)
+        )
 
     def kept_fragments(self, op: Op, instruction: Instruction) -> tuple[bool, bool, bool]:
         """Whether an mma finds A, B and C, which never is; keeps those that it says."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpuemu.isa import Kind
 from gpuemu.operand_cache import OperandCache
-from gpuemu.registers import general_results, mma_registers
+from gpuemu.registers import general_results, mma_registers, sent_registers
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
@@ -54,7 +54,6 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
         kind = instruction.operation.kind
         reads: frozenset[int] = frozenset()
         op.is_memory = kind in _MEMORY
-        op.needs = op.fills = op.leaves = op.needs_anew = op.fills_anew = (0,) * arch.register_file.banks
         operation = instruction.operation
         op.passes_barrier = (
             kind in _MATH and operation.operation not in _NOT_MATH and op.plain and not operation.warpgroup_columns
@@ -67,24 +66,26 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
         scalar = not op.is_tensor and pipes[op.pipe].startswith(TENSOR_PIPE)
         if op.is_tensor:
             _annotate_mma(op, instruction, cache, arch)
-        elif kind in _MATH:
-            reads = cache.read(op, instruction)
+        elif kind is Kind.FIXED:
+            reads = cache.read(op, instruction, scalar)
         if kind is Kind.BRANCH:
             cache.clear()
         if scalar:
             cache.clear_fragments()
         if pipes[op.pipe].startswith(TENSOR_PIPE):
             op.turnaround = tuple(_turnaround(pipes[op.pipe], after, arch) for after in tensor)
+        if op.is_memory or kind is Kind.VARIABLE:
+            op.sent_banks = tuple(
+                r % arch.register_file.banks for r in sent_registers(instruction.opcode, instruction.operands)
+            )
         results = general_results(instruction.opcode, instruction.operands)
         op.writes_registers = kind is Kind.FIXED and not op.is_tensor and not scalar and bool(results)
         if operation.operation == "imad_wide":
             op.second_read = arch.register_file.wide_second_read_cycles
         found.append((op, reads if op.kind is Kind.FIXED else frozenset(), results if op.writes_registers else ()))
-        op.fills_latches = any(op.fills_anew)
+        op.fills_latches = any(op.fetches_anew)
         op.uses_ports = op.fills_latches or op.is_tensor or op.writes_registers
-        op.crowds_ports = bool(op.turnaround or op.second_read) or any(
-            latches & (latches - 1) for latches in op.fills_anew
-        )
+        op.crowds_ports = op.fills_latches or bool(op.turnaround)
     _link_forwarding(found, arch.register_file.banks)
 
 

@@ -24,6 +24,7 @@ from gpuemu.trace.model import Instruction, Trace
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
+    from gpuemu.operand_cache import Fetches
 
 MIO_PIPE = "mio"
 """The pipe of instructions that go through the sub-core's queue to the load/store unit; always pipe 0."""
@@ -42,8 +43,9 @@ class Op:
     `late_cycles`: of an LDC with a register in its address, by which it comes later than without, and keeps that.
     `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
     `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
-    What the ports of the register file need to know, set by `operand_fetch`: the latches that it `needs` and `fills`,
-    for each bank a bit for each operand slot, and those that `leaves` names as kept for the last time; for an mma
+    What the ports of the register file need to know, set by `operand_fetch`: for each bank the registers that it
+    `fetches`, each as the latches that it goes into, and the latches with kept registers that it has `held`;
+    `sent_banks`, of the registers that it sends to another unit in turn; for an mma
     `port_reads`, for each bank a bit for each cycle from issue on in which it reads, and the `free_cycles` that it
     leaves to memory instructions; all this for the case that the operand cache keeps what the reuse flags say, with
     `_anew` for the other; `kept_for`, since how many instructions that fill latches (`fills_latches`); `turnaround`,
@@ -94,11 +96,10 @@ class Op:
     uses_ports: bool = False
     writes_registers: bool = False
     fills_latches: bool = False
-    needs: tuple[int, ...] = (0,)
-    fills: tuple[int, ...] = (0,)
-    leaves: tuple[int, ...] = (0,)
-    needs_anew: tuple[int, ...] = (0,)
-    fills_anew: tuple[int, ...] = (0,)
+    fetches: Fetches = ()
+    held: tuple[int, ...] = ()
+    fetches_anew: Fetches = ()
+    sent_banks: tuple[int, ...] = ()
     kept_for: int = 0
     second_read: int = 0
     meets: tuple[tuple[int, ...], ...] = ()
@@ -115,6 +116,11 @@ class Op:
     def is_plain_global_store(self) -> bool:
         """Whether it writes global memory and nobody waits for what becomes of it."""
         return self.kind is Kind.GLOBAL and self.is_store and self.row is None
+
+    @property
+    def address_first(self) -> bool:
+        """Whether it sends nothing but addresses: of loads and asynchronous copies they are read a cycle earlier."""
+        return self.is_load or self.row is Row.COPY
 
     @property
     def stored_registers(self) -> int:

@@ -217,6 +217,21 @@ def mma_registers(opcode: str, operands: tuple[str, ...]) -> tuple[tuple[int, ..
     return _registers(operands[1], a), _registers(operands[2], b), _registers(operands[3], c)
 
 
+def sent_registers(opcode: str, operands: tuple[str, ...]) -> tuple[int, ...]:
+    """The general registers that a memory or special-function instruction sends, in that order.
+
+    H200, by which bank's FFMA wait for them: data before the address, of addresses the last half first; of SHFL the
+    value, the mask, the lane.
+    """
+    sources = operands[_count_destinations(opcode.split(".")[0], operands) :]
+    registers = list(zip(sources, source_registers(opcode, operands), strict=True))
+    data = [sent for text, sent in registers if "[" not in text]
+    if opcode.startswith("SHFL"):
+        data[1:] = reversed(data[1:])
+    address = [register for text, sent in registers if "[" in text for register in sent]
+    return (*(register for sent in data for register in sent), *reversed(address))
+
+
 def source_words(opcode: str, operands: tuple[str, ...]) -> int:
     """How many 32-lane registers a memory instruction sends to the load/store unit: address and data.
 

@@ -1,9 +1,10 @@
 """What a sub-core sends to slow units: when the registers of memory and special-function instructions are read.
 
-One register is read every `cycles_per_source_register`. Memory instructions send theirs in the order of issue: a load's
-first `address_read_cycles` after the issue at the earliest, that of others `data_read_cycles` later, and as much
-later again if it finds the sender busy. Special-function instructions (MUFU, POPC) wait beside that order until their
-unit takes one, and then go first; but a memory instruction that has begun sends all but its last register before.
+One register is read every `cycles_per_source_register`. Memory instructions send theirs in the order of issue: the
+first of a load or copy `address_read_cycles` after the issue at the earliest, that of others `data_read_cycles` later,
+and as much later again if it finds the sender busy. Special-function instructions (MUFU, POPC) wait beside that order
+until their unit takes one, and then go first; but a memory instruction that has begun sends all but its last register
+before.
 H200: MUFU behind a STS.128 goes before its fourth data register, 7 more STS.128 in between or not.
 
 An mma that begins to read in the very cycle of such a read begins `memory_instruction_cycles` later. Once it has begun
@@ -17,6 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from gpuemu.engine.machine import Machine
     from gpuemu.engine.pipes import QueuedPipe
     from gpuemu.engine.warp import Request, Warp
@@ -75,6 +78,7 @@ class Sender:
 
     def __init__(self, machine: Machine, path: Path):
         self._path = path
+        self._banks = machine.register_banks
         self._address_read = machine.address_read_by
         self._data_read = machine.registers_read_by
         self._wait = machine.data_read_cycles
@@ -134,6 +138,26 @@ class Sender:
             self._path.mma_writes(op, start)
         return start
 
+    def port_reads(self, base: int) -> list[int] | None:
+        """For each bank a bit for each cycle from `base` on in which its port reads for this; None if none does.
+
+        The ports read a register in the cycle behind that in which it is counted here.
+        """
+        reads = None
+        for when, banks in self._reading():
+            if when[-1] >= base - 1:
+                reads = reads or [0] * self._banks
+                for read, bank in zip(when, banks, strict=False):
+                    if read >= base - 1:
+                        reads[bank] |= 1 << (read + 1 - base)
+        return reads
+
+    def _reading(self) -> Iterator[tuple[Sequence[int], tuple[int, ...]]]:
+        for sending in self._memory:
+            yield sending.reads, sending.request.op.sent_banks
+        for special in self._special:
+            yield (special.read_at,), special.op.sent_banks
+
     def _forget(self, until: int) -> None:
         """Forget what has read everything by the end of cycle `until`."""
         while self._memory and 0 <= self._memory[0].reads[-1] <= until:
@@ -180,9 +204,9 @@ class Sender:
 
     def _due(self, sending: _Sending, free_at: int) -> int:
         """When its first register is read but for any mma."""
-        due = sending.issued_at + (self._address_read if sending.request.op.is_load else self._data_read)
+        due = sending.issued_at + (self._address_read if sending.request.op.address_first else self._data_read)
         if sending.issued_at + self._address_read < free_at:
-            if not sending.request.op.is_load:
+            if not sending.request.op.address_first:
                 due += self._wait
             if due < free_at:
                 due = free_at
@@ -219,7 +243,7 @@ class Sender:
 
     def _tell(self, sending: _Sending) -> None:
         reads, request = sending.reads, sending.request
-        as_issued = reads[0] - (self._address_read if request.op.is_load else self._data_read)
+        as_issued = reads[0] - (self._address_read if request.op.address_first else self._data_read)
         if as_issued > request.issued_at:
             request.issued_at = as_issued
             self._path.delayed(request)

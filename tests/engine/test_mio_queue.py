@@ -49,7 +49,7 @@ def test_a_full_queue_holds_back_memory_instructions_alone():
             emit(trace, "STS.128 [R0], R4 | S1", "16*lane")
     with trace.only(warps=0):
         for stall in (1, 1, 15):
-            emit(trace, f"FFMA R1, R0, R0, R0 | S{stall}")
+            emit(trace, f"FFMA R1, RZ, RZ, RZ | S{stall}")
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine(issue__policy="greedy_then_youngest"))
     assert issues(result, 4)[:11] == [*range(10), 17]

@@ -1,0 +1,134 @@
+"""When the registers of instructions are read: latches by slot and bank, reuse flags, what memory instructions send.
+
+All cycles are an H200's (sm_90).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from probes import issues, run
+
+END = "EXIT | S5"
+SEQUENCES = yaml.safe_load((Path(__file__).parents[1] / "data" / "operands_h200.yaml").read_text())
+RESULT = 92
+"""The first register written; none of those is read, so that nothing comes by the forwarding path."""
+
+
+def ffma(operands: list[str]) -> list[str]:
+    return [f"FFMA R{RESULT + 2 * (i % 10)}, {registers} | S1" for i, registers in enumerate(operands)]
+
+
+def by_bank(*patterns: str) -> list[str]:
+    """The operands of FFMA that read an even (e) or odd (o) register in each slot, all of them different."""
+    return [
+        ", ".join(f"R{4 + 6 * place + 2 * slot + (bank == 'o')}" for slot, bank in enumerate(pattern))
+        for place, pattern in enumerate(patterns)
+    ]
+
+
+def lost(lines: list[str]) -> int:
+    """Cycles by which what follows comes later than one instruction a cycle."""
+    found = issues(run([*lines, *["NOP | S1"] * 4, END], lanes="16*lane"))
+    return found[len(lines) + 3] - len(lines) - 3
+
+
+@pytest.mark.parametrize("number", range(len(SEQUENCES)))
+def test_registers_and_reuse_flags_at_random(number):
+    """Twenty sequences of 24, every one of which is issued when it was on the hardware."""
+    sequence = SEQUENCES[number]
+    operands = [text.strip().replace("*", ".reuse").replace(" ", ", ") for text in sequence["operands"].split(",")]
+    found = issues(run([*ffma(operands), "NOP | S1", END]))
+    assert found[: len(operands) + 1] == sequence["issued"]
+
+
+BANKS = st.sampled_from([a + b + c for a in "eo" for b in "eo" for c in "eo"])
+
+
+@given(BANKS, BANKS)
+def test_of_two_instructions_the_second_waits_for_the_latches_they_share(first, second):
+    """H200, all 64 pairs: for as many of a bank as both fill, but for one, which is read as the first leaves."""
+    shared = [sum(a == b == bank for a, b in zip(first, second, strict=True)) for bank in "eo"]
+    assert lost(ffma(by_bank(first, second))) == max(0, max(shared) - 1)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "cycles"),
+    [("eee ooo oee", 0), ("eoo oee oeo", 0), ("eeo eeo eee", 2), ("eeo eeo eoe", 1), ("eeo eeo eeo eoe", 3),
+     ("eeo eoe eoo oeo", 1), ("eeo ooo eeo eoe", 1), ("eeo eoe eoo ooo", 2), ("eee eee eee eee", 6)],
+)  # fmt: skip
+def test_what_is_left_of_those_before_is_waited_for(patterns, cycles):
+    """Of the sequences of three and four; an operand passes by one of its slot that waits, not by two."""
+    assert lost(ffma(by_bank(*patterns.split()))) == cycles
+
+
+SENT = {
+    "LDS R100, [R2]": ({3}, set()),
+    "LDS.128 R100, [R3]": (set(), {3}),
+    "LDSM.16.M88.4 R100, [R2]": ({3}, set()),
+    "STS [R2], R7": ({6}, {4}),
+    "STS.64 [R3], R8": ({4}, {6, 8}),
+    "STS.128 [R2], R8": ({4, 8, 12}, {6, 10}),
+    "STSM.16.M88 [R2], R7": ({6}, {4}),
+    "SHFL.BFLY PT, R100, R2, 0x1, 0x1f": ({4}, set()),
+    "SHFL.IDX PT, R100, R6, R7, 0x1f": ({4}, {6}),
+    "SHFL.BFLY PT, R100, R6, R7, R8": ({4, 6}, {8}),
+    "LDG.E R100, desc[UR4][R6.64]": ({5}, {3}),
+    "STG.E desc[UR4][R6.64], R9": ({8}, {4, 6}),
+    "LDGSTS.E [R2], desc[UR4][R6.64]": ({5, 7}, {3}),
+    "MUFU.RCP R100, R2": ({4}, set()),
+    "MUFU.RCP R100, R3": (set(), {4}),
+    "POPC R100, R2": ({4}, set()),
+}
+
+
+@pytest.mark.parametrize("instruction", SENT)
+def test_what_others_send_is_read_first(instruction):
+    """An FFMA of three registers of a bank loses a cycle for each that the bank's port reads meanwhile for another unit."""
+    counter = "R5" if instruction.startswith("ST") else "W5"
+    for bank, reads in zip("eo", SENT[instruction], strict=True):
+        for distance in range(1, 16):
+            lines = [f"{instruction} | {counter} S1", *["NOP | S1"] * (distance - 1), *ffma(by_bank(3 * bank))]
+            first, last = distance, distance + 2
+            while late := sum(first <= read <= last for read in reads) - (last - distance - 2):
+                last += late
+            assert lost(lines) == last - distance - 2, (bank, distance)
+
+
+def test_stores_send_one_behind_another():
+    """Four STS of two even registers each, then an FFMA of three."""
+    found = {
+        count: [
+            lost([*["STS [R2], R6 | R5 S1"] * count, *["NOP | S1"] * (distance - 1), *ffma(by_bank("eee"))])
+            for distance in range(1, 16)
+        ]
+        for count in (2, 4)
+    }
+    assert found == {
+        2: [1, 2, 3, 2, 3, 2, 2, 1, 1, 0, 0, 0, 0, 0, 0],
+        4: [3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 2, 1, 1],
+    }
+
+
+def test_scalar_arithmetic_on_the_tensor_pipe_has_latches_of_its_own():
+    """H200: FFMA, then another, an IADD3 or HFMA2.MMA of two even registers in the same slots."""
+    first = ffma(by_bank("eeo"))
+    assert lost([*first, "FFMA R99, R60, R64, R61 | S1"]) == 1
+    assert lost([*first, "IADD3 R99, R60, R64, R61 | S1"]) == 1
+    assert lost([*first, "HFMA2.MMA R99, R60, R64, R61 | S1"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("instruction", "slots"),
+    [("FADD R99, R60, R64", "ac"), ("FMUL R99, R60, R64", "ab"), ("IADD3 R99, R60, 0x1, R64", "ac"),
+     ("IMAD R99, R60, 0x10, R64", "ac"), ("ISETP.GE.AND P0, PT, R60, R64, PT", "ab"), ("LEA R99, R60, R64, 0x1", "ab"),
+     ("SHF.L.U32 R99, R60, 0x1, R64", "ac"), ("PRMT R99, R60, 0x2130, R64", "ac")],
+)  # fmt: skip
+def test_which_slots_the_operands_stand_in(instruction, slots):
+    """H200: behind FFMA of two even registers in two of the three slots."""
+    waits = [lost([*ffma(by_bank(first)), f"{instruction} | S1"]) for first in ("eeo", "eoe", "oee")]
+    assert waits == [int(slots == taken) for taken in ("ab", "ac", "bc")]
