@@ -80,6 +80,11 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
             )
         results = general_results(instruction.opcode, instruction.operands)
         op.writes_registers = kind is Kind.FIXED and not op.is_tensor and not scalar and bool(results)
+        written = [1 << register % arch.register_file.banks for register in results]
+        if op.writes_registers:
+            op.written_banks = sum(set(written))
+        elif kind is Kind.SHUFFLE or (kind is Kind.SHARED and op.is_load):
+            op.bank_writes = tuple(written)
         if operation.operation == "imad_wide":
             op.second_read = arch.register_file.wide_second_read_cycles
         found.append((op, reads if op.kind is Kind.FIXED else frozenset(), results if op.writes_registers else ()))

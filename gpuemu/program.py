@@ -45,8 +45,9 @@ class Op:
     `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
     What the ports of the register file need to know, set by `operand_fetch`: for each bank the registers that it
     `fetches`, each as the latches that it goes into, and the latches with kept registers that it has `held`;
-    `sent_banks`, of the registers that it sends to another unit in turn; for an mma
-    `port_reads`, for each bank a bit for each cycle from issue on in which it reads, and the `free_cycles` that it
+    `sent_banks`, of the registers that it sends to another unit in turn; `written_banks`, a bit for each bank that
+    arithmetic writes to, and `bank_writes`, the same for each register in turn that comes from shared memory; for an
+    mma `port_reads`, for each bank a bit for each cycle from issue on in which it reads, and the `free_cycles` that it
     leaves to memory instructions; all this for the case that the operand cache keeps what the reuse flags say, with
     `_anew` for the other; `kept_for`, since how many instructions that fill latches (`fills_latches`); `turnaround`,
     for each kind of the tensor pipe in turn, cycles that the pipe loses before it takes one of that kind;
@@ -100,6 +101,8 @@ class Op:
     held: tuple[int, ...] = ()
     fetches_anew: Fetches = ()
     sent_banks: tuple[int, ...] = ()
+    written_banks: int = 0
+    bank_writes: tuple[int, ...] = ()
     kept_for: int = 0
     second_read: int = 0
     meets: tuple[tuple[int, ...], ...] = ()

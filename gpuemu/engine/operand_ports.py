@@ -90,6 +90,11 @@ class OperandPorts:
                 self.busy_until = max(self.busy_until, self._scalar_reads_at + 1)
         return start
 
+    @property
+    def entered(self) -> int:
+        """When the last that came here entered, on the scale of issues: later if it waited for registers."""
+        return self._last_due - self._latest_read
+
     def standing(self, cycle: int) -> int:
         """For how long the sub-core stands right behind the slot of `cycle`."""
         if self.stops and self.stops[-1][0] == cycle + 1:

@@ -109,9 +109,7 @@ class SubCore:
         greedy, order = self._greedy, self._order
         special = self._issue_special
         stops, reader = ports.stops, self._reader
-        cycle = self._next_slot
-        if cycle < now:
-            cycle = now
+        cycle = max(self._next_slot, now)
         self.horizon = horizon = self._sm.horizon(self)
         # The warp to stay with: the last one, unless it waited too long while this sub-core slept.
         kept = current if cycle == self._next_slot or self._is_kept(current, cycle) else NOBODY
@@ -169,8 +167,7 @@ class SubCore:
                 self._passed_barrier(warp)
             if warp.waits:
                 warp.log_wait()
-            reads_at = cycle
-            late = 0
+            reads_at, late = cycle, 0
             if op.crowds_ports or (ports.busy_until > cycle and op.uses_ports):
                 reads_at = ports.read(op, cycle, warp, warp.reads >= op.kept_for)
                 late = ports.late
@@ -180,6 +177,8 @@ class SubCore:
                 late = ports.standing(cycle)
             if op.fills_latches:
                 warp.reads += 1
+            if op.written_banks:
+                self._results.arithmetic(op.written_banks, max(cycle + late, ports.entered))
             if op.forwards:
                 warp.forwarded.update(dict.fromkeys(op.forwards, cycle + late))
             free_at = reads_at + late + op.issue_interval_cycles

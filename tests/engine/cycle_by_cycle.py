@@ -153,6 +153,7 @@ class Reference:
         self.held_data: list[tuple[int, int]] = []  # until when stores hold registers with data, and how many
         self.returned = [0] * machine.sub_cores
         self.returns_due: list[list[tuple[Request, list[int]]]] = [[] for _ in range(machine.sub_cores)]
+        self.arithmetic_writes: list[set[tuple[int, int]]] = [set() for _ in range(machine.sub_cores)]
         self.others_write: list[set[int]] = [set() for _ in range(machine.sub_cores)]
         self.slots = {
             False: [0] * (machine.read_ports * machine.cycles_per_wavefront),
@@ -534,13 +535,24 @@ class Reference:
         self.write_registers(sub_core)
 
     def write_registers(self, sub_core: int) -> None:
-        """All that ever came, in order, a register a cycle."""
+        """All that ever came, in order, a register a cycle, then into its bank where no arithmetic writes."""
         last = -1
         for request, due in self.returns_due[sub_core]:
+            back = last
             for cycle in due:
-                last = max(last + 1, cycle)
-                while last in self.others_write[sub_core]:
+                back = max(back + 1, cycle)
+                while back in self.others_write[sub_core]:
+                    back += 1
+            banks, passes = request.op.bank_writes, len(due)
+            apart = due[1] - due[0] if passes > 1 else 1
+            words = max(1, len(banks) // passes)
+            for n in range(passes if banks else 0):
+                last = max(last + 1, back - apart * (passes - 1 - n))
+                while any(
+                    (bank, last) in self.arithmetic_writes[sub_core] for bank in banks[words * n : words * (n + 1)]
+                ):
                     last += 1
+            last = max(last, back)
             request.done_at = last
 
     # --- the sub-cores ---
@@ -593,6 +605,11 @@ class Reference:
                 before, begin, later = self.ports[sub_core].put_off
                 before.earliest += later if before.earliest >= begin else 0
         warp.latched += op.fills_latches
+        if op.written_banks:
+            written = max(cycle + late, self.ports[sub_core].entered) + self.m.register_write_cycles
+            banks = {1 << bank for bank in range(self.m.register_banks)}
+            self.arithmetic_writes[sub_core].update((bank, written) for bank in banks if bank & op.written_banks)
+            self.write_registers(sub_core)
         for other, unit in enumerate(self.pipes[sub_core]):
             if other == op.pipe or (isinstance(pipe, SharedPipe) and isinstance(unit, SharedPipe)):
                 self.taken_at[sub_core][other] = reads_at
