@@ -59,7 +59,7 @@ class ResultPort:
         self._arithmetic[cycle] = self._arithmetic.get(cycle, 0) | banks
         if self._returning and self._returning[-1][0].done_at >= cycle:
             self._settle(issued_at)
-        elif len(self._arithmetic) > _FORGET_AT:
+        if len(self._arithmetic) > _FORGET_AT:
             since = min(issued_at, self._returning[0][1][0]) if self._returning else issued_at
             self._arithmetic = {at: banks for at, banks in self._arithmetic.items() if at >= since}
 
