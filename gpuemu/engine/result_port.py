@@ -30,6 +30,7 @@ class ResultPort:
         self._apart = machine.cycles_per_wavefront
         self._taken: set[int] = set()
         self._arithmetic: dict[int, int] = {}  # by cycle, a bit for each bank that arithmetic writes to
+        self._planned: dict[int, int] = {}  # the same for what comes back
         self._write_after = machine.register_write_cycles
         self._returning: deque[tuple[Request, range]] = deque()
         self._last = -1  # the last write of what has returned
@@ -43,9 +44,10 @@ class ResultPort:
         else:
             apart, count = 1, access.return_cycles + 1
         due = range(done_at - apart * (count - 1), done_at + 1, apart)
+        if not self._returning:
+            self._planned.clear()
         before = self._returning[-1][0].done_at if self._returning else self._last
-        if self._taken or self._arithmetic or due[0] <= before:
-            request.done_at = self._written(request, due, before)
+        request.done_at = self._written(request, due, before)
         self._returning.append((request, due))
 
     def take(self, first: int, count: int, now: int) -> None:
@@ -57,7 +59,7 @@ class ResultPort:
         """An instruction of fixed latency writes to these banks."""
         cycle = issued_at + self._write_after
         self._arithmetic[cycle] = self._arithmetic.get(cycle, 0) | banks
-        if self._returning and self._returning[-1][0].done_at >= cycle:
+        if self._planned.get(cycle, 0) & banks:
             self._settle(issued_at)
         if len(self._arithmetic) > _FORGET_AT:
             since = min(issued_at, self._returning[0][1][0]) if self._returning else issued_at
@@ -70,6 +72,7 @@ class ResultPort:
             since = min(now + 1, self._returning[0][1][0]) if self._returning else now + 1
             self._taken = {cycle for cycle in self._taken if cycle >= since}
         before = self._last
+        self._planned.clear()
         for request, due in self._returning:
             before = self._written(request, due, before)
             if before != request.done_at:
@@ -91,8 +94,8 @@ class ResultPort:
             last = cycle if cycle > last else last + 1
             while last in taken:
                 last += 1
-        banks, arithmetic = request.op.bank_writes, self._arithmetic
-        if not banks or not arithmetic:
+        banks, arithmetic, planned = request.op.bank_writes, self._arithmetic, self._planned
+        if not banks:
             return last
         together = max(1, len(banks) // len(due))
         first = last - due.step * (len(due) - 1)
@@ -101,4 +104,5 @@ class ResultPort:
             written = sum(set(banks[number * together : (number + 1) * together]))
             while arithmetic.get(before, 0) & written:
                 before += 1
+            planned[before] = planned.get(before, 0) | written
         return before
