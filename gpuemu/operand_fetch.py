@@ -90,7 +90,7 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
         found.append((op, reads if op.kind is Kind.FIXED else frozenset(), results if op.writes_registers else ()))
         op.fills_latches = any(op.fetches_anew)
         op.uses_ports = op.fills_latches or op.is_tensor or op.writes_registers
-        op.crowds_ports = op.fills_latches or bool(op.turnaround)
+        op.crowds_ports = op.fills_latches or bool(op.turnaround or op.second_read)
     _link_forwarding(found, arch.register_file.banks)
 
 

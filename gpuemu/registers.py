@@ -223,8 +223,8 @@ def sent_registers(opcode: str, operands: tuple[str, ...]) -> tuple[int, ...]:
     H200, by which bank's FFMA wait for them: data before the address, of addresses the last half first; of SHFL the
     value, the mask, the lane.
     """
-    sources = operands[_count_destinations(opcode.split(".")[0], operands) :]
-    registers = list(zip(sources, source_registers(opcode, operands), strict=True))
+    slots = source_registers(opcode, operands)
+    registers = list(zip(operands[len(operands) - len(slots) :], slots, strict=True))
     data = [sent for text, sent in registers if "[" not in text]
     if opcode.startswith("SHFL"):
         data[1:] = reversed(data[1:])
