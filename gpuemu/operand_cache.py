@@ -28,8 +28,8 @@ _ADD_IN_THIRD_SLOT = frozenset(("FADD", "HADD2", "DADD"))
 _REUSE = ".reuse"
 
 Registers = tuple[int, ...]
-Fetches = tuple[tuple[tuple[int, ...], ...], ...]
-"""For each bank the registers that are read from it, each as the latches that it goes into."""
+Fetches = tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
+"""For each bank the registers that are read from it, each with the latches that it goes into."""
 
 
 class OperandCache:
@@ -53,8 +53,9 @@ class OperandCache:
     def read(self, op: Op, instruction: Instruction, tensor: bool) -> frozenset[int]:
         """Set which registers its sources fetch into which latches, with what is kept and without.
 
-        For each bank in turn. A register that is named twice is read once, into two latches. What runs on the `tensor`
-        pipe has latches of its own (H200: HFMA2.MMA does not wait for those of an FFMA). Returns what is not kept.
+        For each bank in turn. The only source of MOV or I2FP stands where FFMA has its second. A register that is named
+        twice is read once, into two latches. What runs on the `tensor` pipe has latches of its own (H200: HFMA2.MMA
+        does not wait for those of an FFMA). Returns what is not kept.
         """
         slots = source_registers(instruction.opcode, instruction.operands)
         self._place += any(slots)
@@ -66,7 +67,7 @@ class OperandCache:
         oldest = self._place
         for number, (registers, text) in enumerate(zip(slots, texts, strict=True)):
             slot = _OPERANDS - 1 if adds and number == 1 else number % _OPERANDS
-            slot += _OPERANDS if tensor else 0
+            slot = (1 if len(slots) == 1 else slot) + (_OPERANDS if tensor else 0)
             for register in registers:
                 latch = register % self._banks * SLOTS + slot
                 fetches_anew.setdefault(register, []).append(latch)
@@ -85,7 +86,7 @@ class OperandCache:
 
     def _by_bank(self, fetches: dict[int, list[int]]) -> Fetches:
         return tuple(
-            tuple(tuple(latches) for register, latches in fetches.items() if register % self._banks == bank)
+            tuple((register, tuple(latches)) for register, latches in fetches.items() if register % self._banks == bank)
             for bank in range(self._banks)
         )
 

@@ -17,6 +17,7 @@ from gpuemu.registers import general_results, mma_registers, sent_registers
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
+    from gpuemu.arch.model import RegisterFile
     from gpuemu.program import Op
     from gpuemu.trace.model import Instruction
 
@@ -91,24 +92,44 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
         op.fills_latches = any(op.fetches_anew)
         op.uses_ports = op.fills_latches or op.is_tensor or op.writes_registers
         op.crowds_ports = op.fills_latches or bool(op.turnaround or op.second_read)
-    _link_forwarding(found, arch.register_file.banks)
+    _link_forwarding(found, arch.register_file)
 
 
-def _link_forwarding(found: Sequence[tuple[Op, frozenset[int], tuple[int, ...]]], banks: int) -> None:
-    """Set which results of fixed latency others may find on the forwarding path where they must not.
+def _link_forwarding(found: Sequence[tuple[Op, frozenset[int], tuple[int, ...]]], register_file: RegisterFile) -> None:
+    """Set which results of fixed latency others may find on the forwarding path.
 
     `found`: of each operation the registers that it reads through the ports, and those that it writes.
     """
-    written = {register for _, _, results in found for register in results}
+    ahead_of_branches = {
+        register
+        for place, (op, _, _) in enumerate(found)
+        if op.kind is Kind.BRANCH
+        for register in _just_written(found, place + 1, register_file.forwarding_cycles)
+    }
     met: set[int] = set()
-    for op, reads, _ in found:
-        sources = sorted(reads & written)
-        apart = [(register,) for register in sources]
-        alike = [tuple(register for register in sources if register % banks == bank) for bank in range(banks)]
+    for place, (op, reads, _) in enumerate(found):
+        if not reads:
+            continue
+        written = _just_written(found, place, register_file.forwarding_cycles) | ahead_of_branches
+        op.fresh = tuple(sorted(reads & written))
+        apart = [(register,) for register in op.fresh]
+        alike = [tuple(r for r in op.fresh if r % register_file.banks == bank) for bank in range(register_file.banks)]
         op.meets = tuple(apart if op.second_read else (group for group in alike if len(group) > 1))
-        met.update(register for group in op.meets for register in group)
+        met.update(op.fresh)
     for op, _, results in found:
         op.forwards = tuple(register for register in results if register in met)
+
+
+def _just_written(found: Sequence[tuple[Op, frozenset[int], tuple[int, ...]]], place: int, cycles: int) -> set[int]:
+    """What the operations in front of a place write that may be issued no more than so many cycles before it."""
+    written: set[int] = set()
+    ago = 0
+    for op, _, results in reversed(found[max(0, place - cycles) : place]):
+        ago += max(1, op.stall_cycles)
+        if ago > cycles:
+            break
+        written.update(results)
+    return written
 
 
 def _annotate_mma(op: Op, instruction: Instruction, cache: OperandCache, arch: Architecture) -> None:

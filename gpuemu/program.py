@@ -44,16 +44,16 @@ class Op:
     `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
     `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
     What the ports of the register file need to know, set by `operand_fetch`: for each bank the registers that it
-    `fetches`, each as the latches that it goes into, and the latches with kept registers that it has `held`;
+    `fetches`, each with the latches that it goes into, and the latches with kept registers that it has `held`;
     `sent_banks`, of the registers that it sends to another unit in turn; `written_banks`, a bit for each bank that
     arithmetic writes to, and `bank_writes`, the same for each register in turn that comes from shared memory; for an
     mma `port_reads`, for each bank a bit for each cycle from issue on in which it reads, and the `free_cycles` that it
     leaves to memory instructions; all this for the case that the operand cache keeps what the reuse flags say, with
     `_anew` for the other; `kept_for`, since how many instructions that fill latches (`fills_latches`); `turnaround`,
     for each kind of the tensor pipe in turn, cycles that the pipe loses before it takes one of that kind;
-    `second_read`: an IMAD.WIDE reads its operands again so much later; `meets`: registers that it reads of which more
-    than one at a time may still be on the forwarding path, by bank (each alone if it reads twice), and `forwards`,
-    those of its results that another meets there;
+    `second_read`: an IMAD.WIDE reads its operands again so much later; `fresh`: registers that it reads which may still
+    be on the forwarding path, `meets`, those of which more than one at a time may be, by bank (each alone if it reads
+    twice), and `forwards`, those of its results that another meets there;
     `crowds_ports` if it may hold up others, `uses_ports` if others may hold it up, `writes_registers` if it writes a
     result at a fixed time.
     `results`: for an mma the cycles in which it writes registers, the first of them `writes_after` its issue; matrices
@@ -105,6 +105,7 @@ class Op:
     bank_writes: tuple[int, ...] = ()
     kept_for: int = 0
     second_read: int = 0
+    fresh: tuple[int, ...] = ()
     meets: tuple[tuple[int, ...], ...] = ()
     forwards: tuple[int, ...] = ()
     port_reads: tuple[int, ...] = (0,)

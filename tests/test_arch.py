@@ -220,7 +220,7 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "issue.next_line_cycles": 13,
         "issue.instruction_line_bytes": 128,
         "issue.convergence_cycles": 13,
-        "tensor_core.operands.scalar_second_read_cycles": 2,
+        "tensor_core.operands.scalar_write_cycles": 2,
         "register_file.banks": 2,
         "register_file.forwarding_cycles": 6,
         "register_file.wide_second_read_cycles": 2,

@@ -127,7 +127,7 @@ class TensorOperands(Part):
     accumulator_read_cycles: int = cycles("in which C is read, four registers; two in the latter half", low=0)
     pause_cycles: int = cycles("between the reads of a 16 x 32 byte A and of B", low=0)
     memory_instruction_cycles: int = cycles("an mma loses that begins where a memory instruction reads", low=0)
-    scalar_second_read_cycles: int = cycles("behind scalar arithmetic on the tensor pipe nothing is read for a cycle")
+    scalar_write_cycles: int = cycles("by which scalar arithmetic on the tensor pipe writes later than others")
     float_write_cycles: int = cycles("from the end of an mma's issue interval to the write of f32 or f16 results")
     s32_write_cycles: int = cycles("the same of s32 results")
     f16_free_cycles: int = cycles("of which an mma with f16 accumulators leaves one to memory instructions", low=0)

@@ -69,7 +69,7 @@ class Machine:
     register_write_cycles: int
     register_forwarding_cycles: int
     tensor_memory_instruction_cycles: int
-    tensor_scalar_second_read_cycles: int
+    tensor_scalar_write_cycles: int
     special_function_pipe: str
     special_function_queue_entries: int
     special_function_queue_latency_cycles: int
@@ -157,7 +157,7 @@ class Machine:
             register_write_cycles=arch.register_file.write_cycles,
             register_forwarding_cycles=arch.register_file.forwarding_cycles,
             tensor_memory_instruction_cycles=arch.tensor_core.operands.memory_instruction_cycles,
-            tensor_scalar_second_read_cycles=arch.tensor_core.operands.scalar_second_read_cycles,
+            tensor_scalar_write_cycles=arch.tensor_core.operands.scalar_write_cycles,
             special_function_pipe=arch.operations["mufu"].pipe,
             special_function_queue_entries=arch.special_function.queue_entries,
             special_function_queue_latency_cycles=arch.special_function.queue_latency_cycles,

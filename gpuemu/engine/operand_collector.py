@@ -5,7 +5,10 @@ cycle. An operand goes into the latch of its slot and bank and stays there until
 leaves; the next for that latch is read from the cycle behind on. Of a slot's operands, whatever their banks, one may
 be read before the last, not before the two last. A register that a reuse flag kept is not read and has its latch for
 as long (H200: 4,681 sequences of up to four FFMA of three registers each, by bank and slot, 6,500 longer ones, and 60
-of 24 FFMA with registers and reuse flags at random, all to the cycle).
+of 24 FFMA with registers and reuse flags at random, all to the cycle). The upper half of an operand (of IMAD.WIDE) is
+read when the instruction might leave, or later, and is in time until the next cycle if that is late anyway. What
+comes over the forwarding path takes its bank's port, too, when the instruction might leave (H200: 16,500 sequences of
+7 to 12 instructions of sixteen kinds that read what was just written, 93 % to the cycle, those that read it once all).
 
 What memory and special-function instructions send, and the fragments of an mma, is read in cycles of its own; others
 get round it (H200: FFMA of three even registers at all distances from loads, stores, shuffles, MUFU).
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING
 from gpuemu.operand_cache import SLOTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from gpuemu.engine.machine import Machine
     from gpuemu.engine.sender import Sender
@@ -41,27 +44,35 @@ class OperandCollector:
         self._mma = [0] * banks  # the same for the fragments of an mma
         self._base = 0
 
-    def collect(self, fetches: Fetches, held: tuple[int, ...], first: int, least: int) -> int:
-        """Read an instruction's operands from `first` on; returns when it leaves with them, `least` at the earliest."""
+    def collect(
+        self, fetches: Fetches, held: tuple[int, ...], first: int, least: int, fresh: Collection[int] = ()
+    ) -> int:
+        """Read an instruction's operands from `first` on, those that are `fresh` when it might leave.
+
+        Returns when it leaves with them, `least` at the earliest.
+        """
         self._forget(first)
         base, free_at, before = self._base, self._free_at, self._before
         sent = self._sender.port_reads(base)
         reads = []
         latches = [*held]
-        leaves = least
+        leaves = upper_at = least
         for bank, registers in enumerate(fetches):
             if not registers:
                 continue
+            upper = -1
             taken = self._taken[bank]
             busy = taken | self._mma[bank] | (sent[bank] if sent else 0)
             waiting = []
-            for into in registers:
-                readable = first
+            for register, into in registers:
+                readable = least if register in fresh else first
                 for latch in into:
                     if free_at[latch] > readable:
                         readable = free_at[latch]
                     if before[latch % SLOTS] > readable:
                         readable = before[latch % SLOTS]
+                    if bank and latch - SLOTS in latches:
+                        readable, upper = max(readable, least), latch
                 waiting.append((readable, into))
                 latches.extend(into)
             while waiting:
@@ -76,8 +87,12 @@ class OperandCollector:
                 busy |= 1 << (cycle - base)
                 taken |= 1 << (cycle - base)
                 reads.append((cycle, bank, into))
-                leaves = max(leaves, cycle)
+                if upper in into:
+                    upper_at = cycle
+                else:
+                    leaves = max(leaves, cycle)
             self._taken[bank] = taken
+        leaves = max(leaves, upper_at - (leaves > least))
         for cycle, _, into in reads:
             for latch in into:
                 self._note(latch % SLOTS, cycle)

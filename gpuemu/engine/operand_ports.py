@@ -14,9 +14,11 @@ another: the second comes 10, 9, 8, 8, 12 cycles behind the first).
 Results of fixed latency come over the forwarding path until `register_file.forwarding_cycles` behind their issue, one
 register of a bank for each instruction; a second is read from the register file, 2 cycles later than it might have
 been there (H200: LOP3 of two even registers written 4 and 6 cycles before stops the sub-core for 2 cycles, 4 and 5
-cycles before for 3, 4 and 7 not at all). IMAD.WIDE reads its operands twice, a forwarded one late the second time.
+cycles before for 3, 4 and 7 not at all). IMAD.WIDE reads its operands twice, a forwarded one late the second time,
+and keeps its latches until then.
 
-Scalar arithmetic on the tensor pipe (HFMA2.MMA) keeps its own warp from reading in one later cycle.
+Scalar arithmetic on the tensor pipe (HFMA2.MMA) writes its result later than others would, and as an mma's (H200: what
+writes a register and comes two slots behind one loses a cycle, or directly behind one if it loses one already).
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from gpuemu.engine.operand_collector import OperandCollector
 from gpuemu.engine.sender import Sender
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpuemu.engine.pipes import Pipe
     from gpuemu.engine.sender import Path
     from gpuemu.engine.warp import Warp
@@ -44,8 +48,8 @@ class OperandPorts:
 
     __slots__ = (
         "_collector", "_forwarding", "_last_due", "_last_start", "_last_stop", "_last_warp", "_last_writes",
-        "_latest_read", "_mma_warp", "_scalar_reads_at", "_scalar_second_read", "_scalar_warp", "_tensor",
-        "_write_after", "_writes", "busy_until", "late", "put_off", "sender", "stops",
+        "_latest_read", "_mma_warp", "_scalar_writes_after", "_tensor", "_write_after", "_writes", "busy_until", "late",
+        "put_off", "sender", "stops",
     )  # fmt: skip
 
     def __init__(self, machine: Machine, tensor_pipes: list[Pipe], path: Path):
@@ -55,10 +59,8 @@ class OperandPorts:
         self._write_after = machine.register_write_cycles
         self._forwarding = machine.register_forwarding_cycles
         self._collector = OperandCollector(machine, self.sender)
-        self._writes: list[int] = []  # cycles in which an mma writes
-        self._scalar_second_read = machine.tensor_scalar_second_read_cycles
-        self._scalar_reads_at = -1
-        self._scalar_warp: object = None
+        self._writes: list[int] = []  # cycles in which the tensor pipe writes
+        self._scalar_writes_after = machine.tensor_scalar_write_cycles
         self._mma_warp: Warp | None = None  # the last to use the tensor pipe
         self._last_warp: Warp | None = None  # the last that read: its warp, when, what it must have read by, and
         self._last_start = self._last_due = -1
@@ -86,8 +88,7 @@ class OperandPorts:
             self._mma_warp = warp
             self._take_tensor_pipe(op, cycle, start + self.late)
             if not op.is_tensor:
-                self._scalar_warp, self._scalar_reads_at = warp, start + self.late + self._scalar_second_read
-                self.busy_until = max(self.busy_until, self._scalar_reads_at + 1)
+                self._write_in(start, [self.entered + self._scalar_writes_after])
         return start
 
     @property
@@ -111,21 +112,25 @@ class OperandPorts:
     def _keep_up(self, op: Op, warp: Warp, cycle: int, keeps: bool) -> None:
         """The sub-core stops if latches or registers are not free in time, or its result would meet an mma's."""
         entry = cycle + self.late
-        barred = entry == self._scalar_reads_at and warp is self._scalar_warp and not op.turnaround
         self._last_due = due = entry + self._latest_read
         has_all = due
         if op.fills_latches:
             fetches, held = (op.fetches, op.held) if keeps else (op.fetches_anew, ())
-            first = entry + 1 if barred else entry - 1 if self.late else entry
-            has_all = self._collector.collect(fetches, held, first, due + 1 if barred else due)
+            fresh = self._forwarded(op, warp, entry) if op.fresh else ()
+            has_all = self._collector.collect(fetches, held, entry - 1 if self.late else entry, due, fresh)
         self._last_warp, self._last_start = warp, entry
         self._last_writes = entry if op.writes_registers else -1
         self._last_stop = -1
         # A stop right behind this instruction leaves the ports more time; the next comes a slot behind that one.
-        forwarded = self._held(op, warp, entry) if op.meets else op.second_read
-        late = self._stop(max(has_all, due + forwarded))
+        forwarded = self._held(op, warp, entry) - op.second_read if op.meets else 0
+        late = self._stop(max(has_all, due + forwarded), op.second_read)
         if entry + op.stall_cycles >= due:  # else what it holds up has gone by then
             self.late += late
+
+    def _forwarded(self, op: Op, warp: Warp, entry: int) -> list[int]:
+        """The registers that come over the forwarding path."""
+        last = entry - self._forwarding
+        return [register for register in op.fresh if warp.forwarded.get(register, last - 1) >= last]
 
     def _held(self, op: Op, warp: Warp, entry: int) -> int:
         """For how long an instruction waits for registers that were on the forwarding path when it issued."""
@@ -142,21 +147,27 @@ class OperandPorts:
     def _reserve(self, port_reads: tuple[int, ...], op: Op, start: int, cycle: int) -> None:
         """An mma begins at `start`; what has not been read gets round its reads."""
         first = start + op.writes_after - self._write_after
-        self._writes = [*(write for write in self._writes if write > start), *range(first, first + op.results)]
-        self.busy_until = max(self.busy_until, start + op.issue_interval_cycles, first + op.results)
+        self._write_in(start, range(first, first + op.results))
+        self.busy_until = max(self.busy_until, start + op.issue_interval_cycles)
         last = self._collector.reserve(port_reads, start)
         if self._last_start == cycle - 1 and last > start:
             late = self._stop(last)
             if late and self._last_warp is not None:
                 self.put_off = self._last_warp, start + 1, late
 
-    def _stop(self, read_by: int) -> int:
+    def _write_in(self, start: int, cycles: Iterable[int]) -> None:
+        """The tensor pipe will write in these cycles, by what begins at `start`."""
+        self._writes = [*(write for write in self._writes if write > start), *cycles]
+        self.busy_until = max(self.busy_until, self._writes[-1] + 1)
+
+    def _stop(self, read_by: int, second_read: int = 0) -> int:
         """Let the sub-core stand until the last that read has its registers, and can write; returns for how long."""
         late = max(0, read_by - self._last_due)
         if self._last_writes >= 0:
             while self._last_writes + late in self._writes:
                 late += 1
             self._last_writes += late
+        late += second_read
         if late:
             end = self._last_due
             if self._last_stop < 0:

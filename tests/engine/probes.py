@@ -230,7 +230,7 @@ _VALUES: dict[str, list[Any]] = {
     "issue.convergence_cycles": [13, 1],
     "issue.next_line_cycles": [1, 14, 50],
     "issue.instruction_line_bytes": [16, 32, 128],
-    "tensor_core.operands.scalar_second_read_cycles": [1, 2],
+    "tensor_core.operands.scalar_write_cycles": [1, 2],
     "tensor_core.operands.f16_free_cycles": [2, 0, 3],
     "tensor_core.operands.pause_cycles": [1, 0],
     "register_file.write_cycles": [8, 1],

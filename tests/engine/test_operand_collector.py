@@ -15,6 +15,7 @@ from probes import issues, run
 
 END = "EXIT | S5"
 SEQUENCES = yaml.safe_load((Path(__file__).parents[1] / "data" / "operands_h200.yaml").read_text())
+MIXES = yaml.safe_load((Path(__file__).parents[1] / "data" / "mixes_h200.yaml").read_text())
 RESULT = 92
 """The first register written; none of those is read, so that nothing comes by the forwarding path."""
 
@@ -46,7 +47,15 @@ def test_registers_and_reuse_flags_at_random(number):
     assert found[: len(operands) + 1] == sequence["issued"]
 
 
-BANKS = st.sampled_from([a + b + c for a in "eo" for b in "eo" for c in "eo"])
+def test_arithmetic_at_random():
+    """Sixteen kinds of instructions, as many cycles lost as on the hardware."""
+    found = [lost([f"{line} | S1" for line in mix["code"].split(" | ")]) for mix in MIXES]
+    differing = {mix["code"]: (mix["lost"], cycles) for mix, cycles in zip(MIXES, found, strict=True)}
+    assert {code: both for code, both in differing.items() if both[0] != both[1]} == {}
+
+
+PATTERNS = [a + b + c for a in "eo" for b in "eo" for c in "eo"]
+BANKS = st.sampled_from(PATTERNS)
 
 
 @given(BANKS, BANKS)
@@ -132,3 +141,57 @@ def test_which_slots_the_operands_stand_in(instruction, slots):
     """H200: behind FFMA of two even registers in two of the three slots."""
     waits = [lost([*ffma(by_bank(first)), f"{instruction} | S1"]) for first in ("eeo", "eoe", "oee")]
     assert waits == [int(slots == taken) for taken in ("ab", "ac", "bc")]
+
+
+@pytest.mark.parametrize(
+    ("operands", "cycles"),
+    [("R50, R54, R60", [4, 3, 3, 2, 3, 2, 2, 2]), ("R50, R55, R60", [3, 2, 3, 3, 2, 2, 3, 3]),
+     ("R51, R54, R60", [3, 2, 2, 2, 3, 3, 3, 3]), ("R51, R55, R60", [2, 2, 3, 3, 3, 3, 3, 3]),
+     ("R50, R54, RZ", [3, 3, 2, 2, 2, 2, 2, 2]), ("R51, R55, RZ", [2, 2, 2, 2, 2, 2, 3, 3])],
+)  # fmt: skip
+def test_the_upper_half_of_an_operand_is_read_when_the_instruction_might_leave(operands, cycles):
+    """H200: IMAD.WIDE loses two cycles alone, here behind an FFMA of each pattern of banks."""
+    found = [lost([*ffma(by_bank(pattern)), f"IMAD.WIDE.U32 R98, {operands} | S1"]) for pattern in PATTERNS]
+    assert found == cycles
+
+
+def test_an_imad_wide_keeps_its_latches_for_its_second_read():
+    """H200: FFMA of each pattern of banks behind an IMAD.WIDE of two even registers and an even pair."""
+    wide = "IMAD.WIDE.U32 R98, R50, R54, R60 | S1"
+    assert [lost([wide, *ffma(by_bank(pattern))]) for pattern in PATTERNS] == [4, 3, 3, 2, 3, 2, 2, 2]
+
+
+SCALAR = "HFMA2.MMA R99, R60, R64, R61 | S1"
+
+
+@pytest.mark.parametrize(
+    ("behind", "cycles"),
+    [("FFMA R92, R4, R7, R8", 1), ("MOV R92, RZ", 1), ("MOV R93, RZ", 1), ("ISETP.GE.U32.AND P1, PT, R4, R7, PT", 0)],
+)
+def test_nothing_else_writes_when_scalar_arithmetic_on_the_tensor_pipe_does(behind, cycles):
+    """H200: two slots behind an HFMA2.MMA, whatever the banks; not in the next slot, nor in the third."""
+    for slots, expected in ((0, 0), (1, cycles), (2, 0), (3, 0)):
+        assert lost([SCALAR, *["NOP | S1"] * slots, f"{behind} | S1"]) == expected
+
+
+def test_what_is_late_by_a_cycle_behind_scalar_arithmetic_is_by_two():
+    """H200: FFMA of three even registers behind an HFMA2.MMA of none, one, two: then it would write when that does."""
+    scalars = ("R61, R63, R65", "R60, R63, R65", "R60, R64, R65", "R60, R64, R68")
+    assert [lost([f"HFMA2.MMA R99, {r} | S1", *ffma(by_bank("eee"))]) for r in scalars] == [0, 0, 2, 2]
+
+
+def test_the_write_of_scalar_arithmetic_holds_up_another_warp():
+    """H200: of two warps of a sub-core, with a stall count at which one's FFMA meets the other's HFMA2.MMA."""
+    scalar = SCALAR.replace("S1", "S4")
+    met = {
+        line: issues(run([scalar, f"{line} | S1", "NOP | S1", "NOP | S1", END], warps=5))[3]
+        for line in ("FFMA R92, R4, R7, R8", "ISETP.GE.U32.AND P1, PT, R4, R7, PT")
+    }
+    assert list(met.values()) == [7, 6]
+
+
+@pytest.mark.parametrize(("ago", "cycles"), [(4, 1), (5, 1), (6, 1), (7, 0)])
+def test_what_was_just_written_takes_the_port_when_the_instruction_might_leave(ago, cycles):
+    """H200: beside a register whose latch is free only then; from the register file it is read before."""
+    lines = ["MOV R20, RZ | S1", *["NOP | S1"] * (ago - 2), "FMUL R92, R30, R33 | S1", "FMUL R94, R34, R20 | S1"]
+    assert lost(lines) == cycles
