@@ -103,6 +103,11 @@ class OperandCollector:
         self._reads = [*(read for read in self._reads if read[0] >= first), *reads] if self._reads else reads
         return leaves
 
+    @property
+    def mma_done(self) -> int:
+        """The cycle behind the last in which an mma reads fragments."""
+        return self._base + max(reads.bit_length() for reads in self._mma)
+
     def stay(self, until: int) -> None:
         """The last instruction has its latches until the end of a cycle."""
         for latch in self._latches:

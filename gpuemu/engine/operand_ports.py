@@ -15,7 +15,8 @@ Results of fixed latency come over the forwarding path until `register_file.forw
 register of a bank for each instruction; a second is read from the register file, 2 cycles later than it might have
 been there (H200: LOP3 of two even registers written 4 and 6 cycles before stops the sub-core for 2 cycles, 4 and 5
 cycles before for 3, 4 and 7 not at all). IMAD.WIDE reads its operands twice, a forwarded one late the second time,
-and keeps its latches until then.
+and keeps its latches until then; it does not leave before an mma has read its fragments, writes its two halves as far
+apart as it reads, and an mma right behind it is a cycle late (H200, 1,080 sequences of both).
 
 Scalar arithmetic on the tensor pipe (HFMA2.MMA) writes its result later than others would, and as an mma's (H200: what
 writes a register and comes two slots behind one loses a cycle, or directly behind one if it loses one already).
@@ -47,9 +48,9 @@ class OperandPorts:
     """
 
     __slots__ = (
-        "_collector", "_forwarding", "_last_due", "_last_start", "_last_stop", "_last_warp", "_last_writes",
-        "_latest_read", "_mma_warp", "_scalar_writes_after", "_tensor", "_write_after", "_writes", "busy_until", "late",
-        "put_off", "sender", "stops",
+        "_collector", "_forwarding", "_last_due", "_last_reads_twice", "_last_start", "_last_stop", "_last_warp",
+        "_last_writes", "_latest_read", "_mma_warp", "_scalar_writes_after", "_tensor", "_write_after", "_writes",
+        "busy_until", "late", "put_off", "sender", "stops",
     )  # fmt: skip
 
     def __init__(self, machine: Machine, tensor_pipes: list[Pipe], path: Path):
@@ -65,6 +66,7 @@ class OperandPorts:
         self._last_warp: Warp | None = None  # the last that read: its warp, when, what it must have read by, and
         self._last_start = self._last_due = -1
         self._last_stop = -1  # from when on the sub-core stands for it, if it does
+        self._last_reads_twice = False
         self._last_writes = -1  # when it writes on the scale of issues, -1 if it does not
         self.busy_until = 0
         self.stops: list[tuple[int, int]] = []
@@ -82,6 +84,8 @@ class OperandPorts:
             start = self.sender.mma_begins(op, cycle)
             self._reserve(op.port_reads if warp is self._mma_warp else op.port_reads_anew, op, start, cycle)
         self.late = self.standing(start)
+        if self.late and self._last_reads_twice and op.is_tensor:
+            self.late += 1
         if not op.is_tensor:
             self._keep_up(op, warp, start, keeps)
         if op.turnaround:
@@ -118,9 +122,12 @@ class OperandPorts:
             fetches, held = (op.fetches, op.held) if keeps else (op.fetches_anew, ())
             fresh = self._forwarded(op, warp, entry) if op.fresh else ()
             has_all = self._collector.collect(fetches, held, entry - 1 if self.late else entry, due, fresh)
+        if op.second_read:
+            has_all = max(has_all, self._collector.mma_done)
         self._last_warp, self._last_start = warp, entry
         self._last_writes = entry if op.writes_registers else -1
         self._last_stop = -1
+        self._last_reads_twice = op.second_read > 0
         # A stop right behind this instruction leaves the ports more time; the next comes a slot behind that one.
         forwarded = self._held(op, warp, entry) - op.second_read if op.meets else 0
         late = self._stop(max(has_all, due + forwarded), op.second_read)
@@ -164,7 +171,8 @@ class OperandPorts:
         """Let the sub-core stand until the last that read has its registers, and can write; returns for how long."""
         late = max(0, read_by - self._last_due)
         if self._last_writes >= 0:
-            while self._last_writes + late in self._writes:
+            writes = self._writes
+            while self._last_writes + late in writes or self._last_writes + late + second_read in writes:
                 late += 1
             self._last_writes += late
         late += second_read

@@ -195,3 +195,26 @@ def test_what_was_just_written_takes_the_port_when_the_instruction_might_leave(a
     """H200: beside a register whose latch is free only then; from the register file it is read before."""
     lines = ["MOV R20, RZ | S1", *["NOP | S1"] * (ago - 2), "FMUL R92, R30, R33 | S1", "FMUL R94, R34, R20 | S1"]
     assert lost(lines) == cycles
+
+
+MMA = "HMMA.1688.F32 R64, R4, R10, R64 | S1"
+MMA_16 = "HMMA.16816.F32 R64, R4, R10, R64 | S1"
+
+
+@pytest.mark.parametrize(
+    ("mma", "operands", "cycles"),
+    [(MMA, "R21, R24, RZ", [4, 3, 2, 6, 5, 4, 3, 2, 2, 2]), (MMA, "R20, R25, R30", [9, 8, 7, 6, 5, 4, 3, 2, 2, 2]),
+     (MMA, "RZ, RZ, RZ", [4, 3, 2, 6, 5, 4, 3, 2, 2, 2]), (MMA_16, "RZ, RZ, RZ", [6, 5, 4, 3, 2, 6, 5, 4, 3, 2]),
+     (MMA_16, "R21, R24, RZ", [6, 5, 4, 3, 2, 6, 5, 4, 3, 2]), (MMA_16, "R20, R24, RZ", [6, 5, 4, 8, 7, 6, 5, 4, 3, 2])],
+)  # fmt: skip
+def test_an_imad_wide_beside_an_mma(mma, operands, cycles):
+    """H200, 0 to 9 slots behind: it leaves when the mma has read, and writes its halves when that does not."""
+    wide = f"IMAD.WIDE.U32 R92, {operands} | S1"
+    assert [lost([mma, *["NOP | S1"] * slots, wide, *["NOP | S1"] * 6]) for slots in range(10)] == cycles
+
+
+@pytest.mark.parametrize("mma", [MMA, MMA_16])
+def test_an_mma_right_behind_an_imad_wide_is_a_cycle_late(mma):
+    """H200, of registers as of none; not in the slot behind that."""
+    wide = "IMAD.WIDE.U32 R92, RZ, RZ, RZ | S1"
+    assert [lost([wide, *["NOP | S1"] * slots, mma]) for slots in range(3)] == [3, 2, 2]
