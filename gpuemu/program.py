@@ -51,9 +51,9 @@ class Op:
     leaves to memory instructions; all this for the case that the operand cache keeps what the reuse flags say, with
     `_anew` for the other; `kept_for`, since how many instructions that fill latches (`fills_latches`); `turnaround`,
     for each kind of the tensor pipe in turn, cycles that the pipe loses before it takes one of that kind;
-    `second_read`: an IMAD.WIDE reads its operands again so much later; `fresh`: registers that it reads which may still
-    be on the forwarding path, `meets`, those of which more than one at a time may be, by bank (each alone if it reads
-    twice), and `forwards`, those of its results that another meets there;
+    `second_read`: an IMAD.WIDE reads its operands again so much later, `upper` the upper half of its addend; `fresh`:
+    registers that it reads which may still be on the forwarding path, `meets`, those of which more than one at a time
+    may be, by bank (each alone if it reads twice), and `forwards`, those of its results that another meets there;
     `crowds_ports` if it may hold up others, `uses_ports` if others may hold it up, `writes_registers` if it writes a
     result at a fixed time.
     `results`: for an mma the cycles in which it writes registers, the first of them `writes_after` its issue; matrices
@@ -105,6 +105,7 @@ class Op:
     bank_writes: tuple[int, ...] = ()
     kept_for: int = 0
     second_read: int = 0
+    upper: int = -1
     fresh: tuple[int, ...] = ()
     meets: tuple[tuple[int, ...], ...] = ()
     forwards: tuple[int, ...] = ()

@@ -45,11 +45,17 @@ class OperandCollector:
         self._base = 0
 
     def collect(
-        self, fetches: Fetches, held: tuple[int, ...], first: int, least: int, fresh: Collection[int] = ()
+        self,
+        fetches: Fetches,
+        held: tuple[int, ...],
+        first: int,
+        least: int,
+        fresh: Collection[int] = (),
+        upper: int = -1,
     ) -> int:
-        """Read an instruction's operands from `first` on, those that are `fresh` when it might leave.
+        """Read an instruction's operands from `first` on, those that are `fresh` and `upper` when it might leave.
 
-        Returns when it leaves with them, `least` at the earliest.
+        `upper`: the upper half of an operand. Returns when it leaves with them, `least` at the earliest.
         """
         self._forget(first)
         base, free_at, before = self._base, self._free_at, self._before
@@ -57,22 +63,22 @@ class OperandCollector:
         reads = []
         latches = [*held]
         leaves = upper_at = least
+        upper_into: tuple[int, ...] = ()
         for bank, registers in enumerate(fetches):
             if not registers:
                 continue
-            upper = -1
             taken = self._taken[bank]
             busy = taken | self._mma[bank] | (sent[bank] if sent else 0)
             waiting = []
             for register, into in registers:
-                readable = least if register in fresh else first
+                readable = least if register == upper or register in fresh else first
                 for latch in into:
                     if free_at[latch] > readable:
                         readable = free_at[latch]
                     if before[latch % SLOTS] > readable:
                         readable = before[latch % SLOTS]
-                    if bank and latch - SLOTS in latches:
-                        readable, upper = max(readable, least), latch
+                if register == upper:
+                    upper_into = into
                 waiting.append((readable, into))
                 latches.extend(into)
             while waiting:
@@ -87,7 +93,7 @@ class OperandCollector:
                 busy |= 1 << (cycle - base)
                 taken |= 1 << (cycle - base)
                 reads.append((cycle, bank, into))
-                if upper in into:
+                if into == upper_into:
                     upper_at = cycle
                 else:
                     leaves = max(leaves, cycle)

@@ -121,7 +121,7 @@ class OperandPorts:
         if op.fills_latches:
             fetches, held = (op.fetches, op.held) if keeps else (op.fetches_anew, ())
             fresh = self._forwarded(op, warp, entry) if op.fresh else ()
-            has_all = self._collector.collect(fetches, held, entry - 1 if self.late else entry, due, fresh)
+            has_all = self._collector.collect(fetches, held, entry - 1 if self.late else entry, due, fresh, op.upper)
         if op.second_read:
             has_all = max(has_all, self._collector.mma_done)
         self._last_warp, self._last_start = warp, entry
@@ -165,7 +165,7 @@ class OperandPorts:
     def _write_in(self, start: int, cycles: Iterable[int]) -> None:
         """The tensor pipe will write in these cycles, by what begins at `start`."""
         self._writes = [*(write for write in self._writes if write > start), *cycles]
-        self.busy_until = max(self.busy_until, self._writes[-1] + 1)
+        self.busy_until = max([self.busy_until, *(write + 1 for write in self._writes)])
 
     def _stop(self, read_by: int, second_read: int = 0) -> int:
         """Let the sub-core stand until the last that read has its registers, and can write; returns for how long."""
