@@ -88,7 +88,8 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
             op.bank_writes = tuple(written)
         if operation.operation == "imad_wide":
             op.second_read = arch.register_file.wide_second_read_cycles
-            op.upper = max(source_registers(instruction.opcode, instruction.operands)[2], default=-1)
+            addend = source_registers(instruction.opcode, instruction.operands)[2:3]
+            op.upper = max((register for pair in addend for register in pair), default=-1)
         found.append((op, reads if op.kind is Kind.FIXED else frozenset(), results if op.writes_registers else ()))
         op.fills_latches = any(op.fetches_anew)
         op.uses_ports = op.fills_latches or op.is_tensor or op.writes_registers
