@@ -88,7 +88,7 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
             op.bank_writes = tuple(written)
         if operation.operation == "imad_wide":
             op.second_read = arch.register_file.wide_second_read_cycles
-            addend = source_registers(instruction.opcode, instruction.operands)[2:3]
+            addend = source_registers(instruction.opcode, instruction.operands)[2:3] if op.second_read else ()
             op.upper = max((register for pair in addend for register in pair), default=-1)
         found.append((op, reads if op.kind is Kind.FIXED else frozenset(), results if op.writes_registers else ()))
         op.fills_latches = any(op.fetches_anew)
@@ -100,20 +100,14 @@ def annotate(ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture,
 def _link_forwarding(found: Sequence[tuple[Op, frozenset[int], tuple[int, ...]]], register_file: RegisterFile) -> None:
     """Set which results of fixed latency others may find on the forwarding path.
 
-    `found`: of each operation the registers that it reads through the ports, and those that it writes.
+    `found`: of each operation the registers that it reads through the ports, and those that it writes. Behind a taken
+    branch there is nothing left on it.
     """
-    ahead_of_branches = {
-        register
-        for place, (op, _, _) in enumerate(found)
-        if op.kind is Kind.BRANCH
-        for register in _just_written(found, place + 1, register_file.forwarding_cycles)
-    }
     met: set[int] = set()
     for place, (op, reads, _) in enumerate(found):
         if not reads:
             continue
-        written = _just_written(found, place, register_file.forwarding_cycles) | ahead_of_branches
-        op.fresh = tuple(sorted(reads & written))
+        op.fresh = tuple(sorted(reads & _just_written(found, place, register_file.forwarding_cycles)))
         apart = [(register,) for register in op.fresh]
         alike = [tuple(r for r in op.fresh if r % register_file.banks == bank) for bank in range(register_file.banks)]
         op.meets = tuple(apart if op.second_read else (group for group in alike if len(group) > 1))

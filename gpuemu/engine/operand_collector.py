@@ -98,7 +98,7 @@ class OperandCollector:
                 else:
                     leaves = max(leaves, cycle)
             self._taken[bank] = taken
-        leaves = max(leaves, upper_at - (leaves > least))
+        leaves = max(leaves, upper_at - (leaves > least))  # a cycle later if others are late
         for cycle, _, into in reads:
             for latch in into:
                 self._note(latch % SLOTS, cycle)

@@ -85,7 +85,7 @@ class OperandPorts:
             self._reserve(op.port_reads if warp is self._mma_warp else op.port_reads_anew, op, start, cycle)
         self.late = self.standing(start)
         if self.late and self._last_reads_twice and op.is_tensor:
-            self.late += 1
+            self.late += 1  # right behind an IMAD.WIDE
         if not op.is_tensor:
             self._keep_up(op, warp, start, keeps)
         if op.turnaround:
@@ -114,7 +114,7 @@ class OperandPorts:
         return cycle
 
     def _keep_up(self, op: Op, warp: Warp, cycle: int, keeps: bool) -> None:
-        """The sub-core stops if latches or registers are not free in time, or its result would meet an mma's."""
+        """The sub-core stops for latches and registers that are not free in time, and for writes of the tensor pipe."""
         entry = cycle + self.late
         self._last_due = due = entry + self._latest_read
         has_all = due
@@ -129,7 +129,7 @@ class OperandPorts:
         self._last_stop = -1
         self._last_reads_twice = op.second_read > 0
         # A stop right behind this instruction leaves the ports more time; the next comes a slot behind that one.
-        forwarded = self._held(op, warp, entry) - op.second_read if op.meets else 0
+        forwarded = self._held(op, warp, entry) if op.meets else 0
         late = self._stop(max(has_all, due + forwarded), op.second_read)
         if entry + op.stall_cycles >= due:  # else what it holds up has gone by then
             self.late += late
@@ -142,11 +142,11 @@ class OperandPorts:
     def _held(self, op: Op, warp: Warp, entry: int) -> int:
         """For how long an instruction waits for registers that were on the forwarding path when it issued."""
         last = entry - self._forwarding
-        held = op.second_read
+        held = 0
         for registers in op.meets:
             found = sorted(at for at in map(warp.forwarded.get, registers) if at is not None and at >= last)
             if op.second_read and found:
-                held = max(held, op.second_read + found[-1] - last + 1)
+                held = max(held, found[-1] - last + 1)
             elif len(found) > 1:  # the last comes this way, those before it from the register file
                 held = max(held, found[-2] - last + 2)
         return held

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from probes import issues, run
+from probes import issues, machine, run
 
 END = "EXIT | S5"
 SEQUENCES = yaml.safe_load((Path(__file__).parents[1] / "data" / "operands_h200.yaml").read_text())
@@ -181,7 +181,10 @@ def test_what_is_late_by_a_cycle_behind_scalar_arithmetic_is_by_two():
 
 
 def test_the_write_of_scalar_arithmetic_holds_up_another_warp():
-    """H200: of two warps of a sub-core, with a stall count at which one's FFMA meets the other's HFMA2.MMA."""
+    """Of two warps of a sub-core, with a stall count at which one's FFMA comes two slots behind the other's HFMA2.MMA.
+
+    H200: with starts 8 cycles apart and an FFMA 10 behind the HFMA2.MMA the first loses a cycle, with an ISETP none.
+    """
     scalar = SCALAR.replace("S1", "S4")
     met = {
         line: issues(run([scalar, f"{line} | S1", "NOP | S1", "NOP | S1", END], warps=5))[3]
@@ -218,3 +221,11 @@ def test_an_mma_right_behind_an_imad_wide_is_a_cycle_late(mma):
     """H200, of registers as of none; not in the slot behind that."""
     wide = "IMAD.WIDE.U32 R92, RZ, RZ, RZ | S1"
     assert [lost([wide, *["NOP | S1"] * slots, mma]) for slots in range(3)] == [3, 2, 2]
+
+
+def test_an_imad_wide_that_reads_once_reads_both_halves_at_once():
+    """Where `register_file.wide_second_read_cycles` is 0 nothing comes late."""
+    lines = [*ffma(by_bank("ooe")), "IMAD.WIDE.U32 R98, R50, R55, R60 | S1", *["NOP | S1"] * 4, END]
+    once = machine(register_file__wide_second_read_cycles=0)
+    assert issues(run(lines, once))[5] == 5
+    assert issues(run(lines, machine()))[5] == 8
