@@ -221,6 +221,11 @@ def test_a_terminal_sees_a_progress_bar_that_is_gone_afterwards(slow_trace: str,
     assert heard.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h"))  # the line is wiped
 
 
+def _as_in_a_terminal() -> None:
+    """A shell without job control lets what runs in its background ignore Ctrl-C, these tests for instance."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("places", [("--jobs", "1"), ("--jobs", "2"), ("--cluster", "local:2")])
 def test_ctrl_c_says_how_to_go_on_and_going_on_loses_nothing(
     places: tuple[str, ...], slow_trace: str, tmp_path: Path, sweep: Sweep
@@ -228,7 +233,7 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_loses_nothing(
     arguments = (slow_trace, "--vary", "shared_memory.latency_cycles=20..119", *places)
     running = subprocess.Popen(
         command(*arguments), cwd=tmp_path, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
+        stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=_as_in_a_terminal,
     )  # fmt: skip
     store = tmp_path / "gpuemu_sweep.jsonl"
     while (not store.exists() or store.read_bytes().count(b"\n") < 5) and running.poll() is None:
