@@ -204,7 +204,7 @@ def test_workers_with_another_version_of_the_program_are_refused(monkeypatch: py
 def test_a_print_in_a_worker_does_not_end_up_among_its_answers(monkeypatch: pytest.MonkeyPatch, capfd) -> None:
     code = (
         "import sys; sys.path[:] = {path!r}; from gpuemu.sweeps import work; numbers_of = work.numbers_of; "
-        "work.numbers_of = lambda result: (print('noise', flush=True), numbers_of(result))[1]; "
+        "work.numbers_of = lambda result: (print('noise\\n', end='', flush=True), numbers_of(result))[1]; "
         "from gpuemu.sweeps.worker import serve; serve()"
     )
     monkeypatch.setattr("gpuemu.sweeps.pools._WORKER", code)
