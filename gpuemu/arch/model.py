@@ -84,6 +84,7 @@ class Issue(Part):
     memory_greedy_cycles: int = cycles("a warp that waited longer for the memory queue has no preference", low=0)
     pipe_wait_cycles: int = cycles("a warp that has waited so long for its pipe gives way to others")
     share_cycles: int = cycles("in which what a warp has issued fades by two thirds", high=1000)
+    share_delay_cycles: int = cycles("from an issue until it counts in its warp's share", low=0, high=1000)
     recent_issue_cycles: int = cycles("a warp that issued so recently has an advantage", low=0)
     recent_issue_percent: int = whole("of an issue: that advantage", 0, 10_000, "%")
     taken_branch_cycles: int = cycles("from a taken branch to the warp's next issue, at least")

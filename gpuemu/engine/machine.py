@@ -25,6 +25,7 @@ class Machine:
     memory_greedy_cycles: int
     pipe_wait_cycles: int
     share_cycles: int
+    share_delay_cycles: int
     recent_issue_cycles: int
     recent_issue_percent: int
     queue_entries: int
@@ -113,6 +114,7 @@ class Machine:
             memory_greedy_cycles=arch.issue.memory_greedy_cycles,
             pipe_wait_cycles=arch.issue.pipe_wait_cycles,
             share_cycles=arch.issue.share_cycles,
+            share_delay_cycles=arch.issue.share_delay_cycles,
             recent_issue_cycles=arch.issue.recent_issue_cycles,
             recent_issue_percent=arch.issue.recent_issue_percent,
             queue_entries=mio.queue_entries,

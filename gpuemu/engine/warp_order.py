@@ -1,8 +1,8 @@
 """Which of the warps of a sub-core goes first, of those that can issue in the same cycle.
 
-Greedy-then-fair, what an H200 does (clock reads by two to four warps of a sub-core, 15,000 choices): the warp that has
-issued the least lately, counted by a share of the issues that fades. One that issued a few cycles ago has an advantage,
-but not before a queue: four warps of MUFU, or of stores behind a full queue, take strict turns.
+Greedy-then-fair, what an H200 does (clock reads by two to four warps of a sub-core, 100,000 choices): the warp that has
+issued the least lately, counted by a share of the issues that fades. An issue counts only some cycles later; until
+then it is an advantage, but not before a queue: four warps of MUFU, or of stores behind a full queue, take strict turns.
 Behind all others come those that yielded with their last instruction or wait for their pipe, however little they
 issued. If one of these has had to wait for room in a queue, the one that issued longest ago goes first among them.
 """
@@ -27,7 +27,7 @@ _WHOLE = 1 << 16
 class WarpOrder:
     """The warps of a sub-core, in the order in which the policy looks at them, and how much each has issued lately."""
 
-    __slots__ = ("_advantage", "_fair", "_left", "_recent", "_rotates", "_youngest_first", "warps")
+    __slots__ = ("_advantage", "_delay", "_fair", "_left", "_recent", "_rotates", "_youngest_first", "warps")
 
     def __init__(self, machine: Machine):
         self._fair = machine.policy == FAIR
@@ -36,6 +36,7 @@ class WarpOrder:
         self._recent = machine.recent_issue_cycles
         self._advantage = ISSUE * machine.recent_issue_percent // 100
         self._left = fading(machine.share_cycles)
+        self._delay = machine.share_delay_cycles
         self.warps: list[Warp] = []
 
     def add(self, warp: Warp) -> None:
@@ -67,7 +68,7 @@ class WarpOrder:
     def issued(self, warp: Warp, cycle: int, gave_way: bool, stood_in_line: bool) -> None:
         """The warp issues in `cycle`, and gives way until it issues again, or does not: for a yield, or for a queue."""
         if self._fair:
-            warp.share = self._share(warp, cycle) + ISSUE
+            warp.uncounted.append(cycle)
             warp.issued_at = cycle
             warp.gave_way = gave_way
             warp.stood_in_line = stood_in_line
@@ -76,9 +77,15 @@ class WarpOrder:
             self.warps.append(warp)
 
     def _share(self, warp: Warp, cycle: int) -> int:
-        """What is left in `cycle` of what the warp has issued."""
-        passed = cycle - warp.issued_at
-        return warp.share * self._left[passed] // _WHOLE if passed < len(self._left) else 0
+        """What is left in `cycle` of what the warp had issued `share_delay_cycles` before."""
+        seen, left, uncounted = cycle - self._delay, self._left, warp.uncounted
+        while uncounted and uncounted[0] <= seen:
+            issued_at = uncounted.pop(0)
+            passed = issued_at - warp.counted_at
+            warp.share = ISSUE + (warp.share * left[passed] // _WHOLE if passed < len(left) else 0)
+            warp.counted_at = issued_at
+        passed = seen - warp.counted_at
+        return warp.share * left[passed] // _WHOLE if passed < len(left) else 0
 
 
 def fading(cycles: int) -> list[int]:

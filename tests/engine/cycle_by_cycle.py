@@ -43,7 +43,6 @@ class Warp:
     cta: Cta
     order: int  # for the round-robins: when it got its turn, or came
     earliest: int
-    share: int = 0  # what it had issued at its last issue, an issue 256, of which a little fades every cycle
     yielded: bool = False  # its last instruction did,
     stood_in_line: bool = False  # or had waited for room in a queue
     position: int = 0
@@ -584,7 +583,6 @@ class Reference:
         else:
             warp = max(ready, key=lambda w: w.age)
         op = warp.op
-        warp.share = self.share_of(warp, cycle) + 256
         warp.yielded = op.yields
         warp.stood_in_line = self.is_queued(op, sub_core) and self.has_waited(warp, sub_core)
         warp.issues.append(cycle)
@@ -654,10 +652,13 @@ class Reference:
             warp.cta.last_end = cycle + 1
 
     def share_of(self, warp: Warp, cycle: int) -> int:
-        left = 65536
-        for _ in range(cycle - warp.issues[-1] if warp.share else 0):
-            left -= (left + self.m.share_cycles - 1) // self.m.share_cycles
-        return warp.share * left // 65536
+        share = counted = 0
+        for now in [c for c in warp.issues if c + self.m.share_delay_cycles <= cycle] + [cycle - self.m.share_delay_cycles]:
+            left = 65536
+            for _ in range(now - counted if share else 0):
+                left -= (left + self.m.share_cycles - 1) // self.m.share_cycles
+            share, counted = share * left // 65536 + 256, now
+        return share - 256
 
     def lately(self, warp: Warp, sub_core: int, cycle: int) -> int:
         """How much it has issued lately, less if that was a few cycles ago and it does not go into a queue."""
