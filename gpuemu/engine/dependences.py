@@ -76,6 +76,7 @@ class ControlWords:
             if counter is not None and warp.counter_release[counter] < done_at:
                 warp.counter_release[counter] = done_at
                 warp.counter_reason[counter] = _reason(op)
+                warp.counter_loads[counter] = False
 
     def variable_later(self, warp: Warp, op: Op, done_at: int) -> None:
         """Hold the counters up longer."""
@@ -103,12 +104,18 @@ class ControlWords:
         warp, op = request.warp, request.op
         falls = ((op.write_counter, request.done_at), (op.read_counter, request.sources_read_at))
         for counter, cycle in falls:
-            if counter is not None and warp.counter_release[counter] < cycle:
+            if counter is not None and warp.counter_release[counter] <= cycle:
+                loads = counter == op.write_counter and op.kind in (Kind.SHARED, Kind.SHUFFLE)
+                warp.counter_loads[counter] = loads or warp.counter_loads[counter] and warp.counter_release[counter] == cycle
                 warp.counter_release[counter] = cycle
                 warp.counter_reason[counter] = _reason(op)
 
     def ready_at(self, warp: Warp, earliest: int) -> int:
-        """The latest fall of the counters that the next instruction waits for."""
+        """The latest fall of the counters that the next instruction waits for.
+
+        Right behind its predecessor, in its first cycle, it does not see yet that a load's counter falls, but it sees a
+        fall in the cycle before, and if it waits the one that ends its wait (H200; not that of a MUFU or S2R).
+        """
         op = warp.op
         warp.reason = warp.held_for
         if op.keep:
@@ -120,13 +127,19 @@ class ControlWords:
             if fallen_at > earliest:
                 earliest = fallen_at
                 warp.reason = _reason(outstanding[0].op)
+        first, unseen = earliest, False
         for counter in op.waits[:-1] if op.keep else op.waits:
             if warp.undecided[counter]:
                 return NEVER
             release = warp.counter_release[counter]
+            if release == first and warp.counter_loads[counter]:
+                unseen = first - warp.issue_log[-1] <= 1
             if release > earliest:
                 earliest = release
                 warp.reason = warp.counter_reason[counter]
+        if unseen and earliest == first:
+            earliest += 1
+            warp.reason = SHORT_SCOREBOARD
         return earliest
 
 

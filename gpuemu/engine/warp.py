@@ -62,7 +62,7 @@ class Warp:
     """
 
     __slots__ = (
-        "advance", "age", "barrier", "blocked_from", "copies", "counted_at", "counter_reason",
+        "advance", "age", "barrier", "blocked_from", "copies", "counted_at", "counter_loads", "counter_reason",
         "counter_release", "cta_slot", "dispatch_log", "done_log", "flushes", "forwarded", "gave_way", "held_for",
         "held_until", "issue_log", "issued_at", "line_at", "log_issue", "next_access", "next_line", "op", "opens_at",
         "outstanding", "passed_at", "path", "pipe", "program", "reads", "ready_at", "reason", "register_readers",
@@ -102,9 +102,10 @@ class Warp:
         self.passed_at = NEVER
         self.sent = self.flushes = False
         # Dependence counters: when each falls to 0 as far as is decided, how many raises are undecided,
-        # and what kind of instruction holds it longest.
+        # what kind of instruction holds it longest, and whether that is a load whose result it stands for.
         self.counter_release = [0] * COUNTERS
         self.undecided = [0] * COUNTERS
+        self.counter_loads = [False] * COUNTERS
         self.counter_reason = [WAIT] * COUNTERS
         # For counters that a DEPBAR lets stay above 0: the requests behind each raise.
         self.outstanding: dict[int, list[Request]] = {}

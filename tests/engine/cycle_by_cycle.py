@@ -727,7 +727,17 @@ class Reference:
                 raised = list(results[: max(0, len(results) - op.keep)])
             if any(self.falls(r, counter) > cycle for r in raised):
                 return False
+            right_behind = cycle == warp.earliest and warp.issues[-1:] == [cycle - 1]
+            if right_behind and any(self.comes(r, counter) == cycle for r in raised):
+                return False  # not seen yet
         return True
+
+    @staticmethod
+    def comes(raised: int | Request | Special, counter: int) -> int:
+        """When the result of a load is there."""
+        if not isinstance(raised, Request) or raised.op.kind not in (Kind.SHARED, Kind.SHUFFLE):
+            return UNDECIDED
+        return raised.done_at if raised.op.write_counter == counter else UNDECIDED
 
     @staticmethod
     def falls(raised: int | Request | Special, counter: int) -> int:

@@ -46,6 +46,22 @@ def test_a_read_counter_falls_when_the_sources_are_read(line, released):
     ]
 
 
+@pytest.mark.parametrize("line", ["LDS R4, [R0]", "LDSM.16.M88 R4, [R0]", "SHFL.IDX PT, R4, R0, R1, 0x1f"])
+@pytest.mark.parametrize(("stall", "before", "waits"), [(1, 1, 1), (1, 0, 1), (1, -1, 0), (2, 0, 0), (3, 0, 0)])
+def test_a_load_that_is_there_in_the_first_cycle_right_behind_the_instruction_before_is_not_seen_yet(
+    line, stall, before, waits
+):
+    """H200 (prefixes of mix_shared_031, mix_barrier_023): only with a stall count of 1; who waits is told in time.
+
+    `before`: how many cycles before it is there the next could issue.
+    """
+    there = issues(run([f"{line} | W0 S2", "IADD3 R5, R4, R4, RZ | B0 S4", END], lanes="16*lane"))[1]
+    fill = there - before - stall
+    lines = [f"{line} | W0 S1", *["NOP | S1"] * (fill - 1), f"NOP | S{stall}", "IADD3 R5, R4, R4, RZ | B0 S4", END]
+    issued = issues(run(lines, lanes="16*lane"))[fill + 1]
+    assert issued == there - before + waits
+
+
 @pytest.mark.parametrize(
     ("line", "use", "latency"),
     [("S2R R4, SR_TID.X", "IADD3 R5, R4, R4, RZ", 23), ("S2UR UR4, SR_CTAID.X", "UIADD3 UR5, UR4, UR4, URZ", 35),
