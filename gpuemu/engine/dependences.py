@@ -106,7 +106,8 @@ class ControlWords:
         for counter, cycle in falls:
             if counter is not None and warp.counter_release[counter] <= cycle:
                 loads = counter == op.write_counter and op.kind in (Kind.SHARED, Kind.SHUFFLE)
-                warp.counter_loads[counter] = loads or warp.counter_loads[counter] and warp.counter_release[counter] == cycle
+                if loads or warp.counter_release[counter] < cycle:
+                    warp.counter_loads[counter] = loads
                 warp.counter_release[counter] = cycle
                 warp.counter_reason[counter] = _reason(op)
 

@@ -1,8 +1,8 @@
 """Which of the warps of a sub-core goes first, of those that can issue in the same cycle.
 
 Greedy-then-fair, what an H200 does (clock reads by two to four warps of a sub-core, 100,000 choices): the warp that has
-issued the least lately, counted by a share of the issues that fades. An issue counts only some cycles later; until
-then it is an advantage, but not before a queue: four warps of MUFU, or of stores behind a full queue, take strict turns.
+issued the least lately, counted by a share of the issues that fades. An issue counts only some cycles later, and is an
+advantage until then, but not before a queue: four warps of MUFU, or of stores behind a full queue, take strict turns.
 Behind all others come those that yielded with their last instruction or wait for their pipe, however little they
 issued. If one of these has had to wait for room in a queue, the one that issued longest ago goes first among them.
 """

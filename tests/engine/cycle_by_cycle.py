@@ -653,7 +653,9 @@ class Reference:
 
     def share_of(self, warp: Warp, cycle: int) -> int:
         share = counted = 0
-        for now in [c for c in warp.issues if c + self.m.share_delay_cycles <= cycle] + [cycle - self.m.share_delay_cycles]:
+        for now in [c for c in warp.issues if c + self.m.share_delay_cycles <= cycle] + [
+            cycle - self.m.share_delay_cycles
+        ]:
             left = 65536
             for _ in range(now - counted if share else 0):
                 left -= (left + self.m.share_cycles - 1) // self.m.share_cycles
