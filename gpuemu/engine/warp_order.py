@@ -68,6 +68,7 @@ class WarpOrder:
     def issued(self, warp: Warp, cycle: int, gave_way: bool, stood_in_line: bool) -> None:
         """The warp issues in `cycle`, and gives way until it issues again, or does not: for a yield, or for a queue."""
         if self._fair:
+            self._count(warp, cycle - self._delay)
             warp.uncounted.append(cycle)
             warp.issued_at = cycle
             warp.gave_way = gave_way
@@ -78,14 +79,19 @@ class WarpOrder:
 
     def _share(self, warp: Warp, cycle: int) -> int:
         """What is left in `cycle` of what the warp had issued `share_delay_cycles` before."""
-        seen, left, uncounted = cycle - self._delay, self._left, warp.uncounted
-        while uncounted and uncounted[0] <= seen:
-            issued_at = uncounted.pop(0)
+        seen = cycle - self._delay
+        self._count(warp, seen)
+        passed = seen - warp.counted_at
+        return warp.share * self._left[passed] // _WHOLE if passed < len(self._left) else 0
+
+    def _count(self, warp: Warp, seen: int) -> None:
+        """Count what the warp has issued up to `seen`."""
+        left = self._left
+        while warp.uncounted and warp.uncounted[0] <= seen:
+            issued_at = warp.uncounted.pop(0)
             passed = issued_at - warp.counted_at
             warp.share = ISSUE + (warp.share * left[passed] // _WHOLE if passed < len(left) else 0)
             warp.counted_at = issued_at
-        passed = seen - warp.counted_at
-        return warp.share * left[passed] // _WHOLE if passed < len(left) else 0
 
 
 def fading(cycles: int) -> list[int]:
