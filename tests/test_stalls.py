@@ -163,8 +163,8 @@ def test_a_port_of_the_register_file_that_is_taken_is_dispatch_stall():
 
 def test_another_warps_turn_is_not_selected():
     result = run([f"{NEXT} | S1"] * 3 + ["EXIT | S1"], warps=5)
-    assert stalls(result, 0) == {"selected": 4}
-    assert stalls(result, 4)["not_selected"] == 4
+    assert stalls(result, 4) == {"selected": 4}
+    assert stalls(result, 0)["not_selected"] == 4
 
 
 def test_the_sum_over_warps_is_the_results():

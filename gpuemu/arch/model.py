@@ -81,12 +81,9 @@ class Issue(Part):
         "control_words",
         "register_scoreboard",
     )
-    memory_greedy_cycles: int = cycles("a warp that waited longer for the memory queue has no preference", low=0)
-    pipe_wait_cycles: int = cycles("a warp that has waited so long for its pipe gives way to others")
-    share_cycles: int = cycles("in which what a warp has issued fades by two thirds", high=1000)
-    share_delay_cycles: int = cycles("from an issue until it counts in its warp's share", low=0, high=1000)
-    recent_issue_cycles: int = cycles("a warp that issued so recently has an advantage", low=0)
-    recent_issue_percent: int = whole("of an issue: that advantage", 0, 10_000, "%")
+    pipe_wait_cycles: int = cycles("a warp that has waited so long for its pipe or queue has no preference")
+    issue_count_bits: int = whole("of a warp's count of issues; one that is full halves all", 1, 32, "bits")
+    issue_count_delay_cycles: int = cycles("from an issue until it counts for the order of warps", low=0, high=1000)
     taken_branch_cycles: int = cycles("from a taken branch to the warp's next issue, at least")
     next_line_cycles: int = cycles("from a taken branch to the first issue from the line behind its target's, at least")
     instruction_line_bytes: PowerOfTwo = power_of_two("a line of code, as it is fetched", 4096, "bytes")

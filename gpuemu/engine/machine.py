@@ -22,12 +22,9 @@ class Machine:
     policy: str
     taken_branch_cycles: int
     next_line_cycles: int
-    memory_greedy_cycles: int
     pipe_wait_cycles: int
-    share_cycles: int
-    share_delay_cycles: int
-    recent_issue_cycles: int
-    recent_issue_percent: int
+    issue_count_bits: int
+    issue_count_delay_cycles: int
     queue_entries: int
     queue_latency_cycles: int
     cycles_per_source_register: int
@@ -111,12 +108,9 @@ class Machine:
             policy=arch.issue.policy,
             taken_branch_cycles=arch.issue.taken_branch_cycles,
             next_line_cycles=arch.issue.next_line_cycles,
-            memory_greedy_cycles=arch.issue.memory_greedy_cycles,
             pipe_wait_cycles=arch.issue.pipe_wait_cycles,
-            share_cycles=arch.issue.share_cycles,
-            share_delay_cycles=arch.issue.share_delay_cycles,
-            recent_issue_cycles=arch.issue.recent_issue_cycles,
-            recent_issue_percent=arch.issue.recent_issue_percent,
+            issue_count_bits=arch.issue.issue_count_bits,
+            issue_count_delay_cycles=arch.issue.issue_count_delay_cycles,
             queue_entries=mio.queue_entries,
             queue_latency_cycles=mio.queue_latency_cycles,
             cycles_per_source_register=mio.cycles_per_source_register,

@@ -137,7 +137,7 @@ class SubCore:
                     elif possible == soonest < NEVER:
                         ready.append(candidate)
                 if ready and not (kept in ready and self._is_kept(kept, soonest)):
-                    warp = order.first(ready, soonest, self._waits_for_pipe)
+                    warp = order.first(ready, soonest, self._waits_for_room)
                 if soonest > cycle:
                     cycle = soonest
             if stops and ports.goes_on_at(cycle) > cycle:
@@ -160,8 +160,7 @@ class SubCore:
             if op.fills_latches and warp is not reader:
                 reader.reads = 0
                 reader = self._reader = warp
-            in_line = not warp.pipe.has_intervals and self._has_waited(warp)
-            order.issued(warp, cycle, op.yields or in_line, in_line)
+            order.issued(warp, cycle, op.yields)
             warp.log_issue(cycle)
             if warp.opens_at <= cycle:
                 self._passed_barrier(warp)
@@ -225,25 +224,22 @@ class SubCore:
     def _is_kept(self, current: Warp, cycle: int) -> bool:
         """Whether the warp that issued last goes before others that become ready in the same cycle.
 
-        One that waited for its pipe does not: two that send an HMMA and another instruction in turn alternate (H200).
-        Nor one that waited for a barrier: who came first goes first.
+        One that waited for its pipe or queue does not: two that send an HMMA and another instruction in turn alternate
+        (H200). Nor one that waited for a barrier: who came first goes first.
         """
         if cycle >= current.blocked_from and not current.op.passes_barrier:
             return False
-        if current.pipe.has_intervals:
-            return not self._has_waited(current)
-        return cycle - self._last_issue <= self._machine.memory_greedy_cycles
+        return not self._has_waited(current)
 
     def _has_waited(self, warp: Warp) -> bool:
-        """Whether the warp, were it to issue now, waited for its pipe or for room in the queue: it is not preferred."""
-        if isinstance(warp.pipe, QueuedPipe):
-            return True  # one in its queue is as good as one that waited for it
+        """Whether the warp, were it to issue now, had to wait for its pipe or for room in the queue."""
         pipe = warp.pipe
+        if isinstance(pipe, QueuedPipe):
+            return True  # one in its queue is as good as one that waited for it
         return pipe.free_at - max(warp.ready_at, pipe.taken_at + 1) >= self._machine.pipe_wait_cycles
 
-    def _waits_for_pipe(self, warp: Warp) -> bool:
-        """Whether the warp would have gone before, but for its pipe; a full queue is none."""
-        return warp.pipe.has_intervals and self._has_waited(warp)
+    def _waits_for_room(self, warp: Warp) -> bool:
+        return not warp.pipe.has_intervals and self._has_waited(warp)
 
     def decided(self, request: Request) -> None:
         """The load/store unit has decided a request of one of this sub-core's warps."""

@@ -45,9 +45,7 @@ class Warp:
     `op` is its next instruction, END behind the last; `ready_at` the earliest cycle at which it may issue for all
     that the warp itself knows; `pipe` what it also needs. After the stall count it was to wait from
     `stalled_until`, for `reason`, if `waits` is set; a taken branch alone (`held_for`) holds it until `held_until`.
-    `share`: how much it had issued at `counted_at`, as `warp_order` counts it, without the issues that are `uncounted`;
-    with its last instruction (`issued_at`) it `gave_way`, which yielded or had waited for a queue, in which it then
-    `stood_in_line`.
+    `issue_count`: how much it issued lately, as `warp_order` counts it; with its last instruction it `yielded`.
     `reads` counts the instructions that filled latches since one of another warp of the sub-core did; `forwarded`:
     when what wrote a register issued, of those that another instruction may find on the forwarding path.
     The line of code behind that of the last branch's target, which `next_line` begins, has been fetched at `line_at`.
@@ -62,12 +60,12 @@ class Warp:
     """
 
     __slots__ = (
-        "advance", "age", "barrier", "blocked_from", "copies", "counted_at", "counter_loads", "counter_reason",
-        "counter_release", "cta_slot", "dispatch_log", "done_log", "flushes", "forwarded", "gave_way", "held_for",
-        "held_until", "issue_log", "issued_at", "line_at", "log_issue", "next_access", "next_line", "op", "opens_at",
-        "outstanding", "passed_at", "path", "pipe", "program", "reads", "ready_at", "reason", "register_readers",
-        "register_reason", "register_release", "sent", "share", "slot", "stalled_until", "start_cycle", "start_log",
-        "stood_in_line", "sub_core", "uncounted", "undecided", "wait_log", "waits",
+        "advance", "age", "barrier", "blocked_from", "copies", "counter_loads", "counter_reason", "counter_release",
+        "cta_slot", "dispatch_log", "done_log", "flushes", "forwarded", "held_for", "held_until", "issue_count",
+        "issue_log", "line_at", "log_issue", "next_access", "next_line", "op", "opens_at", "outstanding", "passed_at",
+        "path", "pipe", "program", "reads", "ready_at", "reason", "register_readers", "register_reason",
+        "register_release", "sent", "slot", "stalled_until", "start_cycle", "start_log", "sub_core", "undecided",
+        "wait_log", "waits", "yielded",
     )  # fmt: skip
 
     def __init__(self, program: WarpProgram, age: int, slot: int, cta_slot: int, start_cycle: int):
@@ -90,11 +88,8 @@ class Warp:
         self.waits = False
         self.next_line = self.line_at = -1
         self.reads = 0
-        self.share = 0
-        self.counted_at = -NEVER
-        self.uncounted: list[int] = []
-        self.issued_at = -NEVER
-        self.gave_way = self.stood_in_line = False
+        self.issue_count = 0
+        self.yielded = False
         self.forwarded: dict[int, int] = {}
         self.barrier = END
         self.blocked_from = NEVER

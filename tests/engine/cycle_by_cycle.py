@@ -43,8 +43,8 @@ class Warp:
     cta: Cta
     order: int  # for the round-robins: when it got its turn, or came
     earliest: int
-    yielded: bool = False  # its last instruction did,
-    stood_in_line: bool = False  # or had waited for room in a queue
+    yielded: bool = False  # its last instruction did
+    issue_count: int = 0
     position: int = 0
     next_line: int = -1  # the first instruction that is not in the line of code of the last branch's target,
     line_at: int = 0  # and when that has been fetched
@@ -128,7 +128,7 @@ class Reference:
         self.taken_at = [[-1] * len(program.pipes) for _ in range(machine.sub_cores)]  # when each pipe took the last
         self.next_slot = [0] * machine.sub_cores
         self.readers: list[Warp | None] = [None] * machine.sub_cores  # whose registers are in the latches
-        self.last_issue = [0] * machine.sub_cores
+        self.uncounted: list[list[tuple[int, Warp]]] = [[] for _ in range(machine.sub_cores)]
         self.queues: list[list[Request]] = [[] for _ in range(machine.sub_cores)]
         self.sending_until = [0] * machine.sub_cores
         self.last_sent: list[Request | None] = [None] * machine.sub_cores
@@ -576,15 +576,14 @@ class Reference:
         elif current in ready and self.is_kept(current, sub_core, cycle):
             warp = current
         elif self.m.policy == "greedy_then_fair":
-            gives_way = [w for w in ready if w.yielded or w.stood_in_line or self.waits_for_pipe(w, sub_core)]
-            among = [w for w in ready if w not in gives_way] or gives_way
-            by_share = among != gives_way or not any(w.stood_in_line for w in ready)
-            warp = min(among, key=lambda w: (self.lately(w, sub_core, cycle) if by_share else 0, w.issues[-1:], w.age))
+            self.count(sub_core, cycle)
+            among = [w for w in ready if not w.yielded and not self.waits_for_room(w, sub_core)] or ready
+            warp = min(among, key=lambda w: (w.issue_count, -w.age))
         else:
             warp = max(ready, key=lambda w: w.age)
         op = warp.op
         warp.yielded = op.yields
-        warp.stood_in_line = self.is_queued(op, sub_core) and self.has_waited(warp, sub_core)
+        self.uncounted[sub_core].append((cycle, warp))
         warp.issues.append(cycle)
         warp.order = 2 * cycle + 1
         if warp.opens_at == cycle:
@@ -616,7 +615,6 @@ class Reference:
         for register in op.forwards:
             warp.forwarded[register] = cycle + late
         warp.earliest = counts_from + op.stall_cycles
-        self.last_issue[sub_core] = cycle
         warp.position += 1
         ends = warp.position == len(warp.program.path)
         self.current[sub_core] = None if op.yields else warp
@@ -651,22 +649,17 @@ class Reference:
             warp.ended = True
             warp.cta.last_end = cycle + 1
 
-    def share_of(self, warp: Warp, cycle: int) -> int:
-        share = counted = 0
-        for now in [c for c in warp.issues if c + self.m.share_delay_cycles <= cycle] + [
-            cycle - self.m.share_delay_cycles
-        ]:
-            left = 65536
-            for _ in range(now - counted if share else 0):
-                left -= (left + self.m.share_cycles - 1) // self.m.share_cycles
-            share, counted = share * left // 65536 + 256, now
-        return share - 256
-
-    def lately(self, warp: Warp, sub_core: int, cycle: int) -> int:
-        """How much it has issued lately, less if that was a few cycles ago and it does not go into a queue."""
-        recent = warp.issues and cycle - warp.issues[-1] <= self.m.recent_issue_cycles
-        recent = recent and not self.is_queued(warp.op, sub_core)
-        return self.share_of(warp, cycle) - (256 * self.m.recent_issue_percent // 100 if recent else 0)
+    def count(self, sub_core: int, cycle: int) -> None:
+        """What was issued long enough ago counts by now."""
+        last = cycle - self.m.issue_count_delay_cycles
+        for _, warp in [issue for issue in self.uncounted[sub_core] if issue[0] <= last]:
+            if warp.issue_count + 1 < 2**self.m.issue_count_bits:
+                warp.issue_count += 1
+            else:
+                for other in self.warps:
+                    if other.slot % self.m.sub_cores == sub_core and not other.ended:
+                        other.issue_count //= 2
+        self.uncounted[sub_core] = [issue for issue in self.uncounted[sub_core] if issue[0] > last]
 
     def entries_taken(self, sub_core: int) -> int:
         """How many entries of its queue are taken."""
@@ -707,18 +700,14 @@ class Reference:
     def is_queued(self, op: Op, sub_core: int) -> bool:
         return op.pipe == 0 or self.is_divergent(op) or not self.pipes[sub_core][op.pipe].has_intervals
 
-    def waits_for_pipe(self, warp: Warp, sub_core: int) -> bool:
-        return not self.is_queued(warp.op, sub_core) and self.has_waited(warp, sub_core)
+    def waits_for_room(self, warp: Warp, sub_core: int) -> bool:
+        return self.is_queued(warp.op, sub_core) and self.has_waited(warp, sub_core)
 
     def is_kept(self, current: Warp, sub_core: int, cycle: int) -> bool:
-        waited = cycle > self.next_slot[sub_core]
-        queued = self.is_queued(current.op, sub_core)
-        if not waited:
+        if cycle <= self.next_slot[sub_core]:
             return True
         if cycle >= current.blocked_from and not current.op.passes_barrier:
             return False
-        if queued:
-            return cycle - self.last_issue[sub_core] <= self.m.memory_greedy_cycles
         return not self.has_waited(current, sub_core)
 
     def counters_clear(self, warp: Warp, op: Op, cycle: int) -> bool:

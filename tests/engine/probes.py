@@ -223,10 +223,8 @@ def kernels(draw: st.DrawFn) -> gpuemu.Trace:
 
 _VALUES: dict[str, list[Any]] = {
     "issue.policy": ["greedy_then_youngest", "greedy_then_fair", "loose_round_robin", "oldest_first"],
-    "issue.share_cycles": [20, 1, 100],
-    "issue.share_delay_cycles": [5, 0, 20],
-    "issue.recent_issue_cycles": [4, 0, 20],
-    "issue.recent_issue_percent": [50, 0, 400],
+    "issue.issue_count_bits": [4, 1, 8],
+    "issue.issue_count_delay_cycles": [5, 0, 20],
     "issue.taken_branch_cycles": [1, 11, 40],
     "issue.convergence_cycles": [13, 1],
     "issue.next_line_cycles": [1, 14, 50],

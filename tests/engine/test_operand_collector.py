@@ -187,7 +187,7 @@ def test_the_write_of_scalar_arithmetic_holds_up_another_warp():
     """
     scalar = SCALAR.replace("S1", "S4")
     met = {
-        line: issues(run([scalar, f"{line} | S1", "NOP | S1", "NOP | S1", END], warps=5))[3]
+        line: issues(run([scalar, f"{line} | S1", "NOP | S1", "NOP | S1", END], warps=5), 4)[3]
         for line in ("FFMA R92, R4, R7, R8", "ISETP.GE.U32.AND P1, PT, R4, R7, PT")
     }
     assert list(met.values()) == [7, 6]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby, pairwise
+
 import pytest
 from probes import builder, emit, gaps, issues, machine, run
 
@@ -42,7 +44,7 @@ def test_greedy_then_youngest_stays_with_a_warp_as_long_as_it_can_go():
 
 
 def test_greedy_then_youngest_takes_the_youngest_when_the_last_cannot_go():
-    assert order("greedy_then_youngest", f"{NEXT} | S2") == [2, 1, 2, 1, 2, 1, -1, 0, -1, 0, -1, 0]
+    assert order("greedy_then_youngest", f"{NEXT} | S2") == [2, 1, 2, 1, 2, 1, -1, -1, 0, -1, 0, -1, 0]
 
 
 def test_greedy_stays_with_an_older_warp_though_a_younger_is_ready_again():
@@ -50,87 +52,113 @@ def test_greedy_stays_with_an_older_warp_though_a_younger_is_ready_again():
 
 
 FAIR = "greedy_then_fair"
+MMA = "HMMA.16816.F32 R32, R0, R4, R32"
 
 
 def test_greedy_then_fair_is_what_an_h200_does():
     assert machine().issue.policy == FAIR
 
 
-def test_greedy_then_fair_stays_with_a_warp_as_long_as_it_can_go():
-    assert order(FAIR, f"{NEXT} | S1") == [0, 0, 0, -1, 1, 1, 1, -1, 2, 2, 2]
+def test_greedy_then_fair_stays_with_a_warp_as_long_as_it_can_go_and_begins_with_the_youngest():
+    assert order(FAIR, f"{NEXT} | S1") == [2, 2, 2, -1, 1, 1, 1, -1, 0, 0, 0]
 
 
 def test_greedy_then_fair_keeps_to_two_warps_that_fill_the_time_until_they_end():
     """H200: clock reads with a stall count of 4 from four warps; two of them alternate, the others start behind them.
 
-    The others rested.
+    All of them rested.
     """
-    assert order(FAIR, f"{NEXT} | S2", 8, rested=True) == [0, 1] * 8 + [-1, 2] * 8
-
-
-def test_of_three_that_did_not_rest_two_alternate_until_the_third_is_far_enough_behind():
-    """H200, NOPs with a stall count of 2: the same two for 5, 7, 8 or 9 cycles, now and then for 1 or 2."""
-    assert order(FAIR, f"{NEXT} | S2", 14)[:29] == [0, 1] * 3 + [2, 1] * 3 + [2, 0] * 4 + [2] + [0, 1] * 3 + [0, 1]
+    assert order(FAIR, f"{NEXT} | S2", 8, rested=True)[:18] == [2, 1] * 8 + [-1, -1]
 
 
 def test_greedy_then_fair_stays_with_a_warp_though_one_that_waited_longer_is_ready_again():
     late = order(FAIR, f"{NEXT} | S1", 5, start_late=(8,))
-    assert late == [0] * 5 + [-1] + [1] * 5 + [-1, 2, -1, -1, -1] + [2] * 5
+    assert late == [2] + [1] * 5 + [-1] + [0] * 5 + [-1] + [2] * 5
 
 
-@pytest.mark.parametrize(("stall", "turns"), [(1, [0, 4] * 5), (6, [0] * 6 + [4] * 5)])
-def test_a_warp_that_waits_for_its_pipe_gives_way_like_one_that_yielded(stall, turns):
-    """H200: HMMA with something between by two warps alternate; with stall counts as long as the interval they stay."""
-    mma = "HMMA.16816.F32 R32, R0, R4, R32"
-    lines = [f"{mma} | S{stall}", f"{NEXT} | S1"] if stall == 1 else [f"{mma} | S6"]
+@pytest.mark.parametrize("lines", [[f"{MMA} | S1", f"{NEXT} | S1"], [f"{MMA} | S6"]])
+def test_a_warp_stays_in_front_while_its_pipe_is_taken_for_as_long_as_it_waits_for_nothing_else(lines):
+    """H200: two warps with HMMA.16816 and a clock read in turn, stall counts 1 or 6: one is done before the other begins."""
     result = run([REST, *lines * 6, "EXIT | S5"], warps=5)
-    issued = sorted(
-        (cycle, warp) for warp in (0, 4) for cycle in issues(result, warp)[1 : 1 + 6 * len(lines) : len(lines)]
-    )
-    assert [warp for _, warp in issued][: len(turns)] == turns
+    first, second = (issues(result, warp)[1 : 1 + 6 * len(lines) : len(lines)] for warp in (4, 0))
+    assert first[-1] < second[0]
 
 
 def test_a_warp_that_yields_has_had_its_turn():
-    assert order(FAIR, f"{NEXT} | S1 Y") == [0, 1, 2] * 3
+    assert order(FAIR, f"{NEXT} | S1 Y") == [2, 1, 0] * 3
     late = order(FAIR, f"{NEXT} | S1 Y", 5, start_late=(8,))
-    assert late == [0, 1, 2, 0, 1, 0, 2, 0, 1, 2, 1, 2, 1, 2, -1, 2, 0]
+    assert late[:9] == [2, 1, 0, 1, 2, 1, 0, 2, 0]
 
 
-def turn(first: int, **settings: int) -> int:
-    """How many instructions of its own a warp issues behind one that issued `first` and yields, before that goes on.
+def period(turns: list[int]) -> int | None:
+    """After how many turns they repeat themselves, once the warps have fallen into step."""
+    steady = turns[len(turns) // 2 :]
+    half = len(steady) // 2
+    return next((n for n in range(1, half) if steady[n : n + half] == steady[:half]), None)
 
-    It yields with each, on a pipe that takes one every two cycles; so either could go.
-    """
-    trace = builder(5)
-    lop3 = "LOP3.LUT R14, R2, RZ, R15, 0xaa, !PT"
-    for warp in (0, 4):
-        with trace.only(warps=warp):
-            emit(trace, "NOP | S15 Y" if warp else "NOP | S3")
-            for n in range(first if warp == 0 else 24):
-                emit(trace, f"{lop3} | S2 Y" if warp or n == first - 1 else f"{lop3} | S2")
-            emit(trace, f"{lop3} | S2")
+
+def lengths(turns: list[int]) -> list[int]:
+    """How many turns in a row each warp has."""
+    return [len(list(same)) for _, same in groupby(turns)]
+
+
+def turns_of(warps: int, line: str, times: int, *values: str, **settings: int) -> list[int]:
+    """Which of the warps of a sub-core issues its next, in order, for as long as all of them have one left."""
+    trace = builder(4 * warps - 3)
+    with trace.only(warps=list(range(0, 4 * warps, 4))):
+        for _ in range(times):
+            emit(trace, line, *values)
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine(issue__policy=FAIR, **settings))
-    goes_on = issues(result, 0)[first + 1]
-    return sum(issues(result, 0)[first] < cycle < goes_on for cycle in issues(result, 4)[1:])
+    own = {warp: issues(result, 4 * warp)[:times] for warp in range(warps)}
+    last = min(cycles[-1] for cycles in own.values())
+    return [warp for cycle, warp in sorted((c, w) for w, cycles in own.items() for c in cycles) if cycle <= last]
 
 
-def test_of_two_that_yield_the_one_that_issued_less_lately_goes_first():
-    """H200, of clock reads: 8 behind 13 to 17, 9 behind 18 to 20, 10 behind 21 to 29, 11 behind 30 and more."""
-    assert [turn(first) for first in (13, 18, 25, 35)] == [8, 9, 9, 10]
+def test_of_three_warps_two_alternate_and_the_third_comes_in_an_order_of_120_cycles():
+    """H200, NOPs with a stall count of 2: it comes in for the one that issued more lately."""
+    turns = turns_of(3, "NOP | S2", 400)
+    assert period(turns) == 120
+    assert turns[:28] == [2, 1] * 3 + [0, 1] * 2 + [0, 2] * 5 + [1, 2, 1, 2, 1] + [0, 1, 0]
 
 
-def test_how_fast_a_share_fades_is_a_value():
-    assert [turn(18, issue__share_cycles=cycles) for cycles in (1, 20, 100)] == [0, 9, 16]
+def test_two_warps_that_yield_take_turns_in_an_order_of_98_cycles():
+    """H200, clock reads, one every two cycles: 4 5 5 3 5 5 5 in a row, then 17 single ones."""
+    turns = turns_of(2, "CS2R.32 R24, SR_CLOCKLO | S2 Y", 400)
+    assert 2 * period(turns) == 98
+    steady = lengths(turns[400:500])
+    begin = next(i for i in range(1, 40) if steady[i : i + 7] == [4, 5, 5, 3, 5, 5, 5])
+    assert steady[begin + 7 : begin + 25] == [1] * 17 + [4]
 
 
-def test_when_an_issue_begins_to_count_is_a_value():
-    assert [turn(18, issue__share_delay_cycles=cycles) for cycles in (0, 5, 10)] == [7, 9, 11]
+@pytest.mark.parametrize(("warps", "round_of"), [(2, 17), (3, 25), (4, 33)])
+def test_behind_a_full_queue_the_youngest_goes_twice_every_eighth_round(warps, round_of):
+    """H200: loads of 4 wavefronts, each with one other instruction behind it, by 2 to 4 warps of each sub-core."""
+    trace = builder(4 * warps)
+    for _ in range(90):
+        emit(trace, "LDS.128 R4, [R0] | S4", "16*lane")
+        emit(trace, "NOP | S2")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    own = {warp: issues(result, 4 * warp)[0:180:2] for warp in range(warps)}
+    turns = [w for c, w in sorted((c, w) for w, cycles in own.items() for c in cycles) if c <= own[warps - 1][-1]]
+    steady = turns[20:]
+    twice = [i for i, (a, b) in enumerate(pairwise(steady)) if a == b]
+    assert len(twice) > 4
+    assert {b - a for a, b in pairwise(twice)} == {round_of}
+    assert {steady[i] for i in twice} == {warps - 1}
 
 
-def test_how_much_a_recent_issue_is_worth_is_a_value_and_for_how_long():
-    assert [turn(18, issue__recent_issue_percent=percent) for percent in (0, 50, 400)] == [8, 9, 14]
-    assert [turn(18, issue__recent_issue_cycles=cycles) for cycles in (0, 4, 40)] == [8, 9, 8]
+@pytest.mark.parametrize(
+    ("settings", "orders"), [({"bits": 3}, (35, 18)), ({"delay_cycles": 4}, (72, 32)), ({"delay_cycles": 6}, (24, 98))]
+)
+def test_how_far_is_counted_and_when_an_issue_begins_to_count_are_values(settings, orders):
+    """None of these has both orders of the H200."""
+    (name, value), *_ = settings.items()
+    changed = {f"issue__issue_count_{name}": value}
+    nops = period(turns_of(3, "NOP | S2", 500, **changed))
+    reads = 2 * period(turns_of(2, "CS2R.32 R24, SR_CLOCKLO | S2 Y", 500, **changed))
+    assert (nops, reads) == orders
 
 
 def stores(**settings: int) -> list[int]:
@@ -145,23 +173,18 @@ def stores(**settings: int) -> list[int]:
     return [w for _, w in sorted((c, w) for w in (0, 4) for c in issues(result, w)[1:17])]
 
 
-def test_memory_instructions_stay_together_while_the_queue_has_room_and_take_turns_behind_a_full_one():
-    """H200: ten in a row, one that is sent and nine entries; then the warps alternate."""
+def test_memory_instructions_stay_together_while_the_queue_has_room_and_the_other_then_makes_up_for_it():
+    """Ten in a row, one that is sent and nine entries; the other issues as many, and then they take turns."""
     order_of_stores = stores()
-    assert order_of_stores[:10] == [0] * 10
-    assert order_of_stores[10:21] == [0, *[4, 0] * 5]
-
-
-def test_how_long_a_warp_is_preferred_for_memory_instructions_is_a_value():
-    """Entries fall free 7 cycles after the first issue, then every 10: who is preferred for so long keeps the queue."""
-    assert stores(issue__memory_greedy_cycles=9)[:21] == [0] * 11 + [4, 0] * 5
-    assert stores(issue__memory_greedy_cycles=10)[:16] == [0] * 16
+    assert order_of_stores[:10] == [4] * 10
+    assert order_of_stores[10:20] == [0] * 10
+    assert order_of_stores[20:28] == [4, 0] * 4
 
 
 def test_how_long_a_warp_waits_before_others_go_before_it_is_a_value():
     """Each waits for its entry 9 cycles or more: who has not waited long enough for that keeps its place in front."""
-    assert stores(issue__pipe_wait_cycles=2)[:16] == [0] * 11 + [4, 0] * 2 + [4]
-    assert stores(issue__pipe_wait_cycles=1000)[:16] == [0] * 16
+    assert stores(issue__pipe_wait_cycles=2)[10:20] == [0] * 10
+    assert stores(issue__pipe_wait_cycles=1000)[:16] == [4] * 16
 
 
 def test_loose_round_robin_takes_the_warp_whose_last_issue_is_longest_ago():
@@ -319,29 +342,25 @@ def test_waiting_ctas_do_not_make_a_sub_core_stop_at_every_instruction():
     assert result.execution.events < 400
 
 
-@pytest.mark.parametrize(("rest", "expected"), [(True, [0, 4] * 4 + [8, 12] * 4), (False, [0, 4, 8, 12] * 4)])
-def test_warps_that_have_begun_go_before_those_that_rested(rest, expected):
-    """H200: of four warps in a loop of 32 FFMA two take turns at every branch until they end, then the others.
-
-    Which rested before. In loops of 12 to 20 clock reads all four take turns (H200) once they have begun.
-    """
+def test_warps_that_have_begun_go_before_those_that_rested():
+    """H200: of four warps in a loop of 32 FFMA two take turns at every branch until they end, then the others."""
     trace = builder(13)
-    if rest:
-        emit(trace, REST)
+    emit(trace, REST)
     with trace.repeat(4):
         for _ in range(32):
             emit(trace, "FFMA R1, R0, R0, RZ | S1")
-        emit(trace, f"@P0 BRA {16 * rest:#x} | S5")
+        emit(trace, "@P0 BRA 0x10 | S5")
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine())
-    turns = sorted((start, warp) for warp in (0, 4, 8, 12) for start in issues(result, warp)[rest:-1:33])
-    assert [warp for _, warp in turns] == expected
+    turns = sorted((start, warp) for warp in (0, 4, 8, 12) for start in issues(result, warp)[1:-1:33])
+    assert [warp for _, warp in turns] == [12, 8] * 4 + [4, 0] * 4
 
 
 def test_a_warp_that_yielded_is_no_longer_last_once_it_has_branched():
     """H200: four warps of LOP3 that yield after six and at the end: behind its branch each goes before who yielded.
 
-    The clock reads behind the branches came 68, 76, 84 and 90 cycles after the first warp's first.
+    The clock reads behind the branches came 68, 76, 84 and 90 cycles after the first warp's first there; here the last
+    three come a cycle or two later.
     """
     trace = builder(13)
     lop3 = "LOP3.LUT R14, R2, RZ, R15, 0xaa, !PT"
@@ -353,4 +372,4 @@ def test_a_warp_that_yielded_is_no_longer_last_once_it_has_branched():
         emit(trace, line)
     result = gpuemu.run(trace.build(), machine())
     reads = [result.warps[warp].clock_reads for warp in (0, 4, 8, 12)]
-    assert sorted(last - min(first for first, _ in reads) for _, last in reads) == [68, 76, 84, 90]
+    assert sorted(last - min(first for first, _ in reads) for _, last in reads) == [68, 77, 86, 92]
