@@ -23,6 +23,7 @@ class Machine:
     taken_branch_cycles: int
     next_line_cycles: int
     pipe_wait_cycles: int
+    tensor_wait_cycles: int
     issue_count_bits: int
     issue_count_delay_cycles: int
     queue_entries: int
@@ -109,6 +110,7 @@ class Machine:
             taken_branch_cycles=arch.issue.taken_branch_cycles,
             next_line_cycles=arch.issue.next_line_cycles,
             pipe_wait_cycles=arch.issue.pipe_wait_cycles,
+            tensor_wait_cycles=arch.issue.tensor_wait_cycles,
             issue_count_bits=arch.issue.issue_count_bits,
             issue_count_delay_cycles=arch.issue.issue_count_delay_cycles,
             queue_entries=mio.queue_entries,

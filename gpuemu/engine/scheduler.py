@@ -224,8 +224,7 @@ class SubCore:
     def _is_kept(self, current: Warp, cycle: int) -> bool:
         """Whether the warp that issued last goes before others that become ready in the same cycle.
 
-        One that waited for its pipe or queue does not: two that send an HMMA and another instruction in turn alternate
-        (H200). Nor one that waited for a barrier: who came first goes first.
+        One that waited for its pipe or queue does not, nor one that waited for a barrier: who came first goes first.
         """
         if cycle >= current.blocked_from and not current.op.passes_barrier:
             return False
@@ -236,7 +235,9 @@ class SubCore:
         pipe = warp.pipe
         if isinstance(pipe, QueuedPipe):
             return True  # one in its queue is as good as one that waited for it
-        return pipe.free_at - max(warp.ready_at, pipe.taken_at + 1) >= self._machine.pipe_wait_cycles
+        machine = self._machine
+        least = machine.tensor_wait_cycles if pipe.name.startswith(TENSOR_PIPE) else machine.pipe_wait_cycles
+        return pipe.free_at - max(warp.ready_at, pipe.taken_at + 1) >= least
 
     def _waits_for_room(self, warp: Warp) -> bool:
         return not warp.pipe.has_intervals and self._has_waited(warp)

@@ -690,12 +690,14 @@ class Reference:
         ready_at = warp.earliest
         while not self.depends_on_nothing(warp, ready_at):
             ready_at += 1
-        if isinstance(self.pipes[sub_core][warp.op.pipe], QueuedPipe):
+        pipe = self.pipes[sub_core][warp.op.pipe]
+        if isinstance(pipe, QueuedPipe):
             return True
         free_at = self.room_at[sub_core] if warp.op.pipe == 0 else self.pipes[sub_core][warp.op.pipe].free_at
         if self.is_divergent(warp.op):
             free_at = self.divergent_room_at[sub_core]
-        return free_at - max(ready_at, self.taken_at[sub_core][warp.op.pipe] + 1) >= self.m.pipe_wait_cycles
+        least = self.m.tensor_wait_cycles if pipe.name.startswith("tensor") else self.m.pipe_wait_cycles
+        return free_at - max(ready_at, self.taken_at[sub_core][warp.op.pipe] + 1) >= least
 
     def is_queued(self, op: Op, sub_core: int) -> bool:
         return op.pipe == 0 or self.is_divergent(op) or not self.pipes[sub_core][op.pipe].has_intervals

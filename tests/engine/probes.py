@@ -223,6 +223,7 @@ def kernels(draw: st.DrawFn) -> gpuemu.Trace:
 
 _VALUES: dict[str, list[Any]] = {
     "issue.policy": ["greedy_then_youngest", "greedy_then_fair", "loose_round_robin", "oldest_first"],
+    "issue.tensor_wait_cycles": [1, 2, 20],
     "issue.issue_count_bits": [4, 1, 8],
     "issue.issue_count_delay_cycles": [5, 0, 20],
     "issue.taken_branch_cycles": [1, 11, 40],

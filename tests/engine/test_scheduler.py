@@ -84,6 +84,14 @@ def test_a_warp_stays_in_front_while_its_pipe_is_taken_for_as_long_as_it_waits_f
     assert first[-1] < second[0]
 
 
+@pytest.mark.parametrize(("least", "turns"), [(1, [4, 0] * 3), (9, [4] * 4 + [0] * 2)])
+def test_a_warp_that_waits_for_the_tensor_core_is_not_preferred(least, turns):
+    lines = [*[f"{MMA} | S1"] * 4, "EXIT | S5"]
+    result = run(lines, machine(issue__tensor_wait_cycles=least), warps=5)
+    issued = sorted((cycle, warp) for warp in (0, 4) for cycle in issues(result, warp)[:4])
+    assert [warp for _, warp in issued][:6] == turns
+
+
 def test_a_warp_that_yields_has_had_its_turn():
     assert order(FAIR, f"{NEXT} | S1 Y") == [2, 1, 0] * 3
     late = order(FAIR, f"{NEXT} | S1 Y", 5, start_late=(8,))
