@@ -63,7 +63,7 @@ def test_a_full_queue_holds_back_nothing_else():
 def test_warps_take_turns_when_the_queue_is_full():
     """H200: four warps of a sub-core with twelve MUFU each, whose results they wait for: none waits to the end.
 
-    The last ends 40 to 99 cycles behind the first, in 24 launches of these behind a barrier and up to three NOPs.
+    The last ends 40 to 99 cycles behind the first, in 16 launches of these behind a barrier and up to three NOPs.
     """
     lines = ["MUFU.EX2 R4, R0 | W0 S1", "FMUL R5, R4, R0 | B0 S4"] * 12
     result = run([*lines, END], warps=16)
