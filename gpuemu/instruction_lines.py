@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuemu.trace.listing import INSTRUCTION_BYTES
+
 if TYPE_CHECKING:
     from gpuemu.program import Op
     from gpuemu.trace.model import Trace
 
 
 def mark_lines(ops: Sequence[Op], trace: Trace, line_bytes: int) -> None:
-    """For each instruction that a warp came to by a branch, set `next_line`: the first one of the line behind its own.
+    """For each instruction set its `slot` in its line and, if a warp came to it by a branch, `next_line`.
 
-    That one, and all that wait for something, are what the scheduler has to look at before it lets them issue:
+    That is the first instruction of the line behind its own.
+    It, and all that wait for something, are what the scheduler has to look at before it lets them issue:
     `settles`.
     """
     for op in ops:
         op.settles = bool(op.waits)
+        op.slot = trace.code[op.index].offset % line_bytes // INSTRUCTION_BYTES
     targets: set[int] = set()
     for warp in trace.warps:
         targets.update(warp.path[1:][np.diff(warp.path) != 1].tolist())

@@ -39,7 +39,7 @@ class Op:
     control-word mode. `plain` marks what the scheduler need not look at twice: a fixed-latency instruction
     in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
     `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
-    the line of code behind its own, -1 if none is known.
+    the line of code behind its own, -1 if none is known; `slot`: its place in its own.
     `late_cycles`: of an LDC with a register in its address, by which it comes later than without, and keeps that.
     `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
     `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
@@ -71,6 +71,7 @@ class Op:
     waits: tuple[int, ...] = ()
     settles: bool = False
     next_line: int = -1
+    slot: int = 0
     write_counter: int | None = None
     read_counter: int | None = None
     reads: tuple[int, ...] = ()

@@ -219,6 +219,8 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "issue.taken_branch_cycles": 10,
         "issue.next_line_cycles": 13,
         "issue.instruction_line_bytes": 128,
+        "issue.instruction_buffer_entries": 4,
+        "issue.instruction_banks": 2,
         "issue.convergence_cycles": 13,
         "tensor_core.operands.scalar_write_cycles": 2,
         "register_file.banks": 2,
@@ -547,7 +549,7 @@ issue:
         "mine.yaml:12: sm: found 4; a section with sub_cores, max_warps, max_ctas, max_threads_per_cta, "
         "registers, max_registers_per_thread, register_allocation_unit, cta_launch_cycles is right",
         "mine.yaml:13: issue: found nothing; a section with policy, dependences, pipe_wait_cycles, tensor_wait_cycles, "
-        "issue_count_bits, issue_count_delay_cycles, taken_branch_cycles, next_line_cycles, instruction_line_bytes, convergence_cycles is right",
+        "issue_count_bits, issue_count_delay_cycles, taken_branch_cycles, next_line_cycles, instruction_line_bytes, instruction_buffer_entries, instruction_banks, convergence_cycles is right",
         "base.yaml:2: barriers: found an unknown name; did you mean 'barrier'?",
         "base.yaml:4: mio.pool_entries: found the text 'many'; a whole number from 1 to 65536 is right",
     ]

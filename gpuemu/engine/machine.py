@@ -22,6 +22,9 @@ class Machine:
     policy: str
     taken_branch_cycles: int
     next_line_cycles: int
+    instruction_line_bytes: int
+    instruction_buffer_entries: int
+    instruction_banks: int
     pipe_wait_cycles: int
     tensor_wait_cycles: int
     issue_count_bits: int
@@ -109,6 +112,9 @@ class Machine:
             policy=arch.issue.policy,
             taken_branch_cycles=arch.issue.taken_branch_cycles,
             next_line_cycles=arch.issue.next_line_cycles,
+            instruction_line_bytes=arch.issue.instruction_line_bytes,
+            instruction_buffer_entries=arch.issue.instruction_buffer_entries,
+            instruction_banks=arch.issue.instruction_banks,
             pipe_wait_cycles=arch.issue.pipe_wait_cycles,
             tensor_wait_cycles=arch.issue.tensor_wait_cycles,
             issue_count_bits=arch.issue.issue_count_bits,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from gpuemu.accesses import SHUFFLE_ACCESS, Access
 from gpuemu.engine.address_divergence import DivergenceQueue
+from gpuemu.engine.instruction_fetch import InstructionFetch
 from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.mio import MioQueue
 from gpuemu.engine.operand_ports import OperandPorts
@@ -73,6 +74,7 @@ class SubCore:
         self._reader = NOBODY  # the last whose registers went through the latches
         self._late = 0  # of the last instruction: how much later what counts from it starts, for a stop
         self._next_slot = 0
+        self._fetch = InstructionFetch(machine, self._held_for_code)
         self._last_issue = 0
         handlers = self._handlers()
         self._issue_special = [handlers[op.kind] for op in program.ops]
@@ -108,7 +110,7 @@ class SubCore:
         warps, pipes, ports, current = self.warps, self.pipes, self._ports, self._current
         greedy, order = self._greedy, self._order
         special = self._issue_special
-        stops, reader = ports.stops, self._reader
+        stops, reader, fetch = ports.stops, self._reader, self._fetch
         cycle = max(self._next_slot, now)
         self.horizon = horizon = self._sm.horizon(self)
         # The warp to stay with: the last one, unless it waited too long while this sub-core slept.
@@ -136,8 +138,9 @@ class SubCore:
                         ready = [candidate]
                     elif possible == soonest < NEVER:
                         ready.append(candidate)
-                if ready and not (kept in ready and self._is_kept(kept, soonest)):
-                    warp = order.first(ready, soonest, self._waits_for_room)
+                # Behind the horizon nobody is chosen: what the order counts for that could not be taken back.
+                if soonest < horizon and not (kept in ready and self._is_kept(kept, soonest)):
+                    warp = order.first(ready, soonest)
                 if soonest > cycle:
                     cycle = soonest
             if stops and ports.goes_on_at(cycle) > cycle:
@@ -202,6 +205,8 @@ class SubCore:
                 self._late = late
                 special[op.index](warp, op, cycle)
                 horizon = self.horizon
+            if cycle <= fetch.busy_until:
+                fetch.issued(warp, op, cycle, warp is current)
             current = kept = warp if greedy and not op.yields else NOBODY
             self._last_issue = cycle
             cycle = reads_at + 1
@@ -224,23 +229,11 @@ class SubCore:
     def _is_kept(self, current: Warp, cycle: int) -> bool:
         """Whether the warp that issued last goes before others that become ready in the same cycle.
 
-        One that waited for its pipe or queue does not, nor one that waited for a barrier: who came first goes first.
+        One that waited for its pipe or queue does not, nor one that branched or waited for a barrier.
         """
         if cycle >= current.blocked_from and not current.op.passes_barrier:
             return False
-        return not self._has_waited(current)
-
-    def _has_waited(self, warp: Warp) -> bool:
-        """Whether the warp, were it to issue now, had to wait for its pipe or for room in the queue."""
-        pipe = warp.pipe
-        if isinstance(pipe, QueuedPipe):
-            return True  # one in its queue is as good as one that waited for it
-        machine = self._machine
-        least = machine.tensor_wait_cycles if pipe.name.startswith(TENSOR_PIPE) else machine.pipe_wait_cycles
-        return pipe.free_at - max(warp.ready_at, pipe.taken_at + 1) >= least
-
-    def _waits_for_room(self, warp: Warp) -> bool:
-        return not warp.pipe.has_intervals and self._has_waited(warp)
+        return current.branched_at != self._last_issue and not self._order.has_waited(current)
 
     def decided(self, request: Request) -> None:
         """The load/store unit has decided a request of one of this sub-core's warps."""
@@ -280,6 +273,15 @@ class SubCore:
         self._results.take(special.done_at, 1, now)
         self._dependences.variable_later(special.warp, special.op, special.done_at)
         self._look_again(special.warp)
+
+    def _held_for_code(self, warp: Warp, until: int, reason: int) -> None:
+        """The code of the warp's next instruction is there at `until`."""
+        if not warp.waits:
+            warp.waits = True
+            warp.stalled_until = warp.ready_at
+        if until > warp.held_until:
+            warp.held_until, warp.held_for = until, reason
+        self._look_again(warp)
 
     def _look_again(self, warp: Warp) -> None:
         """What the warp waits for may have moved."""
@@ -354,12 +356,11 @@ class SubCore:
         goes_on = cycle + self._late
         taken = target is not END and target.index != op.index + 1
         if taken:
-            warp.next_line, warp.line_at = target.next_line, goes_on + self._machine.next_line_cycles
+            warp.branched_at = cycle
+            resolves_at = self._fetch.branched(warp, target, goes_on)
         self._settle(warp, goes_on + op.stall_cycles)
-        resolved_at = goes_on + self._machine.taken_branch_cycles
-        if taken and resolved_at > warp.held_until:
-            warp.held_until, warp.held_for = resolved_at, BRANCH_RESOLVING
-            warp.ready_at = self._dependences.ready_at(warp, resolved_at)
+        if taken:
+            self._held_for_code(warp, resolves_at, BRANCH_RESOLVING)
 
     def _issue_barrier(self, warp: Warp, op: Op, cycle: int) -> None:
         if not op.arrives_only:

@@ -49,6 +49,7 @@ class Warp:
     `reads` counts the instructions that filled latches since one of another warp of the sub-core did; `forwarded`:
     when what wrote a register issued, of those that another instruction may find on the forwarding path.
     The line of code behind that of the last branch's target, which `next_line` begins, has been fetched at `line_at`.
+    `branched_at`: when it last took a branch.
     At `barrier` it goes on issuing until `blocked_from`, and what does not wait for barriers beyond; then the
     barrier must open, at `opens_at` (NEVER while that is not known); the last opened in the very cycle `passed_at`, in
     which the warp issued. Since its last barrier it has `sent` something to memory; it had before that
@@ -60,10 +61,10 @@ class Warp:
     """
 
     __slots__ = (
-        "advance", "age", "barrier", "blocked_from", "copies", "counter_loads", "counter_reason", "counter_release",
-        "cta_slot", "dispatch_log", "done_log", "flushes", "forwarded", "held_for", "held_until", "issue_count",
-        "issue_log", "line_at", "log_issue", "next_access", "next_line", "op", "opens_at", "outstanding", "passed_at",
-        "path", "pipe", "program", "reads", "ready_at", "reason", "register_readers", "register_reason",
+        "advance", "age", "barrier", "blocked_from", "branched_at", "copies", "counter_loads", "counter_reason",
+        "counter_release", "cta_slot", "dispatch_log", "done_log", "flushes", "forwarded", "held_for", "held_until",
+        "issue_count", "issue_log", "line_at", "log_issue", "next_access", "next_line", "op", "opens_at", "outstanding",
+        "passed_at", "path", "pipe", "program", "reads", "ready_at", "reason", "register_readers", "register_reason",
         "register_release", "sent", "slot", "stalled_until", "start_cycle", "start_log", "sub_core", "undecided",
         "wait_log", "waits", "yielded",
     )  # fmt: skip
@@ -87,6 +88,7 @@ class Warp:
         self.reason = WAIT
         self.waits = False
         self.next_line = self.line_at = -1
+        self.branched_at = -1
         self.reads = 0
         self.issue_count = 0
         self.yielded = False
@@ -141,4 +143,5 @@ NOBODY = Warp.__new__(Warp)
 """A warp that is never ready: who the scheduler stays with when it stays with nobody."""
 NOBODY.ready_at = NEVER
 NOBODY.blocked_from = NEVER
+NOBODY.branched_at = -1
 NOBODY.pipe = Pipe("none")

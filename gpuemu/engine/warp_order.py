@@ -1,20 +1,22 @@
 """Which of the warps of a sub-core goes first, of those that can issue in the same cycle.
 
-Greedy-then-fair, what an H200 does: the scheduler stays with a warp until that yields or waits for its pipe or queue.
-Else it takes the warp with the lowest count of issues, of equals the youngest. The counts have few bits and see an
-issue some cycles late; when one that is full is to rise, all are halved instead. Behind all others come the warps
-that yielded with their last instruction and those that had to wait for room in a queue.
+Greedy-then-fair, what an H200 does: the scheduler stays with a warp until that yields, branches, or waits for its pipe
+or queue. Else it takes the warp with the lowest count of issues, of equals the youngest. The counts have few bits and
+see an issue some cycles late; when one that is full is to rise, all are halved instead. Behind all others come the
+warps that yielded with their last instruction and those that had to wait for room in a queue.
 
 Warps that yield with each instruction, NOPs, loads behind a full queue fall into orders that repeat themselves, and
-these come out: `tests/engine/test_scheduler.py` has them. Of 28,265 choices between two warps with random stall counts
+these come out: `tests/engine/test_warp_order.py` has them. Of 28,265 choices between two warps with random stall counts
 and yields none came out wrong, with the right one of the 256 states in which their counts may begin.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from gpuemu.engine.pipes import QueuedPipe
+from gpuemu.operand_fetch import TENSOR_PIPE
 
 if TYPE_CHECKING:
     from gpuemu.engine.machine import Machine
@@ -26,12 +28,15 @@ FAIR = "greedy_then_fair"
 class WarpOrder:
     """The warps of a sub-core, in the order in which the policy looks at them, and the issues that do not count yet."""
 
-    __slots__ = ("_delay", "_fair", "_most", "_rotates", "_uncounted", "_youngest_first", "warps")
+    __slots__ = (
+        "_delay", "_fair", "_most", "_pipe_wait", "_rotates", "_tensor_wait", "_uncounted", "_youngest_first", "warps",
+    )  # fmt: skip
 
     def __init__(self, machine: Machine):
         self._fair = machine.policy == FAIR
         self._rotates = machine.policy == "loose_round_robin"
         self._youngest_first = machine.policy == "greedy_then_youngest"
+        self._pipe_wait, self._tensor_wait = machine.pipe_wait_cycles, machine.tensor_wait_cycles
         self._delay = machine.issue_count_delay_cycles
         self._most = 2**machine.issue_count_bits - 1
         self._uncounted: deque[tuple[int, Warp]] = deque()
@@ -44,17 +49,28 @@ class WarpOrder:
         else:
             self.warps.append(warp)
 
-    def first(self, ready: list[Warp], cycle: int, waits: Callable[[Warp], bool]) -> Warp:
-        """Who of `ready`, in the order of `warps`, goes first in `cycle`; `waits` says who had to wait for room."""
+    def first(self, ready: list[Warp], cycle: int) -> Warp:
+        """Who of `ready`, in the order of `warps`, goes first in `cycle`; it counts what is seen by then."""
         first = ready[0]
         if self._fair and len(ready) > 1:
             self._count(cycle)
             best = (True, self._most)
             for warp in ready:
-                rank = (warp.yielded or waits(warp), warp.issue_count)
+                rank = (warp.yielded or self._waits_for_room(warp), warp.issue_count)
                 if rank <= best:
                     first, best = warp, rank
         return first
+
+    def has_waited(self, warp: Warp) -> bool:
+        """Whether the warp, were it to issue now, had to wait for its pipe or for room in the queue."""
+        pipe = warp.pipe
+        if isinstance(pipe, QueuedPipe):
+            return True  # one in its queue is as good as one that waited for it
+        least = self._tensor_wait if pipe.name.startswith(TENSOR_PIPE) else self._pipe_wait
+        return pipe.free_at - max(warp.ready_at, pipe.taken_at + 1) >= least
+
+    def _waits_for_room(self, warp: Warp) -> bool:
+        return not warp.pipe.has_intervals and self.has_waited(warp)
 
     def issued(self, warp: Warp, cycle: int, yields: bool) -> None:
         """The warp issues in `cycle` an instruction that yields or does not."""

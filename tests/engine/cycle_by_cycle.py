@@ -48,6 +48,8 @@ class Warp:
     position: int = 0
     next_line: int = -1  # the first instruction that is not in the line of code of the last branch's target,
     line_at: int = 0  # and when that has been fetched
+    branched: bool = False  # its last instruction is a branch that it took
+    code_at: dict[int, int] = field(default_factory=dict)  # by position, when an instruction comes late
     accesses: int = 0
     latched: int = 0  # instructions that filled latches since another warp's did
     forwarded: dict[int, int] = field(default_factory=dict)  # by register, when what wrote it issued
@@ -94,6 +96,17 @@ class Stored:
 
 
 @dataclass
+class Branch:
+    """A branch that was taken: when its line is looked up, and when the first of its instructions is asked for."""
+
+    warp: Warp
+    looks_up: int
+    asks: int
+    target: int  # position
+    slot: int
+
+
+@dataclass
 class SubCore:
     """What the operand ports of a sub-core tell of."""
 
@@ -128,6 +141,7 @@ class Reference:
         self.taken_at = [[-1] * len(program.pipes) for _ in range(machine.sub_cores)]  # when each pipe took the last
         self.next_slot = [0] * machine.sub_cores
         self.readers: list[Warp | None] = [None] * machine.sub_cores  # whose registers are in the latches
+        self.branches: list[list[Branch]] = [[] for _ in range(machine.sub_cores)]
         self.uncounted: list[list[tuple[int, Warp]]] = [[] for _ in range(machine.sub_cores)]
         self.queues: list[list[Request]] = [[] for _ in range(machine.sub_cores)]
         self.sending_until = [0] * machine.sub_cores
@@ -582,7 +596,10 @@ class Reference:
         else:
             warp = max(ready, key=lambda w: w.age)
         op = warp.op
+        greedy = self.m.policy in ("greedy_then_fair", "greedy_then_youngest")
+        self.ask_for_code(warp, sub_core, cycle, goes_on=greedy and current is warp and not op.yields)
         warp.yielded = op.yields
+        warp.branched = False
         self.uncounted[sub_core].append((cycle, warp))
         warp.issues.append(cycle)
         warp.order = 2 * cycle + 1
@@ -644,10 +661,48 @@ class Reference:
         if op.kind is Kind.BRANCH and not ends and warp.op.index != op.index + 1:
             warp.earliest = max(warp.earliest, counts_from + self.m.taken_branch_cycles)
             warp.next_line, warp.line_at = warp.op.next_line, counts_from + self.m.next_line_cycles
+            warp.branched = True
+            asks = counts_from + self.m.taken_branch_cycles - self.m.instruction_buffer_entries
+            looks_up = asks - self.line_cycles
+            self.branches[sub_core].append(Branch(warp, looks_up, asks, warp.position, warp.op.slot))
         if ends:
             assert warp.blocked_from == UNDECIDED, "a path ends with EXIT"
             warp.ended = True
             warp.cta.last_end = cycle + 1
+
+    @property
+    def line_cycles(self) -> int:
+        """From a look-up of a line until a warp's next may be looked up."""
+        return max(0, self.m.next_line_cycles - self.m.taken_branch_cycles)
+
+    def ask_for_code(self, warp: Warp, sub_core: int, cycle: int, goes_on: bool) -> None:
+        """What the warp issues makes room in its buffer; branches of others may be in its way, and it in theirs."""
+        entries, slots = self.m.instruction_buffer_entries, self.m.instruction_line_bytes // 16
+        for branch in self.branches[sub_core]:
+            if branch.warp is warp:
+                continue
+            if cycle == branch.looks_up:
+                if warp.op.slot == slots - 1:
+                    branch.looks_up += self.line_cycles
+                    self.comes_later(branch, self.line_cycles)
+                continue
+            for nth in range(min(entries, slots - branch.slot)):
+                if cycle != branch.asks + nth or (branch.slot + nth - warp.op.slot) % self.m.instruction_banks:
+                    continue
+                if not goes_on:
+                    warp.code_at[warp.position + entries] = cycle + entries + 1
+                elif nth == 0:
+                    self.comes_later(branch, 1)
+                else:
+                    branch.warp.code_at[branch.target + nth] = cycle + entries + 1
+                    branch.asks += 1
+                break
+
+    def comes_later(self, branch: Branch, cycles: int) -> None:
+        branch.asks += cycles
+        branch.warp.line_at += cycles
+        due = branch.asks + self.m.instruction_buffer_entries
+        branch.warp.earliest = max(branch.warp.earliest, due)
 
     def count(self, sub_core: int, cycle: int) -> None:
         """What was issued long enough ago counts by now."""
@@ -682,6 +737,8 @@ class Reference:
     def depends_on_nothing(self, warp: Warp, cycle: int) -> bool:
         if warp.op.index == warp.next_line and cycle < warp.line_at:
             return False
+        if cycle < warp.code_at.get(warp.position, 0):
+            return False
         if self.program.uses_control_words:
             return self.counters_clear(warp, warp.op, cycle)
         return self.registers_settled(warp, warp.op, cycle)
@@ -708,6 +765,8 @@ class Reference:
     def is_kept(self, current: Warp, sub_core: int, cycle: int) -> bool:
         if cycle <= self.next_slot[sub_core]:
             return True
+        if current.branched:
+            return False
         if cycle >= current.blocked_from and not current.op.passes_barrier:
             return False
         return not self.has_waited(current, sub_core)

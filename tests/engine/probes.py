@@ -230,6 +230,8 @@ _VALUES: dict[str, list[Any]] = {
     "issue.convergence_cycles": [13, 1],
     "issue.next_line_cycles": [1, 14, 50],
     "issue.instruction_line_bytes": [16, 32, 128],
+    "issue.instruction_buffer_entries": [4, 1, 8],
+    "issue.instruction_banks": [2, 1, 4],
     "tensor_core.operands.scalar_write_cycles": [1, 2],
     "tensor_core.operands.f16_free_cycles": [2, 0, 3],
     "tensor_core.operands.pause_cycles": [1, 0],
