@@ -59,6 +59,9 @@ def test_the_reasons_add_up_to_the_life_of_every_warp_and_none_is_negative(trace
         counts = dict.fromkeys(CONTENTION, 0)
         ready = warp.start_cycle
         late = dict(zip(executed.sub_core.late_log[::3], executed.sub_core.late_log[2::3], strict=True))
+        stood = executed.sub_core.stood_log
+        for issue, held in zip(stood[::2], stood[1::2], strict=True):
+            late[issue] = late.get(issue, 0) + held
         for position, (op, cycle) in enumerate(zip(executed.path, executed.issue_log, strict=True)):
             for waited in range(waits.get(position, ready), cycle):
                 if (warp.sub_core, waited) in watched.held:

@@ -82,7 +82,7 @@ class Issue(Part):
         "register_scoreboard",
     )
     pipe_wait_cycles: int = cycles("a warp that has waited so long for its pipe or queue has no preference")
-    tensor_wait_cycles: int = cycles("a warp that has waited so long for the tensor core has no preference")
+    tensor_wait_cycles: int = cycles("a warp whose tensor core or MUFU unit is busy for so long has no preference")
     issue_count_bits: int = whole("of a warp's count of issues; one that is full halves all", 1, 32, "bits")
     issue_count_delay_cycles: int = cycles("from an issue until it counts for the order of warps", low=0, high=1000)
     taken_branch_cycles: int = cycles("from a taken branch to the warp's next issue, at least")

@@ -43,14 +43,14 @@ class OperandPorts:
     """Decides how long instructions hold up the sub-core, in the order of issue.
 
     `busy_until`: nothing to decide from there. `stops`: from and until when the sub-core stands. `late`: by how much
-    the counts of the instruction that was read last start later, for such a stop; `put_off`: the warp of the one
-    before it, and from when on what it may do comes so much later than was to be expected.
+    the counts of the instruction that was read last start later, for such a stop; `put_off`: from when on the sub-core
+    stands for it, and for so long: what the other warps count until then or longer ends so much later.
     """
 
     __slots__ = (
-        "_collector", "_forwarding", "_last_due", "_last_reads_twice", "_last_start", "_last_stop", "_last_warp",
-        "_last_writes", "_latest_read", "_mma_warp", "_scalar_writes_after", "_tensor", "_write_after", "_writes",
-        "busy_until", "late", "put_off", "sender", "stops",
+        "_collector", "_forwarding", "_last_due", "_last_reads_twice", "_last_start", "_last_stop", "_last_writes",
+        "_latest_read", "_mma_warp", "_scalar_writes_after", "_tensor", "_write_after", "_writes", "busy_until",
+        "late", "put_off", "sender", "stops",
     )  # fmt: skip
 
     def __init__(self, machine: Machine, tensor_pipes: list[Pipe], path: Path):
@@ -63,15 +63,14 @@ class OperandPorts:
         self._writes: list[int] = []  # cycles in which the tensor pipe writes
         self._scalar_writes_after = machine.tensor_scalar_write_cycles
         self._mma_warp: Warp | None = None  # the last to use the tensor pipe
-        self._last_warp: Warp | None = None  # the last that read: its warp, when, what it must have read by, and
-        self._last_start = self._last_due = -1
+        self._last_start = self._last_due = -1  # of the last that read: when it did, and what it must have read by
         self._last_stop = -1  # from when on the sub-core stands for it, if it does
         self._last_reads_twice = False
         self._last_writes = -1  # when it writes on the scale of issues, -1 if it does not
         self.busy_until = 0
         self.stops: list[tuple[int, int]] = []
         self.late = 0
-        self.put_off: tuple[Warp, int, int] | None = None
+        self.put_off: tuple[int, int] | None = None
 
     def read(self, op: Op, cycle: int, warp: Warp, keeps: bool) -> int:
         """`op` of a warp issues at `cycle`; returns when it begins to read.
@@ -124,7 +123,7 @@ class OperandPorts:
             has_all = self._collector.collect(fetches, held, entry - 1 if self.late else entry, due, fresh, op.upper)
         if op.second_read:
             has_all = max(has_all, self._collector.mma_done)
-        self._last_warp, self._last_start = warp, entry
+        self._last_start = entry
         self._last_writes = entry if op.writes_registers else -1
         self._last_stop = -1
         self._last_reads_twice = op.second_read > 0
@@ -158,9 +157,7 @@ class OperandPorts:
         self.busy_until = max(self.busy_until, start + op.issue_interval_cycles)
         last = self._collector.reserve(port_reads, start)
         if self._last_start == cycle - 1 and last > start:
-            late = self._stop(last)
-            if late and self._last_warp is not None:
-                self.put_off = self._last_warp, start + 1, late
+            self._stop(last)
 
     def _write_in(self, start: int, cycles: Iterable[int]) -> None:
         """The tensor pipe will write in these cycles, by what begins at `start`."""
@@ -178,6 +175,7 @@ class OperandPorts:
         late += second_read
         if late:
             end = self._last_due
+            self.put_off = end, late
             if self._last_stop < 0:
                 self._last_stop = end
             else:

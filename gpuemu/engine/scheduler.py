@@ -1,9 +1,9 @@
 """A sub-core: its warps, its pipes, and the scheduler that issues at most one warp instruction a cycle.
 
 A warp may issue when its stall count has run out, what it depends on is settled, and the pipe of its next instruction
-accepts. Among those that may, the policy chooses: greedy-then-fair stays with the warp that issued last and else
-takes the one that issued least lately (`warp_order.WarpOrder`); greedy-then-youngest else takes the youngest; loose
-round-robin takes the one whose last issue is longest ago; oldest-first the oldest.
+accepts. Of those that may, greedy-then-fair stays with the one that issued last and else takes the one that issued
+least lately (`warp_order.WarpOrder`), greedy-then-youngest else the youngest; loose round-robin takes the one whose
+last issue is longest ago, oldest-first the oldest.
 
 The sub-core works by event, not by cycle. When woken it issues ahead of the simulation's clock, jumping
 over cycles in which nothing can issue, up to its horizon: the first cycle at which something that it does not know
@@ -44,7 +44,8 @@ class SubCore:
 
     `late_log`: of each instruction that found the ports of the register file taken, its issue, when it was
     dispatched, before which the sub-core issues nothing, and for how long it held up what counts from its issue.
-    `stop_log`: from and until when the sub-core stood, because registers that had been issued for were not read.
+    `stop_log`: from and until when the sub-core stood, because registers that had been issued for were not read;
+    `stood_log`: for how long the stall counts of the other warps did, each by the warp's last issue.
     """
 
     def __init__(self, sm: StreamingMultiprocessor, index: int, machine: Machine, program: Program):
@@ -63,10 +64,9 @@ class SubCore:
         self._results = ResultPort(machine, self._later)
         self._order = WarpOrder(machine)
         self.warps = self._order.warps
-        self.at_barrier = 0
-        self.wakes = 0
+        self.at_barrier = self.wakes = 0
         self.late_log = array("q")
-        self.stop_log = array("q")
+        self.stop_log, self.stood_log = array("q"), array("q")
         self.horizon = NEVER
         self._behind_barrier = machine.barrier_load_delay_cycles
         self._greedy = machine.policy in (FAIR, "greedy_then_youngest")
@@ -139,8 +139,11 @@ class SubCore:
                     elif possible == soonest < NEVER:
                         ready.append(candidate)
                 # Behind the horizon nobody is chosen: what the order counts for that could not be taken back.
-                if soonest < horizon and not (kept in ready and self._is_kept(kept, soonest)):
-                    warp = order.first(ready, soonest)
+                if soonest < horizon:
+                    if current.waits:
+                        self._give_way(current, soonest > self._next_slot)
+                    if not (kept in ready and self._is_kept(kept, soonest)):
+                        warp = order.first(ready, soonest)
                 if soonest > cycle:
                     cycle = soonest
             if stops and ports.goes_on_at(cycle) > cycle:
@@ -174,7 +177,7 @@ class SubCore:
                 reads_at = ports.read(op, cycle, warp, warp.reads >= op.kept_for)
                 late = ports.late
                 if ports.put_off is not None:
-                    self._put_off(*ports.put_off)
+                    self._put_off(warp, *ports.put_off)
             elif stops:
                 late = ports.standing(cycle)
             if op.fills_latches:
@@ -212,19 +215,20 @@ class SubCore:
             cycle = reads_at + 1
             self._next_slot = cycle
 
-    def _put_off(self, warp: Warp, begin: int, late: int) -> None:
-        """What counts from the last issue, of `warp`, and ends at `begin` or behind it, is so much later."""
-        if warp.op is END or (warp.stalled_until if warp.waits else warp.ready_at) < begin:
-            return
-        log = self.late_log
-        if log and log[-3] == self._last_issue:
-            log[-1] += late
-        else:
-            log.extend((self._last_issue, self._next_slot - 1, late))
-        if warp.waits:
-            self._wait(warp, warp.stalled_until + late)
-        else:
-            warp.ready_at += late
+    def _put_off(self, issuing: Warp, begin: int, cycles: int) -> None:
+        """What the warps but the one that issues count until `begin` or longer ends so much later."""
+        for warp in self.warps:
+            if warp is not issuing and warp.stands(begin, cycles):
+                self.stood_log.extend((warp.issue_log[-1], cycles))
+                self._look_again(warp)
+
+    def _give_way(self, current: Warp, alone: bool) -> None:
+        """`current`, if a counter holds it back right behind its last issue: `alone` if nobody else issues then."""
+        behind, reason = self._last_issue + 1, current.reason
+        idle = alone and current.pipe.free_at <= behind
+        if (current.stalled_until <= behind or idle) and self._dependences.ready_at(current, behind) > behind:
+            current.yielded = True
+        current.reason = reason
 
     def _is_kept(self, current: Warp, cycle: int) -> bool:
         """Whether the warp that issued last goes before others that become ready in the same cycle.
@@ -233,7 +237,7 @@ class SubCore:
         """
         if cycle >= current.blocked_from and not current.op.passes_barrier:
             return False
-        return current.branched_at != self._last_issue and not self._order.has_waited(current)
+        return current.branched_at != self._last_issue and not self._order.has_waited(current, self._last_issue)
 
     def decided(self, request: Request) -> None:
         """The load/store unit has decided a request of one of this sub-core's warps."""
@@ -277,8 +281,7 @@ class SubCore:
     def _held_for_code(self, warp: Warp, until: int, reason: int) -> None:
         """The code of the warp's next instruction is there at `until`."""
         if not warp.waits:
-            warp.waits = True
-            warp.stalled_until = warp.ready_at
+            warp.waits, warp.stalled_until = True, warp.ready_at
         if until > warp.held_until:
             warp.held_until, warp.held_for = until, reason
         self._look_again(warp)
@@ -308,11 +311,11 @@ class SubCore:
 
     def _settle(self, warp: Warp, earliest: int) -> None:
         """Find out when the next instruction may issue for the sake of what it depends on."""
-        if warp.op is END:
+        warp.waits = warp.op is not END
+        if not warp.waits:
             self._retire(warp)
             return
         warp.pipe = self.pipes[warp.op.pipe]
-        warp.waits = True
         self._wait(warp, earliest)
 
     def _wait(self, warp: Warp, earliest: int) -> None:

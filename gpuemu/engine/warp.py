@@ -132,6 +132,19 @@ class Warp:
         next_issue = self.issue_log[-1] + 1 if issued else self.start_cycle
         return max(now, next_issue) + len(self.path) - issued
 
+    def stands(self, begin: int, cycles: int) -> bool:
+        """Its stall count stands for so many cycles from `begin` on. Returns whether it still ran then."""
+        ends = self.stalled_until if self.waits else self.ready_at
+        if ends < begin or not self.issue_log:
+            return False
+        if not self.waits:
+            self.ready_at = ends + cycles
+            return True
+        self.stalled_until = ends + cycles
+        if self.stalled_until > self.held_until:
+            self.held_until, self.held_for = self.stalled_until, WAIT
+        return True
+
     def log_wait(self) -> None:
         """Note how long the instruction that was just logged had to wait, and why."""
         self.waits = False
@@ -144,4 +157,5 @@ NOBODY = Warp.__new__(Warp)
 NOBODY.ready_at = NEVER
 NOBODY.blocked_from = NEVER
 NOBODY.branched_at = -1
+NOBODY.waits = False
 NOBODY.pipe = Pipe("none")

@@ -3,7 +3,11 @@
 Greedy-then-fair, what an H200 does: the scheduler stays with a warp until that yields, branches, or waits for its pipe
 or queue. Else it takes the warp with the lowest count of issues, of equals the youngest. The counts have few bits and
 see an issue some cycles late; when one that is full is to rise, all are halved instead. Behind all others come the
-warps that yielded with their last instruction and those that had to wait for room in a queue.
+warps that yielded with their last instruction, those that had to wait for room in a queue, and those that a counter
+held back right behind their last issue: if their stall count was 1, else if nobody issued then and their pipe was free.
+
+Whether a warp waits for the tensor core or the special-function unit shows right behind its last issue, whatever its
+stall count; for other pipes when that has run out.
 
 Warps that yield with each instruction, NOPs, loads behind a full queue fall into orders that repeat themselves, and
 these come out: `tests/engine/test_warp_order.py` has them. Of 28,265 choices between two warps with random stall counts
@@ -61,16 +65,25 @@ class WarpOrder:
                     first, best = warp, rank
         return first
 
-    def has_waited(self, warp: Warp) -> bool:
-        """Whether the warp, were it to issue now, had to wait for its pipe or for room in the queue."""
+    def has_waited(self, warp: Warp, last_issue: int) -> bool:
+        """Whether the warp, the last to issue, in that cycle, has found its pipe or queue busy since.
+
+        The tensor core and the special-function unit are looked at behind that issue, whatever its stall count, the
+        others when it has run out.
+        """
         pipe = warp.pipe
-        if isinstance(pipe, QueuedPipe):
-            return True  # one in its queue is as good as one that waited for it
-        least = self._tensor_wait if pipe.name.startswith(TENSOR_PIPE) else self._pipe_wait
-        return pipe.free_at - max(warp.ready_at, pipe.taken_at + 1) >= least
+        if isinstance(pipe, QueuedPipe) or pipe.name.startswith(TENSOR_PIPE):
+            return pipe.free_at - (last_issue + 1) >= self._tensor_wait
+        return self._waits(warp)
+
+    def _waits(self, warp: Warp) -> bool:
+        pipe = warp.pipe
+        return pipe.free_at - max(warp.ready_at, pipe.taken_at + 1) >= self._pipe_wait
 
     def _waits_for_room(self, warp: Warp) -> bool:
-        return not warp.pipe.has_intervals and self.has_waited(warp)
+        if isinstance(warp.pipe, QueuedPipe):
+            return True  # one in its queue is as good as one that waited for it
+        return not warp.pipe.has_intervals and self._waits(warp)
 
     def issued(self, warp: Warp, cycle: int, yields: bool) -> None:
         """The warp issues in `cycle` an instruction that yields or does not."""

@@ -101,6 +101,9 @@ class _SubCore:
         late = np.zeros(len(issue), dtype=np.int64)
         _, here, there = np.intersect1d(issue, self._late_at, assume_unique=True, return_indices=True)
         late[here] = self._late[there]
+        held, cycles = _columns(self._sub_core.stood_log, 2)
+        mine = np.isin(held, issue)
+        np.add.at(late, np.searchsorted(issue, held[mine]), cycles[mine])
         return late
 
     def closed(self, pipe: int) -> _Closed:

@@ -576,10 +576,13 @@ class Reference:
             self.room_at[sub_core] = cycle + 1
         if self.divergent_places_taken(sub_core, cycle) >= self.m.divergence_queue_entries:
             self.divergent_room_at[sub_core] = cycle + 1
-        if cycle < self.next_slot[sub_core] or self.ports[sub_core].goes_on_at(cycle) > cycle:
+        if cycle < self.next_slot[sub_core]:
             return
+        stands = self.ports[sub_core].goes_on_at(cycle) > cycle
         mine = [w for w in self.warps if w.slot % self.m.sub_cores == sub_core and not w.ended]
-        ready = [w for w in mine if self.may_issue(w, sub_core, cycle)]
+        ready = [] if stands else [w for w in mine if self.may_issue(w, sub_core, cycle)]
+        if cycle == self.next_slot[sub_core]:
+            self.give_way(self.current[sub_core], sub_core, alone=not ready)
         if not ready:
             return
         current = self.current[sub_core]
@@ -616,8 +619,10 @@ class Reference:
             reads_at = self.ports[sub_core].read(op, cycle, warp, warp.latched >= op.kept_for)
             late = self.ports[sub_core].late
             if self.ports[sub_core].put_off is not None:
-                before, begin, later = self.ports[sub_core].put_off
-                before.earliest += later if before.earliest >= begin else 0
+                stands_from, later = self.ports[sub_core].put_off
+                for other in mine:
+                    if other is not warp and other.issues and other.earliest >= stands_from:
+                        other.earliest += later
         warp.latched += op.fills_latches
         if op.written_banks:
             written = max(cycle + late, self.ports[sub_core].entered) + self.m.register_write_cycles
@@ -659,7 +664,7 @@ class Reference:
             if not op.arrives_only:
                 warp.blocked_from = cycle + self.m.barrier_blocks_after_cycles
         if op.kind is Kind.BRANCH and not ends and warp.op.index != op.index + 1:
-            warp.earliest = max(warp.earliest, counts_from + self.m.taken_branch_cycles)
+            warp.code_at[warp.position] = counts_from + self.m.taken_branch_cycles
             warp.next_line, warp.line_at = warp.op.next_line, counts_from + self.m.next_line_cycles
             warp.branched = True
             asks = counts_from + self.m.taken_branch_cycles - self.m.instruction_buffer_entries
@@ -701,8 +706,7 @@ class Reference:
     def comes_later(self, branch: Branch, cycles: int) -> None:
         branch.asks += cycles
         branch.warp.line_at += cycles
-        due = branch.asks + self.m.instruction_buffer_entries
-        branch.warp.earliest = max(branch.warp.earliest, due)
+        branch.warp.code_at[branch.target] = branch.asks + self.m.instruction_buffer_entries
 
     def count(self, sub_core: int, cycle: int) -> None:
         """What was issued long enough ago counts by now."""
@@ -744,23 +748,45 @@ class Reference:
         return self.registers_settled(warp, warp.op, cycle)
 
     def has_waited(self, warp: Warp, sub_core: int) -> bool:
+        pipe = self.pipes[sub_core][warp.op.pipe]
+        if isinstance(pipe, QueuedPipe) or pipe.name.startswith("tensor"):
+            return pipe.free_at - (warp.issues[-1] + 1) >= self.m.tensor_wait_cycles
+        return self.waits(warp, sub_core)
+
+    def give_way(self, current: Warp | None, sub_core: int, alone: bool) -> None:
+        """Whether a counter holds the warp back right behind its last issue, and not its stall count or pipe."""
+        if current is None or current.ended:
+            return
+        behind = current.issues[-1] + 1
+        idle = alone and self.free_at(current, sub_core) <= behind
+        if current.earliest > behind and not idle:
+            return
+        if self.program.uses_control_words:
+            clear = self.counters_clear(current, current.op, behind, right_behind=True)
+        else:
+            clear = self.registers_settled(current, current.op, behind)
+        current.yielded = current.yielded or not clear
+
+    def free_at(self, warp: Warp, sub_core: int) -> int:
+        """When its pipe or queue has room for the warp's next instruction."""
+        if self.is_divergent(warp.op):
+            return self.divergent_room_at[sub_core]
+        return self.room_at[sub_core] if warp.op.pipe == 0 else self.pipes[sub_core][warp.op.pipe].free_at
+
+    def waits(self, warp: Warp, sub_core: int) -> bool:
         ready_at = warp.earliest
         while not self.depends_on_nothing(warp, ready_at):
             ready_at += 1
-        pipe = self.pipes[sub_core][warp.op.pipe]
-        if isinstance(pipe, QueuedPipe):
-            return True
-        free_at = self.room_at[sub_core] if warp.op.pipe == 0 else self.pipes[sub_core][warp.op.pipe].free_at
-        if self.is_divergent(warp.op):
-            free_at = self.divergent_room_at[sub_core]
-        least = self.m.tensor_wait_cycles if pipe.name.startswith("tensor") else self.m.pipe_wait_cycles
-        return free_at - max(ready_at, self.taken_at[sub_core][warp.op.pipe] + 1) >= least
+        free_at = self.free_at(warp, sub_core)
+        return free_at - max(ready_at, self.taken_at[sub_core][warp.op.pipe] + 1) >= self.m.pipe_wait_cycles
 
     def is_queued(self, op: Op, sub_core: int) -> bool:
         return op.pipe == 0 or self.is_divergent(op) or not self.pipes[sub_core][op.pipe].has_intervals
 
     def waits_for_room(self, warp: Warp, sub_core: int) -> bool:
-        return self.is_queued(warp.op, sub_core) and self.has_waited(warp, sub_core)
+        if isinstance(self.pipes[sub_core][warp.op.pipe], QueuedPipe):
+            return True
+        return self.is_queued(warp.op, sub_core) and self.waits(warp, sub_core)
 
     def is_kept(self, current: Warp, sub_core: int, cycle: int) -> bool:
         if cycle <= self.next_slot[sub_core]:
@@ -771,7 +797,7 @@ class Reference:
             return False
         return not self.has_waited(current, sub_core)
 
-    def counters_clear(self, warp: Warp, op: Op, cycle: int) -> bool:
+    def counters_clear(self, warp: Warp, op: Op, cycle: int, right_behind: bool = False) -> bool:
         for i, counter in enumerate(op.waits):
             raised = warp.raised.get(counter, [])
             if op.keep and i == len(op.waits) - 1:
@@ -779,7 +805,7 @@ class Reference:
                 raised = list(results[: max(0, len(results) - op.keep)])
             if any(self.falls(r, counter) > cycle for r in raised):
                 return False
-            right_behind = cycle == warp.earliest and warp.issues[-1:] == [cycle - 1]
+            right_behind = right_behind or (cycle == warp.earliest and warp.issues[-1:] == [cycle - 1])
             if right_behind and any(self.comes(r, counter) == cycle for r in raised):
                 return False  # not seen yet
         return True

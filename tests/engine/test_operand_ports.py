@@ -163,6 +163,24 @@ def test_it_holds_back_other_warps_of_the_sub_core_and_none_of_another():
     assert issues(shared, 1)[9] == 3 * 7 + 2
 
 
+@pytest.mark.parametrize(
+    ("lines", "takes"),
+    [(["FFMA R8, R0, R2, R4 | S1"] * 3, 15), ([mma(F32), mma(F32, 1), "CS2R.32 R6, SR_CLOCKLO | S1"], 11),
+     ([mma(S32), mma(S32, 1), "CS2R.32 R6, SR_CLOCKLO | S1"], 12)],
+    ids=["reads", "nothing", "a_write"],
+)  # fmt: skip
+def test_stall_counts_of_other_warps_stand_while_it_does(lines, takes):
+    """H200 and H100: a count of 11 beside three FFMA of three even registers, and beside two mma and a clock read."""
+    trace = builder(6)
+    for warp in (0, 4, 5):
+        with trace.only(warps=warp):
+            for line in lines if warp == 0 else ["NOP | S11"]:
+                emit(trace, line)
+    emit(trace, END)
+    result = gpuemu.run(trace.build(), machine())
+    assert [gaps(issues(result, warp)) for warp in (4, 5)] == [[takes], [11]]
+
+
 @pytest.mark.parametrize("banks", [2, 4, 8])
 def test_the_number_of_banks_is_a_value(banks):
     result = run(["FFMA R8, R0, R2, R4 | S1"] * 10 + [END], machine(register_file__banks=banks))

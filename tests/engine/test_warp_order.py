@@ -88,6 +88,83 @@ def test_a_warp_that_waits_for_the_tensor_core_is_not_preferred(least, turns):
     assert [warp for _, warp in issued][:6] == turns
 
 
+IMAD_WIDE = "IMAD.WIDE.U32 R16, R24, R25, R26 | S1"
+MUFU = [f"MUFU.RCP R{n}, R24 | S1" for n in (16, 17, 18)]
+
+
+@pytest.mark.parametrize(
+    ("begin", "apart", "stall", "stays"),
+    [([f"{MMA} | S1"], 7, 2, True), ([f"{MMA} | S1"], 7, 3, False), ([f"{MMA} | S1"], 8, 3, True),
+     ([f"{MMA} | S1"], 8, 4, False), ([f"{MMA} | S1"], 10, 5, True), ([f"{MMA} | S1"], 10, 6, False),
+     (MUFU, 10, 2, True), (MUFU, 10, 5, False), (MUFU[:1], 10, 5, True), ([IMAD_WIDE], 6, 6, True)],
+)  # fmt: skip
+def test_the_tensor_core_and_the_special_function_unit_are_looked_at_behind_the_last_issue(begin, apart, stall, stays):
+    """H100: two warps can issue in the same cycle; one issued last, with that stall count, the other more rarely.
+
+    From the last of `begin` to the next like it a warp has so many cycles to count, and others have no use for the unit.
+    """
+    rest = [] if stall == apart else ["NOP | S1"] * (apart - 1 - stall) + [f"NOP | S{stall}"]
+    if stall == apart:
+        begin = [*begin[:-1], begin[-1].replace("S1", f"S{stall}")]
+    lines = [*["NOP | S1"] * 8, "NOP | S7", *begin, *rest, begin[0].replace("S1", "S9"), "EXIT | S5"]
+
+    def last(*others: str) -> tuple[int, int]:
+        trace = builder(5)
+        for warp, own in ((0, lines), (4, [*others, "EXIT | S5"])):
+            with trace.only(warps=warp):
+                for line in own:
+                    emit(trace, line)
+        with trace.only(warps=[1, 2, 3]):
+            emit(trace, "EXIT | S5")
+        result = gpuemu.run(trace.build(), machine())
+        return issues(result, 0)[-2], issues(result, 4)[len(others) - 1]
+
+    together = last("NOP | S11", "NOP | S4")[0]
+    pause = together - 15
+    pauses = [11] * (pause // 11) + [pause % 11] * (pause % 11 > 0)
+    mine, theirs = last("NOP | S11", "NOP | S4", *[f"NOP | S{count}" for count in pauses], "NOP | S1")
+    first, second = (mine, theirs) if stays else (theirs, mine)
+    assert first == together < second
+
+
+@pytest.mark.parametrize(
+    ("pauses", "rests", "stall", "goes_before"),
+    [
+        ((11,), (4,), 2, 0),
+        ((4, 7), (4,), 2, 6),
+        ((11,), (4, 10), 2, 4),
+        ((11,), (4, 10, 7), 2, 3),
+        ((11,), (4, 10), 1, 0),
+    ],
+    ids=["nobody_right_behind", "another_right_behind", "tensor_core_busy", "busy_later", "busy_and_no_stall_count"],
+)
+def test_a_warp_that_waits_for_a_counter_where_nobody_issues_behind_it_gives_way(pauses, rests, stall, goes_before):
+    """H100: an mma that waits for a load comes behind all of another warp's, which it else would get in between.
+
+    If its stall count is not 1, only if nobody issues right behind its load and the tensor core is free then.
+    `goes_before`: so many of nine.
+    """
+    trace = builder(5)
+    chain = [f"HMMA.16816.F32 R{16 + 4 * (n % 3)}, R32, R36, RZ | S6" for n in range(9)]
+    lines = {
+        0: [*(f"NOP | S{pause}" for pause in pauses), *chain],
+        4: [
+            *(f"NOP | S{rest}" for rest in rests),
+            f"LDS R48, [R0] | W0 S{stall}",
+            "HMMA.16816.F32 R28, R32, R36, RZ | B0 S6",
+        ],
+    }
+    for warp, own in lines.items():
+        with trace.only(warps=warp):
+            for line in own:
+                emit(trace, line)
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    waiting = issues(result, 4)[-2]
+    assert issues(result, 4)[-3] == sum(rests)
+    assert sum(cycle > waiting for cycle in issues(result, 0)[len(pauses) : -1]) == goes_before
+
+
 def test_a_warp_that_yields_has_had_its_turn():
     assert order(FAIR, f"{NEXT} | S1 Y") == [2, 1, 0] * 3
     late = order(FAIR, f"{NEXT} | S1 Y", 5, start_late=(8,))
