@@ -223,7 +223,7 @@ class SubCore:
                 self._look_again(warp)
 
     def _give_way(self, current: Warp, alone: bool) -> None:
-        """`current`, if a counter holds it back right behind its last issue: `alone` if nobody else issues then."""
+        """The last to issue gives way if a counter held it back at once (`alone`: nobody else issued then)."""
         behind, reason = self._last_issue + 1, current.reason
         idle = alone and current.pipe.free_at <= behind
         if (current.stalled_until <= behind or idle) and self._dependences.ready_at(current, behind) > behind:
