@@ -1,20 +1,24 @@
 """The SM's load/store unit: takes requests from the sub-cores' queues and sees them through.
 
 A request leaves its queue when it has spent `queue_latency_cycles` there and its sub-core has sent the registers of
-the one before it (`cycles_per_source_register` each). It is dispatched when the SM takes its next request
-(`request_interval_cycles`) and there is room in the pool (`pool_entries`); of the sub-cores that could go, the one
-served longest ago goes first. Its registers follow; those of stores and copies behind the first share a path (see
-`data_path`). Requests come to the data stage's window in the order in which their registers are there, a load before a
-store of the same cycle, and give back their entry of the pool `pool_release_cycles` after they have got in. Then the
-data stage and, for global memory, the memory behind it decide. Stores, atomics and shuffles come to the data stage
-`data_read_cycles` later than loads, each by its registers beyond the first and by what holds those back on the way
-(H200: an LDS behind an STS.64 comes 2 cycles later where an HMMA is issued 3 cycles behind the STS.64); S2R of a
-lane's number has none to send and comes to the window earlier. What a sub-core asked for comes back in order, one
-result a cycle, and to all of them few registers a cycle. Accesses to global memory go to the data stage in the order
-of their dispatch (H200: LDG behind the STG of another sub-core waits until its registers are there, LDS does not). The
-unit holds `store_data_registers` of the data of stores, from their dispatch on until `store_data_release_cycles` after
-their last wavefront. Stores to global memory wait for room among the wavefronts of those that have not left L1
-(`store_pool_wavefronts`), too. An asynchronous copy past L1 keeps its entry of the pool until it is sent on.
+the one before it (`cycles_per_source_register` each), and there is room in the pool (`pool_entries`). The unit takes a
+request every `request_interval_cycles`: most as they leave the queue, of several that of the sub-core served longest
+ago; STS and ATOMS with their last register, where they give way to what comes then of a sub-core that was served
+before their own sent the register before (H200: an STS.128 has read a cycle late if an LDS is issued 9 cycles behind
+it, an STS if one is 3 behind; among LDS of three sub-cores every other cycle an STS waits for a cycle or not at all).
+An LDS issued with a SHFL comes as if alone on the H200, here a cycle later. The registers of stores and copies behind
+the first share a path (see `data_path`). Requests come to the data stage's window in the order in which their
+registers are there, a load before a store of the same cycle, and give back their entry of the pool
+`pool_release_cycles` after they have got in. Then the data stage and, for global memory, the memory behind it decide.
+Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each by its registers beyond
+the first and by what holds those back on the way (H200: an LDS behind an STS.64 comes 2 cycles later where an HMMA is
+issued 3 cycles behind the STS.64); S2R of a lane's number has none to send and comes to the window earlier. Results
+come back as `way_back` has it, so that it is known only later when (`settle`). Accesses to global memory go to the
+data stage in the order of their dispatch (H200: LDG behind the STG of another sub-core waits until its registers are
+there, LDS does not). The unit holds `store_data_registers` of the data of stores, from their dispatch on until
+`store_data_release_cycles` after their last wavefront. Stores to global memory wait for room among the wavefronts of
+those that have not left L1 (`store_pool_wavefronts`), too. An asynchronous copy past L1 keeps its entry of the pool
+until it is sent on.
 
 Work is done in batches. Nothing that the unit decides matters to a sub-core sooner than
 `feedback_cycles` after the issue, so the unit wakes only then, and by then every request issued before
@@ -34,13 +38,12 @@ from gpuemu.engine.global_memory import GlobalMemory
 from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.shared_memory import DataStage
 from gpuemu.engine.warp import Request
+from gpuemu.engine.way_back import WayBack
 from gpuemu.isa import Kind, Row
 
 if TYPE_CHECKING:
     from gpuemu.engine.mio import MioQueue
     from gpuemu.program import Op
-
-_FORGET_AT = 64  # cycles of the way back that are taken before those that are past are looked for
 
 
 class LoadStoreUnit:
@@ -51,7 +54,10 @@ class LoadStoreUnit:
         self.data_stage = DataStage(machine)
         self.global_memory = GlobalMemory(machine, l1_bytes)
         self._next_accept = 0
-        self._served_at = [i - len(queues) for i in range(len(queues))]  # the sub-core served longest ago goes first
+        self._last_dispatch = 0
+        # The sub-core goes first of which a request left longest ago; `_served_at`: when it was taken.
+        self._left_at = [i - len(queues) for i in range(len(queues))]
+        self._served_at = list(self._left_at)
         # Dispatched, their registers on the way: when they are there, whether that is later, dispatch, sub-core.
         self._pending: list[tuple[int, bool, int, int, Request]] = []
         self._data_path = DataPath(machine)
@@ -85,9 +91,14 @@ class LoadStoreUnit:
         early = machine.lane_register_early_cycles
         self._lane_register_early = early
         self._lane_register_tail = machine.lane_register_latency_cycles - machine.queue_latency_cycles + early
-        self._way_back: dict[int, int] = {}  # by cycle, the registers of loads that go back to their sub-cores
-        self._ways_back = machine.returned_registers_per_cycle
-        self._returned = [0] * len(queues)  # when each sub-core got its last result
+        self._way_back = WayBack(machine)
+        self._shortest_tail = min(
+            self._shared_tail,
+            self._atomic_tail,
+            self._shuffle_tail,
+            machine.l1_latency_cycles - machine.queue_latency_cycles,
+        )
+        self._matters: dict[Request, int] = {}  # of those on the way back, their entries in `unserved`
 
     def decide(self, before: int) -> list[Request]:
         """Decide every request that arrived before this cycle; returns them in order of service.
@@ -100,21 +111,23 @@ class LoadStoreUnit:
         limit = before + latency  # from here on a request that is not known yet could be dispatched
         pending = self._pending
         while True:
-            first, chosen = NEVER, -1
+            first, chosen, longest = NEVER, -1, NEVER
             room = self._room()
             for i, queue in enumerate(queues):
                 if queue.arrival == NEVER:
                     continue
                 cycle = self._earliest_dispatch(queue, room)
                 queue.not_before = cycle - latency
-                if cycle < first or (cycle == first and self._served_at[i] < self._served_at[chosen]):
-                    first, chosen = cycle, i
+                complete = _is_taken_complete(queue.waiting[0].op)
+                since = (self._left_at if complete else self._served_at)[i]
+                if cycle < first or (cycle == first and since < longest):
+                    first, chosen, longest = cycle, i, since
             soonest = min(first, limit, pending[0][0] if pending else NEVER)
             if waited := self._data_path.advance(soonest + self._cycles_per_register):
                 for store, cycles in waited:
                     store.warp.sub_core.sent_later(store, cycles)
-            elif pending and pending[0][0] < first and pending[0][0] < limit:
-                if not self._waits_for_store():
+            elif pending and pending[0][0] < limit and (pending[0][0] < first or self._goes_first(first, chosen)):
+                if not self._waits_for_store() and not self._waits_for_another():
                     decided.append(self._pass_on())
             elif first >= limit:
                 return decided
@@ -125,8 +138,9 @@ class LoadStoreUnit:
         """When the first request of a queue could be dispatched if no other came before it."""
         request = queue.waiting[0]
         cycle = queue.arrival + self._latency
-        if cycle < self._next_accept:
-            cycle = self._next_accept
+        soonest = self._last_dispatch if _is_taken_complete(request.op) else self._next_accept
+        if cycle < soonest:
+            cycle = soonest
         if request.access.takes_place:
             if cycle < room:
                 cycle = room
@@ -138,22 +152,24 @@ class LoadStoreUnit:
 
     def _room(self) -> int:
         """When the pool has room for one more request, as far as is known."""
-        released, next_accept = self._released, self._next_accept
-        while released and released[0] <= next_accept:
+        released, now = self._released, self._last_dispatch
+        while released and released[0] <= now:
             released.popleft()
         excess = len(released) + self._sent - self._pool_entries
         if excess < 0:
-            return next_accept
+            return now
         room = released[excess] if excess < len(released) else NEVER
         if self._sent:  # these may give back their entries before copies that came first; or later, once it is known
-            room = min(room, max(next_accept, self._pending[0][0] + self._least_release))
+            room = min(room, max(now, self._pending[0][0] + self._least_release))
         return room
 
     def _dispatch(self, request: Request, sub_core: int, cycle: int) -> Request | None:
         """A request leaves its queue; returned if that settles it."""
         op = request.op
-        self._served_at[sub_core] = cycle
-        self._next_accept = cycle + self._request_interval
+        self._left_at[sub_core] = self._last_dispatch = cycle
+        if not _is_taken_complete(op):
+            self._served_at[sub_core] = cycle
+            self._next_accept = cycle + self._request_interval
         queue = self._queues[sub_core]
         since = queue.arrival
         if op.kind is Kind.LANE_REGISTER:
@@ -215,6 +231,34 @@ class LoadStoreUnit:
         self._comes(0, there)
         return True
 
+    def _goes_first(self, first: int, sub_core: int) -> bool:
+        """Whether the first that is pending is taken before the first request of a queue, due in the same cycle.
+
+        That is so of what is complete if its sub-core sent the register before the last no later than the other was
+        served.
+        """
+        there, _, _, _, request = self._pending[0]
+        if there != first or not _is_taken_complete(request.op):
+            return False
+        if _is_taken_complete(self._queues[sub_core].waiting[0].op):
+            return False
+        return there - request.refused - self._cycles_per_register <= self._served_at[sub_core]
+
+    def _waits_for_another(self) -> bool:
+        """Whether the unit takes another in the cycle in which the first that is pending is complete."""
+        there, _, _, sub_core, request = self._pending[0]
+        if not _is_taken_complete(request.op):
+            return False
+        if self._next_accept > there:
+            request.refused += self._next_accept - there
+            request.sources_read_at += self._next_accept - there
+            self._comes(0, self._next_accept)
+            request.warp.sub_core.look_again(request.warp)  # a scoreboard knows from its dispatch on when it has read
+            return True
+        self._served_at[sub_core] = there
+        self._next_accept = there + self._request_interval
+        return False
+
     def _pass_on(self) -> Request:
         """The next request whose registers are sent goes on to the data stage, which settles it."""
         there, late, dispatch, sub_core, request = heappop(self._pending)
@@ -247,6 +291,7 @@ class LoadStoreUnit:
 
     def _log(self, request: Request, dispatch: int, start: int) -> None:
         warp = request.warp
+        request.number = len(warp.done_log)
         warp.dispatch_log.append(dispatch)
         warp.start_log.append(start)
         warp.done_log.append(request.done_at)
@@ -263,7 +308,7 @@ class LoadStoreUnit:
 
     def _room_among(self, leaving: list[tuple[int, int]], excess: int, cycle: int) -> int:
         """When no more than `excess` are over, of which fall free what is `leaving`: pairs of a cycle and how many."""
-        while leaving and leaving[0][0] <= self._next_accept:
+        while leaving and leaving[0][0] <= self._last_dispatch:
             leaving.pop(0)
         excess += sum(count for _, count in leaving)
         for until, count in leaving:
@@ -303,7 +348,7 @@ class LoadStoreUnit:
             if op.row is not None:
                 request.warp.copies.append(request)
             elif op.is_load:
-                self._take_way_back(request)
+                self._comes_back(request, sub_core)
             return start  # a load that goes on to L1 or L2 holds back no result from here
         if kind is Kind.SHUFFLE:
             request.done_at = last + self._shuffle_tail
@@ -313,34 +358,30 @@ class LoadStoreUnit:
         else:
             last += request.comes_later
             request.done_at = last + access.return_cycles + (self._atomic_tail if op.is_atomic else self._shared_tail)
-            if shared_load:
-                self._take_way_back(request)
-        # Results come back in order, one at a time.
-        if request.done_at <= self._returned[sub_core]:
-            request.done_at = self._returned[sub_core] + 1
-        self._returned[sub_core] = request.done_at
+        if not op.results:
+            return start
+        self._comes_back(request, sub_core)
         return start
 
-    def _take_way_back(self, request: Request) -> None:
-        """Its registers go back at once or when others leave the way to them, those of a wide load one behind another.
+    def _comes_back(self, request: Request, sub_core: int) -> None:
+        """Its results take the way back; so long the sub-core must not run ahead of it."""
+        ready_at = self._way_back.comes(request, sub_core)
+        request.returns = True
+        self._matters[request] = matters = ready_at - self._shortest_tail - self._latency
+        insort(self._queues[sub_core].unserved, matters)
 
-        H200: LDS.128 of four warps come 4 cycles behind one another, LDS.64 two, whatever their wavefronts share.
-        """
-        taken = self._way_back
-        if len(taken) > _FORGET_AT:
-            now = self.data_stage.entered
-            taken = self._way_back = {cycle: count for cycle, count in taken.items() if cycle > now}
-        op, access = request.op, request.access
-        count, apart = 1 + access.return_cycles, 1
-        if op.results_apart:
-            count, apart = op.results, max(1, access.data_stage_cycles * self.data_stage.pace // op.results)
-        last = 0
-        for due in range(request.done_at - apart * (count - 1), request.done_at + 1, apart):
-            last = max(due, last + 1)
-            while taken.get(last, 0) >= self._ways_back:
-                last += 1
-            taken[last] = taken.get(last, 0) + 1
-        request.done_at = last
+    def settle(self, before: int) -> list[Request]:
+        """Of those decided so far, the ones of which it is known by now when they are back."""
+        settled = self._way_back.settle(before + self._latency + self._shortest_tail)
+        for request in settled:
+            request.warp.done_log[request.number] = request.done_at
+            request.warp.sub_core.mio.unserved.remove(self._matters.pop(request))
+        return settled
+
+
+def _is_taken_complete(op: Op) -> bool:
+    """Whether the unit takes it with its last register: what sends data to shared memory."""
+    return op.kind is Kind.SHARED and not op.is_load
 
 
 def _sends_data(op: Op) -> bool:

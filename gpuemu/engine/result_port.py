@@ -36,7 +36,9 @@ class ResultPort:
         self._last = -1  # the last write of what has returned
 
     def returns(self, request: Request) -> None:
-        """The load/store unit has decided when the results of a request come; they may have to wait."""
+        """It is decided when the results of a request come, if it has any; they may have to wait."""
+        if not request.op.results:
+            return
         self._forget(request.issued_at)
         done_at, access, count = request.done_at, request.access, request.op.results
         if request.op.results_apart:

@@ -65,25 +65,20 @@ class SubCore:
         self._order = WarpOrder(machine)
         self.warps = self._order.warps
         self.at_barrier = self.wakes = 0
-        self.late_log = array("q")
-        self.stop_log, self.stood_log = array("q"), array("q")
+        self.late_log, self.stop_log, self.stood_log = array("q"), array("q"), array("q")
         self.horizon = NEVER
         self._behind_barrier = machine.barrier_load_delay_cycles
         self._greedy = machine.policy in (FAIR, "greedy_then_youngest")
         self._current = NOBODY
         self._reader = NOBODY  # the last whose registers went through the latches
         self._late = 0  # of the last instruction: how much later what counts from it starts, for a stop
-        self._next_slot = 0
+        self._next_slot = self._last_issue = 0
         self._fetch = InstructionFetch(machine, self._held_for_code)
-        self._last_issue = 0
         handlers = self._handlers()
-        self._issue_special = [handlers[op.kind] for op in program.ops]
+        self._issue_special = [handlers.get(op.kind, self._issue_fixed) for op in program.ops]
 
     def _handlers(self) -> dict[Kind, Callable[[Warp, Op, int], None]]:
         return {
-            Kind.FIXED: self._issue_fixed,
-            Kind.COUNTER_WAIT: self._issue_fixed,
-            Kind.EXIT: self._issue_fixed,
             Kind.VARIABLE: self._issue_variable,
             Kind.BRANCH: self._issue_branch,
             Kind.BARRIER: self._issue_barrier,
@@ -220,7 +215,7 @@ class SubCore:
         for warp in self.warps:
             if warp is not issuing and warp.stands(begin, cycles):
                 self.stood_log.extend((warp.issue_log[-1], cycles))
-                self._look_again(warp)
+                self.look_again(warp)
 
     def _give_way(self, current: Warp, alone: bool) -> None:
         """The last to issue gives way if a counter held it back at once (`alone`: nobody else issued then)."""
@@ -241,12 +236,17 @@ class SubCore:
 
     def decided(self, request: Request) -> None:
         """The load/store unit has decided a request of one of this sub-core's warps."""
-        if request.op.results:
+        if not request.returns:
             self._results.returns(request)
         self._dependences.decided(request)
         warp = request.warp
         if warp.ready_at == NEVER and warp.op is not END:
             warp.ready_at = self._dependences.ready_at(warp, warp.held_until)
+
+    def returned(self, request: Request) -> None:
+        """It is known when its results are back."""
+        self._results.returns(request)
+        self._later(request)
 
     def undecided(self) -> int:
         """As if what next matters here, of what other units have not decided, were issued then."""
@@ -262,11 +262,11 @@ class SubCore:
         self._sm.load_store.sent_later(request, cycles)
         if request.done_at != NEVER:
             self._dependences.later(request)
-        self._look_again(request.warp)  # a scoreboard knows from its dispatch on when it has read
+        self.look_again(request.warp)  # a scoreboard knows from its dispatch on when it has read
 
     def _later(self, request: Request) -> None:
         self._dependences.later(request)
-        self._look_again(request.warp)
+        self.look_again(request.warp)
 
     def mma_writes(self, op: Op, start: int) -> None:
         """An mma that begins at `start` will write its results."""
@@ -276,7 +276,7 @@ class SubCore:
         """The special-function unit is done later with what it has in hand."""
         self._results.take(special.done_at, 1, now)
         self._dependences.variable_later(special.warp, special.op, special.done_at)
-        self._look_again(special.warp)
+        self.look_again(special.warp)
 
     def _held_for_code(self, warp: Warp, until: int, reason: int) -> None:
         """The code of the warp's next instruction is there at `until`."""
@@ -284,9 +284,9 @@ class SubCore:
             warp.waits, warp.stalled_until = True, warp.ready_at
         if until > warp.held_until:
             warp.held_until, warp.held_for = until, reason
-        self._look_again(warp)
+        self.look_again(warp)
 
-    def _look_again(self, warp: Warp) -> None:
+    def look_again(self, warp: Warp) -> None:
         """What the warp waits for may have moved."""
         if warp.waits and warp.ready_at != NEVER and warp.op is not END:
             warp.ready_at = self._dependences.ready_at(warp, warp.held_until)

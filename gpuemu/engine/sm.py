@@ -229,11 +229,15 @@ class StreamingMultiprocessor:
             return  # an earlier batch has taken the place of this one
         self._next_batch = NEVER
         touched: dict[int, None] = {}
-        decided = self.load_store.decide(now + 1 - self._machine.registers_read_by)
+        before = now + 1 - self._machine.registers_read_by
+        decided = self.load_store.decide(before)
         for request in decided + self.address_divergence.decide(now):
             sub_core = request.warp.sub_core
             sub_core.decided(request)
             touched[sub_core.index] = None
+        for request in self.load_store.settle(before):
+            request.warp.sub_core.returned(request)
+            touched[request.warp.sub_core.index] = None
         for sub_core in self.sub_cores:
             if sub_core.index in touched or sub_core.undecided() < NEVER:
                 self._run(sub_core)

@@ -23,10 +23,15 @@ class Request:
     """A memory instruction on its way through the queue and the load/store unit.
 
     `sources_read_at` and `done_at` are NEVER until the unit has decided them. `late`: cycles by which an mma or
-    a special function holds back registers behind the first; `comes_later`: by which its result comes later.
+    a special function holds back registers behind the first; `refused`: by which the unit took others when it was
+    complete; `comes_later`: by which its result comes later. `returns`: its results take the way back; only then
+    is `done_at` final. `number`: its place in its warp's logs of memory instructions.
     """
 
-    __slots__ = ("access", "comes_later", "done_at", "issued_at", "late", "op", "sources_read_at", "warp")
+    __slots__ = (
+        "access", "comes_later", "done_at", "issued_at", "late", "number", "op", "refused", "returns",
+        "sources_read_at", "warp",
+    )  # fmt: skip
 
     def __init__(self, warp: Warp, op: Op, access: Access, issued_at: int, undecided: int):
         self.warp = warp
@@ -35,6 +40,9 @@ class Request:
         self.issued_at = issued_at
         self.late = 0
         self.comes_later = 0
+        self.number = 0
+        self.refused = 0
+        self.returns = False
         self.sources_read_at = undecided
         self.done_at = undecided
 

@@ -33,6 +33,7 @@ class Request:
     done_at: int = UNDECIDED
     late: int = 0  # for so long its registers behind the first wait for an mma
     comes_later: int = 0  # for so long its result does, behind a barrier
+    refused: int = 0  # for so long the unit took another when it was complete
 
 
 @dataclass(eq=False)
@@ -96,6 +97,19 @@ class Stored:
 
 
 @dataclass
+class Part:
+    """Registers on the way back, `count` one behind another."""
+
+    ready_at: int
+    count: int
+    last: bool
+    request: Request
+    sub_core: int
+    length: int  # its request's in the data stage
+    number: int  # its request's among its warp's
+
+
+@dataclass
 class Branch:
     """A branch that was taken: when its line is looked up, and when the first of its instructions is asked for."""
 
@@ -149,7 +163,8 @@ class Reference:
         self.room_at = [0] * machine.sub_cores  # since when the queue has had room for the next
         self.outside: list[Request | None] = [None] * machine.sub_cores  # out of its queue, not yet dispatched
         self.left_at = [0] * machine.sub_cores  # since when
-        self.served_at = [i - machine.sub_cores for i in range(machine.sub_cores)]
+        self.dispatched_at = [i - machine.sub_cores for i in range(machine.sub_cores)]
+        self.accepted_at = list(self.dispatched_at)
         self.arriving: list[tuple[int, Warp, Op]] = []  # at barriers, in this cycle
         self.barrier_unit_free_at = 0
         self.openings: list[tuple[int, int]] = []  # of barriers, that the data stage has not met yet: when, cost
@@ -164,7 +179,6 @@ class Reference:
         self.l1_leaves: list[int] = []  # when wavefronts of stores to global memory leave L1
         self.stored: list[tuple[int, int]] = []  # when such stores have left it, and of how many wavefronts
         self.held_data: list[tuple[int, int]] = []  # until when stores hold registers with data, and how many
-        self.returned = [0] * machine.sub_cores
         self.returns_due: list[list[tuple[Request, list[int]]]] = [[] for _ in range(machine.sub_cores)]
         self.arithmetic_writes: list[set[tuple[int, int]]] = [set() for _ in range(machine.sub_cores)]
         self.others_write: list[set[int]] = [set() for _ in range(machine.sub_cores)]
@@ -180,7 +194,9 @@ class Reference:
         self.passing_load = [False] * len(self.slots[False])  # by slot of the reads
         self.alone: list[range] = []  # when lane registers have the data stage for themselves
         self.lost = 0
-        self.coming_back: list[int] = []  # the cycle in which each register of a load comes back
+        self.coming_back: list[Part] = []
+        self.shared_ready_at = [0] * machine.sub_cores  # what each gets last from shared memory
+        self.ways_free_at = [0] * machine.returned_registers_per_cycle
         # The address divergence unit: waiting, and since when their places are free; when a sub-core sent last, and
         # until when; requests begun and to begin.
         self.divergent: list[list[Request]] = [[] for _ in range(machine.sub_cores)]
@@ -218,7 +234,12 @@ class Reference:
     def run(self) -> list[Warp]:
         cycle = 0
         while (
-            self.pending or any(self.queues) or any(self.outside) or self.sent or not all(w.ended for w in self.warps)
+            self.pending
+            or any(self.queues)
+            or any(self.outside)
+            or self.sent
+            or self.coming_back
+            or not all(w.ended for w in self.warps)
         ):
             self.replace_ctas(cycle)
             self.dispatch(cycle + self.early)
@@ -249,7 +270,7 @@ class Reference:
     def dispatch(self, cycle: int) -> None:
         """A request leaves its queue when the one before it has been sent; the SM takes one of those that have.
 
-        It takes it from the sub-core that was served longest ago.
+        It takes loads one after another, from the sub-core that was served longest ago.
         """
         for sub_core, queue in enumerate(self.queues):
             if queue and self.outside[sub_core] is None and queue[0].arrival + self.m.queue_latency_cycles <= cycle:
@@ -257,27 +278,70 @@ class Reference:
                 self.left_at[sub_core] = cycle
                 if self.m.sending_entries:
                     self.leaving[sub_core].append(cycle)
-        able = [s for s in range(self.m.sub_cores) if self.outside[s] and self.has_room(self.outside[s], cycle)]
-        if able and cycle >= self.next_accept:
-            sub_core = min(able, key=lambda s: self.served_at[s])
-            self.served_at[sub_core] = cycle
-            self.next_accept = cycle + self.m.request_interval_cycles
-            self.send(self.outside[sub_core], sub_core, cycle)
+        while able := [s for s in range(self.m.sub_cores) if self.outside[s] and self.may_leave(s, cycle)]:
+            sub_core = min(able, key=self.goes_since)
+            request = self.outside[sub_core]
+            if not self.taken_complete(request.op) and self.is_taken_first(sub_core, cycle):
+                self.take_complete(cycle)
+                continue
+            self.dispatched_at[sub_core] = cycle
+            if not self.taken_complete(request.op):
+                self.accepted_at[sub_core] = cycle
+                self.next_accept = cycle + self.m.request_interval_cycles
             self.outside[sub_core] = None
+            self.send(request, sub_core, cycle)
             if not self.m.sending_entries:
                 self.leaving[sub_core].append(cycle)
             if self.queues[sub_core]:
                 self.arrives(sub_core, self.queues[sub_core][0])
+            if any(s[4] is request and s[0] == cycle for s in self.sent):
+                self.take_complete(cycle)
         self.send_data(cycle)
-        while due := sorted((s for s in self.sent if s[0] <= cycle), key=lambda s: s[:3]):
-            there, _, dispatched_at, sub_core, request = due[0]
-            self.sent.remove(due[0])
-            stores = [s[0] for s in self.sent if s[4].op.is_plain_global_store and s[2] < dispatched_at]
-            loads = request.op.kind is Kind.GLOBAL and request.op.row is None and not request.op.is_store
-            if loads and max(stores, default=-1) >= there:
-                self.sent.append((max(stores), True, dispatched_at, sub_core, request))
-            else:
-                self.serve(request, sub_core, dispatched_at, there)
+        while self.sent and min(s[0] for s in self.sent) <= cycle:
+            self.take_complete(cycle)
+        self.send_back(cycle)
+
+    def goes_since(self, sub_core: int) -> int:
+        """What is taken at once waits its turn since the unit took something of its sub-core, others since one left."""
+        return (self.dispatched_at if self.taken_complete(self.outside[sub_core].op) else self.accepted_at)[sub_core]
+
+    def may_leave(self, sub_core: int, cycle: int) -> bool:
+        """Most are taken as they leave; what sends data to shared memory with its last register."""
+        request = self.outside[sub_core]
+        return self.has_room(request, cycle) and (cycle >= self.next_accept or self.taken_complete(request.op))
+
+    @staticmethod
+    def taken_complete(op: Op) -> bool:
+        return op.kind is Kind.SHARED and not op.is_load
+
+    def is_taken_first(self, sub_core: int, cycle: int) -> bool:
+        """Whether what is complete now goes before the load of a sub-core that was served since it sent a register."""
+        there, _, _, _, request = min(self.sent, key=lambda s: s[:4], default=(-1, 0, 0, 0, None))
+        if there != cycle or not self.taken_complete(request.op):
+            return False
+        return there - request.refused - self.m.cycles_per_source_register <= self.accepted_at[sub_core]
+
+    def take_complete(self, cycle: int) -> None:
+        """The first of those that are there goes on to the data stage, or turns out to come later."""
+        first = min(self.sent, key=lambda s: s[:4])
+        there, _, dispatched_at, sub_core, request = first
+        stores = [s[0] for s in self.sent if s[4].op.is_plain_global_store and s[2] < dispatched_at]
+        loads = request.op.kind is Kind.GLOBAL and request.op.row is None and not request.op.is_store
+        if loads and max(stores, default=-1) >= there:
+            self.sent.remove(first)
+            self.sent.append((max(stores), True, dispatched_at, sub_core, request))
+            return
+        if self.taken_complete(request.op):
+            if self.next_accept > cycle:
+                request.refused += self.next_accept - cycle
+                request.sources_read_at += self.next_accept - cycle
+                self.sent.remove(first)
+                self.sent.append((self.next_accept, True, dispatched_at, sub_core, request))
+                return
+            self.accepted_at[sub_core] = cycle
+            self.next_accept = cycle + self.m.request_interval_cycles
+        self.sent.remove(first)
+        self.serve(request, sub_core, dispatched_at, there)
 
     def send_data(self, cycle: int) -> None:
         """The data of stores go the one way there is: who has waited longest, or takes turns with it, goes first."""
@@ -395,7 +459,7 @@ class Reference:
         m, op, warp = self.m, request.op, request.warp
         on_time = cycle - m.queue_latency_cycles
         late = 0 if op.is_load else m.data_read_cycles
-        start = there
+        start, comes_back = there, False
         if op.kind is Kind.LANE_REGISTER:
             request.sources_read_at = cycle
             start = self.start_of_lane_register(warp.slot, cycle - m.lane_register_early_cycles)
@@ -430,30 +494,35 @@ class Reference:
             waited = start - cycle - late + length - m.cycles_per_wavefront
             if op.kind is Kind.SHUFFLE:
                 request.done_at = on_time + waited + m.shuffle_latency_cycles
-                self.returns(request, sub_core)
+                comes_back = True
             elif op.kind is Kind.SHARED and op.is_store:
                 request.done_at = on_time + waited + late + m.shared_latency_cycles
             elif op.kind is Kind.SHARED:
                 latency = m.shared_atomic_latency_cycles if op.is_atomic else m.shared_latency_cycles
                 request.done_at = on_time + waited + latency + request.access.return_cycles + request.comes_later
-                if op.is_load:
-                    request.done_at = self.comes_back(request)
-                self.returns(request, sub_core)
+                comes_back = bool(op.results)
             elif not op.is_plain_global_store:
                 request.done_at = self.global_memory.load(request, last) + request.access.return_cycles
                 if op.row is not None:
                     warp.copies.append(request)
-                elif op.is_load:
-                    request.done_at = self.comes_back(request)
+                else:
+                    comes_back = op.is_load
         warp.dispatches.append(cycle)
         warp.starts.append(start)
         warp.completions.append(request.done_at)
-        if op.results:
-            registers = op.results if op.results_apart else 1 + request.access.return_cycles
-            apart = max(1, length // op.results) if op.results_apart else 1
-            due = sorted(request.done_at - apart * n for n in range(registers))
-            self.returns_due[sub_core].append((request, due))
-            self.write_registers(sub_core)
+        if comes_back:
+            self.comes_back(request, sub_core, length)
+        elif op.results:
+            self.returns(request, sub_core, length=0)
+
+    def returns(self, request: Request, sub_core: int, length: int) -> None:
+        """Its results get to the sub-core's registers."""
+        op = request.op
+        registers = op.results if op.results_apart else 1 + request.access.return_cycles
+        apart = max(1, length // op.results) if op.results_apart else 1
+        due = sorted(request.done_at - apart * n for n in range(registers))
+        self.returns_due[sub_core].append((request, due))
+        self.write_registers(sub_core)
 
     def pass_wavefronts(self, request: Request, there: int, length: int) -> tuple[int, int]:
         """When its first and last wavefront pass, in a slot of their own, not in the cycles of too many others'."""
@@ -522,25 +591,34 @@ class Reference:
         path[warp] = slots[chosen] = alone.stop
         return start
 
-    def comes_back(self, request: Request) -> int:
-        """When the last register of a load is back, of which the SM returns few a cycle, whoever comes first."""
-        registers, apart = 1 + request.access.return_cycles, 1
-        if request.op.results_apart:
-            registers = request.op.results
-            apart = max(1, request.access.data_stage_cycles * self.m.cycles_per_wavefront // registers)
-        back = [0]
-        for n in reversed(range(registers)):
-            cycle = max(request.done_at - apart * n, back[-1] + 1)
-            while self.coming_back.count(cycle) >= self.m.returned_registers_per_cycle:
-                cycle += 1
-            back.append(cycle)
-            self.coming_back.append(cycle)
-        return back[-1]
+    def comes_back(self, request: Request, sub_core: int, length: int) -> None:
+        """Its registers wait for a way back: a matrix for itself, those of another load together."""
+        op, count, times, apart = request.op, 1 + request.access.return_cycles, 1, 1
+        if op.results_apart:
+            count, times, apart = 1, op.results, max(1, length // op.results)
+        ready_at = request.done_at - (count - 1) - apart * (times - 1)
+        for n in range(times):
+            due = ready_at + apart * n
+            if op.kind is not Kind.GLOBAL:
+                due = self.shared_ready_at[sub_core] = max(due, self.shared_ready_at[sub_core])
+            number = len(request.warp.completions) - 1
+            self.coming_back.append(Part(due, count, n == times - 1, request, sub_core, length, number))
+        request.done_at = UNDECIDED
 
-    def returns(self, request: Request, sub_core: int) -> None:
-        """Results come back in order, one at a time."""
-        request.done_at = max(request.done_at, self.returned[sub_core] + 1)
-        self.returned[sub_core] = request.done_at
+    def send_back(self, cycle: int) -> None:
+        """What has been ready for the longest time goes back, on as many ways as there are."""
+        for way, free_at in enumerate(self.ways_free_at):
+            ready = [part for part in self.coming_back if part.ready_at <= cycle]
+            if free_at > cycle or not ready:
+                continue
+            part = min(ready, key=lambda p: p.ready_at)
+            self.coming_back.remove(part)
+            self.ways_free_at[way] = cycle + part.count
+            if part.last:
+                part.request.done_at = cycle + part.count - 1
+                part.request.warp.completions[part.number] = part.request.done_at
+                if part.request.op.results:
+                    self.returns(part.request, part.sub_core, part.length)
 
     def write(self, sub_core: int, first: int, count: int) -> None:
         """An mma or the special-function unit writes registers, which results of memory instructions give way to."""
