@@ -13,9 +13,9 @@ registers are there, a load before a store of the same cycle, and give back thei
 Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each by its registers beyond
 the first and by what holds those back on the way (H200: an LDS behind an STS.64 comes 2 cycles later where an HMMA is
 issued 3 cycles behind the STS.64); S2R of a lane's number has none to send and comes to the window earlier. Results
-come back as `way_back` has it, so that it is known only later when (`settle`). Accesses to global memory go to the
-data stage in the order of their dispatch (H200: LDG behind the STG of another sub-core waits until its registers are
-there, LDS does not). The unit holds `store_data_registers` of the data of stores, from their dispatch on until
+come back as `way_back` has it, so that it is known only later when. Accesses to global memory go to the data stage in
+the order of their dispatch (H200: LDG behind the STG of another sub-core waits until its registers are there, LDS does
+not). The unit holds `store_data_registers` of the data of stores, from their dispatch on until
 `store_data_release_cycles` after their last wavefront. Stores to global memory wait for room among the wavefronts of
 those that have not left L1 (`store_pool_wavefronts`), too. An asynchronous copy past L1 keeps its entry of the pool
 until it is sent on.
@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 from gpuemu.engine.data_path import DataPath
 from gpuemu.engine.global_memory import GlobalMemory
 from gpuemu.engine.machine import NEVER, Machine
+from gpuemu.engine.result_port import ResultPort
 from gpuemu.engine.shared_memory import DataStage
 from gpuemu.engine.warp import Request
 from gpuemu.engine.way_back import WayBack
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 class LoadStoreUnit:
     """Decides dispatch, data stage and completion of requests, in the order in which they arrive."""
 
-    def __init__(self, machine: Machine, queues: list[MioQueue], l1_bytes: int):
+    def __init__(self, machine: Machine, queues: list[MioQueue], ports: list[ResultPort], l1_bytes: int):
         self._queues = queues
         self.data_stage = DataStage(machine)
         self.global_memory = GlobalMemory(machine, l1_bytes)
@@ -91,14 +92,9 @@ class LoadStoreUnit:
         early = machine.lane_register_early_cycles
         self._lane_register_early = early
         self._lane_register_tail = machine.lane_register_latency_cycles - machine.queue_latency_cycles + early
-        self._way_back = WayBack(machine)
-        self._shortest_tail = min(
-            self._shared_tail,
-            self._atomic_tail,
-            self._shuffle_tail,
-            machine.l1_latency_cycles - machine.queue_latency_cycles,
-        )
-        self._matters: dict[Request, int] = {}  # of those on the way back, their entries in `unserved`
+        l1_tail = machine.l1_latency_cycles - machine.queue_latency_cycles
+        tails = (self._shared_tail, self._atomic_tail, self._shuffle_tail, l1_tail)
+        self.way_back = WayBack(machine, ports, min(tails))
 
     def decide(self, before: int) -> list[Request]:
         """Decide every request that arrived before this cycle; returns them in order of service.
@@ -288,6 +284,8 @@ class LoadStoreUnit:
         insort(self._released, self.data_stage.entered + self._pool_release)
         request.done_at = start + self._lane_register_tail
         self._log(request, cycle, start)
+        if request.op.results:
+            self.way_back.comes_alone(request)
 
     def _log(self, request: Request, dispatch: int, start: int) -> None:
         warp = request.warp
@@ -348,7 +346,7 @@ class LoadStoreUnit:
             if op.row is not None:
                 request.warp.copies.append(request)
             elif op.is_load:
-                self._comes_back(request, sub_core)
+                self.way_back.comes(request)
             return start  # a load that goes on to L1 or L2 holds back no result from here
         if kind is Kind.SHUFFLE:
             request.done_at = last + self._shuffle_tail
@@ -360,23 +358,8 @@ class LoadStoreUnit:
             request.done_at = last + access.return_cycles + (self._atomic_tail if op.is_atomic else self._shared_tail)
         if not op.results:
             return start
-        self._comes_back(request, sub_core)
+        self.way_back.comes(request)
         return start
-
-    def _comes_back(self, request: Request, sub_core: int) -> None:
-        """Its results take the way back; so long the sub-core must not run ahead of it."""
-        ready_at = self._way_back.comes(request, sub_core)
-        request.returns = True
-        self._matters[request] = matters = ready_at - self._shortest_tail - self._latency
-        insort(self._queues[sub_core].unserved, matters)
-
-    def settle(self, before: int) -> list[Request]:
-        """Of those decided so far, the ones of which it is known by now when they are back."""
-        settled = self._way_back.settle(before + self._latency + self._shortest_tail)
-        for request in settled:
-            request.warp.done_log[request.number] = request.done_at
-            request.warp.sub_core.mio.unserved.remove(self._matters.pop(request))
-        return settled
 
 
 def _is_taken_complete(op: Op) -> bool:

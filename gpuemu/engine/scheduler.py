@@ -61,7 +61,7 @@ class SubCore:
         self.pipes: list[Pipe] = [self.mio, *(self.divergence if p.name == self.divergence.name else p for p in own)]
         tensor = [pipe for pipe in self.pipes if pipe.name.startswith(TENSOR_PIPE)]
         self._ports = OperandPorts(machine, tensor, self)
-        self._results = ResultPort(machine, self._later)
+        self.results = ResultPort(machine)
         self._order = WarpOrder(machine)
         self.warps = self._order.warps
         self.at_barrier = self.wakes = 0
@@ -178,7 +178,7 @@ class SubCore:
             if op.fills_latches:
                 warp.reads += 1
             if op.written_banks:
-                self._results.arithmetic(op.written_banks, max(cycle + late, ports.entered))
+                self.results.arithmetic(op.written_banks, max(cycle + late, ports.entered), cycle)
             if op.forwards:
                 warp.forwarded.update(dict.fromkeys(op.forwards, cycle + late))
             free_at = reads_at + late + op.issue_interval_cycles
@@ -236,17 +236,15 @@ class SubCore:
 
     def decided(self, request: Request) -> None:
         """The load/store unit has decided a request of one of this sub-core's warps."""
-        if not request.returns:
-            self._results.returns(request)
         self._dependences.decided(request)
         warp = request.warp
         if warp.ready_at == NEVER and warp.op is not END:
             warp.ready_at = self._dependences.ready_at(warp, warp.held_until)
 
     def returned(self, request: Request) -> None:
-        """It is known when its results are back."""
-        self._results.returns(request)
-        self._later(request)
+        """It is known when its results are back, or that they are not until then."""
+        self._dependences.later(request)
+        self.look_again(request.warp)
 
     def undecided(self) -> int:
         """As if what next matters here, of what other units have not decided, were issued then."""
@@ -264,17 +262,13 @@ class SubCore:
             self._dependences.later(request)
         self.look_again(request.warp)  # a scoreboard knows from its dispatch on when it has read
 
-    def _later(self, request: Request) -> None:
-        self._dependences.later(request)
-        self.look_again(request.warp)
-
     def mma_writes(self, op: Op, start: int) -> None:
         """An mma that begins at `start` will write its results."""
-        self._results.take(start + op.writes_after, op.results, start)
+        self.results.take(start + op.writes_after, op.results, start)
 
     def special_later(self, special: Special, now: int) -> None:
         """The special-function unit is done later with what it has in hand."""
-        self._results.take(special.done_at, 1, now)
+        self.results.take(special.done_at, 1, now)
         self._dependences.variable_later(special.warp, special.op, special.done_at)
         self.look_again(special.warp)
 
@@ -350,7 +344,7 @@ class SubCore:
             special = Special(warp, op, warp.pipe, cycle)
             self._ports.sender.special_issued(special)
             done_at = special.done_at
-            self._results.take(done_at, 1, cycle)
+            self.results.take(done_at, 1, cycle)
         self._dependences.issued_variable(warp, op, done_at)
         self._advance(warp, cycle + op.stall_cycles)
 

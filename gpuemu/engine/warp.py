@@ -22,14 +22,14 @@ COUNTERS = 6
 class Request:
     """A memory instruction on its way through the queue and the load/store unit.
 
-    `sources_read_at` and `done_at` are NEVER until the unit has decided them. `late`: cycles by which an mma or
-    a special function holds back registers behind the first; `refused`: by which the unit took others when it was
-    complete; `comes_later`: by which its result comes later. `returns`: its results take the way back; only then
-    is `done_at` final. `number`: its place in its warp's logs of memory instructions.
+    `sources_read_at` and `done_at` are NEVER until the unit has decided them. `late`: cycles by which an mma or a
+    special function holds back registers behind the first; `refused`: by which the unit took others when it was
+    complete; `comes_later`: by which its result comes later. `number`: its place in its warp's logs of memory
+    instructions. What has results is done at `done_at` at the earliest, until they are written.
     """
 
     __slots__ = (
-        "access", "comes_later", "done_at", "issued_at", "late", "number", "op", "refused", "returns",
+        "access", "comes_later", "done_at", "issued_at", "late", "number", "op", "refused",
         "sources_read_at", "warp",
     )  # fmt: skip
 
@@ -42,7 +42,6 @@ class Request:
         self.comes_later = 0
         self.number = 0
         self.refused = 0
-        self.returns = False
         self.sources_read_at = undecided
         self.done_at = undecided
 

@@ -7,44 +7,65 @@ of loads by two sub-cores, at distances from -21 to 7, all to the cycle: an LDS.
 back as if it were alone, and the LDS.128 a cycle late; issued 4 behind, the LDS.64 is 4 late. SHFL and ATOMS wait for
 the registers of others in the same way.
 
-A load that is served later may be ready sooner, so a place is settled only when nothing can come before any more.
+Its place on the way is when a register could be written. Where its bank or port is taken then (see `result_port`), it
+waits, and sub-cores that have registers waiting take turns from then on, register by register (H200: LDS, LDS.64 and
+LDS.128 of one, two and four sub-cores, an FFMA behind each at 20 distances: all 480 to the cycle; of 360 loops of two
+loads and 4 to 32 FFMA by one, four and eight warps 357).
+
+A load that is served later may be ready sooner, so a place is settled only when nothing can come before any more, and
+a register written only when it is known what all sub-cores write in that cycle.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from heapq import heappop, heappush, heapreplace
 from typing import NamedTuple
 
 from gpuemu.engine.machine import Machine
+from gpuemu.engine.result_port import Register, ResultPort
 from gpuemu.engine.warp import Request
 from gpuemu.isa import Kind
 
 
 class _Part(NamedTuple):
-    """Registers that come one behind another, from `ready_at` on; `last`: none of their request follow."""
+    """Registers that come one behind another, from `ready_at` on, and how many of their request come before them.
+
+    `last`: none of their request follow.
+    """
 
     ready_at: int
     number: int
     registers: int
+    before: int
     last: bool
     request: Request
+    sub_core: int
 
 
 class WayBack:
     """Decides when results are back, once it is known what comes before them."""
 
-    def __init__(self, machine: Machine):
+    def __init__(self, machine: Machine, ports: list[ResultPort], shortest: int):
+        """`shortest`: from the dispatch of what is served by then, or later, until it may be ready."""
+        self._ports = ports
+        self._shortest = machine.queue_latency_cycles + shortest
+        # From an event of a sub-core to the first write that it may yet change.
+        lanes = min(self._shortest, machine.lane_register_latency_cycles)
+        self._writes_known = min(machine.register_write_cycles, 1 - machine.registers_read_by + lanes)
+        self._feedback = machine.feedback_cycles
+        self._matters: dict[Request, int] = {}  # by request, its entry in its queue's `unserved`
         self._pace = machine.cycles_per_wavefront
         self._ways = [0] * machine.returned_registers_per_cycle  # heap: when each is free
         self._parts: list[_Part] = []  # heap
         self._ready_at = [0] * machine.sub_cores  # what each is to get last from shared memory
         self._number = 0
+        self._cycle = 0  # what is written before has been decided
+        self._turns = list(range(machine.sub_cores))  # of sub-cores, the one that was written to last at the end
 
-    def comes(self, request: Request, sub_core: int) -> int:
-        """A request was served; `done_at` is when it is back if nothing is in its way, and then if nothing else is.
-
-        Returns when its last part and what its sub-core gets before it are ready.
-        """
+    def comes(self, request: Request) -> None:
+        """A request was served; `done_at` is when it is back if nothing is in its way, and then if nothing else is."""
+        sub_core = request.warp.sub_core.index
         op, access = request.op, request.access
         apart, count, last = 1, 1 + access.return_cycles, request.done_at - access.return_cycles
         first = last
@@ -52,23 +73,106 @@ class WayBack:
             apart, count, last = max(1, access.data_stage_cycles * self._pace // op.results), 1, request.done_at
             first = last - apart * (op.results - 1)
         ready_at = 0 if op.kind is Kind.GLOBAL else self._ready_at[sub_core]
-        for cycle in range(first, last + 1, apart):
+        for before, cycle in enumerate(range(first, last + 1, apart)):
             self._number += 1
             ready_at = max(ready_at, cycle)
-            heappush(self._parts, _Part(ready_at, self._number, count, cycle == last, request))
+            heappush(self._parts, _Part(ready_at, self._number, count, before, cycle == last, request, sub_core))
         if op.kind is not Kind.GLOBAL:
             self._ready_at[sub_core] = ready_at
         request.done_at = ready_at + count - 1
-        return ready_at
+        self._matters_from(request, ready_at - self._shortest)
 
-    def settle(self, before: int) -> list[Request]:
-        """Those that are known to be back, when nothing that is served later is ready before this cycle."""
+    def comes_alone(self, request: Request) -> None:
+        """A lane's number is there at `done_at`, however busy the way is."""
+        banks = sum(request.op.bank_writes[:1])
+        request.warp.sub_core.results.lanes.append(Register(request.done_at, banks, True, request))
+        self._may_be_written(request)
+
+    def decide(self, before: int, now: int) -> list[Request]:
+        """Decide what is known when all is served that was issued before `before`, and issued that is before `now`.
+
+        Returns the requests that are done, and those that turn out to be done at `done_at` at the earliest.
+        """
+        settled = self._settle(before + self._shortest)
+        for request in settled:
+            request.warp.done_log[request.number] = request.done_at
+            self._no_longer_matters(request)
+            if request.op.results:
+                self._may_be_written(request)
+        done, later = self._write(now + self._writes_known)
+        for request in done + later:
+            self._no_longer_matters(request)
+        for request in later:
+            self._may_be_written(request)
+        return settled + done + later
+
+    def _may_be_written(self, request: Request) -> None:
+        """It may be done at `done_at`: by then it must be known what its sub-core and others write in that cycle."""
+        self._matters_from(request, request.done_at + 1 - self._writes_known - self._feedback)
+
+    def _matters_from(self, request: Request, cycle: int) -> None:
+        self._matters[request] = cycle
+        insort(request.warp.sub_core.mio.unserved, cycle)
+
+    def _no_longer_matters(self, request: Request) -> None:
+        request.warp.sub_core.mio.unserved.remove(self._matters.pop(request))
+
+    def _settle(self, before: int) -> list[Request]:
+        """Those whose place is known, when nothing that is served later is ready before this cycle.
+
+        `done_at` is when the last of their registers could be written.
+        """
         settled: list[Request] = []
         while self._parts and self._parts[0].ready_at < before:
             part = heappop(self._parts)
-            end = max(part.ready_at, self._ways[0]) + part.registers
+            request = part.request
+            begin = max(part.ready_at, self._ways[0])
+            end = begin + part.registers
             heapreplace(self._ways, end)
+            if request.op.results:
+                self._send(part, begin)
             if part.last:
-                part.request.done_at = end - 1
-                settled.append(part.request)
+                request.done_at = end - 1
+                settled.append(request)
         return settled
+
+    def _send(self, part: _Part, begin: int) -> None:
+        """The part's registers go to the port, one a cycle."""
+        op, returning = part.request.op, self._ports[part.sub_core].returning
+        words = max(1, len(op.bank_writes) // (op.results if op.results_apart else part.registers))
+        for n in range(part.registers):
+            first = words * (part.before + n)
+            banks = sum(set(op.bank_writes[first : first + words]))
+            returning.append(Register(begin + n, banks, part.last and n == part.registers - 1, part.request))
+
+    def _write(self, until: int) -> tuple[list[Request], list[Request]]:
+        """Decide what is written before `until`; returns the requests that are done, and those that are later."""
+        done: list[Request] = []
+        ports = self._ports
+        while (cycle := max(self._cycle, min(port.soonest() for port in ports))) < until:
+            self._write_at(cycle, done)
+            self._cycle = cycle + 1
+        self._cycle = max(self._cycle, until)
+        later: list[Request] = []
+        for port in ports:
+            for waiting in (port.returning, port.lanes):
+                for before, register in enumerate(waiting):
+                    if register.last and register.request.done_at < until + before:
+                        register.request.done_at = until + before
+                        later.append(register.request)
+        return done, later
+
+    def _write_at(self, cycle: int, done: list[Request]) -> None:
+        """Each port writes a lane's number that it may; of the others as many as there are ways, by turns."""
+        ports, written = self._ports, []
+        for port in ports:
+            if port.may_write(port.lanes, cycle):
+                written.append(port.write(port.lanes, cycle))
+        able = [s for s in self._turns if ports[s].may_write(ports[s].returning, cycle)]
+        for sub_core in able[: len(self._ways)]:
+            written.append(ports[sub_core].write(ports[sub_core].returning, cycle))
+            self._turns = [(sub_core + 1 + n) % len(ports) for n in range(len(ports))]
+        for register in written:
+            if register.last:
+                register.request.done_at = cycle
+                done.append(register.request)

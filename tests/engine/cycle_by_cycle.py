@@ -105,8 +105,18 @@ class Part:
     last: bool
     request: Request
     sub_core: int
-    length: int  # its request's in the data stage
+    sent: int  # how many of its request come before
     number: int  # its request's among its warp's
+
+
+@dataclass
+class Register:
+    """On its way into a sub-core's register file: when it could be written, to which banks."""
+
+    due: int
+    banks: tuple[int, ...]
+    request: Request
+    last: bool  # of its request
 
 
 @dataclass
@@ -179,7 +189,9 @@ class Reference:
         self.l1_leaves: list[int] = []  # when wavefronts of stores to global memory leave L1
         self.stored: list[tuple[int, int]] = []  # when such stores have left it, and of how many wavefronts
         self.held_data: list[tuple[int, int]] = []  # until when stores hold registers with data, and how many
-        self.returns_due: list[list[tuple[Request, list[int]]]] = [[] for _ in range(machine.sub_cores)]
+        self.returning: list[list[Register]] = [[] for _ in range(machine.sub_cores)]
+        self.lanes: list[list[Register]] = [[] for _ in range(machine.sub_cores)]  # S2R of lanes' numbers
+        self.last_back = machine.sub_cores - 1  # the sub-core that was written to last over the shared way
         self.arithmetic_writes: list[set[tuple[int, int]]] = [set() for _ in range(machine.sub_cores)]
         self.others_write: list[set[int]] = [set() for _ in range(machine.sub_cores)]
         self.slots = {
@@ -239,10 +251,12 @@ class Reference:
             or any(self.outside)
             or self.sent
             or self.coming_back
+            or any(self.returning + self.lanes)
             or not all(w.ended for w in self.warps)
         ):
             self.replace_ctas(cycle)
             self.dispatch(cycle + self.early)
+            self.write_registers(cycle)
             self.send_divergent(cycle)
             for sub_core in range(self.m.sub_cores):
                 self.issue(sub_core, cycle)
@@ -517,12 +531,8 @@ class Reference:
 
     def returns(self, request: Request, sub_core: int, length: int) -> None:
         """Its results get to the sub-core's registers."""
-        op = request.op
-        registers = op.results if op.results_apart else 1 + request.access.return_cycles
-        apart = max(1, length // op.results) if op.results_apart else 1
-        due = sorted(request.done_at - apart * n for n in range(registers))
-        self.returns_due[sub_core].append((request, due))
-        self.write_registers(sub_core)
+        self.lanes[sub_core].append(Register(request.done_at, request.op.bank_writes[:1], request, True))
+        request.done_at = UNDECIDED
 
     def pass_wavefronts(self, request: Request, there: int, length: int) -> tuple[int, int]:
         """When its first and last wavefront pass, in a slot of their own, not in the cycles of too many others'."""
@@ -602,7 +612,7 @@ class Reference:
             if op.kind is not Kind.GLOBAL:
                 due = self.shared_ready_at[sub_core] = max(due, self.shared_ready_at[sub_core])
             number = len(request.warp.completions) - 1
-            self.coming_back.append(Part(due, count, n == times - 1, request, sub_core, length, number))
+            self.coming_back.append(Part(due, count, n == times - 1, request, sub_core, n, number))
         request.done_at = UNDECIDED
 
     def send_back(self, cycle: int) -> None:
@@ -614,37 +624,46 @@ class Reference:
             part = min(ready, key=lambda p: p.ready_at)
             self.coming_back.remove(part)
             self.ways_free_at[way] = cycle + part.count
+            op = part.request.op
+            banks, passes = op.bank_writes, (op.results if op.results_apart else part.count)
+            words = max(1, len(banks) // passes)
+            for n in range(part.count if op.results else 0):
+                nth = part.sent + n
+                last = part.last and n == part.count - 1
+                to = banks[words * nth : words * (nth + 1)]
+                self.returning[part.sub_core].append(Register(cycle + n, to, part.request, last))
             if part.last:
-                part.request.done_at = cycle + part.count - 1
-                part.request.warp.completions[part.number] = part.request.done_at
-                if part.request.op.results:
-                    self.returns(part.request, part.sub_core, part.length)
+                part.request.warp.completions[part.number] = cycle + part.count - 1
+                if not op.results:
+                    part.request.done_at = cycle + part.count - 1
 
     def write(self, sub_core: int, first: int, count: int) -> None:
         """An mma or the special-function unit writes registers, which results of memory instructions give way to."""
         self.others_write[sub_core].update(first + n for n in range(count))
-        self.write_registers(sub_core)
 
-    def write_registers(self, sub_core: int) -> None:
-        """All that ever came, in order, a register a cycle, then into its bank where no arithmetic writes."""
-        last = -1
-        for request, due in self.returns_due[sub_core]:
-            back = last
-            for cycle in due:
-                back = max(back + 1, cycle)
-                while back in self.others_write[sub_core]:
-                    back += 1
-            banks, passes = request.op.bank_writes, len(due)
-            apart = due[1] - due[0] if passes > 1 else 1
-            words = max(1, len(banks) // passes)
-            for n in range(passes if banks else 0):
-                last = max(last + 1, back - apart * (passes - 1 - n))
-                while any(
-                    (bank, last) in self.arithmetic_writes[sub_core] for bank in banks[words * n : words * (n + 1)]
-                ):
-                    last += 1
-            last = max(last, back)
-            request.done_at = last
+    def write_registers(self, cycle: int) -> None:
+        """Sub-cores whose next register may be written take turns on the way that they share."""
+        for sub_core, lanes in enumerate(self.lanes):
+            if self.may_write(sub_core, lanes, cycle):
+                self.write_register(sub_core, lanes, cycle)
+        able = [s for s in range(self.m.sub_cores) if self.may_write(s, self.returning[s], cycle)]
+        able.sort(key=lambda s: (s - self.last_back - 1) % self.m.sub_cores)
+        for sub_core in able[: self.m.returned_registers_per_cycle]:
+            self.write_register(sub_core, self.returning[sub_core], cycle)
+            self.last_back = sub_core
+
+    def may_write(self, sub_core: int, coming: list[Register], cycle: int) -> bool:
+        """Whether the first register that comes has come, and nothing else writes to its bank or port."""
+        if not coming or coming[0].due > cycle:
+            return False
+        taken = any((bank, cycle) in self.arithmetic_writes[sub_core] for bank in coming[0].banks)
+        return not taken and cycle not in self.others_write[sub_core]
+
+    def write_register(self, sub_core: int, coming: list[Register], cycle: int) -> None:
+        register = coming.pop(0)
+        self.others_write[sub_core].add(cycle)
+        if register.last:
+            register.request.done_at = cycle
 
     # --- the sub-cores ---
 
@@ -706,7 +725,6 @@ class Reference:
             written = max(cycle + late, self.ports[sub_core].entered) + self.m.register_write_cycles
             banks = {1 << bank for bank in range(self.m.register_banks)}
             self.arithmetic_writes[sub_core].update((bank, written) for bank in banks if bank & op.written_banks)
-            self.write_registers(sub_core)
         for other, unit in enumerate(self.pipes[sub_core]):
             if other == op.pipe or (isinstance(pipe, SharedPipe) and isinstance(unit, SharedPipe)):
                 self.taken_at[sub_core][other] = reads_at

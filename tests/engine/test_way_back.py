@@ -1,4 +1,4 @@
-"""Who comes first where two sub-cores meet on their way to shared memory and back from it: an H200's tables."""
+"""Who comes first where sub-cores meet on their way to shared memory and back from it: an H200's tables."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ KINDS = {  # instruction, addresses of its lanes, counter that says when it is o
     "LDS": ("LDS R4, [R0]", "4*lane", "W"),
     "LDS.64": ("LDS.64 R4, [R0]", "8*lane", "W"),
     "LDS.128": ("LDS.128 R4, [R0]", "16*lane", "W"),
+    "LDS.128 of one address": ("LDS.128 R4, [R0]", "0", "W"),
     "LDS.128 of 8 wavefronts": ("LDS.128 R4, [R0]", "32*lane", "W"),
     "LDSM.x4": ("LDSM.16.M88.4 R4, [R0]", "16*lane", "W"),
     "ATOMS": ("ATOMS.ADD R4, [R0], R8", "4*lane", "W"),
@@ -108,3 +109,71 @@ def test_of_loads_that_come_together_that_of_the_sub_core_served_longest_ago_goe
         plans = [[(16 * order.index(warp), before), (100, "LDS")] for warp in range(4)]
         found = over_after(plans)
         assert sorted(range(4), key=found.__getitem__) == list(order)
+
+
+def back_after(load: str, behind: int) -> list[int]:
+    """How long behind its issue a load of each of four sub-cores is over; an FFMA issues `behind` cycles later."""
+    trace = builder(4)
+    rest(trace, START)
+    line, lanes, _ = KINDS[load]
+    emit(trace, f"{line} | W0 S2", lanes)
+    rest(trace, behind - 2)
+    emit(trace, "FFMA R16, R24, R25, R16 | S2")
+    emit(trace, "NOP | B0 S2")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    cycles = [issues(result, warp) for warp in range(4)]
+    return sorted(warp[-2] - (warp[-3] - behind) for warp in cycles)
+
+
+@pytest.mark.parametrize(
+    ("load", "behind", "alone", "meets"),
+    [
+        ("LDS", 15, [23, 24, 25, 26], [24, 25, 26, 27]),
+        ("LDS", 16, [23, 24, 25, 26], [23, 25, 26, 27]),
+        ("LDS.64", 17, [26, 28, 30, 32], [28, 29, 32, 33]),
+        ("LDS.64", 19, [26, 28, 30, 32], [26, 30, 31, 33]),
+        ("LDS.64", 21, [26, 28, 30, 32], [26, 28, 32, 33]),
+        ("LDS.128", 21, [32, 36, 40, 44], [34, 38, 42, 45]),
+        ("LDS.128", 27, [32, 36, 40, 44], [32, 38, 42, 45]),
+    ],
+)
+def test_a_register_that_finds_its_bank_taken_shares_the_way_with_those_behind_it(load, behind, alone, meets):
+    """H200: of one sub-core's load a register of the FFMA's bank is just back; those of the others come later, too."""
+    assert back_after(load, 10) == alone
+    assert back_after(load, behind) == meets
+
+
+SUMS = (19, 4, 3, 18, 6, 16, 5, 20)
+LOOPS = {  # two loads, how many FFMA behind them; cycles for one to six of that
+    ("LDS.64", "LDS.64", 4): [65, 108, 149, 190, 228, 267],
+    ("LDS.128 of one address", "LDS.128", 4): [85, 134, 182, 231, 279, 327],
+    ("LDS.128", "LDS.128", 8): [105, 170, 234, 298, 362, 426],
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_loads_of_two_warps_a_sub_core_wait_for_each_other_s_arithmetic(loop):
+    """H200: eight warps, each multiplies four registers by four when both of its loads are there."""
+    *loads, products = loop
+    for times, cycles in enumerate(LOOPS[loop], 1):
+        trace = builder(8)
+        with trace.only(warps="0-3"):
+            rest(trace, 4)
+        emit(trace, "NOP | S2")
+        for turn in range(times):
+            registers = (8, 12) if turn % 2 == 0 else (12, 8)
+            for load, register, control in zip(loads, registers, ("S4", "W0 S2"), strict=True):
+                line, lanes, _ = KINDS[load]
+                emit(trace, f"{line.replace('R4', f'R{register}')} | {control}", lanes)
+            for n in range(products):
+                one, other, to = registers[0] + n // 4, registers[1] + n % 4, SUMS[n]
+                reuse = ".reuse" if n % 4 < 3 else ""
+                control = "B0 S1" if n == 0 else "Y S2" if n == products - 1 else "S1"
+                emit(trace, f"FFMA R{to}, R{one}{reuse}, R{other}, R{to} | {control}")
+        emit(trace, "NOP | B0 S2")
+        emit(trace, "EXIT | S5")
+        result = gpuemu.run(trace.build(), machine())
+        clocks = [issues(result, warp)[-times * (2 + products) - 3 :] for warp in range(8)]
+        found = max(clock[-2] for clock in clocks) - min(clock[0] for clock in clocks)
+        assert found == pytest.approx(cycles, abs=1)
