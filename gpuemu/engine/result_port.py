@@ -63,12 +63,14 @@ class ResultPort:
 
     def soonest(self) -> int:
         """The first cycle at which something that has come back could be written."""
-        due = min(waiting[0].due if waiting else NEVER for waiting in (self.returning, self.lanes))
-        return max(due, self._free_at)
+        due = self.returning[0].due if self.returning else NEVER
+        if self.lanes and self.lanes[0].due < due:
+            due = self.lanes[0].due
+        return due if due > self._free_at else self._free_at
 
     def may_write(self, waiting: deque[Register], cycle: int) -> bool:
         """Whether the first of `waiting` has come, and nothing else writes to its bank or through the port."""
-        if not waiting or waiting[0].due > cycle or cycle < self._free_at or cycle in self._taken:
+        if waiting[0].due > cycle or cycle < self._free_at or cycle in self._taken:
             return False
         return not self._arithmetic.get(cycle, 0) & waiting[0].banks
 

@@ -61,7 +61,12 @@ class WayBack:
         self._ready_at = [0] * machine.sub_cores  # what each is to get last from shared memory
         self._number = 0
         self._cycle = 0  # what is written before has been decided
-        self._turns = list(range(machine.sub_cores))  # of sub-cores, the one that was written to last at the end
+        # The sub-cores' turns behind each of them, and now: the one that was written to last is the last.
+        self._turns_behind = [
+            tuple((one + 1 + n) % machine.sub_cores for n in range(machine.sub_cores))
+            for one in range(machine.sub_cores)
+        ]
+        self._turns = self._turns_behind[-1]
 
     def comes(self, request: Request) -> None:
         """A request was served; `done_at` is when it is back if nothing is in its way, and then if nothing else is."""
@@ -156,6 +161,8 @@ class WayBack:
         later: list[Request] = []
         for port in ports:
             for waiting in (port.returning, port.lanes):
+                if not waiting or waiting[0].due >= until:
+                    continue
                 for before, register in enumerate(waiting):
                     if register.last and register.request.done_at < until + before:
                         register.request.done_at = until + before
@@ -166,12 +173,15 @@ class WayBack:
         """Each port writes a lane's number that it may; of the others as many as there are ways, by turns."""
         ports, written = self._ports, []
         for port in ports:
-            if port.may_write(port.lanes, cycle):
+            if port.lanes and port.may_write(port.lanes, cycle):
                 written.append(port.write(port.lanes, cycle))
-        able = [s for s in self._turns if ports[s].may_write(ports[s].returning, cycle)]
-        for sub_core in able[: len(self._ways)]:
-            written.append(ports[sub_core].write(ports[sub_core].returning, cycle))
-            self._turns = [(sub_core + 1 + n) % len(ports) for n in range(len(ports))]
+        room = len(self._ways)
+        for sub_core in self._turns:
+            port = ports[sub_core]
+            if room and port.returning and port.may_write(port.returning, cycle):
+                written.append(port.write(port.returning, cycle))
+                self._turns = self._turns_behind[sub_core]
+                room -= 1
         for register in written:
             if register.last:
                 register.request.done_at = cycle
