@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING
 from gpuemu.engine.data_path import DataPath
 from gpuemu.engine.global_memory import GlobalMemory
 from gpuemu.engine.machine import NEVER, Machine
-from gpuemu.engine.result_port import ResultPort
 from gpuemu.engine.shared_memory import DataStage
 from gpuemu.engine.warp import Request
 from gpuemu.engine.way_back import WayBack
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 class LoadStoreUnit:
     """Decides dispatch, data stage and completion of requests, in the order in which they arrive."""
 
-    def __init__(self, machine: Machine, queues: list[MioQueue], ports: list[ResultPort], l1_bytes: int):
+    def __init__(self, machine: Machine, queues: list[MioQueue], way_back: WayBack, l1_bytes: int):
         self._queues = queues
         self.data_stage = DataStage(machine)
         self.global_memory = GlobalMemory(machine, l1_bytes)
@@ -92,9 +91,7 @@ class LoadStoreUnit:
         early = machine.lane_register_early_cycles
         self._lane_register_early = early
         self._lane_register_tail = machine.lane_register_latency_cycles - machine.queue_latency_cycles + early
-        l1_tail = machine.l1_latency_cycles - machine.queue_latency_cycles
-        tails = (self._shared_tail, self._atomic_tail, self._shuffle_tail, l1_tail)
-        self.way_back = WayBack(machine, ports, min(tails))
+        self._way_back = way_back
 
     def decide(self, before: int) -> list[Request]:
         """Decide every request that arrived before this cycle; returns them in order of service.
@@ -285,7 +282,7 @@ class LoadStoreUnit:
         request.done_at = start + self._lane_register_tail
         self._log(request, cycle, start)
         if request.op.results:
-            self.way_back.comes_alone(request)
+            self._way_back.comes_alone(request)
 
     def _log(self, request: Request, dispatch: int, start: int) -> None:
         warp = request.warp
@@ -346,7 +343,7 @@ class LoadStoreUnit:
             if op.row is not None:
                 request.warp.copies.append(request)
             elif op.is_load:
-                self.way_back.comes(request)
+                self._way_back.comes(request)
             return start  # a load that goes on to L1 or L2 holds back no result from here
         if kind is Kind.SHUFFLE:
             request.done_at = last + self._shuffle_tail
@@ -358,7 +355,7 @@ class LoadStoreUnit:
             request.done_at = last + access.return_cycles + (self._atomic_tail if op.is_atomic else self._shared_tail)
         if not op.results:
             return start
-        self.way_back.comes(request)
+        self._way_back.comes(request)
         return start
 
 

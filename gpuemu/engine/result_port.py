@@ -46,16 +46,16 @@ class ResultPort:
         self._free_at = 0
 
     def take(self, first: int, count: int, now: int) -> None:
-        """Others write in `count` cycles from `first` on, as turns out now. What was asked for once stays taken."""
+        """Others write in `count` cycles from `first` on, as turns out now. What was asked for once stays taken.
+
+        What is past is forgotten: a sub-core does not run ahead of what comes back to it.
+        """
         self._taken.update(range(first, first + count))
         if len(self._taken) > _FORGET_AT:
             self._taken = {cycle for cycle in self._taken if cycle >= now}
 
     def arithmetic(self, banks: int, entered_at: int, now: int) -> None:
-        """An instruction of fixed latency writes to these banks.
-
-        What is past when it is issued is forgotten: a sub-core does not run ahead of what comes back to it.
-        """
+        """An instruction of fixed latency writes to these banks."""
         cycle, arithmetic = entered_at + self._write_after, self._arithmetic
         arithmetic[cycle] = arithmetic.get(cycle, 0) | banks
         if len(arithmetic) > _FORGET_AT:

@@ -264,11 +264,11 @@ class SubCore:
 
     def mma_writes(self, op: Op, start: int) -> None:
         """An mma that begins at `start` will write its results."""
-        self.results.take(start + op.writes_after, op.results, start)
+        self.results.take(start + op.writes_after, op.results, self._last_issue)
 
     def special_later(self, special: Special, now: int) -> None:
         """The special-function unit is done later with what it has in hand."""
-        self.results.take(special.done_at, 1, now)
+        self.results.take(special.done_at, 1, self._last_issue)
         self._dependences.variable_later(special.warp, special.op, special.done_at)
         self.look_again(special.warp)
 

@@ -22,6 +22,7 @@ from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.mio import MioQueue
 from gpuemu.engine.scheduler import SubCore
 from gpuemu.engine.warp import Warp
+from gpuemu.engine.way_back import WayBack
 from gpuemu.isa import Kind
 from gpuemu.program import Op, Program
 
@@ -93,9 +94,8 @@ class StreamingMultiprocessor:
         self.dependences = _dependences(program)
         self.sub_cores = [SubCore(self, i, machine, program) for i in range(machine.sub_cores)]
         l1_bytes = machine.l1_capacity_bytes - program.carveout_bytes
-        self.load_store = LoadStoreUnit(
-            machine, [s.mio for s in self.sub_cores], [s.results for s in self.sub_cores], l1_bytes
-        )
+        self._way_back = WayBack(machine, program.ops, [s.results for s in self.sub_cores])
+        self.load_store = LoadStoreUnit(machine, [s.mio for s in self.sub_cores], self._way_back, l1_bytes)
         self.address_divergence = AddressDivergenceUnit(machine, [s.divergence for s in self.sub_cores])
         self.barrier = BarrierUnit(machine, self._barrier_opens, self.load_store.data_stage.barrier_opens)
         self._pending = list(reversed(program.ctas))
@@ -237,7 +237,7 @@ class StreamingMultiprocessor:
             sub_core = request.warp.sub_core
             sub_core.decided(request)
             touched[sub_core.index] = None
-        for request in self.load_store.way_back.decide(before, now):
+        for request in self._way_back.decide(before, now):
             request.warp.sub_core.returned(request)
             touched[request.warp.sub_core.index] = None
         for sub_core in self.sub_cores:

@@ -19,6 +19,7 @@ a register written only when it is known what all sub-cores write in that cycle.
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Sequence
 from heapq import heappop, heappush, heapreplace
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from gpuemu.engine.machine import Machine
 from gpuemu.engine.result_port import Register, ResultPort
 from gpuemu.engine.warp import Request
 from gpuemu.isa import Kind
+from gpuemu.program import Op
 
 
 class _Part(NamedTuple):
@@ -40,19 +42,23 @@ class _Part(NamedTuple):
     before: int
     last: bool
     request: Request
-    sub_core: int
 
 
 class WayBack:
     """Decides when results are back, once it is known what comes before them."""
 
-    def __init__(self, machine: Machine, ports: list[ResultPort], shortest: int):
-        """`shortest`: from the dispatch of what is served by then, or later, until it may be ready."""
+    def __init__(self, machine: Machine, ops: Sequence[Op], ports: list[ResultPort]):
         self._ports = ports
-        self._shortest = machine.queue_latency_cycles + shortest
-        # From an event of a sub-core to the first write that it may yet change.
+        # As if issued at cycle 0, the first cycle at which a request may be ready; of stores' kin without their delay.
+        late = machine.data_read_cycles
+        self._shortest = min(
+            machine.shared_latency_cycles,
+            machine.shared_atomic_latency_cycles - late,
+            machine.shuffle_latency_cycles - late,
+            machine.l1_latency_cycles,
+        )
         lanes = min(self._shortest, machine.lane_register_latency_cycles)
-        self._writes_known = min(machine.register_write_cycles, 1 - machine.registers_read_by + lanes)
+        self._writes_known = min(_first_write(machine, ops), 1 - machine.registers_read_by + lanes)
         self._feedback = machine.feedback_cycles
         self._matters: dict[Request, int] = {}  # by request, its entry in its queue's `unserved`
         self._pace = machine.cycles_per_wavefront
@@ -81,7 +87,7 @@ class WayBack:
         for before, cycle in enumerate(range(first, last + 1, apart)):
             self._number += 1
             ready_at = max(ready_at, cycle)
-            heappush(self._parts, _Part(ready_at, self._number, count, before, cycle == last, request, sub_core))
+            heappush(self._parts, _Part(ready_at, self._number, count, before, cycle == last, request))
         if op.kind is not Kind.GLOBAL:
             self._ready_at[sub_core] = ready_at
         request.done_at = ready_at + count - 1
@@ -143,7 +149,7 @@ class WayBack:
 
     def _send(self, part: _Part, begin: int) -> None:
         """The part's registers go to the port, one a cycle."""
-        op, returning = part.request.op, self._ports[part.sub_core].returning
+        op, returning = part.request.op, part.request.warp.sub_core.results.returning
         words = max(1, len(op.bank_writes) // (op.results if op.results_apart else part.registers))
         for n in range(part.registers):
             first = words * (part.before + n)
@@ -186,3 +192,15 @@ class WayBack:
             if register.last:
                 register.request.done_at = cycle
                 done.append(register.request)
+
+
+def _first_write(machine: Machine, ops: Sequence[Op]) -> int:
+    """From an issue to the first cycle in which a write may turn out by it; results of memory instructions apart.
+
+    Arithmetic writes so long behind its entry, an mma behind its begin; one that begins while the special-function unit
+    still works puts off what that has in hand.
+    """
+    late = machine.special_function_beside_mma_cycles - machine.registers_read_by + 1
+    specials = [op.latency_cycles - op.issue_interval_cycles + late for op in ops if op.kind is Kind.VARIABLE]
+    mmas = [op.writes_after for op in ops if op.writes_after]
+    return max(1, min([machine.register_write_cycles, *mmas, *specials]))

@@ -682,6 +682,7 @@ class Reference:
             self.give_way(self.current[sub_core], sub_core, alone=not ready)
         if not ready:
             return
+        self.count(sub_core, cycle)
         current = self.current[sub_core]
         if self.m.policy == "loose_round_robin":
             warp = min(ready, key=lambda w: (w.order, w.age))
@@ -690,7 +691,6 @@ class Reference:
         elif current in ready and self.is_kept(current, sub_core, cycle):
             warp = current
         elif self.m.policy == "greedy_then_fair":
-            self.count(sub_core, cycle)
             among = [w for w in ready if not w.yielded and not self.waits_for_room(w, sub_core)] or ready
             warp = min(among, key=lambda w: (w.issue_count, -w.age))
         else:

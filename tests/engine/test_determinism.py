@@ -6,6 +6,7 @@ import pytest
 from cycle_by_cycle import run as run_plainly
 from cycle_by_cycle import simulate
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from probes import builder, emit, kernels, logs, machine, machines
 
 import gpuemu
@@ -136,6 +137,25 @@ def test_a_request_that_an_mma_delays_moves_what_its_sub_core_waits_for():
     program, flat = lower(trace.build(), arch), Machine.of(arch)
     execution, plain = execute(program, flat), simulate(program, flat)
     assert [list(w.issue_log) for w in execution.warps] == [w.issues for w in plain]
+
+
+@at_random
+@given(st.randoms(use_true_random=False), st.sampled_from([1, 10]))
+def test_what_comes_back_meets_what_an_mma_or_a_special_function_writes(random, write_cycles):
+    """Also where an mma writes sooner behind its begin than arithmetic behind its entry."""
+    warps = random.choice([4, 8, 12])
+    trace = builder(warps, registers_per_thread=128)
+    kinds = ("LDS {0}, [R0]", "LDS.64 {0}, [R0]", "LDS.128 {0}, [R0]", "FFMA {0}, R24, R25, R26", "NOP")
+    kinds += ("HMMA.1688.F32 {0}, R8, R12, {0}", "IMMA.16816.S8.S8 {0}, R8, R12, {0}", "MUFU.RCP {0}, R9")
+    for group in range(random.choice([1, 4])):
+        with trace.only(warps=f"{group}-{warps - 1}"):
+            for _ in range(random.randint(4, 14)):
+                line = random.choice(kinds).format(f"R{4 * random.randint(1, 20)}")
+                counter = f"W{random.randint(0, 2)}" if line.startswith(("LDS", "MUFU")) else ""
+                wait = f"B{random.randint(0, 2)}" if random.random() < 0.3 else ""
+                emit(trace, f"{line} | {wait} {counter} S{random.randint(1, 6)}", "16*lane")
+    emit(trace, "EXIT | S5")
+    compare(trace.build(), machine(tensor_core__operands__float_write_cycles=write_cycles))
 
 
 def busy_trace() -> gpuemu.Trace:
