@@ -20,7 +20,7 @@ from typing import NamedTuple
 from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.warp import Request
 
-_FORGET_AT = 64  # cycles taken before those that are past are looked for
+_FORGET_AT = 64  # cycles more in which others write, before those that are past are looked for
 
 
 class Register(NamedTuple):
@@ -33,33 +33,48 @@ class Register(NamedTuple):
 
 
 class ResultPort:
-    """One sub-core's. `returning`: what comes back over the way that sub-cores share, `lanes` what does not."""
+    """One sub-core's. `returning`: what comes back over the way that sub-cores share, `lanes` what does not.
 
-    __slots__ = ("_arithmetic", "_free_at", "_taken", "_write_after", "lanes", "returning")
+    `coming`: how much more has yet to find its place on that way. `decided`: what is written before is known.
+    """
+
+    __slots__ = (
+        "_arithmetic", "_forget_at", "_free_at", "_taken", "_write_after", "coming", "decided", "lanes", "returning"
+    )  # fmt: skip
 
     def __init__(self, machine: Machine):
         self.returning: deque[Register] = deque()
         self.lanes: deque[Register] = deque()
+        self.coming = self.decided = 0
         self._taken: set[int] = set()
         self._arithmetic: dict[int, int] = {}  # by cycle, a bit for each bank that arithmetic writes to
         self._write_after = machine.register_write_cycles
         self._free_at = 0
+        self._forget_at = _FORGET_AT
 
     def take(self, first: int, count: int, now: int) -> None:
-        """Others write in `count` cycles from `first` on, as turns out now. What was asked for once stays taken.
-
-        What is past is forgotten: a sub-core does not run ahead of what comes back to it.
-        """
+        """Others write in `count` cycles from `first` on, as turns out now. What was asked for once stays taken."""
         self._taken.update(range(first, first + count))
-        if len(self._taken) > _FORGET_AT:
-            self._taken = {cycle for cycle in self._taken if cycle >= now}
+        if len(self._taken) + len(self._arithmetic) > self._forget_at:
+            self._forget(now)
 
     def arithmetic(self, banks: int, entered_at: int, now: int) -> None:
         """An instruction of fixed latency writes to these banks."""
         cycle, arithmetic = entered_at + self._write_after, self._arithmetic
         arithmetic[cycle] = arithmetic.get(cycle, 0) | banks
-        if len(arithmetic) > _FORGET_AT:
-            self._arithmetic = {at: banks for at, banks in arithmetic.items() if at >= now}
+        if len(self._taken) + len(arithmetic) > self._forget_at:
+            self._forget(now)
+
+    def _forget(self, now: int) -> None:
+        """Forget what nothing that comes back can meet any more.
+
+        A sub-core runs ahead of the first of the registers that come to it, not of the last of a request.
+        """
+        if self.coming or self.returning or self.lanes:
+            now = min(now, self.decided)
+        self._taken = {cycle for cycle in self._taken if cycle >= now}
+        self._arithmetic = {at: banks for at, banks in self._arithmetic.items() if at >= now}
+        self._forget_at = _FORGET_AT + len(self._taken) + len(self._arithmetic)
 
     def soonest(self) -> int:
         """The first cycle at which something that has come back could be written."""

@@ -88,6 +88,7 @@ class WayBack:
             self._number += 1
             ready_at = max(ready_at, cycle)
             heappush(self._parts, _Part(ready_at, self._number, count, before, cycle == last, request))
+            self._ports[sub_core].coming += 1
         if op.kind is not Kind.GLOBAL:
             self._ready_at[sub_core] = ready_at
         request.done_at = ready_at + count - 1
@@ -118,8 +119,8 @@ class WayBack:
         return settled + done + later
 
     def _may_be_written(self, request: Request) -> None:
-        """It may be done at `done_at`: by then it must be known what its sub-core and others write in that cycle."""
-        self._matters_from(request, request.done_at + 1 - self._writes_known - self._feedback)
+        """It may be done at `done_at`, no sooner."""
+        self._matters_from(request, request.done_at - self._feedback)
 
     def _matters_from(self, request: Request, cycle: int) -> None:
         self._matters[request] = cycle
@@ -140,6 +141,7 @@ class WayBack:
             begin = max(part.ready_at, self._ways[0])
             end = begin + part.registers
             heapreplace(self._ways, end)
+            self._ports[request.warp.sub_core.index].coming -= 1
             if request.op.results:
                 self._send(part, begin)
             if part.last:
@@ -166,6 +168,7 @@ class WayBack:
         self._cycle = max(self._cycle, until)
         later: list[Request] = []
         for port in ports:
+            port.decided = self._cycle
             for waiting in (port.returning, port.lanes):
                 if not waiting or waiting[0].due >= until:
                     continue
