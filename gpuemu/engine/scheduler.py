@@ -266,7 +266,7 @@ class SubCore:
         """An mma that begins at `start` will write its results."""
         self.results.take(start + op.writes_after, op.results, self._last_issue)
 
-    def special_later(self, special: Special, now: int) -> None:
+    def special_later(self, special: Special) -> None:
         """The special-function unit is done later with what it has in hand."""
         self.results.take(special.done_at, 1, self._last_issue)
         self._dependences.variable_later(special.warp, special.op, special.done_at)

@@ -35,8 +35,8 @@ class Path(Protocol):
     def sent_later(self, request: Request, cycles: int) -> None:
         """A register behind the first is; it may have left the queue."""
 
-    def special_later(self, special: Special, now: int) -> None:
-        """`special.done_at` has moved, as turns out now."""
+    def special_later(self, special: Special) -> None:
+        """`special.done_at` has moved."""
 
     def mma_writes(self, op: Op, start: int) -> None:
         """An mma begins, and will write its results."""
@@ -133,7 +133,7 @@ class Sender:
         if self._memory or self._special:
             self._plan(start)
         for special in (*self._special, *self._running):
-            self._settle(special, special.as_issued_at, start)
+            self._settle(special, special.as_issued_at)
         if op.results:
             self._path.mma_writes(op, start)
         return start
@@ -221,13 +221,13 @@ class Sender:
         if not 0 <= special.read_at <= after:
             special.read_at = self._past_mma(max(due, after + 1))
             as_issued_at = max(special.read_at - self._data_read, unit_free_at)
-            self._settle(special, max(as_issued_at, special.as_issued_at), after)  # no earlier than was said
+            self._settle(special, max(as_issued_at, special.as_issued_at))  # no earlier than was said
         return special.read_at + self._each
 
     def _works_until(self, special: Special) -> int:
         return special.as_issued_at + self._data_read + special.op.issue_interval_cycles - 1
 
-    def _settle(self, special: Special, as_issued_at: int, now: int) -> None:
+    def _settle(self, special: Special, as_issued_at: int) -> None:
         """Find out when it is done, and tell if that has changed."""
         moved = special.as_issued_at != as_issued_at
         special.as_issued_at = as_issued_at
@@ -239,7 +239,7 @@ class Sender:
         was_done_at, special.done_at = special.done_at, done_at
         if was_done_at >= 0 and (done_at != was_done_at or moved):
             special.pipe.moved()
-            self._path.special_later(special, now)
+            self._path.special_later(special)
 
     def _tell(self, sending: _Sending) -> None:
         reads, request = sending.reads, sending.request

@@ -77,6 +77,7 @@ class WayBack:
     def comes(self, request: Request) -> None:
         """A request was served; `done_at` is when it is back if nothing is in its way, and then if nothing else is."""
         sub_core = request.warp.sub_core.index
+        port = self._ports[sub_core]
         op, access = request.op, request.access
         apart, count, last = 1, 1 + access.return_cycles, request.done_at - access.return_cycles
         first = last
@@ -88,7 +89,7 @@ class WayBack:
             self._number += 1
             ready_at = max(ready_at, cycle)
             heappush(self._parts, _Part(ready_at, self._number, count, before, cycle == last, request))
-            self._ports[sub_core].coming += 1
+            port.coming += 1
         if op.kind is not Kind.GLOBAL:
             self._ready_at[sub_core] = ready_at
         request.done_at = ready_at + count - 1
@@ -141,22 +142,23 @@ class WayBack:
             begin = max(part.ready_at, self._ways[0])
             end = begin + part.registers
             heapreplace(self._ways, end)
-            self._ports[request.warp.sub_core.index].coming -= 1
+            port = self._ports[request.warp.sub_core.index]
+            port.coming -= 1
             if request.op.results:
-                self._send(part, begin)
+                self._send(part, begin, port)
             if part.last:
                 request.done_at = end - 1
                 settled.append(request)
         return settled
 
-    def _send(self, part: _Part, begin: int) -> None:
+    def _send(self, part: _Part, begin: int, port: ResultPort) -> None:
         """The part's registers go to the port, one a cycle."""
-        op, returning = part.request.op, part.request.warp.sub_core.results.returning
+        op = part.request.op
         words = max(1, len(op.bank_writes) // (op.results if op.results_apart else part.registers))
         for n in range(part.registers):
             first = words * (part.before + n)
             banks = sum(set(op.bank_writes[first : first + words]))
-            returning.append(Register(begin + n, banks, part.last and n == part.registers - 1, part.request))
+            port.returning.append(Register(begin + n, banks, part.last and n == part.registers - 1, part.request))
 
     def _write(self, until: int) -> tuple[list[Request], list[Request]]:
         """Decide what is written before `until`; returns the requests that are done, and those that are later."""

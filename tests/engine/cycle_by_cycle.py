@@ -143,7 +143,7 @@ class SubCore:
     def sent_later(self, request: Request, cycles: int) -> None:
         self.reference.sent_later(request, cycles)
 
-    def special_later(self, special: Special, now: int) -> None:
+    def special_later(self, special: Special) -> None:
         self.reference.write(self.index, special.done_at, 1)
 
     def mma_writes(self, op: Op, start: int) -> None:
