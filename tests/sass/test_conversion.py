@@ -125,6 +125,11 @@ def test_f2f_rounds_once(to, source, data):
         assert got == [converted(form, result, v, mode) for v in values]
 
 
+def test_f2f_of_bfloat16_to_float32_may_flush():
+    assert run("F2F.FTZ.F32.BF16 R0, R2", [0x8001, 0x007F, 0x0080]) == [0x80000000, 0, 0x00800000]
+    assert run("F2F.F32.BF16 R0, R2", [0x8001]) == [0x80010000]
+
+
 def test_f2f_of_nan():
     assert run("F2F.F16.F32 R0, R2", [0xFFC00001]) == [0x7FFF]
     assert run("F2F.BF16.F32 R0, R2", [0x7F800001]) == [0x7FFF]
@@ -288,6 +293,7 @@ def test_integers_saturate(kind, rows):
 def test_f2ip_packs_one_byte():
     inputs = [int(v) for v in np.array([-1, 0.5, 1.5, 254.6, 300, math.nan], dtype=np.float32).view(np.uint32)]
     assert run("F2IP.U8.F32.NTZ R0, RZ, R2, RZ", inputs) == [0, 0, 2, 255, 255, 0]
+    assert run("F2IP.U8.F32.TRUNC.NTZ R0, RZ, R2, RZ", inputs) == [0, 0, 1, 254, 255, 0]
 
 
 @pytest.mark.parametrize("name", ["EX2", "TANH"])

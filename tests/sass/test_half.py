@@ -164,6 +164,15 @@ def test_a_float32_sum_may_have_a_constant_that_is_written_for_both_halves():
         execute("HADD2.F32 R0, R1.H0_H0, 3, 2")
 
 
+def test_a_conversion_to_or_from_float32_saturates():
+    halves = {1: words([0xBC00, 0x3800, 0x4000, 0x7E00])}  # -1, 0.5, 2, NaN
+    after = execute("HADD2.F32.SAT R0, -RZ, R1.H0_H0", halves)
+    assert after.registers[0].view(np.float32)[:4].tolist() == [0, 0.5, 1, 0]
+    floats32 = words(np.array([-1, 0.50001, 2, np.nan], np.float32).view(np.uint32))
+    after = execute("HADD2.SAT R0, R1.F32, -RZ.H0_H0", {1: floats32}, arch="sm_75")
+    assert after.registers[0][:4].tolist() == [0, 0x38003800, 0x3C003C00, 0]
+
+
 @for_all(st.lists(floats(FLOAT32), min_size=1, max_size=64))
 def test_hadd2_from_float32_rounds_toward_zero(values):
     lanes = execute("HADD2 R0, R1.F32, -RZ.H0_H0", {1: words(values)}, arch="sm_75")

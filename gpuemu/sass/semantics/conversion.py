@@ -17,6 +17,7 @@ from gpuemu.sass.ieee import (
     Format,
     Rounding,
     bits32,
+    flushed32,
     narrow16,
     narrow32,
     narrow_bf16,
@@ -58,7 +59,10 @@ def _one(site: Site, known: Any, default: str) -> str:
 
 
 def _float_source(site: Site, k: int, kind: str) -> Getter:
-    """Operand k as float32 (16 and 32 bits) or float64 lanes; .FTZ flushes float32."""
+    """Operand k as float32 (16 and 32 bits) or float64 lanes; .FTZ flushes float32, and bfloat16 that becomes it."""
+    if site.has("FTZ") and kind == "BF16" and site.modifiers[-2:] == ("F32", "BF16"):
+        wide = half_lanes(site, k, True)
+        return lambda: flushed32(wide())
     if site.has("FTZ") and kind != "F32":
         raise site.unsupported(f".FTZ of {kind}")
     if kind == "F32":

@@ -159,7 +159,8 @@ def _to_float32(site: Site) -> Step:
 
     Float32 holds every product of two float16 exactly.
     """
-    site.only("F32")
+    site.only("F32", "SAT")
+    finish = saturated32 if site.has("SAT") else np.asarray
     immediates = [k for k in range(1, len(site.operands)) if is_immediate(site, k)]
     same = len({site.operands[k].text for k in immediates}) <= 1
     for k, operand in enumerate(site.operands[1:], 1):
@@ -170,8 +171,8 @@ def _to_float32(site: Site) -> Step:
     _only_pairs(site, last)
     store = site.destination(0)
     if site.mnemonic == "HMUL2":
-        return lambda mask: store(bits32(a()[:, 0] * b()[:, 0]), mask)
-    return lambda mask: store(bits32(a()[:, 0] + b()[:, 0]), mask)
+        return lambda mask: store(bits32(finish(a()[:, 0] * b()[:, 0])), mask)
+    return lambda mask: store(bits32(finish(a()[:, 0] + b()[:, 0])), mask)
 
 
 def _from_float32(site: Site) -> Step:
@@ -180,7 +181,7 @@ def _from_float32(site: Site) -> Step:
     The text names no rounding; the compiler emits it for `cvt.rz.f16.f32`, and with the operands exchanged
     for constants: there only a number that float16 holds is understood.
     """
-    site.only()
+    site.only("SAT")
     exchanged = site.operands[2].suffixes == ("F32",)
     addend = site.operands[1 if exchanged else 2]
     if addend.core != "RZ" or not addend.negative or len(site.operands) != 3:
@@ -192,7 +193,8 @@ def _from_float32(site: Site) -> Step:
         values = quantize(wide, FLOAT16, "RZ")
         if exchanged and not np.array_equal(values, wide):
             raise site.unsupported("the rounding of a float32 in this form")
-        store(words(narrow16(values.astype(np.float32))[:, None]), mask)
+        narrow = values.astype(np.float32)
+        store(words(narrow16(saturated32(narrow) if site.has("SAT") else narrow)[:, None]), mask)
 
     return step
 

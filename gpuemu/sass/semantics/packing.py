@@ -17,6 +17,7 @@ from gpuemu.sass.ieee import (
     E5M2,
     FLOAT16,
     TF32,
+    TO_INTEGRAL,
     bits32,
     narrow16,
     narrow_bf16,
@@ -228,17 +229,18 @@ def i2ip(site: Site) -> Step:
 
 @semantics("F2IP")
 def f2ip(site: Site) -> Step:
-    """F2IP.U8.F32.NTZ Rd, RZ, b, RZ: b to the nearest integer from 0 to 255; NaN gives 0."""
-    site.only("U8", "F32", "NTZ")
-    if site.modifiers != ("U8", "F32", "NTZ"):
+    """F2IP.U8.F32.NTZ Rd, RZ, b, RZ: b to the nearest integer from 0 to 255, or .TRUNC; NaN gives 0."""
+    site.only("U8", "F32", "NTZ", "TRUNC")
+    if tuple(m for m in site.modifiers if m != "TRUNC") != ("U8", "F32", "NTZ"):
         raise site.unsupported("another type")
+    convert = TO_INTEGRAL["RZ" if site.has("TRUNC") else "RN"]
     _needs_zero(site, 1)
     _needs_zero(site, 3)
     store, get = site.destination(0), float32(site, 2)
 
     def step(mask: Mask) -> None:
         values = get()
-        rounded = np.where(np.isnan(values), np.float32(0), np.clip(np.rint(values), 0, 255))
+        rounded = np.where(np.isnan(values), np.float32(0), np.clip(convert(values), 0, 255))
         store(rounded.astype(np.uint32), mask)
 
     return step
