@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from exact import FLOAT64, multiply_add
 from harness import execute, surroundings
 
 from gpuemu import load_arch
@@ -245,6 +246,19 @@ def test_dmma_is_a_chain_of_fused_multiply_adds(shape, rows, k):
         assert found.view(np.float64)[warp, row, column] == total
 
 
+@pytest.mark.parametrize("mode", ["RZ", "RM", "RP"])
+def test_each_multiply_add_of_dmma_is_rounded_as_it_says(mode):
+    a, b, c = (random(10 + i).normal(size=(WARPS, *s)) for i, s in enumerate([(8, 4), (4, 8), (8, 8)]))
+    sass = f"DMMA.884.{mode} R{D}, R{A}, R{B}, R{C}"
+    found = multiply(sass, a.view(np.uint64), b.view(np.uint64), c.view(np.uint64), 4, 64, 64, per=1)
+    for warp, row, column in itertools.product(range(WARPS), range(8), range(8)):
+        total = int(c.view(np.uint64)[warp, row, column])
+        for i in range(4):
+            left, right = (int(x.view(np.uint64)) for x in (a[warp, row, i], b[warp, i, column]))
+            total = multiply_add(FLOAT64, left, right, total, mode)
+        assert found[warp, row, column] == total
+
+
 @pytest.mark.parametrize("opcode", ["HMMA.16816.F32", "IMMA.16816.S8.S8"])
 def test_warps_that_take_no_part_keep_their_registers(opcode):
     mask = np.arange(LANES) // 32 == 1
@@ -302,7 +316,7 @@ def test_the_architecture_decides_how_sums_are_cut():
         "IMMA.16816.S8.S8 R0, R4.COL, R8.COL, R12",
         "BMMA.168128.POPC R0, R4.ROW, R8.COL, R12",
         "BMMA.168128.OR.POPC R0, R4.ROW, R8.COL, R12",
-        "DMMA.884.RZ R0, R4, R8, R12",
+        "DMMA.884.RZ.RM R0, R4, R8, R12",
         "DMMA.884 R0, R4, R8, |R12|",
     ],
 )

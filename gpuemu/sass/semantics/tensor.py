@@ -22,6 +22,7 @@ from gpuemu.sass.lanes import RZ, WARP, Mask
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.products import compiled_step
 from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.float_operands import rounding_of
 from gpuemu.sass.semantics.sparse import sparse_floats, sparse_integers
 from gpuemu.sass.warps import complete_warps, fragment
 from gpuemu.tensor import MmaMode, mma_mode, mma_registers, product_slots
@@ -255,11 +256,15 @@ def _doubles(fragment: Fragment, words: Words) -> NDArray[np.float64]:
 
 @semantics("DMMA")
 def dmma(site: Site) -> Step:
-    """DMMA.884, and of sm_90 DMMA.8x8x4|16x8x4|16x8x8|16x8x16 Rd, Ra, Rb, Rc: float64, rounded to nearest."""
-    site.only(*_DMMA_K)
-    if len(site.modifiers) != 1:
+    """DMMA.884, and of sm_90 DMMA.8x8x4|16x8x4|16x8x8|16x8x16 Rd, Ra, Rb, Rc: float64.
+
+    Each multiply-add is rounded to nearest, or as .RZ, .RM or .RP say.
+    """
+    site.only(*_DMMA_K, "RZ", "RM", "RP")
+    shape, *rest = site.modifiers
+    if shape not in _DMMA_K or len(rest) > 1:
         raise site.unsupported("this form of DMMA")
-    shape = site.modifiers[0]
+    rounding = rounding_of(site)
     k = _DMMA_K[shape]
     a_map, b_map, c_map = a_fragment(k, 32), b_fragment(k, 32), c_fragment(32)
     sums: dict[int, NearestFma64] = {}
@@ -272,6 +277,9 @@ def dmma(site: Site) -> Step:
         factors, others, addends = (row.reshape(d.shape) for row in compute.operands)
         for i in range(k):
             factors[...], others[...], addends[...] = left[:, :, i, None], right[:, None, i, :], d
+            if rounding != "RN":
+                d = fma64(factors, others, addends, rounding)
+                continue
             quick = compute()
             d = fma64(factors, others, addends) if quick is None else quick.view(np.float64).reshape(d.shape)
         bits = d.view(np.uint64)
@@ -280,7 +288,7 @@ def dmma(site: Site) -> Step:
         words[:, 1::2] = c_map.scatter(bits >> np.uint64(32))
         return words
 
-    slots = {"chunks": k // 4}
+    slots = {"chunks": k // 4} if rounding == "RN" else None
     if shape.startswith("16"):
         counts = (2 * a_map.registers, 2 * b_map.registers, 8)
         return compiled_step(site, _step(site, counts, multiply, sides=False), "double_product", counts, slots)
