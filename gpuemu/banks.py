@@ -147,7 +147,7 @@ class Counts(NamedTuple):
 
 _WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "32": 32, "64": 64, "128": 128}
 _MATRICES = {"1": 1, "2": 2, "4": 4}
-_ATOMIC_WIDTHS = {"32": 32, "U32": 32, "S32": 32, "64": 64, "U64": 64, "S64": 64}
+_ATOMIC_WIDTHS = {"32": 32, "U32": 32, "S32": 32, "64": 64, "U64": 64, "S64": 64, "128": 128}
 _MATRIX_FORMS = frozenset(("16", "M88", "MT88", "T"))
 _ATOMIC_OPERATIONS = frozenset(
     ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH", "CAS", "CAST", "SPIN", "POPC", "ARRIVE")

@@ -537,7 +537,7 @@ def test_fences_and_waits_for_copies_do_nothing():
     world = World()
     for sass in (
         *("LDGDEPBAR", "DEPBAR.LE SB0, 0x1", "MEMBAR.SC.GPU", "MEMBAR.ALL.SYS", "ERRBAR"),
-        *("CCTL.IVALL", "CCTL.E.PF2 [R2+-0x80]", "FENCE.VIEW.ASYNC.S"),
+        *("CCTL.IVALL", "CCTL.E.PF2 [R2+-0x80]", "CCTL.E.PML2 [R2]", "FENCE.VIEW.ASYNC.S"),
     ):
         assert not world.run(sass).any()
     assert world.recorded == []

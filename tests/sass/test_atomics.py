@@ -92,6 +92,7 @@ INTEGER = [
     *[(name, 4, True) for name in ("MIN", "MAX")],
     *[(name, 8, False) for name in ("ADD", "MIN", "MAX", "AND", "OR", "XOR", "EXCH")],
     *[(name, 8, True) for name in ("MIN", "MAX")],
+    ("EXCH", 16, False),
 ]
 FORMS = {
     "ATOMG": ("ATOMG.E.{op}.STRONG.GPU PT, R16, desc[UR4][R2.64], R8", "global"),
@@ -107,7 +108,8 @@ INTEGER_FORMS = [
     (form, *operation)
     for form in FORMS
     for operation in INTEGER
-    if form != "ATOM shared" or operation[1] == 4 or operation[0] == "EXCH"
+    if (form != "ATOM shared" or operation[1] == 4 or operation[0] == "EXCH")
+    and (operation[1] < 16 or form not in ("RED", "REDG"))
 ]
 
 
@@ -115,7 +117,7 @@ INTEGER_FORMS = [
 @pytest.mark.parametrize(("form", "name", "size", "is_signed"), INTEGER_FORMS)
 def test_integer_atomics_act_in_the_order_of_the_lanes(form, name, size, is_signed, slots):
     sass, where = FORMS[form]
-    suffix = {(4, False): "", (4, True): ".S32", (8, False): ".64", (8, True): ".S64"}[size, is_signed]
+    suffix = {(4, False): "", (4, True): ".S32", (8, False): ".64", (8, True): ".S64", (16, False): ".128"}[size, is_signed]
     initial, values = numbers(8 * size), numbers(8 * size)
     mask = None if RNG.random() < 0.5 else RNG.random(LANES) < 0.7
     world = World(where, size, initial)
@@ -139,7 +141,7 @@ def test_integer_atomics_act_in_the_order_of_the_lanes(form, name, size, is_sign
 @pytest.mark.parametrize("slots", SLOTS.values(), ids=SLOTS)
 @pytest.mark.parametrize(
     ("form", "size"),
-    [*((form, size) for form in ("ATOMG", "ATOM", "ATOM shared", "ATOMS") for size in (4, 8)), ("ATOMG", 16)],
+    [*((form, size) for form in ("ATOMG", "ATOM", "ATOM shared", "ATOMS") for size in (4, 8, 16))],
 )
 def test_compare_and_exchange_acts_in_the_order_of_the_lanes(form, size, slots):
     sass, where = FORMS[form]

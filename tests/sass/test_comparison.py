@@ -157,6 +157,12 @@ def test_absolute_differences_of_bytes():
     check("VABSDIFF4.U8 R0, R1, R2, R3", lambda b: {"R0": joined(apart(b), 8)})
     check("VABSDIFF4.U8.ACC R0, R1, R2, R3", lambda b: {"R0": sum(apart(b)) + b.r[3]})
 
+    def signed_apart(b):
+        return [abs((x ^ 128) - (y ^ 128)) for x, y in zip(parts(b.r[1], 8), parts(b.r[2], 8), strict=True)]
+
+    check("VABSDIFF4 R0, R1, R2, R3", lambda b: {"R0": joined(signed_apart(b), 8)})
+    check("VABSDIFF4.ACC R0, R1, R2, R3", lambda b: {"R0": sum(signed_apart(b)) + b.r[3]})
+
 
 @pytest.mark.parametrize(
     "sass",
@@ -171,7 +177,6 @@ def test_absolute_differences_of_bytes():
         "IMNMX.S16x2 R0, R1, R2, PT",
         "VIMNMX R0, P0, P1, R1, R2, PT",
         "VIMNMX.U32.RELU R0, R1, R2, PT",
-        "VABSDIFF4 R0, R1, R2, R3",
         "VABSDIFF4.S8 R0, R1, R2, R3",
     ],
 )

@@ -56,8 +56,8 @@ class Change:
 
     @property
     def on_shared(self) -> bool:
-        """Whether ATOM does it in shared memory: 32-bit integers, and exchanges of up to 64 bits."""
-        return self.on_local or (self.name in ("EXCH", "CAS", "CAST") and self.size <= 8)
+        """Whether ATOM does it in shared memory: 32-bit integers and exchanges, of which compilers rely on all."""
+        return self.on_local or self.name in ("EXCH", "CAS", "CAST")
 
 
 def _increment(old: Values, limit: Values) -> Values:
@@ -141,9 +141,9 @@ def change_of(site: Site, *known: str) -> Change:
     size = 8 if site.has("S64", "U64") else next((WIDTHS[m] for m in site.modifiers if m in ("64", "128")), 4)
     if name in ("CAS", "CAST"):
         return Change(name, size, np.dtype(np.uint64 if size >= 8 else np.uint32), None)
-    if size == 16 or (size == 8 and name in ("INC", "DEC")) or site.has("RN", "FTZ", "SPIN"):
+    if (size == 16 and name != "EXCH") or (size == 8 and name in ("INC", "DEC")) or site.has("RN", "FTZ", "SPIN"):
         raise site.unsupported("this atomic is not understood")
-    kinds = (np.int64, np.uint64) if size == 8 else (np.int32, np.uint32)
+    kinds = (np.int64, np.uint64) if size >= 8 else (np.int32, np.uint32)
     combine, running = _INTEGER[name]
     return Change(name, size, np.dtype(kinds[0 if site.has("S32", "S64") else 1]), combine, running)
 

@@ -233,19 +233,20 @@ def vabsdiff(site: Site) -> Step:
 def vabsdiff4(site: Site) -> Step:
     """VABSDIFF4.U8 Rd, a, b, c: |a - b| of each byte; .ACC Rd, a, b, c: c + the sum of the four.
 
+    Without .U8 the bytes are signed, as in PTX's vabsdiff4.u32.s32.s32; the differences never are.
+
     Without .ACC, c has no say: PTX's vabsdiff4 would take bytes that its mask leaves out from there, and the
     mask of this form leaves out none.
     """
     site.only("U8", "ACC")
     operand_count(site, 4)
-    if not site.has("U8"):
-        raise site.unsupported("this form of difference")
     store, get_a, get_b, get_c = site.destination(0), integer(site, 1), integer(site, 2), integer(site, 3)
-    accumulate = site.has("ACC")
+    accumulate, kind = site.has("ACC"), np.uint8 if site.has("U8") else np.int8
 
     def step(mask: Mask) -> None:
-        a, b = parts(get_a(), np.uint8), parts(get_b(), np.uint8)
-        apart = np.maximum(a, b) - np.minimum(a, b)
+        a, b = parts(get_a(), kind), parts(get_b(), kind)
+        # A difference that does not fit in the signed type wraps to the bits of the unsigned one.
+        apart = (np.maximum(a, b) - np.minimum(a, b)).view(np.uint8)
         if accumulate:
             store(apart.sum(axis=1, dtype=np.uint32) + get_c(), mask)
         else:

@@ -18,7 +18,7 @@ _KNOWN = {
     "ERRBAR": (),
     "CGAERRBAR": (),
     "FENCE": ("VIEW", "ASYNC", "S", "G"),
-    "CCTL": ("E", "U", "C", "D", "I", "PF1", "PF1.5", "PF2", "WB", "IV", "IVALL", "RS", "RSLB", "DML2", "RML2"),
+    "CCTL": ("E", "U", "C", "D", "I", "PF1", "PF1.5", "PF2", "WB", "IV", "IVALL", "RS", "RSLB", "DML2", "RML2", "PML2"),
     "CCTLL": ("PF1", "WB", "IV", "IVALL"),
     "LDGDEPBAR": (),
     "DEPBAR": ("LE",),
