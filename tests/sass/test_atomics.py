@@ -117,7 +117,9 @@ INTEGER_FORMS = [
 @pytest.mark.parametrize(("form", "name", "size", "is_signed"), INTEGER_FORMS)
 def test_integer_atomics_act_in_the_order_of_the_lanes(form, name, size, is_signed, slots):
     sass, where = FORMS[form]
-    suffix = {(4, False): "", (4, True): ".S32", (8, False): ".64", (8, True): ".S64", (16, False): ".128"}[size, is_signed]
+    suffix = {(4, False): "", (4, True): ".S32", (8, False): ".64", (8, True): ".S64", (16, False): ".128"}[
+        size, is_signed
+    ]
     initial, values = numbers(8 * size), numbers(8 * size)
     mask = None if RNG.random() < 0.5 else RNG.random(LANES) < 0.7
     world = World(where, size, initial)
