@@ -143,8 +143,11 @@ def test_fmnmx_xorsign_takes_magnitudes_and_both_signs():
     triples = [(*f32(-3, 2), 0), (*f32(-3, -2), 0), (*f32(3, 2), 0), (NAN32, f32(-2)[0], 0)]
     assert run("FMNMX.XORSIGN R0, |R1|, |R2|, !PT", triples) == f32(-3, 3, 3, -2)
     assert run("FMNMX.NAN.XORSIGN R0, |R1|, |R2|, !PT", triples)[3] == NAN32
+    assert run("FMNMX.XORSIGN R0, |R1|, 2.5, PT", triples)[:3] == f32(-2.5, -2.5, 2.5)
     with pytest.raises(UnsupportedError, match="XORSIGN"):
         run("FMNMX.XORSIGN R0, R1, R2, !PT", triples)
+    with pytest.raises(UnsupportedError, match="XORSIGN"):
+        run("FMNMX.XORSIGN R0, |R1|, -2.5, PT", triples)
 
 
 HOLDS = {"LT": "<", "EQ": "=", "LE": "<=", "GT": ">", "NE": "<>", "GE": ">=", "NUM": "<=>", "F": ""}

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuemu.sass.ieee import NearestFma32, add32, fma32, mul32
 from gpuemu.sass.lanes import Mask
-from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.operands import Getter, Operand, Site, Step, immediate32
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import (
     BOOLEANS,
@@ -54,6 +54,14 @@ def fadd_fmul(site: Site) -> Step:
     return step
 
 
+def _is_magnitude(operand: Operand) -> bool:
+    """Whether it is |a|, or a constant that is its own magnitude, around which the compiler leaves the bars out."""
+    if operand.negative:
+        return False
+    constant = immediate32(operand.core, floating=True)
+    return operand.absolute or (constant is not None and constant < _SIGN)
+
+
 @semantics("FMNMX")
 def fmnmx(site: Site) -> Step:
     """FMNMX Rd, a, b, P: the smaller where P, the larger elsewhere.
@@ -67,7 +75,7 @@ def fmnmx(site: Site) -> Step:
     both_nan, xor_sign = site.has("NAN"), site.has("XORSIGN")
     fixed = {"PT": True, "!PT": False}.get(site.operands[3].text)
     if xor_sign:
-        if any(not o.absolute or o.negative for o in site.operands[1:3]):
+        if not all(_is_magnitude(o) for o in site.operands[1:3]):
             raise site.unsupported(".XORSIGN of other operands than |a| and |b|")
         sign_a, sign_b = site.raw(1), site.raw(2)
 
