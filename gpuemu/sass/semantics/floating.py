@@ -59,7 +59,7 @@ def _is_magnitude(operand: Operand) -> bool:
     if operand.negative:
         return False
     constant = immediate32(operand.core, floating=True)
-    return operand.absolute or (constant is not None and constant < _SIGN)
+    return operand.absolute or (constant is not None and bool(constant < _SIGN))
 
 
 @semantics("FMNMX")
