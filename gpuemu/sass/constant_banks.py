@@ -130,6 +130,26 @@ def _driver_words(
     return words
 
 
+def _structure(members: tuple[Any, ...], field: str, memory: Memory, file: str) -> tuple[bytes, int]:
+    """The bytes of a structure and its alignment: members in order, each aligned to its size, as C lays them out."""
+    data, alignment = b"", 1
+    for position, member in enumerate(members):
+        if isinstance(member, tuple):
+            part, aligned = _structure(member, f"{field}.{position}", memory, file)
+        elif isinstance(member, np.ndarray) and member.ndim:
+            part, aligned = np.uint64(memory.add_buffer(f"{field}.{position}", member)).tobytes(), 8
+        elif isinstance(member, np.generic):
+            part, aligned = member.tobytes(), member.dtype.alignment
+        elif isinstance(member, bytes):
+            part, aligned = member, 1
+        else:
+            right = "an array, a NumPy scalar such as np.int32(1), bytes or another tuple is right"
+            raise GpuemuError.one(file, None, f"{field}.{position}", type(member).__name__, right)
+        data += bytes(-len(data) % aligned) + part
+        alignment = max(alignment, aligned)
+    return data + bytes(-len(data) % alignment), alignment
+
+
 def _argument_bytes(argument: Any, size: int, number: int, memory: Memory, file: str) -> bytes:
     """An argument as the kernel reads it."""
     field = f"argument {number}"
@@ -155,10 +175,16 @@ def _argument_bytes(argument: Any, size: int, number: int, memory: Memory, file:
         return np.array(argument, dtype=f"f{size}").tobytes()
     if isinstance(argument, bytes) and len(argument) == size:
         return argument
+    if isinstance(argument, tuple):
+        data, _ = _structure(argument, field, memory, file)
+        if len(data) != size:
+            found = f"a structure of {len(data)} bytes"
+            raise GpuemuError.one(file, None, field, found, f"the kernel takes {size} bytes there")
+        return data
     raise GpuemuError.one(
         file,
         None,
         field,
         f"{type(argument).__name__} for {size} bytes",
-        "an array, a number, or the bytes themselves are right",
+        "an array, a number, the bytes themselves or a tuple of members is right",
     )

@@ -59,7 +59,8 @@ def trace_kernel(
     """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
 
     `grid` in CTAs, `block` in threads. `args` in the kernel's order: NumPy arrays are device buffers, updated in
-    place; ints and floats are scalars. `arch` names the architecture that a .cu is compiled for, and whose
+    place; ints and floats are scalars; a tuple is a structure of arrays, NumPy scalars, bytes and other tuples, laid
+    out as C does. `arch` names the architecture that a .cu is compiled for, and whose
     rules count. `ctas` are the CTAs to keep in the trace, by default those resident on one SM at once. `budget`: warp
     instructions of one CTA before it is taken for endless. `stack_bytes`: a thread's stack where the cubin asks for
     less (cudaLimitStackSize); recursion and calls through pointers live on it. `zero_shared`: shared

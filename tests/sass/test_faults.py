@@ -102,7 +102,13 @@ def test_an_endless_loop_runs_into_its_budget() -> None:
         ([], "0 arguments", "the kernel takes 2"),
         ([zeros(32), zeros(4)], "an array", "the kernel takes a value of 4 bytes there"),
         ([zeros(32), 1 << 40], str(1 << 40), "a number that fits 4 bytes is right"),
-        ([zeros(32), "x"], "str for 4 bytes", "an array, a number, or the bytes themselves are right"),
+        ([zeros(32), (np.int32(1), np.int16(2))], "a structure of 8 bytes", "the kernel takes 4 bytes there"),
+        ([zeros(32), (3,)], "int", "an array, a NumPy scalar such as np.int32(1), bytes or another tuple is right"),
+        (
+            [zeros(32), "x"],
+            "str for 4 bytes",
+            "an array, a number, the bytes themselves or a tuple of members is right",
+        ),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(args: list[Any], found: str, right: str) -> None:

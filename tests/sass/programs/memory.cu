@@ -91,6 +91,13 @@ extern "C" __global__ void transpose(float *out, const float *in, int rows, int 
     if (x < rows && y < columns) out[y * rows + x] = tile[threadIdx.x][threadIdx.y];
 }
 
+struct View { char kind; int *data; short extent[2]; struct { char flag; double scale; } more; char last; };
+
+extern "C" __global__ void structures(View out, View in, int n) {
+    int t = threadIdx.x;
+    if (t < n) out.data[t] = in.data[t] * (int)in.more.scale + in.extent[1] + out.extent[0] + in.more.flag + in.last + out.kind;
+}
+
 #if __CUDA_ARCH__ >= 800
 extern "C" __global__ void pipeline(float *out, const float *in, int n) {
     __shared__ float stages[4][64];

@@ -86,6 +86,18 @@ def transpose() -> Launch:
     return Launch([np.zeros((21, 37), np.float32), x, 37, 21], {0: x.T}, (2, 3, 1), (16, 16, 1))
 
 
+def structures() -> Launch:
+    x, out = ints(16), np.zeros(N, np.int32)
+
+    def view(data: np.ndarray, kind: int) -> tuple:
+        more = (np.int8(3), np.float64(4))
+        return (np.int8(kind), data, np.int16(7), np.int16(-9), more, np.int8(1))
+
+    launch = Launch([view(out, 5), view(x, 6), N], {}, block=(N, 1, 1))
+    launch.checks.append(lambda _: np.testing.assert_array_equal(out, 4 * x - 9 + 7 + 3 + 1 + 5))
+    return launch
+
+
 def pipeline() -> Launch:
     x = random(14).integers(0, 100, (10, N)).astype(np.float32)
     arrived = x.copy()
@@ -108,7 +120,7 @@ def copies() -> Launch:
 CASES = {
     **{
         f.__name__: f
-        for f in (vectors, constants, large_parameter, hints, generic, dynamic, transpose, pipeline, copies)
+        for f in (vectors, constants, large_parameter, hints, generic, dynamic, transpose, structures, pipeline, copies)
     },
     "bytes": bytes_,
 }
