@@ -33,6 +33,9 @@ _DYNAMIC_SHARED_BYTES = 0x2C
 _RESERVED_SHARED_BYTES = 0x114
 _GROUPS_SCRATCH_BYTES = 288
 """What cooperative groups count on from %reserved_smem_offset_1 on."""
+_RESERVED_OFFSETS = (0x120, 0x68)
+"""%reserved_smem_offset_end, and _1 behind it, without and with clusters."""
+_ALL_BANKS_BYTES = 128
 _LEAST_BYTES = 0x240
 _WITH_CLUSTERS = 90
 _PARAMETER_ADDRESS = "c[0x0][0x198]"
@@ -45,6 +48,30 @@ def shared_memory_size(launch: Launch, arch: Architecture) -> int:
     """Bytes of shared memory that a CTA takes, what the system reserves included: SR_SMEMSZ."""
     memory = arch.shared_memory
     return units(launch.shared_bytes + memory.reserved_bytes_per_cta, memory.allocation_unit_bytes)
+
+
+def shared_memory(function: DecodedFunction, launch: Launch, arch: Architecture) -> tuple[int, int, slice]:
+    """Bytes of a CTA's shared memory, the address of the first, and which of them the system wrote.
+
+    That is none, but for code that asks where cooperative groups may keep the barriers of groups of several warps: in
+    memory that the system reserves, in front of the CTA's own with clusters, else behind it.
+    """
+    clusters = _has_clusters(function)
+    offset = f"{_RESERVED_OFFSETS[clusters] + 4:#x}"
+    # Code that is not optimised has the word's offset in a register.
+    in_register = any(i.opcode.startswith("MOV") and i.operands[1:2] == (offset,) for i in function.code)
+    if not in_register and not any(f"c[0x0][{offset}]" in operand for i in function.code for operand in i.operands):
+        return launch.shared_bytes, function.shared_base, slice(0)
+    if clusters:
+        # As many as keep every byte in its bank.
+        kept = units(_GROUPS_SCRATCH_BYTES, _ALL_BANKS_BYTES)
+        return launch.shared_bytes + kept, function.shared_base - kept, slice(kept)
+    end = shared_memory_size(launch, arch)
+    return end, function.shared_base, slice(launch.shared_bytes, end)
+
+
+def _has_clusters(function: DecodedFunction) -> bool:
+    return int(function.arch.removeprefix("sm_").rstrip("af")) >= _WITH_CLUSTERS
 
 
 def constant_banks(
@@ -95,8 +122,7 @@ def _driver_words(
     function: DecodedFunction, launch: Launch, memory: Memory, banks: Banks, arch: Architecture
 ) -> dict[int, NDArray[Any]]:
     """What the driver puts in front of the parameters: offset → values."""
-    number = int(function.arch.removeprefix("sm_").rstrip("af"))
-    clusters = number >= _WITH_CLUSTERS
+    clusters = _has_clusters(function)
     words: dict[int, NDArray[Any]] = {
         _BLOCK_DIMENSIONS: np.array(launch.block, dtype=np.uint32),
         _GRID_DIMENSIONS: np.array(launch.grid, dtype=np.uint32),
@@ -111,7 +137,7 @@ def _driver_words(
     if reserved:
         # %reserved_smem_offset_end and _1, of what the system reserves: in front of the CTA's own with clusters.
         end = reserved if clusters else shared_memory_size(launch, arch)
-        words[0x68 if clusters else 0x120] = np.array([end, end - _GROUPS_SCRATCH_BYTES], dtype=np.uint32)
+        words[_RESERVED_OFFSETS[clusters]] = np.array([end, end - _GROUPS_SCRATCH_BYTES], dtype=np.uint32)
     if clusters:
         ones = np.ones(3, dtype=np.uint32)
         words[0x140] = np.zeros(1, dtype=np.uint32)  # %is_explicit_cluster

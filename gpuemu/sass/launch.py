@@ -17,7 +17,7 @@ import numpy as np
 from gpuemu.arch import Architecture, load_arch
 from gpuemu.errors import GpuemuError
 from gpuemu.residency import residency
-from gpuemu.sass.constant_banks import constant_banks, shared_memory_size
+from gpuemu.sass.constant_banks import constant_banks, shared_memory, shared_memory_size
 from gpuemu.sass.cta import CtaExecutor
 from gpuemu.sass.cubin import Cubin
 from gpuemu.sass.disassembly import DecodedFunction, decode_function, without_padding
@@ -96,12 +96,14 @@ def trace_kernel(
         if not 0 <= cta < launch.ctas:
             raise GpuemuError.one("--cta", None, "", f"CTA {cta}", f"the grid has CTAs 0 to {launch.ctas - 1}")
     lanes = Lanes(launch.threads_per_cta)
+    shared_bytes, shared_base, system_wrote = shared_memory(function, launch, hardware)
     memory = Memory(
-        shared_bytes=launch.shared_bytes,
-        shared_base=function.shared_base,
+        shared_bytes=shared_bytes,
+        shared_base=shared_base,
         local_bytes_per_lane=max(function.local_bytes, stack_bytes),
         lanes=lanes,
         zero_shared=zero_shared,
+        system_wrote=system_wrote,
     )
     constants, known = constant_banks(function, launch, memory, args, hardware)
     printed: list[str] = []

@@ -75,11 +75,17 @@ class Memory:
 
     `shared_base` is the shared address of the CTA's first byte of shared memory (0x400 on sm_90, whose first
     bytes the driver keeps for itself). Local memory is zero in a new CTA; shared memory counts as unwritten, or
-    with `zero_shared` as zero, too.
+    with `zero_shared` as zero, too, and so do the bytes that `system_wrote`.
     """
 
     def __init__(
-        self, shared_bytes: int, shared_base: int, local_bytes_per_lane: int, lanes: Lanes, zero_shared: bool = False
+        self,
+        shared_bytes: int,
+        shared_base: int,
+        local_bytes_per_lane: int,
+        lanes: Lanes,
+        zero_shared: bool = False,
+        system_wrote: slice = slice(0),
     ):
         self.shared_bytes = shared_bytes
         self.shared_base = shared_base
@@ -92,6 +98,7 @@ class Memory:
         self.local_pitch = -(-local_bytes_per_lane // 16) * 16
         self.local = views(np.zeros(self.local_pitch * lanes.count, dtype=np.uint8))
         self.zero_shared = zero_shared
+        self._system_wrote = system_wrote
         self.all_written = zero_shared or shared_bytes == 0
         """Whether it is known that every byte of shared memory has been written, so that reads need no check."""
         self.places_written: set[tuple[int, int, tuple[bytes, bytes]]] = set()
@@ -102,6 +109,7 @@ class Memory:
         """Forget what the previous CTA left in shared and local memory."""
         self.shared[1][:] = 0
         self.written[1][:] = 0
+        self.written[1][self._system_wrote] = WRITTEN
         self.local[1][:] = 0
         self.all_written = self.zero_shared or self.shared_bytes == 0
         self.places_written.clear()

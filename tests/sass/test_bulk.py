@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from harness import execute
 
 import gpuemu
 from gpuemu import tensor_map
@@ -184,6 +185,11 @@ def test_a_kernel_makes_a_tensor_map_of_its_own() -> None:
     assert np.array_equal(out.reshape(8, 8), expected, equal_nan=True)
     assert layout is not None
     assert (layout.nan_fill, layout.shape) == (True, (8, 4))
+
+
+def test_a_warp_gets_the_registers_that_it_asks_for() -> None:
+    lanes = execute("USETMAXREG.DEALLOC.CTAPOOL 0x18\nUSETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xf0")
+    assert lanes.uniform_predicates[0].all()  # code goes round in a loop until it is true
 
 
 def test_the_barrier_of_a_cluster_joins_all_threads() -> None:

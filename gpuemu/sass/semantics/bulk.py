@@ -29,6 +29,7 @@ from gpuemu.sass.lanes import WARP, Mask
 from gpuemu.sass.memory import WRITTEN, Buffer
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.access import expect_operands
 from gpuemu.sass.semantics.mbarriers import arrived_90
 from gpuemu.tensor_map import Layout
 
@@ -36,17 +37,32 @@ _UNIT = 16
 _PAIR = re.compile(r"\[UR(\d+)\]\Z")
 _REGISTER = re.compile(r"UR(\d+)\Z")
 _POLICY = re.compile(r"desc\[UR\d+\]\Z")
-_CARRIED_OUT = ("UTMACMDFLUSH", "UTMACCTL", "UTMAPF", "UBLKPF", "USETMAXREG", "ACQBULK", "PREEXIT", "UCGABAR_ARV")
+_CARRIED_OUT = ("UTMACMDFLUSH", "UTMACCTL", "UTMAPF", "UBLKPF", "ACQBULK", "PREEXIT", "UCGABAR_ARV")
 
 
 @semantics(*_CARRIED_OUT)
 def nothing(site: Site) -> Step:
     """What changes no value here.
 
-    Prefetches and their caches; the end of a group of copies, which are done; registers that warps give up or get;
-    waits for a kernel before, and leave for the next one to begin; and an arrival whose wait counts it.
+    Prefetches and their caches; the end of a group of copies, which are done; waits for a kernel before, and leave
+    for the next one to begin; and an arrival whose wait counts it.
     """
     return lambda mask: None
+
+
+@semantics("USETMAXREG")
+def set_registers(site: Site) -> Step:
+    """USETMAXREG.DEALLOC.CTAPOOL n gives registers up; .TRY_ALLOC.CTAPOOL UPd, n tells whether there were enough.
+
+    There always are here: code asks again until it gets them, which it does once others have given theirs up.
+    """
+    site.only("DEALLOC", "TRY_ALLOC", "CTAPOOL")
+    if not site.has("TRY_ALLOC"):
+        expect_operands(site, 1)
+        return lambda mask: None
+    expect_operands(site, 2)
+    store, granted = site.set_predicate(0), np.ones(site.lanes.count, dtype=np.bool_)
+    return lambda mask: store(granted, mask)
 
 
 class _Uniform:
