@@ -58,3 +58,20 @@ extern "C" __global__ void groups(int *out, const int *in, float *sums, int n) {
     block.sync();
     OUT(block.thread_rank() + 1000 * block.size());
 }
+
+#if __CUDA_ARCH__ >= 800
+// Their barriers are in shared memory that the system reserves.
+extern "C" __global__ void large_groups(int *out, const int *in, int n) {
+    __shared__ int kept[128];
+    auto block = cg::this_thread_block();
+    int t = block.thread_rank(), x = in[t], k = 0;
+    kept[t] = x;
+    auto two = cg::tiled_partition<64>(block);
+    auto four = cg::tiled_partition<128>(block);
+    OUT(cg::reduce(two, x, cg::plus<int>())); OUT(cg::reduce(four, x, cg::greater<int>())); OUT(cg::exclusive_scan(two, x));
+    OUT(two.shfl(x, 33)); OUT(two.any(x == in[70])); OUT(kept[t ^ 64]);
+    kept[t] = two.thread_rank();
+    two.sync();
+    OUT(kept[t ^ 32]);
+}
+#endif

@@ -96,5 +96,15 @@ def groups() -> Launch:
     return Launch(arguments, {0: table(15, rows), 2: np.array(sums, np.float32)}, block=(N, 1, 1))
 
 
-CASES = {f.__name__: f for f in (shuffles, votes, reductions, groups)}
-ONLY = {"reductions": ("sm_80", "sm_86", "sm_89", "sm_90")}
+def large_groups() -> Launch:
+    x = np.random.default_rng(5).integers(-1000, 1000, 128).astype(np.int32)
+    two, lanes = x.reshape(2, 64), np.arange(128)
+    rows = [
+        two.sum(axis=1)[lanes // 64], np.full(128, x.max()), (two.cumsum(axis=1) - two).ravel(), two[lanes // 64, 33],
+        (two == x[70]).any(axis=1)[lanes // 64], x[lanes ^ 64], lanes % 64 ^ 32,
+    ]  # fmt: skip
+    return Launch([np.zeros((7, 128), np.int32), x, 128], {0: np.array(rows, np.int32)}, block=(128, 1, 1))
+
+
+CASES = {f.__name__: f for f in (shuffles, votes, reductions, groups, large_groups)}
+ONLY = dict.fromkeys(("reductions", "large_groups"), ("sm_80", "sm_86", "sm_89", "sm_90"))
