@@ -90,6 +90,16 @@ def test_a_load_brings_the_bytes_at_each_lane_s_address(kind, width, size, maske
     assert len(world.recorded) == 1
 
 
+def test_a_load_of_sm_75_may_say_u():
+    world = World()
+    start = world.memory.add_buffer("argument 0", random_bytes(1024))
+    plain, same = (
+        world.run(f"LDG.E{modifier}.128.CONSTANT.SYS R8, [R2]", pairs={2: start + LANE * 16})[8:12]
+        for modifier in ("", ".U")
+    )
+    assert (plain == same).all()
+
+
 @pytest.mark.parametrize(("modifier", "size", "signed"), NARROW)
 @pytest.mark.parametrize("kind", ["LDG", "LDS", "LDL"])
 def test_narrow_loads_extend_zeros_or_the_sign(kind, modifier, size, signed):

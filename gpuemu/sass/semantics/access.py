@@ -28,10 +28,10 @@ _SPACES: dict[str, type[Space]] = {
 }  # fmt: skip
 _WIDE_ADDRESS = ("E", *ORDER, *CACHING)
 _MODIFIERS: dict[str, tuple[str, ...]] = {
-    "LDG": _WIDE_ADDRESS, "STG": _WIDE_ADDRESS, "LD": _WIDE_ADDRESS, "ST": _WIDE_ADDRESS,
+    "LDG": ("U", *_WIDE_ADDRESS), "STG": _WIDE_ADDRESS, "LD": _WIDE_ADDRESS, "ST": _WIDE_ADDRESS,
     "LDS": ("U",), "STS": (), "LDL": CACHING, "STL": CACHING,
 }  # fmt: skip
-"""Modifiers besides the width; .U of sm_75's LDS changes no value."""
+"""Modifiers besides the width; .U of sm_75's LDS and LDG changes no value."""
 
 
 def size_of(site: Site, *known: str) -> int:
