@@ -35,6 +35,8 @@ _GROUPS_SCRATCH_BYTES = 288
 """What cooperative groups count on from %reserved_smem_offset_1 on."""
 _RESERVED_OFFSETS = (0x120, 0x68)
 """%reserved_smem_offset_end, and _1 behind it, without and with clusters."""
+_GRID_WORKSPACE = (0x8C, 0x44)
+"""%envreg1 and %envreg2, upper and lower word of the address of what `grid_group::sync` counts arrivals in."""
 _ALL_BANKS_BYTES = 128
 _LEAST_BYTES = 0x240
 _WITH_CLUSTERS = 90
@@ -57,10 +59,7 @@ def shared_memory(function: DecodedFunction, launch: Launch, arch: Architecture)
     memory that the system reserves, in front of the CTA's own with clusters, else behind it.
     """
     clusters = _has_clusters(function)
-    offset = f"{_RESERVED_OFFSETS[clusters] + 4:#x}"
-    # Code that is not optimised has the word's offset in a register.
-    in_register = any(i.opcode.startswith("MOV") and i.operands[1:2] == (offset,) for i in function.code)
-    if not in_register and not any(f"c[0x0][{offset}]" in operand for i in function.code for operand in i.operands):
+    if not _asks_for(function, _RESERVED_OFFSETS[clusters] + 4):
         return launch.shared_bytes, function.shared_base, slice(0)
     if clusters:
         # As many as keep every byte in its bank.
@@ -68,6 +67,16 @@ def shared_memory(function: DecodedFunction, launch: Launch, arch: Architecture)
         return launch.shared_bytes + kept, function.shared_base - kept, slice(kept)
     end = shared_memory_size(launch, arch)
     return end, function.shared_base, slice(launch.shared_bytes, end)
+
+
+def _asks_for(function: DecodedFunction, offset: int) -> bool:
+    """Whether code reads this word of bank 0; code that is not optimised has its offset in a register."""
+    number = f"{offset:#x}"
+    return any(
+        (i.opcode.startswith("MOV") and i.operands[1:2] == (number,))
+        or any(f"c[0x0][{number}]" in operand for operand in i.operands)
+        for i in function.code
+    )
 
 
 def _has_clusters(function: DecodedFunction) -> bool:
@@ -147,6 +156,10 @@ def _driver_words(
         words[0x188] = ones[:1]  # %cluster_nctarank
     else:
         words[_SHARED_WINDOW] = np.array([SHARED_WINDOW], dtype=np.uint64)
+    if launch.ctas == 1 and _asks_for(function, _GRID_WORKSPACE[clusters]):
+        # As for a cooperative launch. CTAs run one after the other: a larger grid could not wait for itself.
+        address = memory.add_buffer("the grid's barrier", np.zeros(2, dtype=np.uint32))
+        words[_GRID_WORKSPACE[clusters]] = np.array([address >> 32, address & 0xFFFFFFFF], dtype=np.uint32)
     words[0xD0 if clusters else 0x50] = np.array([CONSTANT_WINDOW], dtype=np.uint64)
     if _USER_CONSTANTS in banks:
         memory.add_constants(banks[_USER_CONSTANTS])

@@ -75,3 +75,13 @@ extern "C" __global__ void large_groups(int *out, const int *in, int n) {
     OUT(kept[t ^ 32]);
 }
 #endif
+
+extern "C" __global__ void whole_grid(int *out, const int *in, int n) {
+    auto grid = cg::this_grid();
+    int t = grid.thread_rank(), k = 1;
+    out[t] = in[t] + grid.size() * grid.is_valid();
+    grid.sync();
+    OUT(out[63 - t]);
+    grid.sync();
+    OUT(grid.num_threads());
+}

@@ -106,5 +106,12 @@ def large_groups() -> Launch:
     return Launch([np.zeros((7, 128), np.int32), x, 128], {0: np.array(rows, np.int32)}, block=(128, 1, 1))
 
 
-CASES = {f.__name__: f for f in (shuffles, votes, reductions, groups, large_groups)}
+def whole_grid() -> Launch:
+    x = inputs(6)
+    return Launch(
+        [np.zeros(3 * N, np.int32), x, N], {0: np.concatenate([x + N, x[::-1] + N, 0 * x + N])}, block=(N, 1, 1)
+    )
+
+
+CASES = {f.__name__: f for f in (shuffles, votes, reductions, groups, large_groups, whole_grid)}
 ONLY = dict.fromkeys(("reductions", "large_groups"), ("sm_80", "sm_86", "sm_89", "sm_90"))
