@@ -16,7 +16,7 @@ import numpy as np
 
 from gpuemu.arch import Architecture, load_arch
 from gpuemu.errors import GpuemuError
-from gpuemu.residency import residency
+from gpuemu.residency import residency, units
 from gpuemu.sass.constant_banks import constant_banks, shared_memory, shared_memory_size
 from gpuemu.sass.cta import CtaExecutor
 from gpuemu.sass.cubin import Cubin
@@ -36,6 +36,7 @@ Extent = tuple[int, int, int]
 DEFAULT_BUDGET = 100_000_000
 """Warp instructions of one CTA before it is taken for endless."""
 DEFAULT_STACK_BYTES = 1024
+_STACK_ALIGNMENT = 16
 """A thread's stack where the assembler asks for less: the driver's default (cudaLimitStackSize)."""
 
 
@@ -100,7 +101,8 @@ def trace_kernel(
     memory = Memory(
         shared_bytes=shared_bytes,
         shared_base=shared_base,
-        local_bytes_per_lane=max(function.local_bytes, stack_bytes),
+        # Frames of wide variables are aligned to the stack's first value, which is this.
+        local_bytes_per_lane=units(max(function.local_bytes, stack_bytes), _STACK_ALIGNMENT),
         lanes=lanes,
         zero_shared=zero_shared,
         system_wrote=system_wrote,

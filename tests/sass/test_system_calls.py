@@ -108,6 +108,12 @@ def test_a_stack_is_as_large_as_asked_for_and_its_end_is_told() -> None:
     assert out.tolist() == [sum((n + (n & 7)) & 7 for n in range(1, 41))] * 32
 
 
+def test_a_stack_starts_where_wide_variables_are_aligned() -> None:
+    out, values = np.zeros((5, 4), np.float32), np.arange(20, dtype=np.float32).reshape(5, 4)
+    launch("wide_locals", [out, values, 7], block=(5, 1, 1), stack_bytes=1032)
+    assert (out == values).all()
+
+
 def test_a_word_that_only_a_driver_knows_is_refused_by_name() -> None:
     problem = refusal("number_of_sms", [np.zeros(1, np.uint32)])
     assert re.match(r"number_of_sms\+0x00[0-9a-f]{2}$", problem.field)

@@ -50,3 +50,9 @@ extern "C" __global__ void unprinted(int *out, int n) {
 }
 
 extern "C" __global__ void number_of_sms(unsigned *out) { asm("mov.u32 %0, %%nsmid;" : "=r"(*out)); }
+
+extern "C" __global__ void wide_locals(float4 *out, const float4 *in, int n) {
+    float4 kept[5];
+    for (int i = 0; i < 5; i++) kept[(i + n) % 5] = in[i];
+    out[threadIdx.x] = kept[(threadIdx.x + n) % 5];
+}
