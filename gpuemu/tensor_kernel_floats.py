@@ -23,7 +23,7 @@ _NONE = -4096
 _LOW = 2048
 """Between what exponents of products are and those of zeros, with the sign changed."""
 _FAR = 50
-_INFINITY, _MAGNITUDE, _SIGN = 0x7F800000, 0x7FFFFFFF, 0x80000000
+_INFINITY, _MAGNITUDE, _SIGN, _LEAST_NORMAL = 0x7F800000, 0x7FFFFFFF, 0x80000000, 0x800000
 
 
 class _Rooms(NamedTuple):
@@ -75,10 +75,9 @@ class _Extremes:
         """Whether one is NaN or infinity."""
         return self.size.get().compare(">=", least).any()
 
-    def far(self, factor: Vector) -> Vector:
-        """Whether an exponent is far from 0; `factor`: of magnitudes."""
-        values = self.size.get().as_bits(F32) * factor.as_bits(F32)
-        above = values.compare(">=", 2.0 ** (_FAR + 1))
+    def far(self, rise: Vector) -> Vector:
+        """Whether an exponent is far from 0; `rise`: of exponents."""
+        above = (self.size.get() + rise).compare(">=", (127 + _FAR + 1) << 23)
         return (self.least.get().compare("<", 127 - _FAR, unsigned=True) | above).any()
 
 
@@ -111,7 +110,7 @@ def _warp(code: Code, plan: Plan, rooms: _Rooms) -> Vector:
     wrong = special.get().compare(">=", largest).any()
     wrong = wrong | left.special(plan.number("left_special")) | right.special(plan.number("special"))
     ordinary = fine & (wrong ^ 1)
-    far = left.far(plan.number("left_factor")) | right.far(plan.number("factor"))
+    far = left.far(plan.number("left_rise")) | right.far(plan.number("rise"))
     found = _Found(code)
     with code.when(ordinary):
         steps = plan.slot("block") * each
@@ -157,7 +156,7 @@ class _Found:
     def wrong(self, plan: Plan) -> Vector:
         """Whether one does not. A result that may be subnormal may have been rounded to the least normal number."""
         low = self.unit.get().compare("<", plan.number("kept") + (1 + _LOW), unsigned=True)
-        small = self.least.get().compare("<", 0x800000, unsigned=True)
+        small = self.least.get().compare("<", _LEAST_NORMAL, unsigned=True)
         great = self.largest.get().compare(">=", _INFINITY) | self.halves.get().compare(">=", 0)
         return (low | small | great | self.over.get().compare("<", 0)).any()
 
@@ -165,11 +164,22 @@ class _Found:
 def _decoded(plan: Plan, extremes: _Extremes, raw: Vector, side: str) -> tuple[Vector, Vector]:
     """Elements at the upper end of words: values as float32, and exponents."""
     size = (raw & plan.number(f"{side}magnitude")).logical_shift(plan.number(f"{side}shift"))
-    bits = (size.as_bits(F32) * plan.number(f"{side}factor").as_bits(F32)).as_bits(I32)
+    bits = _raised(size, plan.number(f"{side}rise"))
     exponent = bits.logical_shift(23).largest(plan.number(f"{side}least"))
     exponent = size.compare("!=", 0).choose(exponent, _NONE)
     extremes.add(size, exponent)
     return (bits | raw & _SIGN).as_bits(F32), exponent
+
+
+def _raised(size: Vector, rise: Vector) -> Vector:
+    """Magnitudes of a narrower type, where float32 has its own, as float32.
+
+    A product with a power of two would do the same, but of subnormal numbers it takes processors dozens of times as
+    long. Here those get an exponent that is one too large, the one that others have, and lose what it says again.
+    """
+    raised = size + rise
+    subnormal = (raised + _LEAST_NORMAL).as_bits(F32) - (rise + _LEAST_NORMAL).as_bits(F32)
+    return size.compare("<", _LEAST_NORMAL).choose(subnormal.as_bits(I32), raised)
 
 
 def _exponent(bits: Vector, least: Vector | int) -> Vector:
@@ -188,7 +198,7 @@ def _load_c(code: Code, plan: Plan, special: Variable, half: Vector, room: Vecto
                 for k in range(2):
                     bits = words.logical_shift(16 * k) & 0xFFFF
                     special.set(special.get().largest(bits & 0x7FFF))
-                    code.store(_widened(bits), room + (2 * t + k) * 64, align=64)
+                    code.store(_widened(code, bits), room + (2 * t + k) * 64, align=64)
         with singles:
             for k in range(2):
                 upper, lower = plan.words(C, k), plan.words(C, 2 + k)
@@ -198,9 +208,9 @@ def _load_c(code: Code, plan: Plan, special: Variable, half: Vector, room: Vecto
                     code.store(bits, room + (2 * t + k) * 64, align=64)
 
 
-def _widened(half: Vector) -> Vector:
+def _widened(code: Code, half: Vector) -> Vector:
     """Float16, finite, as float32."""
-    return (((half & 0x7FFF) << 13 | (half & 0x8000) << 16).as_bits(F32) * 2.0**112).as_bits(I32)
+    return _raised((half & 0x7FFF) << 13, code.number(112 << 23, I32)) | (half & 0x8000) << 16
 
 
 def _store_d(code: Code, plan: Plan, half: Vector, rooms: _Rooms) -> None:
@@ -316,4 +326,4 @@ def _round_to_halves(code: Code, plan: Plan, rooms: _Rooms, found: _Found, last:
         result = half.compare("!=", 0).choose(half | bits.logical_shift(16) & 0x8000, 0)
         found.halves.set(found.halves.get().largest(half - most))
         code.store(result, rooms.d + k * 64, align=64)
-        code.store(_widened(result), rooms.c + k * 64, align=64)
+        code.store(_widened(code, result), rooms.c + k * 64, align=64)

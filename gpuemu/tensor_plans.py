@@ -21,7 +21,7 @@ COMPILED = Compiled("gpuemu.tensor_compiled", 8192)
 
 _SLOTS = (
     "warps", "offsets", "chunks", "each", "sparse", "selector", "threads",  # of all; chunks: registers of B
-    "shift", "magnitude", "special", "factor", "least", "left_shift", "left_magnitude", "left_special", "left_factor",
+    "shift", "magnitude", "special", "rise", "least", "left_shift", "left_magnitude", "left_special", "left_rise",
     "left_least",  # of floats: how elements of B and of A are widened to float32, see tensor_kernel_floats
     "half", "kept", "block", "bits_kept",  # of C and of sums; block: chunks of one
     "left_signed", "right_signed", "saturates",  # of integers
@@ -143,9 +143,10 @@ def sparse_slots(k: int, group: int, selector: int, whole_or_8_bits: bool) -> di
 
 
 def _widening(kind: str, side: str) -> dict[str, int]:
-    """How elements at the upper end of words become float32: magnitude >> shift, times a factor; what is special.
+    """How elements at the upper end of words become float32: magnitude >> shift, plus a rise; what is special.
 
-    `least`: the exponent of the smallest normal number, counted as float32's bits have it.
+    `rise`: of the exponent, in float32's bits. `least`: the exponent of the smallest normal number, counted as those
+    have it.
     """
     form = FORMATS[kind]
     upper, shift = 32 - form.bits, 8 - form.exponent_bits
@@ -154,6 +155,6 @@ def _widening(kind: str, side: str) -> dict[str, int]:
         "magnitude": (form.nan & ~((1 << form.ignored_bits) - 1)) << upper,
         "special": (form.nan if form.no_infinity else form.infinity) << upper >> shift,
         "least": 128 - form.bias,
-        "factor": int(np.float32(2.0 ** (127 - form.bias)).view(np.uint32)),
+        "rise": (127 - form.bias) << 23,
     }
     return {f"{side}{name}": value for name, value in values.items()}
