@@ -17,9 +17,18 @@ from typing import Any
 from numba import njit, types
 from numba.extending import intrinsic
 
-from gpuemu import tensor_fragments, tensor_kernel_floats, tensor_kernel_integers, tensor_plans, vector_code
+from gpuemu import (
+    tensor_fragments,
+    tensor_kernel_elements,
+    tensor_kernel_floats,
+    tensor_kernel_integers,
+    tensor_plans,
+    vector_code,
+)
 
-_SOURCES = (tensor_fragments, tensor_kernel_floats, tensor_kernel_integers, tensor_plans, vector_code)
+_SOURCES = (
+    tensor_fragments, tensor_kernel_elements, tensor_kernel_floats, tensor_kernel_integers, tensor_plans, vector_code,
+)  # fmt: skip
 _STAMP = sha256(b"".join(Path(str(module.__file__)).read_bytes() for module in _SOURCES)).hexdigest()
 
 

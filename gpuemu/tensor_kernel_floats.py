@@ -2,8 +2,9 @@
 
 All types become float32, with exponents counted as its bits count them. Each block of products is gone through twice:
 for the largest exponent of each element of D, and for the products in units of what is kept below that, each cut to a
-whole number on its own. Products are float32 where no exponent is far from 0, else float64; either holds them exactly.
-A warp is left alone that has NaN or infinity in it, or sums so small or large that float32 does not hold them.
+whole number on its own. Products are float32 where none is too large for it, else float64; either holds exactly what is
+not cut off. A warp is left alone that has NaN or infinity in it, or sums so small or large that float32 does not hold
+them.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from typing import Any, NamedTuple
 
 from gpuemu.tensor_fragments import COLUMN as INTEGERS
 from gpuemu.tensor_fragments import COLUMN_BYTES, Plan, column, columns_of_a, each_warp, register
+from gpuemu.tensor_kernel_elements import LEAST_NORMAL, NONE, PAIRS, Elements, Largest, raised
 from gpuemu.tensor_plans import MOST_CHUNKS, B, C, D
-from gpuemu.vector_code import F32, F64, I16, I32, I64, Code, Variable, Vector, pick, spread, vector
+from gpuemu.vector_code import F32, F64, I16, I32, I64, Code, Variable, Vector, spread, vector
 
-FLOATS, SMALL = vector(F32, 16), vector(I16, 16)
+FLOATS = vector(F32, 16)
 _COLUMNS = 8
-_MOST_STEPS = 4 * MOST_CHUNKS
-_NONE = -4096
-"""The exponent of zeros, lower than all sums of others by more than that of two."""
+_MOST_STEPS, _MOST_PAIRS = 4 * MOST_CHUNKS, 2 * MOST_CHUNKS
 _LOW = 2048
 """Between what exponents of products are and those of zeros, with the sign changed."""
-_FAR = 50
-_INFINITY, _MAGNITUDE, _SIGN, _LEAST_NORMAL = 0x7F800000, 0x7FFFFFFF, 0x80000000, 0x800000
+_FAR = 253
+"""The exponent, counted as float32's bits have it, of products that it may not hold."""
+_INFINITY, _MAGNITUDE = 0x7F800000, 0x7FFFFFFF
 
 
 class _Rooms(NamedTuple):
@@ -46,86 +47,39 @@ class _Rooms(NamedTuple):
 def emit(builder: Any, address: Any) -> Any:
     """The product of the plan at the address; a bit for each warp that is left alone."""
     code = Code(builder)
-    steps = _MOST_STEPS
+    steps, pairs = _MOST_STEPS, _MOST_PAIRS
     rooms = _Rooms(*(code.room(size) for size in (
-        16 * COLUMN_BYTES, steps * 4 * 64, steps * 4 * 32, steps * 128, steps * 128, 512, 512, 512, 512,
+        16 * COLUMN_BYTES, steps * 4 * 64, pairs * 4 * 64, steps * 128, pairs * 128, 512, 512, 512, 512,
     )))  # fmt: skip
     return each_warp(code, Vector(builder, address), lambda plan: _warp(code, plan, rooms)).value
 
 
-class _Extremes:
-    """Of A or of B: the largest magnitude, as it is compared with what is special, and the least exponent.
-
-    Exponents are unsigned, so that those of zeros, which are negative, have no part in it.
-    """
-
-    def __init__(self, code: Code):
-        self.size, self.least = Variable(code, INTEGERS), Variable(code, INTEGERS)
-        self.size.set(0)
-        self.least.set(-1)
-
-    def add(self, size: Vector, exponent: Vector) -> None:
-        """Numbers of 16 or 32 lanes."""
-        for low in range(0, size.type.count, 16):
-            part, of = (pick(x, x, range(low, low + 16)) for x in (size, exponent))
-            self.size.set(self.size.get().largest(part))
-            self.least.set(self.least.get().call("umin", of))
-
-    def special(self, least: Vector) -> Vector:
-        """Whether one is NaN or infinity."""
-        return self.size.get().compare(">=", least).any()
-
-    def far(self, rise: Vector) -> Vector:
-        """Whether an exponent is far from 0; `rise`: of exponents."""
-        above = (self.size.get() + rise).compare(">=", (127 + _FAR + 1) << 23)
-        return (self.least.get().compare("<", 127 - _FAR, unsigned=True) | above).any()
-
-
 def _warp(code: Code, plan: Plan, rooms: _Rooms) -> Vector:
-    left, right, special = _Extremes(code), _Extremes(code), Variable(code, INTEGERS)
+    left, right, special = Largest(code), Largest(code), Variable(code, INTEGERS)
     special.set(0)
     fine = columns_of_a(code, plan, rooms.words)
-    each = plan.slot("each")
-    width = (each.compare("==", 1)).choose(code.number(32), each.compare("==", 2).choose(code.number(16), 8)).to(I32)
     chunks = plan.slot("chunks")
-    with code.loop(chunks) as chunk:
-        with code.loop(each) as e:
-            place = (e.to(I32) + 1) * width * -1 + 32
-            for t in range(4):
-                words = code.load(INTEGERS, rooms.words + (chunk * 4 + t) * COLUMN_BYTES, align=64)
-                value, exponent = _decoded(plan, left, words << place, "left_")
-                at = (chunk * each + e) * 4 + t
-                code.store(value, rooms.a + at * 64, align=64)
-                code.store(exponent.to(I16), rooms.a_exponents + at * 32, align=32)
-        words = plan.words(B, chunk)
-        with code.loop(each) as e:
-            place = (e.to(I32) + 1) * width * -1 + 32
-            value, exponent = _decoded(plan, right, words << place, "")
-            at = (chunk * each + e) * 128
-            code.store(value, rooms.b + at, align=64)
-            code.store(exponent & 0xFFFF | exponent << 16, rooms.b_exponents + at, align=64)
+    _decode(code, plan, rooms, left, right)
     half = plan.slot("half").compare("!=", 0)
     _load_c(code, plan, special, half, rooms.c)
     largest = half.choose(code.number(0x7C00, I32), _INFINITY)
     wrong = special.get().compare(">=", largest).any()
     wrong = wrong | left.special(plan.number("left_special")) | right.special(plan.number("special"))
     ordinary = fine & (wrong ^ 1)
-    far = left.far(plan.number("left_rise")) | right.far(plan.number("rise"))
     found = _Found(code)
     with code.when(ordinary):
-        steps = plan.slot("block") * each
         first, rest = Variable(code, I64), Variable(code, I64)
         first.set(0)
         rest.set(chunks)
         with code.loop(Vector(code.builder, code.builder.sdiv(chunks.value, plan.slot("block").value))):
             rest.set(rest.get() - plan.slot("block"))
-            _block(code, plan, rooms, first.get(), steps, half, far, found)
+            _block(code, plan, rooms, first.get(), half, found)
             with code.either(half) as (halves, singles):
                 with halves:
                     _round_to_halves(code, plan, rooms, found, rest.get().compare("<=", 0))
                 with singles:
                     _cut_to_singles(code, plan, rooms, found)
-            first.set(first.get() + steps)
+            first.set(first.get() + plan.slot("block"))
     ordinary = ordinary & (found.wrong(plan) ^ 1)
     with code.when(ordinary):
         _store_d(code, plan, half, rooms)
@@ -156,36 +110,41 @@ class _Found:
     def wrong(self, plan: Plan) -> Vector:
         """Whether one does not. A result that may be subnormal may have been rounded to the least normal number."""
         low = self.unit.get().compare("<", plan.number("kept") + (1 + _LOW), unsigned=True)
-        small = self.least.get().compare("<", _LEAST_NORMAL, unsigned=True)
+        small = self.least.get().compare("<", LEAST_NORMAL, unsigned=True)
         great = self.largest.get().compare(">=", _INFINITY) | self.halves.get().compare(">=", 0)
         return (low | small | great | self.over.get().compare("<", 0)).any()
 
 
-def _decoded(plan: Plan, extremes: _Extremes, raw: Vector, side: str) -> tuple[Vector, Vector]:
-    """Elements at the upper end of words: values as float32, and exponents."""
-    size = (raw & plan.number(f"{side}magnitude")).logical_shift(plan.number(f"{side}shift"))
-    bits = _raised(size, plan.number(f"{side}rise"))
-    exponent = bits.logical_shift(23).largest(plan.number(f"{side}least"))
-    exponent = size.compare("!=", 0).choose(exponent, _NONE)
-    extremes.add(size, exponent)
-    return (bits | raw & _SIGN).as_bits(F32), exponent
+def _decode(code: Code, plan: Plan, rooms: _Rooms, left: Largest, right: Largest) -> None:
+    """A's columns and B's registers to values and exponents."""
+    each = plan.slot("each")
+    pairs = (each + 1).logical_shift(1)
+    of_a, of_b = Elements(code, plan, "left_", left), Elements(code, plan, "", right)
+    with code.loop(plan.slot("chunks") * 4) as word:
+        chunk, t = word.logical_shift(2), word & 3
 
+        def value(e: int, numbers: Vector) -> None:
+            code.store(numbers, rooms.a + ((chunk * each + e) * 4 + t) * 64, align=64)
 
-def _raised(size: Vector, rise: Vector) -> Vector:
-    """Magnitudes of a narrower type, where float32 has its own, as float32.
+        def exponents(pair: int, numbers: Vector) -> None:
+            code.store(numbers, rooms.a_exponents + ((chunk * pairs + pair) * 4 + t) * 64, align=64)
 
-    A product with a power of two would do the same, but of subnormal numbers it takes processors dozens of times as
-    long. Here those get an exponent that is one too large, the one that others have, and lose what it says again.
-    """
-    raised = size + rise
-    subnormal = (raised + _LEAST_NORMAL).as_bits(F32) - (rise + _LEAST_NORMAL).as_bits(F32)
-    return size.compare("<", _LEAST_NORMAL).choose(subnormal.as_bits(I32), raised)
+        of_a.decode(code.load(INTEGERS, rooms.words + word * COLUMN_BYTES, align=64), value, exponents)
+    with code.loop(plan.slot("chunks")) as chunk:
+
+        def value_of_b(e: int, numbers: Vector) -> None:
+            code.store(numbers, rooms.b + (chunk * each + e) * 128, align=64)
+
+        def exponents_of_b(pair: int, numbers: Vector) -> None:
+            code.store(numbers, rooms.b_exponents + (chunk * pairs + pair) * 128, align=64)
+
+        of_b.decode(plan.words(B, chunk), value_of_b, exponents_of_b)
 
 
 def _exponent(bits: Vector, least: Vector | int) -> Vector:
     """The exponents of float32; subnormal numbers have that of the smallest normal one of their type."""
     exponent = (bits.logical_shift(23) & 0xFF).largest(least)
-    return (bits & _MAGNITUDE).compare("!=", 0).choose(exponent, _NONE)
+    return (bits & _MAGNITUDE).compare("!=", 0).choose(exponent, NONE)
 
 
 def _load_c(code: Code, plan: Plan, special: Variable, half: Vector, room: Vector) -> None:
@@ -210,7 +169,7 @@ def _load_c(code: Code, plan: Plan, special: Variable, half: Vector, room: Vecto
 
 def _widened(code: Code, half: Vector) -> Vector:
     """Float16, finite, as float32."""
-    return _raised((half & 0x7FFF) << 13, code.number(112 << 23, I32)) | (half & 0x8000) << 16
+    return raised((half & 0x7FFF) << 13, code.number(112 << 23, I32)) | (half & 0x8000) << 16
 
 
 def _store_d(code: Code, plan: Plan, half: Vector, rooms: _Rooms) -> None:
@@ -229,34 +188,39 @@ def _store_d(code: Code, plan: Plan, half: Vector, rooms: _Rooms) -> None:
                     code.store(register(of, bool(lower)), plan.register(D, 2 * lower + k))
 
 
-def _block(
-    code: Code, plan: Plan, rooms: _Rooms, first: Vector, steps: Vector, half: Vector, far: Vector, found: _Found
-) -> None:
-    """The exact sums of a block, in units; and the largest exponents, which say what a unit is."""
-    tops = [Variable(code, SMALL) for _ in range(_COLUMNS)]
+def _block(code: Code, plan: Plan, rooms: _Rooms, first: Vector, half: Vector, found: _Found) -> None:
+    """The exact sums of a block, in units; and the largest exponents, which say what a unit is. `first`: its chunk."""
+    each, chunks = plan.slot("each"), plan.slot("block")
+    pairs = (each + 1).logical_shift(1)
+    tops = [Variable(code, PAIRS) for _ in range(_COLUMNS)]
     for top in tops:
-        top.set(2 * _NONE)
-    with code.loop(steps) as step:
-        at = first + step
+        top.set(2 * NONE)
+    with code.loop(chunks * pairs) as pair:
+        at = first * pairs + pair
         for t in range(4):
-            exponents = code.load(SMALL, rooms.a_exponents + (at * 4 + t) * 32, align=32)
+            exponents = code.load(PAIRS, rooms.a_exponents + (at * 4 + t) * 64, align=64)
             for k, top in enumerate(tops):
-                other = spread(code.load(I32, rooms.b_exponents + at * 128 + (4 * k + t) * 4), 8).as_bits(I16)
+                other = spread(code.load(I32, rooms.b_exponents + at * 128 + (4 * k + t) * 4), 16).as_bits(I16)
                 top.set(top.get().largest(exponents + other))
-    kept = plan.number("kept")
+    kept, exponent = plan.number("kept"), plan.number("exponent")
     least = half.choose(code.number(113, I32), 1)
     addends = []
+    most = Variable(code, INTEGERS)
+    most.set(0)
     for k, top in enumerate(tops):
         addend = code.load(INTEGERS, rooms.c + k * 64, align=64)
-        largest = (top.get().to(I32) - 127).largest(_exponent(addend, least))
+        both = top.get().as_bits(I32)
+        largest = ((both >> 16).largest(both << 16 >> 16) + exponent).largest(_exponent(addend, least))
         found.unit.set(found.unit.get().call("umin", largest + _LOW))
         # Of nothing but zeros, any unit will do.
-        code.store(largest.largest(kept + 1), rooms.tops + k * 64, align=64)
+        largest = largest.largest(kept + 1)
+        most.set(most.get().largest(largest))
+        code.store(largest, rooms.tops + k * 64, align=64)
         addends.append(addend.as_bits(F32))
-    with code.either(far) as (wide, narrow):
+    with code.either(most.get().compare(">=", _FAR).any()) as (wide, narrow):
         for way, real in ((wide, F64), (narrow, F32)):
             with way:
-                _sums(code, rooms, first, steps, kept, addends, found, real)
+                _sums(code, rooms, first * each, chunks * each, kept, addends, found, real)
 
 
 def _sums(

@@ -14,15 +14,15 @@ import numpy.typing as npt
 
 from gpuemu.compiled import Compiled
 from gpuemu.fragments import LANES, Index
-from gpuemu.tensor_numbers import FORMATS, Numerics
+from gpuemu.tensor_numbers import FORMATS, Format, Numerics
 
 COMPILED = Compiled("gpuemu.tensor_compiled", 8192)
 """The products that Numba compiles; NumPy takes about as long for so many as Numba takes to be loaded."""
 
 _SLOTS = (
     "warps", "offsets", "chunks", "each", "sparse", "selector", "threads",  # of all; chunks: registers of B
-    "shift", "magnitude", "special", "rise", "least", "left_shift", "left_magnitude", "left_special", "left_rise",
-    "left_least",  # of floats: how elements of B and of A are widened to float32, see tensor_kernel_floats
+    "brain", "narrow", "rise", "special", "left_narrow", "left_rise", "left_special",  # of floats: how B and A are read
+    "exponent",  # of float32, less the sum of those that B and A have
     "half", "kept", "block", "bits_kept",  # of C and of sums; block: chunks of one
     "left_signed", "right_signed", "saturates",  # of integers
     "both_and",  # of bits
@@ -131,7 +131,9 @@ def float_slots(
         "chunks": k // chunk, "each": 32 // bits, "half": half, "kept": kept, "block": rows // chunk,
         "bits_kept": 0xFFFFFFFF << lost & 0xFFFFFFFF,
     }  # fmt: skip
-    return slots | _widening(types[1], "") | _widening(types[0], "left_")
+    forms = FORMATS[types[1]], FORMATS[types[0]]
+    slots |= {"brain": types[0] == "bf16", "exponent": 127 - forms[0].bias - forms[1].bias}
+    return slots | _reading(forms[0], "") | _reading(forms[1], "left_")
 
 
 def sparse_slots(k: int, group: int, selector: int, whole_or_8_bits: bool) -> dict[str, int]:
@@ -142,19 +144,13 @@ def sparse_slots(k: int, group: int, selector: int, whole_or_8_bits: bool) -> di
     return {"sparse": 1, "selector": selector * threads, "threads": 1}
 
 
-def _widening(kind: str, side: str) -> dict[str, int]:
-    """How elements at the upper end of words become float32: magnitude >> shift, plus a rise; what is special.
+def _reading(form: Format, side: str) -> dict[str, int]:
+    """How elements are read, see `tensor_kernel_elements`.
 
-    `rise`: of the exponent, in float32's bits. `least`: the exponent of the smallest normal number, counted as those
-    have it.
+    `narrow`: by how much numbers of 8 bits go down to have float16's exponent. `rise`: of exponents to float32's, in
+    its bits. `special`: the upper 16 bits of NaN or infinity, whichever is smaller, behind `narrow`.
     """
-    form = FORMATS[kind]
-    upper, shift = 32 - form.bits, 8 - form.exponent_bits
-    values = {
-        "shift": shift,
-        "magnitude": (form.nan & ~((1 << form.ignored_bits) - 1)) << upper,
-        "special": (form.nan if form.no_infinity else form.infinity) << upper >> shift,
-        "least": 128 - form.bias,
-        "rise": (127 - form.bias) << 23,
-    }
+    narrow = 5 - form.exponent_bits if form.bits == 8 else 0
+    special = (form.nan if form.no_infinity else form.infinity) << 32 - form.bits >> 16 + narrow
+    values = {"narrow": narrow, "rise": (127 - form.bias) << 23, "special": special}
     return {f"{side}{name}": value for name, value in values.items()}
