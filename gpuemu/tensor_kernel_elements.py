@@ -1,8 +1,8 @@
 """Elements of A and B in compiled products of floats: from words to float32 and to exponents, 16 bits at a time.
 
 Exponents are as the type counts them, subnormal numbers having that of the smallest normal one; two of 16 bits stand
-in a word, of neighbours along K, so that one addition is for both. Types of 8 bits become two words of float16 or of
-what is like it, first those of the even bytes, then those of the odd ones; tf32 has nothing in the lower half.
+in a word, of neighbours along K, so that one addition is for both. Types of 8 bits become two words of float16, first
+the even bytes, then the odd ones; those of e4m3 are 2^8 times too small then. Tf32 has nothing in the lower half.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuemu.tensor_fragments import Plan
-from gpuemu.vector_code import F32, I16, I32, Code, Variable, Vector, pick, vector
+from gpuemu.vector_code import F16, F32, I16, I32, Code, Variable, Vector, converts_halves, pick, vector
 
 PAIRS = vector(I16, 32)
 """Exponents, or halves of words, of the 16 rows of A."""
 NONE = -4096
 """The exponent of zeros, lower than all sums of others by more than that of two."""
-LEAST_NORMAL = 0x800000
+_LEAST_NORMAL = 0x800000
 """Of float32's bits."""
-_SIGN, _SIGNS = 0x80000000, 0x80008000
 
 Store = Callable[[int, Vector], None]
 """Puts float32 numbers, or a word's exponents, in the place of that number of the same word."""
@@ -49,7 +48,7 @@ class Elements:
         self._largest = largest
         self._each = plan.slot("each")
         self._brain = plan.slot("brain").compare("!=", 0)
-        self._narrow, self._rise = plan.number(f"{side}narrow"), plan.number(f"{side}rise")
+        self._narrow = plan.number(f"{side}narrow")
 
     def decode(self, words: Vector, value: Store, exponents: Store) -> None:
         """Words of 16 rows, or of 32 lanes."""
@@ -65,7 +64,7 @@ class Elements:
                         self._halves(words, 0, value, exponents)
                 with four:
                     for k, pair in enumerate(((words & 0x00FF00FF) << 8, words & 0xFF00FF00)):
-                        moved = (pair & 0x7F007F00).logical_shift(self._narrow) | pair & _SIGNS
+                        moved = (pair & 0x7F007F00).logical_shift(self._narrow) | pair & 0x80008000
                         self._halves(moved, k, value, exponents)
 
     def _words(self, words: Vector, value: Store, exponents: Store) -> None:
@@ -81,11 +80,10 @@ class Elements:
         value(1, (words & 0xFFFF0000).as_bits(F32))
 
     def _halves(self, words: Vector, k: int, value: Store, exponents: Store) -> None:
-        """Two numbers with the exponent bits of float16."""
+        """Two float16."""
         self._exponents(words, k, 10, exponents)
-        for half, size, sign in ((0, words << 13, words << 16), (1, words.logical_shift(3), words)):
-            bits = raised(size & 0x0FFFE000, self._rise)
-            value(2 * k + half, (bits | sign & _SIGN).as_bits(F32))
+        value(2 * k, single(self._code, words))
+        value(2 * k + 1, single(self._code, words.logical_shift(16)))
 
     def _exponents(self, words: Vector, k: int, shift: int, exponents: Store) -> None:
         size = words.as_bits(I16) & 0x7FFF
@@ -94,12 +92,16 @@ class Elements:
         exponents(k, exponent.as_bits(I32))
 
 
-def raised(size: Vector, rise: Vector) -> Vector:
-    """Magnitudes of a narrower type, where float32 has its own, as float32; `rise`: of exponents, in float32's bits.
+def single(code: Code, words: Vector) -> Vector:
+    """The lower halves of words, float16, as float32.
 
-    A product with a power of two would do the same, but of subnormal numbers it takes processors dozens of times as
-    long. Here those get an exponent that is one too large, the one that others have, and lose what it says again.
+    A product with a power of two would do it, but of subnormal numbers that takes processors dozens of times as long.
+    Instead they get an exponent that is one too large, the one that others have, and lose what it says again.
     """
+    if converts_halves():
+        return words.to(I16).as_bits(F16).to(F32)
+    size, rise = words << 13 & 0x0FFFE000, 112 << 23
     normal = size + rise
-    subnormal = (normal + LEAST_NORMAL).as_bits(F32) - (rise + LEAST_NORMAL).as_bits(F32)
-    return size.compare("<", LEAST_NORMAL).choose(subnormal.as_bits(I32), normal)
+    subnormal = (normal + _LEAST_NORMAL).as_bits(F32) - code.number(rise + _LEAST_NORMAL, I32).as_bits(F32)
+    bits = size.compare("<", _LEAST_NORMAL).choose(subnormal.as_bits(I32), normal)
+    return (bits | words << 16 & 0x80000000).as_bits(F32)

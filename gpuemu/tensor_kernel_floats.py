@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from gpuemu.tensor_fragments import COLUMN as INTEGERS
 from gpuemu.tensor_fragments import COLUMN_BYTES, Plan, column, columns_of_a, each_warp, register
-from gpuemu.tensor_kernel_elements import LEAST_NORMAL, NONE, PAIRS, Elements, Largest, raised
+from gpuemu.tensor_kernel_elements import NONE, PAIRS, Elements, Largest, single
 from gpuemu.tensor_plans import MOST_CHUNKS, B, C, D
 from gpuemu.vector_code import F32, F64, I16, I32, I64, Code, Variable, Vector, spread, vector
 
@@ -110,7 +110,7 @@ class _Found:
     def wrong(self, plan: Plan) -> Vector:
         """Whether one does not. A result that may be subnormal may have been rounded to the least normal number."""
         low = self.unit.get().compare("<", plan.number("kept") + (1 + _LOW), unsigned=True)
-        small = self.least.get().compare("<", LEAST_NORMAL, unsigned=True)
+        small = self.least.get().compare("<", 0x800000, unsigned=True)
         great = self.largest.get().compare(">=", _INFINITY) | self.halves.get().compare(">=", 0)
         return (low | small | great | self.over.get().compare("<", 0)).any()
 
@@ -157,7 +157,7 @@ def _load_c(code: Code, plan: Plan, special: Variable, half: Vector, room: Vecto
                 for k in range(2):
                     bits = words.logical_shift(16 * k) & 0xFFFF
                     special.set(special.get().largest(bits & 0x7FFF))
-                    code.store(_widened(code, bits), room + (2 * t + k) * 64, align=64)
+                    code.store(single(code, bits), room + (2 * t + k) * 64, align=64)
         with singles:
             for k in range(2):
                 upper, lower = plan.words(C, k), plan.words(C, 2 + k)
@@ -165,11 +165,6 @@ def _load_c(code: Code, plan: Plan, special: Variable, half: Vector, room: Vecto
                     bits = column(upper, lower, t)
                     special.set(special.get().largest(bits & _MAGNITUDE))
                     code.store(bits, room + (2 * t + k) * 64, align=64)
-
-
-def _widened(code: Code, half: Vector) -> Vector:
-    """Float16, finite, as float32."""
-    return raised((half & 0x7FFF) << 13, code.number(112 << 23, I32)) | (half & 0x8000) << 16
 
 
 def _store_d(code: Code, plan: Plan, half: Vector, rooms: _Rooms) -> None:
@@ -220,24 +215,24 @@ def _block(code: Code, plan: Plan, rooms: _Rooms, first: Vector, half: Vector, f
     with code.either(most.get().compare(">=", _FAR).any()) as (wide, narrow):
         for way, real in ((wide, F64), (narrow, F32)):
             with way:
-                _sums(code, rooms, first * each, chunks * each, kept, addends, found, real)
+                _sums(code, plan, rooms, (first * each, chunks * each), addends, found, real)
 
 
 def _sums(
     code: Code,
+    plan: Plan,
     rooms: _Rooms,
-    first: Vector,
-    steps: Vector,
-    kept: Vector,
+    part: tuple[Vector, Vector],
     addends: list[Vector],
     found: _Found,
     real: Any,
 ) -> None:
-    scales = []
-    for k in range(_COLUMNS):
-        top = code.load(INTEGERS, rooms.tops + k * 64, align=64)
-        scale = top * -1 + (kept + (254 if real == F32 else 127 + 1023))
-        scales.append((scale << 23).as_bits(F32) if real == F32 else (scale.to(I64) << 52).as_bits(F64))
+    """The sums of products and C in units; `part`: the first step of the block and how many there are."""
+    first, steps = part
+    kept, lowered = plan.number("kept"), plan.number("lowered")
+    bias = 254 if real == F32 else 127 + 1023
+    exponents = [code.load(INTEGERS, rooms.tops + k * 64, align=64) * -1 + (kept + bias) for k in range(_COLUMNS)]
+    scales = [_power(exponent + lowered, real) for exponent in exponents]
     totals = [Variable(code, INTEGERS) for _ in range(_COLUMNS)]
     for total in totals:
         total.set(0)
@@ -249,8 +244,13 @@ def _sums(
                 other = spread(code.load(F32, rooms.b + at * 128 + (4 * k + t) * 4).to(real), 16)
                 total.set(total.get() + (values * other * scales[k]).to(I32))
     for k, total in enumerate(totals):
-        products, addend = total.get(), (addends[k].to(real) * scales[k]).to(I32)
-        found.add(code, rooms, k, products, addend)
+        addend = addends[k].to(real) * _power(exponents[k], real)
+        found.add(code, rooms, k, total.get(), addend.to(I32))
+
+
+def _power(exponent: Vector, real: Any) -> Vector:
+    """Powers of two; exponents as the bits of the type count them."""
+    return (exponent << 23).as_bits(F32) if real == F32 else (exponent.to(I64) << 52).as_bits(F64)
 
 
 def _units(code: Code, plan: Plan, rooms: _Rooms, k: Vector) -> Vector:
@@ -290,4 +290,4 @@ def _round_to_halves(code: Code, plan: Plan, rooms: _Rooms, found: _Found, last:
         result = half.compare("!=", 0).choose(half | bits.logical_shift(16) & 0x8000, 0)
         found.halves.set(found.halves.get().largest(half - most))
         code.store(result, rooms.d + k * 64, align=64)
-        code.store(_widened(code, result), rooms.c + k * 64, align=64)
+        code.store(single(code, result), rooms.c + k * 64, align=64)

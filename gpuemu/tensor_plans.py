@@ -21,8 +21,8 @@ COMPILED = Compiled("gpuemu.tensor_compiled", 8192)
 
 _SLOTS = (
     "warps", "offsets", "chunks", "each", "sparse", "selector", "threads",  # of all; chunks: registers of B
-    "brain", "narrow", "rise", "special", "left_narrow", "left_rise", "left_special",  # of floats: how B and A are read
-    "exponent",  # of float32, less the sum of those that B and A have
+    "brain", "narrow", "special", "left_narrow", "left_special",  # of floats: how B and A are read
+    "exponent", "lowered",  # of products: float32's bias less those of B and A; by how much they are read too small
     "half", "kept", "block", "bits_kept",  # of C and of sums; block: chunks of one
     "left_signed", "right_signed", "saturates",  # of integers
     "both_and",  # of bits
@@ -133,6 +133,7 @@ def float_slots(
     }  # fmt: skip
     forms = FORMATS[types[1]], FORMATS[types[0]]
     slots |= {"brain": types[0] == "bf16", "exponent": 127 - forms[0].bias - forms[1].bias}
+    slots["lowered"] = sum(15 - form.bias for form in forms if bits < 16)
     return slots | _reading(forms[0], "") | _reading(forms[1], "left_")
 
 
@@ -147,10 +148,9 @@ def sparse_slots(k: int, group: int, selector: int, whole_or_8_bits: bool) -> di
 def _reading(form: Format, side: str) -> dict[str, int]:
     """How elements are read, see `tensor_kernel_elements`.
 
-    `narrow`: by how much numbers of 8 bits go down to have float16's exponent. `rise`: of exponents to float32's, in
-    its bits. `special`: the upper 16 bits of NaN or infinity, whichever is smaller, behind `narrow`.
+    `narrow`: by how much numbers of 8 bits go down to have float16's exponent, of which they are read as. `special`:
+    the upper 16 bits of NaN or infinity, whichever is smaller, behind `narrow`.
     """
     narrow = 5 - form.exponent_bits if form.bits == 8 else 0
     special = (form.nan if form.no_infinity else form.infinity) << 32 - form.bits >> 16 + narrow
-    values = {"narrow": narrow, "rise": (127 - form.bias) << 23, "special": special}
-    return {f"{side}{name}": value for name, value in values.items()}
+    return {f"{side}narrow": narrow, f"{side}special": special}

@@ -19,12 +19,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils
+from llvmlite import binding, ir
+from numba.core import cgutils, config
 
 I1, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
-F32, F64 = ir.FloatType(), ir.DoubleType()
+F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 _MOST_ALIGNED = 64
+
+
+def converts_halves() -> bool:
+    """Whether the processor that Numba compiles for turns float16 into float32; LLVM calls what is not there else."""
+    chosen = config.CPU_NAME is not None or config.CPU_FEATURES is not None or not config.ENABLE_AVX
+    return not chosen and bool(binding.get_host_cpu_features().get("f16c"))
 
 
 def vector(element: Any, count: int) -> Any:
@@ -148,7 +154,7 @@ class Vector:
 
 
 def _width(element: Any) -> int:
-    return element.width if isinstance(element, ir.IntType) else 32 if isinstance(element, ir.FloatType) else 64
+    return int(element.width) if isinstance(element, ir.IntType) else {F16: 16, F32: 32, F64: 64}[element]
 
 
 def _name(element: Any) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -72,6 +75,31 @@ def finite(kind: str, words: Any) -> bool:
     if kind == "f16":
         return bool(((words.view(np.uint16) & 0x7C00) != 0x7C00).all())
     return bool(((words & 0x7F800000) != 0x7F800000).all())
+
+
+@pytest.mark.parametrize("name", ["m16n8k16.f32.bf16", "m16n8k8.f32.tf32"])
+def test_products_that_float32_does_not_hold(compiled: None, name: str) -> None:
+    """Their sums are in its range again: each has its opposite."""
+    numerics, mode = gpuemu.load_arch("sm_90").tensor_core.numerics, mma_mode(name)
+    a = np.full((mode.a.registers, 32), 0x60806080 if "bf16" in name else 0x60800000, np.uint32)  # 2^66
+    b = np.full((mode.b.registers, 32), 0x5F80DF80 if "bf16" in name else 0x5F800000, np.uint32)  # 2^64, opposites
+    if "tf32" in name:
+        b[1] |= np.uint32(0x80000000)
+    c = drawn(np.random.default_rng(8), "f32", 4, 2.0**120)[:, :32].copy()
+    expected = mma_registers(numerics, mode, a, b, c)
+    assert COMPILED.load()
+    found = compiled_product(numerics, mode, a, b, c)
+    assert found is not None
+    assert np.array_equal(found, expected)
+    assert np.count_nonzero(found)
+
+
+def test_without_instructions_that_convert_float16(compiled: None) -> None:
+    """Where the processor has none, the same bits."""
+    test = f"{__file__}::test_compiled_products_have_the_same_bits"
+    arguments = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "sm_90 and 0.0001 and f16", test]
+    done = subprocess.run(arguments, env=os.environ | {"NUMBA_CPU_NAME": "generic"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 def test_numbers_that_are_not_ordinary_are_left_to_numpy(compiled: None) -> None:
