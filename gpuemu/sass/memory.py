@@ -94,8 +94,9 @@ class Memory:
         self.buffers: list[Buffer] = []
         self.shared = views(np.zeros(shared_bytes, dtype=np.uint8))
         self.written = views(np.zeros(shared_bytes, dtype=np.uint8))
-        # A lane's frame is padded to the widest unit, so that no view of the whole crosses two frames.
-        self.local_pitch = -(-local_bytes_per_lane // 16) * 16
+        # A lane's frame is padded to the widest unit, so that no view of the whole crosses two frames; and to an odd
+        # number of those, because the same variable of many lanes, a power of two apart, has few places in a cache.
+        self.local_pitch = (-(-local_bytes_per_lane // 16) | 1) * 16
         self.local = views(np.zeros(self.local_pitch * lanes.count, dtype=np.uint8))
         self.zero_shared = zero_shared
         self._system_wrote = system_wrote

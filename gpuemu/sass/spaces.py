@@ -286,6 +286,10 @@ class LocalSpace(Space):
         if not self.inside(place, length):
             raise self._outside(place, length)
         pattern = place.pattern
+        if pattern.lanes is None and pattern.low == pattern.high:  # as most often: the same variable of every lane
+            units = self.memory.local[self.size]
+            first = place.base + pattern.low >> self.shift
+            return units[first :: self.memory.local_pitch >> self.shift][: pattern.count], None
         if self._last is None or self._last[0] is not pattern:
             frames = self._frames if pattern.lanes is None else self._frames[pattern.lanes]
             self._last = pattern, frames + ((pattern.offsets - pattern.low) >> self.shift)
