@@ -1,4 +1,4 @@
-"""Fused multiply-adds of lanes as loops that Numba compiles: the bits of `ieee` and `ieee64`, several times as fast.
+"""What lanes do as loops that Numba compiles: the bits of `ieee`, `ieee64` and others, several times as fast.
 
 See `gpuemu.compiled`. A function that returns False has met what is not ordinary, and its results are of no use.
 """
@@ -9,6 +9,23 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+
+from gpuemu.sass.lanes_atomics import add_in_turn, exchange_in_turn, in_turn
+from gpuemu.sass.lanes_integers import (
+    compare_halves,
+    differences,
+    dot,
+    get_words,
+    match_all,
+    match_any,
+    permute,
+    put_words,
+)
+
+__all__ = [
+    "add_in_turn", "compare_halves", "differences", "dot", "exchange_in_turn", "extremes", "fma32", "fma64",
+    "fma_halves", "get_words", "in_turn", "match_all", "match_any", "narrow16", "permute", "put_words", "turns",
+]  # fmt: skip
 
 _SPLITTER = float(2**27 + 1)
 _MORE, _LESS = 1 + 2.0**-52, 1 - 2.0**-52
@@ -128,17 +145,6 @@ def fma32(a: Any, b: Any, c: Any, flush: bool, sums: Any, result: Any) -> bool:
             small = ((abs(a[i]) < least) & (a[i] != 0)) | ((abs(b[i]) < least) & (b[i] != 0))
             doubtful |= np.int64(small | ((abs(c[i]) < least) & (c[i] != 0)))
     return bool(doubtful == 0)
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def match_any(values: Any, result: Any) -> None:
-    """For each lane a bit for each lane of its warp that has the same value."""
-    for first in range(0, values.size, 32):
-        for lane in range(32):
-            same = np.uint32(0)
-            for other in range(32):
-                same |= np.uint32(values[first + other] == values[first + lane]) << np.uint32(other)
-            result[first + lane] = same
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

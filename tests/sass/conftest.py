@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 from gpuemu import isa
 from gpuemu.sass.cubin import Cubin
 from gpuemu.sass.disassembly import load_cubin
+from gpuemu.sass.ieee import LANES
 
 KERNELS = Path(__file__).parent / "kernels"
 
@@ -33,6 +34,18 @@ def compiled() -> Compile:
 def kernel_sources() -> Path:
     """The folder with the sources."""
     return KERNELS
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["NumPy", "Numba"])
+def either_way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Instructions of lanes in NumPy, and as Numba compiles them."""
+    before = LANES.module, LANES.calls
+    LANES.module, LANES.calls = None, 1 << 60
+    if request.param:
+        pytest.importorskip("numba")
+        assert LANES.load()
+    yield
+    LANES.module, LANES.calls = before
 
 
 @pytest.fixture

@@ -12,6 +12,14 @@ LANE = np.arange(LANES)
 RNG = np.random.default_rng(3)
 
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
+
+def frames(memory):
+    """The local memory of each lane [lane, byte]."""
+    return memory.local[1].reshape(LANES, -1)[:, : memory.local_bytes]
+
+
 class World:
     """A CTA of 64 lanes with memory, and a list of what was recorded."""
 
@@ -70,7 +78,7 @@ def test_a_load_brings_the_bytes_at_each_lane_s_address(kind, width, size, maske
     count = size // 4
     if kind == "LDL":
         offsets = RNG.integers(0, 256 // size, LANES) * size
-        world.memory.local[1][:] = np.tile(data[:256], LANES)
+        frames(world.memory)[:] = data[:256]
     else:
         offsets = RNG.integers(0, 4096 // size, LANES) * size
     if kind in ("LDG", "LD"):
@@ -107,7 +115,7 @@ def test_narrow_loads_extend_zeros_or_the_sign(kind, modifier, size, signed):
     data = random_bytes(64)
     offsets = RNG.integers(0, 64 // size, LANES) * size
     world.fill_shared(data)
-    world.memory.local[1][:] = np.tile(data, LANES)
+    frames(world.memory)[:] = data
     start = world.memory.add_buffer("argument 0", data)
     wide = kind == "LDG"
     sass = f"{kind}.E{modifier} R8, [R2.64]" if wide else f"{kind}{modifier} R8, [R2]"
@@ -143,9 +151,30 @@ def test_a_store_changes_the_bytes_at_its_addresses_and_no_others(kind, width, s
         world.run(f"STS{width} [R2], R8", {**values, 2: offsets}, mask=mask)
         assert np.array_equal(world.memory.shared[1], expected[0])
     else:
-        world.memory.local[1][:] = np.tile(before[:256], LANES)
+        frames(world.memory)[:] = before[:256]
         world.run(f"STL{width} [R2], R8", {**values, 2: offsets}, mask=mask)
-        assert np.array_equal(world.memory.local[1], np.concatenate(expected))
+        assert np.array_equal(frames(world.memory), np.stack(expected))
+
+
+@pytest.mark.parametrize(("width", "size"), [*WIDTHS, (".U8", 1), (".U16", 2)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_lanes_have_their_own_variable_at_the_same_local_address(masked, width, size):
+    world = World(local_bytes=64)
+    mask = random_mask() if masked else None
+    values = {8 + i: RNG.integers(0, 1 << 32, LANES, dtype=np.uint32) for i in range(max(size // 4, 1))}
+    frames(world.memory)[:] = 7
+    world.run(f"STL{width} [R2+0x10], R8", {**values, 2: 16}, mask=mask)
+    words = np.stack([values[8 + i] for i in range(len(values))], axis=1)
+    written = (
+        words.view(np.uint8)[:, :size] if mask is None else np.where(mask[:, None], words.view(np.uint8)[:, :size], 7)
+    )
+    assert np.array_equal(frames(world.memory)[:, 32 : 32 + size], written)
+    assert np.count_nonzero(frames(world.memory) == 7) >= LANES * (64 - size)
+    after = world.run(f"LDL{width} R12, [R2+0x10]", {2: 16}, mask=mask)
+    for i in range(len(values)):
+        expected = written[:, 4 * i : 4 * i + 4]
+        expected = np.pad(expected, ((0, 0), (0, 4 - expected.shape[1]))).copy().view(np.uint32)[:, 0]
+        assert np.array_equal(after[12 + i], expected if mask is None else np.where(mask, expected, 0))
 
 
 def test_rz_stores_zeros_and_takes_nothing():
@@ -304,7 +333,7 @@ def test_generic_addresses_reach_shared_local_and_global_memory(base):
     world = World(shared_base=base)
     data = random_bytes(1024)
     world.fill_shared(data)
-    world.memory.local[1][:] = np.tile(data[:256][::-1], LANES)
+    frames(world.memory)[:] = data[:256][::-1]
     buffer = random_bytes(1024)
     start = world.memory.add_buffer("argument 0", buffer)
     third = LANE % 3

@@ -9,6 +9,8 @@ from gpuemu.sass.memory import LOCAL_WINDOW, SHARED_WINDOW, WRITTEN, Memory
 from gpuemu.sass.operands import UnsupportedError
 from tests.sass.harness import execute, surroundings
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 LANES = 64
 LANE = np.arange(LANES)
 RNG = np.random.default_rng(11)

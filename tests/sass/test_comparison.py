@@ -8,6 +8,8 @@ from reference import WORD, check, joined, parts, signed
 
 from gpuemu.sass.operands import UnsupportedError
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 COMPARE = {
     "LT": operator.lt,
     "EQ": operator.eq,

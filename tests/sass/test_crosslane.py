@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from gpuemu.sass.environment import ExecutionError
 from gpuemu.sass.operands import UnsupportedError
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 LANES = 64
 OLD = 0xDEAD_BEEF
 

@@ -7,6 +7,8 @@ from reference import check, parts, signed
 
 from gpuemu.sass.operands import UnsupportedError
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 DOUBLE = 1 << 64
 
 

@@ -9,6 +9,8 @@ from gpuemu.sass.memory import SHARED_WINDOW
 from gpuemu.sass.operands import Site, UnsupportedError
 from gpuemu.sass.semantics import build
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 BLOCK = (10, 3, 4)  # 120 threads: the last warp is partial
 THREADS = 120
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gpuemu.sass.addresses import Addresses, address32, address64
 from gpuemu.sass.generic import GenericSpace
+from gpuemu.sass.ieee import LANES
 from gpuemu.sass.lanes import Mask
 from gpuemu.sass.memory import UNITS
 from gpuemu.sass.operands import Site, Step
@@ -78,7 +79,11 @@ def put_units(site: Site, k: int, size: int) -> PutUnits:
         return put_one
 
     def put(values: Any, lanes: Indices | None) -> None:
-        words = values.view(np.uint32).reshape(-1, count).T
+        module = None if lanes is None else LANES.ask()
+        if module is not None:
+            module.put_words(np.ascontiguousarray(values).view(np.uint32), lanes, rows)
+            return
+        words = np.ascontiguousarray(values).view(np.uint32).reshape(-1, count).T
         if lanes is None:
             rows[...] = words
         else:
@@ -87,8 +92,33 @@ def put_units(site: Site, k: int, size: int) -> PutUnits:
     return put
 
 
-def get_units(site: Site, k: int, size: int) -> Callable[[], NDArray[Any]]:
-    """The registers from operand k on as units [lanes] of `size` bytes; they hold until the next call."""
+GetUnits = Callable[..., NDArray[Any]]
+"""Gives a unit for each of some lanes, of all without an argument or for None; they hold until the next call."""
+
+
+def get_units(site: Site, k: int, size: int) -> GetUnits:
+    """The registers from operand k on as units of `size` bytes."""
+    every = _every_unit(site, k, size)
+    file, number = site.register(k)
+    count = size // 4
+    if count < 2 or number == len(file) - 1:
+        return lambda lanes=None: every() if lanes is None else every()[lanes]
+    rows = file[number : number + count]
+
+    def get(lanes: Indices | None = None) -> NDArray[Any]:
+        if lanes is None:
+            return every()
+        module = LANES.ask()
+        if module is None:
+            return every()[lanes]
+        units = np.empty(len(lanes), dtype=UNITS[size])
+        module.get_words(rows, lanes, units.view(np.uint32))
+        return units
+
+    return get
+
+
+def _every_unit(site: Site, k: int, size: int) -> Callable[[], NDArray[Any]]:
     file, number = site.register(k)
     lanes = site.lanes.count
     if number == len(file) - 1:
@@ -154,7 +184,7 @@ def store(site: Site) -> Step:
     def step(mask: Mask) -> None:
         place = addresses.of(mask)
         lanes = place.pattern.lanes
-        space.store(place, values() if lanes is None else values()[lanes])
+        space.store(place, values(lanes))
         space.record(place, mask)
 
     return step

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.ieee import LANES
 from gpuemu.sass.operands import Site
 from gpuemu.sass.patterns import Queues
 from gpuemu.sass.semantics.access import WIDTHS
@@ -21,6 +22,7 @@ Combine = Callable[[Values, Values], Values]
 
 _TINY = np.float32(np.finfo(np.float32).tiny)
 _NAN32 = np.uint32(0x7FFFFFFF)
+_NAN32_ALONE = np.array([_NAN32]).view(np.float32)
 _MOST_PADDING = 8
 """Times as many numbers as there are lanes that queues of different lengths may be padded to."""
 
@@ -111,6 +113,8 @@ _INTEGER: dict[str, tuple[Combine, np.ufunc | None]] = {
     "INC": (_increment, None),
     "DEC": (_decrement, None),
 }
+_OPERATIONS = {name: number for number, name in enumerate(_INTEGER)}
+"""As `lanes_atomics` counts them."""
 _SUMS: dict[str, tuple[int, np.dtype[Any], Combine]] = {
     "F32": (4, np.dtype(np.float32), _add_float32),
     "F32x2": (8, np.dtype(np.float32), _add_float32),
@@ -159,6 +163,12 @@ def update(
     units, index = window
     if index is None:
         index = np.arange(len(units))
+    found: Values | None = None
+    module = LANES.ask()
+    if module is not None:
+        found = _compiled(module, change, units, index, values, compare)
+        if found is not None:
+            return found if returns else None
     if compare is not None:
         return _compare_exchange(change, units, index, queues, values, compare)
     words, operands = units.view(change.kind), values.view(change.kind)
@@ -166,7 +176,6 @@ def update(
         words, operands = words.reshape(len(units), -1), operands.reshape(len(values), -1)
     combine = change.combine
     assert combine is not None
-    found: Values | None = None
     if queues is None:
         found = words[index]
         words[index] = combine(found, operands)
@@ -183,6 +192,27 @@ def update(
                 found[group] = words[places]
                 words[places] = combine(found[group], operands[group])
     return None if found is None or not returns else found.view(units.dtype).reshape(-1)
+
+
+def _compiled(
+    module: Any, change: Change, units: Values, index: NDArray[np.int64], values: Values, compare: Values | None
+) -> Values | None:
+    """What `update` returns, by compiled code; None, and nothing is done, where that is not for such a change."""
+    found = np.empty(len(index), dtype=units.dtype)
+    if compare is not None:
+        if change.size > 8:
+            return None
+        module.exchange_in_turn(units, index, compare, values, found)
+        return (found == compare).astype(units.dtype) if change.name == "CAST" else found
+    if change.combine is _add_float32:
+        words, operands, before = (x.view(np.float32) for x in (units, values, found))
+        module.add_in_turn(words, index, operands, change.size // 4, _NAN32_ALONE, before)
+        return found
+    if change.kind.kind not in "iu" or change.combine in _PACKED:
+        return None
+    kind = change.kind
+    module.in_turn(units.view(kind), index, values.view(kind), _OPERATIONS[change.name], found.view(kind))
+    return found
 
 
 def _chained(

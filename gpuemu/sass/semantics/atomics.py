@@ -15,7 +15,7 @@ from gpuemu.sass.generic import GenericSpace, in_window, in_windows
 from gpuemu.sass.lanes import Mask
 from gpuemu.sass.memory import LOCAL_WINDOW, UNITS
 from gpuemu.sass.operands import Site, Step
-from gpuemu.sass.patterns import Indices, Place, queues
+from gpuemu.sass.patterns import Place, queues
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import (
     CACHING,
@@ -55,8 +55,8 @@ class _Atomic:
     def apply(self, place: Place) -> NDArray[Any] | None:
         """Change memory; what each of the place's lanes found there, None if the instruction does not return it."""
         change, pattern = self.change, place.pattern
-        values = self._of(self.value(), pattern.lanes)
-        compare = None if self.compare is None else self._of(self.compare(), pattern.lanes)
+        values = self.value(pattern.lanes)
+        compare = None if self.compare is None else self.compare(pattern.lanes)
         window = self.space.window(place)
         if window is not None:
             return update(change, window, pattern.queues(self.space.shift), values, compare, self.returns)
@@ -68,10 +68,6 @@ class _Atomic:
             if got is not None:
                 found[part] = got
         return found
-
-    @staticmethod
-    def _of(values: NDArray[Any], lanes: Indices | None) -> NDArray[Any]:
-        return values if lanes is None else values[lanes]
 
 
 @semantics("ATOMS")

@@ -156,15 +156,15 @@ def match(site: Site) -> Step:
     store = site.destination(at)
     get: Getter = site.source64(at + 1) if site.has("U64") else site.source(at + 1)
     lanes = site.lanes
+    every, found = np.ones(lanes.count, dtype=np.bool_), np.empty(lanes.count, dtype=np.uint32)
     if not compare_all:
-        found = np.empty(lanes.count, dtype=np.uint32)
 
         def match_any(mask: Mask) -> None:
             here = taking_part(lanes, mask)
             values = np.ascontiguousarray(get())
             module = LANES.ask()
-            if module is not None and here is None:
-                module.match_any(values, found)
+            if module is not None:
+                module.match_any(values, every if here is None else here, found)
                 store(found, mask)
                 return
             # Each lane's value 32 times beside all 32 of its warp: no short axis is broadcast.
@@ -179,19 +179,27 @@ def match(site: Site) -> Step:
 
         return match_any
     decide = site.set_predicate(0)
+    outcome = np.empty(lanes.count, dtype=np.bool_)
 
     def match_all(mask: Mask) -> None:
         here = taking_part(lanes, mask)
-        values = np.asarray(get()).reshape(-1, WARP)
+        values = np.ascontiguousarray(get())
+        module = LANES.ask()
+        if module is not None:
+            module.match_all(values, every if here is None else here, found, outcome)
+            store(found, mask)
+            decide(outcome, mask)
+            return
+        values = values.reshape(-1, WARP)
         if here is None:
             same = (values == values[:, :1]).all(axis=1)
-            found = np.where(same, _ALL_LANES, np.uint32(0))
+            lanes_of = np.where(same, _ALL_LANES, np.uint32(0))
         else:
             present = here.reshape(-1, WARP)
             first = np.take_along_axis(values, present.argmax(axis=1)[:, None], axis=1)
             same = ((values == first) | ~present).all(axis=1)
-            found = np.where(same, ballots(here), np.uint32(0))
-        store(np.repeat(found, WARP), mask)
+            lanes_of = np.where(same, ballots(here), np.uint32(0))
+        store(np.repeat(lanes_of, WARP), mask)
         decide(np.repeat(same, WARP), mask)
 
     return match_all
@@ -277,10 +285,12 @@ def movm(site: Site) -> Step:
     if set(site.modifiers) != {"16", "MT88"} or len(site.operands) != 2:
         raise site.unsupported("this form of MOVM")
     store = site.destination(0)
-    values = site.words(1, 1)[0].reshape(-1, WARP)
+    halves = site.words(1, 1)[0].view(np.uint16)
+    places = np.arange(halves.size, dtype=np.uint16)
+    order = transpose_matrix(places.view(np.uint32).reshape(-1, WARP)).reshape(-1).view(np.uint16).astype(np.intp)
 
     def step(mask: Mask) -> None:
         complete_warps(site, mask)
-        store(transpose_matrix(values).reshape(-1), mask)
+        store(halves.take(order).view(np.uint32), mask)
 
     return step

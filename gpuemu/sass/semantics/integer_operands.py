@@ -26,6 +26,24 @@ def integer(site: Site, k: int, decorations: str = "") -> Getter:
     return site.source(k)
 
 
+def every_lane(site: Site, k: int) -> Getter:
+    """Operand k as `Site.source` has it, but always an array of all lanes, as compiled code takes them."""
+    get, operand = site.source(k), site.operands[k]
+    plain = not (operand.negative or operand.absolute or operand.inverted)
+    if plain and operand.core.startswith(("R", "U")):
+        return get
+    lanes = np.empty(site.lanes.count, dtype=np.uint32)
+    if immediate(site, k) is not None:
+        lanes[...] = get()
+        return lambda: lanes
+
+    def copied() -> Any:
+        lanes[...] = get()
+        return lanes
+
+    return copied
+
+
 def pair(site: Site, k: int, decorations: str = "") -> Getter:
     """Operand k as uint64 lanes or scalar, from a register pair or a constant.
 
