@@ -247,13 +247,18 @@ def bits32(values: F32) -> NDArray[np.uint32]:
 # -- 16 bits ----------------------------------------------------------------------------------------------------
 
 
-def narrow16(values: Any) -> NDArray[np.uint16]:
-    """Float32 or float64 values rounded to the bits of float16, to nearest even; NaN becomes 0x7fff."""
+def narrow16(values: Any, positive: bool = False) -> NDArray[np.uint16]:
+    """Float32 or float64 values rounded to the bits of float16, to nearest even; NaN becomes 0x7fff.
+
+    `positive`: negative numbers become 0.
+    """
     module = LANES.ask() if values.size >= _MANY and values.dtype == np.float32 else None
     if module is not None:
         bits = np.empty(values.shape, dtype=np.uint16)
-        module.narrow16(np.ascontiguousarray(values).reshape(-1), bits.reshape(-1))
+        module.narrow16(np.ascontiguousarray(values).reshape(-1), positive, bits.reshape(-1))
         return bits
+    if positive:
+        values = _positive(values)
     half: NDArray[np.uint16] = values.astype(np.float16).view(np.uint16)
     nan = values != values
     if any_lane(nan):
@@ -261,8 +266,22 @@ def narrow16(values: Any) -> NDArray[np.uint16]:
     return half
 
 
-def narrow_bf16(values: F32) -> NDArray[np.uint16]:
-    """Float32 values rounded to the bits of bfloat16, to nearest even; NaN becomes 0x7fff."""
+def _positive(values: Any) -> Any:
+    return np.where(values <= 0, _ZERO32, values)
+
+
+def narrow_bf16(values: F32, positive: bool = False) -> NDArray[np.uint16]:
+    """Float32 values rounded to the bits of bfloat16, to nearest even; NaN becomes 0x7fff.
+
+    `positive`: see `narrow16`.
+    """
+    module = LANES.ask() if values.size >= _MANY else None
+    if module is not None:
+        narrow = np.empty(values.shape, dtype=np.uint16)
+        module.narrow_bf16(np.ascontiguousarray(values).reshape(-1), positive, narrow.reshape(-1))
+        return narrow
+    if positive:
+        values = _positive(values)
     bits = values.view(np.uint32)
     half = bits >> _SIXTEEN
     half &= _ONE

@@ -11,6 +11,16 @@ import numpy as np
 from numba import njit
 
 from gpuemu.sass.lanes_atomics import add_in_turn, exchange_in_turn, in_turn
+from gpuemu.sass.lanes_floats import (
+    divides_slowly,
+    fma32_toward,
+    high_words,
+    narrow8,
+    narrow16,
+    narrow_bf16,
+    singles_of_64,
+    sums64,
+)
 from gpuemu.sass.lanes_integers import (
     compare_halves,
     differences,
@@ -23,8 +33,30 @@ from gpuemu.sass.lanes_integers import (
 )
 
 __all__ = [
-    "add_in_turn", "compare_halves", "differences", "dot", "exchange_in_turn", "extremes", "fma32", "fma64",
-    "fma_halves", "get_words", "in_turn", "match_all", "match_any", "narrow16", "permute", "put_words", "turns",
+    "add_in_turn",
+    "compare_halves",
+    "differences",
+    "divides_slowly",
+    "dot",
+    "exchange_in_turn",
+    "extremes",
+    "fma32",
+    "fma32_toward",
+    "fma64",
+    "fma_halves",
+    "get_words",
+    "high_words",
+    "in_turn",
+    "match_all",
+    "match_any",
+    "narrow8",
+    "narrow16",
+    "narrow_bf16",
+    "permute",
+    "put_words",
+    "sines",
+    "singles_of_64",
+    "sums64",
 ]  # fmt: skip
 
 _SPLITTER = float(2**27 + 1)
@@ -82,10 +114,13 @@ def _halves(words: Any, chosen: Any, brain: bool, bits: Any, singles: Any, value
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def fma_halves(a: Any, b: Any, c: Any, chosen: Any, brain: bool, bits: Any, values: Any, result: Any) -> bool:
+def fma_halves(
+    a: Any, b: Any, c: Any, chosen: Any, brain: bool, positive: bool, most: int, bits: Any, values: Any, result: Any
+) -> bool:
     """a x b + c of the two halves of words, each rounded once; False if one is not finite, or a bfloat16 subnormal.
 
-    `chosen`: how the halves of each operand are taken, see `_halves`. `bits`, `values`: room, uint32 [2 n] and
+    `chosen`: how the halves of each operand are taken, see `_halves`. `positive`: negative results become 0; `most`:
+    the bits of the largest result, of infinity or of 1. `bits`, `values`: room, uint32 [2 n] and
     float64 [4, 2 n].
     """
     n = a.size
@@ -118,7 +153,8 @@ def fma_halves(a: Any, b: Any, c: Any, chosen: Any, brain: bool, bits: Any, valu
             normal = ((size + ((1 << 41) - 1) + (size >> 42 & 1)) >> 42) - ((1023 - 15) << 10)
             small = np.int64(np.rint(abs(s[i]) * 2.0**24))
             half = small if size < ((1023 - 14) << 52) else np.int64(min(normal, 0x7C00))
-        bits[i] = np.uint32(half | sign)
+        half = min(half, np.int64(most))
+        bits[i] = np.uint32(0 if positive and sign else half | sign)
     for i in range(n):
         result[i] = bits[i] | bits[n + i] << np.uint32(16)
     return bool(other == 0)
@@ -148,28 +184,20 @@ def fma32(a: Any, b: Any, c: Any, flush: bool, sums: Any, result: Any) -> bool:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def narrow16(values: Any, result: Any) -> None:
-    """Float32, flat, rounded to the bits of float16, to nearest even; NaN becomes 0x7fff."""
-    bits = values.view(np.uint32)
-    for i in range(values.size):
-        size = np.int64(bits[i] & np.uint32(0x7FFFFFFF))
-        sign = np.int64(bits[i] >> np.uint32(16) & np.uint32(0x8000))
-        normal = ((size + 0xFFF + (size >> 13 & 1)) >> 13) - (112 << 10)
-        small = np.int64(np.rint(min(abs(np.float64(values[i])), 1.0) * 2.0**24))
-        half = small if size < (113 << 23) else np.int64(min(normal, np.int64(0x7C00)))
-        result[i] = np.uint16(0x7FFF if size > 0x7F800000 else half | sign)
+def sines(values: Any, sines: Any, cosines: Any, zeros: bool, result: Any) -> bool:
+    """MUFU.SIN of float32 by `multifunction._turns`, step by step; False where one is not finite.
 
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def turns(x: Any, sines: Any, cosines: Any, zeros: bool, result: Any) -> bool:
-    """`multifunction._turns`, step by step; False where x is not finite. `zeros`: whole turns give zeros, as signed."""
+    `zeros`: whole turns give zeros, as signed.
+    """
     steps = sines.size
+    least = np.float32(2.0**-126)
     fine = True
-    for i in range(x.size):
-        if not abs(x[i]) < 2.0**62:
-            fine = False
-            continue
-        part = x[i] - np.rint(x[i])
+    for i in range(values.size):
+        x = np.float64(values[i]) if abs(values[i]) >= least else np.copysign(0.0, np.float64(values[i]))
+        finite = abs(x) < 2.0**62
+        fine &= finite
+        x = x if finite else 0.0
+        part = x - np.rint(x)
         scaled = part * np.float64(steps)
         nearest = np.rint(scaled)
         rest = (scaled - nearest) * (2 * np.pi / steps)
@@ -182,7 +210,8 @@ def turns(x: Any, sines: Any, cosines: Any, zeros: bool, result: Any) -> bool:
         square = 1.0 - square * (1 / 6)
         rest *= square
         rest *= cosines[index]
-        result[i] = np.copysign(0.0, x[i]) if zeros and part == 0 else (change + rest) + sines[index]
+        turned = np.float32(np.copysign(0.0, x) if zeros and part == 0 else (change + rest) + sines[index])
+        result[i] = turned if abs(turned) >= least else np.copysign(np.float32(0), turned)
     return fine
 
 

@@ -95,7 +95,7 @@ def match_all(values: Any, here: Any, result: Any, outcome: Any) -> None:
 def compare_halves(
     a: Any, b: Any, chosen: Any, magnitudes: Any, infinity: int, least: int, holds: int, outcome: Any
 ) -> None:
-    """Whether a comparison of the halves of two words holds: [half, lane].
+    """Whether a comparison of the halves of two words holds: [lane, half].
 
     `chosen`: see `lanes_compiled.fma_halves`; `magnitudes`: what is kept of each. `least`: below it counts as 0.
     `holds`: a bit each for smaller, equal, larger and NaN.
@@ -113,4 +113,4 @@ def compare_halves(
             x = -size_x if x_bits & 0x8000 else size_x
             y = -size_y if y_bits & 0x8000 else size_y
             which = 3 if nan else 1 + (x > y) - (x < y)
-            outcome[half, i] = holds >> which & 1
+            outcome[i, half] = holds >> which & 1

@@ -32,14 +32,18 @@ def words(rng: np.random.Generator, kind: str, registers: int) -> np.ndarray:
 
 
 def both_ways(
-    monkeypatch: pytest.MonkeyPatch, text: str, registers: dict[int, np.ndarray]
+    monkeypatch: pytest.MonkeyPatch, text: str, registers: dict[int, np.ndarray], mask: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """R8 and R9 in NumPy, and compiled."""
+    """R8, R9 and the predicates in NumPy, and compiled."""
     monkeypatch.setattr(LANES, "module", None)
     monkeypatch.setattr(LANES, "calls", 1 << 60)
-    plain = execute(text, registers, lanes=COUNT).registers[8:10].copy()
-    assert LANES.load()
-    return plain, execute(text, registers, lanes=COUNT).registers[8:10]
+    predicates = {1: np.random.default_rng(0).random(COUNT) < 0.5}
+    found = []
+    for _ in range(2):
+        after = execute(text, registers, predicates, lanes=COUNT, mask=mask)
+        found.append(np.concatenate([after.registers[8:10], after.predicates]))
+        assert LANES.load()
+    return found[0], found[1]
 
 
 PAIRS = [
@@ -80,8 +84,8 @@ def test_what_is_not_finite_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch) ->
     assert LANES.module is not None
     chosen = np.array([[0, 16, 0, 0]] * 3, np.uint32)
     room = np.empty(2 * COUNT, np.uint32), np.empty((4, 2 * COUNT)), np.empty(COUNT, np.uint32)
-    assert not LANES.module.fma_halves(*values, chosen, False, *room)
-    assert LANES.module.fma_halves(values[0], values[0], values[2], chosen, False, *room)
+    assert not LANES.module.fma_halves(*values, chosen, False, False, 0x7C00, *room)
+    assert LANES.module.fma_halves(values[0], values[0], values[2], chosen, False, False, 0x7C00, *room)
     assert (room[2] == 0x40004000).all()
     plain, compiled = both_ways(monkeypatch, PAIRS[0], {16 + k: values[k] for k in range(3)})
     assert np.array_equal(plain, compiled)
@@ -150,6 +154,94 @@ def test_angles_and_conversions(monkeypatch: pytest.MonkeyPatch, text: str, kind
     for _ in range(4):
         values = singles(rng, kind, 2, normal=100.0, small=2.0**-16)
         plain, compiled = both_ways(monkeypatch, text, {16 + k: values[k] for k in range(2)})
+        assert np.array_equal(plain, compiled)
+
+
+FLOATS = [
+    "FFMA.RM R8, R16, R17, R18", "FFMA.RP.FTZ R8, -R16, R17, |R18|", "FFMA.RZ R8, R16, 252, 12582913",
+    "FFMA.SAT R8, R16, 0.0057249800302088260651, 0.5", "FFMA.RM.SAT R8, R16, R17, R18", "FFMA.FTZ.SAT R8, R16, R17, R18",
+    "FFMA R8, R16, 3, R18", "FFMA R8, R16, c[0x0][0x20], R18", "FADD.RZ R8, R16, -R17", "FADD.RM R8, R16, R17",
+    "FADD.RP.FTZ R8, R16, 1", "FMUL.RZ R8, R16, R17", "FMUL.RM R8, R16, -R17", "FMUL.RP.SAT R8, R16, R17",
+    "FADD.RM R8, R16, -R16", "FCHK P0, R16, R17", "FCHK P0, R16, -3", "MUFU.RCP64H R8, R16", "MUFU.RSQ64H R8, R16",
+    "F2FP.RELU.F16.F32.PACK_AB R8, R16, R17", "F2FP.BF16.F32.PACK_AB R8, R16, R17",
+    "F2FP.RELU.BF16.F32.PACK_AB R8, R16, R17", "F2FP.SATFINITE.E4M3.F32.PACK_AB_MERGE_C R8, R16, R17, R18",
+    "F2FP.SATFINITE.RELU.E5M2.F32.PACK_AB_MERGE_C R8, R16, R17, RZ", "F2FP.F16.E4M3.UNPACK_B R8, R16",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FLOATS)
+@pytest.mark.parametrize("kind", ["any", "whole", "normal", "small"])
+def test_floats_rounded_in_all_ways(monkeypatch: pytest.MonkeyPatch, text: str, kind: str) -> None:
+    rng = np.random.default_rng(9)
+    for _ in range(4):
+        values = singles(rng, kind, 3, normal=2.0, small=2.0**-126)
+        values[0, :40], values[1, :8], values[1, 8:16] = EDGES.repeat(8), 0x80000000, 0x3F800000
+        plain, compiled = both_ways(monkeypatch, text, {16 + k: values[k] for k in range(3)})
+        assert np.array_equal(plain, compiled)
+
+
+EDGES = np.array([0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00001], dtype=np.uint32)
+HALF_TEXTS = [
+    "HFMA2.RELU R8, R16, R17, R18", "HFMA2.SAT R8, R16, R17, R18", "HFMA2 R8, R16, 1.5, -2, R17",
+    "HADD2 R8, R16, 1, -1", "HADD2.SAT R8, -R16, R17", "HMUL2.RELU R8, R16.H0_H0, 0.5, 3",
+    "HSET2.BF.GE.AND R8, R16, R17, PT", "HSET2.NEU.OR R8, |R16|, -R17.H1_H1, P1", "HSET2.LT.XOR.FTZ R8, R16, 0, 1, P1",
+    "HSETP2.LTU.AND P2, P3, R16, R17, PT", "HSETP2.NAN.AND.FTZ P2, P3, R16, |R17|, !P1", "HSETP2.EQ.AND P2, P3, R16, R16, PT",
+    "HSETP2.NE.AND P2, P3, R16.H0_NH1, R17, PT", "HSETP2.NUM.OR P2, P3, R16, R17, P1", "HSETP2.LEU.AND P2, P3, R16, RZ, PT",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HALF_TEXTS)
+@pytest.mark.parametrize("brain", [False, True])
+@pytest.mark.parametrize("kind", ["any", "whole", "normal"])
+def test_pairs_of_halves_in_all_forms(monkeypatch: pytest.MonkeyPatch, text: str, brain: bool, kind: str) -> None:
+    rng = np.random.default_rng(10)
+    mnemonic, rest = text.split(" ", 1)
+    for _ in range(4):
+        values = words(rng, kind if kind == "any" else f"{kind} {'bf16' if brain else 'f16'}", 3)
+        values[0, :40] = (EDGES >> 16 if brain else np.array([0, 0x8000, 0x7C00, 0xFC00, 1])).repeat(8) * 0x10001
+        operands = {16 + k: values[k] for k in range(3)}
+        plain, compiled = both_ways(monkeypatch, f"{mnemonic}{'.BF16_V2' * brain} {rest}", operands)
+        assert np.array_equal(plain, compiled)
+
+
+@pytest.mark.parametrize(
+    "text", ["DADD R8, R16, -R18", "DADD R8, |R16|, R18", "DMUL R8, R16, R18", "DMUL R8, -R16, R16"]
+)
+@pytest.mark.parametrize("kind", ["any f64", "whole f64", "normal f64"])
+def test_sums_and_products_of_float64(monkeypatch: pytest.MonkeyPatch, text: str, kind: str) -> None:
+    rng = np.random.default_rng(11)
+    for nan in (False, True):
+        values = words(rng, kind, 4)
+        if not nan:
+            values[1::2] &= np.uint32(0xBFFFFFFF)
+        plain, compiled = both_ways(monkeypatch, text, {16 + k: values[k] for k in range(4)})
+        assert np.array_equal(plain, compiled)
+
+
+WORD_TEXTS = [
+    "IDP.4A.S8.U8 R8, R16, R17, R18", "IDP.4A.U8.S8 R8, R16, 0x81ff7f02, R18", "IDP.2A.HI.S16.U8 R8, R16, R17, RZ",
+    "VABSDIFF4.U8.ACC R8, R16, R17, R18", "VABSDIFF4.U8.ACC R8, R16, 0xff00ff, RZ", "PRMT R8, R16, R17, R18",
+    "PRMT R8, R16, 0x9a40, R17", "PRMT R8, RZ, R17, R18", "PRMT.F4E R8, R16, R17, R18", "MOVM.16.MT88 R8, R16",
+    "MATCH.ALL P2, R8, R16", "MATCH.ALL.U64 P2, R8, R20", "MATCH.ALL P2, R8, R22",
+    *(f"I2F.{kind}{way} R8, R16" for kind in ("U64", "S64") for way in ("", ".RZ", ".RM", ".RP")),
+    "I2F.F16.S32 R8, R16", "I2F.F16.U32 R8, R20",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WORD_TEXTS)
+@pytest.mark.parametrize("guarded", [False, True])
+def test_words(monkeypatch: pytest.MonkeyPatch, text: str, guarded: bool) -> None:
+    rng = np.random.default_rng(12)
+    mask = np.repeat(rng.random(COUNT // 32) < 0.5, 32) if guarded else None
+    if mask is not None and "MOVM" not in text:
+        mask &= rng.random(COUNT) < 0.5
+    for _ in range(4):
+        values = rng.integers(0, 1 << 32, (8, COUNT), dtype=np.uint32)
+        values[:2, :8] = [[0xFFFFFFFF], [0x7FFFFFFF]]
+        values[:2, 8:16] = 0xFFFFFFFF
+        values[4:6] = rng.integers(0, 2, (2, COUNT // 32)).repeat(32, axis=1)
+        values[6] = 5
+        plain, compiled = both_ways(monkeypatch, text, {16 + k: values[k] for k in range(8)}, mask)
         assert np.array_equal(plain, compiled)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from gpuemu.sass.ieee import (
     BFLOAT16,
     FLOAT16,
+    LANES,
     TO_INTEGRAL,
     Format,
     Rounding,
@@ -95,9 +96,9 @@ def f2i(site: Site) -> Step:
     for_nan = 0 if zero else -(1 << bits - 1) if signed else 1 << bits - 1
 
     def step(mask: Mask) -> None:
-        values = convert(get()).astype(np.float64)
-        nan = np.isnan(values)
-        result = np.clip(values, least, top).astype(wide)
+        values = convert(get()).astype(np.float64, copy=False)
+        nan = values != values
+        result = np.minimum(np.maximum(values, least), top).astype(wide)
         if bits == 64:
             result[values > top] = most
         if np.count_nonzero(nan):
@@ -143,6 +144,8 @@ def i2f(site: Site) -> Step:
         return lambda mask: store(get().astype(np.float64).view(np.uint64), mask)
     if to == "F32" and rounding == "RN":
         return lambda mask: store(get().astype(np.float32).view(np.uint32), mask)
+    if to == "F16" and rounding == "RN":  # what float32 does not hold is too large for float16
+        return lambda mask: store(narrow16(get().astype(np.float32)).astype(np.uint32), mask)
     narrow = _narrower(to, rounding)
     return lambda mask: store(narrow(get().astype(np.float64)), mask)
 
@@ -158,8 +161,16 @@ def _from_64_bits(store: Setter, get: Getter, to: str, rounding: Rounding) -> St
         def finish(nearest: Any, error: Any) -> Any:
             return narrow(to_odd(nearest, error))
 
+    mode = ROUNDINGS.index(rounding)
+
     def step(mask: Mask) -> None:
         integers = get()
+        module = LANES.ask() if to == "F32" else None
+        if module is not None:
+            result = np.empty(integers.shape, dtype=np.uint32)
+            module.singles_of_64(integers, mode, float(2**64 if integers.dtype == np.uint64 else 2**63), result)
+            store(result, mask)
+            return
         high = (integers >> 32).astype(np.float64) * 2.0**32
         low = integers.astype(np.uint32).astype(np.float64)
         store(finish(*two_sum(high, low)), mask)

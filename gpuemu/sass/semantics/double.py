@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.ieee import LANES
 from gpuemu.sass.ieee64 import NearestFma64, add64, bits64, fma64, mul64
-from gpuemu.sass.lanes import Mask, any_lane
+from gpuemu.sass.lanes import Mask, any_lane, write
 from gpuemu.sass.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import (
@@ -90,6 +91,35 @@ def dfma(site: Site) -> Step:
     return step
 
 
+class _CompiledSum:
+    """a + b or a x b of pairs of registers by `lanes_compiled`."""
+
+    def __init__(self, site: Site):
+        self._words = [*site.words(1, 2), *site.words(2, 2)]
+        self._target = site.words(0, 2)
+        self._results = np.empty((2, site.lanes.count), dtype=np.uint32)
+        both = site.operands[1:3]
+        kept = [0x7FFFFFFF if o.absolute else 0xFFFFFFFF for o in both]
+        self._changes = np.array([*kept, *(0x80000000 * o.negative for o in both)], dtype=np.uint32)
+
+    @staticmethod
+    def fits(site: Site) -> bool:
+        """Whether the operands are no more than registers."""
+        sources = site.operands[1:3]
+        plain = all(o.core.startswith("R") and o.suffixes in ((), ("64",)) and not o.inverted for o in sources)
+        return plain and site.operands[0].core != "RZ"
+
+    def done(self, mask: Mask, multiply: bool) -> bool:
+        """Whether the results are in the register; not as long as there is no compiled code, nor if one is NaN."""
+        module = LANES.ask()
+        low, high = self._results
+        if module is None or not module.sums64(*self._words, self._changes, multiply, low, high):
+            return False
+        for register, words in zip(self._target, (low, high), strict=True):
+            write(register, words, mask)
+        return True
+
+
 @semantics("DADD", "DMUL")
 def dadd_dmul(site: Site) -> Step:
     """DADD Rd, a, b: a + b; DMUL Rd, a, b: a x b. Of two NaN b's goes first, as it is in its register."""
@@ -97,9 +127,13 @@ def dadd_dmul(site: Site) -> Step:
     store, rounding = site.destination64(0), rounding_of(site)
     a, b = float64(site, 1), float64(site, 2)
     nans = _bare(site, 2, 1)
-    compute = add64 if site.mnemonic == "DADD" else mul64
+    adds = site.mnemonic == "DADD"
+    compute = add64 if adds else mul64
+    quick = _CompiledSum(site) if rounding == "RN" and _CompiledSum.fits(site) else None
 
     def step(mask: Mask) -> None:
+        if quick is not None and quick.done(mask, not adds):
+            return
         x, y = a(), b()
         result = compute(x, y, rounding)
         some = any_lane(result != result)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuemu.sass.ieee import Rounding, bits32, flushed32, saturated32
 from gpuemu.sass.lanes import Mask
-from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.operands import Getter, Site, Step, immediate32
 
 ROUNDINGS: tuple[Rounding, ...] = ("RN", "RZ", "RM", "RP")
 BOOLEANS = ("AND", "OR", "XOR")
@@ -79,6 +79,23 @@ def float32(site: Site, k: int, flush: bool | None = None) -> Getter:
         return -result if negative else result
 
     return signed
+
+
+def every_float32(site: Site, k: int) -> Getter:
+    """Operand k as float32, subnormal numbers as they are: always an array of all lanes, as compiled code takes it."""
+    get = float32(site, k, flush=False)
+    if lanes_of(site, k) is not None:
+        return get
+    lanes = np.empty(site.lanes.count, dtype=np.float32)
+    if immediate32(site.operands[k].core, floating=True) is not None:
+        lanes[...] = get()
+        return lambda: lanes
+
+    def copied() -> Any:
+        lanes[...] = get()
+        return lanes
+
+    return copied
 
 
 def finisher32(site: Site) -> Callable[[Any], Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.ieee import NearestFma32, add32, fma32, mul32
+from gpuemu.sass.ieee import LANES, NearestFma32, add32, fma32, mul32
 from gpuemu.sass.lanes import Mask
 from gpuemu.sass.operands import Getter, Operand, Site, Step, immediate32
 from gpuemu.sass.semantics import semantics
@@ -16,6 +16,7 @@ from gpuemu.sass.semantics.float_operands import (
     ROUNDINGS,
     combiner,
     comparison_of,
+    every_float32,
     finisher32,
     float32,
     minimum_maximum,
@@ -32,12 +33,32 @@ def ffma(site: Site) -> Step:
     """FFMA Rd, a, b, c: a x b + c, rounded once."""
     site.only("FTZ", "SAT", *ROUNDINGS)
     store, rounding, finish = site.destination(0), rounding_of(site), finisher32(site)
+    every_a, every_b, every_c = (every_float32(site, k) for k in (1, 2, 3))
     if rounding != "RN" or site.has("SAT"):
         a, b, c = (float32(site, k) for k in (1, 2, 3))
-        return lambda mask: store(finish(fma32(a(), b(), c(), rounding)), mask)
-    a, b, c = (float32(site, k, flush=False) for k in (1, 2, 3))
+        return _directed(site, (every_a, every_b, every_c), lambda: finish(fma32(a(), b(), c(), rounding)))
+    a, b, c = every_a, every_b, every_c
     compute = NearestFma32(site.lanes.count, flush=site.has("FTZ"))
     return lambda mask: store(compute(a(), b(), c()), mask)
+
+
+def _directed(site: Site, operands: tuple[Getter, Getter, Getter], plain: Getter) -> Step:
+    """a x b + c as the opcode rounds and saturates it, by compiled code; else what `plain` gives."""
+    store, mode, flush, saturate = (
+        site.destination(0),
+        ROUNDINGS.index(rounding_of(site)),
+        site.has("FTZ"),
+        site.has("SAT"),
+    )
+    a, b, c = operands
+    result = np.empty(site.lanes.count, dtype=np.uint32)
+
+    def step(mask: Mask) -> None:
+        module = LANES.ask()
+        quick = module is not None and module.fma32_toward(a(), b(), c(), mode, flush, saturate, result)
+        store(result if quick else plain(), mask)
+
+    return step
 
 
 @semantics("FADD", "FADD32I", "FMUL", "FMUL32I")
@@ -46,7 +67,14 @@ def fadd_fmul(site: Site) -> Step:
     site.only("FTZ", "SAT", *ROUNDINGS)
     store, rounding, finish = site.destination(0), rounding_of(site), finisher32(site)
     a, b = float32(site, 1), float32(site, 2)
-    compute = add32 if site.mnemonic.startswith("FADD") else mul32
+    adds = site.mnemonic.startswith("FADD")
+    compute = add32 if adds else mul32
+    if rounding != "RN":
+        first, second = every_float32(site, 1), every_float32(site, 2)
+        # x 1, or + -0, which leaves every product as it is.
+        third = np.full(site.lanes.count, 1.0 if adds else -0.0, dtype=np.float32)
+        operands = (first, lambda: third, second) if adds else (first, second, lambda: third)
+        return _directed(site, operands, lambda: finish(compute(a(), b(), rounding)))
 
     def step(mask: Mask) -> None:
         store(finish(compute(a(), b(), rounding)), mask)
@@ -151,8 +179,15 @@ def fchk(site: Site) -> Step:
     site.only("DIVIDE")
     store = site.set_predicate(0)
     a, b = float32(site, 1), float32(site, 2)
+    every_a, every_b = every_float32(site, 1), every_float32(site, 2)
+    outcome = np.empty(site.lanes.count, dtype=np.bool_)
 
     def step(mask: Mask) -> None:
+        module = LANES.ask()
+        if module is not None:
+            module.divides_slowly(every_a().view(np.uint32), every_b().view(np.uint32), outcome)
+            store(outcome, mask)
+            return
         top, bottom = _exponent(a), _exponent(b)
         quotient = top - bottom
         slow = (top < 26) | (top == 255) | (bottom < 1) | (bottom > 252) | (quotient > 125) | (quotient < -124)

@@ -70,7 +70,7 @@ def hfma2(site: Site) -> Step:
     (a, b, c), last = _pairs(site, 1, 3, np.float64)
     _only_pairs(site, last)
     store, finish = site.destination(0), _finisher(site)
-    quick = _CompiledPairs.of(site, (1, 2, 3))
+    quick = _CompiledPairs.of(site, 0, 1, 2)
     multiply_add = fma_bf16 if site.has(_BRAIN) else fma16
 
     def compute() -> Any:
@@ -85,36 +85,58 @@ def hfma2(site: Site) -> Step:
 
 @dataclass(frozen=True)
 class _CompiledPairs:
-    """a x b + c of pairs in registers by `lanes_compiled`: words, and how the halves of each are taken."""
+    """a x b + c of pairs by `lanes_compiled`: words, how the halves of each are taken, and which results there are.
+
+    `positive`: negative ones are zeros. `most`: the bits of the largest.
+    """
 
     words: tuple[Any, Any, Any]
     chosen: Any
     brain: bool
+    positive: bool
+    most: int
     room: tuple[Any, Any, Any]
 
     @classmethod
-    def of(cls, site: Site, numbers: tuple[int | float, ...]) -> _CompiledPairs | None:
-        """Of an instruction whose operands these are, a float standing for itself; None for what it is not for."""
+    def of(cls, site: Site, *factors: int | float) -> _CompiledPairs | None:
+        """Of an instruction with so many operands; None for what it is not for.
+
+        Each of the three factors is an operand, counted from 0 as if immediates were one, or a float for itself.
+        """
         brain, count = site.has(_BRAIN), site.lanes.count
-        words, chosen = [], np.zeros((3, 4), dtype=np.uint32)
-        for k, number in enumerate(numbers):
-            if isinstance(number, float):
-                bits = np.array([number], np.float32).view(np.uint32) >> 16 if brain else _bits16(number)
-                words.append(np.full(count, bits[0], dtype=np.uint32))
+        if site.has("FTZ"):
+            return None
+        starts = _starts(site, 1)
+        rows, chosen = [], np.zeros((3, 4), dtype=np.uint32)
+        for k, factor in enumerate(factors):
+            if isinstance(factor, float):
+                bits = np.array([factor], np.float32).view(np.uint32) >> 16 if brain else _bits16(factor)
+                rows.append(np.full(count, bits[0], dtype=np.uint32))
                 continue
-            plain = None if site.has("SAT", "RELU", "FTZ") else plain_pair(site, number)
-            if plain is None:
+            plain = plain_pair(site, starts[factor], brain) if factor < len(starts) else None
+            if plain is None or plain[2] != 0xFFFF:
                 return None
-            words.append(plain[0])
+            rows.append(plain[0])
             chosen[k] = plain[1]
+        infinity, one = (0x7F80, 0x3F80) if brain else (0x7C00, 0x3C00)
+        most = one if site.has("SAT") else infinity
         room = np.empty(2 * count, np.uint32), np.empty((4, 2 * count)), np.empty(count, np.uint32)
-        return cls((words[0], words[1], words[2]), chosen, brain, room)
+        return cls((rows[0], rows[1], rows[2]), chosen, brain, site.has("SAT", "RELU"), most, room)
 
     def compute(self, module: Any) -> Any:
         """The words, which hold until the next time; None if it must be done otherwise."""
-        if module.fma_halves(*self.words, self.chosen, self.brain, *self.room):
+        if module.fma_halves(*self.words, self.chosen, self.brain, self.positive, self.most, *self.room):
             return self.room[2]
         return None
+
+
+def _starts(site: Site, first: int) -> list[int]:
+    """Where operands begin, from the first one on: a pair of immediates is one."""
+    starts, k = [], first
+    while k < len(site.operands):
+        starts.append(k)
+        k += 2 if is_immediate(site, k) else 1
+    return starts
 
 
 def _bits16(number: float) -> Any:
@@ -147,8 +169,8 @@ def hadd2_hmul2(site: Site) -> Step:
     store, finish, brain = site.destination(0), _finisher(site), site.has(_BRAIN)
     if site.mnemonic == "HADD2":
         # Float32 has more than twice the bits: a rounding to it before the last does no harm.
-        return _with(_CompiledPairs.of(site, (1, 1.0, 2)), store, lambda: finish(a() + b()))
-    quick = _CompiledPairs.of(site, (1, 2, -0.0))  # which leaves every product as it is
+        return _with(_CompiledPairs.of(site, 0, 1.0, 1), store, lambda: finish(a() + b()))
+    quick = _CompiledPairs.of(site, 0, 1, -0.0)  # which leaves every product as it is
     if brain:
         return _with(quick, store, lambda: finish(mul_bf16(a(), b())))
     return _with(quick, store, lambda: finish(a() * b()))
@@ -203,14 +225,16 @@ def _from_float32(site: Site) -> Step:
 def hset2(site: Site) -> Step:
     """HSET2 Rd, a, b, P: each half all ones where the comparison, combined with P, holds; 1.0 under .BF."""
     site.only(_BRAIN, "BF", "FTZ", *COMPARISONS, *BOOLEANS)
-    (a, b), last = _pairs(site, 1, 2)
-    _only_pairs(site, last + 1)
-    store, compare, combine = site.destination(0), comparison_of(site), _combiner_of_pairs(site, last)
+    compare, last = _comparison_of_pairs(site, 1)
+    store, combine = site.destination(0), _combiner_of_pairs(site, last)
     one = 0x3F80 if site.has(_BRAIN) else 0x3C00
     true = np.uint16(one if site.has("BF") else 0xFFFF)
+    halves = np.empty((site.lanes.count, 2), dtype=np.uint16)
+    result = halves.view(np.uint32)[:, 0]
 
     def step(mask: Mask) -> None:
-        store(words(np.where(combine(compare(a(), b())), true, np.uint16(0))), mask)
+        np.multiply(combine(compare()), true, out=halves)
+        store(result, mask)
 
     return step
 
@@ -219,17 +243,42 @@ def hset2(site: Site) -> Step:
 def hsetp2(site: Site) -> Step:
     """HSETP2 Pd, Pd2, a, b, P: Pd from the low halves, Pd2 from the high ones."""
     site.only(_BRAIN, "FTZ", *COMPARISONS, *BOOLEANS)
-    (a, b), last = _pairs(site, 2, 2)
-    _only_pairs(site, last + 1)
-    compare, combine = comparison_of(site), _combiner_of_pairs(site, last)
+    compare, last = _comparison_of_pairs(site, 2)
+    combine = _combiner_of_pairs(site, last)
     low, high = site.set_predicate(0), site.set_predicate(1)
 
     def step(mask: Mask) -> None:
-        truth = combine(compare(a(), b()))
+        truth = combine(compare())
         low(truth[:, 0], mask)
         high(truth[:, -1], mask)
 
     return step
+
+
+def _comparison_of_pairs(site: Site, first: int) -> tuple[Getter, int]:
+    """The outcome [lane, half] of comparing two pairs, and the number of the operand behind them."""
+    (a, b), last = _pairs(site, first, 2)
+    _only_pairs(site, last + 1)
+    compare, brain = comparison_of(site), site.has(_BRAIN)
+    plain = [plain_pair(site, k, brain) for k in _starts(site, first)[:2]]
+    if plain[0] is None or plain[1] is None:
+        return (lambda: compare(a(), b())), last
+    chosen, kept = (np.array([p[n] for p in plain if p is not None], dtype=np.uint32) for n in (1, 2))
+    rows = plain[0][0], plain[1][0]
+    least = (0x80 if brain else 0x400) if site.has("FTZ") else 0
+    infinity = 0x7F80 if brain else 0x7C00
+    cases = np.array([0.0, 1.0, 2.0, np.nan]), np.array([1.0, 1.0, 1.0, 1.0])
+    holds = sum(1 << n for n in range(4) if compare(*cases)[n])
+    outcome = np.empty((site.lanes.count, 2), dtype=np.bool_)
+
+    def quick() -> Any:
+        module = LANES.ask()
+        if module is None:
+            return compare(a(), b())
+        module.compare_halves(*rows, chosen, kept, infinity, least, holds, outcome)
+        return outcome
+
+    return quick, last
 
 
 def _combiner_of_pairs(site: Site, k: int) -> Callable[[Any], Any]:

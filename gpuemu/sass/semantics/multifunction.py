@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.ieee import BFLOAT16, FLOAT16, LANES, all_normal32, bits32, flushed32, narrow16, narrow_bf16, quantize
+from gpuemu.sass.ieee import BFLOAT16, LANES, all_normal32, bits32, flushed32, narrow16, narrow_bf16, quantize
 from gpuemu.sass.lanes import Mask, any_lane
 from gpuemu.sass.operands import Site, Step, immediate32
 from gpuemu.sass.semantics import semantics
@@ -48,11 +48,6 @@ def _turns(x: Any, quarter: int) -> Any:
     By the sine and cosine of the nearest step and the sum of both angles; the rest is below 0.0008, so that three
     terms of its series are more than float64 holds.
     """
-    module = LANES.ask()
-    if module is not None:
-        result = np.empty_like(x)
-        if module.turns(x, *_sines(quarter), quarter == 0, result):
-            return result
     part = x - np.rint(x)  # exact
     steps = part * _STEPS_OF_ONE
     nearest = np.rint(steps)
@@ -85,7 +80,7 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "RCP": np.reciprocal,
     "RSQ": lambda x: np.reciprocal(np.sqrt(x)),
     "SQRT": np.sqrt,
-    "LG2": lambda x: np.where(x == 0, -np.inf, np.log2(x)),
+    "LG2": np.log2,
     "EX2": np.exp2,
     "SIN": lambda x: _turns(x, 0),
     "COS": lambda x: _turns(x, 1),
@@ -108,9 +103,16 @@ def mufu(site: Site) -> Step:
     if site.operands[1].suffixes:
         raise site.unsupported(f"the selection of {site.operands[1].text}")
     store, get = site.destination(0), site.float32(1)
+    quarter = {"SIN": 0, "COS": 1}.get(name)
+    tables = () if quarter is None else _sines(quarter)
+    turned = np.empty(site.lanes.count, dtype=np.float32)
 
     def step(mask: Mask) -> None:
         x = np.atleast_1d(get())
+        module = None if quarter is None or x.shape != turned.shape else LANES.ask()
+        if module is not None and module.sines(x, *tables, quarter == 0, turned):
+            store(turned.view(np.uint32), mask)
+            return
         result = compute((flushed32(x) if flush else x).astype(np.float64)).astype(np.float32)
         if all_normal32(result):
             store(result.view(np.uint32), mask)
@@ -126,15 +128,18 @@ def _half(site: Site, name: str) -> Step:
         raise site.unsupported(f"{name} of 16 bits")
     brain = site.has("BF16")
     store, get, compute = site.destination(0), half_lanes(site, 1, brain), _FUNCTIONS[name]
-    flush, form = brain and name == "EX2", BFLOAT16 if brain else FLOAT16
+    flush = brain and name == "EX2"
 
     def step(mask: Mask) -> None:
         x = get()
         exact = compute((flushed32(x) if flush else x).astype(np.float64))
-        result = quantize(exact, form, "RN").astype(np.float32)
+        if not brain:
+            store(narrow16(exact).astype(np.uint32), mask)
+            return
+        result = quantize(exact, BFLOAT16, "RN").astype(np.float32)
         if flush:
             result = flushed32(result)
-        store((narrow_bf16 if brain else narrow16)(result).astype(np.uint32), mask)
+        store(narrow_bf16(result).astype(np.uint32), mask)
 
     return step
 
@@ -156,8 +161,15 @@ def _high_word(site: Site) -> Step:
     def flushed(x: Any) -> Any:
         return np.where(np.abs(x) < _LEAST_NORMAL64, np.copysign(0.0, x), x)
 
+    found = np.empty(site.lanes.count, dtype=np.uint32)
+
     def step(mask: Mask) -> None:
         words = np.atleast_1d(get()).view(np.uint32)
+        module = LANES.ask() if words.shape == found.shape else None
+        if module is not None:
+            module.high_words(words, name == "RSQ64H", found)
+            store(found, mask)
+            return
         x = flushed((words.astype(np.uint64) << np.uint64(32)).view(np.float64))
         result = flushed(compute(x))
         # Half of the unit of a high word, added to the magnitude, rounds; it overflows into no infinity,

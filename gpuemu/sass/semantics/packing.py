@@ -16,6 +16,7 @@ from gpuemu.sass.ieee import (
     E4M3,
     E5M2,
     FLOAT16,
+    LANES,
     TF32,
     TO_INTEGRAL,
     bits32,
@@ -46,6 +47,9 @@ _E4M3_VALUES = _positive_e4m3()
 _E4M3_FLOATS = np.concatenate([_E4M3_VALUES, [np.nan], -_E4M3_VALUES, [np.nan]]).astype(np.float32)
 _E5M2_FLOATS = (np.arange(256, dtype=np.uint16) << 8).view(np.float16).astype(np.float32)
 _FP8_FLOATS = {"E4M3": _E4M3_FLOATS, "E5M2": _E5M2_FLOATS}
+_FP8_HALVES = {name: narrow16(values) for name, values in _FP8_FLOATS.items()}
+_MOST8 = {"E4M3": 0x7E, "E5M2": 0x7B}
+"""The bits of the largest finite number."""
 
 
 def _code_e4m3(values: Any) -> Any:
@@ -77,10 +81,16 @@ def _converter(site: Site, to: str) -> Callable[[Any], Any]:
     direct = {"F16": narrow16, "BF16": narrow_bf16}.get(to)
 
     def convert(values: Any) -> Any:
+        if direct is not None and rounding == "RN" and not finite:
+            return direct(values, relu)
         if relu:
             values = np.where(values <= 0, np.float32(0), values)
-        if direct is not None and rounding == "RN" and not finite:
-            return direct(values)
+        module = LANES.ask() if to in _FP8_FLOATS and rounding == "RN" else None
+        if module is not None:
+            codes = np.empty(values.shape, dtype=np.uint8)
+            flat = np.ascontiguousarray(values).reshape(-1)
+            module.narrow8(flat, form.precision - 1, _MOST8[to], codes.reshape(-1))
+            return codes.astype(np.uint32)
         rounded = quantize(values.astype(np.float64), form, rounding)
         if finite:
             rounded = np.clip(rounded, -form.largest, form.largest)
@@ -168,14 +178,14 @@ def _bytes_to_halves(site: Site, kind: str) -> Step:
     """The two low bytes of a register, or with .H1 the two high ones; every FP8 number is a float16, too."""
     high = site.operands[1].suffixes == ("H1",)
     get = site.raw(1) if high else _plain(site, 1)
-    store, table, relu = site.destination(0), _FP8_FLOATS[kind], site.has("RELU")
+    store, table = site.destination(0), _FP8_HALVES[kind]
+    if site.has("RELU"):
+        table = np.where(_FP8_FLOATS[kind] <= 0, np.uint16(0), table)
     first = 2 if high else 0
 
     def step(mask: Mask) -> None:
-        values = table[np.atleast_1d(get()).view(np.uint8).reshape(-1, 4)[:, first : first + 2]]
-        if relu:
-            values = np.where(values <= 0, np.float32(0), values)
-        store(words(narrow16(values)), mask)
+        codes = np.atleast_1d(get()).view(np.uint8).reshape(-1, 4)[:, first : first + 2]
+        store(words(table.take(codes)), mask)
 
     return step
 
