@@ -107,13 +107,12 @@ def _spread(code: Code, plan: Plan, room: Vector) -> Vector:
                             found = second.choose(word & 0, word), second.choose(word, 0)
                             _store_two(code, found, target)
                         with halves:
-                            places = nibble & 3, nibble.logical_shift(2)
-                            wrong.set(wrong.get() | places[0].compare("==", places[1]))
-                            _store_two(code, _halves(word, places), target)
+                            wrong.set(wrong.get() | ((nibble ^ nibble.logical_shift(2)) & 3).compare("==", 0))
+                            _store_two(code, _halves(word, nibble), target)
                 with bytes_:
                     found_bytes = []
                     for half in range(2):
-                        nibble = metadata(pair * 8 + (2 * t + half))
+                        nibble = metadata(pair * 8 + (2 * t + half)) & 15
                         places = nibble & 3, nibble.logical_shift(2)
                         wrong.set(wrong.get() | places[0].compare("==", places[1]))
                         numbers = [word.logical_shift(16 * half + 8 * k) & 0xFF for k in range(2)]
@@ -122,15 +121,15 @@ def _spread(code: Code, plan: Plan, room: Vector) -> Vector:
     return wrong.get().any() ^ 1
 
 
-def _halves(word: Vector, places: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
-    """Two halves at two of four places, in two words."""
-    found = [word & 0, word & 0]
-    for k, place in enumerate(places):
-        half = word.logical_shift(16 * k) & 0xFFFF
-        moved = half << (place & 1) * 16
-        for which in range(2):
-            found[which] = found[which] | place.logical_shift(1).compare("==", which).choose(moved, 0)
-    return found[0], found[1]
+def _halves(word: Vector, nibble: Vector) -> tuple[Vector, Vector]:
+    """Two halves at two of four places, in two words; two bits of the nibble for each: which word, and which half."""
+    lower = (word & 0xFFFF) << ((nibble & 1) << 4)
+    upper = word.logical_shift(16) << ((nibble & 4) << 2)
+    second = [(nibble & bit).compare("!=", 0) for bit in (2, 8)]
+    zero = word & 0
+    ones = second[0].choose(zero, lower), second[1].choose(zero, upper)
+    others = second[0].choose(lower, zero), second[1].choose(upper, zero)
+    return ones[0] | ones[1], others[0] | others[1]
 
 
 def _store_two(code: Code, words: tuple[Vector, Vector], target: Vector) -> None:
@@ -155,9 +154,9 @@ def _metadata(code: Code, plan: Plan) -> Callable[[Vector], Vector]:
     first, in_word = plan.slot("selector"), halves.choose(code.number(2), code.number(3))
 
     def nibble(group: Vector) -> Vector:
-        """Of four bits each there are four or eight in a word."""
+        """Of four bits each there are four or eight in a word; others stand above it."""
         word = code.load(COLUMN, room + (first + group.logical_shift(in_word)) * COLUMN_BYTES, align=64)
         place = group & ((code.number(1) << in_word) - 1)
-        return word.logical_shift((place * 4).to(I32)) & 15
+        return word.logical_shift((place * 4).to(I32))
 
     return nibble

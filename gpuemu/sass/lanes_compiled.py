@@ -12,6 +12,7 @@ from numba import njit
 
 from gpuemu.sass.lanes_atomics import add_in_turn, exchange_in_turn, in_turn
 from gpuemu.sass.lanes_floats import (
+    choose64,
     divides_slowly,
     fma32_toward,
     high_words,
@@ -33,30 +34,9 @@ from gpuemu.sass.lanes_integers import (
 )
 
 __all__ = [
-    "add_in_turn",
-    "compare_halves",
-    "differences",
-    "divides_slowly",
-    "dot",
-    "exchange_in_turn",
-    "extremes",
-    "fma32",
-    "fma32_toward",
-    "fma64",
-    "fma_halves",
-    "get_words",
-    "high_words",
-    "in_turn",
-    "match_all",
-    "match_any",
-    "narrow8",
-    "narrow16",
-    "narrow_bf16",
-    "permute",
-    "put_words",
-    "sines",
-    "singles_of_64",
-    "sums64",
+    "add_in_turn", "choose64", "compare_halves", "differences", "divides_slowly", "dot", "exchange_in_turn", "extremes",
+    "fma32", "fma32_toward", "fma64", "fma_halves", "get_words", "high_words", "in_turn", "match_all", "match_any",
+    "narrow16", "narrow8", "narrow_bf16", "permute", "put_words", "sines", "singles_of_64", "sums64",
 ]  # fmt: skip
 
 _SPLITTER = float(2**27 + 1)

@@ -136,6 +136,27 @@ def sums64(a_low: Any, a_high: Any, b_low: Any, b_high: Any, changes: Any, multi
     return fine
 
 
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _ordered(bits: Any) -> Any:
+    """Whole numbers in the order of float64 with such bits, -0 before +0."""
+    return bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def choose64(
+    a_low: Any, a_high: Any, b_low: Any, b_high: Any, changes: Any, minimum: bool, first: Any, second: Any
+) -> None:
+    """See `double._choice`: whether a is the result rather than b, and whether both are NaN; `changes` as above."""
+    for i in range(a_low.size):
+        x_high, y_high = a_high[i] & changes[0] ^ changes[2], b_high[i] & changes[1] ^ changes[3]
+        x = _double_of_bits(np.uint64(a_low[i]) | np.uint64(x_high) << np.uint64(32))
+        y = _double_of_bits(np.uint64(b_low[i]) | np.uint64(y_high) << np.uint64(32))
+        x_key, y_key = _ordered(_bits_of_double(x)), _ordered(_bits_of_double(y))
+        nearer = (x_key < y_key) if minimum else (x_key > y_key)
+        first[i] = (x == x) & ((y != y) | nearer)
+        second[i] = (x != x) & (y != y)
+
+
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def high_words(words: Any, root: bool, result: Any) -> None:
     """1 / x, or 1 / sqrt(x), of float64 by high words; see `multifunction._high_word`."""

@@ -204,15 +204,21 @@ def test_pairs_of_halves_in_all_forms(monkeypatch: pytest.MonkeyPatch, text: str
         assert np.array_equal(plain, compiled)
 
 
+CHOICES = ["DSETP.MAX.AND P2, P3, R16, -R18, PT", "DSETP.MIN.AND P2, P3, |R16|, R18, PT"]
+
+
 @pytest.mark.parametrize(
-    "text", ["DADD R8, R16, -R18", "DADD R8, |R16|, R18", "DMUL R8, R16, R18", "DMUL R8, -R16, R16"]
+    "text", ["DADD R8, R16, -R18", "DADD R8, |R16|, R18", "DMUL R8, R16, R18", "DMUL R8, -R16, R16", *CHOICES]
 )
 @pytest.mark.parametrize("kind", ["any f64", "whole f64", "normal f64"])
 def test_sums_and_products_of_float64(monkeypatch: pytest.MonkeyPatch, text: str, kind: str) -> None:
     rng = np.random.default_rng(11)
     for nan in (False, True):
         values = words(rng, kind, 4)
-        if not nan:
+        if nan:
+            values[1, :16], values[3, 8:24], values[:, 32:40] = 0x7FF80001, 0xFFF80002, 0
+            values[3, 32:36] = 0x80000000
+        else:
             values[1::2] &= np.uint32(0xBFFFFFFF)
         plain, compiled = both_ways(monkeypatch, text, {16 + k: values[k] for k in range(4)})
         assert np.array_equal(plain, compiled)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpuemu.sass.addresses import Addresses, address32, address64
 from gpuemu.sass.generic import GenericSpace
 from gpuemu.sass.ieee import LANES
-from gpuemu.sass.lanes import Mask
+from gpuemu.sass.lanes import Mask, every_lane
 from gpuemu.sass.memory import UNITS
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.patterns import Indices, Place
@@ -207,9 +207,8 @@ def copy(site: Site) -> Step:
     at_source, at_target = addresses_of(site, 1, source), addresses_of(site, 0, target)
     reads = site.predicate(2) if len(site.operands) == 3 else None
     partial = _PartialLoad(site, size) if site.has("ZFILL") else None
-    everyone = np.ones(site.lanes.count, dtype=np.bool_)
-    values = np.zeros(site.lanes.count, dtype=UNITS[size])
-    nothing = np.zeros((), dtype=UNITS[size])
+    words = np.zeros((site.lanes.count, size // 4), dtype=np.uint32)
+    values, columns = words.view(UNITS[size])[:, 0], words.T
 
     def step(mask: Mask) -> None:
         place = at_target.of(mask)
@@ -217,7 +216,7 @@ def copy(site: Site) -> Step:
         reading = mask
         if reads is not None:
             reading = reads() if mask is None else reads() & mask
-            if np.array_equal(reading, everyone if mask is None else mask):
+            if every_lane(reading if mask is None else reading == mask):
                 reading = mask
         read = at_source.of(reading)
         if partial is not None and (read.base | read.pattern.bits) & (size - 1):
@@ -227,8 +226,12 @@ def copy(site: Site) -> Step:
         if reading is mask:
             target.store(place, loaded)
         else:
-            values[...] = nothing
-            values[read.pattern.lanes] = loaded
+            words.fill(0)
+            module = LANES.ask()
+            if module is None:
+                values[read.pattern.lanes] = loaded
+            else:
+                module.put_words(np.ascontiguousarray(loaded).view(np.uint32), read.pattern.lanes, columns)
             target.store(place, values if lanes is None else values[lanes])
         target.record(place, mask)
 

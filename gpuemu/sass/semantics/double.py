@@ -91,33 +91,26 @@ def dfma(site: Site) -> Step:
     return step
 
 
-class _CompiledSum:
-    """a + b or a x b of pairs of registers by `lanes_compiled`."""
+class _Compiled:
+    """Two pairs of registers, from operand `first` on, as `lanes_compiled` takes them: low and high words."""
 
-    def __init__(self, site: Site):
-        self._words = [*site.words(1, 2), *site.words(2, 2)]
-        self._target = site.words(0, 2)
-        self._results = np.empty((2, site.lanes.count), dtype=np.uint32)
-        both = site.operands[1:3]
+    def __init__(self, site: Site, first: int):
+        self.words = [*site.words(first, 2), *site.words(first + 1, 2)]
+        both = site.operands[first : first + 2]
         kept = [0x7FFFFFFF if o.absolute else 0xFFFFFFFF for o in both]
-        self._changes = np.array([*kept, *(0x80000000 * o.negative for o in both)], dtype=np.uint32)
+        self.changes = np.array([*kept, *(0x80000000 * o.negative for o in both)], dtype=np.uint32)
 
-    @staticmethod
-    def fits(site: Site) -> bool:
-        """Whether the operands are no more than registers."""
-        sources = site.operands[1:3]
-        plain = all(o.core.startswith("R") and o.suffixes in ((), ("64",)) and not o.inverted for o in sources)
-        return plain and site.operands[0].core != "RZ"
+    @classmethod
+    def of(cls, site: Site, first: int) -> _Compiled | None:
+        """None if the operands are more than registers."""
+        both = site.operands[first : first + 2]
+        plain = all(o.core.startswith("R") and o.suffixes in ((), ("64",)) and not o.inverted for o in both)
+        return cls(site, first) if plain else None
 
-    def done(self, mask: Mask, multiply: bool) -> bool:
-        """Whether the results are in the register; not as long as there is no compiled code, nor if one is NaN."""
+    def sums(self, multiply: bool, low: NDArray[np.uint32], high: NDArray[np.uint32]) -> bool:
+        """a + b or a x b to these; False if one is NaN, or there is no compiled code."""
         module = LANES.ask()
-        low, high = self._results
-        if module is None or not module.sums64(*self._words, self._changes, multiply, low, high):
-            return False
-        for register, words in zip(self._target, (low, high), strict=True):
-            write(register, words, mask)
-        return True
+        return module is not None and bool(module.sums64(*self.words, self.changes, multiply, low, high))
 
 
 @semantics("DADD", "DMUL")
@@ -129,10 +122,14 @@ def dadd_dmul(site: Site) -> Step:
     nans = _bare(site, 2, 1)
     adds = site.mnemonic == "DADD"
     compute = add64 if adds else mul64
-    quick = _CompiledSum(site) if rounding == "RN" and _CompiledSum.fits(site) else None
+    quick = _Compiled.of(site, 1) if rounding == "RN" and site.operands[0].core != "RZ" else None
+    target = site.words(0, 2)
+    low, high = np.empty((2, site.lanes.count), dtype=np.uint32)
 
     def step(mask: Mask) -> None:
-        if quick is not None and quick.done(mask, not adds):
+        if quick is not None and quick.sums(not adds, low, high):
+            write(target[0], low, mask)
+            write(target[1], high, mask)
             return
         x, y = a(), b()
         result = compute(x, y, rounding)
@@ -161,9 +158,16 @@ def _choice(site: Site, a: Getter, b: Getter) -> Step:
     if not site.has("AND") or site.operands[4].text != "PT":
         raise site.unsupported("a choice combined with a predicate")
     first, second = site.set_predicate(0), site.set_predicate(1)
-    minimum = site.has("MIN")
+    minimum, quick = site.has("MIN"), _Compiled.of(site, 2)
+    outcome = np.empty((2, site.lanes.count), dtype=np.bool_)
 
     def step(mask: Mask) -> None:
+        module = None if quick is None else LANES.ask()
+        if module is not None and quick is not None:
+            module.choose64(*quick.words, quick.changes, minimum, outcome[0], outcome[1])
+            first(outcome[0], mask)
+            second(outcome[1], mask)
+            return
         x, y = a(), b()
         nan_x, nan_y = np.isnan(x), np.isnan(y)
         key_x, key_y = _ordered(x), _ordered(y)

@@ -123,11 +123,18 @@ def r2p(site: Site) -> Step:
     file = site.lanes.uniform_predicates if uniform else site.lanes.predicates
     chosen = [(file[p], np.array(1 << 8 * byte + p, dtype=np.uint32)) for p in _named(_mask(site, 2))]
     get = site.raw(1)
+    # All of them, as most often: the bits of a byte are their rows.
+    rows = file.view(np.uint8)[:7] if len(chosen) == 7 else None
+    of_lanes = (len(file[0]), 4)
 
     def step(mask: Mask) -> None:
         values = get()
         if uniform:
             mask = whole_warps(mask)
+        if rows is not None and mask is None and values.ndim:
+            bits = np.unpackbits(values.view(np.uint8).reshape(of_lanes)[:, byte, None], axis=1, bitorder="little")
+            rows[...] = bits.T[:7]
+            return
         for predicate, bit in chosen:
             write(predicate, (values & bit).astype(np.bool_), mask)
 
