@@ -14,6 +14,7 @@ from gpuemu.sass.lanes_atomics import add_in_turn, exchange_in_turn, in_turn
 from gpuemu.sass.lanes_floats import (
     choose64,
     divides_slowly,
+    extremes32,
     fma32_toward,
     high_words,
     narrow8,
@@ -34,10 +35,33 @@ from gpuemu.sass.lanes_integers import (
 )
 
 __all__ = [
-    "add_in_turn", "choose64", "compare_halves", "differences", "divides_slowly", "dot", "exchange_in_turn", "extremes",
-    "fma32", "fma32_toward", "fma64", "fma_halves", "get_words", "high_words", "in_turn", "match_all", "match_any",
-    "narrow16", "narrow8", "narrow_bf16", "permute", "put_words", "sines", "singles_of_64", "sums64",
-]  # fmt: skip
+    "add_in_turn",
+    "choose64",
+    "compare_halves",
+    "differences",
+    "divides_slowly",
+    "dot",
+    "exchange_in_turn",
+    "extremes",
+    "extremes32",
+    "fma32",
+    "fma32_toward",
+    "fma64",
+    "fma_halves",
+    "get_words",
+    "high_words",
+    "in_turn",
+    "match_all",
+    "match_any",
+    "narrow8",
+    "narrow16",
+    "narrow_bf16",
+    "permute",
+    "put_words",
+    "sines",
+    "singles_of_64",
+    "sums64",
+]
 
 _SPLITTER = float(2**27 + 1)
 _MORE, _LESS = 1 + 2.0**-52, 1 - 2.0**-52

@@ -36,7 +36,7 @@ _bits_of_single = _bitcast(types.float32, types.uint32, ir.IntType(32))
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
 def _flushed(x: Any) -> Any:
-    return x if abs(x) >= np.float32(2.0**-126) else np.float32(np.copysign(np.float32(0), x))
+    return np.float32(np.copysign(np.float32(0), x)) if abs(x) < np.float32(2.0**-126) else x
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -61,7 +61,7 @@ def fma32_toward(a: Any, b: Any, c: Any, mode: int, flush: bool, saturate: bool,
         fine &= ((abs(near) > least) & (abs(near) < np.inf)) | ((s == 0) & (mode != DOWN))
         bits = np.int64(_bits_of_single(near))
         if mode == NEAREST:
-            fine &= (_bits_of_double(s) & _BELOW_TIE) != _TIE
+            fine &= ((_bits_of_double(s) & _BELOW_TIE) != _TIE) | (error == 0)
         elif mode == TO_ZERO:
             bits -= np.int64((rest < 0) if near > 0 else (rest > 0)) & np.int64(near != 0)
         elif mode == DOWN:
@@ -72,6 +72,24 @@ def fma32_toward(a: Any, b: Any, c: Any, mode: int, flush: bool, saturate: bool,
             bits = np.int64(0) if bits > 0x7FFFFFFF else min(bits, np.int64(0x3F800000))
         result[i] = np.uint32(bits)
     return fine
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def extremes32(a: Any, b: Any, minimum: bool, flush: bool, result: Any) -> None:
+    """The smaller or larger of float32 as bits, a number rather than NaN; -0 is smaller than +0."""
+    for i in range(a.size):
+        x, y = a[i], b[i]
+        if flush:
+            x, y = _flushed(x), _flushed(y)
+        x_bits, y_bits = np.int64(_bits_of_single(x)), np.int64(_bits_of_single(y))
+        # Negative numbers are the smaller the larger their bits are.
+        x_key = x_bits if x_bits < 0x80000000 else 0x7FFFFFFF - x_bits
+        y_key = y_bits if y_bits < 0x80000000 else 0x7FFFFFFF - y_bits
+        first = (x_key < y_key) == minimum
+        bits = x_bits if first else y_bits
+        bits = bits if y == y else x_bits
+        bits = bits if x == x else y_bits
+        result[i] = np.uint32(bits if x == x or y == y else 0x7FFFFFFF)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

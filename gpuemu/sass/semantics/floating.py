@@ -69,7 +69,7 @@ def fadd_fmul(site: Site) -> Step:
     a, b = float32(site, 1), float32(site, 2)
     adds = site.mnemonic.startswith("FADD")
     compute = add32 if adds else mul32
-    if rounding != "RN":
+    if rounding != "RN" or site.has("FTZ", "SAT"):
         first, second = every_float32(site, 1), every_float32(site, 2)
         # x 1, or + -0, which leaves every product as it is.
         third = np.full(site.lanes.count, 1.0 if adds else -0.0, dtype=np.float32)
@@ -102,12 +102,20 @@ def fmnmx(site: Site) -> Step:
     a, b = float32(site, 1), float32(site, 2)
     both_nan, xor_sign = site.has("NAN"), site.has("XORSIGN")
     fixed = {"PT": True, "!PT": False}.get(site.operands[3].text)
+    flush, plain = site.has("FTZ"), fixed is not None and not (both_nan or xor_sign)
+    every_a, every_b = every_float32(site, 1), every_float32(site, 2)
+    found = np.empty(site.lanes.count, dtype=np.uint32)
     if xor_sign:
         if not all(_is_magnitude(o) for o in site.operands[1:3]):
             raise site.unsupported(".XORSIGN of other operands than |a| and |b|")
         sign_a, sign_b = site.raw(1), site.raw(2)
 
     def step(mask: Mask) -> None:
+        module = LANES.ask() if plain else None
+        if module is not None:
+            module.extremes32(every_a(), every_b(), fixed, flush, found)
+            store(found, mask)
+            return
         x, y = a(), b()
         if fixed is None:
             result = np.where(smaller(), minimum_maximum(x, y, True), minimum_maximum(x, y, False))

@@ -202,7 +202,9 @@ def _saturator(site: Site) -> tuple[Callable[[Any], Any], int]:
         raise site.unsupported("a saturating conversion from S32 to one narrow type is right")
     width = int(named[0][1:])
     least, most = (-(1 << width - 1), (1 << width - 1) - 1) if named[0][0] == "S" else (0, (1 << width) - 1)
-    return lambda values: np.clip(np.asarray(values).view(np.int32), least, most).view(np.uint32), width
+    low, high = np.array(least, dtype=np.int32), np.array(most, dtype=np.int32)
+    # np.clip takes longer than both.
+    return lambda values: np.minimum(np.maximum(np.asarray(values).view(np.int32), low), high).view(np.uint32), width
 
 
 @semantics("I2I")
