@@ -34,6 +34,7 @@ from step_kinds import (
     DOUBLES,
     END,
     FEW,
+    FEW_GLOBAL,
     FLOATS,
     GLOBAL,
     HALVES,
@@ -125,6 +126,8 @@ class Bench:
         rows[METADATA] = (nibbles << np.arange(0, 32, 4)).sum(axis=1)
         addresses = np.uint64(self.start) + 16 * lane.astype(np.uint64)
         rows[GLOBAL : GLOBAL + 2] = addresses.view(np.uint32).reshape(-1, 2).T
+        addresses = np.uint64(self.start) + 4 * (lane % 4).astype(np.uint64)
+        rows[FEW_GLOBAL : FEW_GLOBAL + 2] = addresses.view(np.uint32).reshape(-1, 2).T
         files.uniform_registers[:-1] = np.arange(63)[:, None]
         files.uniform_registers[4] = 64
         files.predicates[:7] = numbers.integers(0, 2, (7, count))

@@ -181,15 +181,15 @@ class NearestFma32:
         self._wide = np.empty((3, lanes))
         self._rows = tuple(self._wide)
         self._flush = flush
-        self._result = np.empty(lanes, dtype=np.float32)
+        self._bits = np.empty(lanes, dtype=np.uint32)
 
     def __call__(self, a: F32, b: F32, c: F32) -> NDArray[np.uint32]:
         """The bits of the results, which hold until the next call."""
         x, y, z = self._rows
         module = LANES.ask()
-        alike = a.shape == b.shape == c.shape == self._result.shape
-        if module is not None and alike and module.fma32(a, b, c, self._flush, x, self._result):
-            return self._result.view(np.uint32)
+        alike = a.shape == b.shape == c.shape == self._bits.shape
+        if module is not None and alike and module.fma32_toward(a, b, c, 0, self._flush, False, self._bits):
+            return self._bits
         x[...], y[...], z[...] = a, b, c
         product = x * y
         s = product + z

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from gpuemu.sass.lanes_floats import bits_of_single, flushed, single_of_bits
+
 ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC = range(9)
 
 
@@ -37,25 +39,15 @@ def in_turn(words: Any, index: Any, operands: Any, operation: int, found: Any) -
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def add_in_turn(words: Any, index: Any, operands: Any, width: int, nan: Any, found: Any) -> None:
-    """The same of float32, `width` of them in a unit: sums to nearest, subnormal numbers count as zeros.
-
-    `nan`: what NaN become.
-    """
-    least = np.float32(2.0**-126)
+def add_in_turn(words: Any, index: Any, operands: Any, width: int, found: Any) -> None:
+    """The same of float32 as bits, `width` of them in a unit: sums to nearest, subnormal numbers count as zeros."""
     for i in range(index.size):
         for k in range(width):
             place = index[i] * width + k
-            old, value = words[place], operands[i * width + k]
+            old = words[place]
             found[i * width + k] = old
-            if abs(old) < least:
-                old = np.float32(np.copysign(np.float32(0), old))
-            if abs(value) < least:
-                value = np.float32(np.copysign(np.float32(0), value))
-            total = old + value
-            if abs(total) < least:
-                total = np.float32(np.copysign(np.float32(0), total))
-            words[place] = total if total == total else nan[0]
+            total = flushed(flushed(single_of_bits(old)) + flushed(single_of_bits(operands[i * width + k])))
+            words[place] = bits_of_single(total) if total == total else np.uint32(0x7FFFFFFF)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

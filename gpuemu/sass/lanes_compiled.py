@@ -44,7 +44,6 @@ __all__ = [
     "exchange_in_turn",
     "extremes",
     "extremes32",
-    "fma32",
     "fma32_toward",
     "fma64",
     "fma_halves",
@@ -162,29 +161,6 @@ def fma_halves(
     for i in range(n):
         result[i] = bits[i] | bits[n + i] << np.uint32(16)
     return bool(other == 0)
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def fma32(a: Any, b: Any, c: Any, flush: bool, sums: Any, result: Any) -> bool:
-    """a x b + c of float32 to nearest; False where a second rounding may go wrong, or something is subnormal or NaN.
-
-    `sums`: room, float64. See `ieee.NearestFma32`.
-    """
-    least = np.float32(2.0**-126)
-    for i in range(a.size):
-        sums[i] = np.float64(a[i]) * np.float64(b[i]) + np.float64(c[i])
-    bits = sums.view(np.int64)
-    doubtful = np.int64(0)
-    for i in range(a.size):
-        result[i] = np.float32(sums[i])
-        fine = (abs(result[i]) > least) | (sums[i] == 0)
-        fine &= (bits[i] & 0x1FFFFFFF) != 0x10000000
-        doubtful |= np.int64(not fine)
-    if flush:
-        for i in range(a.size):
-            small = ((abs(a[i]) < least) & (a[i] != 0)) | ((abs(b[i]) < least) & (b[i] != 0))
-            doubtful |= np.int64(small | ((abs(c[i]) < least) & (c[i] != 0)))
-    return bool(doubtful == 0)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

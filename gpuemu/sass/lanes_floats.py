@@ -31,11 +31,13 @@ def _bitcast(source: Any, target: Any, kind: Any) -> Any:
 
 _bits_of_double = _bitcast(types.float64, types.int64, ir.IntType(64))
 _double_of_bits = _bitcast(types.uint64, types.float64, ir.DoubleType())
-_bits_of_single = _bitcast(types.float32, types.uint32, ir.IntType(32))
+single_of_bits = _bitcast(types.uint32, types.float32, ir.FloatType())
+bits_of_single = _bitcast(types.float32, types.uint32, ir.IntType(32))
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
-def _flushed(x: Any) -> Any:
+def flushed(x: Any) -> Any:
+    """Zero, with the sign, of subnormal float32."""
     return np.float32(np.copysign(np.float32(0), x)) if abs(x) < np.float32(2.0**-126) else x
 
 
@@ -50,7 +52,7 @@ def fma32_toward(a: Any, b: Any, c: Any, mode: int, flush: bool, saturate: bool,
     for i in range(a.size):
         x, y, addend = a[i], b[i], c[i]
         if flush:
-            x, y, addend = _flushed(x), _flushed(y), _flushed(addend)
+            x, y, addend = flushed(x), flushed(y), flushed(addend)
         p, z = np.float64(x) * np.float64(y), np.float64(addend)
         s = p + z
         t = s - p
@@ -59,7 +61,7 @@ def fma32_toward(a: Any, b: Any, c: Any, mode: int, flush: bool, saturate: bool,
         rest = s - np.float64(near)
         rest = rest if rest != 0 else error  # what the exact value is above `near`, or anything of that sign
         fine &= ((abs(near) > least) & (abs(near) < np.inf)) | ((s == 0) & (mode != DOWN))
-        bits = np.int64(_bits_of_single(near))
+        bits = np.int64(bits_of_single(near))
         if mode == NEAREST:
             fine &= ((_bits_of_double(s) & _BELOW_TIE) != _TIE) | (error == 0)
         elif mode == TO_ZERO:
@@ -80,8 +82,8 @@ def extremes32(a: Any, b: Any, minimum: bool, flush: bool, result: Any) -> None:
     for i in range(a.size):
         x, y = a[i], b[i]
         if flush:
-            x, y = _flushed(x), _flushed(y)
-        x_bits, y_bits = np.int64(_bits_of_single(x)), np.int64(_bits_of_single(y))
+            x, y = flushed(x), flushed(y)
+        x_bits, y_bits = np.int64(bits_of_single(x)), np.int64(bits_of_single(y))
         # Negative numbers are the smaller the larger their bits are.
         x_key = x_bits if x_bits < 0x80000000 else 0x7FFFFFFF - x_bits
         y_key = y_bits if y_bits < 0x80000000 else 0x7FFFFFFF - y_bits
@@ -100,7 +102,7 @@ def narrow8(values: Any, fraction_bits: int, most: int, result: Any) -> None:
     half, least = (1 << (shift - 1)) - 1, (128 - bias) << 23
     unit = 2.0 ** (bias - 1 + fraction_bits)
     for i in range(values.size):
-        bits = np.int64(_bits_of_single(values[i]))
+        bits = np.int64(bits_of_single(values[i]))
         size = bits & 0x7FFFFFFF
         normal = ((size + half + (size >> shift & 1)) >> shift) - ((127 - bias) << fraction_bits)
         small = np.int64(np.rint(min(abs(np.float64(values[i])), 1.0) * unit))
@@ -129,7 +131,7 @@ def narrow16(values: Any, positive: bool, result: Any) -> None:
 def narrow_bf16(values: Any, positive: bool, result: Any) -> None:
     """The same in bfloat16."""
     for i in range(values.size):
-        bits = np.int64(_bits_of_single(values[i]))
+        bits = np.int64(bits_of_single(values[i]))
         rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
         rounded = np.int64(0) if positive and bits > 0x7FFFFFFF else rounded
         result[i] = np.uint16(0x7FFF if (bits & 0x7FFFFFFF) > 0x7F800000 else rounded)
@@ -210,7 +212,7 @@ def singles_of_64(integers: Any, mode: int, most: float, result: Any) -> None:
         # What is rounded up to the end of the type has no counterpart in it.
         back[0] = np.float32(0) if near >= most else near
         below, above = (near >= most) | (value < back[0]), (near < most) & (value > back[0])
-        bits = np.int64(_bits_of_single(near))
+        bits = np.int64(bits_of_single(near))
         if mode == TO_ZERO:
             bits -= np.int64(below if near > 0 else above)
         elif mode == DOWN:

@@ -22,7 +22,6 @@ Combine = Callable[[Values, Values], Values]
 
 _TINY = np.float32(np.finfo(np.float32).tiny)
 _NAN32 = np.uint32(0x7FFFFFFF)
-_NAN32_ALONE = np.array([_NAN32]).view(np.float32)
 _MOST_PADDING = 8
 """Times as many numbers as there are lanes that queues of different lengths may be padded to."""
 
@@ -205,8 +204,10 @@ def _compiled(
         module.exchange_in_turn(units, index, compare, values, found)
         return (found == compare).astype(units.dtype) if change.name == "CAST" else found
     if change.combine is _add_float32:
-        words, operands, before = (x.view(np.float32) for x in (units, values, found))
-        module.add_in_turn(words, index, operands, change.size // 4, _NAN32_ALONE, before)
+        width = change.size // 4
+        words = (units, values, found) if width == 1 else (x.view(np.uint32) for x in (units, values, found))
+        in_memory, operands, before = words
+        module.add_in_turn(in_memory, index, operands, width, before)
         return found
     if change.kind.kind not in "iu" or change.combine in _PACKED:
         return None
