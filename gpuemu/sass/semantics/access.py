@@ -208,7 +208,7 @@ def copy(site: Site) -> Step:
     reads = site.predicate(2) if len(site.operands) == 3 else None
     partial = _PartialLoad(site, size) if site.has("ZFILL") else None
     words = np.zeros((site.lanes.count, size // 4), dtype=np.uint32)
-    values, columns = words.view(UNITS[size])[:, 0], words.T
+    values = words.view(UNITS[size])[:, 0]
 
     def step(mask: Mask) -> None:
         place = at_target.of(mask)
@@ -227,11 +227,7 @@ def copy(site: Site) -> Step:
             target.store(place, loaded)
         else:
             words.fill(0)
-            module = LANES.ask()
-            if module is None:
-                values[read.pattern.lanes] = loaded
-            else:
-                module.put_words(np.ascontiguousarray(loaded).view(np.uint32), read.pattern.lanes, columns)
+            values[read.pattern.lanes] = loaded
             target.store(place, values if lanes is None else values[lanes])
         target.record(place, mask)
 
