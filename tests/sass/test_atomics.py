@@ -292,6 +292,40 @@ def test_sums_of_floating_point_numbers_are_rounded_lane_by_lane(returns, form, 
     assert [world.unit(k) for k in range(LANES)] == expected
 
 
+# What an H100 left of (in memory, value): REDG.E.MIN.F16x4.RN and REDG.E.MAX.BF16x4.RN.
+EXTREMES = {
+    ("MIN", "F16"): [
+        (0x5DC7, 0x7C01, 0x5DC7), (0xA73C, 0xFFFF, 0xA73C), (0x7E00, 0x8001, 0x8001), (0x7E00, 0xFC01, 0x7FFF),
+        (0x8000, 0x0000, 0x8000), (0x0000, 0x8000, 0x8000), (0x8001, 0x99F5, 0x99F5), (0x3C00, 0x028F, 0x028F),
+        (0xC002, 0xFC00, 0xFC00), (0x7C00, 0x7BFF, 0x7BFF),
+    ],
+    ("MAX", "BF16"): [
+        (0x7F81, 0xBED0, 0xBED0), (0x0001, 0xFF81, 0x0001), (0xFFC0, 0x7FFF, 0x7FFF), (0x0000, 0x8000, 0x0000),
+        (0x8000, 0x0000, 0x0000), (0x8001, 0x6116, 0x6116), (0x8274, 0x0001, 0x0001), (0xFF80, 0xFF7F, 0xFF7F),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("times", [2, 4, 8])
+@pytest.mark.parametrize(("operation", "kind"), EXTREMES)
+def test_extremes_of_halves_are_those_of_an_h100(operation, kind, times):
+    """A NaN gives way to a number, of two one is left, 0x7fff; -0 lies below 0, and subnormal numbers stay."""
+    rows = EXTREMES[operation, kind]
+    initial, values, expected = (
+        [sum(rows[(k + i) % len(rows)][part] << 16 * i for i in range(times)) for k in LANE] for part in range(3)
+    )
+    world = World("global", 2 * times, initial)
+    world.run(FORMS["REDG"][0].format(op=f"{operation}.{kind}x{times}.RN"), LANE, values)
+    assert [world.unit(k) for k in LANE] == expected
+
+
+def test_the_other_extreme_of_halves_is_the_lowest_of_all_lanes():
+    world = World("global", 4, [0x7E00_7C00] * LANES)
+    found = world.run(FORMS["ATOMG"][0].format(op="MIN.BF16x2.RN"), LANE * 0, [0x3F80_4000 - lane for lane in LANE])
+    assert world.unit(0) == 0x3F80_4000 - 63
+    assert found[1] == 0x3F80_4000
+
+
 def test_a_sum_on_the_way_that_is_subnormal_counts_as_zero():
     tiny = 0x00C00000  # 1.5 times the least normal number
     values = [0x80800000, tiny, *[0] * 62]
@@ -393,7 +427,9 @@ def test_an_atomic_reads_shared_memory_that_must_have_been_written():
         "ATOMS R16, [R4], R8",
         "ATOMS.CAS R16, [R4], R8",
         "ATOMG.E.ADD.F32.RN.STRONG.GPU PT, R16, [R2], R8",
-        "REDG.E.MAX.BF16x8.RN.STRONG.GPU desc[UR4][R2.64], R8",
+        "REDG.E.AND.BF16x8.RN.STRONG.GPU desc[UR4][R2.64], R8",
+        "REDG.E.MAX.BF16x8.STRONG.GPU desc[UR4][R2.64], R8",
+        "REDG.E.MAX.F64.RN.STRONG.GPU desc[UR4][R2.64], R8",
         "ATOMG.E.INC.64.STRONG.GPU PT, R16, [R2], R8",
         "ATOMG.E.ADD.STRONG.GPU R16, [R2], R8, R9",
         "RED.E.CAS.STRONG.GPU [R2], R8",

@@ -67,6 +67,18 @@ def test_a_block_is_brought_together_with_memory(name: str) -> None:
     assert np.array_equal(old, expected)
 
 
+def test_bfloat16s_are_added_as_on_an_h100() -> None:
+    """Rounded once, to nearest even; subnormal numbers stay, and every NaN is 0x7fff."""
+    rows = np.array(  # in memory, added, and what an H100 made of them
+        [(0x3F80, 0xC39B, 0xC39A), (0xC3CE, 0x3F80, 0xC3CE), (0x0001, 0x0001, 0x0002), (0x8001, 0x0080, 0x007F),
+         (0x7F7F, 0x7F7F, 0x7F80), (0x7F80, 0xFF80, 0x7FFF), (0x7F81, 0x3F80, 0x7FFF), (0x8000, 0x8000, 0x8000)],
+        np.uint16,
+    )  # fmt: skip
+    old, new, expected = np.tile(rows, (16, 1)).T.copy()
+    launch("add_bf16", old, new.view(np.uint32))
+    assert np.array_equal(old, expected)
+
+
 def box(
     array: np.ndarray, start: tuple[int, ...], shape: tuple[int, ...], fill: float = 0, step: int = 1
 ) -> np.ndarray:

@@ -91,7 +91,7 @@ def _add_halves(old: Values, value: Values) -> Values:
     return bits.view(np.uint32)
 
 
-def _add_bfloat16s(old: Values, value: Values) -> Values:
+def add_bfloat16s(old: Values, value: Values) -> Values:
     """Two bfloat16 in 32 bits. Their sum in float32, rounded again to nearest even, is the sum rounded once."""
     left, right = (np.ascontiguousarray(v).view(np.uint16).astype(np.uint32) << np.uint32(16) for v in (old, value))
     total = left.view(np.float32) + right.view(np.float32)
@@ -100,7 +100,27 @@ def _add_bfloat16s(old: Values, value: Values) -> Values:
     return np.where(np.isnan(total), np.uint32(0x7FFF), rounded).astype(np.uint16).view(np.uint32)
 
 
-_PACKED = (_add_halves, _add_bfloat16s)
+def _extreme_of(infinity: int, highest: bool) -> Combine:
+    """The lower or higher of 16-bit floats, -0 below 0, subnormals kept; a NaN only of two (H100, bit for bit)."""
+
+    def combine(old: Values, value: Values) -> Values:
+        left, right = (np.ascontiguousarray(v).view(np.int16) for v in (old, value))
+        left_key, right_key = (v ^ (v >> np.int16(15) & np.int16(0x7FFF)) for v in (left, right))
+        left_nan, right_nan = ((v & np.int16(0x7FFF)) > infinity for v in (left, right))
+        takes_left = right_nan | (~left_nan & ((left_key > right_key) == highest))
+        return np.where(left_nan & right_nan, np.int16(0x7FFF), np.where(takes_left, left, right)).view(np.uint32)
+
+    return combine
+
+
+_INFINITY, _BFLOAT16_INFINITY = 0x7C00, 0x7F80
+_HALVES: dict[str, Combine] = {
+    "ADD": _add_halves, "MIN": _extreme_of(_INFINITY, False), "MAX": _extreme_of(_INFINITY, True),
+}  # fmt: skip
+_BFLOAT16S: dict[str, Combine] = {
+    "ADD": add_bfloat16s, "MIN": _extreme_of(_BFLOAT16_INFINITY, False), "MAX": _extreme_of(_BFLOAT16_INFINITY, True),
+}  # fmt: skip
+_PACKED = (*_HALVES.values(), *_BFLOAT16S.values())
 _INTEGER: dict[str, tuple[Combine, np.ufunc | None]] = {
     "ADD": (np.add, np.add),
     "MIN": (np.minimum, np.minimum),
@@ -114,32 +134,33 @@ _INTEGER: dict[str, tuple[Combine, np.ufunc | None]] = {
 }
 _OPERATIONS = {name: number for number, name in enumerate(_INTEGER)}
 """As `lanes_atomics` counts them."""
-_SUMS: dict[str, tuple[int, np.dtype[Any], Combine]] = {
-    "F32": (4, np.dtype(np.float32), _add_float32),
-    "F32x2": (8, np.dtype(np.float32), _add_float32),
-    "F32x4": (16, np.dtype(np.float32), _add_float32),
-    "F64": (8, np.dtype(np.float64), np.add),
-    "F16x2": (4, np.dtype(np.uint32), _add_halves),
-    "F16x4": (8, np.dtype(np.uint32), _add_halves),
-    "F16x8": (16, np.dtype(np.uint32), _add_halves),
-    "BF16x2": (4, np.dtype(np.uint32), _add_bfloat16s),
-    "BF16x4": (8, np.dtype(np.uint32), _add_bfloat16s),
-    "BF16x8": (16, np.dtype(np.uint32), _add_bfloat16s),
+_FLOATS: dict[str, tuple[int, np.dtype[Any], dict[str, Combine]]] = {
+    "F32": (4, np.dtype(np.float32), {"ADD": _add_float32}),
+    "F32x2": (8, np.dtype(np.float32), {"ADD": _add_float32}),
+    "F32x4": (16, np.dtype(np.float32), {"ADD": _add_float32}),
+    "F64": (8, np.dtype(np.float64), {"ADD": np.add}),
+    "F16x2": (4, np.dtype(np.uint32), _HALVES),
+    "F16x4": (8, np.dtype(np.uint32), _HALVES),
+    "F16x8": (16, np.dtype(np.uint32), _HALVES),
+    "BF16x2": (4, np.dtype(np.uint32), _BFLOAT16S),
+    "BF16x4": (8, np.dtype(np.uint32), _BFLOAT16S),
+    "BF16x8": (16, np.dtype(np.uint32), _BFLOAT16S),
 }
 
 
 def change_of(site: Site, *known: str) -> Change:
     """The change that the modifiers ask for; those in `known` ask for nothing."""
-    site.only(*known, *_INTEGER, "CAS", "CAST", "SPIN", "S32", "U32", "S64", "U64", "64", "128", *_SUMS)
+    site.only(*known, *_INTEGER, "CAS", "CAST", "SPIN", "S32", "U32", "S64", "U64", "64", "128", *_FLOATS)
     names = [m for m in site.modifiers if m in _INTEGER or m in ("CAS", "CAST")]
-    sums = [m for m in site.modifiers if m in _SUMS]
-    if len(names) != 1 or len(sums) > 1:
+    floats = [m for m in site.modifiers if m in _FLOATS]
+    if len(names) != 1 or len(floats) > 1:
         raise site.unsupported("this atomic is not understood")
     name = names[0]
-    if sums:
-        size, kind, combine = _SUMS[sums[0]]
-        if name != "ADD" or not site.has("RN") or site.has("FTZ") != (kind == np.float32):
-            raise site.unsupported(f"{name} of {sums[0]} in this form is not understood")
+    if floats:
+        size, kind, known_of_it = _FLOATS[floats[0]]
+        combine = known_of_it.get(name)
+        if combine is None or not site.has("RN") or site.has("FTZ") != (kind == np.float32):
+            raise site.unsupported(f"{name} of {floats[0]} in this form is not understood")
         return Change(name, size, kind, combine, None if combine in _PACKED else np.add)
     size = 8 if site.has("S64", "U64") else next((WIDTHS[m] for m in site.modifiers if m in ("64", "128")), 4)
     if name in ("CAS", "CAST"):
@@ -209,7 +230,7 @@ def _compiled(
         in_memory, operands, before = words
         module.add_in_turn(in_memory, index, operands, width, before)
         return found
-    if change.kind.kind not in "iu" or change.combine in _PACKED:
+    if change.kind.kind not in "iu" or change.combine in _PACKED or change.size > 8:
         return None
     kind = change.kind
     module.in_turn(units.view(kind), index, values.view(kind), _OPERATIONS[change.name], found.view(kind))

@@ -30,6 +30,7 @@ from gpuemu.sass.memory import WRITTEN, Buffer
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands
+from gpuemu.sass.semantics.atomic_operations import add_bfloat16s
 from gpuemu.sass.semantics.mbarriers import arrived_90
 from gpuemu.tensor_map import Layout
 
@@ -190,7 +191,7 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 _KINDS: dict[str, Any] = {
     "U32": np.uint32, "S32": np.int32, "U64": np.uint64, "S64": np.int64, "F16": np.float16, "F32": np.float32,
-    "F64": np.float64,
+    "F64": np.float64, "BF16": np.uint32,
 }  # fmt: skip
 _BITWISE = ("AND", "OR", "XOR", "INC", "DEC")
 
@@ -202,6 +203,10 @@ def _reduction(site: Site, kind: str) -> tuple[Callable[[Any, Any], Any], np.dty
         raise site.unsupported(f"a reduction of {kind or 'this form'}")
     unit = np.dtype(_KINDS[kind])
     operation = _OPERATIONS[named[0]]
+    if kind == "BF16":  # in pairs, of which 16 bytes hold whole ones
+        if named[0] != "ADD":
+            raise site.unsupported(f"{named[0]} of {kind}")
+        return add_bfloat16s, unit
     if unit.kind == "f" and named[0] in _BITWISE:
         raise site.unsupported(f"{named[0]} of {kind}")
     if unit.kind == "f" and named[0] != "ADD":
