@@ -29,6 +29,7 @@ CODE = DATA / "h200" / CODE_FILE
 TURNS = Path(running.__file__).parent / "turns.yaml"
 WHO = TURNS.with_name("who.yaml")
 STORES = TURNS.with_name("stores.yaml")
+FENCES = TURNS.with_name("fences.yaml")
 CHAIN = "[B------:R-:W-:-:S04] FFMA R1, R1, R2, R1\n"
 
 
@@ -200,6 +201,17 @@ def test_stores_and_loads_behind_them_end_when_they_did_on_the_gpu(capsys: pytes
     assert ends["loads_that_hit_alone_of_1_sub_cores"] == [51]
     assert ends["loads_that_hit_behind_a_store_of_1_sub_cores"] == [76]
     assert ends["six_global_stores_of_4_sub_cores"] == [pytest.approx(end, abs=16) for end in (150, 166, 182, 198)]
+
+
+def test_loads_with_barriers_behind_them_end_when_they_did_on_the_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    """`sequences compare` on an H200: these are the same; of three warps it has 353, 354, 418 (DEVIATIONS, FENCE)."""
+    assert main(["sequences", "emulate", str(FENCES)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    ends = {line.split()[0]: [int(part.split()[-1]) for part in line.split("|")] for line in lines}
+    assert ends["of_32_wavefronts_by_1_warps"] == [265]
+    assert ends["of_32_wavefronts_by_2_warps"] == [265, 266]
+    assert ends["of_4_wavefronts_by_4_warps"] == [99, 100, 107, 108]
+    assert ends["of_32_wavefronts_by_4_warps"] == [pytest.approx(end, abs=2) for end in (355, 356, 420, 421)]
 
 
 def test_two_clocks_in_one_register_are_refused(forms: Forms) -> None:
