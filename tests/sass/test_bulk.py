@@ -67,15 +67,29 @@ def test_a_block_is_brought_together_with_memory(name: str) -> None:
     assert np.array_equal(old, expected)
 
 
-def test_bfloat16s_are_added_as_on_an_h100() -> None:
-    """Rounded once, to nearest even; subnormal numbers stay, and every NaN is 0x7fff."""
-    rows = np.array(  # in memory, added, and what an H100 made of them
-        [(0x3F80, 0xC39B, 0xC39A), (0xC3CE, 0x3F80, 0xC3CE), (0x0001, 0x0001, 0x0002), (0x8001, 0x0080, 0x007F),
-         (0x7F7F, 0x7F7F, 0x7F80), (0x7F80, 0xFF80, 0x7FFF), (0x7F81, 0x3F80, 0x7FFF), (0x8000, 0x8000, 0x8000)],
-        np.uint16,
-    )  # fmt: skip
-    old, new, expected = np.tile(rows, (16, 1)).T.copy()
-    launch("add_bf16", old, new.view(np.uint32))
+# In memory, from shared memory, and what an H100 or H200 made of them: sums are rounded once, to nearest even; subnormal
+# numbers stay; a NaN is the canonical one, and gives way to a number in minima and maxima, where -0 lies below 0.
+ON_HARDWARE = {
+    "add_bf16": [
+        (0x3F80, 0xC39B, 0xC39A), (0xC3CE, 0x3F80, 0xC3CE), (0x0001, 0x0001, 0x0002), (0x8001, 0x0080, 0x007F),
+        (0x7F7F, 0x7F7F, 0x7F80), (0x7F80, 0xFF80, 0x7FFF), (0x7F81, 0x3F80, 0x7FFF), (0x8000, 0x8000, 0x8000),
+    ],
+    "add_f16": [(0xFFFF, 0xCEB4, 0x7FFF), (0xFC01, 0x7C00, 0x7FFF), (0x6BB3, 0x7E00, 0x7FFF), (0xFE00, 0x4380, 0x7FFF)],
+    "min_f16": [(0xFFFF, 0x7E00, 0x7FFF), (0x7C01, 0xFFFF, 0x7FFF), (0x8000, 0x0000, 0x8000), (0x7E00, 0x8001, 0x8001)],
+    "max_bf16": [(0x7F81, 0xBED0, 0xBED0), (0xFFC0, 0x7FFF, 0x7FFF), (0x8000, 0, 0), (0x8274, 0x0001, 0x0001)],
+    "add_f32": [
+        (0x7F800002, 0x007F0002, 0x7FFFFFFF), (0x7F810001, 0xFF800000, 0x7FFFFFFF), (0xBF800001, 0x7F810001, 0x7FFFFFFF),
+        (0xFFC00002, 0x7FFF0002, 0x7FFFFFFF),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ON_HARDWARE)
+def test_floats_are_brought_together_as_on_an_h200(name: str) -> None:
+    kind = np.uint32 if name.endswith("f32") else np.uint16
+    rows = np.array(ON_HARDWARE[name], kind)
+    old, new, expected = np.tile(rows, (256 // rows[:, 0].nbytes, 1)).T.copy()
+    launch(name, old, new.view(np.uint32))
     assert np.array_equal(old, expected)
 
 

@@ -85,42 +85,43 @@ def _add_float32(old: Values, value: Values) -> Values:
 
 
 def _add_halves(old: Values, value: Values) -> Values:
-    """Two float16 in 32 bits, rounded to nearest even; subnormals are kept."""
+    """Float16, also two in 32 bits, rounded to nearest even; subnormals are kept."""
     total = np.ascontiguousarray(old).view(np.float16) + np.ascontiguousarray(value).view(np.float16)
     bits = np.where(np.isnan(total), np.uint16(0x7FFF), total.view(np.uint16))
-    return bits.view(np.uint32)
+    return bits.view(old.dtype)
 
 
-def add_bfloat16s(old: Values, value: Values) -> Values:
-    """Two bfloat16 in 32 bits. Their sum in float32, rounded again to nearest even, is the sum rounded once."""
+def _add_bfloat16s(old: Values, value: Values) -> Values:
+    """Bfloat16, also two in 32 bits. Their sum in float32, rounded again to nearest even, is the sum rounded once."""
     left, right = (np.ascontiguousarray(v).view(np.uint16).astype(np.uint32) << np.uint32(16) for v in (old, value))
     total = left.view(np.float32) + right.view(np.float32)
     bits = total.view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    return np.where(np.isnan(total), np.uint32(0x7FFF), rounded).astype(np.uint16).view(np.uint32)
+    return np.where(np.isnan(total), np.uint32(0x7FFF), rounded).astype(np.uint16).view(old.dtype)
 
 
 def _extreme_of(infinity: int, highest: bool) -> Combine:
-    """The lower or higher of 16-bit floats, -0 below 0, subnormals kept; a NaN only of two (H100, bit for bit)."""
+    """The lower or higher of 16-bit floats, -0 below 0, subnormals kept; a NaN only of two (H100, H200)."""
 
     def combine(old: Values, value: Values) -> Values:
         left, right = (np.ascontiguousarray(v).view(np.int16) for v in (old, value))
         left_key, right_key = (v ^ (v >> np.int16(15) & np.int16(0x7FFF)) for v in (left, right))
         left_nan, right_nan = ((v & np.int16(0x7FFF)) > infinity for v in (left, right))
         takes_left = right_nan | (~left_nan & ((left_key > right_key) == highest))
-        return np.where(left_nan & right_nan, np.int16(0x7FFF), np.where(takes_left, left, right)).view(np.uint32)
+        return np.where(left_nan & right_nan, np.int16(0x7FFF), np.where(takes_left, left, right)).view(old.dtype)
 
     return combine
 
 
 _INFINITY, _BFLOAT16_INFINITY = 0x7C00, 0x7F80
-_HALVES: dict[str, Combine] = {
+HALVES: dict[str, Combine] = {
     "ADD": _add_halves, "MIN": _extreme_of(_INFINITY, False), "MAX": _extreme_of(_INFINITY, True),
 }  # fmt: skip
-_BFLOAT16S: dict[str, Combine] = {
-    "ADD": add_bfloat16s, "MIN": _extreme_of(_BFLOAT16_INFINITY, False), "MAX": _extreme_of(_BFLOAT16_INFINITY, True),
+BFLOAT16S: dict[str, Combine] = {
+    "ADD": _add_bfloat16s, "MIN": _extreme_of(_BFLOAT16_INFINITY, False), "MAX": _extreme_of(_BFLOAT16_INFINITY, True),
 }  # fmt: skip
-_PACKED = (*_HALVES.values(), *_BFLOAT16S.values())
+"""Operations on float16 and on bfloat16, by name: of atomics, and of reductions in bulk."""
+_PACKED = (*HALVES.values(), *BFLOAT16S.values())
 _INTEGER: dict[str, tuple[Combine, np.ufunc | None]] = {
     "ADD": (np.add, np.add),
     "MIN": (np.minimum, np.minimum),
@@ -139,12 +140,12 @@ _FLOATS: dict[str, tuple[int, np.dtype[Any], dict[str, Combine]]] = {
     "F32x2": (8, np.dtype(np.float32), {"ADD": _add_float32}),
     "F32x4": (16, np.dtype(np.float32), {"ADD": _add_float32}),
     "F64": (8, np.dtype(np.float64), {"ADD": np.add}),
-    "F16x2": (4, np.dtype(np.uint32), _HALVES),
-    "F16x4": (8, np.dtype(np.uint32), _HALVES),
-    "F16x8": (16, np.dtype(np.uint32), _HALVES),
-    "BF16x2": (4, np.dtype(np.uint32), _BFLOAT16S),
-    "BF16x4": (8, np.dtype(np.uint32), _BFLOAT16S),
-    "BF16x8": (16, np.dtype(np.uint32), _BFLOAT16S),
+    "F16x2": (4, np.dtype(np.uint32), HALVES),
+    "F16x4": (8, np.dtype(np.uint32), HALVES),
+    "F16x8": (16, np.dtype(np.uint32), HALVES),
+    "BF16x2": (4, np.dtype(np.uint32), BFLOAT16S),
+    "BF16x4": (8, np.dtype(np.uint32), BFLOAT16S),
+    "BF16x8": (16, np.dtype(np.uint32), BFLOAT16S),
 }
 
 

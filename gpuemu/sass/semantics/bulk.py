@@ -30,7 +30,7 @@ from gpuemu.sass.memory import WRITTEN, Buffer
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands
-from gpuemu.sass.semantics.atomic_operations import add_bfloat16s
+from gpuemu.sass.semantics.atomic_operations import BFLOAT16S, HALVES
 from gpuemu.sass.semantics.mbarriers import arrived_90
 from gpuemu.tensor_map import Layout
 
@@ -190,10 +190,21 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "DEC": lambda old, most: np.where((old == 0) | (old > most), most, old - 1).astype(old.dtype),
 }
 _KINDS: dict[str, Any] = {
-    "U32": np.uint32, "S32": np.int32, "U64": np.uint64, "S64": np.int64, "F16": np.float16, "F32": np.float32,
-    "F64": np.float64, "BF16": np.uint32,
+    "U32": np.uint32, "S32": np.int32, "U64": np.uint64, "S64": np.int64, "F16": np.uint16, "BF16": np.uint16,
+    "F32": np.float32, "F64": np.float64,
 }  # fmt: skip
-_BITWISE = ("AND", "OR", "XOR", "INC", "DEC")
+_NAN32 = np.uint32(0x7FFFFFFF).view(np.float32)
+
+
+def _add_singles(old: NDArray[np.float32], new: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Float32 to nearest even, subnormals kept, every NaN the canonical one (H200)."""
+    total = old + new
+    return np.where(np.isnan(total), _NAN32, total)
+
+
+_FLOATS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
+    "F16": HALVES, "BF16": BFLOAT16S, "F32": {"ADD": _add_singles}, "F64": {"ADD": np.add},
+}  # fmt: skip
 
 
 def _reduction(site: Site, kind: str) -> tuple[Callable[[Any, Any], Any], np.dtype[Any]]:
@@ -202,16 +213,10 @@ def _reduction(site: Site, kind: str) -> tuple[Callable[[Any, Any], Any], np.dty
     if len(named) != 1 or kind not in _KINDS:
         raise site.unsupported(f"a reduction of {kind or 'this form'}")
     unit = np.dtype(_KINDS[kind])
-    operation = _OPERATIONS[named[0]]
-    if kind == "BF16":  # in pairs, of which 16 bytes hold whole ones
-        if named[0] != "ADD":
-            raise site.unsupported(f"{named[0]} of {kind}")
-        return add_bfloat16s, unit
-    if unit.kind == "f" and named[0] in _BITWISE:
+    operations = _FLOATS.get(kind, _OPERATIONS)
+    if named[0] not in operations:
         raise site.unsupported(f"{named[0]} of {kind}")
-    if unit.kind == "f" and named[0] != "ADD":
-        operation = np.fmin if named[0] == "MIN" else np.fmax
-    return operation, unit
+    return operations[named[0]], unit
 
 
 @semantics("UBLKRED")

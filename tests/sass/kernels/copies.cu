@@ -64,6 +64,8 @@ REDUCTION(inc_u32, "inc.u32")
 REDUCTION(add_f32, "add.f32")
 REDUCTION(add_f16, "add.noftz.f16")
 REDUCTION(add_bf16, "add.noftz.bf16")
+REDUCTION(min_f16, "min.f16")
+REDUCTION(max_bf16, "max.bf16")
 
 #define LOAD(name, dimensions, coordinates, words)                                                                        \
     extern "C" __global__ void name(u32* out, int bytes, int x, int y, int z, const __grid_constant__ Map map) {    \
