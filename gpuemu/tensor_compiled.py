@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 
 from gpuemu import (
     tensor_fragments,
+    tensor_kernel_chosen,
     tensor_kernel_elements,
     tensor_kernel_floats,
     tensor_kernel_integers,
@@ -27,7 +28,8 @@ from gpuemu import (
 )
 
 _SOURCES = (
-    tensor_fragments, tensor_kernel_elements, tensor_kernel_floats, tensor_kernel_integers, tensor_plans, vector_code,
+    tensor_fragments, tensor_kernel_chosen, tensor_kernel_elements, tensor_kernel_floats, tensor_kernel_integers,
+    tensor_plans, vector_code,
 )  # fmt: skip
 _STAMP = sha256(b"".join(Path(str(module.__file__)).read_bytes() for module in _SOURCES)).hexdigest()
 

@@ -3,7 +3,8 @@
 Lane 4 g + t has row g. Of two registers that hold the upper and the lower eight rows, the words of one t are a
 `column`: 16 rows in order (`gpuemu.fragments`). A chunk is what a register of B holds of K: 4 words, one for each t;
 of A it has two registers. All of A is brought into columns first, at `room` + 64 (4 x chunk + t). A sparse A is spread
-out on the way: each word goes to the two words of B's rows that its metadata chooses, zeros go to the others.
+out on the way: each word goes to the two words of B's rows that its metadata chooses, zeros go to the others. Or it
+stays as it is, and B's rows are chosen instead: see `tensor_kernel_chosen`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuemu.tensor_plans import METADATA, SLOT, A
-from gpuemu.vector_code import I1, I32, I64, Code, Variable, Vector, pick, vector
+from gpuemu.vector_code import I1, I32, I64, Code, Variable, Vector, permutes, pick, vector
 
 WORDS, COLUMN, TRUTHS = vector(I32, 32), vector(I32, 16), vector(I1, 16)
 COLUMN_BYTES, REGISTER_BYTES = 64, 128
@@ -25,6 +26,10 @@ class Plan:
         self._address = address
         self._slots = {name: self._at(code.number(number)) for name, number in SLOT.items()}  # once, not for each warp
         self.offset = code.number(0)
+        chosen = self.slot("chosen") if permutes() else code.number(0)
+        self.chosen = chosen.compare("!=", 0)
+        self.chunks_of_a = self.slot("chunks").logical_shift(chosen)
+        """Pairs of its registers, or twice as many where it is spread out."""
 
     def slot(self, name: str) -> Vector:
         """A number."""
@@ -77,8 +82,8 @@ def columns_of_a(code: Code, plan: Plan, room: Vector) -> Vector:
     """A of the warp to columns; whether that could be done."""
     fine = Variable(code, I1)
     fine.set(1)
-    with code.either(plan.slot("sparse").compare("==", 0)) as (dense, sparse):
-        with dense, code.loop(plan.slot("chunks")) as chunk:
+    with code.either(plan.slot("sparse").compare("==", 0) | plan.chosen) as (dense, sparse):
+        with dense, code.loop(plan.chunks_of_a) as chunk:
             upper, lower = plan.words(A, chunk * 2), plan.words(A, chunk * 2 + 1)
             for t in range(4):
                 code.store(column(upper, lower, t), room + (chunk * 4 + t) * COLUMN_BYTES, align=64)
@@ -89,7 +94,7 @@ def columns_of_a(code: Code, plan: Plan, room: Vector) -> Vector:
 
 def _spread(code: Code, plan: Plan, room: Vector) -> Vector:
     """A sparse A as a dense one; False where metadata names an element twice. See `tensor_selected.sparse_rows`."""
-    metadata = _metadata(code, plan)
+    metadata = metadata_by_row(code, plan)
     wrong = Variable(code, TRUTHS)
     wrong.set(0)
     kinds = [plan.slot("each").compare("==", each) for each in (1, 2)]
@@ -137,7 +142,7 @@ def _store_two(code: Code, words: tuple[Vector, Vector], target: Vector) -> None
         code.store(word, target + k * COLUMN_BYTES, align=64)
 
 
-def _metadata(code: Code, plan: Plan) -> Callable[[Vector], Vector]:
+def metadata_by_row(code: Code, plan: Plan) -> Callable[[Vector], Vector]:
     """The nibble of each row for a group of B's rows, by the group's number."""
     words = plan.words(METADATA, 0)
     room = code.room(4 * COLUMN_BYTES)

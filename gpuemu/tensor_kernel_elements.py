@@ -8,6 +8,7 @@ the even bytes, then the odd ones; those of e4m3 are 2^8 times too small then. T
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from gpuemu.tensor_fragments import Plan
 from gpuemu.vector_code import F16, F32, I16, I32, Code, Variable, Vector, converts_halves, pick, vector
@@ -18,6 +19,25 @@ NONE = -4096
 """The exponent of zeros, lower than all sums of others by more than that of two."""
 _LEAST_NORMAL = 0x800000
 """Of float32's bits."""
+
+
+class Rooms(NamedTuple):
+    """Memory: A's columns as words, values and exponents; B's values and exponents; by column of D what follows.
+
+    C as float32, float16 results, the largest exponents of addends, and sums. `places`: see `tensor_kernel_chosen`.
+    """
+
+    words: Vector
+    a: Vector
+    a_exponents: Vector
+    b: Vector
+    b_exponents: Vector
+    c: Vector
+    d: Vector
+    tops: Vector
+    sums: Vector
+    places: Vector
+
 
 Store = Callable[[int, Vector], None]
 """Puts float32 numbers, or a word's exponents, in the place of that number of the same word."""

@@ -9,13 +9,14 @@ them.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuemu.tensor_fragments import COLUMN as INTEGERS
 from gpuemu.tensor_fragments import COLUMN_BYTES, Plan, column, columns_of_a, each_warp, register
-from gpuemu.tensor_kernel_elements import NONE, PAIRS, Elements, Largest, single
+from gpuemu.tensor_kernel_chosen import add_chosen, choose, raise_to_chosen
+from gpuemu.tensor_kernel_elements import NONE, PAIRS, Elements, Largest, Rooms, single
 from gpuemu.tensor_plans import MOST_CHUNKS, B, C, D
-from gpuemu.vector_code import F32, F64, I16, I32, I64, Code, Variable, Vector, spread, vector
+from gpuemu.vector_code import F32, F64, I16, I32, I64, Code, Variable, Vector, permutes, spread, vector
 
 FLOATS = vector(F32, 16)
 _COLUMNS = 8
@@ -27,39 +28,26 @@ _FAR = 253
 _INFINITY, _MAGNITUDE = 0x7F800000, 0x7FFFFFFF
 
 
-class _Rooms(NamedTuple):
-    """Memory: A's columns as words, values and exponents; B's values and exponents; by column of D what follows.
-
-    C as float32, float16 results, the largest exponents of addends, and sums.
-    """
-
-    words: Vector
-    a: Vector
-    a_exponents: Vector
-    b: Vector
-    b_exponents: Vector
-    c: Vector
-    d: Vector
-    tops: Vector
-    sums: Vector
-
-
 def emit(builder: Any, address: Any) -> Any:
     """The product of the plan at the address; a bit for each warp that is left alone."""
     code = Code(builder)
     steps, pairs = _MOST_STEPS, _MOST_PAIRS
-    rooms = _Rooms(*(code.room(size) for size in (
+    rooms = Rooms(*(code.room(size) for size in (
         16 * COLUMN_BYTES, steps * 4 * 64, pairs * 4 * 64, steps * 128, pairs * 128, 512, 512, 512, 512,
+        8 * COLUMN_BYTES,
     )))  # fmt: skip
     return each_warp(code, Vector(builder, address), lambda plan: _warp(code, plan, rooms)).value
 
 
-def _warp(code: Code, plan: Plan, rooms: _Rooms) -> Vector:
+def _warp(code: Code, plan: Plan, rooms: Rooms) -> Vector:
     left, right, special = Largest(code), Largest(code), Variable(code, INTEGERS)
     special.set(0)
     fine = columns_of_a(code, plan, rooms.words)
     chunks = plan.slot("chunks")
     _decode(code, plan, rooms, left, right)
+    if permutes():
+        with code.when(plan.chosen):
+            choose(code, plan, rooms)
     half = plan.slot("half").compare("!=", 0)
     _load_c(code, plan, special, half, rooms.c)
     largest = half.choose(code.number(0x7C00, I32), _INFINITY)
@@ -101,7 +89,7 @@ class _Found:
         self.largest.set(0)
         self.halves.set(-1)
 
-    def add(self, code: Code, rooms: _Rooms, k: int, products: Vector, addend: Vector) -> None:
+    def add(self, code: Code, rooms: Rooms, k: int, products: Vector, addend: Vector) -> None:
         """The sum of a column's products and C. Sixteen products may just fill 32 bits: C may be too much."""
         total = products + addend
         self.over.set(self.over.get() | (products ^ total) & (addend ^ total))
@@ -115,12 +103,12 @@ class _Found:
         return (low | small | great | self.over.get().compare("<", 0)).any()
 
 
-def _decode(code: Code, plan: Plan, rooms: _Rooms, left: Largest, right: Largest) -> None:
+def _decode(code: Code, plan: Plan, rooms: Rooms, left: Largest, right: Largest) -> None:
     """A's columns and B's registers to values and exponents."""
     each = plan.slot("each")
     pairs = (each + 1).logical_shift(1)
     of_a, of_b = Elements(code, plan, "left_", left), Elements(code, plan, "", right)
-    with code.loop(plan.slot("chunks") * 4) as word:
+    with code.loop(plan.chunks_of_a * 4) as word:
         chunk, t = word.logical_shift(2), word & 3
 
         def value(e: int, numbers: Vector) -> None:
@@ -167,7 +155,7 @@ def _load_c(code: Code, plan: Plan, special: Variable, half: Vector, room: Vecto
                     code.store(bits, room + (2 * t + k) * 64, align=64)
 
 
-def _store_d(code: Code, plan: Plan, half: Vector, rooms: _Rooms) -> None:
+def _store_d(code: Code, plan: Plan, half: Vector, rooms: Rooms) -> None:
     with code.either(half) as (halves, singles):
         with halves:
             columns = [code.load(INTEGERS, rooms.d + k * 64, align=64) for k in range(_COLUMNS)]
@@ -183,20 +171,20 @@ def _store_d(code: Code, plan: Plan, half: Vector, rooms: _Rooms) -> None:
                     code.store(register(of, bool(lower)), plan.register(D, 2 * lower + k))
 
 
-def _block(code: Code, plan: Plan, rooms: _Rooms, first: Vector, half: Vector, found: _Found) -> None:
+def _block(code: Code, plan: Plan, rooms: Rooms, first: Vector, half: Vector, found: _Found) -> None:
     """The exact sums of a block, in units; and the largest exponents, which say what a unit is. `first`: its chunk."""
-    each, chunks = plan.slot("each"), plan.slot("block")
-    pairs = (each + 1).logical_shift(1)
+    chunks = plan.slot("block")
     tops = [Variable(code, PAIRS) for _ in range(_COLUMNS)]
     for top in tops:
         top.set(2 * NONE)
-    with code.loop(chunks * pairs) as pair:
-        at = first * pairs + pair
-        for t in range(4):
-            exponents = code.load(PAIRS, rooms.a_exponents + (at * 4 + t) * 64, align=64)
-            for k, top in enumerate(tops):
-                other = spread(code.load(I32, rooms.b_exponents + at * 128 + (4 * k + t) * 4), 16).as_bits(I16)
-                top.set(top.get().largest(exponents + other))
+    if permutes():
+        with code.either(plan.chosen) as (chosen, dense):
+            with chosen:
+                raise_to_chosen(code, rooms, first, chunks, tops)
+            with dense:
+                _raise(code, plan, rooms, first, tops)
+    else:
+        _raise(code, plan, rooms, first, tops)
     kept, exponent = plan.number("kept"), plan.number("exponent")
     least = half.choose(code.number(113, I32), 1)
     addends = []
@@ -215,20 +203,23 @@ def _block(code: Code, plan: Plan, rooms: _Rooms, first: Vector, half: Vector, f
     with code.either(most.get().compare(">=", _FAR).any()) as (wide, narrow):
         for way, real in ((wide, F64), (narrow, F32)):
             with way:
-                _sums(code, plan, rooms, (first * each, chunks * each), addends, found, real)
+                _sums(code, plan, rooms, first, addends, found, real)
 
 
-def _sums(
-    code: Code,
-    plan: Plan,
-    rooms: _Rooms,
-    part: tuple[Vector, Vector],
-    addends: list[Vector],
-    found: _Found,
-    real: Any,
-) -> None:
-    """The sums of products and C in units; `part`: the first step of the block and how many there are."""
-    first, steps = part
+def _raise(code: Code, plan: Plan, rooms: Rooms, first: Vector, tops: list[Variable]) -> None:
+    """The largest exponents of a block's products."""
+    pairs = (plan.slot("each") + 1).logical_shift(1)
+    with code.loop(plan.slot("block") * pairs) as pair:
+        at = first * pairs + pair
+        for t in range(4):
+            exponents = code.load(PAIRS, rooms.a_exponents + (at * 4 + t) * 64, align=64)
+            for k, top in enumerate(tops):
+                other = spread(code.load(I32, rooms.b_exponents + at * 128 + (4 * k + t) * 4), 16).as_bits(I16)
+                top.set(top.get().largest(exponents + other))
+
+
+def _sums(code: Code, plan: Plan, rooms: Rooms, first: Vector, addends: list[Vector], found: _Found, real: Any) -> None:
+    """The sums of products and C in units."""
     kept, lowered = plan.number("kept"), plan.number("lowered")
     bias = 254 if real == F32 else 127 + 1023
     exponents = [code.load(INTEGERS, rooms.tops + k * 64, align=64) * -1 + (kept + bias) for k in range(_COLUMNS)]
@@ -236,16 +227,31 @@ def _sums(
     totals = [Variable(code, INTEGERS) for _ in range(_COLUMNS)]
     for total in totals:
         total.set(0)
-    with code.loop(steps) as step:
-        at = first + step
+    if permutes():
+        with code.either(plan.chosen) as (chosen, dense):
+            with chosen:
+                add_chosen(code, rooms, first, plan.slot("block"), scales, totals, real)
+            with dense:
+                _add(code, plan, rooms, first, scales, totals, real)
+    else:
+        _add(code, plan, rooms, first, scales, totals, real)
+    for k, total in enumerate(totals):
+        addend = addends[k].to(real) * _power(exponents[k], real)
+        found.add(code, rooms, k, total.get(), addend.to(I32))
+
+
+def _add(
+    code: Code, plan: Plan, rooms: Rooms, first: Vector, scales: list[Vector], totals: list[Variable], real: Any
+) -> None:
+    """A block's products."""
+    each = plan.slot("each")
+    with code.loop(plan.slot("block") * each) as step:
+        at = first * each + step
         for t in range(4):
             values = code.load(FLOATS, rooms.a + (at * 4 + t) * 64, align=64).to(real)
             for k, total in enumerate(totals):
                 other = spread(code.load(F32, rooms.b + at * 128 + (4 * k + t) * 4).to(real), 16)
                 total.set(total.get() + (values * other * scales[k]).to(I32))
-    for k, total in enumerate(totals):
-        addend = addends[k].to(real) * _power(exponents[k], real)
-        found.add(code, rooms, k, total.get(), addend.to(I32))
 
 
 def _power(exponent: Vector, real: Any) -> Vector:
@@ -253,13 +259,13 @@ def _power(exponent: Vector, real: Any) -> Vector:
     return (exponent << 23).as_bits(F32) if real == F32 else (exponent.to(I64) << 52).as_bits(F64)
 
 
-def _units(code: Code, plan: Plan, rooms: _Rooms, k: Vector) -> Vector:
+def _units(code: Code, plan: Plan, rooms: Rooms, k: Vector) -> Vector:
     """What a unit of the sums of a column is worth; infinity where it is too much for float32."""
     top = code.load(INTEGERS, rooms.tops + k * 64, align=64)
     return ((top - plan.number("kept")).call("smin", code.splat(INTEGERS, 255)) << 23).as_bits(F32)
 
 
-def _cut_to_singles(code: Code, plan: Plan, rooms: _Rooms, found: _Found) -> None:
+def _cut_to_singles(code: Code, plan: Plan, rooms: Rooms, found: _Found) -> None:
     """Sums cut toward zero to float32."""
     with code.loop(_COLUMNS) as k:
         sums = code.load(INTEGERS, rooms.sums + k * 64, align=64).to(F64).as_bits(I64) & -(1 << 29)
@@ -270,7 +276,7 @@ def _cut_to_singles(code: Code, plan: Plan, rooms: _Rooms, found: _Found) -> Non
         code.store(bits, rooms.c + k * 64, align=64)
 
 
-def _round_to_halves(code: Code, plan: Plan, rooms: _Rooms, found: _Found, last: Vector) -> None:
+def _round_to_halves(code: Code, plan: Plan, rooms: Rooms, found: _Found, last: Vector) -> None:
     """Sums to the nearest float16; zero is +0. Cut to float32 with an odd last bit first, which keeps what is a tie.
 
     Infinity is a result of the last block, and of no use to another.

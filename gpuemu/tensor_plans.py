@@ -21,6 +21,7 @@ COMPILED = Compiled("gpuemu.tensor_compiled", 8192)
 
 _SLOTS = (
     "warps", "offsets", "chunks", "each", "sparse", "selector", "threads",  # of all; chunks: registers of B
+    "chosen",  # of sparse floats: whether `tensor_kernel_chosen` has them, where the processor does
     "brain", "narrow", "special", "left_narrow", "left_special",  # of floats: how B and A are read
     "exponent", "lowered",  # of products: float32's bias less those of B and A; by how much they are read too small
     "half", "kept", "block", "bits_kept",  # of C and of sums; block: chunks of one
@@ -129,7 +130,7 @@ def float_slots(
     lost = 23 - numerics.result_fraction_bits_8_bit if bits == 8 and not half else 0
     slots = {
         "chunks": k // chunk, "each": 32 // bits, "half": half, "kept": kept, "block": rows // chunk,
-        "bits_kept": 0xFFFFFFFF << lost & 0xFFFFFFFF,
+        "bits_kept": 0xFFFFFFFF << lost & 0xFFFFFFFF, "chosen": sparse and bits == 16 and rows // chunk % 2 == 0,
     }  # fmt: skip
     forms = FORMATS[types[1]], FORMATS[types[0]]
     slots |= {"brain": types[0] == "bf16", "exponent": 127 - forms[0].bias - forms[1].bias}

@@ -33,6 +33,12 @@ def converts_halves() -> bool:
     return not chosen and bool(binding.get_host_cpu_features().get("f16c"))
 
 
+def permutes() -> bool:
+    """Whether the processor that Numba compiles for has `permuted`."""
+    features, chosen = binding.get_host_cpu_features(), config.CPU_NAME is not None or config.CPU_FEATURES is not None
+    return not chosen and bool(config.ENABLE_AVX) and all(features.get(name) for name in ("avx512f", "avx512bw"))
+
+
 def vector(element: Any, count: int) -> Any:
     """The type of `count` of them."""
     return ir.VectorType(element, count)
@@ -183,6 +189,15 @@ def pick(one: Vector, other: Vector, places: Sequence[int]) -> Vector:
     """Numbers of two vectors, counted from the first of the one to the last of the other."""
     mask = ir.Constant(vector(I32, len(places)), [I32(place) for place in places])
     return Vector(one.builder, one.builder.shuffle_vector(one.value, other.value, mask))
+
+
+def permuted(numbers: Vector, places: Vector) -> Vector:
+    """The numbers at places that are not constant, the low bits of which count: 16 floats or 32 integers of 16 bits."""
+    name = {F32: "sf", I16: "hi"}[numbers.element]
+    kind = ir.FunctionType(numbers.type, [numbers.type, places.type])
+    builder = numbers.builder
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.avx512.permvar.{name}.512")
+    return Vector(builder, builder.call(function, [numbers.value, places.value]))
 
 
 class Code:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -136,6 +137,15 @@ def test_the_registers_are_the_same(
     mask = np.repeat(np.arange(WARPS) == 1, 32) if one_warp else None
     text = f"{opcode} {', '.join(places)}{rest}"
     assert np.array_equal(run(text, registers, mask, arch, True), run(text, registers, mask, arch, False))
+
+
+@pytest.mark.parametrize("opcode", ["HMMA.SP.16832.F32", "HMMA.SP.16816.F16"])
+def test_without_permutations_of_the_processor(opcode: str) -> None:
+    """A sparse A is spread out where there are none; the same bits."""
+    test = f"{__file__}::test_the_registers_are_the_same[{opcode}]"
+    arguments = [sys.executable, "-m", "pytest", "-q", "-n", "0", test]
+    done = subprocess.run(arguments, env=os.environ | {"NUMBA_CPU_NAME": "generic"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("opcode", ["HMMA.16816.F32", "IMMA.16832.S8.S8", "DMMA.8x8x4", "BMMA.168256.XOR.POPC"])
