@@ -32,6 +32,8 @@ from gpuemu.sass.lanes_integers import (
     match_any,
     permute,
     put_words,
+    saturate_two,
+    sum_of_three,
 )
 
 __all__ = [
@@ -57,8 +59,10 @@ __all__ = [
     "narrow_bf16",
     "permute",
     "put_words",
+    "saturate_two",
     "sines",
     "singles_of_64",
+    "sum_of_three",
     "sums64",
 ]
 

@@ -62,6 +62,30 @@ def permute(a: Any, selectors: Any, c: Any, result: Any) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def saturate_two(a: Any, b: Any, c: Any, least: int, most: int, width: int, result: Any) -> None:
+    """a above b, both clamped and of so many bits, below what is left of c shifted up."""
+    low, high, kept = np.int32(least), np.int32(most), np.uint32((1 << width) - 1)
+    shift, twice = np.uint32(width), np.uint32(2 * width & 31)  # c is zero where all bits are of a and b
+    for i in range(result.size):
+        x, y = np.uint32(min(max(a[i], low), high)), np.uint32(min(max(b[i], low), high))
+        result[i] = (x & kept) << shift | (y & kept) | c[i] << twice
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def sum_of_three(
+    a: Any, b: Any, c: Any, turned: Any, ones: int, first: Any, second: Any, result: Any, carry: Any, carry_of_two: Any
+) -> None:
+    """a + b + c + `ones` + two truths in 32 bits, and whether it reaches 2^32 and 2^33. `turned`: bits to be turned."""
+    turn_a, turn_b, turn_c = turned[0], turned[1], turned[2]
+    for i in range(result.size):
+        total = np.uint64(a[i] ^ turn_a) + np.uint64(b[i] ^ turn_b) + np.uint64(c[i] ^ turn_c)
+        total += np.uint64(ones) + np.uint64(first[i]) + np.uint64(second[i])
+        result[i] = np.uint32(total)
+        carry[i] = total > np.uint64(0xFFFFFFFF)
+        carry_of_two[i] = total > np.uint64(0x1FFFFFFFF)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def match_any(values: Any, here: Any, result: Any) -> None:
     """For each lane a bit for each lane of its warp that is here and has the same value."""
     for first in range(0, values.size, 32):

@@ -232,6 +232,10 @@ WORD_TEXTS = [
     "MATCH.ALL P2, R8, R16", "MATCH.ALL.U64 P2, R8, R20", "MATCH.ALL P2, R8, R22",
     *(f"I2F.{kind}{way} R8, R16" for kind in ("U64", "S64") for way in ("", ".RZ", ".RM", ".RP")),
     "I2F.F16.S32 R8, R16", "I2F.F16.U32 R8, R20",
+    "I2IP.S8.S32.SAT R8, R16, R17, R18", "I2IP.U8.S32.SAT R8, R16, R17, RZ", "I2IP.S16.S32.SAT R8, R16, R20, RZ",
+    "I2IP.U4.S32.SAT R8, R16, R17, R18.24", "I2IP.S8.S32.SAT R8, R16, 0x50, R18",
+    "IADD3 R8, P2, P3, R16, -R17, R18", "IADD3 R8, P2, -R16, -R17, R18", "IADD3.X R8, P2, P3, R16, ~R17, R18, P1, !P1",
+    "IADD3.X R8, P2, R16, R17, RZ, P1, !PT", "IADD3.X R8, P2, P3, ~R16, 0x5, RZ, PT, P1", "IADD3 R8, P2, P3, R16, R16, R17",
 ]  # fmt: skip
 
 

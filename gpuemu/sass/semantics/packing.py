@@ -195,13 +195,19 @@ def _bytes_to_halves(site: Site, kind: str) -> Step:
 _WIDTHS = ("S2", "U2", "S4", "U4", "S8", "U8", "S16", "U16")
 
 
+def _ends(name: str) -> tuple[int, int]:
+    """The least and the largest number of such a type."""
+    width = int(name[1:])
+    return (-(1 << width - 1), (1 << width - 1) - 1) if name[0] == "S" else (0, (1 << width) - 1)
+
+
 def _saturator(site: Site) -> tuple[Callable[[Any], Any], int]:
     """Clamps int32 lanes to the opcode's narrow type; and the width of that."""
     named = [m for m in site.modifiers if m in _WIDTHS]
     if len(named) != 1 or not site.has("SAT") or not site.has("S32"):
         raise site.unsupported("a saturating conversion from S32 to one narrow type is right")
     width = int(named[0][1:])
-    least, most = (-(1 << width - 1), (1 << width - 1) - 1) if named[0][0] == "S" else (0, (1 << width) - 1)
+    least, most = _ends(named[0])
     low, high = np.array(least, dtype=np.int32), np.array(most, dtype=np.int32)
     # np.clip takes longer than both.
     return lambda values: np.minimum(np.maximum(np.asarray(values).view(np.int32), low), high).view(np.uint32), width
@@ -231,8 +237,18 @@ def i2ip(site: Site) -> Step:
         _needs_zero(site, 3)
     store, a, b, c = site.destination(0), site.source(1), site.source(2), _plain(site, 3)
     low, shift = np.uint32((1 << width) - 1), np.uint32(width)
+    rows = None
+    if all(o.core.startswith("R") and not (o.negative or o.absolute or o.inverted) for o in site.operands[1:4]):
+        of_a, of_b, of_c = (site.words(k, 1)[0] for k in (1, 2, 3))
+        rows = of_a.view(np.int32), of_b.view(np.int32), of_c
+    result, (least, most) = np.empty(site.lanes.count, dtype=np.uint32), _ends(next(m for m in _WIDTHS if site.has(m)))
 
     def step(mask: Mask) -> None:
+        module = None if rows is None else LANES.ask()
+        if module is not None and rows is not None:
+            module.saturate_two(*rows, least, most, width, result)
+            store(result, mask)
+            return
         packed = ((saturate(a()) & low) << shift) | (saturate(b()) & low)
         store(packed if width == 16 else packed | (c() << np.uint32(2 * width)), mask)
 
