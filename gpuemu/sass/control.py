@@ -228,7 +228,7 @@ class ControlFlow(Jumps):
         packed = len(texts) > 1 and texts[0] == texts[1] and texts[0].startswith("R")
         in_register = any(text.startswith(("R", "UR")) for text in texts)
         waits, all_of = not site.has("ARV"), site.has("AND")
-        simple = waits and not votes and count is None and not in_register and guard_of(site) is None
+        simple = waits and count is None and not in_register and guard_of(site) is None
 
         def named(here: NDArray[np.bool_]) -> list[tuple[int, int | None, NDArray[np.bool_]]]:
             """(barrier, threads or None for all, lanes) of each barrier that lanes name."""
@@ -249,6 +249,8 @@ class ControlFlow(Jumps):
         def handler(group: Group, pc: int) -> bool:
             if simple and len(self._groups) == 1 and self._barriers.idle and not self._convergence.anyone_waits:
                 group.pc = pc + 1  # everyone who lives is here
+                if votes:
+                    self._tell(self._present(group.mask), votes[-1](), all_of)
                 return True
             here = self._effective(group, pc)
             if not any_lane(here):
@@ -272,6 +274,13 @@ class ControlFlow(Jumps):
             return not waits
 
         return handler
+
+    def _tell(self, here: NDArray[np.bool_], votes: NDArray[np.bool_], all_of: bool) -> None:
+        """What the votes of everyone who lives bring together."""
+        counts, truths = self.environment.barrier_results
+        count = (votes & here).tobytes().count(1)
+        write(counts, count, here)
+        write(truths, count == here.tobytes().count(1) if all_of else count > 0, here)
 
     def _barrier_index(self, pc: int, barrier: int, threads: int | None) -> int:
         """The index under which a BAR with its numbers in registers is recorded: behind the code."""
