@@ -127,6 +127,9 @@ KINDS = [
     Kind("FCHK", "FCHK P0, R32, R33"),
     Kind("DADD, negative", "DADD R8, R64, -R66"),
     Kind("DMUL", "DMUL R8, R64, R66"),
+    Kind("DFMA.RM", "DFMA.RM R8, R64, R66, R68"),
+    Kind("DADD.RZ", "DADD.RZ R8, R64, R66"),
+    Kind("DMUL.RP", "DMUL.RP R8, R64, R66"),
     Kind("DSETP.MAX", "DSETP.MAX.AND P0, P1, R64, R66, PT"),
     Kind("HADD2.BF16_V2", "HADD2.BF16_V2 R8, R72, R73"),
     Kind("HADD2, immediate", "HADD2 R8, R48, 1, 1"),
@@ -170,6 +173,7 @@ KINDS = [
     Kind("BRA, taken by all", "BRA {next}"),
     Kind("BSSY and BSYNC", "BSSY B0, {next}\nBSYNC B0"),
     Kind("BAR.SYNC", "BAR.SYNC.DEFER_BLOCKING 0x0"),
+    Kind("BAR.RED", "BAR.RED.POPC.DEFER_BLOCKING 0x0, P0"),
     Kind("WARPSYNC", "WARPSYNC 0xffffffff"),
     Kind("NOP", "NOP"),
     *(

@@ -108,16 +108,19 @@ def fma64(a: F64, b: F64, c: F64, rounding: Rounding = "RN") -> F64:
     return result
 
 
-class NearestFma64:
-    """a x b + c to nearest of so many lanes, from `operands` [a b c, lane]: `fma64` with few, large operations.
+class Fma64:
+    """a x b + c of so many lanes, from `operands` [a b c, lane]: `fma64` with few, large operations, or compiled.
 
-    The exact value is s + e: s the rounded sum of the rounded product and c, e the sum of what both left over. If
-    s + e is the same number with e a little larger and with e a little smaller than it was rounded to, that is it.
+    In a direction only compiled. To nearest, the exact value is s + e: s the rounded sum of the rounded product and
+    c, e the sum of what both left over. If s + e is the same number with e a little larger and with e a little
+    smaller than it was rounded to, that is it.
     """
 
-    def __init__(self, lanes: int):
+    def __init__(self, lanes: int, rounding: Rounding = "RN"):
         self.operands = np.zeros((3, lanes))
+        self._mode = ("RN", "RZ", "RM", "RP").index(rounding)
         self._rows, self._result = tuple(self.operands), np.empty(lanes)
+        self._bits = self._result.view(np.int64)
         self._doubled = np.empty((3, lanes), dtype=np.uint64)
         self._big = np.empty((2, lanes))
         self._parts = np.empty((2, 2, lanes))  # [a b, high low, lane]
@@ -127,6 +130,10 @@ class NearestFma64:
     def __call__(self) -> NDArray[np.uint64] | None:
         """The bits of the results, which hold until the next call; None where `fma64` must do it."""
         module = LANES.ask()
+        if self._mode:
+            within = (*self._rows, _LEAST_PLAIN, _MOST_PLAIN, self._mode, self._bits)
+            certain = module is not None and module.fma64_toward(*within)
+            return self._bits.view(np.uint64) if certain else None
         if module is not None and module.fma64(*self._rows, _LEAST_PLAIN, _MOST_PLAIN, self._result):
             return self._result.view(np.uint64)
         plain = self._plain()

@@ -12,6 +12,9 @@ from numba import njit
 
 from gpuemu.sass.lanes_atomics import add_in_turn, exchange_in_turn, in_turn
 from gpuemu.sass.lanes_floats import (
+    DOWN,
+    TO_ZERO,
+    bits_of_double,
     choose64,
     divides_slowly,
     extremes32,
@@ -48,6 +51,7 @@ __all__ = [
     "extremes32",
     "fma32_toward",
     "fma64",
+    "fma64_toward",
     "fma_halves",
     "get_words",
     "high_words",
@@ -70,30 +74,69 @@ _SPLITTER = float(2**27 + 1)
 _MORE, _LESS = 1 + 2.0**-52, 1 - 2.0**-52
 
 
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _sum_of_product(x: Any, y: Any, z: Any) -> Any:
+    """x y + z rounded to nearest twice, and the two numbers that the exact value is above that."""
+    p = x * y
+    big = x * _SPLITTER
+    x_high = big - (big - x)
+    x_low = x - x_high
+    big = y * _SPLITTER
+    y_high = big - (big - y)
+    y_low = y - y_high
+    rest = (((x_high * y_high - p) + x_high * y_low) + x_low * y_high) + x_low * y_low
+    s = p + z
+    t = s - p
+    return s, rest, (p - (s - t)) + (z - t)
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _within(x: Any, least: float, most: float) -> Any:
+    """Whether a size is zero or between these."""
+    size = abs(x)
+    return ((size >= least) & (size <= most)) | (size == 0)
+
+
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def fma64(a: Any, b: Any, c: Any, least: float, most: float, result: Any) -> bool:
-    """a x b + c to nearest; False where an operand is out of range or a result next to a tie: see NearestFma64."""
+    """a x b + c to nearest; False where an operand is out of range or a result next to a tie: see Fma64."""
     doubtful = 0
     for i in range(a.size):
         x, y, z = a[i], b[i], c[i]
-        p = x * y
-        big = x * _SPLITTER
-        x_high = big - (big - x)
-        x_low = x - x_high
-        big = y * _SPLITTER
-        y_high = big - (big - y)
-        y_low = y - y_high
-        rest = (((x_high * y_high - p) + x_high * y_low) + x_low * y_high) + x_low * y_low
-        s = p + z
-        t = s - p
-        rest += (p - (s - t)) + (z - t)
+        s, of_product, of_sum = _sum_of_product(x, y, z)
+        rest = of_product + of_sum
         upper, lower = s + rest * _MORE, s + rest * _LESS
         result[i] = upper if rest != 0 else s  # which may be -0
-        size_x, size_y, size_z = abs(x), abs(y), abs(z)
-        within = ((size_x >= least) & (size_x <= most)) | (size_x == 0)
-        within &= ((size_y >= least) & (size_y <= most)) | (size_y == 0)
-        within &= ((size_z >= least) & (size_z <= most)) | (size_z == 0)
+        within = _within(x, least, most) & _within(y, least, most) & _within(z, least, most)
         doubtful |= (within & (upper == lower)) ^ True
+    return bool(doubtful == 0)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def fma64_toward(a: Any, b: Any, c: Any, least: float, most: float, mode: int, result: Any) -> bool:
+    """The same rounded in a direction, as bits; False also where zeros may be -0."""
+    doubtful = 0
+    for i in range(a.size):
+        x, y, z = a[i], b[i], c[i]
+        s, of_product, of_sum = _sum_of_product(x, y, z)
+        rest = of_product + of_sum
+        back = rest - of_product
+        last = (of_product - (rest - back)) + (of_sum - back)
+        near = s + rest if rest != 0 else s
+        # What the exact value is above `near`, or anything of that sign: moved is exact, and so is rest + last.
+        moved = near - s
+        above = (rest > moved) | ((rest == moved) & (last > 0))
+        below = (rest < moved) | ((rest == moved) & (last < 0))
+        within = _within(x, least, most) & _within(y, least, most) & _within(z, least, most)
+        doubtful |= (within & ((near != 0) | (mode != DOWN))) ^ True
+        bits = bits_of_double(near)
+        if mode == TO_ZERO:
+            bits -= np.int64(below if near > 0 else above)
+        elif mode == DOWN:
+            bits += np.int64(below) * (-1 if near > 0 else 1)
+        else:
+            bits += np.int64(above) * (1 if near > 0 else -1)
+        result[i] = bits
     return bool(doubtful == 0)
 
 

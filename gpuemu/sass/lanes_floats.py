@@ -29,7 +29,7 @@ def _bitcast(source: Any, target: Any, kind: Any) -> Any:
     return cast
 
 
-_bits_of_double = _bitcast(types.float64, types.int64, ir.IntType(64))
+bits_of_double = _bitcast(types.float64, types.int64, ir.IntType(64))
 _double_of_bits = _bitcast(types.uint64, types.float64, ir.DoubleType())
 single_of_bits = _bitcast(types.uint32, types.float32, ir.FloatType())
 bits_of_single = _bitcast(types.float32, types.uint32, ir.IntType(32))
@@ -63,7 +63,7 @@ def fma32_toward(a: Any, b: Any, c: Any, mode: int, flush: bool, saturate: bool,
         fine &= ((abs(near) > least) & (abs(near) < np.inf)) | ((s == 0) & (mode != DOWN))
         bits = np.int64(bits_of_single(near))
         if mode == NEAREST:
-            fine &= ((_bits_of_double(s) & _BELOW_TIE) != _TIE) | (error == 0)
+            fine &= ((bits_of_double(s) & _BELOW_TIE) != _TIE) | (error == 0)
         elif mode == TO_ZERO:
             bits -= np.int64((rest < 0) if near > 0 else (rest > 0)) & np.int64(near != 0)
         elif mode == DOWN:
@@ -150,7 +150,7 @@ def sums64(a_low: Any, a_high: Any, b_low: Any, b_high: Any, changes: Any, multi
         y = _double_of_bits(np.uint64(b_low[i]) | np.uint64(y_high) << np.uint64(32))
         s = x * y if multiply else x + y
         fine &= s == s
-        bits = np.uint64(_bits_of_double(s))
+        bits = np.uint64(bits_of_double(s))
         low[i] = np.uint32(bits)
         high[i] = np.uint32(bits >> np.uint64(32))
     return fine
@@ -171,7 +171,7 @@ def choose64(
         x_high, y_high = a_high[i] & changes[0] ^ changes[2], b_high[i] & changes[1] ^ changes[3]
         x = _double_of_bits(np.uint64(a_low[i]) | np.uint64(x_high) << np.uint64(32))
         y = _double_of_bits(np.uint64(b_low[i]) | np.uint64(y_high) << np.uint64(32))
-        x_key, y_key = _ordered(_bits_of_double(x)), _ordered(_bits_of_double(y))
+        x_key, y_key = _ordered(bits_of_double(x)), _ordered(bits_of_double(y))
         nearer = (x_key < y_key) if minimum else (x_key > y_key)
         first[i] = (x == x) & ((y != y) | nearer)
         second[i] = (x != x) & (y != y)
@@ -188,7 +188,7 @@ def high_words(words: Any, root: bool, result: Any) -> None:
         y = 1.0 / (np.sqrt(x) if root else x)
         if abs(y) < least:
             y = np.copysign(0.0, y)
-        bits = np.uint64(_bits_of_double(y)) + np.uint64(0x80000000 if abs(y) < np.inf else 0)
+        bits = np.uint64(bits_of_double(y)) + np.uint64(0x80000000 if abs(y) < np.inf else 0)
         result[i] = np.uint32(bits >> np.uint64(32)) if y == y else np.uint32(0x7FFFFFFF)
 
 

@@ -93,7 +93,14 @@ def test_what_is_not_finite_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("kind", ["any f64", "whole f64", "normal f64"])
-@pytest.mark.parametrize("text", ["DFMA R8, R16, R18, R20", "DFMA R8, -R16, |R18|, -R20", "DFMA R8, R16, R18, RZ"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DFMA R8, R16, R18, R20", "DFMA R8, -R16, |R18|, -R20", "DFMA R8, R16, R18, RZ",
+        *(f"DFMA.{way} R8, R16, {rest}" for way in ("RZ", "RM", "RP") for rest in ("R18, R20", "-R18, R16", "R16, -R20", "R18, RZ")),
+        *(f"{name}.{way} R8, R16, {b}" for name in ("DADD", "DMUL") for way in ("RZ", "RM", "RP") for b in ("R18", "-R16")),
+    ],
+)  # fmt: skip
 def test_multiply_adds_of_float64(monkeypatch: pytest.MonkeyPatch, text: str, kind: str) -> None:
     rng = np.random.default_rng(3)
     for _ in range(4):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.ieee import LANES
-from gpuemu.sass.ieee64 import NearestFma64, add64, bits64, fma64, mul64
+from gpuemu.sass.ieee import LANES, Rounding
+from gpuemu.sass.ieee64 import Fma64, add64, bits64, fma64, mul64
 from gpuemu.sass.lanes import Mask, any_lane, write
 from gpuemu.sass.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
@@ -67,26 +67,33 @@ def _bare(site: Site, *numbers: int) -> list[Getter]:
 def dfma(site: Site) -> Step:
     """DFMA Rd, a, b, c: a x b + c, rounded once. Of several NaN b's goes first, then c's, as it is in its register."""
     site.only(*ROUNDINGS)
-    store, rounding = site.destination64(0), rounding_of(site)
-    a, b, c = (float64(site, k) for k in (1, 2, 3))
-    nans = _bare(site, 2, 3, 1)
-    if rounding == "RN":
-        compute = NearestFma64(site.lanes.count)
-        loads = [_loader(site, k, row) for k, row in enumerate(compute.operands, 1)]
+    rounding, nans = rounding_of(site), _bare(site, 2, 3, 1)
+    return _multiply_add(site, rounding, (1, 2, 3), lambda a, b, c: fma64(a, b, c, rounding), nans)
 
-        def nearest(mask: Mask) -> None:
-            for load in loads:
-                load()
-            bits = compute()
-            if bits is None:
-                bits = bits64(fma64(*compute.operands), *(nan() for nan in nans))
-            store(bits, mask)
 
-        return nearest
+def _multiply_add(
+    site: Site,
+    rounding: Rounding,
+    parts: tuple[int | float, int | float, int | float],
+    otherwise: Any,
+    nans: list[Getter],
+) -> Step:
+    """a x b + c, each an operand or a float for itself; `otherwise` what of them is not plain."""
+    store, compute = site.destination64(0), Fma64(site.lanes.count, rounding)
+    loads = []
+    for part, row in zip(parts, compute.operands, strict=True):
+        if isinstance(part, float):
+            row.fill(part)
+        else:
+            loads.append(_loader(site, part, row))
 
     def step(mask: Mask) -> None:
-        x, y, z = a(), b(), c()
-        store(bits64(fma64(x, y, z, rounding), *(nan() for nan in nans)), mask)
+        for load in loads:
+            load()
+        bits = compute()
+        if bits is None:
+            bits = bits64(otherwise(*compute.operands), *(nan() for nan in nans))
+        store(bits, mask)
 
     return step
 
@@ -122,7 +129,12 @@ def dadd_dmul(site: Site) -> Step:
     nans = _bare(site, 2, 1)
     adds = site.mnemonic == "DADD"
     compute = add64 if adds else mul64
-    quick = _Compiled.of(site, 1) if rounding == "RN" and site.operands[0].core != "RZ" else None
+    if rounding != "RN":
+        if adds:
+            return _multiply_add(site, rounding, (1, 1.0, 2), lambda x, _, y: add64(x, y, rounding), nans)
+        # -0 changes no product to which it is added.
+        return _multiply_add(site, rounding, (1, 2, -0.0), lambda x, y, _: mul64(x, y, rounding), nans)
+    quick = _Compiled.of(site, 1) if site.operands[0].core != "RZ" else None
     target = site.words(0, 2)
     low, high = np.empty((2, site.lanes.count), dtype=np.uint32)
 
@@ -132,7 +144,7 @@ def dadd_dmul(site: Site) -> Step:
             write(target[1], high, mask)
             return
         x, y = a(), b()
-        result = compute(x, y, rounding)
+        result = compute(x, y, "RN")
         some = any_lane(result != result)
         store(bits64(result, *(nan() for nan in nans)) if some else result.view(np.uint64), mask)
 

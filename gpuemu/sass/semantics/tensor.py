@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.fragments import Fragment, a_fragment, b_fragment, c_fragment
-from gpuemu.sass.ieee64 import NearestFma64, fma64
+from gpuemu.sass.ieee64 import Fma64, fma64
 from gpuemu.sass.lanes import RZ, WARP, Mask
 from gpuemu.sass.operands import Site, Step
 from gpuemu.sass.products import compiled_step
@@ -267,12 +267,12 @@ def dmma(site: Site) -> Step:
     rounding = rounding_of(site)
     k = _DMMA_K[shape]
     a_map, b_map, c_map = a_fragment(k, 32), b_fragment(k, 32), c_fragment(32)
-    sums: dict[int, NearestFma64] = {}
+    sums: dict[int, Fma64] = {}
 
     def multiply(a: Words, b: Words, c: Words) -> Words:
         left, right, d = _doubles(a_map, a), _doubles(b_map, b), _doubles(c_map, c)
         if len(left) not in sums:
-            sums[len(left)] = NearestFma64(d.size)
+            sums[len(left)] = Fma64(d.size)
         compute = sums[len(left)]
         factors, others, addends = (row.reshape(d.shape) for row in compute.operands)
         for i in range(k):
