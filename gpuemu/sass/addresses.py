@@ -110,7 +110,11 @@ class Addresses:
                 row = row << self._scale
             if mask is not None:
                 mask_name = mask.tobytes()
-                lanes = self._patterns.lanes(mask, mask_name)
+                known = self._pattern
+                if known.lanes is None or known.mask_name != mask_name:
+                    lanes = self._patterns.lanes(mask, mask_name)
+                else:
+                    lanes = known.lanes
                 row = row.take(lanes)
                 if not len(row):
                     return self._patterns.place(row, lanes, mask_name)

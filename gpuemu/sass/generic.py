@@ -39,6 +39,8 @@ class GenericSpace(Space):
 
     def window(self, place: Place) -> Window | None:
         """See Space."""
+        if not in_windows(place):
+            return self.to_global.window(place)
         one = self._one(place)
         if one is None:
             return None
@@ -75,6 +77,9 @@ class GenericSpace(Space):
 
     def record(self, place: Place, mask: Mask) -> None:
         """As for the other spaces: shared and local addresses count from the window's start."""
+        if not in_windows(place):
+            super().record(place, mask)
+            return
         one = self._one(place)
         if one is not None:
             super().record(place.moved(-one[1]), mask)

@@ -119,17 +119,15 @@ class Space(ABC):
         lanes = place.pattern.lanes
         return ExecutionError(self.site.instruction, k if lanes is None else int(lanes[k]), found, right)
 
-    def inside(self, place: Place, length: int) -> bool:
+    def inside(self, base: int, pattern: Pattern, length: int) -> bool:
         """Whether all addresses, counted from the start of a piece of `length` bytes, are in it and aligned."""
-        base, pattern = place
         size = self.size
         return (
             base + pattern.low >= 0 and base + pattern.high + size <= length and not (base | pattern.bits) & (size - 1)
         )
 
-    def cut(self, memory: Views, place: Place) -> Window:
-        """The window of a place that is inside of a piece of memory."""
-        base, pattern = place
+    def cut(self, memory: Views, base: int, pattern: Pattern) -> Window:
+        """The window of addresses that are inside of a piece of memory."""
         span, index = pattern.units(self.shift)
         first = base + pattern.low >> self.shift
         return memory[self.size][first : first + span], index
@@ -147,16 +145,14 @@ class GlobalSpace(Space):
 
     def window(self, place: Place) -> Window | None:
         """See Space."""
+        base, pattern = place
         buffer = self.last
-        if buffer is not None:
-            within = place.moved(-buffer.start)
-            if self.inside(within, buffer.bytes):
-                return self.cut(buffer.views, within)
+        if buffer is not None and self.inside(base - buffer.start, pattern, buffer.bytes):
+            return self.cut(buffer.views, base - buffer.start, pattern)
         for buffer in self.memory.buffers:
-            within = place.moved(-buffer.start)
-            if self.inside(within, buffer.bytes):
+            if self.inside(base - buffer.start, pattern, buffer.bytes):
                 self.last = buffer
-                return self.cut(buffer.views, within)
+                return self.cut(buffer.views, base - buffer.start, pattern)
         return None
 
     def pieces(self, place: Place) -> Iterator[Piece]:
@@ -220,11 +216,11 @@ class SharedSpace(Space):
         Compilers copy structures with the bytes between their members, which nobody writes.
         """
         memory = self.memory
-        if not self.inside(place, memory.shared_bytes):
+        if not self.inside(*place, memory.shared_bytes):
             raise self._outside(place)
-        window = self.cut(memory.shared, place)
+        window = self.cut(memory.shared, *place)
         if not memory.all_written and (place.base, self.size, place.pattern.key) not in memory.places_written:
-            shadow, index = self.cut(memory.written, place)
+            shadow, index = self.cut(memory.written, *place)
             whole = self.access is Access.STORE or self._all_written(
                 shadow if index is None else shadow.take(index), place
             )
@@ -283,7 +279,7 @@ class LocalSpace(Space):
     def window(self, place: Place) -> Window:
         """See Space."""
         length = self.memory.local_bytes
-        if not self.inside(place, length):
+        if not self.inside(*place, length):
             raise self._outside(place, length)
         pattern = place.pattern
         if pattern.lanes is None and pattern.low == pattern.high:  # as most often: the same variable of every lane
