@@ -27,6 +27,30 @@ def get_words(rows: Any, lanes: Any, values: Any) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def put_all_words(values: Any, rows: Any) -> None:
+    """`put_words` of all lanes, two or four registers."""
+    a, b, c, d = rows[0], rows[1], rows[-2], rows[-1]
+    if rows.shape[0] == 4:
+        for i in range(a.size):
+            a[i], b[i], c[i], d[i] = values[4 * i], values[4 * i + 1], values[4 * i + 2], values[4 * i + 3]
+    else:
+        for i in range(a.size):
+            a[i], b[i] = values[2 * i], values[2 * i + 1]
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def get_all_words(rows: Any, values: Any) -> None:
+    """The inverse of `put_all_words`."""
+    a, b, c, d = rows[0], rows[1], rows[-2], rows[-1]
+    if rows.shape[0] == 4:
+        for i in range(a.size):
+            values[4 * i], values[4 * i + 1], values[4 * i + 2], values[4 * i + 3] = a[i], b[i], c[i], d[i]
+    else:
+        for i in range(a.size):
+            values[2 * i], values[2 * i + 1] = a[i], b[i]
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def dot(a: Any, b: Any, c: Any, count: int, skipped: int, result: Any) -> None:
     """c + the sum of `count` products of the parts of a and b of each lane; those of b from `skipped` on."""
     each_a, each_b = a.size // result.size, b.size // result.size

@@ -79,11 +79,14 @@ def put_units(site: Site, k: int, size: int) -> PutUnits:
         return put_one
 
     def put(values: Any, lanes: Indices | None) -> None:
-        module = None if lanes is None else LANES.ask()
+        module, flat = LANES.ask(), np.ascontiguousarray(values).view(np.uint32)
         if module is not None:
-            module.put_words(np.ascontiguousarray(values).view(np.uint32), lanes, rows)
+            if lanes is None:
+                module.put_all_words(flat, rows)
+            else:
+                module.put_words(flat, lanes, rows)
             return
-        words = np.ascontiguousarray(values).view(np.uint32).reshape(-1, count).T
+        words = flat.reshape(-1, count).T
         if lanes is None:
             rows[...] = words
         else:
@@ -134,10 +137,14 @@ def _every_unit(site: Site, k: int, size: int) -> Callable[[], NDArray[Any]]:
     rows = file[number : number + count]
     words = np.empty((lanes, count), dtype=np.uint32)
     units = words.view(UNITS[size])[:, 0]
-    columns = words.T
+    columns, flat = words.T, words.reshape(-1)
 
     def get() -> NDArray[Any]:
-        columns[...] = rows
+        module = LANES.ask()
+        if module is None:
+            columns[...] = rows
+        else:
+            module.get_all_words(rows, flat)
         return units
 
     return get
