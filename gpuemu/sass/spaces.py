@@ -216,18 +216,19 @@ class SharedSpace(Space):
         Compilers copy structures with the bytes between their members, which nobody writes.
         """
         memory = self.memory
-        if not self.inside(*place, memory.shared_bytes):
+        base, pattern = place
+        if not self.inside(base, pattern, memory.shared_bytes):
             raise self._outside(place)
-        window = self.cut(memory.shared, *place)
-        if not memory.all_written and (place.base, self.size, place.pattern.key) not in memory.places_written:
-            shadow, index = self.cut(memory.written, *place)
+        window = self.cut(memory.shared, base, pattern)
+        if not memory.all_written and (base, self.size, pattern.key) not in memory.places_written:
+            shadow, index = self.cut(memory.written, base, pattern)
             whole = self.access is Access.STORE or self._all_written(
                 shadow if index is None else shadow.take(index), place
             )
             if self.access is not Access.LOAD:
                 shadow[EVERY if index is None else index] = _ALL[self.size]
             if whole:
-                memory.note_written((place.base, self.size, place.pattern.key))
+                memory.note_written((base, self.size, pattern.key))
         return window
 
     def _all_written(self, shadow: NDArray[Any], place: Place) -> bool:
@@ -279,9 +280,9 @@ class LocalSpace(Space):
     def window(self, place: Place) -> Window:
         """See Space."""
         length = self.memory.local_bytes
-        if not self.inside(*place, length):
+        base, pattern = place
+        if not self.inside(base, pattern, length):
             raise self._outside(place, length)
-        pattern = place.pattern
         if pattern.lanes is None and pattern.low == pattern.high:  # as most often: the same variable of every lane
             units = self.memory.local[self.size]
             first = place.base + pattern.low >> self.shift
