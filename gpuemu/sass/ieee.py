@@ -252,11 +252,9 @@ def narrow16(values: Any, positive: bool = False) -> NDArray[np.uint16]:
 
     `positive`: negative numbers become 0.
     """
-    module = LANES.ask() if values.size >= _MANY and values.dtype == np.float32 else None
-    if module is not None:
-        bits = np.empty(values.shape, dtype=np.uint16)
-        module.narrow16(np.ascontiguousarray(values).reshape(-1), positive, bits.reshape(-1))
-        return bits
+    compiled = _narrowed("narrow16", values, positive) if values.dtype == np.float32 else None
+    if compiled is not None:
+        return compiled
     if positive:
         values = _positive(values)
     half: NDArray[np.uint16] = values.astype(np.float16).view(np.uint16)
@@ -264,6 +262,16 @@ def narrow16(values: Any, positive: bool = False) -> NDArray[np.uint16]:
     if any_lane(nan):
         half[nan] = NAN16
     return half
+
+
+def _narrowed(way: str, values: F32, positive: bool) -> NDArray[np.uint16] | None:
+    """What the function of this name gives by compiled code; None where there is none, or the values are few."""
+    module = LANES.ask() if values.size >= _MANY else None
+    if module is None:
+        return None
+    bits = np.empty(values.shape, dtype=np.uint16)
+    getattr(module, way)(np.ascontiguousarray(values).reshape(-1), positive, bits.reshape(-1))
+    return bits
 
 
 def _positive(values: Any) -> Any:
@@ -275,11 +283,9 @@ def narrow_bf16(values: F32, positive: bool = False) -> NDArray[np.uint16]:
 
     `positive`: see `narrow16`.
     """
-    module = LANES.ask() if values.size >= _MANY else None
-    if module is not None:
-        narrow = np.empty(values.shape, dtype=np.uint16)
-        module.narrow_bf16(np.ascontiguousarray(values).reshape(-1), positive, narrow.reshape(-1))
-        return narrow
+    compiled = _narrowed("narrow_bf16", values, positive)
+    if compiled is not None:
+        return compiled
     if positive:
         values = _positive(values)
     bits = values.view(np.uint32)

@@ -10,6 +10,7 @@ import numpy as np
 from gpuemu.sass.ieee import Rounding, bits32, flushed32, saturated32
 from gpuemu.sass.lanes import Mask
 from gpuemu.sass.operands import Getter, Site, Step, immediate32
+from gpuemu.sass.semantics.integer_operands import in_all_lanes
 
 ROUNDINGS: tuple[Rounding, ...] = ("RN", "RZ", "RM", "RP")
 BOOLEANS = ("AND", "OR", "XOR")
@@ -86,16 +87,8 @@ def every_float32(site: Site, k: int) -> Getter:
     get = float32(site, k, flush=False)
     if lanes_of(site, k) is not None:
         return get
-    lanes = np.empty(site.lanes.count, dtype=np.float32)
-    if immediate32(site.operands[k].core, floating=True) is not None:
-        lanes[...] = get()
-        return lambda: lanes
-
-    def copied() -> Any:
-        lanes[...] = get()
-        return lanes
-
-    return copied
+    constant = immediate32(site.operands[k].core, floating=True) is not None
+    return in_all_lanes(get, np.empty(site.lanes.count, dtype=np.float32), constant)
 
 
 def finisher32(site: Site) -> Callable[[Any], Any]:

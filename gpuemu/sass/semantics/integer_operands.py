@@ -32,8 +32,12 @@ def every_lane(site: Site, k: int) -> Getter:
     plain = not (operand.negative or operand.absolute or operand.inverted)
     if plain and operand.core.startswith(("R", "U")):
         return get
-    lanes = np.empty(site.lanes.count, dtype=np.uint32)
-    if immediate(site, k) is not None:
+    return in_all_lanes(get, np.empty(site.lanes.count, dtype=np.uint32), immediate(site, k) is not None)
+
+
+def in_all_lanes(get: Getter, lanes: NDArray[Any], constant: bool) -> Getter:
+    """What `get` gives as the array `lanes`, filled at each call, or once if that is always the same."""
+    if constant:
         lanes[...] = get()
         return lambda: lanes
 
