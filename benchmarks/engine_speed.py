@@ -16,7 +16,7 @@ import simpy
 
 import gpuemu
 from gpuemu.engine import Machine, execute
-from gpuemu.program import Program, lower
+from gpuemu.program.lowering import Program, lower
 
 WARPS = 16
 

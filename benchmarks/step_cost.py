@@ -52,14 +52,14 @@ from step_kinds import (
 )
 
 import gpuemu
-from gpuemu.errors import GpuemuError
-from gpuemu.sass.cta import CtaExecutor
-from gpuemu.sass.environment import Environment
-from gpuemu.sass.ieee import LANES
-from gpuemu.sass.lanes import WARP, Lanes
-from gpuemu.sass.memory import Memory
-from gpuemu.sass.recorder import Recorder
-from gpuemu.tensor import COMPILED
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.machine.cta import CtaExecutor
+from gpuemu.sass.machine.environment import Environment
+from gpuemu.sass.machine.lanes import WARP, Lanes
+from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.numbers.ieee import LANES
+from gpuemu.tensor.mma import COMPILED
 from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.model import Launch
 

@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuemu.sweeps.cluster import Cluster
-from gpuemu.sweeps.plan import Plan, plan
-from gpuemu.sweeps.pools import Here, Pool, Processes
-from gpuemu.sweeps.running import Runner, job_of
-from gpuemu.sweeps.store import Store
-from gpuemu.sweeps.study import Named, Study, parse_vary
+from gpuemu.studies.sweeps.cluster import Cluster
+from gpuemu.studies.sweeps.plan import Plan, plan
+from gpuemu.studies.sweeps.pools import Here, Pool, Processes
+from gpuemu.studies.sweeps.running import Runner, job_of
+from gpuemu.studies.sweeps.store import Store
+from gpuemu.studies.sweeps.study import Named, Study, parse_vary
 
 GRID = (
     "shared_memory.banks=8,16,32,64,128",

@@ -11,19 +11,19 @@ result.counters["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"]
 from typing import TYPE_CHECKING, Any
 
 from gpuemu.arch import Architecture, load_arch
-from gpuemu.banks import SharedAccess, shared_access
+from gpuemu.banks.wavefronts import SharedAccess, shared_access
+from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.emulate import Result, WarpResult, run
-from gpuemu.errors import GpuemuError, Problem
-from gpuemu.tensor import mma
+from gpuemu.tensor.mma import mma
 from gpuemu.trace.builder import TraceBuilder
 from gpuemu.trace.files import load_trace
 from gpuemu.trace.model import Trace
 
 if TYPE_CHECKING:
-    from gpuemu.layout.search import search
     from gpuemu.sass.launch import trace_kernel
-    from gpuemu.sweeps.api import sweep
-    from gpuemu.tensor_map import TensorMap
+    from gpuemu.sass.machine.tensor_map import TensorMap
+    from gpuemu.studies.layout.search import search
+    from gpuemu.studies.sweeps.api import sweep
 
 __version__ = "0.1.0"
 
@@ -50,7 +50,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "search":
-        from gpuemu.layout.search import search
+        from gpuemu.studies.layout.search import search
 
         return search
     # Executing machine code needs the extra `sass`; replaying traces does not wait for it.
@@ -59,11 +59,11 @@ def __getattr__(name: str) -> Any:
 
         return trace_kernel
     if name == "sweep":  # nor does a single run
-        from gpuemu.sweeps.api import sweep
+        from gpuemu.studies.sweeps.api import sweep
 
         return sweep
     if name == "TensorMap":
-        from gpuemu.tensor_map import TensorMap
+        from gpuemu.sass.machine.tensor_map import TensorMap
 
         return TensorMap
     raise AttributeError(f"module 'gpuemu' has no attribute {name!r}")

@@ -1,5 +1,5 @@
 """`python -m gpuemu` is the `gpuemu` command."""
 
-from gpuemu.cli import main
+from gpuemu.cli.main import main
 
 main()

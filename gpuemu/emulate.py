@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpuemu.arch import Architecture
+from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.engine import Execution, Machine, StuckError, execute
-from gpuemu.errors import GpuemuError, Problem
-from gpuemu.isa import Row
-from gpuemu.observe.bounds import Bound, bounds
-from gpuemu.observe.counters import RowCounts, profiler_counters, shared_table
-from gpuemu.observe.stalls import warp_stalls
-from gpuemu.program import Program, lower
+from gpuemu.isa.opcodes import Row
+from gpuemu.program.lowering import Program, lower
 from gpuemu.trace.model import Trace
+from gpuemu.views.bounds import Bound, bounds
+from gpuemu.views.counters import RowCounts, profiler_counters, shared_table
+from gpuemu.views.stalls import warp_stalls
 
 
 @dataclass(frozen=True)

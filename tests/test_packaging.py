@@ -53,7 +53,7 @@ def test_the_wheel_is_called_gpuemu_sm_and_carries_its_data(wheel: Path) -> None
     shipped = {f"gpuemu/data/{p.relative_to(ROOT)}" for k in ("configs", "traces") for p in (ROOT / k).rglob("*.yaml")}
     assert len(shipped) >= 13
     assert shipped <= names
-    assert {"gpuemu/py.typed", "gpuemu/trace/trace.schema.json", "gpuemu/report/result.schema.json"} <= names
+    assert {"gpuemu/py.typed", "gpuemu/trace/trace.schema.json", "gpuemu/views/result.schema.json"} <= names
 
 
 def test_an_installed_gpuemu_runs_a_shipped_trace_by_name_from_any_folder(installed: Path, tmp_path: Path) -> None:

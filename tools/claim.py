@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import gpuemu
-from gpuemu.isa import Row
+from gpuemu.isa.opcodes import Row
 
 HOLDS, PARTLY, REFUTED, OPEN = "holds", "holds in part", "refuted", "cannot be judged on one SM"
 VERDICTS = (HOLDS, PARTLY, REFUTED, OPEN)

@@ -17,8 +17,8 @@ import claims_times
 from claim import CLAIMS, NO_CHANGE, SAME_RATIO, VERDICTS, ran
 from measured import measured, table, write_page
 
-from gpuemu import resources
-from gpuemu.isa import Row
+from gpuemu.base import resources
+from gpuemu.isa.opcodes import Row
 
 SECTIONS = {
     "A": "One warp, C = A B, 16x16x16 in half precision, five versions",

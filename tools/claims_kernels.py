@@ -8,7 +8,7 @@ from measured import measured
 from port_study import counted, shared_accesses
 
 import gpuemu
-from gpuemu.isa import Row
+from gpuemu.isa.opcodes import Row
 
 HARDWARE = measured()["example_kernels"]
 

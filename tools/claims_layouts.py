@@ -7,7 +7,7 @@ from claim import Finding, claim, conflicts, faster, judge, ran, wavefronts
 from port_study import shared_accesses
 
 import gpuemu
-from gpuemu.isa import Row
+from gpuemu.isa.opcodes import Row
 
 TOY = {"shared_memory__banks": 4, "shared_memory__lanes_per_group__bits_32": 4}
 

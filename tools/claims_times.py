@@ -22,7 +22,7 @@ from claim import (
 from measured import cycles_of_strides, measured
 
 import gpuemu
-from gpuemu.isa import Row
+from gpuemu.isa.opcodes import Row
 
 MEASURED = measured()
 ROUNDS = MEASURED["transpose_rounds"]

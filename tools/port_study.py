@@ -16,7 +16,7 @@ from functools import cache
 from measured import H200, measured, table, write_page
 
 import gpuemu
-from gpuemu.isa import Row
+from gpuemu.isa.opcodes import Row
 from gpuemu.trace.model import Trace
 
 ARCH = "sm_90"

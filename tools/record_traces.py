@@ -15,9 +15,9 @@ import numpy as np
 from example_kernels import EXAMPLES, SOURCES, Example
 
 import gpuemu
-from gpuemu.sass.cubin import Cubin
-from gpuemu.sass.disassembly import load_cubin
+from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.launch import trace_kernel
+from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.trace.recorded import write_trace
 
 FOLDERS = {"sm_89": "", "sm_80": "sm_80"}

@@ -173,7 +173,7 @@ def _expected() -> tuple[type[Exception], ...]:
 
     found: list[type[Exception]] = [BuildError, MeasureError, RecordError, OSError]
     if "gpuemu" in sys.modules:
-        from gpuemu.errors import GpuemuError
+        from gpuemu.base.errors import GpuemuError
 
         found.append(GpuemuError)
     if "validation.pictures" in sys.modules:

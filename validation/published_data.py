@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import gpuemu
-from gpuemu import strict_yaml
-from gpuemu.errors import GpuemuError, Problem
+from gpuemu.base import strict_yaml
+from gpuemu.base.errors import GpuemuError, Problem
 from validation import published_limits, published_probes  # noqa: F401  (they enter their probes)
 from validation.published_bench import PROBES, RULE_OF
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import gpuemu
-from gpuemu.expressions import compile_expression
+from gpuemu.base.expressions import compile_expression
 from validation.published_bench import Bench, busy_rate, elapsed, probe, slope
 
 TRACES = Path(__file__).resolve().parent / "published" / "traces"

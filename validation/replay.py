@@ -18,9 +18,9 @@ import numpy as np
 
 import gpuemu
 from gpuemu.arch import Architecture
-from gpuemu.sass.cubin import Cubin
-from gpuemu.sass.disassembly import load_cubin
-from gpuemu.sass.toolchain import MissingToolError
+from gpuemu.base.extras import MissingToolError
+from gpuemu.sass.image.cubin import Cubin
+from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.trace.model import Trace
 from validation import records
 from validation.corpus.kernel import OUTPUT_WORDS, input_words

@@ -13,10 +13,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpuemu import strict_yaml
 from gpuemu.arch.model import OPERATION_CLASSES, Architecture, Provenance
 from gpuemu.arch.schema import FrozenMapping, Leaf, Table, node_at, tree
-from gpuemu.errors import GpuemuError, Problem
+from gpuemu.base import strict_yaml
+from gpuemu.base.errors import GpuemuError, Problem
 
 Names = tuple[str, ...]
 

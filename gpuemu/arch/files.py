@@ -17,11 +17,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from gpuemu import resources, strict_yaml
 from gpuemu.arch.build import Located, Names, build, plain, suggestion
 from gpuemu.arch.model import LABELS, Architecture, Provenance
 from gpuemu.arch.schema import Leaf, Node, Section, Table, tree
-from gpuemu.errors import GpuemuError, Problem
+from gpuemu.base import resources, strict_yaml
+from gpuemu.base.errors import GpuemuError, Problem
 
 STATUSES = ("measured", "published", "derived", "assumed", "user", "override")
 CONFIDENCES = ("A", "B", "C", "D")

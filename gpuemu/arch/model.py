@@ -163,7 +163,7 @@ class AddressDivergence(Part):
 
 
 class TensorNumerics(Part):
-    """How the tensor core sums products of floating-point numbers; `gpuemu.tensor` has the whole rule."""
+    """How the tensor core sums products of floating-point numbers; `gpuemu.tensor.mma` has the whole rule."""
 
     kept_fraction_bits: int = whole("bits of an addend kept below the largest exponent", 1, 40, "bits")
     products_per_block_16_bit: PowerOfTwo = power_of_two("f16 or bf16 products summed at once", 64, "products")

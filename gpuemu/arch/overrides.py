@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuemu import strict_yaml
 from gpuemu.arch.build import Located, Names, build, plain, suggestion
 from gpuemu.arch.model import Architecture, Provenance
 from gpuemu.arch.text import yaml_value
-from gpuemu.errors import GpuemuError, Problem
+from gpuemu.base import strict_yaml
+from gpuemu.base.errors import GpuemuError, Problem
 
 SET = "--set"
 

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpuemu.stall_reasons import BRANCH_RESOLVING, NO_INSTRUCTION
+from gpuemu.program.stall_reasons import BRANCH_RESOLVING, NO_INSTRUCTION
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 
 if TYPE_CHECKING:
     from gpuemu.engine.machine import Machine
     from gpuemu.engine.warp import Warp
-    from gpuemu.program import Op
+    from gpuemu.program.lowering import Op
 
 
 class _Refill:

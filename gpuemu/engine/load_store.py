@@ -39,11 +39,11 @@ from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.shared_memory import DataStage
 from gpuemu.engine.warp import Request
 from gpuemu.engine.way_back import WayBack
-from gpuemu.isa import Kind, Row
+from gpuemu.isa.opcodes import Kind, Row
 
 if TYPE_CHECKING:
     from gpuemu.engine.mio import MioQueue
-    from gpuemu.program import Op
+    from gpuemu.program.lowering import Op
 
 
 class LoadStoreUnit:

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuemu.operand_cache import SLOTS
+from gpuemu.program.operand_cache import SLOTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from gpuemu.engine.machine import Machine
     from gpuemu.engine.sender import Sender
-    from gpuemu.operand_cache import Fetches
+    from gpuemu.program.operand_cache import Fetches
 
 
 class OperandCollector:

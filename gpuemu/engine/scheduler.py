@@ -17,7 +17,6 @@ from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpuemu.accesses import SHUFFLE_ACCESS, Access
 from gpuemu.engine.address_divergence import DivergenceQueue
 from gpuemu.engine.instruction_fetch import InstructionFetch
 from gpuemu.engine.machine import NEVER, Machine
@@ -28,10 +27,11 @@ from gpuemu.engine.result_port import ResultPort
 from gpuemu.engine.sender import Special
 from gpuemu.engine.warp import NOBODY, Request, Warp
 from gpuemu.engine.warp_order import FAIR, WarpOrder
-from gpuemu.isa import Kind
-from gpuemu.operand_fetch import TENSOR_PIPE
-from gpuemu.program import END, Op, Program
-from gpuemu.stall_reasons import BARRIER, BRANCH_RESOLVING, NO_INSTRUCTION, WAIT
+from gpuemu.isa.opcodes import Kind
+from gpuemu.program.accesses import SHUFFLE_ACCESS, Access
+from gpuemu.program.lowering import END, Op, Program
+from gpuemu.program.operand_fetch import TENSOR_PIPE
+from gpuemu.program.stall_reasons import BARRIER, BRANCH_RESOLVING, NO_INSTRUCTION, WAIT
 
 if TYPE_CHECKING:
     from gpuemu.engine.sm import StreamingMultiprocessor

@@ -23,8 +23,8 @@ from gpuemu.engine.mio import MioQueue
 from gpuemu.engine.scheduler import SubCore
 from gpuemu.engine.warp import Warp
 from gpuemu.engine.way_back import WayBack
-from gpuemu.isa import Kind
-from gpuemu.program import Op, Program
+from gpuemu.isa.opcodes import Kind
+from gpuemu.program.lowering import Op, Program
 
 
 class StuckError(RuntimeError):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from gpuemu.engine.machine import NEVER
 from gpuemu.engine.pipes import Pipe
-from gpuemu.program import END
-from gpuemu.stall_reasons import WAIT
+from gpuemu.program.lowering import END
+from gpuemu.program.stall_reasons import WAIT
 
 if TYPE_CHECKING:
-    from gpuemu.accesses import Access
     from gpuemu.engine.scheduler import SubCore
-    from gpuemu.program import Op, WarpProgram
+    from gpuemu.program.accesses import Access
+    from gpuemu.program.lowering import Op, WarpProgram
 
 COUNTERS = 6
 

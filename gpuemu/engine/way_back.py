@@ -26,8 +26,8 @@ from typing import NamedTuple
 from gpuemu.engine.machine import Machine
 from gpuemu.engine.result_port import Register, ResultPort
 from gpuemu.engine.warp import Request
-from gpuemu.isa import Kind
-from gpuemu.program import Op
+from gpuemu.isa.opcodes import Kind
+from gpuemu.program.lowering import Op
 
 
 class _Part(NamedTuple):

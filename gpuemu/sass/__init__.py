@@ -1,8 +1,10 @@
 """The way in from machine code: compile, read the cubin, disassemble, execute.
 
-    toolchain, nvrtc      the compiler and the disassembler
-    elf, cubin            the file: kernels, constants, variables (nv_info, line_table, symbol_names)
-    disassembly           instructions with control words
+    tools        the compiler and the disassembler
+    image        the file: kernels, constants, variables, lines of the source
+    machine      CTAs, control flow, memory and its spaces, recording
+    numbers      IEEE arithmetic of all lanes
+    semantics    what each instruction does
 
-Needs the extra: pip install "gpuemu-sm[sass]".
+`launch.trace_kernel` is the whole of it. Needs the extra: pip install "gpuemu-sm[sass]".
 """

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuemu.arch import Architecture, load_arch
-from gpuemu.errors import GpuemuError
-from gpuemu.residency import residency, units
-from gpuemu.sass.constant_banks import constant_banks, shared_memory, shared_memory_size
-from gpuemu.sass.cta import CtaExecutor
-from gpuemu.sass.cubin import Cubin
-from gpuemu.sass.disassembly import DecodedFunction, decode_function, without_padding
-from gpuemu.sass.environment import Environment, ExecutionError
-from gpuemu.sass.lanes import WARP, Lanes
-from gpuemu.sass.memory import Memory
-from gpuemu.sass.operands import UnsupportedError
-from gpuemu.sass.recorder import Recorder
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.image.cubin import Cubin
+from gpuemu.sass.machine.constant_banks import constant_banks, shared_memory, shared_memory_size
+from gpuemu.sass.machine.cta import CtaExecutor
+from gpuemu.sass.machine.environment import Environment, ExecutionError
+from gpuemu.sass.machine.lanes import WARP, Lanes
+from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.residency import residency, units
 
 if TYPE_CHECKING:
     pass

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.errors import GpuemuError, Problem
-from gpuemu.expressions import CompiledExpression, compile_expression
-from gpuemu.strict_yaml import describe
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.base.expressions import CompiledExpression, compile_expression
+from gpuemu.base.strict_yaml import describe
 from gpuemu.trace.bulk import THE_SIDE_FILE, Content, read_bulk
 from gpuemu.trace.form import MAX_ADDRESS, TraceForm, WarpsForm, parse_range, parse_selection
 from gpuemu.trace.mistakes import Place, field_name

@@ -26,8 +26,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from gpuemu.errors import GpuemuError
-from gpuemu.strict_yaml import describe
+from gpuemu.base.errors import GpuemuError
+from gpuemu.base.strict_yaml import describe
 from gpuemu.trace.bind import Binder
 from gpuemu.trace.form import MAX_REPEAT, LaunchForm, TraceForm, WarpsForm, parse_selection
 from gpuemu.trace.listing import INSTRUCTION_BYTES, format_listing, parse_listing

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from gpuemu.errors import GpuemuError
+from gpuemu.base.errors import GpuemuError
 from gpuemu.trace.model import LANES, Instruction, Launch, Trace, WarpTrace
 
 Arrays = dict[str, NDArray[np.generic]]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from gpuemu import resources, strict_yaml
-from gpuemu.errors import GpuemuError
+from gpuemu.base import resources, strict_yaml
+from gpuemu.base.errors import GpuemuError
 from gpuemu.trace.bind import Binder
 from gpuemu.trace.form import TraceForm
 from gpuemu.trace.listing import parse_listing

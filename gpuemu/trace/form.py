@@ -41,7 +41,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from gpuemu.strict_yaml import describe
+from gpuemu.base.strict_yaml import describe
 
 _RANGE_PATTERN = r"\s*(0x[0-9a-fA-F]{1,8})\s*(?:-\s*(0x[0-9a-fA-F]{1,8})\s*)?"
 _NUMBERS_PATTERN = r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?"

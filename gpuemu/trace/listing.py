@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpuemu import isa
-from gpuemu.errors import GpuemuError, Problem
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.isa import opcodes as isa
 from gpuemu.trace.model import ControlWord, Instruction
 
 INSTRUCTION_BYTES = 16

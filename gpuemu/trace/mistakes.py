@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from gpuemu.errors import GpuemuError, Problem
-from gpuemu.strict_yaml import describe
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.base.strict_yaml import describe
 from gpuemu.trace.form import LaunchForm, TraceForm, WarpsForm
 
 Place = tuple[str | int, ...]

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu import isa
+from gpuemu.isa import opcodes as isa
 
 LANES = 32
 """Lanes of a warp."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from gpuemu.errors import GpuemuError
+from gpuemu.base.errors import GpuemuError
 from gpuemu.trace.bulk import is_side_file, write_bulk
 from gpuemu.trace.form import TraceForm
 from gpuemu.trace.listing import format_listing

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpuemu.errors import GpuemuError
-from gpuemu.expressions import compile_expression
+from gpuemu.base.errors import GpuemuError
+from gpuemu.base.expressions import compile_expression
 from gpuemu.trace.form import LaunchForm
 from gpuemu.trace.mistakes import Place
 from gpuemu.trace.model import Launch

@@ -19,8 +19,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.errors import GpuemuError
-from gpuemu.expressions import compile_expression
+from gpuemu.base.errors import GpuemuError
+from gpuemu.base.expressions import compile_expression
 from gpuemu.trace.model import LANES
 
 Bit = tuple[str, int]

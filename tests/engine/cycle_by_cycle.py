@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuemu.accesses import SHUFFLE_ACCESS, Access
 from gpuemu.engine import Machine
 from gpuemu.engine.global_memory import GlobalMemory
 from gpuemu.engine.operand_ports import OperandPorts
 from gpuemu.engine.pipes import QueuedPipe, SharedPipe, make_pipes
 from gpuemu.engine.sender import Special
-from gpuemu.isa import Kind, Row
-from gpuemu.program import Op, Program, WarpProgram
+from gpuemu.isa.opcodes import Kind, Row
+from gpuemu.program.accesses import SHUFFLE_ACCESS, Access
+from gpuemu.program.lowering import Op, Program, WarpProgram
 
 UNDECIDED = 1 << 60
 

@@ -7,8 +7,8 @@ import pytest
 from probes import builder, emit, gaps, machine
 
 import gpuemu
-from gpuemu.accesses import lower_accesses
-from gpuemu.program import lower
+from gpuemu.program.accesses import lower_accesses
+from gpuemu.program.lowering import lower
 
 COPY = "LDGSTS.E.BYPASS.128 [R2], [R4.64]"
 PLAIN = "16*lane"

@@ -12,7 +12,7 @@ from probes import builder, emit, kernels, logs, machine, machines
 import gpuemu
 from gpuemu.arch import Architecture
 from gpuemu.engine import Machine, execute
-from gpuemu.program import lower
+from gpuemu.program.lowering import lower
 
 at_random = settings(
     max_examples=150,

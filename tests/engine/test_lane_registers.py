@@ -11,7 +11,7 @@ from probes import builder, emit, issues, machine
 import gpuemu
 from gpuemu.engine import Machine, execute
 from gpuemu.engine.shared_memory import DataStage
-from gpuemu.program import lower
+from gpuemu.program.lowering import lower
 
 READ, WRITE = False, True
 COUNTER = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"

@@ -6,8 +6,8 @@ import pytest
 from probes import builder, emit, issues, machine, run
 
 import gpuemu
-from gpuemu.program import lower
-from gpuemu.residency import residency
+from gpuemu.program.lowering import lower
+from gpuemu.trace.residency import residency
 
 
 def limits(name: str = "sm_90", warps: int = 1, registers: int = 32, shared: int = 0, **overrides) -> dict[str, int]:

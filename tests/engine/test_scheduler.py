@@ -8,7 +8,7 @@ from probes import builder, emit, gaps, issues, machine, run
 import gpuemu
 from gpuemu.engine import Machine
 from gpuemu.engine.sm import StreamingMultiprocessor
-from gpuemu.program import lower
+from gpuemu.program.lowering import lower
 
 NEXT = "FFMA R1, R0, R0, R0"
 

@@ -10,7 +10,7 @@ import pytest
 from probes import builder, emit, gaps, issues, machine
 
 import gpuemu
-from gpuemu.isa import describe
+from gpuemu.isa.opcodes import describe
 
 PUBLISHED = [
     ("sm_80", "HMMA.16816.F32", 24.7, 8, "SUN"),

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu import isa
-from gpuemu.sass.cubin import Cubin
-from gpuemu.sass.disassembly import load_cubin
-from gpuemu.sass.ieee import LANES
+from gpuemu.isa import opcodes as isa
+from gpuemu.sass.image.cubin import Cubin
+from gpuemu.sass.numbers.ieee import LANES
+from gpuemu.sass.tools.disassembly import load_cubin
 
 KERNELS = Path(__file__).parent / "kernels"
 

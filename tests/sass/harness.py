@@ -6,10 +6,10 @@ from functools import cache
 import numpy as np
 
 from gpuemu import load_arch
-from gpuemu.sass.environment import Environment
-from gpuemu.sass.lanes import Lanes
-from gpuemu.sass.memory import Memory
-from gpuemu.sass.operands import Site
+from gpuemu.sass.machine.environment import Environment
+from gpuemu.sass.machine.lanes import Lanes
+from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.semantics import build
 from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.model import Launch

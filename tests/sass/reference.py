@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from harness import execute, surroundings
 
-from gpuemu.sass.lanes import WARP
+from gpuemu.sass.machine.lanes import WARP
 
 LANES = 96
 WORD = 0xFFFFFFFF

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.lanes import Lanes
-from gpuemu.sass.memory import LOCAL_WINDOW, SHARED_WINDOW, Memory
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import Lanes
+from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, Memory
+from gpuemu.sass.machine.operands import UnsupportedError
 from tests.sass.harness import execute, surroundings
 
 LANES = 64

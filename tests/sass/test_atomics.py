@@ -3,10 +3,10 @@ import struct
 import numpy as np
 import pytest
 
-from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.lanes import Lanes
-from gpuemu.sass.memory import LOCAL_WINDOW, SHARED_WINDOW, WRITTEN, Memory
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import Lanes
+from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WRITTEN, Memory
+from gpuemu.sass.machine.operands import UnsupportedError
 from tests.sass.harness import execute, surroundings
 
 pytestmark = pytest.mark.usefixtures("either_way")

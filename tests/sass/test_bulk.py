@@ -10,10 +10,10 @@ import pytest
 from harness import execute
 
 import gpuemu
-from gpuemu import tensor_map
-from gpuemu.errors import GpuemuError
-from gpuemu.sass.cubin import Cubin, read_cubin
-from gpuemu.sass.toolchain import compile_cuda
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.image.cubin import Cubin, read_cubin
+from gpuemu.sass.machine import tensor_map
+from gpuemu.sass.tools.toolchain import compile_cuda
 
 SOURCE = str(Path(__file__).parent / "kernels" / "copies.cu")
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuemu.tensor import COMPILED
+from gpuemu.tensor.mma import COMPILED
 from tests.sass.harness import execute
 
 pytest.importorskip("numba")
@@ -163,7 +163,7 @@ def test_compiled_code_does_ordinary_products_by_itself(opcode: str, monkeypatch
 
 def test_what_was_compiled_is_found_by_the_next_process(tmp_path: Any) -> None:
     code = (
-        "from gpuemu import tensor_compiled as t\n"
+        "from gpuemu.tensor import compiled as t\n"
         "print(sum(sum(f.stats.cache_hits.values()) for f in (t.float_product, t.integer_product)))"
     )
     environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from gpuemu.sass.cta import CtaExecutor
-from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.operands import UnsupportedError
-from gpuemu.sass.recorder import Recorder
+from gpuemu.sass.machine.cta import CtaExecutor
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.sass.machine.recorder import Recorder
 from tests.sass.harness import surroundings
 
 LANES = 64

@@ -9,7 +9,7 @@ from exact import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INFINITE, NAN, Binary, fl
 from harness import execute
 from hypothesis import strategies as st
 
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.operands import UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("either_way")
 

@@ -9,8 +9,8 @@ from harness import execute
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.operands import UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("either_way")
 

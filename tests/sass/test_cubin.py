@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuemu.errors import GpuemuError
-from gpuemu.sass.cubin import Cubin, read_cubin
-from gpuemu.sass.disassembly import load_cubin
-from gpuemu.sass.elf import architecture_number
-from gpuemu.sass.line_table import SourceLine
-from gpuemu.sass.symbol_names import choose_kernel, source_name
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.image.cubin import Cubin, read_cubin
+from gpuemu.sass.image.elf import architecture_number
+from gpuemu.sass.image.line_table import SourceLine
+from gpuemu.sass.image.symbol_names import choose_kernel, source_name
+from gpuemu.sass.tools.disassembly import load_cubin
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 

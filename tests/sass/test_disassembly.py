@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gpuemu.errors import GpuemuError
-from gpuemu.sass import disassembly
-from gpuemu.sass.cubin import Cubin, read_cubin
-from gpuemu.sass.disassembly import control_words, decode_function, disassemble, load_cubin, without_padding
-from gpuemu.sass.toolchain import find_nvdisasm
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.image.cubin import Cubin, read_cubin
+from gpuemu.sass.tools import disassembly
+from gpuemu.sass.tools.disassembly import control_words, decode_function, disassemble, load_cubin, without_padding
+from gpuemu.sass.tools.toolchain import find_nvdisasm
 from gpuemu.trace.listing import format_listing, parse_control
 from gpuemu.trace.model import Instruction
 

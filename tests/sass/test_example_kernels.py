@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.sass.disassembly import load_cubin
+from gpuemu.sass.tools.disassembly import load_cubin
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 

@@ -8,7 +8,7 @@ from exact import FLOAT32, FLOAT64, NAN, add, for_all, multiply, multiply_add, p
 from harness import execute, surroundings
 from hypothesis import strategies as st
 
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.operands import UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("either_way")
 

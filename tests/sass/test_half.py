@@ -19,7 +19,7 @@ from exact import (
 from harness import execute
 from hypothesis import strategies as st
 
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.operands import UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("either_way")
 

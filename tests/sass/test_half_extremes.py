@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuemu.sass.ieee import LANES
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.sass.numbers.ieee import LANES
 from tests.sass.harness import execute
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "h200" / "half_extremes.npz"

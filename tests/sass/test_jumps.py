@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuemu.sass.cta import CtaExecutor
-from gpuemu.sass.environment import Environment, ExecutionError
-from gpuemu.sass.lanes import Lanes
-from gpuemu.sass.memory import Memory
-from gpuemu.sass.operands import UnsupportedError
-from gpuemu.sass.recorder import Recorder
+from gpuemu.sass.machine.cta import CtaExecutor
+from gpuemu.sass.machine.environment import Environment, ExecutionError
+from gpuemu.sass.machine.lanes import Lanes
+from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.sass.machine.recorder import Recorder
 from tests.sass.harness import surroundings
 
 LANE = np.arange(64)

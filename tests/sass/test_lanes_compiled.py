@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuemu.sass.ieee import LANES
-from gpuemu.sass.ieee64 import bits64, fma64
+from gpuemu.sass.numbers.ieee import LANES
+from gpuemu.sass.numbers.ieee64 import bits64, fma64
 from tests.sass.harness import execute
 
 pytest.importorskip("numba")

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.sass.cubin import Cubin, read_cubin
-from gpuemu.sass.disassembly import decode_function
-from gpuemu.sass.linking import variable_addresses
-from gpuemu.sass.memory import GLOBAL_START
-from gpuemu.sass.toolchain import compile_cuda
+from gpuemu.sass.image.cubin import Cubin, read_cubin
+from gpuemu.sass.machine.linking import variable_addresses
+from gpuemu.sass.machine.memory import GLOBAL_START
+from gpuemu.sass.tools.disassembly import decode_function
+from gpuemu.sass.tools.toolchain import compile_cuda
 
 Forget = Callable[..., None]
 

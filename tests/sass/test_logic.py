@@ -5,7 +5,7 @@ import pytest
 from harness import execute
 from reference import WORD, check, joined, parts, signed
 
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.semantics.truth_tables import constant_input, function
 
 pytestmark = pytest.mark.usefixtures("either_way")

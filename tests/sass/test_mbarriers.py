@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from harness import execute, surroundings
 
-from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.lanes import Lanes
-from gpuemu.sass.memory import Memory
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import Lanes
+from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.operands import UnsupportedError
 
 PHASE = 1 << 63
 

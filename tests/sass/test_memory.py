@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from gpuemu.errors import GpuemuError
-from gpuemu.sass.lanes import Lanes
-from gpuemu.sass.memory import LOCAL_WINDOW, SHARED_WINDOW, Memory
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.machine.lanes import Lanes
+from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, Memory
 
 
 def memory(shared_bytes=64, shared_base=0, local_bytes=20) -> Memory:

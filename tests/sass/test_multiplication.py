@@ -5,7 +5,7 @@ import pytest
 from harness import execute
 from reference import check, parts, signed
 
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.operands import UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("either_way")
 

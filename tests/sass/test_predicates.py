@@ -4,7 +4,7 @@ import pytest
 from harness import execute
 from reference import check
 
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.operands import UnsupportedError
 
 
 def looked_up(table, a, b, c):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.sass.cubin import Cubin, read_cubin
-from gpuemu.sass.toolchain import compile_cuda
+from gpuemu.sass.image.cubin import Cubin, read_cubin
+from gpuemu.sass.tools.toolchain import compile_cuda
 
 PROGRAMS = Path(__file__).parent / "programs"
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")

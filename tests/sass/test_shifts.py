@@ -4,7 +4,7 @@ import pytest
 from harness import execute
 from reference import WORD, check, signed
 
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.operands import UnsupportedError
 
 
 def shifted(direction, kind, wrap, high_word, low, distance, high):

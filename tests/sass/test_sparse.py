@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.fragments import a_fragment, b_fragment, c_fragment
-from gpuemu.sass.lanes import Lanes
-from gpuemu.sass.memory import Memory
-from gpuemu.sass.operands import UnsupportedError
-from gpuemu.tensor_numbers import FORMATS, decode_values
-from gpuemu.tensor_selected import eight_bit_product
+from gpuemu.isa.fragments import a_fragment, b_fragment, c_fragment
+from gpuemu.sass.machine.lanes import Lanes
+from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.tensor.numbers import FORMATS, decode_values
+from gpuemu.tensor.selected import eight_bit_product
 from tests.sass.harness import execute, surroundings
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "h200" / "matrix_products.npz"

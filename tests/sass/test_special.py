@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from harness import execute, surroundings
 
-from gpuemu.sass.lanes import WARP
-from gpuemu.sass.memory import SHARED_WINDOW
-from gpuemu.sass.operands import Site, UnsupportedError
+from gpuemu.sass.machine.lanes import WARP
+from gpuemu.sass.machine.memory import SHARED_WINDOW
+from gpuemu.sass.machine.operands import Site, UnsupportedError
 from gpuemu.sass.semantics import build
 
 pytestmark = pytest.mark.usefixtures("either_way")

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.sass.cubin import Cubin, read_cubin
-from gpuemu.sass.device_printf import FormatError, parse_format
-from gpuemu.sass.toolchain import compile_cuda
+from gpuemu.sass.image.cubin import Cubin, read_cubin
+from gpuemu.sass.machine.device_printf import FormatError, parse_format
+from gpuemu.sass.tools.toolchain import compile_cuda
 
 SOURCE = Path(__file__).parent / "kernels" / "system.cu"
 ARCHS = ("sm_75", "sm_80", "sm_89", "sm_90")

@@ -10,10 +10,10 @@ from exact import FLOAT64, multiply_add
 from harness import execute, surroundings
 
 from gpuemu import load_arch
-from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.operands import Site, UnsupportedError
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.operands import Site, UnsupportedError
 from gpuemu.sass.semantics import build
-from gpuemu.tensor import mma, mma_mode
+from gpuemu.tensor.mma import mma, mma_mode
 
 WARPS = 3
 LANES = 32 * WARPS

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuemu.errors import GpuemuError
-from gpuemu.sass import nvrtc, toolchain
-from gpuemu.sass.toolchain import compile_cuda, compiler_version, find_nvdisasm, run_nvdisasm
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.tools import nvrtc, toolchain
+from gpuemu.sass.tools.toolchain import compile_cuda, compiler_version, find_nvdisasm, run_nvdisasm
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from harness import execute
 from reference import WORD, check, signed
 
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.operands import UnsupportedError
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuemu
-from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.lanes import Lanes
-from gpuemu.sass.memory import Memory
-from gpuemu.sass.operands import UnsupportedError
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import Lanes
+from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.model import Launch, Trace, WarpTrace
 from tests.sass.harness import execute, surroundings

@@ -7,7 +7,7 @@ import pytest
 from tiny import record
 
 import gpuemu
-from gpuemu.errors import GpuemuError
+from gpuemu.base.errors import GpuemuError
 from validation.fit.experiments import Experiment, Fitted, run
 from validation.fit.searching import Search, search_all
 from validation.fit.writing import fitted_text

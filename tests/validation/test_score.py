@@ -7,7 +7,7 @@ import pytest
 from tiny import record
 
 import gpuemu
-from gpuemu.sass import toolchain
+from gpuemu.base import extras
 from validation import records, replay, score
 from validation.__main__ import main
 
@@ -41,7 +41,7 @@ def test_a_tool_that_is_not_installed_is_said_once_and_no_kernels_failure(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def trace_of(*_: object) -> None:
-        raise toolchain.missing("nvdisasm", "the extra brings it")
+        raise extras.missing("nvdisasm", "the extra brings it")
 
     monkeypatch.setattr(replay, "trace_of", trace_of)
     monkeypatch.setattr(records, "DATA", folder.parent)

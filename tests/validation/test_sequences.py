@@ -12,8 +12,8 @@ import fake_cupy
 import pytest
 
 import gpuemu
-from gpuemu.errors import GpuemuError
-from gpuemu.sass.disassembly import disassemble, load_cubin
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.tools.disassembly import disassemble, load_cubin
 from gpuemu.trace.listing import INSTRUCTION_BYTES, parse_listing
 from validation import measure
 from validation.__main__ import main

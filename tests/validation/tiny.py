@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import gpuemu
-from gpuemu.sass.toolchain import compile_cuda
+from gpuemu.sass.tools.toolchain import compile_cuda
 from validation import records
 from validation.build import source_of
 from validation.corpus import kernels_for

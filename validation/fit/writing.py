@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpuemu import strict_yaml
 from gpuemu.arch import load_arch
-from gpuemu.errors import GpuemuError
+from gpuemu.base import strict_yaml
+from gpuemu.base.errors import GpuemuError
 from validation.fit.experiments import Fitted
 
 SOURCE_KEY = "SUITE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpuemu.errors import GpuemuError, Problem
+from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import ControlWord, Instruction
 from validation.sequences.forms import REUSE, Form, Forms, Operand, UnknownFormError, form_of, put, text_of

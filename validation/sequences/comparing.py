@@ -20,7 +20,7 @@ import numpy as np
 
 import gpuemu
 from gpuemu.arch import Architecture
-from gpuemu.sass.disassembly import load_cubin
+from gpuemu.sass.tools.disassembly import load_cubin
 from validation import records
 from validation.build import Report
 from validation.corpus.kernel import OUTPUT_WORDS, input_words

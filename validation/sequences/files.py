@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuemu.errors import GpuemuError, Problem
-from gpuemu.strict_yaml import Document, describe, load
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.base.strict_yaml import Document, describe, load
 from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.model import Instruction
 

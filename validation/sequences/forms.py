@@ -17,7 +17,7 @@ from operator import or_
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuemu.sass.disassembly import disassemble, load_cubin
+from gpuemu.sass.tools.disassembly import disassemble, load_cubin
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction
 from validation.records import read_code

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from gpuemu.errors import GpuemuError, Problem
-from gpuemu.sass.disassembly import disassemble, load_cubin
-from gpuemu.sass.toolchain import compile_cuda
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.sass.tools.disassembly import disassemble, load_cubin
+from gpuemu.sass.tools.toolchain import compile_cuda
 from gpuemu.trace.listing import INSTRUCTION_BYTES, parse_listing
 from gpuemu.trace.model import Instruction
 from validation.sequences.assembler import assemble, is_branch, yields

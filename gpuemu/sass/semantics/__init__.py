@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.machine.operands import Site, Step
 
 Builder = Callable[[Site], Step]
 _BUILDERS: dict[str, Builder] = {}

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.addresses import Addresses, address32, address64
-from gpuemu.sass.generic import GenericSpace
-from gpuemu.sass.ieee import LANES
-from gpuemu.sass.lanes import Mask, every_lane
-from gpuemu.sass.memory import UNITS
-from gpuemu.sass.operands import Site, Step
-from gpuemu.sass.patterns import Indices, Place
+from gpuemu.sass.machine.addresses import Addresses, address32, address64
+from gpuemu.sass.machine.generic import GenericSpace
+from gpuemu.sass.machine.lanes import Mask, every_lane
+from gpuemu.sass.machine.memory import UNITS
+from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.patterns import Indices, Place
+from gpuemu.sass.machine.spaces import EVERY, Access, GlobalSpace, LocalSpace, SharedSpace, Space
+from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.spaces import EVERY, Access, GlobalSpace, LocalSpace, SharedSpace, Space
 
 ORDER = ("STRONG", "WEAK", "CONSTANT", "CTA", "SM", "GPU", "SYS", "VC", "MMIO", "PRIVATE")
 """Who sees an access when: all is seen at once here."""

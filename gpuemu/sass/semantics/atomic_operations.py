@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.ieee import LANES
-from gpuemu.sass.operands import Site
-from gpuemu.sass.patterns import Queues
+from gpuemu.sass.machine.operands import Site
+from gpuemu.sass.machine.patterns import Queues
+from gpuemu.sass.machine.spaces import Window
+from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics.access import WIDTHS
-from gpuemu.sass.spaces import Window
 
 Values = NDArray[Any]
 Combine = Callable[[Values, Values], Values]

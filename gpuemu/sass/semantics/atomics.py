@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.generic import GenericSpace, in_window, in_windows
-from gpuemu.sass.lanes import Mask
-from gpuemu.sass.memory import LOCAL_WINDOW, UNITS
-from gpuemu.sass.operands import Site, Step
-from gpuemu.sass.patterns import Place, queues
+from gpuemu.sass.machine.generic import GenericSpace, in_window, in_windows
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.memory import LOCAL_WINDOW, UNITS
+from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.patterns import Place, queues
+from gpuemu.sass.machine.spaces import Access, GlobalSpace, SharedSpace, Space
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import (
     CACHING,
@@ -27,7 +28,6 @@ from gpuemu.sass.semantics.access import (
 )
 from gpuemu.sass.semantics.atomic_operations import Change, change_of, update
 from gpuemu.sass.semantics.mbarriers import shared_arrive
-from gpuemu.sass.spaces import Access, GlobalSpace, SharedSpace, Space
 
 _KNOWN = ("E", "RN", "FTZ", *ORDER, *CACHING)
 

@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu import tensor_map
-from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.lanes import WARP, Mask
-from gpuemu.sass.memory import WRITTEN, Buffer
-from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.machine import tensor_map
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import WARP, Mask
+from gpuemu.sass.machine.memory import WRITTEN, Buffer
+from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.tensor_map import Layout
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands
 from gpuemu.sass.semantics.atomic_operations import BFLOAT16S, HALVES
 from gpuemu.sass.semantics.mbarriers import arrived_90
-from gpuemu.tensor_map import Layout
 
 _UNIT = 16
 _PAIR = re.compile(r"\[UR(\d+)\]\Z")

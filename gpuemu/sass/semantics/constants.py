@@ -6,13 +6,13 @@ import re
 
 import numpy as np
 
-from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.lanes import Mask
-from gpuemu.sass.memory import UNITS
-from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.memory import UNITS
+from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.spaces import counted, sized
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands, extended, size_of
-from gpuemu.sass.spaces import counted, sized
 
 _CONSTANT = re.compile(r"c\[(0x[0-9a-f]+)\]\[(?:((?:UR|R)(?:\d+|Z))(?:\+(-?0x[0-9a-f]+))?|(0x[0-9a-f]+))\]\Z")
 

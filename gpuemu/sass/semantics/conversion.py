@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.ieee import (
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.operands import Getter, Setter, Site, Step
+from gpuemu.sass.numbers.ieee import (
     BFLOAT16,
     FLOAT16,
     LANES,
@@ -26,9 +28,7 @@ from gpuemu.sass.ieee import (
     to_odd,
     two_sum,
 )
-from gpuemu.sass.ieee64 import bits64, toward
-from gpuemu.sass.lanes import Mask
-from gpuemu.sass.operands import Getter, Setter, Site, Step
+from gpuemu.sass.numbers.ieee64 import bits64, toward
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.double import float64
 from gpuemu.sass.semantics.float_operands import ROUNDINGS, float32, rounding_of

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.fragments import transpose_matrix
-from gpuemu.sass.ieee import LANES
-from gpuemu.sass.lanes import WARP, Mask, ballots
-from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.isa.fragments import transpose_matrix
+from gpuemu.sass.machine.lanes import WARP, Mask, ballots
+from gpuemu.sass.machine.operands import Getter, Site, Step
+from gpuemu.sass.machine.warps import complete_warps, taking_part
+from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.warps import complete_warps, taking_part
 
 Bools = NDArray[np.bool_]
 Index = NDArray[np.intp]

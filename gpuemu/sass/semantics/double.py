@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.ieee import LANES, Rounding
-from gpuemu.sass.ieee64 import Fma64, add64, bits64, fma64, mul64
-from gpuemu.sass.lanes import Mask, any_lane, write
-from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.machine.lanes import Mask, any_lane, write
+from gpuemu.sass.machine.operands import Getter, Site, Step
+from gpuemu.sass.numbers.ieee import LANES, Rounding
+from gpuemu.sass.numbers.ieee64 import Fma64, add64, bits64, fma64, mul64
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import (
     BOOLEANS,

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.ieee import (
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.operands import Getter, Setter, Site, Step
+from gpuemu.sass.numbers.ieee import (
     FLOAT16,
     LANES,
     bits32,
@@ -19,8 +21,6 @@ from gpuemu.sass.ieee import (
     quantize,
     saturated32,
 )
-from gpuemu.sass.lanes import Mask
-from gpuemu.sass.operands import Getter, Setter, Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import (
     BOOLEANS,

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.ieee import narrow16, narrow_bf16, word
-from gpuemu.sass.operands import Getter, Site, immediate32
+from gpuemu.sass.machine.operands import Getter, Site, immediate32
+from gpuemu.sass.numbers.ieee import narrow16, narrow_bf16, word
 from gpuemu.sass.semantics.float_operands import lanes_of
 
 _SELECTION = re.compile(r"(N?)H([01])_(N?)H([01])\Z")

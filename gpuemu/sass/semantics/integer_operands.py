@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.operands import Getter, Site, immediate32
+from gpuemu.sass.machine.operands import Getter, Site, immediate32
 
 WORD_BITS = np.uint32(32)
 

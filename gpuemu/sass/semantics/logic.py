@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.ieee import LANES
-from gpuemu.sass.lanes import Mask
-from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.operands import Getter, Site, Step
+from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.integer_operands import (
     as_signed,

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu import isa
-from gpuemu.sass.addresses import address32
-from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.lanes import WARP, Mask
-from gpuemu.sass.memory import UNITS
-from gpuemu.sass.operands import Site, Step
-from gpuemu.sass.patterns import Place
+from gpuemu.isa import opcodes as isa
+from gpuemu.sass.machine.addresses import address32
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import WARP, Mask
+from gpuemu.sass.machine.memory import UNITS
+from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.patterns import Place
+from gpuemu.sass.machine.spaces import Access, SharedSpace
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands
-from gpuemu.sass.spaces import Access, SharedSpace
 
 _ROW_BYTES = 16
 _ROWS = 8

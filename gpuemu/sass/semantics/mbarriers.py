@@ -23,14 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.addresses import address32
-from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.lanes import WARP, Mask, write
-from gpuemu.sass.operands import Getter, Site, Step
-from gpuemu.sass.patterns import Indices
+from gpuemu.sass.machine.addresses import address32
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import WARP, Mask, write
+from gpuemu.sass.machine.operands import Getter, Site, Step
+from gpuemu.sass.machine.patterns import Indices
+from gpuemu.sass.machine.spaces import Access, SharedSpace
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands, put_units
-from gpuemu.sass.spaces import Access, SharedSpace
 
 _LOW = 0xFFFFFFFF
 _COUNT = (1 << 20) - 1

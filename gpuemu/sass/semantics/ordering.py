@@ -5,11 +5,11 @@ Every access is done, and seen by all lanes, when its instruction has been execu
 
 from __future__ import annotations
 
-from gpuemu.sass.addresses import address64
-from gpuemu.sass.generic import in_window
-from gpuemu.sass.lanes import Mask
-from gpuemu.sass.memory import LOCAL_WINDOW, SHARED_WINDOW
-from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.machine.addresses import address64
+from gpuemu.sass.machine.generic import in_window
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW
+from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands
 

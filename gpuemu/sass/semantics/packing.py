@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.ieee import (
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.operands import Getter, Site, Step
+from gpuemu.sass.numbers.ieee import (
     BFLOAT16,
     E4M3,
     E5M2,
@@ -24,8 +26,6 @@ from gpuemu.sass.ieee import (
     narrow_bf16,
     quantize,
 )
-from gpuemu.sass.lanes import Mask
-from gpuemu.sass.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import ROUNDINGS, float32, rounding_of
 from gpuemu.sass.semantics.half_operands import pair, words

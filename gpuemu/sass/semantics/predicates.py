@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.lanes import Mask, whole_warps, write
-from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.machine.lanes import Mask, whole_warps, write
+from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.integer_operands import as_signed, check, fixed_predicate, immediate, operand_count
 from gpuemu.sass.semantics.truth_tables import constant_input, function

@@ -1,6 +1,6 @@
 """Matrix products of sparse matrices (PTX: mma.sp), and of 8-bit floats on sm_89: D, A, B, C [, metadata, selector].
 
-Of each four elements along a row of A, two are there; the metadata says which. `gpuemu.tensor_selected` has both.
+Of each four elements along a row of A, two are there; the metadata says which. `gpuemu.tensor.selected` has both.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.fragments import Fragment, UintArray, a_fragment, b_fragment, c_fragment
-from gpuemu.sass.lanes import Mask
-from gpuemu.sass.operands import Site, Step
-from gpuemu.sass.products import compiled_step
+from gpuemu.isa.fragments import Fragment, UintArray, a_fragment, b_fragment, c_fragment
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.products import compiled_step
+from gpuemu.sass.machine.warps import complete_warps, fragment
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.warps import complete_warps, fragment
-from gpuemu.tensor_plans import float_slots, sparse_slots
-from gpuemu.tensor_selected import eight_bit_product, float_product, integer_product, sparse_rows
+from gpuemu.tensor.plans import float_slots, sparse_slots
+from gpuemu.tensor.selected import eight_bit_product, float_product, integer_product, sparse_rows
 
 Words = NDArray[np.uint32]
 Product = Callable[[UintArray, UintArray, UintArray, Words], UintArray]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.environment import Environment
-from gpuemu.sass.lanes import WARP, Mask, write
-from gpuemu.sass.memory import SHARED_WINDOW
-from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.sass.machine.environment import Environment
+from gpuemu.sass.machine.lanes import WARP, Mask, write
+from gpuemu.sass.machine.memory import SHARED_WINDOW
+from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
 
 _LOW = 0xFFFFFFFF

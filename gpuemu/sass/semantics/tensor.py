@@ -16,16 +16,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.fragments import Fragment, a_fragment, b_fragment, c_fragment
-from gpuemu.sass.ieee64 import Fma64, fma64
-from gpuemu.sass.lanes import RZ, WARP, Mask
-from gpuemu.sass.operands import Site, Step
-from gpuemu.sass.products import compiled_step
+from gpuemu.isa.fragments import Fragment, a_fragment, b_fragment, c_fragment
+from gpuemu.sass.machine.lanes import RZ, WARP, Mask
+from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.products import compiled_step
+from gpuemu.sass.machine.warps import complete_warps, fragment
+from gpuemu.sass.numbers.ieee64 import Fma64, fma64
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import rounding_of
 from gpuemu.sass.semantics.sparse import sparse_floats, sparse_integers
-from gpuemu.sass.warps import complete_warps, fragment
-from gpuemu.tensor import MmaMode, mma_mode, mma_registers, product_slots
+from gpuemu.tensor.mma import MmaMode, mma_mode, mma_registers, product_slots
 
 Words = NDArray[np.uint32]
 Multiply = Callable[[Words, Words, Words], Words]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuemu.sass.lanes import WARP, Mask
-from gpuemu.sass.operands import Site, Step
+from gpuemu.sass.machine.lanes import WARP, Mask
+from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.integer_operands import check, operand_count
 

@@ -22,15 +22,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.fragments import MmaMode, a_fragment, b_fragment, c_fragment, mma_mode
-from gpuemu.sass.environment import ExecutionError
-from gpuemu.sass.lanes import WARP, Mask
-from gpuemu.sass.memory import WRITTEN
-from gpuemu.sass.operands import Getter, Site, Step
+from gpuemu.isa.fragments import MmaMode, a_fragment, b_fragment, c_fragment, mma_mode
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import WARP, Mask
+from gpuemu.sass.machine.memory import WRITTEN
+from gpuemu.sass.machine.operands import Getter, Site, Step
+from gpuemu.sass.machine.warps import complete_warps, fragment
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.warps import complete_warps, fragment
-from gpuemu.tensor import mma_registers
-from gpuemu.tensor_selected import eight_bit_product
+from gpuemu.tensor.mma import mma_registers
+from gpuemu.tensor.selected import eight_bit_product
 
 _WARPS = 4
 _ROWS = 16

@@ -1,0 +1,1 @@
+"""Lane addresses to wavefronts of shared memory."""

@@ -1,0 +1,388 @@
+"""Shared-memory banks: the byte addresses of a warp's lanes → groups or phases → wavefronts.
+
+A wavefront is one pass of the data stage; it serves one distinct word of every bank, a word being
+`bank_width_bytes` wide and its bank `word mod banks`. A warp instruction is counted group by group:
+
+* loads and stores: consecutive lanes form groups, 32 lanes up to 32 bits, 16 at 64 bits, 8 at 128 bits.
+  A group costs the largest number of distinct words that one bank must serve; lanes on one word share it.
+* merging, loads only: if every active lane agrees with its partner at lane XOR 1 (or every one with lane
+  XOR 2), that is the partner is inactive or has the same address, neighbouring groups join in pairs.
+* matrix loads and stores: phase p is 8 row addresses (lanes 8p to 8p+7), 16 bytes each. Transposition
+  happens behind the banks and costs nothing here.
+* atomics: lanes on one word do not share; each is served by itself. Those that count lanes (ATOMS.POPC.INC,
+  what atomicAdd of 1 is compiled to) share: kernels that count into one word take no longer than others.
+* an access holds the data stage for as many cycles as it has wavefronts, and never for fewer than it has
+  groups: one STS.128 lane costs 1 wavefront and 4 cycles, three that conflict in one group 3 and 4.
+
+Source: hardware counters of one H200 (sm_90), 1,198 access patterns in tests/data/h200/patterns.csv, all
+counted exactly. Group sizes, merge distances and the numbers of banks are values of the architecture file.
+
+Not measured, and counted by the rule for ATOMS.ADD: other atomics, among them 64-bit ones, which go in the
+groups of their width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu.base.errors import GpuemuError
+
+LANES = 32
+MATRIX_ROWS = 8  # an ldmatrix or stmatrix matrix is 8 rows, whatever the memory behind it
+TABLE_ENTRIES = 1 << 22  # counters held at once by `count`, which bounds its memory
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+class AccessKind(Enum):
+    """What a shared-memory instruction does, as far as its wavefronts depend on it."""
+
+    LOAD = "load"
+    STORE = "store"
+    LOAD_MATRIX = "matrix load"
+    STORE_MATRIX = "matrix store"
+    ATOMIC = "atomic"
+    COUNT = "atomic count"
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether the width of this kind is a number of matrices rather than of bits."""
+        return self in (AccessKind.LOAD_MATRIX, AccessKind.STORE_MATRIX)
+
+
+class HasSharedMemory(Protocol):
+    """An architecture, as far as this module reads it."""
+
+    @property
+    def shared_memory(self) -> Any:
+        """The section with the values that `BankGeometry.of` names."""
+
+
+@dataclass(frozen=True)
+class BankGeometry:
+    """The numbers that wavefronts depend on; the defaults are those of sm_70 to sm_90.
+
+    `lanes_per_group_*`: lanes counted together, for accesses of up to 32, 64 and 128 bits.
+    `load_merge_distances`: lane-XOR distances at which equal addresses let the groups of a load join.
+    `matrix_row_bytes`: bytes behind one row address of a matrix load or store.
+    """
+
+    banks: int = 32
+    bank_width_bytes: int = 4
+    lanes_per_group_32: int = 32
+    lanes_per_group_64: int = 16
+    lanes_per_group_128: int = 8
+    load_merge_distances: tuple[int, ...] = (1, 2)
+    matrix_rows_per_phase: int = 8
+    matrix_row_bytes: int = 16
+    atomic_same_word_shares: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, tuple):
+                if not all(0 < distance < LANES for distance in value):
+                    right = f"distances from 1 to {LANES - 1} are right"
+                    raise GpuemuError.one("BankGeometry", None, field.name, str(value), right)
+            elif not isinstance(value, bool) and value < 1:
+                right = "a whole number of at least 1 is right"
+                raise GpuemuError.one("BankGeometry", None, field.name, str(value), right)
+
+    @classmethod
+    def of(cls, arch: HasSharedMemory | BankGeometry) -> BankGeometry:
+        """The geometry of an architecture; a geometry is its own."""
+        if isinstance(arch, BankGeometry):
+            return arch
+        memory = arch.shared_memory
+        return cls(
+            banks=memory.banks,
+            bank_width_bytes=memory.bank_width_bytes,
+            lanes_per_group_32=memory.lanes_per_group.bits_32,
+            lanes_per_group_64=memory.lanes_per_group.bits_64,
+            lanes_per_group_128=memory.lanes_per_group.bits_128,
+            load_merge_distances=tuple(memory.load_merge_distances),
+            matrix_rows_per_phase=memory.matrix_rows_per_phase,
+            matrix_row_bytes=memory.matrix_row_bytes,
+            atomic_same_word_shares=memory.atomic_same_word_shares,
+        )
+
+    def access_bytes(self, kind: AccessKind, width: int) -> int:
+        """Bytes behind one lane's address: `width` bits, or a matrix row."""
+        return self.matrix_row_bytes if kind.is_matrix else width // 8
+
+    def group_of_lane(self, kind: AccessKind, width: int) -> IntArray:
+        """The group or phase of each lane before merging, [32]; -1 where a lane's address is not used."""
+        lane = np.arange(LANES)
+        if kind.is_matrix:
+            return np.where(lane < MATRIX_ROWS * width, lane // self.matrix_rows_per_phase, -1)
+        if width <= 32:
+            return lane // self.lanes_per_group_32
+        return lane // (self.lanes_per_group_64 if width <= 64 else self.lanes_per_group_128)
+
+    def shares_words(self, kind: AccessKind) -> bool:
+        """Whether lanes on one word are served together."""
+        return kind is not AccessKind.ATOMIC or self.atomic_same_word_shares
+
+
+class Counts(NamedTuple):
+    """Wavefronts of n accesses, each array [n].
+
+    `ideal`: the fewest wavefronts that as many distinct words could cost, group by group after merging.
+    `data_stage_cycles`: cycles for which an access holds the data stage. `groups`: of lanes, after merging.
+    """
+
+    wavefronts: IntArray
+    ideal: IntArray
+    data_stage_cycles: IntArray
+    groups: IntArray
+
+
+_WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "32": 32, "64": 64, "128": 128}
+_MATRICES = {"1": 1, "2": 2, "4": 4}
+_ATOMIC_WIDTHS = {"32": 32, "U32": 32, "S32": 32, "64": 64, "U64": 64, "S64": 64, "128": 128}
+_MATRIX_FORMS = frozenset(("16", "M88", "MT88", "T"))
+_ATOMIC_OPERATIONS = frozenset(
+    ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH", "CAS", "CAST", "SPIN", "POPC", "ARRIVE")
+)
+# mnemonic -> kind, width without a modifier, modifiers that change no width, modifiers that do
+_OPS: dict[str, tuple[AccessKind, int, frozenset[str], dict[str, int]]] = {
+    "LDS": (AccessKind.LOAD, 32, frozenset("U"), _WIDTHS),
+    "STS": (AccessKind.STORE, 32, frozenset("U"), _WIDTHS),
+    "LDSM": (AccessKind.LOAD_MATRIX, 1, _MATRIX_FORMS, _MATRICES),
+    "STSM": (AccessKind.STORE_MATRIX, 1, _MATRIX_FORMS, _MATRICES),
+    "ATOMS": (AccessKind.ATOMIC, 32, _ATOMIC_OPERATIONS, _ATOMIC_WIDTHS),
+}
+KNOWN_OPS = (
+    "known are LDS and STS with U8, S8, U16, S16, 32, 64 or 128; LDSM and STSM with 1, 2 or 4, transposed "
+    "with T or MT88; ATOMS with an operation such as ADD"
+)
+
+
+def parse_op(op: str, *, where: tuple[str, int | None, str] = ("shared_access", None, "op")) -> tuple[AccessKind, int]:
+    """The kind and width of an access: bits per lane, or for matrices their number.
+
+    Reads the short names (`LDS.128`, `LDSM.T.4`) and those of machine code (`LDSM.16.MT88.4`, `LDS.U.128`,
+    `ATOMS.POPC.INC.32`). Raises GpuemuError at `where` (file, line, field) for any other.
+    """
+    base, *modifiers = op.strip().upper().split(".")
+    kind, default, plain, widths = _OPS.get(base, _OPS["ATOMS"])
+    found = {widths[m] for m in modifiers if m in widths}
+    known = base in _OPS and all(m in plain or m in widths for m in modifiers) and len(found) <= 1
+    if not known or (base == "ATOMS" and not plain.intersection(modifiers)):
+        raise GpuemuError.one(*where, f"'{op}'", KNOWN_OPS)
+    if "POPC" in modifiers:
+        kind = AccessKind.COUNT
+    return kind, found.pop() if found else default
+
+
+def _refuse_misaligned(size: int, addresses: IntArray, used: BoolArray, where: str) -> None:
+    wrong = np.argwhere(used & ((addresses < 0) | (addresses % size != 0)))
+    if len(wrong):
+        row, lane = wrong[0].tolist()
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        found = f"byte address {addresses[row, lane]} in lane {lane}{more}"
+        right = f"an access of {size} bytes needs a multiple of {size}, at least 0"
+        raise GpuemuError.one(where, None, "lane_byte_addresses", found, right)
+
+
+def merges(geometry: BankGeometry, kind: AccessKind, width: int, addresses: IntArray, active: BoolArray) -> BoolArray:
+    """Which of n accesses have their groups joined in pairs, [n]; addresses and active are [n, 32]."""
+    merged = np.zeros(len(addresses), dtype=np.bool_)
+    if kind is AccessKind.LOAD and geometry.group_of_lane(kind, width)[-1] > 0:
+        for distance in geometry.load_merge_distances:
+            partner = np.arange(LANES) ^ distance
+            differs = active & active[:, partner] & (addresses != addresses[:, partner])
+            merged |= ~differs.any(axis=1)
+    return merged
+
+
+def count(
+    geometry: BankGeometry,
+    kind: AccessKind,
+    width: int,
+    addresses: npt.ArrayLike,
+    active: npt.ArrayLike,
+    *,
+    where: str = "count",
+) -> Counts:
+    """Count the wavefronts of n accesses of one kind at once.
+
+    `width`: bits per lane, or the number of matrices. `addresses`: byte addresses, int [n, 32]; those of
+    inactive lanes, and of lanes that a matrix access does not read, are ignored. `active`: bool [n, 32].
+    Raises GpuemuError, with `where` for a file, if a used address is negative or no multiple of the width.
+    """
+    lanes = np.asarray(addresses, dtype=np.int64).reshape(-1, LANES)
+    lane_group = geometry.group_of_lane(kind, width)
+    used = np.asarray(active, dtype=np.bool_).reshape(-1, LANES) & (lane_group >= 0)
+    _refuse_misaligned(geometry.access_bytes(kind, width), lanes, used, where)
+    step = max(1, TABLE_ENTRIES // (int(lane_group.max() + 1) * geometry.banks))
+    parts = [
+        _count_rows(geometry, kind, width, lanes[row : row + step], used[row : row + step])
+        for row in range(0, max(1, len(lanes)), step)
+    ]
+    return Counts(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _count_rows(geometry: BankGeometry, kind: AccessKind, width: int, addresses: IntArray, used: BoolArray) -> Counts:
+    n = len(addresses)
+    lane_group = geometry.group_of_lane(kind, width)
+    groups = int(lane_group.max()) + 1
+    merged = merges(geometry, kind, width, addresses, used)
+    group = np.where(merged[:, None], lane_group // 2, lane_group)  # [n, 32]
+
+    size = geometry.access_bytes(kind, width)
+    unit, banks = geometry.bank_width_bytes, geometry.banks
+    whole_words, rest = divmod(size, unit)
+    if rest == 0 and banks % whole_words == 0:
+        # The words of an aligned access always move together: count them as one, in fewer, wider banks.
+        unit, banks = size, banks // whole_words
+    first = addresses // unit
+    extra = (addresses + (size - 1)) // unit - first  # words beyond the first
+    keys = [
+        np.where(used & (extra >= i), (first + i) * groups + group, -1)
+        for i in range(int(extra.max(initial=0, where=used)) + 1)
+    ]
+    key = np.concatenate(keys, axis=1)  # [n, 32 x words]; -1: nothing asked for
+    asked = key >= 0
+    if geometry.shares_words(kind):
+        key.sort(axis=1)
+        asked = key >= 0
+        asked[:, 1:] &= key[:, 1:] != key[:, :-1]  # lanes on one word of one group ask once
+
+    word, in_group = np.divmod(key, groups)
+    slot = (np.arange(n)[:, None] * groups + in_group) * banks + word % banks
+    asked_of_bank = np.bincount(slot[asked], minlength=n * groups * banks).reshape(n, groups, banks)
+    per_group = asked_of_bank.max(axis=2)  # [n, groups]
+    ideal = -(-asked_of_bank.sum(axis=2) // banks)
+    wavefronts = per_group.sum(axis=1)
+    served = np.where(merged, (groups + 1) // 2, groups)
+    return Counts(wavefronts, ideal.sum(axis=1), np.maximum(wavefronts, served), served)
+
+
+class Served(NamedTuple):
+    """One word that a wavefront fetches or writes, for one of the lanes that ask for it."""
+
+    lane: int
+    word: int
+    bank: int
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One group or phase of an access.
+
+    `lanes`: the lanes counted together, active or not. `served`: for each wavefront what it serves, by
+    bank. Every bank takes its words in the order of their first lanes; the hardware's order is not known.
+    """
+
+    index: int
+    lanes: tuple[int, ...]
+    ideal_wavefronts: int
+    served: tuple[tuple[Served, ...], ...]
+
+    @property
+    def wavefronts(self) -> int:
+        """Wavefronts that this group costs."""
+        return len(self.served)
+
+
+@dataclass(frozen=True)
+class SharedAccess:
+    """One shared-memory access of a warp and what it costs.
+
+    `width`: bits per lane, or the number of matrices. `data_stage_cycles`: cycles for which the access
+    holds the data stage, at least one per group. `merged`: neighbouring groups were joined.
+    """
+
+    op: str
+    kind: AccessKind
+    width: int
+    geometry: BankGeometry
+    lane_byte_addresses: tuple[int, ...]
+    active_mask: int
+    merged: bool
+    wavefronts: int
+    ideal_wavefronts: int
+    data_stage_cycles: int
+
+    @property
+    def excess_wavefronts(self) -> int:
+        """Wavefronts lost to bank conflicts."""
+        return self.wavefronts - self.ideal_wavefronts
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """The groups or phases in order, with what each of their wavefronts serves."""
+        group = self.geometry.group_of_lane(self.kind, self.width)
+        if self.merged:
+            group = group // 2
+        members = (np.flatnonzero(group == index).tolist() for index in range(int(group.max()) + 1))
+        return tuple(self._phase(index, tuple(lanes)) for index, lanes in enumerate(members))
+
+    def _phase(self, index: int, lanes: tuple[int, ...]) -> Phase:
+        geometry = self.geometry
+        size = geometry.access_bytes(self.kind, self.width)
+        shares = geometry.shares_words(self.kind)
+        # bank -> (word, and its lane if words are not shared) -> lanes to serve; in the order of first lanes
+        wanted: dict[int, dict[tuple[int, int], list[int]]] = {}
+        for lane in lanes:
+            if self.active_mask >> lane & 1:
+                address = self.lane_byte_addresses[lane]
+                last = (address + size - 1) // geometry.bank_width_bytes
+                for word in range(address // geometry.bank_width_bytes, last + 1):
+                    of_bank = wanted.setdefault(word % geometry.banks, {})
+                    of_bank.setdefault((word, -1 if shares else lane), []).append(lane)
+        turns = [(bank, list(wanted[bank].items())) for bank in sorted(wanted)]
+        served = tuple(
+            tuple(
+                Served(lane, word, bank)
+                for bank, words in turns
+                for (word, _), sharers in words[turn : turn + 1]
+                for lane in sharers
+            )
+            for turn in range(max((len(words) for _, words in turns), default=0))
+        )
+        return Phase(index, lanes, -(-sum(len(words) for _, words in turns) // geometry.banks), served)
+
+
+def shared_access(
+    arch: HasSharedMemory | BankGeometry,
+    op: str,
+    lane_byte_addresses: Sequence[int] | IntArray,
+    active_mask: int = 0xFFFFFFFF,
+    *,
+    where: str = "shared_access",
+) -> SharedAccess:
+    """Count the wavefronts of one warp access.
+
+    `op`: see `parse_op`. `lane_byte_addresses`: 32 byte addresses in shared memory, one per lane; those of
+    inactive lanes, and of lanes that an LDSM or STSM does not read, are ignored. `active_mask`: bit i is
+    lane i. Raises GpuemuError for an unknown op, another number of addresses, and active lanes whose address
+    is negative or not a multiple of the width; `where` stands for the file in its message.
+    """
+    geometry = BankGeometry.of(arch)
+    kind, width = parse_op(op, where=(where, None, "op"))
+    given, field = np.asarray(lane_byte_addresses), "lane_byte_addresses"
+    if given.shape != (LANES,):
+        found = f"{given.size} addresses" if given.ndim == 1 else f"an array of shape {given.shape}"
+        raise GpuemuError.one(where, None, field, found, "one address for each of 32 lanes is right")
+    if given.dtype.kind not in "iu":
+        raise GpuemuError.one(where, None, field, f"values of type {given.dtype}", "whole numbers are right")
+    if not 0 <= active_mask < 1 << LANES:
+        right = "a number from 0 to 0xffffffff is right"
+        raise GpuemuError.one(where, None, "active_mask", f"{active_mask:#x}", right)
+    addresses = given.astype(np.int64)[None]
+    active = (active_mask >> np.arange(LANES) & 1).astype(np.bool_)[None]
+    counts = count(geometry, kind, width, addresses, active, where=where)
+    wavefronts, ideal, cycles = (int(c[0]) for c in (counts.wavefronts, counts.ideal, counts.data_stage_cycles))
+    merged = bool(merges(geometry, kind, width, addresses, active)[0])
+    by_lane = tuple(addresses[0].tolist())
+    return SharedAccess(op, kind, width, geometry, by_lane, active_mask, merged, wavefronts, ideal, cycles)

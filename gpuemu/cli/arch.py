@@ -1,0 +1,117 @@
+"""`gpuemu arch`: which hardware can be emulated, every value of it, and a check of one's own files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuemu.base.errors import GpuemuError, Problem
+
+if TYPE_CHECKING:
+    from gpuemu.arch.text import Style
+
+_STYLES: dict[Style, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
+
+
+@click.group()
+def arch() -> None:
+    """List, show and check architecture files.
+
+    An architecture file describes one streaming multiprocessor: its shared memory, tensor cores, schedulers
+    and their times, every value with its unit and where it comes from.
+
+    \b
+    Your own what-if is a short file that builds on a shipped one:
+      extends: sm_89
+      shared_memory:
+        banks: 64
+    """
+
+
+@arch.command("list")
+def list_() -> None:
+    """List the architectures that come with gpuemu.
+
+    \b
+    Example:
+      gpuemu arch list
+    """
+    from gpuemu.arch import load_arch
+    from gpuemu.base import resources
+
+    rows = [("name", "capability", "chips", "file")]
+    for name in resources.names("configs"):
+        loaded = load_arch(name)
+        chips = ", ".join(loaded.chips)
+        rows.append((name, loaded.compute_capability, chips, resources.label("configs", name)))
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    for number, row in enumerate(rows):
+        line = "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        click.secho(line, bold=number == 0)
+
+
+@arch.command()
+@click.argument("name")
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value; may be repeated.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "yaml", "json"]),
+    default="text",
+    show_default=True,
+    help="Output.",
+)
+def show(name: str, settings: tuple[str, ...], form: str) -> None:
+    """Show every value of an architecture, with unit, status, confidence, source and note.
+
+    NAME is a shipped name (see `gpuemu arch list`) or a file. "sure" is the confidence: A, several sources or
+    a peer-reviewed table, to D, a guess.
+
+    \b
+    Examples:
+      gpuemu arch show sm_90
+      gpuemu arch show sm_89 --set shared_memory.banks=64 --set 'shared_memory.load_merge_distances=[]'
+    A complete file to edit and load back:
+      gpuemu arch show sm_89 --format yaml > mine.yaml
+    """
+    from gpuemu.arch import load_arch, parse_overrides
+    from gpuemu.arch.text import to_json, to_lines, to_yaml
+
+    shown = load_arch(name)
+    if settings:
+        shown = shown.with_overrides(parse_overrides(settings))
+    if form == "yaml":
+        click.echo(to_yaml(shown), nl=False)
+    elif form == "json":
+        click.echo(to_json(shown), nl=False)
+    else:
+        click.echo("\n".join(click.style(text, **_STYLES[style]) for style, text in to_lines(shown)))
+
+
+@arch.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+def check(files: tuple[str, ...]) -> None:
+    """Check architecture files: names, types, bounds, and values that must fit together.
+
+    Prints a line for each file when all are right; otherwise every problem of every file, with its line,
+    and exits with 2.
+
+    \b
+    Example:
+      gpuemu arch check mine.yaml
+    """
+    from gpuemu.arch import load_arch
+
+    lines: list[str] = []
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            loaded = load_arch(file)
+        except GpuemuError as error:
+            problems += error.problems
+        else:
+            lines.append(f"OK {file}: {loaded.name}, {len(loaded.provenance)} values")
+    if problems:
+        raise GpuemuError(dict.fromkeys(problems))
+    click.echo("\n".join(lines))

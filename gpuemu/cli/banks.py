@@ -1,0 +1,114 @@
+"""`gpuemu banks`: one shared-memory access as a picture of banks and wavefronts."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from gpuemu.base.errors import GpuemuError
+
+COMMAND = "gpuemu banks"
+
+
+@click.command()
+@click.argument("op")
+@click.option("--lanes", metavar="EXPRESSION", help="Byte address as an expression in lane (0 to 31).")
+@click.option("--addresses", metavar="LIST|@FILE", help="The 32 byte addresses, or a file that holds them.")
+@click.option("--mask", metavar="MASK", default="0xffffffff", help="Active lanes; bit i is lane i.")
+@click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output."
+)
+def banks(
+    op: str,
+    lanes: str | None,
+    addresses: str | None,
+    mask: str,
+    arch_name: str,
+    settings: tuple[str, ...],
+    form: str,
+) -> None:
+    """Show how one warp access goes through the banks of shared memory.
+
+    OP is the instruction: LDS, LDS.U8 to LDS.128, the same of STS, LDSM.1, LDSM.2, LDSM.4, LDSM.T.4, STSM.4,
+    ATOMS.ADD, or a name out of machine code such as LDSM.16.MT88.2. Addresses are bytes; an LDSM or STSM
+    takes the addresses of its matrix rows.
+
+    A row of the picture is a wavefront: what the banks serve together. Numbers are lanes, a bar is the rest
+    of one lane's access, 5+ is lane 5 and others on the same word, and a dot is an idle bank.
+
+    \b
+    A matrix load of 16x16 halves, rows of 32 bytes: every bank in use must serve two rows.
+      gpuemu banks LDSM.4 --lanes '2*(16*(lane%16) + 8*(lane//16))'
+    \b
+    A column of a 32x32 float tile whose rows are padded to 33, and then not padded, as JSON.
+      gpuemu banks LDS.32 --lanes '4*33*lane'
+      gpuemu banks LDS.32 --lanes '4*32*lane' --format json
+    """
+    from gpuemu.arch import load_arch, parse_override
+    from gpuemu.banks.wavefronts import shared_access
+    from gpuemu.views import bank_picture
+
+    if lanes is not None and addresses is not None:
+        raise _refuse("--lanes", "--addresses beside it", "one of the two says where the lanes point")
+    if lanes is not None:
+        byte_addresses = _from_expression(lanes)
+    elif addresses is not None:
+        byte_addresses = _from_list(addresses)
+    else:
+        raise _refuse("", "neither --lanes nor --addresses", "one of the two says where the lanes point")
+    overrides = dict(parse_override(text) for text in settings)
+    arch = load_arch(arch_name)
+    active_mask = _integer(mask, (COMMAND, None, "--mask"))
+    access = shared_access(arch.with_overrides(overrides), op, byte_addresses, active_mask, where=COMMAND)
+    if form == "json":
+        document = bank_picture.as_json(access, arch.name, overrides)
+        click.echo(json.dumps(document, indent=2))
+    else:
+        bank_picture.write(access, bank_picture.hardware_name(arch.name, overrides), sys.stdout)
+
+
+def _refuse(field: str, found: str, right: str) -> GpuemuError:
+    return GpuemuError.one(COMMAND, None, field, found, right)
+
+
+def _from_expression(text: str) -> Sequence[int]:
+    import numpy as np
+
+    from gpuemu.banks.wavefronts import LANES
+    from gpuemu.base.expressions import compile_expression
+
+    expression = compile_expression(text, ["lane"], where=(COMMAND, None, "--lanes"))
+    values = expression.evaluate({"lane": np.arange(LANES)})
+    return [int(value) for value in np.broadcast_to(values, LANES)]
+
+
+def _from_list(text: str) -> Sequence[int]:
+    file, field = COMMAND, "--addresses"
+    if text.startswith("@"):
+        file, field = text[1:], ""
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "text that is not UTF-8"
+            raise GpuemuError.one(file, None, "", f"{reason}", "a file of 32 byte addresses is right") from None
+    numbers = []
+    for line, content in enumerate(text.splitlines(), 1):
+        for item in re.split(r"[\s,]+", content.strip()):
+            if item:
+                numbers.append(_integer(item, (file, None if file == COMMAND else line, field)))
+    return numbers
+
+
+def _integer(text: str, where: tuple[str, int | None, str]) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        right = "whole numbers such as 64 or 0x40 are right"
+        raise GpuemuError.one(*where, f"'{text}'", right) from None

@@ -1,0 +1,108 @@
+"""`gpuemu diff`: two results side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpuemu.base.errors import GpuemuError
+
+
+@click.command()
+@click.argument("a")
+@click.argument("b")
+@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware to run traces on.")
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value for both runs.")
+@click.option(
+    "--set-b",
+    "settings_b",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Change a value for the run of B alone.",
+)
+@click.option("--all", "everything", is_flag=True, help="Show equal numbers, too.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output."
+)
+def diff(
+    a: str, b: str, arch_name: str | None, settings: tuple[str, ...], settings_b: tuple[str, ...],
+    everything: bool, form: str,
+) -> None:  # fmt: skip
+    """Show two results side by side, and where they differ.
+
+    A and B are results saved by `gpuemu run --format json -o FILE`, or traces, which are then run.
+
+    \b
+    What the swizzle gains:
+      gpuemu diff v4_ldmatrix v5_swizzle --arch sm_89
+    What twice the banks would gain:
+      gpuemu diff v4_ldmatrix v4_ldmatrix --arch sm_89 --set-b shared_memory.banks=64
+    Before and after a change, from saved results:
+      gpuemu diff before.json after.json
+    """
+    from gpuemu.views.diff_text import lines
+    from gpuemu.views.metrics import metrics
+
+    data = [_data(a, arch_name, settings), _data(b, arch_name, (*settings, *settings_b))]
+    numbers = [metrics(d) for d in data]
+    if form == "json":
+        names = list(dict.fromkeys([*numbers[0], *numbers[1]]))
+        rows = {name: [numbers[0].get(name, 0), numbers[1].get(name, 0)] for name in names}
+        shown = {n: pair for n, pair in rows.items() if everything or pair[0] != pair[1]}
+        click.echo(
+            json.dumps({"gpuemu_diff": 1, "a": _title(data[0]), "b": _title(data[1]), "metrics": shown}, indent=2)
+        )
+        return
+    for strong, line in lines(_title(data[0]), _title(data[1]), numbers[0], numbers[1], everything):
+        click.echo(click.style(line, bold=True) if strong else line)
+
+
+def _title(data: Mapping[str, Any]) -> str:
+    changes = "".join(f", {name}={value}" for name, value in data["overrides"].items())
+    return f"{data['kernel']} on {data['arch']}{changes}"
+
+
+def _data(name: str, arch_name: str | None, settings: tuple[str, ...]) -> dict[str, Any]:
+    from gpuemu.cli.run import run_trace
+    from gpuemu.views.json_result import as_data
+
+    if not name.endswith(".json"):
+        return as_data(run_trace(name, arch_name, settings))
+    return read_result(name)
+
+
+def read_result(path: str) -> dict[str, Any]:
+    """A saved result. Raises GpuemuError if the file is not one."""
+    from gpuemu.views.json_result import VERSION
+
+    right = "a file written by gpuemu run --format json is right"
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise GpuemuError.one(path, None, "", "no such file", right) from None
+    except json.JSONDecodeError as error:
+        raise GpuemuError.one(path, error.lineno, "", f"text that is not JSON ({error.msg})", right) from None
+    except (OSError, UnicodeDecodeError):
+        raise GpuemuError.one(path, None, "", "a file that cannot be read", right) from None
+    if not isinstance(data, dict) or data.get("gpuemu_result") != VERSION:
+        found = data.get("gpuemu_result", "nothing") if isinstance(data, dict) else "no mapping"
+        raise GpuemuError.one(path, None, "gpuemu_result", str(found), f"{VERSION} is right; {right}")
+    needed = (
+        "kernel",
+        "arch",
+        "overrides",
+        "cycles",
+        "resident_ctas",
+        "shared_memory",
+        "counters",
+        "stalls",
+        "bounds",
+    )
+    missing = [field for field in needed if field not in data]
+    if missing:
+        raise GpuemuError.one(path, None, missing[0], "nothing", right)
+    return data

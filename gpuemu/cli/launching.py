@@ -1,0 +1,165 @@
+"""The options that describe a kernel launch, for the commands that take machine code."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+    from gpuemu.trace.model import Trace
+
+MACHINE_CODE = (".cubin", ".cu")
+Command = Callable[..., Any]
+
+
+class ExtentOption(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """`128`, `16,16` or `16x16x1`: up to three sizes, the missing ones 1."""
+
+    name = "X[,Y[,Z]]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int, int]:
+        """The three sizes."""
+        if isinstance(value, tuple):
+            return value
+        parts = re.split(r"[,x]", value)
+        if not 1 <= len(parts) <= 3 or not all(p.isdigit() and int(p) > 0 for p in parts):
+            raise GpuemuError.one(
+                param.opts[0] if param else "",
+                None,
+                "",
+                f"'{value}'",
+                "one to three sizes such as 128 or 16,16 are right",
+            )
+        x, y, z = (*map(int, parts), 1, 1)[:3]
+        return x, y, z
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """What the command line says of a launch."""
+
+    kernel: str | None = None
+    grid: tuple[int, int, int] = (1, 1, 1)
+    block: tuple[int, int, int] = (32, 1, 1)
+    dynamic_shared: int = 0
+    args: tuple[str, ...] = ()
+    cta: str | None = None
+    budget: int | None = None
+    stack: int = 1024
+    zero_shared: bool = False
+    save: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> str:
+        """The options that are not at their defaults, as people write them; "" if none is."""
+        names = {"args": "--arg", "dynamic_shared": "--dynamic-shared", "zero_shared": "--zero-shared"}
+        changed = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+        return ", ".join(names.get(name, f"--{name}") for name in changed)
+
+
+def launch_options(command: Command) -> Command:
+    """Add the options; the command receives their values under the names of LaunchOptions."""
+    extent = ExtentOption()
+    for option in reversed(
+        [
+            click.option("--kernel", metavar="NAME", help="The kernel; may be left out where the file has one."),
+            click.option("--grid", type=extent, default="1", show_default=True, help="CTAs."),
+            click.option("--block", type=extent, default="32", show_default=True, help="Threads of a CTA."),
+            click.option(
+                "--dynamic-shared", type=click.IntRange(0), default=0, metavar="BYTES", help="Dynamic shared memory."
+            ),
+            click.option("--arg", "args", multiple=True, metavar="VALUE", help="An argument, in the kernel's order."),
+            click.option(
+                "--cta", metavar="LIST", help="CTAs to time, such as 0-3; by default those on one SM at once."
+            ),
+            click.option(
+                "--budget", type=click.IntRange(1), metavar="N", help="Warp instructions of a CTA, at the most."
+            ),
+            click.option(
+                "--stack", type=click.IntRange(0), default=1024, metavar="BYTES", help="A thread's stack, at least."
+            ),
+            click.option(
+                "--zero-shared", is_flag=True, help="Take shared memory that nobody wrote for zeros: no error."
+            ),
+            click.option("--save", multiple=True, metavar="K=FILE", help="Write argument K to a .npy file afterwards."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def is_machine_code(path: str) -> bool:
+    """Whether a name is that of a file to execute rather than a trace."""
+    return Path(path).suffix in MACHINE_CODE
+
+
+def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) -> Trace:
+    """Run the kernel functionally and return its trace. Raises GpuemuError."""
+    import numpy as np
+
+    from gpuemu.cli.kernel_arguments import default_arguments, parse_argument
+    from gpuemu.sass.launch import DEFAULT_BUDGET, trace_kernel
+    from gpuemu.sass.tools.disassembly import decode_function
+
+    if options.args:
+        arguments = [parse_argument(text) for text in options.args]
+    else:
+        name = arch if isinstance(arch, str) or arch is None else arch.name
+        function = decode_function(path, options.kernel, name)
+        arguments = default_arguments([p.size for p in function.parameters], function.source_name)
+        if arguments:
+            click.echo("no --arg: each pointer gets a buffer of 1 MiB of zeros", err=True)
+    saves = [_save(text, arguments) for text in options.save]
+    with ProgressBar("executing", ctas=math.prod(options.grid)) as bar:
+        trace = trace_kernel(
+            path, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, arch=arch,
+            ctas=_ctas(options.cta), budget=options.budget or DEFAULT_BUDGET, progress=bar.count_ctas,
+            watch=bar.watch, stack_bytes=options.stack, zero_shared=options.zero_shared,
+            printer=_print,
+        )  # fmt: skip
+    for number, target in saves:
+        try:
+            np.save(target, arguments[number])
+        except OSError as error:
+            raise GpuemuError.one(
+                target, None, "", str(error.strerror), "a file that can be written is right"
+            ) from None
+    return trace
+
+
+def _print(text: str) -> None:
+    """What a kernel prints goes to stderr: stdout is the report's."""
+    click.echo(text, nl=False, err=True)
+
+
+def _ctas(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    from pydantic_core import PydanticCustomError
+
+    from gpuemu.trace.form import parse_selection
+
+    try:
+        chosen = parse_selection([part.strip() for part in text.split(",")])
+    except PydanticCustomError:
+        raise GpuemuError.one("--cta", None, "", f"'{text}'", "numbers and ranges such as 0-3,8 are right") from None
+    return None if chosen is None else list(chosen)
+
+
+def _save(text: str, arguments: list[Any]) -> tuple[int, str]:
+    number, _, target = text.partition("=")
+    arrays = [str(k) for k, a in enumerate(arguments) if hasattr(a, "dtype")]
+    if number not in arrays or not target:
+        right = f"K=FILE.npy with K one of {', '.join(arrays) or 'no arguments'} is right"
+        raise GpuemuError.one("--save", None, "", f"'{text}'", right)
+    return int(number), target

@@ -1,0 +1,79 @@
+"""The `gpuemu` command. Each subcommand lives in a module of its own and is imported when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from gpuemu.base.errors import GpuemuError
+
+BAD_INPUT = 2
+COMMANDS = {
+    "run": "Replay a trace or machine code: cycles, shared memory, stalls, what limited it.",
+    "trace": "Record a trace from a kernel's own machine code.",
+    "diff": "Show two results side by side.",
+    "sweep": "Run traces over a grid of hardware values and layouts.",
+    "banks": "Show one shared-memory access as a picture of banks and wavefronts.",
+    "search": "Find the layouts of a tile that cost the fewest wavefronts.",
+    "arch": "List, show and check architecture files.",
+    "traces": "List the traces that come with gpuemu.",
+}
+"""Subcommand: its line in the help, so that --help imports none of them."""
+
+
+class _Lazy(click.Group):
+    """A group whose commands are imported by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f"gpuemu.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="gpuemu-sm", prog_name="gpuemu")
+def cli() -> None:
+    """Replay CUDA kernels on an emulated streaming multiprocessor, with no GPU.
+
+    \b
+    Start here:
+      gpuemu run v5_swizzle --arch sm_89
+      gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)'
+      gpuemu run --help
+    """
+
+
+def main() -> None:
+    """Run the command line: problems with the input go to standard error, with exit code 2."""
+    try:
+        status = cli.main(standalone_mode=False)
+    except GpuemuError as error:
+        for problem in error.problems:
+            click.echo(str(problem), err=True)
+        sys.exit(BAD_INPUT)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(BAD_INPUT)
+    except click.Abort:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader, head for example, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""`gpuemu run`: replay a trace and say how it went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options
+from gpuemu.cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from gpuemu.emulate import Result
+
+_STYLES: dict[str, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
+FAILED = 1
+
+
+@click.command()
+@click.argument("trace")
+@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware; by default what the code was compiled for.")
+@click.option(
+    "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware or layout."
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output."
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+@click.option("--fail-on", "conditions", metavar="CONDITION", multiple=True, help="Exit with 1 if this holds.")
+@launch_options
+def run(
+    trace: str, arch_name: str | None, settings: tuple[str, ...], form: str, output: str | None,
+    conditions: tuple[str, ...], **launch: Any,
+) -> None:  # fmt: skip
+    """Replay TRACE on one emulated SM: cycles, shared-memory table, stall reasons, what limited it.
+
+    TRACE is a file, or the name of a trace that comes with gpuemu (gpuemu traces lists them). It may also be a
+    .cubin or .cu: then the kernel is executed first, as gpuemu trace does, with the options that follow --kernel below.
+
+    \b
+    How the swizzled kernel runs on an RTX 4090, and on one with 64 banks:
+      gpuemu run traces/v5_swizzle.yaml --arch sm_89
+      gpuemu run v5_swizzle --arch sm_89 --set shared_memory.banks=64
+    \b
+    In a test of your own: exit code 1 if there are bank conflicts.
+      gpuemu run my_kernel.yaml --fail-on 'excess_wavefronts>0'
+    \b
+    As data; its fields are described in docs/result.md.
+      gpuemu run v2_shared_memory --format json -o v2.json
+
+    \b
+    Straight from machine code:
+      gpuemu run kernels.cubin --kernel wmma16 --block 32 --dynamic-shared 40960 --arg zeros:u32:16384 --arg file:in.npy
+        --arg 64
+
+    A setting that starts with layout. changes a number of the trace's own layout.
+
+    A condition compares a number of the result: cycles, warp_instructions, wavefronts, ideal_wavefronts,
+    excess_wavefronts; of one row as in shared_load_matrix.excess_wavefronts; stall.barrier and the other stall
+    reasons; or any counter by its profiler name. Exit codes: 0 fine, 1 a condition holds, 2 bad input.
+    """
+    from gpuemu.views.json_result import as_data
+    from gpuemu.views.metrics import Condition, metrics
+
+    tests = [Condition(text) for text in conditions]
+    result = run_trace(trace, arch_name, settings, LaunchOptions(**launch))
+    holding = []
+    if tests:
+        values = metrics(as_data(result))
+        holding = [test.verdict(values) for test in tests if test.holds(values)]
+    text = _json(as_data(result)) if form == "json" else _text(result, colour=output is None)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(Path(output), text)
+    for verdict in holding:
+        click.echo(verdict, err=True)
+    if holding:
+        raise SystemExit(FAILED)
+
+
+def run_trace(
+    trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions | None = None
+) -> Result:
+    """Load a trace, or record one from machine code as `launch` says, and replay it. Raises GpuemuError."""
+    from gpuemu.arch import load_arch
+    from gpuemu.emulate import run as emulate
+    from gpuemu.trace.files import load_trace
+
+    overrides, layout = parse_settings(settings)
+    arch = load_arch(arch_name) if arch_name is not None else None
+    if arch is not None and overrides:
+        arch = arch.with_overrides(overrides)
+    if is_machine_code(trace):
+        if layout:
+            raise GpuemuError.one("--set", None, "layout", "layout numbers", "machine code has none; a trace may")
+        loaded = execute(trace, launch or LaunchOptions(), arch)
+    elif launch is not None and launch.given:
+        right = "a .cubin or .cu takes them; a trace has its launch in it"
+        raise GpuemuError.one(trace, None, "", f"a trace with {launch.given}", right)
+    else:
+        loaded = load_trace(trace, arch=None if arch is None else arch.name, layout=layout)
+    if arch is None:
+        arch = load_arch(loaded.arch)
+        arch = arch.with_overrides(overrides) if overrides else arch
+    with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
+        return emulate(loaded, arch, watch=bar.watch)
+
+
+def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[str, int]]:
+    """The values of --set: those of the hardware, and those of the trace's layout. Raises GpuemuError."""
+    from gpuemu.arch import parse_override
+
+    overrides: dict[str, object] = {}
+    layout: dict[str, int] = {}
+    problems: list[Problem] = []
+    for setting in settings:
+        try:
+            name, value = parse_override(setting)
+        except GpuemuError as error:
+            problems += error.problems
+            continue
+        if not name.startswith("layout."):
+            overrides[name] = value
+        elif isinstance(value, int) and not isinstance(value, bool):
+            layout[name.removeprefix("layout.")] = value
+        else:
+            problems.append(Problem("--set", None, name, repr(value), "a whole number is right"))
+    if problems:
+        raise GpuemuError(problems)
+    return overrides, layout
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file in one step, so that nobody ever sees half of it. Raises GpuemuError."""
+    import os
+    import tempfile
+
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+        raise GpuemuError.one(str(path), None, "", found, "a file that can be written is right") from None
+
+
+def _json(data: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(data, indent=2) + "\n"
+
+
+def _text(result: Result, colour: bool) -> str:
+    from gpuemu.views.text import report
+
+    lines = [click.style(line, **_STYLES[style]) if colour else line for style, line in report(result)]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,83 @@
+"""`gpuemu search`: the best layouts of a tile, with the proof that there is none better."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--tile", required=True, metavar="ROWSxCOLUMNS:TYPE", help="The tile, 128x64:f16 for example.")
+@click.option("--access", "accesses", metavar="ACCESS", multiple=True, required=True, help="What warps do to it.")
+@click.option("--threads", type=int, metavar="N", help="Block of the virtual threads; by default what covers the tile.")
+@click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
+@click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="How much of the ranking to show.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True, help="Output."
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+def search(
+    tile: str, accesses: tuple[str, ...], threads: int | None, arch_name: str, settings: tuple[str, ...], top: int,
+    form: str, output: str | None,
+) -> None:  # fmt: skip
+    """Find the layouts of a shared-memory tile that cost the fewest wavefronts.
+
+    Every padding, every XOR swizzle and every virtual-thread factor that fits is counted under every access, exactly.
+    They rank by wavefronts, then by bytes lost, then by the operations of the index arithmetic. The winner is printed
+    as C++ and for CuTe, the tile before and after in the colours of its banks.
+
+    An ACCESS is one pass over the tile; a leading 4* makes it four. BITS is the width of one lane's part:
+
+    \b
+      copy-in[:BITS]        rows stored, 128 bits a thread unless said        STS
+      copy-out[:BITS]       rows read                                         LDS
+      column[:BITS]         neighbouring threads read down a column           LDS
+      column-store[:BITS]   neighbouring threads write down a column          STS
+      ldmatrix.x4[.trans]   matrices of 8 rows of 16 bytes; also x1, x2       LDSM
+      stmatrix.x4[.trans]   the same written (sm_90)                          STSM
+      store[:BITS]          a result as mma leaves it, 8 rows x 4 vectors     STS
+      fragment[:BITS]       the same read                                     LDS
+      'LDS.32: row = 4*(lane%8); column = step; steps = 32'    any other; also active = ..., thread, rows, columns
+
+    \b
+    The three tiles of a 16x16x16 product by one warp (traces/src/v2_shared_memory.cu to v5_swizzle.cu):
+      gpuemu search --tile 16x16:f16 --access '2*copy-in' --access ldmatrix.x4 --access ldmatrix.x4.trans
+        --access store --access copy-out --threads 32
+    \b
+    A transpose through a 32x32 float tile:
+      gpuemu search --tile 32x32:f32 --access copy-in:32 --access column
+    \b
+    The A tile of a GEMM, filled once and read by 4 warps; what is to be said for padding:
+      gpuemu search --tile 128x32:f16 --access copy-in --access '4*ldmatrix.x4'
+    \b
+    As data with all candidates, or as a picture:
+      gpuemu search --tile 64x64:f16 --access copy-in --access ldmatrix.x4 --format json -o layouts.json
+      gpuemu search --tile 64x64:f16 --access copy-in --access ldmatrix.x4 --format svg -o tile.svg
+    """
+    from gpuemu.arch import load_arch, parse_override
+    from gpuemu.cli.run import write_whole
+    from gpuemu.studies.layout import search_text
+    from gpuemu.studies.layout.search import search as find
+    from gpuemu.views.bank_picture import hardware_name
+
+    overrides = dict(parse_override(text) for text in settings)
+    arch = load_arch(arch_name)
+    result = find(arch.with_overrides(overrides), tile, accesses, threads=threads, where="gpuemu search")
+    hardware = hardware_name(arch.name, overrides)
+    if form == "json":
+        text = json.dumps(search_text.as_json(result, arch.name, overrides), indent=2) + "\n"
+    elif form == "svg":
+        text = search_text.svg(result)
+    elif output is None:
+        search_text.write(result, hardware, top, sys.stdout)
+        return
+    else:
+        text = search_text.as_text(result, hardware, top)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(Path(output), text)

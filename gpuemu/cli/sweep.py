@@ -1,0 +1,190 @@
+"""`gpuemu sweep`: traces over a grid of hardware values and layout numbers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuemu.base.errors import GpuemuError
+
+if TYPE_CHECKING:
+    from gpuemu.studies.sweeps.results import Record
+    from gpuemu.studies.sweeps.running import Progress
+    from gpuemu.studies.sweeps.study import Study
+
+STORE = "gpuemu_sweep.jsonl"
+FORMATS = ("table", "csv", "json", "parquet")
+SOME_FAILED = 1
+INTERRUPTED = 130
+_STYLES: dict[str, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
+
+
+@click.command()
+@click.argument("traces", metavar="TRACE...", nargs=-1)
+@click.option("--vary", "varied", metavar="NAME=V,V,...", multiple=True, help="Values for a name; several make a grid.")
+@click.option("--study", "study_file", metavar="FILE", help="A study file with traces, grid or list of points.")
+@click.option("--arch", "archs", metavar="NAME|FILE", multiple=True, help="Hardware; several are tried in turn.")
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value at every point.")
+@click.option("--store", metavar="FILE", default=STORE, show_default=True, help="Where results are kept as they come.")
+@click.option("--no-store", is_flag=True, help="Keep nothing.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Output; by default as FILE ends, or a table.")
+@click.option("-o", "--output", metavar="FILE", help="Write there instead of to the terminal.")
+@click.option("--plot", metavar="FILE", help="Draw the points, too: .png, .svg or .pdf.")
+@click.option("--all", "everything", is_flag=True, help="Show every row of a long table.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Worker processes; by default one for each core.")
+@click.option("--cluster", metavar="ADDRESS", help="Run on dask: tcp://HOST:PORT, or local:N processes here.")
+def sweep(
+    traces: tuple[str, ...], varied: tuple[str, ...], study_file: str | None, archs: tuple[str, ...],
+    settings: tuple[str, ...], store: str, no_store: bool, form: str | None, output: str | None, plot: str | None,
+    everything: bool, jobs: int | None, cluster: str | None,
+) -> None:  # fmt: skip
+    """Run TRACEs at every point of a grid of hardware values and layout numbers, on every core.
+
+    \b
+    What would more banks, or wider ones, be worth?
+      gpuemu sweep v2_shared_memory --vary shared_memory.banks=16,32,64 --vary shared_memory.bank_width_bytes=4,8
+    Which padding is best? Numbers of a trace's own layout begin with layout.
+      gpuemu sweep my_tile.yaml --vary layout.pitch=128..160..4 --plot pitch.png
+    Three kernels on two chips, as a file for pandas or polars:
+      gpuemu sweep v1_global v2_shared_memory v5_swizzle --arch sm_80 --arch sm_89 -o kernels.parquet
+    A sweep written down, on a cluster:
+      gpuemu sweep --study banks.yaml --cluster tcp://scheduler:8786 -o banks.csv
+
+    Values are separated by commas; 1..8 is a range with both ends and 128..160..4 one with a step. A list is
+    written in brackets: --vary 'shared_memory.load_merge_distances=[],[1],[1,2]'. gpuemu arch show lists the names.
+
+    Every name and value is checked before anything runs. Results go to the --store as they come: interrupted,
+    the same command goes on where it stopped, and no point is run twice as long as trace, hardware and gpuemu are
+    the same. The table marks the front of cycles against bytes of shared memory. docs/what_if.md says more.
+
+    Exit codes: 0 fine, 1 some points failed (their reasons are shown), 2 bad input, 130 interrupted.
+    """
+    from gpuemu.studies.sweeps.api import execute
+    from gpuemu.studies.sweeps.plan import plan
+    from gpuemu.studies.sweeps.results import FAILED, records
+    from gpuemu.studies.sweeps.running import Runner
+    from gpuemu.studies.sweeps.store import Store
+
+    form = _checked(form, output, plot, jobs, cluster)
+    planned = plan(_study(traces, varied, study_file, archs, settings))
+    results = Store(None if no_store else store)
+    known = results.read(planned.points)
+    try:
+        with _progress() as progress:
+            runner = Runner(planned, known, results, progress)
+            execute(planned, runner, results, jobs, cluster)
+    except KeyboardInterrupt:
+        kept = len(results.read(planned.points))
+        click.echo(_interrupted(kept, len(planned.points), None if no_store else store), err=True)
+        raise SystemExit(INTERRUPTED) from None
+    if known:
+        click.echo(f"{len(known):,} of {len(planned.points):,} points were in {store} already", err=True)
+    found = records(planned, runner.outcomes)
+    if plot is not None:
+        from gpuemu.studies.sweeps.plot import draw
+
+        draw(found, planned.varied, Path(plot))
+    _write(found, planned.varied, form, output, everything)
+    if any(record["status"] == FAILED for record in found):
+        raise SystemExit(SOME_FAILED)
+
+
+def _checked(form: str | None, output: str | None, plot: str | None, jobs: int | None, cluster: str | None) -> str:
+    """The format, when everything that is needed for the outputs is there. Raises GpuemuError."""
+    from gpuemu.studies.sweeps.api import check_places
+
+    ending = Path(output).suffix.removeprefix(".") if output else ""
+    form = form or (ending if ending in FORMATS else "table")
+    if form == "parquet":
+        from gpuemu.studies.sweeps.files import check_parquet
+
+        if output is None:
+            raise GpuemuError.one("--format", None, "", "parquet for the terminal", "-o FILE.parquet is right")
+        check_parquet()
+    if plot is not None:
+        from gpuemu.studies.sweeps.plot import check_plot
+
+        check_plot(Path(plot))
+    check_places(jobs, cluster)
+    for file in filter(None, (output, plot)):
+        if not Path(file).parent.is_dir():
+            raise GpuemuError.one(file, None, "", "no folder for it", "a file that can be written is right")
+    return form
+
+
+def _study(
+    traces: tuple[str, ...], varied: tuple[str, ...], study_file: str | None, archs: tuple[str, ...],
+    settings: tuple[str, ...],
+) -> Study:  # fmt: skip
+    from gpuemu.arch import parse_overrides
+    from gpuemu.studies.sweeps.study import Named, Setting, Study, parse_vary
+
+    fixed = tuple(Setting(name, value, "--set") for name, value in parse_overrides(settings).items())
+    given = Study(
+        tuple(Named(t, t) for t in traces), tuple(Named(a, a) for a in archs), fixed, tuple(map(parse_vary, varied))
+    )
+    if study_file is None:
+        return given
+    from gpuemu.studies.sweeps.study_file import read_study
+
+    written = read_study(study_file)
+    if given.axes:
+        right = "one of the two is right"
+        raise GpuemuError.one("--vary", None, "", "--vary with --study", right)
+    changed = {setting.name for setting in fixed}
+    kept = tuple(setting for setting in written.fixed if setting.name not in changed)
+    return Study(
+        given.traces or written.traces, given.archs or written.archs, (*kept, *fixed), written.axes, written.listed
+    )
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar on the terminal, gone when everything is done; nothing where there is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("points"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=Console(stderr=True), transient=True,
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task("", total=None)
+
+        def update(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield update
+
+
+def _interrupted(kept: int, total: int, store: str | None) -> str:
+    if store is None:
+        return "interrupted; without --no-store the points that were done would have been kept"
+    if not kept:
+        return f"interrupted before any of {total:,} points was done"
+    return f"interrupted: {kept:,} of {total:,} points are in {store}; the same command goes on from there"
+
+
+def _write(found: list[Record], varied: tuple[str, ...], form: str, output: str | None, everything: bool) -> None:
+    from gpuemu.cli.run import write_whole
+    from gpuemu.studies.sweeps.files import WRITERS
+    from gpuemu.studies.sweeps.table import lines
+
+    if form == "table":
+        styled = lines(found, varied, everything or output is not None)
+        text = "".join((click.style(line, **_STYLES[s]) if output is None else line) + "\n" for s, line in styled)
+        data = text.encode()
+    else:
+        data = WRITERS[form](found)
+    if output is None:
+        click.echo(data.decode(), nl=False)
+    else:
+        write_whole(Path(output), data)

@@ -1,0 +1,18 @@
+"""`gpuemu traces`: the traces that come with gpuemu."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+def traces() -> None:
+    """List the traces that come with gpuemu, by the names that `gpuemu run` takes."""
+    from gpuemu.base import resources, strict_yaml
+
+    names = resources.names("traces")
+    for name in names:
+        path = resources.find("traces", name)
+        assert path is not None
+        head = strict_yaml.load(path, resources.label("traces", name)).value
+        click.echo(f"{name:28} {head['arch']:7} {head.get('about', '')}".rstrip())

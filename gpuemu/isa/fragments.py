@@ -1,0 +1,252 @@
+"""Fragments: which lane and register of a warp hold which element of a matrix.
+
+mma.sync spreads its matrices over the 32 lanes in groups of four. With g = lane // 4, t = lane % 4, and E
+elements of A and B in a 32-bit register (1 of tf32, 2 of f16 or bf16, 4 of s8 or u8), element e of register r
+of a lane is
+
+    A   row g + 8 (r % 2)                  column E t + e + 4 E (r // 2)
+    B   row E t + e + 4 E r                column g
+    C   row g + 8 (v // 2)                 column 2 t + v % 2               value v = r of f32 and s32,
+                                                                            v = 2 r + e of f16
+
+ldmatrix, stmatrix and movmatrix move 8x8 matrices of 16-bit elements: one register per matrix, with row
+lane // 4 and columns 2 t and 2 t + 1; transposed, rows 2 t and 2 t + 1 and column lane // 4. Lane 8 i + r
+gives the address of row r of matrix i.
+
+Source: NVIDIA's PTX manual, the sections on mma, ldmatrix and stmatrix; every mma layout was run on an H200.
+
+Registers are uint32 [..., registers, 32 lanes]; matrices are unsigned integers of the element's width
+[..., rows, columns]; the leading axes of both are the caller's, such as warps.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu.base.errors import GpuemuError
+
+LANES = 32
+UintArray = npt.NDArray[np.unsignedinteger[Any]]
+Registers = npt.NDArray[np.uint32]
+Index = npt.NDArray[np.intp]
+
+# Little-endian by name: the low bits of a register hold its first element, on any host.
+_ELEMENT_TYPES: dict[int, np.dtype[Any]] = {8: np.dtype("<u1"), 16: np.dtype("<u2"), 32: np.dtype("<u4")}
+_WORD = _ELEMENT_TYPES[32]
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """One matrix of `rows` x `columns` elements of `element_bits` (8, 16 or 32), as a warp holds it.
+
+    `row` and `column` place element e of register r of a lane: intp [registers, 32, elements per register].
+    """
+
+    rows: int
+    columns: int
+    element_bits: int
+    row: Index
+    column: Index
+
+    @property
+    def registers(self) -> int:
+        """How many registers of each lane hold the matrix."""
+        return len(self.row)
+
+    @property
+    def elements_per_register(self) -> int:
+        """32 / element_bits."""
+        return 32 // self.element_bits
+
+    @cached_property
+    def position(self) -> Index:
+        """Where element (row, column) stands among the elements in register order: [rows, columns]."""
+        place = np.empty((self.rows, self.columns), dtype=np.intp)
+        place[self.row, self.column] = np.arange(self.row.size).reshape(self.row.shape)
+        return place
+
+    @cached_property
+    def element(self) -> Index:
+        """The other way: row x columns + column of each element in register order, flat."""
+        return (self.row * self.columns + self.column).reshape(-1)
+
+    def elements(self, registers: npt.ArrayLike) -> UintArray:
+        """The elements in register order: [..., registers x 32 x elements per register]; a view if it can."""
+        words = np.ascontiguousarray(registers, dtype=_WORD)
+        flat = words.reshape(*words.shape[:-2], self.registers * LANES)
+        elements: UintArray = flat.view(_ELEMENT_TYPES[self.element_bits])
+        return elements
+
+    def words(self, elements: npt.ArrayLike) -> Registers:
+        """The inverse of `elements`: registers [..., registers, 32]."""
+        flat = np.ascontiguousarray(elements, dtype=_ELEMENT_TYPES[self.element_bits])
+        return flat.view(_WORD).astype(np.uint32, copy=False).reshape(*flat.shape[:-1], self.registers, LANES)
+
+    def gather(self, registers: npt.ArrayLike) -> UintArray:
+        """The matrix [..., rows, columns] in registers [..., registers, 32]."""
+        matrix: UintArray = np.take(self.elements(registers), self.position, axis=-1)
+        return matrix
+
+    def scatter(self, matrix: npt.ArrayLike) -> Registers:
+        """The registers [..., registers, 32] of a matrix [..., rows, columns]."""
+        whole = np.asarray(matrix, dtype=_ELEMENT_TYPES[self.element_bits])
+        flat = whole.reshape(*whole.shape[:-2], self.rows * self.columns)
+        return self.words(np.take(flat, self.element, axis=-1))
+
+
+def _grid(registers: int, elements: int) -> tuple[Index, Index, Index, Index]:
+    """r, g, t and e of the table above, ready to broadcast to [registers, 32, elements]."""
+    lane = np.arange(LANES, dtype=np.intp)[None, :, None]
+    r = np.arange(registers, dtype=np.intp)[:, None, None]
+    return r, lane // 4, lane % 4, np.arange(elements, dtype=np.intp)[None, None, :]
+
+
+def _fragment(rows: int, columns: int, element_bits: int, row: Index, column: Index) -> Fragment:
+    row, column = (np.array(a) for a in np.broadcast_arrays(row, column))
+    for a in (row, column):
+        a.flags.writeable = False
+    return Fragment(rows, columns, element_bits, row, column)
+
+
+@lru_cache(maxsize=64)
+def a_fragment(k: int, element_bits: int) -> Fragment:
+    """A of mma.m16n8kK: 16 x k."""
+    per = 32 // element_bits
+    r, g, t, e = _grid(k // (2 * per), per)
+    return _fragment(16, k, element_bits, g + 8 * (r % 2), per * t + e + 4 * per * (r // 2))
+
+
+@lru_cache(maxsize=64)
+def b_fragment(k: int, element_bits: int) -> Fragment:
+    """B of mma.m16n8kK: k x 8."""
+    per = 32 // element_bits
+    r, g, t, e = _grid(k // (4 * per), per)
+    return _fragment(k, 8, element_bits, per * t + e + 4 * per * r, g)
+
+
+@lru_cache(maxsize=8)
+def c_fragment(element_bits: int) -> Fragment:
+    """C and D of mma.m16n8kK: 16 x 8, in 4 registers of 32 bits or 2 of two 16-bit values each."""
+    per = 32 // element_bits
+    r, g, t, e = _grid(4 // per, per)
+    value = per * r + e
+    return _fragment(16, 8, element_bits, g + 8 * (value // 2), 2 * t + value % 2)
+
+
+@lru_cache(maxsize=2)
+def matrix_fragment(transposed: bool = False) -> Fragment:
+    """The 8x8 matrix of 16-bit elements of ldmatrix, stmatrix and movmatrix, in one register."""
+    _, g, t, e = _grid(1, 2)
+    plain, crossed = g, 2 * t + e
+    return _fragment(8, 8, 16, *((crossed, plain) if transposed else (plain, crossed)))
+
+
+def load_matrices(rows: npt.ArrayLike, transposed: bool = False) -> Registers:
+    """ldmatrix.xN: the registers [..., N, 32] of rows as they lie in memory, 16-bit [..., 8 N, 8].
+
+    Row 8 i + r is the one whose address lane 8 i + r gave.
+    """
+    memory = np.asarray(rows)
+    matrices = memory.reshape(*memory.shape[:-2], memory.shape[-2] // 8, 8, 8)
+    return matrix_fragment(transposed).scatter(matrices)[..., 0, :]
+
+
+def store_matrices(registers: npt.ArrayLike, transposed: bool = False) -> UintArray:
+    """stmatrix.xN, the inverse of `load_matrices`: registers [..., N, 32] to 16-bit rows [..., 8 N, 8]."""
+    held = np.asarray(registers)
+    matrices = matrix_fragment(transposed).gather(held[..., None, :])
+    return matrices.reshape(*held.shape[:-2], 8 * held.shape[-2], 8)
+
+
+def transpose_matrix(register: npt.ArrayLike) -> Registers:
+    """movmatrix: the register [..., 32] of the transposed 8x8 matrix."""
+    held = np.asarray(register)
+    return matrix_fragment(True).scatter(matrix_fragment().gather(held[..., None, :]))[..., 0, :]
+
+
+# ---- the modes of mma.sync ------------------------------------------------------------------------------
+
+FLOAT_MODES = (
+    "m16n8k16.f32.f16",
+    "m16n8k16.f16.f16",
+    "m16n8k16.f32.bf16",
+    "m16n8k8.f32.f16",
+    "m16n8k8.f16.f16",
+    "m16n8k8.f32.bf16",
+    "m16n8k8.f32.tf32",
+    "m16n8k4.f32.tf32",
+)
+INTEGER_MODES = ("m16n8k32.s32.s8", "m16n8k32.s32.u8", "m16n8k16.s32.s8", "m16n8k16.s32.u8")
+_RIGHT = (
+    f"one of {', '.join((*FLOAT_MODES, *INTEGER_MODES))} is right; an integer mode may name the type of B "
+    "(m16n8k32.s32.u8.s8) and end in .sat"
+)
+_INTEGER = re.compile(r"m16n8k(?P<k>16|32)\.s32\.(?P<a>[su]8)(\.(?P<b>[su]8))?(?P<sat>\.sat)?")
+_FLOAT_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32}
+
+
+@dataclass(frozen=True, eq=False)
+class MmaMode:
+    """A kind of mma.sync: shape m16n8kK, types of C and D, of A and of B, and where their elements are."""
+
+    name: str
+    k: int
+    accumulator: str
+    a_type: str
+    b_type: str
+    saturates: bool
+    a: Fragment
+    b: Fragment
+    c: Fragment
+
+    @property
+    def integer(self) -> bool:
+        """Whether it multiplies integers."""
+        return self.accumulator == "s32"
+
+    @cached_property
+    def a_order(self) -> Index:
+        """Positions in registers of A for [k, row], flat."""
+        return np.ascontiguousarray(self.a.position.T).reshape(-1)
+
+    @cached_property
+    def b_order(self) -> Index:
+        """Positions in registers of B for [k, column, row], flat: each element once for each of 16 rows."""
+        return np.repeat(self.b.position.reshape(-1), 16)
+
+    @cached_property
+    def c_order(self) -> Index:
+        """Positions in registers of C for [column, row], flat."""
+        return np.ascontiguousarray(self.c.position.T).reshape(-1)
+
+    @cached_property
+    def d_order(self) -> Index:
+        """Positions in [column, row], flat, of the elements of D in register order."""
+        return np.argsort(self.c_order)
+
+
+@lru_cache(maxsize=256)
+def mma_mode(name: str) -> MmaMode:
+    """The mode called shape.accumulator.input, such as m16n8k16.f32.f16.
+
+    Integer modes may name the type of B as well and end in `.sat`: m16n8k32.s32.u8.s8.sat. Raises GpuemuError
+    for any other name.
+    """
+    if name in FLOAT_MODES:
+        shape, accumulator, operand = name.split(".")
+        k, width = int(shape.removeprefix("m16n8k")), _FLOAT_BITS[operand]
+        fragments = a_fragment(k, width), b_fragment(k, width), c_fragment(_FLOAT_BITS[accumulator])
+        return MmaMode(name, k, accumulator, operand, operand, False, *fragments)
+    found = _INTEGER.fullmatch(name)
+    if found is None:
+        raise GpuemuError.one("mma", None, "mode", f"'{name}'", _RIGHT)
+    k = int(found["k"])
+    types = found["a"], found["b"] or found["a"]
+    fragments = a_fragment(k, 8), b_fragment(k, 8), c_fragment(32)
+    return MmaMode(name, k, "s32", *types, found["sat"] is not None, *fragments)

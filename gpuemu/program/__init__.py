@@ -1,0 +1,1 @@
+"""Lowering: a trace on an architecture becomes the program that the engine replays, settled in bulk."""

@@ -1,0 +1,214 @@
+"""What each execution of a memory instruction asks of the load/store path, counted once and in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.banks import wavefronts as banks
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.isa.opcodes import Kind, Operation, Row
+from gpuemu.trace.model import LANES
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+    from gpuemu.program.lowering import Op
+    from gpuemu.trace.model import Trace
+
+Lines = tuple[tuple[int, tuple[int, ...]], ...]
+"""The L1 lines that an access touches, in ascending order, each with the sectors in it: numbers of blocks."""
+
+_LOCAL_SLOT_BYTES = 4
+"""Local memory is interleaved: a warp's 32 words at the same offset lie side by side."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """What one execution of a memory instruction asks of the load/store path.
+
+    `data_stage_cycles` it holds the data stage (every group of lanes holds it at least once);
+    `sectors` it moves from or to global memory, `lines` where they are, unless that is not known;
+    `return_cycles` its data takes longer to come back. `copy_pieces`: of a copy past L1, the cycles that it holds
+    the stage that sends copies on. `written_in_part`: the lines that a store leaves bytes of in a sector of which it
+    writes others.
+    """
+
+    wavefronts: int
+    ideal_wavefronts: int
+    data_stage_cycles: int
+    sectors: int = 0
+    return_cycles: int = 0
+    lines: Lines = ()
+    copy_pieces: int = 0
+    written_in_part: frozenset[int] = frozenset()
+
+    @property
+    def takes_place(self) -> bool:
+        """Whether it waits in the load/store unit's pool for its turn."""
+        return self.data_stage_cycles > 0 or self.copy_pieces > 0
+
+
+SHUFFLE_ACCESS = Access(0, 0, 1)
+"""A shuffle crosses the lanes in one pass of the data stage and touches no bank."""
+
+
+def lower_accesses(trace: Trace, arch: Architecture, ops: Sequence[Op]) -> dict[int, dict[int, Access]]:
+    """For each memory instruction the Access of each address row that it was executed with."""
+    rows_of: dict[int, set[int]] = {i.index: set() for i in ops if i.kind in (Kind.SHARED, Kind.GLOBAL)}
+    memory = np.zeros(len(ops), dtype=bool)
+    memory[list(rows_of)] = True
+    for warp in trace.warps:
+        indices = warp.path[memory[warp.path]]
+        if len(indices) != len(warp.rows):
+            raise GpuemuError.one(
+                trace.file, None, f"warp {warp.warp} of CTA {warp.cta}",
+                f"{len(warp.rows)} address rows for {len(indices)} memory instructions", "one for each is right",
+            )  # fmt: skip
+        if len(indices):
+            for index, row in np.unique(np.stack([indices, warp.rows]), axis=1).T.tolist():
+                rows_of[index].add(row)
+    geometry = banks.BankGeometry.of(arch)
+    sector = arch.global_memory.sector_bytes
+    lowered: dict[int, dict[int, Access]] = {}
+    for index, row_set in rows_of.items():
+        rows = sorted(row_set)
+        instruction = trace.code[index]
+        operation = instruction.operation
+        addresses, active = trace.addresses[rows], trace.active[rows]
+        if operation.kind is Kind.GLOBAL and operation.row is not Row.COPY:
+            lowered[index] = dict(zip(rows, _global_accesses(operation, addresses, active, arch), strict=True))
+            continue
+        if operation.row is Row.COPY:
+            # The trace has the shared side of an asynchronous copy, whose lanes share no words (CIC); its
+            # global side is taken to be contiguous, and to begin with a line.
+            kind, width = banks.AccessKind.ATOMIC, operation.width_bits
+        else:
+            kind, width = banks.parse_op(instruction.opcode)
+        try:
+            counts = banks.count(geometry, kind, width, addresses, active)
+        except GpuemuError as error:
+            raise GpuemuError(
+                Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", p.found, p.right)
+                for p in error.problems
+            ) from None
+        sectors = np.zeros(len(rows), dtype=np.int64)
+        if operation.row is Row.COPY:
+            sectors = -(-active.sum(axis=1) * (width // 8) // sector)
+        returned = np.zeros(len(rows), dtype=np.int64)
+        if operation.row is Row.LOAD:
+            # A lane's words come in one wavefront, but a register goes back in one piece: so many more cycles.
+            returned = (counts.groups - 1) * arch.shared_memory.cycles_per_further_group
+        held, pieces = counts.data_stage_cycles, np.zeros(len(rows), dtype=np.int64)
+        if operation.row is Row.COPY and "BYPASS" in instruction.opcode.split("."):
+            held, pieces = pieces, _copy_pieces(addresses, active, width // 8, arch)
+        columns = (counts.wavefronts, counts.ideal, held, sectors, returned, pieces)
+        lowered[index] = {
+            row: Access(wavefronts, ideal, cycles, moved, back, copy_pieces=piece)
+            for row, wavefronts, ideal, cycles, moved, back, piece in zip(
+                rows, *(c.tolist() for c in columns), strict=True
+            )
+        }
+    return lowered
+
+
+def _global_accesses(
+    operation: Operation, addresses: NDArray[np.int64], active: NDArray[np.bool_], arch: Architecture
+) -> list[Access]:
+    """An Access for each row. The lanes go through in the groups of a shared access of that width, and each group
+    holds the data stage once for every L1 line that it touches."""
+    memory, groups_of = arch.global_memory, arch.shared_memory.lanes_per_group
+    width = operation.width_bits // 8
+    ends = [addresses, addresses + (width - 1)]
+    if operation.local:
+        ends = [_interleaved(addresses + offset) for offset in range(0, width, _LOCAL_SLOT_BYTES)]
+    lanes = groups_of.bits_32 if width <= 4 else groups_of.bits_64 if width <= 8 else groups_of.bits_128
+    passes = np.zeros(len(addresses), dtype=np.int64)
+    for first in range(0, LANES, lanes):
+        part = slice(first, first + lanes)
+        touched = _blocks([end[:, part] for end in ends], active[:, part], memory.l1.line_bytes)
+        passes += np.maximum(1, _distinct(touched))
+    returns = not operation.store
+    returned = (LANES // lanes - 1) * arch.shared_memory.cycles_per_further_group if returns else 0
+    sectors = _blocks(ends, active, memory.sector_bytes)
+    sectors_per_line = memory.l1.line_bytes // memory.sector_bytes
+    masks = (
+        _written_in_part(ends[0], active, width, arch)
+        if operation.store and not operation.local
+        else [frozenset[int]()] * len(addresses)
+    )
+    made = []
+    for row, held, partly in zip(sectors.tolist(), passes.tolist(), masks, strict=True):
+        distinct = sorted({sector for sector in row if sector >= 0})
+        lines: dict[int, list[int]] = {}
+        for sector in distinct:
+            lines.setdefault(sector // sectors_per_line, []).append(sector)
+        held_lines = tuple((line, tuple(inside)) for line, inside in lines.items())
+        made.append(Access(0, 0, held, len(distinct), returned, held_lines, written_in_part=partly))
+    return made
+
+
+def _written_in_part(
+    addresses: NDArray[np.int64], active: NDArray[np.bool_], width_bytes: int, arch: Architecture
+) -> list[frozenset[int]]:
+    """Of stores to these addresses [rows, 32] the lines that have sectors of which not all bytes are written."""
+    sector_bytes, line_bytes = arch.global_memory.sector_bytes, arch.global_memory.l1.line_bytes
+    found = []
+    for row, lanes in zip(addresses, active, strict=True):
+        written = np.unique(row[lanes][:, None] + np.arange(width_bytes))
+        sectors, bytes_of = np.unique(written // sector_bytes, return_counts=True)
+        partial = sectors[bytes_of < sector_bytes]
+        found.append(frozenset((partial * sector_bytes // line_bytes).tolist()))
+    return found
+
+
+def _copy_pieces(
+    addresses: NDArray[np.int64], active: NDArray[np.bool_], width_bytes: int, arch: Architecture
+) -> NDArray[np.int64]:
+    """In how many pieces copies to these shared addresses [rows, 32] are sent on, [rows].
+
+    Sectors of one line of global memory that go into one line of shared memory, turned by the same number of sectors,
+    are a piece. A sector whose lanes go to different sectors counts lane by lane: its first lanes are in other pieces
+    than its second ones. (H200, copies of 128 bits by 8 warps: one every 4 cycles if rows of 128 bytes stay whole,
+    every 10 if they lie 144 bytes apart, 15 if rows of 64 bytes lie 80 apart, and 32 if lanes lie 32, 64 or 128 apart.)
+    """
+    sector_bytes, line_bytes = arch.global_memory.sector_bytes, arch.global_memory.l1.line_bytes
+    lane = np.arange(LANES)
+    own = lane * width_bytes // sector_bytes
+    goes_to = addresses // sector_bytes
+    turn = (goes_to - own) % (line_bytes // sector_bytes)
+    lanes = max(1, sector_bytes // width_bytes)
+    by_sector = goes_to.reshape(-1, LANES // lanes, lanes)
+    there = active.reshape(by_sector.shape)
+    first = np.where(there, by_sector, np.iinfo(np.int64).max).min(axis=2, keepdims=True)
+    split = (there & (by_sector != first)).any(axis=2).repeat(lanes, axis=1)
+    where = (addresses // line_bytes * LANES + turn) * LANES + np.where(split, 1 + lane % lanes, 0)
+    pieces = np.zeros(len(addresses), dtype=np.int64)
+    together = max(1, line_bytes // width_bytes)
+    for start in range(0, LANES, together):
+        part = slice(start, start + together)
+        pieces += _distinct(np.sort(np.where(active, where, -1)[:, part], axis=1))
+    return np.maximum(1, pieces)
+
+
+def _interleaved(addresses: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the words of a warp's lanes lie that have these addresses in local memory."""
+    slots = addresses // _LOCAL_SLOT_BYTES * LANES + np.arange(LANES)
+    return slots * _LOCAL_SLOT_BYTES + addresses % _LOCAL_SLOT_BYTES
+
+
+def _blocks(addresses: list[NDArray[np.int64]], active: NDArray[np.bool_], block_bytes: int) -> NDArray[np.int64]:
+    """The blocks of `block_bytes` that the active lanes of each row touch, in ascending order; -1 for none."""
+    blocks = np.concatenate([np.where(active, a // block_bytes, -1) for a in addresses], axis=1)
+    blocks.sort(axis=1)
+    return blocks
+
+
+def _distinct(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many distinct blocks stand in each row."""
+    new = np.diff(blocks, axis=1, prepend=-1) != 0
+    distinct: NDArray[np.int64] = np.count_nonzero(new & (blocks >= 0), axis=1)
+    return distinct

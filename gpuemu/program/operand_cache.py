@@ -1,0 +1,99 @@
+"""Which registers an instruction finds in the operand cache, for the reuse flags of those before it.
+
+Each operand slot has a latch for each bank of the register file. A register that was read with the reuse flag stays in
+its latch until another register of the bank is read for the slot; NOP, loads, other slots and mma in between do no
+harm, but what another warp of the sub-core reads does, and an instruction that yields keeps nothing (H200: chains
+of FFMA of three even registers, with all kinds of instructions between). The fragments A and B of an mma stay beside
+them until the next operation on the tensor pipe.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuemu.isa.registers import mma_registers, source_registers
+
+if TYPE_CHECKING:
+    from gpuemu.program.lowering import Op
+    from gpuemu.trace.model import Instruction
+
+_OPERANDS = 3
+SLOTS = 2 * _OPERANDS
+"""Operand slots of an instruction, those of scalar arithmetic on the tensor pipe behind the others.
+
+Latch `bank * SLOTS + slot` holds what comes from a bank for a slot.
+"""
+_ADD_IN_THIRD_SLOT = frozenset(("FADD", "HADD2", "DADD"))
+"""A sum is a product with 1 to which the second source is added: it stands where FFMA has its third."""
+_REUSE = ".reuse"
+
+Registers = tuple[int, ...]
+Fetches = tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
+"""For each bank the registers that are read from it, each with the latches that it goes into."""
+
+
+class OperandCache:
+    """What it holds at a place of the code, if no other warp came between."""
+
+    def __init__(self, banks: int):
+        self._banks = banks
+        self._place = 0
+        self._kept: dict[int, tuple[int, int]] = {}  # by latch: the register, since which place
+        self._fragments: tuple[Registers, Registers] = ((), ())
+
+    def clear(self) -> None:
+        """Forget everything: the code that follows may be reached another way."""
+        self._kept.clear()
+        self.clear_fragments()
+
+    def clear_fragments(self) -> None:
+        """Forget what an mma kept."""
+        self._fragments = ((), ())
+
+    def read(self, op: Op, instruction: Instruction, tensor: bool) -> frozenset[int]:
+        """Set which registers its sources fetch into which latches, with what is kept and without.
+
+        For each bank in turn. The only source of MOV or I2FP stands where FFMA has its second. A register that is named
+        twice is read once, into two latches. What runs on the `tensor` pipe has latches of its own (H200: HFMA2.MMA
+        does not wait for those of an FFMA). Returns what is not kept.
+        """
+        slots = source_registers(instruction.opcode, instruction.operands)
+        self._place += any(slots)
+        texts = instruction.operands[len(instruction.operands) - len(slots) :]
+        adds = instruction.opcode.split(".")[0] in _ADD_IN_THIRD_SLOT
+        fetches: dict[int, list[int]] = {}
+        fetches_anew: dict[int, list[int]] = {}
+        held = []
+        oldest = self._place
+        for number, (registers, text) in enumerate(zip(slots, texts, strict=True)):
+            slot = _OPERANDS - 1 if adds and number == 1 else number % _OPERANDS
+            slot = (1 if len(slots) == 1 else slot) + (_OPERANDS if tensor else 0)
+            for register in registers:
+                latch = register % self._banks * SLOTS + slot
+                fetches_anew.setdefault(register, []).append(latch)
+                kept, since = self._kept.pop(latch, (-1, 0))
+                if kept == register:
+                    oldest = min(oldest, since)
+                    held.append(latch)
+                else:
+                    fetches.setdefault(register, []).append(latch)
+                if _REUSE in text and not op.yields:
+                    self._kept[latch] = register, self._place
+        op.fetches, op.held = self._by_bank(fetches), tuple(held)
+        op.fetches_anew = self._by_bank(fetches_anew)
+        op.kept_for = self._place - oldest
+        return frozenset(fetches)
+
+    def _by_bank(self, fetches: dict[int, list[int]]) -> Fetches:
+        return tuple(
+            tuple((register, tuple(latches)) for register, latches in fetches.items() if register % self._banks == bank)
+            for bank in range(self._banks)
+        )
+
+    def kept_fragments(self, op: Op, instruction: Instruction) -> tuple[bool, bool, bool]:
+        """Whether an mma finds A, B and C, which never is; keeps those that it says."""
+        a, b, _ = mma_registers(instruction.opcode, instruction.operands)
+        found = a == self._fragments[0], b == self._fragments[1], False
+        keeps = [_REUSE in text and not op.yields for text in instruction.operands[1:3]]
+        self._fragments = (a if keeps[0] else (), b if keeps[1] else ())
+        return found

@@ -1,1 +1,0 @@
-"""Views of results: text for the terminal, JSON, HTML, Perfetto. They read results and never run anything."""

@@ -1,0 +1,1 @@
+"""What a cubin holds: ELF, kernels and their attributes, lines of the source, names."""

@@ -1,0 +1,297 @@
+"""Reads a cubin, the ELF file with an SM's machine code: kernels, what each needs, constants and variables.
+
+    cubin = read_cubin("kernels.cubin")
+    kernel = cubin.kernel("gemm")               # by its symbol or by its name in the source
+    kernel.registers_per_thread, kernel.parameters, kernel.constant_sections[3].variables
+
+A kernel NAME has its code in `.text.NAME`, its attributes in `.nv.info.NAME`, its static shared memory as
+the size of `.nv.shared.NAME`, its own constants in `.nv.constantN.NAME`. Constant banks, by what compilers
+put there: 0 the launch and the parameters, 2 jump tables and literals, 3 `__constant__` variables, 4 the
+addresses of `__device__` variables, which stand in `.nv.global.init` and `.nv.global`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.image.elf import ElfFile, Relocation, read_elf
+from gpuemu.sass.image.line_table import LineTable, SourceLine, read_line_table
+from gpuemu.sass.image.nv_info import (
+    Attribute,
+    KernelInfo,
+    Parameter,
+    kernel_info,
+    sizes_by_symbol,
+)
+from gpuemu.sass.image.symbol_names import choose_kernel, source_name
+from gpuemu.trace.listing import INSTRUCTION_BYTES
+
+_CONSTANT_BANKS = 18
+_CONSTANT_SECTION = re.compile(r"\.nv\.constant\d+\..+")
+_GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
+_PARAMETER_BASE_FROM = ((90, 0x210), (70, 0x160))  # where the attribute is missing: least SM number, base
+_ADDRESS_BYTES = {1: 4, 2: 8, 3: 4, 4: 8}  # R_CUDA_32, R_CUDA_64, R_CUDA_G32, R_CUDA_G64
+_RESERVED_SHARED_BYTES = 1024
+_RESERVING_SM = 90
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a section: `offset` in it and `size`, in bytes."""
+
+    name: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Section:
+    """A constant bank or global variables; `relocations` are the places in it that wait for an address."""
+
+    name: str
+    data: bytes
+    alignment: int
+    variables: tuple[Variable, ...]
+    relocations: tuple[Relocation, ...]
+
+    def addresses(self, base: int) -> dict[str, int]:
+        """The addresses of its variables, and its own, when it lies at `base`."""
+        return {self.name: base, **{v.name: base + v.offset for v in self.variables}}
+
+    def placed(self, addresses: Mapping[str, int], file: str = "<cubin>") -> bytes:
+        """The data with addresses filled in; raises GpuemuError for a symbol that has none."""
+        data = bytearray(self.data)
+        for relocation in self.relocations:
+            size = _ADDRESS_BYTES.get(relocation.kind)
+            address = addresses.get(relocation.symbol)
+            if size is None or address is None:
+                raise GpuemuError.one(
+                    file,
+                    None,
+                    f"{self.name}+{relocation.offset:#x}",
+                    f"the address of '{relocation.symbol}' (relocation {relocation.kind})",
+                    "a reference to a variable or a function of the same cubin is right",
+                )
+            place = slice(relocation.offset, relocation.offset + size)
+            addend = relocation.addend
+            if addend is None:
+                addend = int.from_bytes(data[place], "little")
+            data[place] = (address + addend).to_bytes(size, "little")
+        return bytes(data)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel's machine code and what a launch of it needs; sizes in bytes.
+
+    `static_shared_bytes` leaves out what the system keeps for itself: on sm_90 the first 1024 bytes, so that
+    a kernel's own begin at `shared_base`. `local_bytes` is what the assembler knows a thread's stack to take;
+    recursion and calls through pointers take more. `parameter_base` is an offset in constant bank 0.
+    `branch_targets`: byte offset of an indexed branch → the offsets it may go to. `device_functions`: the
+    offset of each function within the code. `code_relocations` is empty in a kernel that calls none by its address.
+    `source_lines` has an entry for each 16-byte instruction: None where the cubin has no line information.
+    """
+
+    name: str
+    source_name: str
+    machine_code: bytes
+    registers_per_thread: int
+    shared_base: int
+    static_shared_bytes: int
+    local_bytes: int
+    parameter_base: int
+    parameter_bytes: int
+    parameters: tuple[Parameter, ...]
+    constant_sections: Mapping[int, Section]
+    max_threads: tuple[int, int, int] | None
+    required_block: tuple[int, int, int] | None
+    cluster: tuple[int, int, int] | None
+    branch_targets: Mapping[int, tuple[int, ...]]
+    device_functions: Mapping[str, int]
+    code_relocations: tuple[Relocation, ...]
+    source_lines: tuple[SourceLine | None, ...]
+
+    @property
+    def constant_banks(self) -> dict[int, bytes]:
+        """The contents of the constant banks by number, with zeros where addresses are still to come."""
+        return {number: section.data for number, section in self.constant_sections.items()}
+
+    def placed_constant_banks(self, addresses: Mapping[str, int]) -> dict[int, bytes]:
+        """The contents of the constant banks when variables lie at these addresses."""
+        return {number: section.placed(addresses) for number, section in self.constant_sections.items()}
+
+    @cached_property
+    def source_file(self) -> str | None:
+        """The file in which the kernel stands, if the cubin has line information."""
+        first = next((line for line in self.source_lines if line is not None), None)
+        return None if first is None else first.outermost.file
+
+    def source_line(self, offset: int) -> tuple[str, int] | None:
+        """File and line of an instruction: its innermost line in the kernel's own file."""
+        index = offset // INSTRUCTION_BYTES
+        place = self.source_lines[index] if index < len(self.source_lines) else None
+        file = self.source_file
+        if place is None or file is None:
+            return None
+        line = place.in_file(file)
+        return (place.file, place.line) if line is None else (file, line)
+
+
+@dataclass(frozen=True)
+class DeviceFunction:
+    """A function with a section of its own, which kernels call by its address; sizes in bytes.
+
+    `functions`: the offsets of the symbols in it. `constant_banks`: those it brings along, which the kernel's
+    would have to be joined with.
+    """
+
+    name: str
+    machine_code: bytes
+    registers_per_thread: int
+    functions: Mapping[str, int]
+    code_relocations: tuple[Relocation, ...]
+    constant_banks: tuple[str, ...]
+    source_lines: tuple[SourceLine | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Cubin:
+    """A cubin as read. `file` names it in messages; `content` is the whole file.
+
+    `linked`: whether it is an executable and no object file. `undefined_functions`: those of the driver.
+    """
+
+    file: str
+    content: bytes
+    arch: str
+    linked: bool
+    kernels: Mapping[str, Kernel]
+    functions: Mapping[str, DeviceFunction]
+    undefined_functions: tuple[str, ...]
+    global_sections: tuple[Section, ...]
+    """Those of `__device__` variables that are there: the initialised ones, then the zeroed ones."""
+
+    def kernel(self, name: str | None = None) -> Kernel:
+        """A kernel by its symbol, or by its name in the source; None stands for the only one.
+
+        Raises GpuemuError that lists the kernels.
+        """
+        return self.kernels[choose_kernel(name, self.kernels, self.file)]
+
+
+def read_cubin(source: str | os.PathLike[str] | bytes, name: str | None = None) -> Cubin:
+    """Read a cubin from a path or from its bytes; `name` stands for it in messages.
+
+    Raises GpuemuError for a file that cannot be read, is no cubin, or is damaged.
+    """
+    if isinstance(source, bytes):
+        return _read(source, name or "<cubin>")
+    file = name or os.fspath(source)
+    try:
+        content = Path(source).read_bytes()
+    except OSError as error:
+        found = f"a file that cannot be read ({error.strerror})"
+        raise GpuemuError.one(file, None, "", found, "a cubin is right") from None
+    return _read(content, file)
+
+
+@lru_cache(maxsize=8)
+def _read(content: bytes, file: str) -> Cubin:
+    elf = read_elf(content, file)
+    line_data = elf.sections.get(".debug_line")
+    starts = {r.offset: r.symbol for r in elf.relocations.get(".debug_line", ())}
+    try:
+        lines = read_line_table(line_data.data, starts) if line_data else LineTable()
+        common = elf.sections.get(".nv.info")
+        sizes = sizes_by_symbol(common.data if common else b"")
+        kernels = {
+            symbol.name: _kernel(elf, index, sizes, lines)
+            for index, symbol in enumerate(elf.symbols)
+            if symbol.is_kernel and symbol.section
+        }
+        functions = _functions(elf, sizes, lines)
+    except (struct.error, ValueError, LookupError, ArithmeticError):
+        raise GpuemuError.one(file, None, "", "a damaged cubin", "a cubin is right") from None
+    globals_ = tuple(_section(elf, name) for name in _GLOBAL_SECTIONS if name in elf.sections)
+    ordered = sorted(kernels.items(), key=lambda item: item[1].source_name)
+    undefined = tuple(s.name for s in elf.symbols if s.is_function and not s.section)
+    return Cubin(file, content, f"sm_{elf.sm}", elf.linked, dict(ordered), functions, undefined, globals_)
+
+
+def _functions(elf: ElfFile, sizes: Mapping[int, Mapping[int, int]], lines: LineTable) -> dict[str, DeviceFunction]:
+    """The functions in sections `.text.NAME` that are no kernel's."""
+    found = {}
+    for index, symbol in enumerate(elf.symbols):
+        name = symbol.name
+        if not symbol.is_function or symbol.is_kernel or symbol.section != f".text.{name}":
+            continue
+        code = elf.sections[symbol.section].data
+        found[name] = DeviceFunction(
+            name=name,
+            machine_code=code,
+            registers_per_thread=sizes[Attribute.REGCOUNT].get(index, 0),
+            functions={s.name: s.value for s in elf.symbols_of[symbol.section] if s.is_function},
+            code_relocations=elf.relocations.get(symbol.section, ()),
+            constant_banks=tuple(s for s in elf.sections if _CONSTANT_SECTION.fullmatch(s) and s.endswith(f".{name}")),
+            source_lines=lines.lines(name, range(0, len(code), INSTRUCTION_BYTES)),
+        )
+    return found
+
+
+def _section(elf: ElfFile, name: str) -> Section:
+    raw = elf.sections[name]
+    variables = (Variable(s.name, s.value, s.size) for s in elf.symbols_of[name])
+    ordered = tuple(sorted(variables, key=lambda v: (v.offset, v.name)))
+    return Section(name, raw.data, raw.alignment, ordered, elf.relocations.get(name, ()))
+
+
+def _kernel(elf: ElfFile, index: int, sizes: Mapping[int, Mapping[int, int]], lines: LineTable) -> Kernel:
+    symbol = elf.symbols[index]
+    name = symbol.name
+    code = elf.sections[symbol.section].data
+    attributes = elf.sections.get(f".nv.info.{name}")
+    info = kernel_info(attributes.data) if attributes else KernelInfo()
+    shared = elf.sections.get(f".nv.shared.{name}")
+    reserved = _RESERVED_SHARED_BYTES if elf.sm >= _RESERVING_SM else 0
+    functions = {s.name: s.value for s in elf.symbols_of[symbol.section] if s.is_function}
+    base = info.parameter_base
+    if base is None:
+        base = next((base for sm, base in _PARAMETER_BASE_FROM if elf.sm >= sm), 0)
+    return Kernel(
+        name=name,
+        source_name=source_name(name),
+        machine_code=code,
+        registers_per_thread=sizes[Attribute.REGCOUNT].get(index, 0),
+        shared_base=reserved,
+        static_shared_bytes=max(0, len(shared.data) - reserved) if shared else 0,
+        local_bytes=max(0, sizes[Attribute.MIN_STACK_SIZE].get(index, 0), sizes[Attribute.FRAME_SIZE].get(index, 0)),
+        parameter_base=base,
+        parameter_bytes=info.parameter_bytes,
+        parameters=tuple(info.parameters[i] for i in sorted(info.parameters)),
+        constant_sections=_constant_sections(elf, name),
+        max_threads=info.max_threads,
+        required_block=info.required_block,
+        cluster=info.cluster,
+        branch_targets=info.branch_targets,
+        device_functions=functions,
+        code_relocations=elf.relocations.get(symbol.section, ()),
+        source_lines=lines.lines(name, range(0, len(code), INSTRUCTION_BYTES)),
+    )
+
+
+def _constant_sections(elf: ElfFile, kernel: str) -> dict[int, Section]:
+    """The constant banks that a kernel sees: its own, and those of the whole cubin."""
+    found = {}
+    for number in range(_CONSTANT_BANKS):
+        for name in (f".nv.constant{number}.{kernel}", f".nv.constant{number}"):
+            if name in elf.sections:
+                found[number] = _section(elf, name)
+                break
+    return found

@@ -1,0 +1,184 @@
+"""The container of a cubin: ELF sections, symbols and relocations, before their meaning.
+
+pyelftools finds the sections; the symbol table is read here, because the flag that marks a kernel lies in
+bits of `st_other` that it leaves out.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.base.extras import INSTALL, missing
+
+_EM_CUDA = 190
+_MACHINES = {3: "x86", 62: "x86-64", 183: "AArch64", 21: "PowerPC", 243: "RISC-V", 224: "AMD GPUs"}
+_OLD_OSABI, _NEW_OSABI = 0x33, 0x41
+_FAT_BINARY = b"\x50\xed\x55\xba"
+_ENTRY_FLAG = 0x10  # STO_CUDA_ENTRY
+_FUNCTION, _SECTION = 2, 3
+_EXECUTABLE = 2  # ET_EXEC
+_MOST_BYTES = 1 << 30
+_RIGHT = "a cubin is right: 'nvcc -cubin' writes one"
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """`section` is the section's name, or "" for a symbol that the cubin does not define."""
+
+    name: str
+    section: str
+    value: int
+    size: int
+    is_kernel: bool
+    is_function: bool
+    is_section: bool
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """Bytes at `offset` of a section that wait for the address of `symbol` plus `addend`.
+
+    `kind` is the number of NVIDIA's relocation type; `addend` None: it stands in the bytes themselves.
+    """
+
+    offset: int
+    kind: int
+    symbol: str
+    addend: int | None
+
+
+@dataclass(frozen=True)
+class RawSection:
+    """A section; one without bytes in the file (uninitialised data) has zeros."""
+
+    name: str
+    data: bytes
+    alignment: int
+
+
+@dataclass(frozen=True)
+class ElfFile:
+    """An ELF file for an NVIDIA GPU. `sm` is the architecture's number, such as 89.
+
+    `linked`: whether it is an executable, whose variables and functions have their places, and no object file.
+    """
+
+    sm: int
+    linked: bool
+    sections: dict[str, RawSection]
+    symbols: tuple[Symbol, ...]
+    relocations: dict[str, tuple[Relocation, ...]]
+    """Of each section that has some."""
+
+    @cached_property
+    def symbols_of(self) -> dict[str, list[Symbol]]:
+        """The symbols that each section defines, without the one for the section itself."""
+        found: dict[str, list[Symbol]] = {name: [] for name in self.sections}
+        for symbol in self.symbols:
+            if symbol.section and not symbol.is_section:
+                found[symbol.section].append(symbol)
+        return found
+
+
+def read_elf(content: bytes, file: str) -> ElfFile:
+    """The parts of a cubin; raises GpuemuError for anything else and for a damaged one."""
+    try:
+        import elftools.elf.elffile  # noqa: F401
+    except ImportError:
+        raise missing("pyelftools", f"{INSTALL} brings it") from None
+    _check_kind(content, file)
+    try:
+        return _read(content)
+    except Exception:  # what pyelftools raises for damaged files is of many kinds
+        raise GpuemuError.one(file, None, "", "a damaged cubin", _RIGHT) from None
+
+
+def architecture_number(osabi: int, flags: int) -> int | None:
+    """The SM number in the header's flags: their lowest byte up to CUDA 12, the next one from CUDA 13 on."""
+    if osabi == _NEW_OSABI:
+        return flags >> 8 & 0xFF
+    return flags & 0xFF if osabi == _OLD_OSABI else None
+
+
+def _check_kind(content: bytes, file: str) -> None:
+    """Refuse what is no cubin, with a word on how to come by one."""
+
+    def refuse(found: str, right: str = _RIGHT) -> GpuemuError:
+        return GpuemuError.one(file, None, "", found, right)
+
+    extract = "'cuobjdump -xelf all FILE' extracts the cubins in it"
+    if content.startswith(_FAT_BINARY):
+        raise refuse("a fat binary", extract)
+    if not content.startswith(b"\x7fELF"):
+        head = content[:4096]
+        if b".version" in head and b".target" in head:
+            raise refuse("PTX text", "a cubin is right: 'ptxas -arch=sm_89 FILE -o OUT' writes one")
+        raise refuse("an empty file" if not content else "a file of an unknown format")
+    if len(content) < 64:
+        raise refuse("a damaged cubin")
+    if content[4] != 2 or content[5] != 1:
+        raise refuse("an ELF file that is not 64-bit little-endian")
+    (machine,) = struct.unpack_from("<H", content, 18)
+    if machine != _EM_CUDA:
+        kind = _MACHINES.get(machine, f"machine {machine}")
+        raise refuse(f"an ELF file for {kind}, not for an NVIDIA GPU", extract)
+    (flags,) = struct.unpack_from("<I", content, 48)
+    if architecture_number(content[7], flags) is None:
+        raise refuse(f"a cubin of an unknown ABI ({content[7]:#x})", "a cubin of CUDA 11 to 13 is right")
+
+
+def _read(content: bytes) -> ElfFile:
+    from elftools.elf.elffile import ELFFile
+
+    elf = ELFFile(io.BytesIO(content))
+    (flags,) = struct.unpack_from("<I", content, 48)
+    raw = list(elf.iter_sections())
+    if sum(section["sh_size"] for section in raw) > _MOST_BYTES:
+        raise ValueError("sections larger than any kernel's")
+    names = [section.name for section in raw]
+    symbols: tuple[Symbol, ...] = ()
+    for section in raw:
+        if section["sh_type"] == "SHT_SYMTAB":
+            strings = raw[section["sh_link"]].data()
+            symbols = tuple(_symbols(section.data(), strings, names))
+    relocations: dict[str, tuple[Relocation, ...]] = {}
+    for section in raw:
+        if section["sh_type"] in ("SHT_REL", "SHT_RELA"):
+            target = names[section["sh_info"]]
+            found = tuple(_relocations(section.data(), section["sh_type"] == "SHT_RELA", symbols))
+            relocations[target] = relocations.get(target, ()) + found
+    sections = {s.name: RawSection(s.name, s.data(), max(1, s["sh_addralign"])) for s in raw}
+    sm = architecture_number(content[7], flags)
+    assert sm is not None
+    (kind,) = struct.unpack_from("<H", content, 16)
+    return ElfFile(sm, kind == _EXECUTABLE, sections, symbols, relocations)
+
+
+def _symbols(data: bytes, strings: bytes, sections: list[str]) -> Iterator[Symbol]:
+    for name_at, info, other, index, value, size in struct.iter_unpack("<IBBHQQ", data):
+        name = strings[name_at : strings.index(0, name_at)].decode(errors="replace")
+        section = sections[index] if 0 < index < len(sections) else ""
+        kind = info & 15
+        yield Symbol(
+            name=section if kind == _SECTION else name,
+            section=section,
+            value=value,
+            size=size,
+            is_kernel=kind == _FUNCTION and bool(other & _ENTRY_FLAG),
+            is_function=kind == _FUNCTION,
+            is_section=kind == _SECTION,
+        )
+
+
+def _relocations(data: bytes, with_addend: bool, symbols: tuple[Symbol, ...]) -> Iterator[Relocation]:
+    if with_addend:
+        for offset, info, addend in struct.iter_unpack("<QQq", data):
+            yield Relocation(offset, info & 0xFFFFFFFF, symbols[info >> 32].name, addend)
+    else:
+        for offset, info in struct.iter_unpack("<QQ", data):
+            yield Relocation(offset, info & 0xFFFFFFFF, symbols[info >> 32].name, None)

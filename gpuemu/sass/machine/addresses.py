@@ -1,0 +1,187 @@
+"""Address operands: `[R2]`, `[R2.64+0x10]`, `[R2.X4+UR4+-0x8]`, `[R2.U32+UR4]`, `desc[UR4][R2.64]`, `[0x40]`.
+
+- Shared and local addresses are 32-bit sums of a register (times 4, 8 or 16 where it says .X4, .X8, .X16), a
+  uniform register and a number; they wrap.
+- Global and generic addresses (.E) are 64 bits: `[R2]` and `[R2.64]` are the pair R2, R3; `[UR4]` is the pair
+  UR4, UR5; `[R2.U32+UR4]` is R2 zero-extended plus that pair; the number is sign-extended.
+- `desc[UR4]` chooses cache policy and address checks; it does not change the address.
+
+Only the low word of one register tells lanes apart, in nearly all code: the high word and uniform registers have the
+same value in all lanes. So the pattern of the addresses is that of one register, and all else goes into the base.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.lanes import RZ, URZ, Lanes, Mask
+from gpuemu.sass.machine.operands import Site
+from gpuemu.sass.machine.patterns import Pattern, Place
+
+_OPERAND = re.compile(r"(?:desc\[UR(?:\d+|Z)\])?\[([^\[\]]+)\]\Z")
+_TERM = re.compile(r"(UR|R)(\d+|Z)((?:\.\w+)*)\Z")
+_NUMBER = re.compile(r"-?0x[0-9a-f]+\Z")
+_SCALES = {(): 0, ("X4",): 2, ("X8",): 3, ("X16",): 4}
+_LOW = 0xFFFF_FFFF
+_ALL = 0xFFFF_FFFF_FFFF_FFFF
+_HIGH_WORD = np.uint64(32)
+
+Words = NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """The terms of an address: a register, a uniform register, their suffixes, a number."""
+
+    register: int | None
+    suffixes: tuple[str, ...]
+    uniform: int | None
+    uniform_suffixes: tuple[str, ...]
+    number: int
+
+
+def _parse(site: Site, k: int) -> _Sum:
+    text = site.operands[k].text
+    match = _OPERAND.match(text)
+    if match is None:
+        raise site.unsupported(f"operand {text} is no address that is understood")
+    registers: dict[str, tuple[int, tuple[str, ...]]] = {}
+    number = 0
+    for term in match[1].split("+"):
+        if _NUMBER.match(term):
+            number += int(term, 16)
+            continue
+        part = _TERM.match(term)
+        if part is None or part[1] in registers:
+            raise site.unsupported(f"the address {text} is not understood")
+        last = URZ if part[1] == "UR" else RZ
+        suffixes = tuple(s for s in part[3].split(".")[1:] if s != "reuse")
+        registers[part[1]] = (last if part[2] == "Z" else int(part[2]), suffixes)
+    register, suffixes = registers.get("R", (None, ()))
+    uniform, uniform_suffixes = registers.get("UR", (None, ()))
+    return _Sum(register, suffixes, uniform, uniform_suffixes, number)
+
+
+class _Common:
+    """A register that most often has one value in all lanes."""
+
+    def __init__(self, row: Words, shift: int):
+        self.row = row
+        self.shift = shift
+        self._bytes = b""
+        self._value: int | None = None
+
+    def value(self) -> int | None:
+        """Its value, shifted to its place in the address; None if it differs between lanes."""
+        now = self.row.tobytes()
+        if now != self._bytes:
+            self._bytes = now
+            same = now == now[:4] * len(self.row)
+            self._value = self.row.item(0) << self.shift if same else None
+        return self._value
+
+
+class Addresses:
+    """The addresses of an operand: a register `row` (times 2^scale), registers in `common`, and a number."""
+
+    def __init__(self, site: Site, row: Words, scale: int, common: list[_Common], number: int, bits: int):
+        self._patterns = site.environment.patterns
+        self._row = row
+        self._first = row[:1].reshape(())
+        self._scale = np.uint32(scale) if scale else None
+        self._common = common
+        self._number = number
+        self.bits = bits
+        self._limit = _LOW if bits == 32 else _ALL
+        self._pattern: Pattern = self._patterns.place(np.zeros(0, np.uint32), None, b"").pattern
+
+    def of(self, mask: Mask) -> Place:
+        """Those of the mask's lanes."""
+        row, lanes, mask_name = self._row, None, b""
+        if mask is None and self._scale is None:
+            name = (row - self._first).tobytes()
+        else:
+            if self._scale is not None:
+                row = row << self._scale
+            if mask is not None:
+                mask_name = mask.tobytes()
+                known = self._pattern
+                if known.lanes is None or known.mask_name != mask_name:
+                    lanes = self._patterns.lanes(mask, mask_name)
+                else:
+                    lanes = known.lanes
+                row = row.take(lanes)
+                if not len(row):
+                    return self._patterns.place(row, lanes, mask_name)
+            name = (row - row[0]).tobytes()
+        pattern = self._pattern
+        if name != pattern.name or mask_name != pattern.mask_name:
+            pattern = self._pattern = self._patterns.find(np.frombuffer(name, np.int32), lanes, mask_name, name)
+        first = row.item(0)
+        base = first + self._number
+        for register in self._common:
+            value = register.value()
+            if value is None:
+                return self._any_place(mask, mask_name)
+            base += value
+        # Distances are taken in 32 bits: in 64 they are the same only if no lane's low word wraps.
+        if self.bits == 64 and (first + pattern.low < 0 or first + pattern.high > _LOW):
+            return self._any_place(mask, mask_name)
+        return Place(base & self._limit, pattern)
+
+    def _any_place(self, mask: Mask, mask_name: bytes) -> Place:
+        lanes = None if mask is None else self._patterns.lanes(mask, mask_name)
+        addresses = self.every()
+        return self._patterns.place(addresses if lanes is None else addresses[lanes], lanes, mask_name)
+
+    def every(self) -> NDArray[Any]:
+        """Those of all lanes of the CTA, whether they take part or not: uint32 or uint64 [lanes]."""
+        kind: Any = np.uint32 if self.bits == 32 else np.uint64
+        total: NDArray[Any] = (self._row << (self._scale or np.uint32(0))).astype(kind) + kind(
+            self._number & self._limit
+        )
+        for register in self._common:
+            total = total + (register.row.astype(kind) << kind(register.shift))
+        return total
+
+
+def address32(site: Site, k: int, origin: int = 0) -> Addresses:
+    """Operand k as 32-bit addresses that count from `origin`."""
+    parts = _parse(site, k)
+    lanes = site.lanes
+    if parts.suffixes not in _SCALES or parts.uniform_suffixes:
+        raise site.unsupported(f"the address {site.operands[k].text} is not understood")
+    row = lanes.registers[RZ if parts.register is None else parts.register]
+    common = [] if parts.uniform is None else [_Common(lanes.uniform_registers[parts.uniform], 0)]
+    return Addresses(site, row, _SCALES[parts.suffixes], common, parts.number - origin, 32)
+
+
+def address64(site: Site, k: int) -> Addresses:
+    """Operand k as 64-bit addresses."""
+    parts = _parse(site, k)
+    lanes = site.lanes
+    text = site.operands[k].text
+    if not site.has("E"):
+        raise site.unsupported("a 32-bit global address is not understood")
+    if parts.uniform_suffixes not in ((), ("64",)):
+        raise site.unsupported(f"the address {text} is not understood")
+    row = lanes.registers[RZ if parts.register is None else parts.register]
+    common: list[_Common] = []
+    if parts.register is not None and parts.suffixes != ("U32",):
+        if parts.suffixes != ("64",) and (parts.suffixes or parts.uniform is not None):
+            raise site.unsupported(f"the address {text} is not understood")
+        common += _high_word(lanes, lanes.registers, parts.register)
+    if parts.uniform is not None:
+        common.append(_Common(lanes.uniform_registers[parts.uniform], 0))
+        common += _high_word(lanes, lanes.uniform_registers, parts.uniform)
+    return Addresses(site, row, 0, common, parts.number, 64)
+
+
+def _high_word(lanes: Lanes, file: Words, number: int) -> list[_Common]:
+    """The register behind this one, as the upper half of a pair; RZ and URZ have none."""
+    return [] if number == len(file) - 1 else [_Common(file[number + 1], 32)]

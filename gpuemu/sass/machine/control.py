@@ -1,0 +1,323 @@
+"""Control instructions: branches, calls, convergence barriers, CTA barriers and the end of a thread.
+
+`ControlFlow` holds the groups of lanes and sends them where their instructions say; `cta` executes the others.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind
+from gpuemu.sass.machine.environment import Environment, ExecutionError
+from gpuemu.sass.machine.groups import CONVERGENCE, Convergence, CtaBarriers, Group
+from gpuemu.sass.machine.jumps import WHOLE_WARP, Handler, Jumps, guard_of, predicates_of
+from gpuemu.sass.machine.lanes import WARP, any_lane, write
+from gpuemu.sass.machine.operands import Site
+
+YIELDS = 32
+"""A loop that yields more often than this may wait for what other lanes do."""
+_WITH_PREDICATES = ("BRA", "JMP", "BREAK")
+"""Branch instructions whose predicates among the operands are known to choose lanes, as EXIT's do."""
+
+
+class ControlFlow(Jumps):
+    """The groups of a CTA and where they wait."""
+
+    def __init__(self, environment: Environment):
+        super().__init__(environment)
+        self._convergence = Convergence(self._lanes)
+        self._barriers = CtaBarriers(self._lanes)
+        self.barriers_used: dict[tuple[int, int, int | None], int] = {}
+        """Of each BAR that has them in registers: (its index, barrier, threads) → the index it is recorded under."""
+        self._barriers_of = [_barrier_number(site) for site in self._sites]
+        self._handlers = [self._control(site) for site in self._sites]
+
+    def _control(self, site: Site) -> Handler | None:
+        """The handler of a control instruction, None for the others."""
+        kind = site.instruction.operation.kind
+        if kind is Kind.EXIT:
+            return self._exit(site)
+        if kind is Kind.BARRIER:
+            return self._cta_barrier(site)
+        if kind is not Kind.BRANCH:
+            return None
+        if predicates_of(site) and site.mnemonic not in _WITH_PREDICATES:
+            return self._refuse(site)
+        match site.mnemonic:
+            case "BRA" | "JMP":
+                return self._branch(site)
+            case "BSSY":
+                return self._expect
+            case "BSYNC":
+                return self._meet
+            case "BREAK":
+                return self._break(site)
+            case "WARPSYNC":
+                return self._warpsync(site)
+            case "CALL":
+                return self._call(site)
+            case "RET" | "BRX" | "BRXU":
+                return self._computed(site)
+            case "YIELD" | "NANOSLEEP":
+                return self._give_way(site)
+            case "ENDCOLLECTIVE":
+                return self._skip
+            case "BPT":
+                return self._trap(site)
+            case "BMOV":
+                return self._move_barrier(site)
+        return self._refuse(site)
+
+    def _skip(self, group: Group, pc: int) -> bool:
+        group.pc = pc + 1
+        return True
+
+    def _give_way(self, site: Site) -> Handler:
+        """NANOSLEEP, and YIELD every so often: lanes that may be waiting for others let them go first."""
+        every = 1 if site.mnemonic == "NANOSLEEP" else YIELDS
+
+        def handler(group: Group, pc: int) -> bool:
+            group.pc = pc + 1
+            group.polls += 1
+            if group.polls % every or len(self._groups) == 1:
+                return True
+            group.gives_way = True
+            return False
+
+        return handler
+
+    def _trap(self, site: Site) -> Handler:
+        """BPT.TRAP ends the launch; without a debugger a breakpoint does, too."""
+
+        def handler(group: Group, pc: int) -> bool:
+            here = self._effective(group, pc)
+            if any_lane(here):
+                what = "a trap" if site.has("TRAP") else "a breakpoint"
+                right = "a launch that reaches none is right: compilers put them where a kernel must not come"
+                raise ExecutionError(site.instruction, int(np.argmax(here)), what, right)
+            group.pc = pc + 1
+            return True
+
+        return handler
+
+    def _refuse(self, site: Site) -> Handler:
+        def handler(group: Group, pc: int) -> bool:
+            raise site.unsupported("the executor does not know this form of control instruction")
+
+        return handler
+
+    def _expect(self, group: Group, pc: int) -> bool:
+        self._convergence.expect(self._barriers_of[pc], group)
+        group.pc = pc + 1
+        return True
+
+    def _break(self, site: Site) -> Handler:
+        """BREAK [P,] B: these lanes will not come to the barrier."""
+        chosen = self._chosen(site)
+
+        def handler(group: Group, pc: int) -> bool:
+            self._convergence.forget(self._barriers_of[pc], chosen(group, pc))
+            group.pc = pc + 1
+            return self._release(group)
+
+        return handler
+
+    def _meet(self, group: Group, pc: int) -> bool:
+        return self._wait(group, self._barriers_of[pc], pc)
+
+    def _warpsync(self, site: Site) -> Handler:
+        """WARPSYNC: lanes that name the same lanes of their warp meet, and go on by themselves.
+
+        .COLLECTIVE also says where they go on behind the next ENDCOLLECTIVE; compilers put the target right there, so
+        that nothing is left for that to do.
+        """
+        mask = None if site.has("ALL") else site.source(0)
+        if site.has("COLLECTIVE"):
+            target = self._target(site, site.instruction.operands[-1])
+            if self.environment.code[target - 1].opcode != "ENDCOLLECTIVE":
+                raise site.unsupported("a collective region that goes on elsewhere than behind its end")
+
+        def handler(group: Group, pc: int) -> bool:
+            wanted = WHOLE_WARP if mask is None else mask()
+            write(self._convergence.participants[CONVERGENCE], wanted, group.mask)
+            if np.ndim(wanted) == 0:
+                return self._wait(group, CONVERGENCE, pc)
+            here = self._present(group.mask)
+            by_warp = wanted.reshape(-1, WARP)
+            leaders = by_warp[np.arange(len(by_warp)), here.reshape(-1, WARP).argmax(axis=1)]
+            if not any_lane(here & (np.repeat(leaders, WARP) != wanted)):
+                return self._wait(group, CONVERGENCE, pc)
+            self._convergence.wait(CONVERGENCE, here, pc + 1)
+            self._groups.remove(group)
+            return self._release(None)
+
+        return handler
+
+    def _move_barrier(self, site: Site) -> Handler:
+        """BMOV saves who a convergence barrier waits for in a register, or brings it back."""
+        number = _barrier_number(site)
+        if site.instruction.operands[0].startswith("B"):
+            get = site.source(1)
+
+            def handler(group: Group, pc: int) -> bool:
+                write(self._convergence.participants[number], get(), self._effective(group, pc))
+                group.pc = pc + 1
+                return True
+        else:
+            store, clears = site.destination(0), site.has("CLEAR")
+
+            def handler(group: Group, pc: int) -> bool:
+                here = self._effective(group, pc)
+                lanes = self._convergence.participants[number]
+                store(lanes, here)
+                if clears:
+                    lanes[here] = 0
+                group.pc = pc + 1
+                return True
+
+        return handler
+
+    def _wait(self, group: Group, barrier: int, pc: int) -> bool:
+        if self._convergence.passes_at_once(barrier, group):
+            group.pc = pc + 1
+            return True
+        self._convergence.wait(barrier, group.mask, pc + 1)
+        self._groups.remove(group)
+        return self._release(None)
+
+    def _release(self, group: Group | None) -> bool:
+        """Let everyone go on whose partners have come or gone; returns whether `group` goes on as it is."""
+        released = self._convergence.released()
+        self._groups += [self._group(pc, lanes) for pc, lanes in released]
+        return group is not None and not released
+
+    def _exit(self, site: Site) -> Handler:
+        """EXIT [P]: the lanes whose guard and predicate are true."""
+        chosen = self._chosen(site)
+
+        def handler(group: Group, pc: int) -> bool:
+            leaving = chosen(group, pc)
+            self._convergence.leave(leaving)
+            rest = self._present(group.mask) & ~leaving
+            if not any_lane(leaving):
+                group.pc = pc + 1
+                return True
+            self._groups.remove(group)
+            if any_lane(rest):
+                self._groups.append(self._group(pc + 1, rest))
+            self._release(None)
+            self._open_barriers()
+            return False
+
+        return handler
+
+    def _cta_barrier(self, site: Site) -> Handler:
+        """BAR.SYNC, BAR.ARV, BAR.RED: the number and the count of threads are immediates or registers.
+
+        UCGABAR_WAIT is that of a cluster, which is one CTA here. One register for both has the number in its low bits
+        and the count from bit 16 on, 0 for all threads.
+        """
+        operands = [k for k in range(len(site.operands)) if not site.is_predicate(k)]
+        votes = [site.predicate(k) for k in predicates_of(site)]
+        number = site.source(operands[0]) if operands else None
+        count = site.source(operands[1]) if len(operands) > 1 else None
+        texts = [site.operands[k].core for k in operands]
+        packed = len(texts) > 1 and texts[0] == texts[1] and texts[0].startswith("R")
+        in_register = any(text.startswith(("R", "UR")) for text in texts)
+        waits, all_of = not site.has("ARV"), site.has("AND")
+        simple = waits and count is None and not in_register and guard_of(site) is None
+
+        def named(here: NDArray[np.bool_]) -> list[tuple[int, int | None, NDArray[np.bool_]]]:
+            """(barrier, threads or None for all, lanes) of each barrier that lanes name."""
+            if site.mnemonic == "UCGABAR_WAIT":
+                return [(CLUSTER_BARRIER, None, here.copy())]
+            first = np.uint32(0) if number is None else np.asarray(number())
+            threads = (
+                first >> np.uint32(16) & np.uint32(0xFFF) if packed else np.uint32(0) if count is None else count()
+            )
+            names = np.broadcast_to((first & np.uint32(15)).astype(np.int64) << 32 | threads, here.shape)
+            if not in_register:
+                return [(int(names[0]) >> 32, int(names[0]) & 0xFFFFFFFF or None, here.copy())]
+            return [
+                (name >> 32, name & 0xFFFFFFFF or None, here & (names == name))
+                for name in np.unique(names[here]).tolist()
+            ]
+
+        def handler(group: Group, pc: int) -> bool:
+            if simple and len(self._groups) == 1 and self._barriers.idle and not self._convergence.anyone_waits:
+                group.pc = pc + 1  # everyone who lives is here
+                if votes:
+                    self._tell(self._present(group.mask), votes[-1](), all_of)
+                return True
+            here = self._effective(group, pc)
+            if not any_lane(here):
+                group.pc = pc + 1
+                return True
+            rest = self._present(group.mask) & ~here
+            vote = votes[-1]() if votes else None
+            parts = named(here)
+            for barrier, expected, lanes in parts:
+                self._barriers.arrive(barrier, lanes, pc + 1 if waits else None, expected, vote, all_of)
+            if in_register and self._keep:
+                assert self._recorder is not None
+                self._recorder.instead((self._barrier_index(pc, *part[:2]), part[2]) for part in parts)
+            if waits:
+                self._groups.remove(group)
+                if any_lane(rest):
+                    self._groups.append(self._group(pc + 1, rest))
+            else:
+                group.pc = pc + 1
+            self._open_barriers()
+            return not waits
+
+        return handler
+
+    def _tell(self, here: NDArray[np.bool_], votes: NDArray[np.bool_], all_of: bool) -> None:
+        """What the votes of everyone who lives bring together."""
+        counts, truths = self.environment.barrier_results
+        count = (votes & here).tobytes().count(1)
+        write(counts, count, here)
+        write(truths, count == here.tobytes().count(1) if all_of else count > 0, here)
+
+    def _barrier_index(self, pc: int, barrier: int, threads: int | None) -> int:
+        """The index under which a BAR with its numbers in registers is recorded: behind the code."""
+        used = self.barriers_used
+        return used.setdefault((pc, barrier, threads), len(self._sites) + len(used))
+
+    def _open_barriers(self) -> None:
+        alive = int(np.count_nonzero(self._convergence.alive))
+        for pc, lanes, outcome in self._barriers.opened(alive):
+            if outcome is not None:
+                counts, truths = self.environment.barrier_results
+                counts[lanes], truths[lanes] = outcome
+            self._groups.append(self._group(pc, lanes))
+
+    def _check_stuck(self) -> None:
+        """Nobody can go on: fine if all have exited, else a barrier that is never complete."""
+        for barrier, lanes, arrived in self._barriers.waiting():
+            lane = int(np.argmax(lanes))
+            mnemonic = "UCGABAR_WAIT" if barrier == CLUSTER_BARRIER else "BAR"
+            site = next(s for s in self._sites if s.mnemonic == mnemonic)
+            alive = int(np.count_nonzero(self._convergence.alive))
+            raise ExecutionError(
+                site.instruction, lane, f"barrier {barrier} with {arrived} threads arrived for ever",
+                f"each of the {alive} threads that have not exited must reach it",
+            )  # fmt: skip
+        waiting = self._convergence.waiting_lanes()
+        if waiting.any():
+            site = next(s for s in self._sites if s.mnemonic in ("BSYNC", "WARPSYNC"))
+            raise ExecutionError(
+                site.instruction,
+                int(np.argmax(waiting)),
+                "lanes that wait for others for ever",
+                "all of them must come",
+            )
+
+
+def _barrier_number(site: Site) -> int:
+    """The number of the convergence barrier that an instruction names; -1 if it names none."""
+    names = [o for o in site.instruction.operands if re.fullmatch(r"B\d+", o)]
+    return int(names[0][1:]) if names else -1

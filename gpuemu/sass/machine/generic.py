@@ -1,0 +1,102 @@
+"""Generic addresses: accesses that find out from the address which memory they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from gpuemu.sass.machine.operands import Site
+from gpuemu.sass.machine.patterns import Place
+from gpuemu.sass.machine.spaces import Access, GlobalSpace, LocalSpace, Piece, SharedSpace, Space, Window
+
+
+class GenericSpace(Space):
+    """Generic addresses, uint64: those in the shared and the local window lead there, others to global memory."""
+
+    def __init__(self, site: Site, size: int, access: Access):
+        super().__init__(site, size, access)
+        self.to_global = GlobalSpace(site, size, access)
+        self.to_shared = SharedSpace(site, size, access)
+        self.to_local = LocalSpace(site, size, access)
+        self.shared_start = SHARED_WINDOW + self.memory.shared_base
+
+    def _one(self, place: Place) -> tuple[Space, int] | None:
+        """The memory that all addresses mean, and where it starts; None if they mean several."""
+        base, pattern = place
+        low, high = base + pattern.low, base + pattern.high
+        if high < LOCAL_WINDOW or pattern.count == 0:
+            return self.to_global, 0
+        if low >= SHARED_WINDOW and high < SHARED_WINDOW + WINDOW_BYTES:
+            return self.to_shared, self.shared_start
+        if low >= LOCAL_WINDOW and high < LOCAL_WINDOW + WINDOW_BYTES:
+            return self.to_local, LOCAL_WINDOW
+        return None
+
+    def window(self, place: Place) -> Window | None:
+        """See Space."""
+        if not in_windows(place):
+            return self.to_global.window(place)
+        one = self._one(place)
+        if one is None:
+            return None
+        space, start = one
+        return space.window(place.moved(-start))
+
+    def pieces(self, place: Place) -> Iterator[Piece]:
+        """See Space."""
+        addresses = place.addresses(64)
+        shared, local = in_window(addresses, SHARED_WINDOW), in_window(addresses, LOCAL_WINDOW)
+        for space, inside, start in (
+            (self.to_global, ~(shared | local), 0),
+            (self.to_shared, shared, self.shared_start),
+            (self.to_local, local, LOCAL_WINDOW),
+        ):
+            part = np.flatnonzero(inside)
+            if len(part) == 0:
+                continue
+            delta, pattern = place.pattern.part(self._lanes_of(place, inside))
+            these = Place(place.base + delta - start, pattern)
+            window = space.window(these)
+            if window is not None:
+                units, index = window
+                yield Piece({self.size: units}, np.arange(len(part)) if index is None else index, part)
+                continue
+            for memory, index, within in space.pieces(these):
+                yield Piece(memory, index, part[within])
+
+    def _lanes_of(self, place: Place, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Places among the addresses as lanes of the CTA."""
+        chosen = np.zeros(self.site.lanes.count, dtype=np.bool_)
+        chosen[slice(None) if place.pattern.lanes is None else place.pattern.lanes] = inside
+        return chosen
+
+    def record(self, place: Place, mask: Mask) -> None:
+        """As for the other spaces: shared and local addresses count from the window's start."""
+        if not in_windows(place):
+            super().record(place, mask)
+            return
+        one = self._one(place)
+        if one is not None:
+            super().record(place.moved(-one[1]), mask)
+            return
+        addresses = place.addresses(64)
+        shared, local = in_window(addresses, SHARED_WINDOW), in_window(addresses, LOCAL_WINDOW)
+        local_start = np.where(local, np.uint64(LOCAL_WINDOW), np.uint64(0))
+        counted = addresses - np.where(shared, np.uint64(self.shared_start), local_start)
+        patterns = self.site.environment.patterns
+        super().record(patterns.place(counted, place.pattern.lanes, place.pattern.mask_name), mask)
+
+
+def in_windows(place: Place) -> bool:
+    """Whether any address may be in the shared or the local window."""
+    return place.base + place.pattern.high >= LOCAL_WINDOW
+
+
+def in_window(addresses: NDArray[Any], start: int) -> NDArray[np.bool_]:
+    """Which addresses are in the window that starts there."""
+    return addresses - np.uint64(start) < np.uint64(WINDOW_BYTES)

@@ -1,0 +1,205 @@
+"""The groups of lanes that a CTA is in, and where branches, calls and returns send them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.environment import Environment, ExecutionError
+from gpuemu.sass.machine.groups import Group
+from gpuemu.sass.machine.lanes import WARP, Mask, any_lane, ballots, every_lane
+from gpuemu.sass.machine.operands import Getter, Site
+from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.system_calls import SystemCalls
+from gpuemu.trace.listing import INSTRUCTION_BYTES
+
+WHOLE_WARP = np.uint32(0xFFFFFFFF)
+
+Handler = Callable[[Group, int], bool]
+"""Executes a control instruction for a group at its pc; returns whether the group goes on as it is."""
+
+
+class Jumps:
+    """The groups of a CTA, and the instructions that say where lanes go on."""
+
+    def __init__(self, environment: Environment):
+        self.environment = environment
+        self._lanes = environment.lanes
+        self._index_of = {instruction.offset: i for i, instruction in enumerate(environment.code)}
+        self._sites = [Site(instruction, environment) for instruction in environment.code]
+        self._guards = [guard_of(site) for site in self._sites]
+        self._system = SystemCalls(environment)
+        self._groups: list[Group] = []
+        self._recorder: Recorder | None = None
+        self._keep = False
+
+    def _present(self, mask: Mask) -> NDArray[np.bool_]:
+        return self._lanes.exists if mask is None else mask
+
+    def _group(self, pc: int, mask: NDArray[np.bool_]) -> Group:
+        assert self._recorder is not None
+        whole: Mask = None if every_lane(mask) else mask.copy()
+        return Group(pc, whole, self._recorder.set_of(whole))
+
+    def _effective(self, group: Group, pc: int) -> NDArray[np.bool_]:
+        """The lanes of the group whose guard is true; it may be the predicate itself."""
+        guard = self._guards[pc]
+        if guard is None:
+            return self._present(group.mask)
+        return np.asarray(guard()) if group.mask is None else group.mask & guard()
+
+    def _target(self, site: Site, text: str) -> int:
+        index = self._index_of.get(int(text, 16)) if text.startswith("0x") else None
+        if index is None:
+            raise site.unsupported(f"the target {text}, which is no instruction of this function")
+        return index
+
+    def _go(self, group: Group, taken: NDArray[np.bool_], target: int, otherwise: int) -> bool:
+        """Send `taken` lanes of the group to `target`, the others to `otherwise`."""
+        if not any_lane(taken):
+            group.pc = otherwise
+            return True
+        rest = ~taken if group.mask is None else group.mask & ~taken
+        if not any_lane(rest):
+            group.pc = target
+            return True
+        self._groups.remove(group)
+        self._groups += [self._group(target, taken), self._group(otherwise, rest)]
+        return False
+
+    def _chosen(self, site: Site) -> Callable[[Group, int], NDArray[np.bool_]]:
+        """Which lanes an instruction is for: those of its guard that also have the predicates among its operands."""
+        conditions = [site.predicate(k) for k in predicates_of(site)]
+
+        def chosen(group: Group, pc: int) -> NDArray[np.bool_]:
+            lanes = self._effective(group, pc)
+            for condition in conditions:
+                lanes = lanes & condition()
+            return lanes
+
+        return chosen
+
+    def _branch(self, site: Site) -> Handler:
+        target = self._target(site, site.instruction.operands[-1])
+        conditions, chosen = predicates_of(site), self._chosen(site)
+        mask_operand: Getter | None = None
+        if site.has("DIV", "CONV"):
+            # The lanes that would have to be together: all of the warp where the text names none.
+            mask_operand = site.source(0) if len(site.operands) > 1 else lambda: WHOLE_WARP
+            diverges = site.has("DIV")
+        elif len(conditions) != len(site.operands) - 1:
+            raise site.unsupported("this form of branch")
+        all_follow = site.has("ANY")  # a warp's lanes all go if any of them does
+
+        def jump(group: Group, pc: int) -> bool:
+            group.pc = target
+            return True
+
+        if guard_of(site) is None and not conditions and mask_operand is None:
+            return jump
+
+        def handler(group: Group, pc: int) -> bool:
+            taken = chosen(group, pc)
+            if mask_operand is not None:
+                wanted = np.broadcast_to(mask_operand(), (self._lanes.count,)) & np.repeat(
+                    ballots(self._lanes.exists), WARP
+                )
+                # CONV is for lanes that would all take it together; where one would not, none does.
+                together = np.repeat(ballots(self._present(group.mask) if diverges else taken), WARP) == wanted
+                taken = taken & (together ^ diverges)
+            if all_follow:
+                taken = self._present(group.mask) & np.repeat(ballots(taken) != 0, WARP)
+            return self._go(group, taken, target, pc + 1)
+
+        return handler
+
+    def _call(self, site: Site) -> Handler:
+        text = site.instruction.operands[0]
+        if not text.startswith("0x"):
+            return self._computed(site)
+        if len(site.operands) > 1:
+            raise site.unsupported("this form of call")
+        name = self.environment.codeless.get(int(text, 16))
+        if name is not None:
+            return self._computed(site)
+        target = self._target(site, text)
+        return lambda group, pc: self._go(group, self._effective(group, pc), target, pc + 1)
+
+    def _destinations(self, site: Site) -> Getter:
+        """The byte offsets that each lane jumps to: int64 [lanes].
+
+        .REL and BRX: a register's value, of 32 bits, from a base. .ABS: an address of 64 bits.
+        """
+        base = 0
+        if len(site.operands) == 2:
+            base = int(site.instruction.operands[1], 16)
+            if site.mnemonic.startswith("BRX"):
+                base += site.instruction.offset + INSTRUCTION_BYTES
+        count = self._lanes.count
+        if site.has("ABS") and site.mnemonic in ("CALL", "RET") and base == 0:
+            text = site.instruction.operands[0]
+            if text.startswith("0x"):
+                fixed = np.full(count, int(text, 16), dtype=np.int64)
+                return lambda: fixed
+            get = site.source64(0)
+            return lambda: np.broadcast_to(get(), (count,)).view(np.int64)
+        if site.has("ABS") or len(site.operands) != 2:
+            raise site.unsupported("this form of jump")
+        get = site.source(0)
+        return lambda: np.broadcast_to(get(), (count,)).view(np.int32).astype(np.int64) + base
+
+    def _computed(self, site: Site) -> Handler:
+        """RET, BRX and calls through a register go where each lane's register says, or into the driver and back."""
+        get = self._destinations(site)
+        is_call, codeless = site.mnemonic == "CALL", self.environment.codeless
+
+        def handler(group: Group, pc: int) -> bool:
+            offsets = get()
+            here = self._effective(group, pc)
+            if is_call:
+                for address in np.unique(offsets[here]).tolist():
+                    if address in codeless:
+                        lanes = here & (offsets == address)
+                        back = self._system.call(codeless[address], site, lanes)
+                        offsets = np.where(lanes, back.view(np.int64), offsets)
+            parts = []
+            for offset in np.unique(offsets[here]).tolist():
+                index = self._index_of.get(offset)
+                if index is None:
+                    lane = int(np.argmax(here & (offsets == offset)))
+                    raise ExecutionError(
+                        site.instruction,
+                        lane,
+                        f"a jump to {offset:#x}",
+                        "an instruction of the function is right",
+                    )
+                parts.append((index, here & (offsets == offset)))
+            rest = self._present(group.mask) & ~here
+            if rest.any():
+                parts.append((pc + 1, rest))
+            if len(parts) == 1:
+                group.pc = parts[0][0]
+                return True
+            self._groups.remove(group)
+            self._groups += [self._group(index, lanes) for index, lanes in parts]
+            return False
+
+        return handler
+
+
+def predicates_of(site: Site) -> list[int]:
+    """The operands that are predicates."""
+    return [k for k in range(len(site.operands)) if site.is_predicate(k)]
+
+
+def guard_of(site: Site) -> Getter | None:
+    """The getter of a guard such as @!P0, None where there is none or it is always true."""
+    text = site.instruction.guard
+    if text in ("", "@PT", "@UPT"):
+        return None
+    lanes = site.guard_lanes(text)
+    if text.startswith("@!"):
+        return lambda: ~lanes
+    return lambda: lanes

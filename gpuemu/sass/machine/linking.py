@@ -1,0 +1,116 @@
+"""Lays a kernel and the functions that it calls by address out as one piece of code, as the driver does.
+
+    image = link(cubin, kernel, texts)
+    image.pieces, image.addresses["_Z3fibi"]
+
+Debug builds, separate compilation and the driver's own functions (printf, malloc) leave calls that wait for an
+address. Code starts at address 0 with the kernel; other functions follow. Functions of the driver, and those
+that the kernel cannot reach, get addresses at which there is no code: calling one is refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.image.cubin import Cubin, DeviceFunction, Kernel
+from gpuemu.sass.machine.memory import buffer_start
+
+_CODELESS_START = 0x10_0000_0000
+"""Addresses of functions without code here: beyond every kernel's, below every buffer's."""
+_CALL_THROUGH_REGISTER = re.compile(r"\bCALL\.ABS\S*\s+R\d")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A function's code: `start` is its byte offset in the whole."""
+
+    name: str
+    start: int
+    code: Kernel | DeviceFunction
+
+    @property
+    def functions(self) -> Mapping[str, int]:
+        """The offsets of the functions in this piece, from its start."""
+        return self.code.device_functions if isinstance(self.code, Kernel) else self.code.functions
+
+
+@dataclass(frozen=True)
+class Image:
+    """The pieces, the kernel first. `addresses`: of every function and variable that code or data may name.
+
+    `codeless`: address → name of the functions that are not among the pieces.
+    """
+
+    pieces: tuple[Piece, ...]
+    addresses: Mapping[str, int]
+    codeless: Mapping[int, str]
+
+    def place(self, offset: int) -> str:
+        """`function+0x0010` for a byte offset in the whole."""
+        piece = next(p for p in reversed(self.pieces) if p.start <= offset)
+        return f"{piece.name}+{offset - piece.start:#06x}"
+
+
+def variable_addresses(cubin: Cubin) -> dict[str, int]:
+    """The addresses of the module's variables, which are a launch's first buffers."""
+    found: dict[str, int] = {}
+    start = end = None
+    for section in cubin.global_sections:
+        start = buffer_start(end)
+        end = start + max(1, len(section.data))
+        found |= section.addresses(start)
+    return found
+
+
+def link(cubin: Cubin, kernel: Kernel, texts: Mapping[str, str]) -> Image:
+    """The image of a kernel; `texts` are the disassemblies of the cubin's functions by name.
+
+    Raises GpuemuError for an object file, whose variables have no places yet, and for a function that brings
+    constants of its own.
+    """
+    pieces = [Piece(kernel.name, 0, kernel)]
+    found = {kernel.name}
+    wanted = _called(cubin, kernel, pieces[0].code, texts)
+    if kernel.code_relocations and not cubin.linked:
+        names = ", ".join(dict.fromkeys(r.symbol for r in kernel.code_relocations if r.symbol != kernel.name))
+        raise GpuemuError.one(
+            cubin.file,
+            None,
+            kernel.name,
+            f"code that waits for the addresses of {names or 'its own labels'}",
+            "a kernel in one piece is right: all its functions in one source, compiled without -rdc, or linked",
+        )
+    while wanted:
+        function = cubin.functions[wanted.pop(0)]
+        if function.name in found:
+            continue
+        found.add(function.name)
+        if function.constant_banks:
+            what = f"the function {function.name} with constants of its own ({', '.join(function.constant_banks)})"
+            raise GpuemuError.one(cubin.file, None, kernel.name, what, "a function without them is right")
+        last = pieces[-1]
+        pieces.append(Piece(function.name, last.start + len(last.code.machine_code), function))
+        wanted += _called(cubin, kernel, function, texts)
+    addresses = variable_addresses(cubin)
+    for piece in pieces:
+        addresses |= {name: piece.start + offset for name, offset in piece.functions.items()}
+    others = dict.fromkeys((*cubin.undefined_functions, *cubin.functions, *cubin.kernels))
+    codeless: dict[int, str] = {}
+    for name in others:
+        if name not in addresses:
+            address = _CODELESS_START + 16 * len(codeless)
+            addresses[name] = address
+            codeless[address] = name
+    return Image(tuple(pieces), addresses, codeless)
+
+
+def _called(cubin: Cubin, kernel: Kernel, code: Kernel | DeviceFunction, texts: Mapping[str, str]) -> list[str]:
+    """The functions that a function may call: those its code names, and through a register those that data name."""
+    names = [r.symbol for r in code.code_relocations]
+    if _CALL_THROUGH_REGISTER.search(texts.get(code.name, "")):
+        for section in (*kernel.constant_sections.values(), *cubin.global_sections):
+            names += [r.symbol for r in section.relocations]
+    return [name for name in dict.fromkeys(names) if name in cubin.functions]

@@ -1,0 +1,160 @@
+"""The memory that a launch sees: buffers in global memory, a CTA's shared memory, its lanes' local memory.
+
+Generic addresses (LD, ST, ATOM, QSPC) reach all three: the two windows below stand for the CTA's shared
+memory and the lane's own local memory, everything else is global. Compiled code finds the windows in
+- sm_75 to sm_89: the 64 bits at c[0x0][0x18] are SHARED_WINDOW. Code takes a shared address back out of a
+  generic one by keeping its low 24 bits, so those of the window's start must be 0.
+- sm_90: SR_SWINHI is SHARED_WINDOW >> 32, put over a 32-bit shared address, so its low 32 bits must be 0.
+- all of them: the 64 bits at c[0x0][0x20] are LOCAL_WINDOW. c[0x0][0x28] is the stack's first value, the
+  bytes of local memory of a lane: the stack grows down to 0. What is at CONSTANT_WINDOW or above is a constant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.machine.lanes import Lanes
+
+GLOBAL_START = 0x7F00_0000_0000
+"""The address of the first buffer."""
+BUFFER_ALIGNMENT = 1 << 21
+"""Every buffer starts at a multiple of it: the low digits of an address are then its offset in the buffer."""
+BUFFER_GAP = 1 << 16
+"""Least number of bytes between two buffers that belong to none."""
+LOCAL_WINDOW = 0x7FFC_0000_0000
+SHARED_WINDOW = 0x7FFE_0000_0000
+CONSTANT_WINDOW = 0x7FFF_0000_0000
+"""Where the constant bank of `__constant__` variables has its generic address."""
+PARAMETER_WINDOW = 0x7FFF_8000_0000
+"""Where the kernel's parameters have theirs, of which tensor maps make use."""
+WINDOW_BYTES = 1 << 24
+"""Length of the shared window and of the local one."""
+_MOST_PLACES = 1 << 14
+WRITTEN = 0xFF
+"""Value of a byte of the shadow of shared memory once the byte itself has been written."""
+
+Views = dict[int, NDArray[Any]]
+"""One piece of memory as arrays of its units of 1, 2, 4, 8 and 16 bytes; a last partial unit is left out."""
+UNITS: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+    16: np.dtype("V16"),
+}
+
+
+def views(data: NDArray[np.uint8]) -> Views:
+    """The views of a one-dimensional array of bytes."""
+    return {size: data[: len(data) // size * size].view(unit) for size, unit in UNITS.items()}
+
+
+def buffer_start(end: int | None) -> int:
+    """The address of a buffer behind one that ends before `end`, or of the first."""
+    if end is None:
+        return GLOBAL_START
+    return -(-(end + BUFFER_GAP) // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
+
+
+class Buffer:
+    """A piece of global memory that starts at `start`; `name` is what messages call it."""
+
+    def __init__(self, name: str, start: int, data: NDArray[np.uint8]):
+        self.name = name
+        self.start = start
+        self.bytes = len(data)
+        self.views = views(data)
+
+
+class Memory:
+    """All memory of a launch; shared and local memory are those of the CTA being executed.
+
+    `shared_base` is the shared address of the CTA's first byte of shared memory (0x400 on sm_90, whose first
+    bytes the driver keeps for itself). Local memory is zero in a new CTA; shared memory counts as unwritten, or
+    with `zero_shared` as zero, too, and so do the bytes that `system_wrote`.
+    """
+
+    def __init__(
+        self,
+        shared_bytes: int,
+        shared_base: int,
+        local_bytes_per_lane: int,
+        lanes: Lanes,
+        zero_shared: bool = False,
+        system_wrote: slice = slice(0),
+    ):
+        self.shared_bytes = shared_bytes
+        self.shared_base = shared_base
+        self.local_bytes = local_bytes_per_lane
+        self.lane_count = lanes.count
+        self.buffers: list[Buffer] = []
+        self.shared = views(np.zeros(shared_bytes, dtype=np.uint8))
+        self.written = views(np.zeros(shared_bytes, dtype=np.uint8))
+        # A lane's frame is padded to the widest unit, so that no view of the whole crosses two frames; and to an odd
+        # number of those, because the same variable of many lanes, a power of two apart, has few places in a cache.
+        self.local_pitch = (-(-local_bytes_per_lane // 16) | 1) * 16
+        self.local = views(np.zeros(self.local_pitch * lanes.count, dtype=np.uint8))
+        self.zero_shared = zero_shared
+        self._system_wrote = system_wrote
+        self.all_written = zero_shared or shared_bytes == 0
+        """Whether it is known that every byte of shared memory has been written, so that reads need no check."""
+        self.places_written: set[tuple[int, int, tuple[bytes, bytes]]] = set()
+        """Accesses of which that is known; see note_written."""
+        self._noted = 0
+
+    def new_cta(self) -> None:
+        """Forget what the previous CTA left in shared and local memory."""
+        self.shared[1][:] = 0
+        self.written[1][:] = 0
+        self.written[1][self._system_wrote] = WRITTEN
+        self.local[1][:] = 0
+        self.all_written = self.zero_shared or self.shared_bytes == 0
+        self.places_written.clear()
+        self._noted = 0
+
+    def add_buffer(self, name: str, array: NDArray[Any]) -> int:
+        """Give an array a device address, which is returned. The kernel's stores go into the array itself.
+
+        Addresses follow from the sizes of the buffers added before alone. Raises GpuemuError for an array that
+        the kernel could not write in place.
+        """
+        if not isinstance(array, np.ndarray):
+            raise _refused(name, f"a {type(array).__name__}", "a NumPy array is right")
+        if array.dtype.hasobject:
+            raise _refused(name, "an array of Python objects", "an array of numbers is right")
+        if not array.flags.c_contiguous:
+            raise _refused(name, "an array that is not C-contiguous", "np.ascontiguousarray(...) makes one that is")
+        if not array.flags.writeable:
+            raise _refused(name, "a read-only array", "a writable array is right: a kernel may store to it")
+        data = array.reshape(-1).view(np.uint8) if array.size else np.zeros(0, dtype=np.uint8)
+        ordinary = [buffer for buffer in self.buffers if buffer.start < LOCAL_WINDOW]
+        start = buffer_start(ordinary[-1].start + ordinary[-1].bytes if ordinary else None)
+        if start + len(data) > LOCAL_WINDOW:
+            raise _refused(name, f"{len(data)} bytes", "buffers of 1 TB in all are right")
+        self.buffers.insert(len(ordinary), Buffer(name, start, data))
+        return start
+
+    def note_written(self, place: tuple[int, int, tuple[bytes, bytes]]) -> None:
+        """All bytes of an access, given by its base, size and pattern, have been written: no need to look again."""
+        if len(self.places_written) >= _MOST_PLACES:
+            self.places_written.clear()
+        self.places_written.add(place)
+        self._noted += 1
+        if self._noted % 64 == 0:  # which costs more than a few of the checks that it saves
+            self.all_written = bool(self.written[1].min() == WRITTEN)
+
+    def add_constants(self, data: NDArray[np.uint8]) -> None:
+        """Give `__constant__` variables their generic address, behind all other memory: code compares with it."""
+        self.buffers.append(Buffer("the constant variables", CONSTANT_WINDOW, data))
+
+    def add_parameters(self, data: NDArray[np.uint8]) -> None:
+        """Give the kernel's parameters their generic address, behind all other memory."""
+        self.buffers.append(Buffer("the parameters", PARAMETER_WINDOW, data))
+
+
+def _refused(name: str, found: str, right: str) -> GpuemuError:
+    return GpuemuError.one("launch", None, name, found, right)

@@ -1,0 +1,96 @@
+"""Records what a CTA executes, as the trace that the engine replays.
+
+Per step two numbers are kept, the instruction and the set of warps; per memory instruction a block of
+addresses [warps, 32], equal blocks once. `trace_parts` then gives every warp its own path and rows.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.lanes import WARP, Lanes, Mask
+from gpuemu.sass.machine.patterns import Place
+from gpuemu.trace.model import Instruction, WarpTrace
+
+if TYPE_CHECKING:
+    from gpuemu.sass.machine.operands import Site
+
+
+class Recorder:
+    """The record of one CTA."""
+
+    def __init__(self, lanes: Lanes, code: tuple[Instruction, ...]):
+        self._lanes = lanes
+        self._memory = np.array([i.accesses_memory for i in code], dtype=np.bool_)
+        self.steps = array("i")
+        self.sets = array("i")
+        self._blocks = array("i")
+        self._set_numbers: dict[bytes, int] = {}
+        self._set_of_mask: dict[bytes, int] = {}
+        self._members: list[NDArray[np.bool_]] = []
+        self._block_numbers: dict[tuple[int, tuple[bytes, bytes]] | None, int] = {}
+        self._places: list[Place | None] = []
+
+    def set_of(self, mask: Mask) -> int:
+        """The number of the set of warps that have a lane in `mask`."""
+        here = self._lanes.exists if mask is None else mask
+        name = here.tobytes()
+        number = self._set_of_mask.get(name)
+        if number is None:
+            warps = np.asarray(here.reshape(-1, WARP).any(axis=1))
+            number = self._set_numbers.setdefault(warps.tobytes(), len(self._members))
+            if number == len(self._members):
+                self._members.append(warps)
+            self._set_of_mask[name] = number
+        return number
+
+    def instead(self, entries: Iterable[tuple[int, NDArray[np.bool_]]]) -> None:
+        """Put several instructions, each executed by some lanes, in the place of the last one."""
+        self.steps.pop()
+        self.sets.pop()
+        for instruction, lanes in entries:
+            self.steps.append(instruction)
+            self.sets.append(self.set_of(lanes))
+
+    def members(self, number: int) -> NDArray[np.bool_]:
+        """The warps of a set, [warps]."""
+        return self._members[number]
+
+    def access(self, site: Site | None, place: Place | None, mask: Mask) -> None:
+        """Lane addresses of a memory instruction, as Environment.record takes them; None if no lane took part."""
+        key = None if place is None else (place.base, place.pattern.key)
+        number = self._block_numbers.get(key)
+        if number is None:
+            number = self._block_numbers[key] = len(self._places)
+            self._places.append(place)
+        self._blocks.append(number)
+
+    def _block_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Addresses and active lanes of every block, [blocks x warps, 32]."""
+        shape = len(self._places), self._lanes.count
+        addresses, active = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
+        for block, place in enumerate(self._places):
+            if place is not None:
+                lanes = slice(None) if place.pattern.lanes is None else place.pattern.lanes
+                addresses[block, lanes] = place.addresses(64).view(np.int64)
+                active[block, lanes] = True
+        return addresses.reshape(-1, WARP), active.reshape(-1, WARP)
+
+    def trace_parts(self, cta: int, first_row: int) -> tuple[list[WarpTrace], NDArray[np.int64], NDArray[np.bool_]]:
+        """(warps, addresses [rows, 32], active [rows, 32]); row numbers count from `first_row`."""
+        steps = np.frombuffer(self.steps, dtype=np.int32)
+        member = np.array(self._members, dtype=np.bool_)[np.frombuffer(self.sets, dtype=np.int32)]
+        # Numbers behind the code stand for barriers with their numbers written out.
+        in_memory = (steps < len(self._memory)) & self._memory[np.minimum(steps, len(self._memory) - 1)]
+        blocks = np.frombuffer(self._blocks, dtype=np.int32)
+        warps = []
+        for warp in range(self._lanes.warps):
+            path = steps[member[:, warp]]
+            rows = first_row + blocks[member[in_memory, warp]] * self._lanes.warps + warp
+            warps.append(WarpTrace(cta, warp, path.astype(np.int32), rows.astype(np.int32)))
+        return warps, *self._block_arrays()

@@ -1,0 +1,304 @@
+"""Accesses to memory, checked: where the lanes' addresses lie, and what a kernel author is told if they lie wrong.
+
+A space is made once for each instruction that accesses memory. `window` turns a place into a stretch of memory
+and the units of it that the lanes have, in most cases with a few comparisons; addresses that lie in several
+buffers become `pieces`. Loads, stores, copies and atomics are array operations on those. Lanes that store to the
+same address leave the value of the last of them; hardware leaves that of any.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, UNITS, WINDOW_BYTES, WRITTEN, Buffer, Views
+from gpuemu.sass.machine.operands import Site
+from gpuemu.sass.machine.patterns import Indices, Pattern, Place
+
+NULL_BYTES = 1 << 16
+"""Addresses below this are taken for offsets from a null pointer."""
+
+
+class Access(Enum):
+    """What an instruction does at its addresses; the value is the word for it in messages."""
+
+    LOAD = "load"
+    STORE = "store"
+    ATOMIC = "atomic"
+
+
+def sized(size: int, word: str) -> str:
+    """`a 4-byte load`, `an 8-byte load`."""
+    return f"{'an' if size == 8 else 'a'} {size}-byte {word}"
+
+
+def counted(count: int) -> str:
+    """`1 byte`, `2 bytes`."""
+    return "1 byte" if count == 1 else f"{count} bytes"
+
+
+class Piece(NamedTuple):
+    """Addresses in one piece of memory: `units` in its view of the access's size, of the addresses `part`.
+
+    `part` are places among the addresses.
+    """
+
+    memory: Views
+    units: Indices
+    part: Indices
+
+
+Window = tuple[NDArray[Any], Indices | None]
+"""A stretch of memory in units of the access's size, and which of them each lane has: see Units."""
+EVERY = slice(None)
+
+
+class Space(ABC):
+    """The addresses of one instruction: what all kinds of memory have in common."""
+
+    def __init__(self, site: Site, size: int, access: Access):
+        self.site = site
+        self.size = size
+        self.access = access
+        self.memory = site.environment.memory
+        self.unit = UNITS[size]
+        self.shift = size.bit_length() - 1
+        self.what = sized(size, access.value)
+
+    @abstractmethod
+    def window(self, place: Place) -> Window | None:
+        """The memory around all of the place's addresses; None if it is no one stretch. Raises ExecutionError."""
+
+    def pieces(self, place: Place) -> Iterator[Piece]:
+        """The pieces of memory of a place that has no window. Raises ExecutionError."""
+        raise NotImplementedError
+
+    def windows(self, place: Place) -> Iterator[tuple[Window, Indices | slice]]:
+        """All of the place's memory, and with each stretch the places among its addresses that lie there."""
+        window = self.window(place)
+        if window is not None:
+            yield window, EVERY
+            return
+        for piece in self.pieces(place):
+            yield (piece.memory[self.size], piece.units), piece.part
+
+    def load(self, place: Place) -> NDArray[Any]:
+        """The unit at each address, in the order of the place's lanes: read at once, it may be memory itself."""
+        window = self.window(place)
+        if window is not None:
+            units, index = window
+            return units if index is None else units.take(index)
+        values = np.zeros(place.pattern.count, dtype=self.unit)
+        for (units, index), part in self.windows(place):
+            values[part] = units[index]
+        return values
+
+    def store(self, place: Place, values: NDArray[Any]) -> None:
+        """Put values, in units of the access's size and the order of the place's lanes, to the addresses."""
+        window = self.window(place)
+        if window is not None:
+            units, index = window
+            units[EVERY if index is None else index] = values
+            return
+        for (units, index), part in self.windows(place):
+            units[index] = values[part]
+
+    def record(self, place: Place, mask: Mask) -> None:
+        """Tell whoever records where the lanes of the mask went."""
+        self.site.environment.record(self.site, place, mask)
+
+    def error(self, place: Place, k: int, found: str, right: str) -> ExecutionError:
+        """An error about the k-th of the addresses."""
+        lanes = place.pattern.lanes
+        return ExecutionError(self.site.instruction, k if lanes is None else int(lanes[k]), found, right)
+
+    def inside(self, base: int, pattern: Pattern, length: int) -> bool:
+        """Whether all addresses, counted from the start of a piece of `length` bytes, are in it and aligned."""
+        size = self.size
+        return (
+            base + pattern.low >= 0 and base + pattern.high + size <= length and not (base | pattern.bits) & (size - 1)
+        )
+
+    def cut(self, memory: Views, base: int, pattern: Pattern) -> Window:
+        """The window of addresses that are inside of a piece of memory."""
+        span, index = pattern.units(self.shift)
+        first = base + pattern.low >> self.shift
+        return memory[self.size][first : first + span], index
+
+    def misaligned(self, address: str) -> tuple[str, str]:
+        """What to say of an address that is no multiple of the size."""
+        return f"{self.what} at {address}", f"a multiple of {self.size} is right for it"
+
+
+class GlobalSpace(Space):
+    """Device addresses, uint64."""
+
+    last: Buffer | None = None
+    """The buffer that all lanes met in last time: most often it is that one again."""
+
+    def window(self, place: Place) -> Window | None:
+        """See Space."""
+        base, pattern = place
+        buffer = self.last
+        if buffer is not None and self.inside(base - buffer.start, pattern, buffer.bytes):
+            return self.cut(buffer.views, base - buffer.start, pattern)
+        for buffer in self.memory.buffers:
+            if self.inside(base - buffer.start, pattern, buffer.bytes):
+                self.last = buffer
+                return self.cut(buffer.views, base - buffer.start, pattern)
+        return None
+
+    def pieces(self, place: Place) -> Iterator[Piece]:
+        """See Space."""
+        buffers = self.memory.buffers
+        addresses = place.addresses(64)
+        if len(addresses) == 0:
+            return
+        if not buffers:
+            raise self._outside(place, addresses, 0)
+        starts = np.array([b.start for b in buffers], dtype=np.uint64)
+        owner = np.searchsorted(starts, addresses, side="right") - 1
+        lengths = np.array([b.bytes for b in buffers], dtype=np.int64)
+        into = (addresses - starts[np.maximum(owner, 0)]).view(np.int64)
+        bad = (owner < 0) | (into > lengths[owner] - self.size) | (into & (self.size - 1) != 0)
+        if bad.any():
+            raise self._outside(place, addresses, int(bad.argmax()))
+        for number in np.unique(owner):
+            part = np.flatnonzero(owner == number)
+            yield Piece(buffers[number].views, into[part] >> self.shift, part)
+
+    def _outside(self, place: Place, addresses: NDArray[Any], k: int) -> ExecutionError:
+        address = int(addresses[k])
+        at = f"{self.what} at {address:#x}"
+        nearest = min(self.memory.buffers, key=lambda b: _distance(b, address, self.size), default=None)
+        for name, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
+            if window <= address < window + WINDOW_BYTES:
+                found = f"{at}, an address in {name} memory"
+                return self.error(place, k, found, "this instruction accesses global memory only")
+        if address < NULL_BYTES or nearest is None:
+            found = f"{at}, a null pointer plus {counted(address)}" if address < NULL_BYTES else at
+            names = ", ".join(b.name for b in self.memory.buffers) or "none"
+            return self.error(place, k, found, f"an address in a buffer of the launch is right ({names})")
+        first, last = nearest.start, nearest.start + nearest.bytes - self.size
+        name = f"{nearest.name} ({counted(nearest.bytes)})"
+        if address < first:
+            found = f"{at}, {counted(first - address)} before the start of {name}"
+            return self.error(place, k, found, f"addresses from {first:#x} are in it")
+        if address > last:
+            found = f"{at}, {counted(address - last)} past the end of {name}"
+            right = f"addresses up to {last:#x} are in it" if last >= first else "nothing this wide is in it"
+            return self.error(place, k, found, right)
+        return self.error(place, k, *self.misaligned(f"{address:#x} in {nearest.name}"))
+
+
+def _distance(buffer: Buffer, address: int, size: int) -> int:
+    """By how many bytes an access misses a buffer."""
+    return max(buffer.start - address, address + size - buffer.start - buffer.bytes, 0)
+
+
+class SharedSpace(Space):
+    """Bytes of the CTA's shared memory, counted from its first: uint32 offsets."""
+
+    def __init__(self, site: Site, size: int, access: Access):
+        super().__init__(site, size, access)
+        self._full = _WRITTEN_BYTE * (size * site.lanes.count)
+
+    def window(self, place: Place) -> Window:
+        """See Space. What is stored to counts as written; of what is loaded a byte must have been.
+
+        Compilers copy structures with the bytes between their members, which nobody writes.
+        """
+        memory = self.memory
+        base, pattern = place
+        if not self.inside(base, pattern, memory.shared_bytes):
+            raise self._outside(place)
+        window = self.cut(memory.shared, base, pattern)
+        if not memory.all_written and (base, self.size, pattern.key) not in memory.places_written:
+            shadow, index = self.cut(memory.written, base, pattern)
+            whole = self.access is Access.STORE or self._all_written(
+                shadow if index is None else shadow.take(index), place
+            )
+            if self.access is not Access.LOAD:
+                shadow[EVERY if index is None else index] = _ALL[self.size]
+            if whole:
+                memory.note_written((base, self.size, pattern.key))
+        return window
+
+    def _all_written(self, shadow: NDArray[Any], place: Place) -> bool:
+        """Whether all bytes have been written. Raises ExecutionError if of some address none has."""
+        found = shadow.tobytes()
+        if found == self._full or found.count(_WRITTEN_BYTE) == len(found):
+            return True
+        unwritten = (np.frombuffer(found, np.uint8).reshape(-1, self.size) != WRITTEN).all(axis=1)
+        if not unwritten.any():
+            return False
+        k = int(unwritten.argmax())
+        start = place.base + int(place.pattern.offsets[k])
+        what = f"{self.what} at byte {start} of shared memory, which was never written by the CTA"
+        raise self.error(place, k, what, "shared memory has no value before a store to it")
+
+    def _outside(self, place: Place) -> ExecutionError:
+        length = self.memory.shared_bytes
+        offsets = place.addresses(32).astype(np.int64)
+        bad = (offsets + self.size > length) | (offsets & (self.size - 1) != 0)
+        k = int(bad.argmax())
+        offset = int(offsets[k])
+        base = self.memory.shared_base
+        if offset >= 1 << 31:
+            offset -= 1 << 32
+        last = length - self.size
+        holds = f"the CTA has {counted(length)} of shared memory"
+        if offset < 0:
+            origin = f", which starts at {base:#x}" if base else ""
+            found = f"{self.what} at {counted(-offset)} before the start of shared memory{origin}"
+            return self.error(place, k, found, holds)
+        if offset > last:
+            found = f"{self.what} at byte {offset} of shared memory, {counted(offset - last)} past its end"
+            return self.error(place, k, found, f"{holds}: up to byte {last} is right" if last >= 0 else holds)
+        return self.error(place, k, *self.misaligned(f"byte {offset} of shared memory"))
+
+
+_WRITTEN_BYTE = bytes([WRITTEN])
+_ALL: dict[int, Any] = {size: np.full(size, WRITTEN, dtype=np.uint8).view(unit)[0] for size, unit in UNITS.items()}
+
+
+class LocalSpace(Space):
+    """Bytes of each lane's own local memory: uint32 offsets in its frame."""
+
+    def __init__(self, site: Site, size: int, access: Access):
+        super().__init__(site, size, access)
+        self._frames = np.arange(site.lanes.count, dtype=np.int64) * (self.memory.local_pitch >> self.shift)
+        self._last: tuple[Pattern, Indices] | None = None
+
+    def window(self, place: Place) -> Window:
+        """See Space."""
+        length = self.memory.local_bytes
+        base, pattern = place
+        if not self.inside(base, pattern, length):
+            raise self._outside(place, length)
+        if pattern.lanes is None and pattern.low == pattern.high:  # as most often: the same variable of every lane
+            units = self.memory.local[self.size]
+            first = place.base + pattern.low >> self.shift
+            return units[first :: self.memory.local_pitch >> self.shift][: pattern.count], None
+        if self._last is None or self._last[0] is not pattern:
+            frames = self._frames if pattern.lanes is None else self._frames[pattern.lanes]
+            self._last = pattern, frames + ((pattern.offsets - pattern.low) >> self.shift)
+        first = place.base + pattern.low >> self.shift
+        return self.memory.local[self.size][first:], self._last[1]
+
+    def _outside(self, place: Place, length: int) -> ExecutionError:
+        offsets = place.addresses(32).astype(np.int64)
+        bad = (offsets + self.size > length) | (offsets & (self.size - 1) != 0)
+        k = int(bad.argmax())
+        offset = int(offsets[k])
+        if offset + self.size <= length:
+            return self.error(place, k, *self.misaligned(f"byte {offset} of local memory"))
+        found = f"{self.what} at byte {offset} of local memory"
+        return self.error(place, k, found, f"a lane has {counted(length)} of local memory")

@@ -1,0 +1,141 @@
+"""The driver's functions that compiled code calls: printf, assert, malloc and free.
+
+A call is `CALL.ABS` to an address at which there is no code. Arguments lie in registers from R4 on, 64-bit ones
+in even pairs; R20 and R21 hold the address to return to; a result goes to R4 and R5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.device_printf import FormatError, parse_format
+from gpuemu.sass.machine.environment import Environment, ExecutionError
+from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from gpuemu.sass.machine.operands import Site
+
+HEAP_BYTES = 8 << 20
+"""What malloc may give away in all: the driver's default (cudaLimitMallocHeapSize)."""
+HEAP_ALIGNMENT = 16
+_RETURN_ADDRESS = 20
+_MOST_STRING_BYTES = 1 << 16
+
+
+class SystemCalls:
+    """The driver's functions for one launch: the heap lives through all of its CTAs."""
+
+    def __init__(self, environment: Environment):
+        self._environment = environment
+        self._registers = environment.lanes.registers
+        self._heap_start: int | None = None
+        self._heap_used = 0
+        self._blocks: dict[int, int] = {}
+        self._freed: dict[int, list[int]] = {}
+        self._functions: dict[str, Callable[[Site, int], None]] = {
+            "vprintf": self._print,
+            "__assertfail": self._assert,
+            "malloc": self._allocate,
+            "free": self._free,
+        }
+
+    def call(self, name: str, site: Site, lanes: NDArray[np.bool_]) -> NDArray[np.uint64]:
+        """Do what the function does for each of `lanes`, in order; the addresses to which all lanes would return.
+
+        Raises ExecutionError for an assertion that fails and for what the function must not be given.
+        """
+        function = self._functions.get(name)
+        if function is None:
+            raise site.unsupported(f"a call of {name}, which is no code of this cubin")
+        for lane in np.flatnonzero(lanes).tolist():
+            function(site, lane)
+        low, high = (self._registers[_RETURN_ADDRESS + k].astype(np.uint64) for k in (0, 1))
+        return np.asarray(low | high << np.uint64(32))
+
+    # -- arguments and memory -------------------------------------------------------------------------------
+
+    def _word(self, register: int, lane: int) -> int:
+        return int(self._registers[register, lane])
+
+    def _pair(self, register: int, lane: int) -> int:
+        return self._word(register, lane) | self._word(register + 1, lane) << 32
+
+    def _return(self, value: int, lane: int, words: int) -> None:
+        for k in range(words):
+            self._registers[4 + k, lane] = np.uint32(value >> 32 * k & 0xFFFFFFFF)
+
+    def _bytes(self, site: Site, address: int, lane: int) -> NDArray[np.uint8]:
+        """Memory from a generic address to the end of the buffer, the shared or the local memory that it lies in."""
+        memory = self._environment.memory
+        if LOCAL_WINDOW <= address < LOCAL_WINDOW + memory.local_bytes:
+            start = lane * memory.local_pitch
+            return np.asarray(memory.local[1][start + address - LOCAL_WINDOW : start + memory.local_bytes])
+        if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
+            offset = address - SHARED_WINDOW - memory.shared_base
+            if 0 <= offset < memory.shared_bytes:
+                return np.asarray(memory.shared[1][offset:])
+        for buffer in memory.buffers:
+            if buffer.start <= address < buffer.start + buffer.bytes:
+                return np.asarray(buffer.views[1][address - buffer.start :])
+        found = f"the address {address:#x} as an argument of a function of the driver"
+        raise ExecutionError(site.instruction, lane, found, "an address in memory is right")
+
+    def _string(self, site: Site, address: int, lane: int) -> str:
+        data = self._bytes(site, address, lane)[:_MOST_STRING_BYTES].tobytes()
+        end = data.find(b"\0")
+        return data[: end if end >= 0 else len(data)].decode("utf-8", errors="replace")
+
+    # -- the functions --------------------------------------------------------------------------------------
+
+    def _print(self, site: Site, lane: int) -> None:
+        """int vprintf(const char *format, void *arguments): the number of arguments; -1 for no format."""
+        format_address, at = self._pair(4, lane), self._pair(6, lane)
+        if format_address == 0:
+            self._return(-1, lane, 1)
+            return
+        try:
+            layout = parse_format(self._string(site, format_address, lane))
+        except FormatError as error:
+            right = "a conversion such as %d, %5.2f or %s is right"
+            raise ExecutionError(site.instruction, lane, f"printf with {error}", right) from None
+        data = self._bytes(site, at, lane)[: layout.argument_bytes].tobytes() if layout.argument_bytes else b""
+        if len(data) < layout.argument_bytes:
+            found = f"{len(data)} bytes of arguments for a format that takes {layout.argument_bytes}"
+            raise ExecutionError(site.instruction, lane, found, "as many arguments as the format takes are right")
+        self._environment.printer(layout.text(data, lambda address: self._string(site, address, lane)))
+        self._return(layout.arguments, lane, 1)
+
+    def _assert(self, site: Site, lane: int) -> None:
+        """void __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t)."""
+        message, file, function = (self._string(site, self._pair(k, lane), lane) for k in (4, 6, 10))
+        found = f"the failed assertion '{message}' in {file}:{self._word(8, lane)}, {function}"
+        raise ExecutionError(site.instruction, lane, found, "an assertion that holds is right")
+
+    def _allocate(self, site: Site, lane: int) -> None:
+        """void *malloc(size_t size): a block of the heap; null where the heap is full."""
+        if self._heap_start is None:
+            self._heap_start = self._environment.memory.add_buffer("the heap", np.zeros(HEAP_BYTES, dtype=np.uint8))
+        size = max(1, -(-self._pair(4, lane) // HEAP_ALIGNMENT)) * HEAP_ALIGNMENT
+        freed = self._freed.get(size)
+        if freed:
+            address = freed.pop()
+        elif self._heap_used + size <= HEAP_BYTES:
+            address = self._heap_start + self._heap_used
+            self._heap_used += size
+        else:
+            address = 0
+        if address:
+            self._blocks[address] = size
+        self._return(address, lane, 2)
+
+    def _free(self, site: Site, lane: int) -> None:
+        """void free(void *block)."""
+        address = self._pair(4, lane)
+        if address == 0:
+            return
+        size = self._blocks.pop(address, None)
+        if size is None:
+            found, right = f"free of {address:#x}", "a block that malloc gave and that is not free is right"
+            raise ExecutionError(site.instruction, lane, found, right)
+        self._freed.setdefault(size, []).append(address)

@@ -1,0 +1,171 @@
+"""Tensor maps: what a copy by descriptor (PTX: cp.async.bulk.tensor, in SASS UTMALDG and UTMASTG) is told of an array.
+
+A map is 128 bytes, which the driver's cuTensorMapEncodeTiled fills in for a launch. `TensorMap` does so for a launch
+here: pass one as a kernel's `const __grid_constant__ CUtensorMap` argument. What the bytes mean is what compilers
+make of PTX's `tensormap.replace`, which writes each of these fields (nvcc 13.0, sm_90a), and what the driver of an H200
+made of 64 maps that differ in one thing each:
+
+    0x00        address of the first element
+    0x08        bits 4-6 dimensions less one, 7-10 type, 11-12 interleaving, 13-14 swizzle, 15 fill (1: NaN),
+                16 tf32 for f32, 17-18 how much the L2 cache fetches
+    0x0c-0x1b   strides of dimensions 1 to 4 in units of 16 bytes, low 32 bits; 0x1c: four more bits of each
+    0x20-0x33   elements of each dimension less one
+    0x34        bits 0-14 steps in each dimension less one, 3 bits each; bits 24-31 box of dimension 0 less one
+    0x38        box of dimensions 1 to 4 less one, a byte each
+
+Dimension 0 is the one whose elements are next to each other: the last axis of a NumPy array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu.base.errors import GpuemuError
+
+BYTES = 128
+_MOST_DIMENSIONS = 5
+_UNIT = 16
+_NUMBERED = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16")
+_AS_TF32 = 1 << 16
+_WITH_TF32 = {"f32": "tf32", "f32.ftz": "tf32.ftz"}
+TYPES = {
+    "u8": 1, "u16": 2, "u32": 4, "s32": 4, "u64": 8, "s64": 8, "f16": 2, "f32": 4, "f64": 8, "bf16": 2, "f32.ftz": 4,
+    "tf32": 4, "tf32.ftz": 4,
+}  # fmt: skip
+"""Types of elements, as cuTensorMapEncodeTiled has them, and their bytes."""
+SWIZZLES = (0, 32, 64, 128)
+"""Bytes of a line within which 16-byte chunks are exchanged, by the number of the swizzle."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a tensor map says: tuples have an entry for each dimension, dimension 0 first.
+
+    `strides` are in bytes, that of dimension 0 the element's size. `box` counts places of the array, of which a copy
+    takes each `steps`-th. `nan_fill`: what is outside the array is NaN instead of zero.
+    """
+
+    address: int
+    type: str
+    element_bytes: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    steps: tuple[int, ...]
+    interleaved: bool
+    swizzle_bytes: int
+    nan_fill: bool
+
+    @property
+    def copied(self) -> tuple[int, ...]:
+        """Elements of each dimension that a copy takes."""
+        return tuple(-(-box // step) for box, step in zip(self.box, self.steps, strict=True))
+
+
+def decode(data: bytes) -> Layout | None:
+    """What 128 bytes say; None if they are no tensor map."""
+    words = np.frombuffer(data, dtype="<u4").astype(object)
+    flags = int(words[2])
+    rank, kind = (flags >> 4 & 7) + 1, flags >> 7 & 15
+    if rank > _MOST_DIMENSIONS or kind >= len(_NUMBERED):
+        return None
+    element = _NUMBERED[kind]
+    if flags & _AS_TF32:
+        element = _WITH_TF32.get(element, element)
+    size = TYPES[element]
+    strides = [size]
+    for k in range(rank - 1):
+        strides.append((int(words[3 + k]) | (int(words[7]) >> 4 * k & 15) << 32) * _UNIT)
+    boxes = [int(words[13]) >> 24, *(int(words[14]) >> 8 * k & 0xFF for k in range(4))]
+    return Layout(
+        address=int(words[0]) | int(words[1]) << 32,
+        type=element,
+        element_bytes=size,
+        shape=tuple(int(words[8 + k]) + 1 for k in range(rank)),
+        strides=tuple(strides),
+        box=tuple(box + 1 for box in boxes[:rank]),
+        steps=tuple((int(words[13]) >> 3 * k & 7) + 1 for k in range(rank)),
+        interleaved=bool(flags >> 11 & 3),
+        swizzle_bytes=SWIZZLES[flags >> 13 & 3],
+        nan_fill=bool(flags >> 15 & 1),
+    )
+
+
+_NUMPY_TYPES = {
+    "uint8": "u8", "int8": "u8", "uint16": "u16", "int16": "u16", "uint32": "u32", "int32": "s32", "uint64": "u64",
+    "int64": "s64", "float16": "f16", "float32": "f32", "float64": "f64", "bool": "u8",
+}  # fmt: skip
+
+
+class TensorMap:
+    """A kernel argument: the tensor map of a NumPy array, a device buffer that the kernel may read and write by it.
+
+    `box`: elements that a copy takes of each axis, in the array's order of axes. `swizzle`: 0, 32, 64 or 128 bytes.
+    `type`: the element's type as cuTensorMapEncodeTiled names it, in TYPES; by default the array's own (bf16 is kept in
+    uint16). `fill`: 0 or "nan", what a copy finds outside the array. `steps`: 2 takes each second element of an axis.
+    Raises GpuemuError for what no tensor map can say.
+    """
+
+    def __init__(
+        self,
+        array: npt.NDArray[Any],
+        box: Sequence[int],
+        *,
+        swizzle: int = 0,
+        type: str | None = None,
+        fill: int | str = 0,
+        steps: Sequence[int] | None = None,
+    ):
+        self.array = array
+        kind = type or _NUMPY_TYPES.get(array.dtype.name, "")
+        if TYPES.get(kind) != array.itemsize:
+            raise _refused("type", f"{kind or array.dtype} for elements of {array.itemsize} bytes", "one of their size")
+        if not 1 <= array.ndim <= _MOST_DIMENSIONS:
+            raise _refused("array", f"{array.ndim} dimensions", f"1 to {_MOST_DIMENSIONS}")
+        if not array.flags.c_contiguous:
+            raise _refused("array", "an array that is not C-contiguous", "one that is (np.ascontiguousarray)")
+        taken = tuple(steps) if steps is not None else (1,) * array.ndim
+        for name, values, most in (("box", tuple(box), 256), ("steps", taken, 8)):
+            if len(values) != array.ndim or not all(1 <= value <= most for value in values):
+                raise _refused(name, f"{values}", f"a number from 1 to {most} for each of {array.ndim} axes")
+        if swizzle not in SWIZZLES:
+            raise _refused("swizzle", f"{swizzle}", "0, 32, 64 or 128 bytes")
+        if fill not in (0, "nan"):
+            raise _refused("fill", f"{fill}", "0 or 'nan'")
+        line = box[-1] * array.itemsize
+        if line % _UNIT or (swizzle and line > swizzle):
+            raise _refused("box", f"{line} bytes along the last axis", f"a multiple of 16, up to {swizzle or 4096}")
+        self._strides = array.strides[:-1][::-1]
+        if any(stride % _UNIT for stride in self._strides):
+            raise _refused("array", f"strides of {array.strides} bytes", "multiples of 16 for all but the last axis")
+        self._box, self._steps = tuple(box)[::-1], taken[::-1]
+        plain = next((name for name, tf32 in _WITH_TF32.items() if tf32 == kind), kind)
+        self._flags = (
+            (array.ndim - 1) << 4 | _NUMBERED.index(plain) << 7 | SWIZZLES.index(swizzle) << 13
+            | (fill == "nan") << 15 | (_AS_TF32 if plain != kind else 0)
+        )  # fmt: skip
+
+    def encode(self, address: int) -> bytes:
+        """The 128 bytes, for an array at that address."""
+        words = np.zeros(BYTES // 4, dtype=np.uint64)
+        words[0], words[1], words[2] = address & 0xFFFFFFFF, address >> 32, self._flags
+        for k, stride in enumerate(self._strides):
+            words[3 + k] = stride // _UNIT & 0xFFFFFFFF
+            words[7] |= np.uint64((stride // _UNIT >> 32) << 4 * k)
+        for k, (extent, box, step) in enumerate(zip(self.array.shape[::-1], self._box, self._steps, strict=True)):
+            words[8 + k] = extent - 1
+            words[13] |= np.uint64(step - 1 << 3 * k)
+            if k:
+                words[14] |= np.uint64(box - 1 << 8 * (k - 1))
+            else:
+                words[13] |= np.uint64(box - 1 << 24)
+        return words.astype("<u4").tobytes()
+
+
+def _refused(field: str, found: str, right: str) -> GpuemuError:
+    return GpuemuError.one("tensor map", None, field, found, f"{right} is right")

@@ -1,0 +1,52 @@
+"""Masks seen warp by warp: who takes part, and instructions that only whole warps may execute."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import WARP, Lanes, Mask
+from gpuemu.sass.machine.operands import Site
+
+
+def taking_part(lanes: Lanes, mask: Mask) -> Mask:
+    """The mask without lanes that a last partial warp does not have; None if it is all 32 of every warp."""
+    if mask is None and lanes.threads != lanes.count:
+        return lanes.exists
+    return mask
+
+
+def fragment(site: Site, k: int, count: int) -> NDArray[np.uint32]:
+    """Operand `k` as `count` consecutive registers of each lane, [warps, registers, 32].
+
+    A view of the registers, or zeros for RZ.
+    """
+    if site.is_uniform(k):
+        raise site.unsupported("a matrix in uniform registers")
+    file, number = site.register(k)
+    warps = site.lanes.warps
+    if number == len(file) - 1:
+        return np.zeros((warps, count, WARP), dtype=np.uint32)
+    if number + count >= len(file):
+        raise site.unsupported(f"{count} registers from {site.operands[k].core}")
+    return file[number : number + count].reshape(count, warps, WARP).transpose(1, 0, 2)
+
+
+def complete_warps(site: Site, mask: Mask) -> NDArray[np.intp] | None:
+    """The warps that execute an instruction that only whole warps may execute; None for all of the CTA.
+
+    Raises ExecutionError for a warp of which some lanes take part and others do not.
+    """
+    mask = taking_part(site.lanes, mask)
+    if mask is None:
+        return None
+    lanes = mask.reshape(-1, WARP)
+    active = np.count_nonzero(lanes, axis=1)
+    partial = np.flatnonzero((active > 0) & (active < WARP))
+    if partial.size:
+        warp = int(partial[0])
+        lane = warp * WARP + int(np.argmin(lanes[warp]))
+        found = f"{active[warp]} active lanes of 32 in warp {warp}"
+        raise ExecutionError(site.instruction, lane, found, "all lanes of the warp execute it together")
+    return np.flatnonzero(active)

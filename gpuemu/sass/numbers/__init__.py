@@ -1,0 +1,1 @@
+"""IEEE arithmetic of all lanes, in NumPy and compiled."""

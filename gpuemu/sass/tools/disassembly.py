@@ -1,0 +1,230 @@
+"""From machine code to instructions: nvdisasm's text, the control words, and branch targets as byte offsets.
+
+    function = decode_function("kernel.cu", "gemm", "sm_89")     # or a cubin
+    for instruction in function.code: ...
+
+nvdisasm runs once for a cubin; the control words come from the code's own bytes. Operands stay as nvdisasm
+prints them, with three exceptions that leave one way to write each thing: a label, a function or a half of an
+address is the number it stands for, as in `BRA 0x2a0`; a register and a target behind it are two operands, as in
+`BRX R4, -0x120` and `RET.REL.NODEC R20, 0x0`; and a constant is `c[0x0][0x170]`, without a space between.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache, lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.isa import opcodes as isa
+from gpuemu.sass.image.cubin import Cubin, Kernel, read_cubin
+from gpuemu.sass.machine.linking import Image, Piece, link
+from gpuemu.sass.tools.toolchain import CompilerChoice, compile_cuda, run_nvdisasm
+from gpuemu.trace.listing import INSTRUCTION_BYTES, split_operands
+from gpuemu.trace.model import ControlWord, Instruction
+
+DEFAULT_ARCH = "sm_89"
+_SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx")
+
+_CONTROL_WORD_BIT = 41  # of an instruction's second 64-bit half
+_CONTROL_WORD_MASK = (1 << 17) - 1
+_NO_COUNTER = 7
+
+_SECTION = re.compile(r"^\s*\.text\.([^\s:]+):$", re.MULTILINE)
+_LINE = re.compile(r"^\s*(?:(\.L_[^\s:]+):|/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;[^;\n]*)$", re.MULTILINE)
+_TEXT = re.compile(r"(@!?U?P[0-9T]+)?\s*([A-Za-z_][\w.]*)\s*(.*)$")
+_TARGET = re.compile(r"`\(([^()]+)\)|32@(lo|hi)\((?:([^()\s]+)|\(([^()\s]+) \+ ([^()\s]+)@srel\))\)")
+_ANNOTATION = re.compile(r"\s*\(\*.*\*\)")
+_WITH_BARE_TARGET = ("BRX", "BRXU", "JMX", "JMXU", "CALL", "RET")
+"""Instructions whose register and target nvdisasm separates by a space."""
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedFunction(Kernel):
+    """A kernel with its instructions, one for every 16 bytes, the padding behind its end included.
+
+    `arch` is the architecture that the code is for, such as "sm_89". Functions that the kernel calls by their
+    address stand behind it; `image` says where.
+    """
+
+    arch: str
+    code: tuple[Instruction, ...]
+    cubin: Cubin
+    image: Image
+
+
+def load_cubin(
+    source: str | os.PathLike[str] | bytes, arch: str | None = None, compiler: CompilerChoice = "auto"
+) -> Cubin:
+    """The cubin of a file, by its name's ending: a CUDA source is compiled for `arch` (sm_89 if None).
+
+    A cubin, given as a path or as bytes, is for the architecture that it names; `arch` then says nothing.
+    """
+    if not isinstance(source, bytes) and Path(source).suffix in _SOURCE_SUFFIXES:
+        return read_cubin(compile_cuda(os.fspath(source), arch or DEFAULT_ARCH, compiler), os.fspath(source))
+    return read_cubin(source)
+
+
+def decode_function(
+    source: str | os.PathLike[str] | bytes | Cubin,
+    kernel: str | None = None,
+    arch: str | None = None,
+    compiler: CompilerChoice = "auto",
+) -> DecodedFunction:
+    """A kernel of a CUDA source or a cubin; see `load_cubin` for `arch`, `Cubin.kernel` for the name.
+
+    Raises GpuemuError for code that is not linked and for instructions that the model does not know.
+    """
+    cubin = source if isinstance(source, Cubin) else load_cubin(source, arch, compiler)
+    chosen = cubin.kernel(kernel)
+    image = link(cubin, chosen, _texts(cubin.content, cubin.file))
+    known = {field.name: getattr(chosen, field.name) for field in fields(Kernel)}
+    known |= {
+        "machine_code": b"".join(piece.code.machine_code for piece in image.pieces),
+        "registers_per_thread": max(piece.code.registers_per_thread for piece in image.pieces),
+        "source_lines": tuple(line for piece in image.pieces for line in piece.code.source_lines),
+    }
+    whole = DecodedFunction(**known, arch=cubin.arch, code=(), cubin=cubin, image=image)
+    code = tuple(instruction for piece in image.pieces for instruction in _instructions(cubin, whole, piece, image))
+    _check_known(code, image, cubin.file)
+    return replace(whole, code=code)
+
+
+def disassemble(cubin: Cubin, kernel: Kernel) -> tuple[Instruction, ...]:
+    """The instructions of a kernel of this cubin, whether the model knows them or not.
+
+    `line` of each is its innermost source line in the kernel's own file.
+    """
+    image = link(cubin, kernel, _texts(cubin.content, cubin.file))
+    return tuple(_instructions(cubin, kernel, image.pieces[0], image))
+
+
+def _instructions(cubin: Cubin, whole: Kernel, piece: Piece, image: Image) -> Iterator[Instruction]:
+    """Those of one piece; `whole` knows the source lines of all."""
+    text = _texts(cubin.content, cubin.file).get(piece.name)
+    if text is None:
+        raise GpuemuError.one(cubin.file, None, piece.name, "no disassembly of it", "a whole cubin is right")
+    labels: dict[str, int] = {}
+    lines: list[tuple[int, str]] = []
+    pending: list[str] = []
+    for label, offset, instruction in _LINE.findall(text):
+        if label:
+            pending.append(label)
+        else:
+            at = int(offset, 16)
+            for name in pending:
+                labels[name] = at
+            pending.clear()
+            lines.append((at, instruction))
+    machine_code = piece.code.machine_code
+    controls = control_words(machine_code)
+    if [at for at, _ in lines] != list(range(0, len(machine_code), INSTRUCTION_BYTES)):
+        found = f"{len(lines)} disassembled instructions in {len(machine_code)} bytes of code"
+        raise GpuemuError.one(cubin.file, None, piece.name, found, "one for every 16 bytes is right")
+    for (at, instruction), control in zip(lines, controls, strict=True):
+        offset = piece.start + at
+        place = whole.source_line(offset)
+        line = place[1] if place is not None and place[0] == whole.source_file else None
+        if "`" in instruction or "32@" in instruction:
+            instruction = _resolved(instruction, piece, labels, image, cubin.file, f"{piece.name}+{at:#06x}")
+        guard, opcode, operands = _parts(instruction)
+        if "QNAN" in instruction and not opcode.startswith("H"):
+            operands = _with_bits(operands, machine_code[at + 4 : at + 8])
+        yield Instruction(offset, opcode, operands, guard, control, line)
+
+
+def without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+    """The code up to the endless branch and the NOPs that fill a kernel's last cache line."""
+    end = len(code)
+    while end and code[end - 1].opcode == "NOP":
+        end -= 1
+    if end and code[end - 1].opcode == "BRA" and code[end - 1].operands == (f"{code[end - 1].offset:#x}",):
+        end -= 1
+    return code[:end]
+
+
+def control_words(machine_code: bytes) -> list[ControlWord]:
+    """The control word of each instruction: 17 bits from bit 105 of its 128, without the reuse flags."""
+    halves = np.frombuffer(machine_code, dtype="<u8")
+    words = halves[1::2] >> np.uint64(_CONTROL_WORD_BIT) & np.uint64(_CONTROL_WORD_MASK)
+    return [_control_word(word) for word in words.tolist()]
+
+
+@cache
+def _control_word(word: int) -> ControlWord:
+    write, read = word >> 5 & 7, word >> 8 & 7
+    return ControlWord(
+        stall_cycles=word & 15,
+        yields=not word >> 4 & 1,
+        write_counter=None if write == _NO_COUNTER else write,
+        read_counter=None if read == _NO_COUNTER else read,
+        wait_mask=word >> 11 & 63,
+    )
+
+
+@lru_cache(maxsize=8)
+def _texts(content: bytes, file: str) -> dict[str, str]:
+    """The disassembly of each function in a cubin."""
+    text = run_nvdisasm(content, file)
+    starts = list(_SECTION.finditer(text))
+    ends = [start.start() for start in starts[1:]] + [len(text)]
+    return {start[1]: text[start.end() : end] for start, end in zip(starts, ends, strict=True)}
+
+
+def _resolved(instruction: str, piece: Piece, labels: Mapping[str, int], image: Image, file: str, place: str) -> str:
+    """The text with byte offsets for labels, and with addresses for functions and variables."""
+
+    def value(match: re.Match[str]) -> str:
+        target, half, symbol, function, label = match.groups()
+        name = target or symbol or function
+        if target in labels:
+            return f"{piece.start + labels[target]:#x}"
+        address = image.addresses.get(name)
+        if address is None or (label is not None and label not in labels):
+            what = f"a branch to '{name}'" if target else f"the address of '{name}'"
+            raise GpuemuError.one(file, None, place, what, "a name that the cubin itself defines is right")
+        address += labels[label] if label else 0
+        if half is None:
+            return f"{address:#x}"
+        return f"{address >> 32 if half == 'hi' else address & 0xFFFFFFFF:#x}"
+
+    return _TARGET.sub(value, instruction)
+
+
+@lru_cache(maxsize=65536)
+def _with_bits(operands: tuple[str, ...], immediate: bytes) -> tuple[str, ...]:
+    """A QNAN written out: nvdisasm gives that name to several bit patterns, the high word of -inf among them."""
+    bits = f"{int.from_bytes(immediate, 'little'):#x}"
+    return tuple(bits if operand in ("+QNAN", "-QNAN", "QNAN") else operand for operand in operands)
+
+
+def _parts(instruction: str) -> tuple[str, str, tuple[str, ...]]:
+    """Guard, opcode and operands of an instruction's text."""
+    match = _TEXT.match(_ANNOTATION.sub("", instruction))
+    if match is None:
+        return "", instruction, ()
+    guard, opcode, rest = match.groups()
+    operands = split_operands(rest.replace("] [", "]["))
+    if opcode.split(".", 1)[0] in _WITH_BARE_TARGET:
+        operands = tuple(word for operand in operands for word in operand.split())
+    return guard or "", opcode, operands
+
+
+def _check_known(code: tuple[Instruction, ...], image: Image, file: str) -> None:
+    """Refuse instructions that the model does not know: each opcode once, where it first stands."""
+    problems: dict[str, Problem] = {}
+    for instruction in code:
+        if instruction.opcode in problems:
+            continue
+        try:
+            isa.describe(instruction.opcode)
+        except isa.UnknownOpcodeError as error:
+            place = image.place(instruction.offset)
+            problems[instruction.opcode] = Problem(file, None, place, error.found, error.right)
+    if problems:
+        raise GpuemuError(problems.values())

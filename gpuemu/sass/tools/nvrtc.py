@@ -1,0 +1,119 @@
+"""NVRTC, the compiler that is a library: CUDA C++ to a cubin with nothing but pip wheels.
+
+It takes device code, brings no standard headers and looks for none, so that the ones kernels like to include
+stand here in terms of libcu++, whose wheel the `sass` extra installs along with the CUDA headers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.base.extras import INSTALL, missing
+from gpuemu.sass.tools.toolchain import wheel_files
+
+_LIBRARY = "nvidia-cuda-nvrtc"
+_HEADERS = {  # a file by which to know the folder, and the wheel that brings it
+    "cuda_fp16.h": "nvidia-cuda-runtime",
+    "crt/mma.h": "nvidia-cuda-crt",
+    "cuda/std/cstdint": "nvidia-cuda-cccl",
+}
+_STD = """
+    algorithm array bit cfloat climits cmath complex concepts cstddef cstdint cstdlib cstring
+    functional limits numeric optional ratio span tuple type_traits utility variant
+"""
+_C_NAMES = ("float", "limits", "stddef", "stdint", "stdlib", "string")
+_SHIM = (
+    "#pragma once\n#include <cuda/std/{0}>\n"
+    "namespace cuda {{ namespace std {{}} }}\nnamespace std {{ using namespace cuda::std; }}\n"
+)
+SHIMS = {
+    **{name: _SHIM.format(name) for name in _STD.split()},
+    **{f"{name}.h": _SHIM.format(f"c{name}") for name in _C_NAMES},
+    # What these bring to device code is built in, but for the macros.
+    "math.h": """
+#pragma once
+#include <cuda_runtime.h>
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#define HUGE_VALF INFINITY
+#define HUGE_VAL __longlong_as_double(0x7ff0000000000000ll)
+#endif
+#ifndef M_PI
+#define M_PI 3.14159265358979323846
+#define M_SQRT2 1.41421356237309504880
+#define M_E 2.7182818284590452354
+#define M_LN2 0.69314718055994530942
+#define M_LOG2E 1.4426950408889634074
+#endif
+""",
+    # printf and assert are built in.
+    **dict.fromkeys(("stdio.h", "cstdio", "assert.h", "cassert"), "#pragma once\n"),
+}
+"""Standard headers by name, as handed to the compiler."""
+
+
+@lru_cache
+def _library() -> ctypes.CDLL:
+    for file in wheel_files(_LIBRARY):
+        if file.name.startswith(("libnvrtc.so", "libnvrtc.dylib", "nvrtc64")) and file.is_file():
+            return ctypes.CDLL(str(file))
+    raise missing("nvrtc", f"{INSTALL} brings it; or have nvcc on the PATH")
+
+
+@lru_cache
+def include_folders() -> tuple[Path, ...]:
+    """The folders with the CUDA and libcu++ headers; raises GpuemuError where a wheel is missing."""
+    folders = []
+    for header, wheel in _HEADERS.items():
+        parts = tuple(header.split("/"))
+        for file in wheel_files(wheel):
+            if file.parts[-len(parts) :] == parts and file.is_file():
+                folders.append(file.parents[len(parts) - 1])
+                break
+        else:
+            raise missing(f"the headers of {wheel}", f"{INSTALL} brings them")
+    return tuple(dict.fromkeys(folders))
+
+
+def version() -> str:
+    """For example "NVRTC 13.0"."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return f"NVRTC {major.value}.{minor.value}"
+
+
+def compile_source(source: bytes, file: str, arch: str, options: Sequence[str] = ()) -> tuple[str, bytes | None]:
+    """The compiler's log and the cubin, or None in its place where the log holds errors.
+
+    `file` is the source's name in messages and line tables; its folder is searched for includes.
+    """
+    library = _library()
+    flags = [f"--gpu-architecture={arch}", "-lineinfo", "--pre-include=math.h"]  # as nvcc does
+    flags += [f"-I{folder}" for folder in (Path(file).parent, *include_folders())]
+    flags += options
+    program = ctypes.c_void_p()
+    names = (ctypes.c_char_p * len(SHIMS))(*(name.encode() for name in SHIMS))
+    texts = (ctypes.c_char_p * len(SHIMS))(*(text.encode() for text in SHIMS.values()))
+    status = library.nvrtcCreateProgram(ctypes.byref(program), source, file.encode(), len(SHIMS), texts, names)
+    if status != 0:
+        raise GpuemuError.one(file, None, "", f"a source that NVRTC refuses (status {status})", "CUDA C++ is right")
+    try:
+        arguments = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
+        status = library.nvrtcCompileProgram(program, len(flags), arguments)
+        log = _fetch(library, program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
+        return log, None if status else _fetch(library, program, "CUBIN")
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _fetch(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+    buffer = ctypes.create_string_buffer(size.value)
+    getattr(library, f"nvrtcGet{what}")(program, buffer)
+    return buffer.raw

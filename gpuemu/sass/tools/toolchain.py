@@ -1,0 +1,172 @@
+"""The vendor's tools behind this front end: a CUDA compiler and the disassembler, from wheels or a toolkit.
+
+    cubin = compile_cuda("kernel.cu", "sm_89")      # nvcc where it is on the PATH, NVRTC's wheel otherwise
+    text = run_nvdisasm(cubin, "kernel.cu")
+
+Neither needs a GPU. All of them come with `pip install "gpuemu-sm[sass]"`; version 13 of each reads and
+writes code for sm_75 and later.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, get_args
+
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.base.extras import INSTALL, missing
+
+CompilerChoice = Literal["auto", "nvcc", "nvrtc"]
+
+_ARCH = re.compile(r"sm_\d+[af]?$")
+_RELEASE = re.compile(r"release ([\d.]+), (V[\d.]+)")
+_ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<found>(?:catastrophic |fatal )?error\b.*)$")
+_PTX_ERROR = re.compile(r"^ptxas .*, line (?P<line>\d+); +(?:error|fatal) *: *(?P<found>.*)$")
+_TOOL_ERROR = re.compile(r"^\w+ +(?:error|fatal) *:")
+
+
+@lru_cache
+def wheel_files(wheel: str) -> tuple[Path, ...]:
+    """Where the files of an installed wheel lie; none where it is not installed."""
+    try:
+        files = importlib.metadata.files(wheel) or []
+    except importlib.metadata.PackageNotFoundError:
+        return ()
+    return tuple(Path(str(file.locate())) for file in files)
+
+
+@lru_cache
+def find_nvdisasm() -> str:
+    """The disassembler: from its wheel, whose version the `sass` extra fixes, or else from the PATH.
+
+    Raises GpuemuError where there is none.
+    """
+    for file in wheel_files("nvidia-cuda-nvdisasm"):
+        if file.stem == "nvdisasm" and file.parent.name == "bin" and file.is_file():
+            return str(file)
+    found = shutil.which("nvdisasm")
+    if found is None:
+        raise missing("nvdisasm", f"{INSTALL} brings it")
+    return found
+
+
+def find_nvcc() -> str | None:
+    """The compiler driver on the PATH, or None."""
+    return shutil.which("nvcc")
+
+
+def run_nvdisasm(cubin: bytes, file: str) -> str:
+    """The disassembly of every function of a cubin; `file` names it in messages.
+
+    Data-flow analysis is off: it only guesses targets that the cubin's own tables give.
+    """
+    nvdisasm = find_nvdisasm()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "code.cubin"
+        path.write_bytes(cubin)
+        done = subprocess.run(
+            [nvdisasm, "--print-code", "--no-dataflow", str(path)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if done.returncode != 0:
+            lines = (done.stderr or done.stdout).replace(str(path), file).splitlines()
+            said = " ".join(" ".join(lines[:3]).split())
+            if len(lines) > 3:
+                said += f" (and {len(lines) - 3} lines more)"
+            raise GpuemuError.one(
+                file,
+                None,
+                "",
+                f"code that nvdisasm refuses: {said}",
+                f"a cubin that it reads is right ({INSTALL})",
+            )
+    return done.stdout
+
+
+def choose_compiler(compiler: CompilerChoice = "auto") -> Literal["nvcc", "nvrtc"]:
+    """The compiler that `compile_cuda` runs: for "auto" nvcc where it is on the PATH, NVRTC otherwise."""
+    if compiler not in get_args(CompilerChoice):
+        raise GpuemuError.one("compiler", None, "", f"'{compiler}'", "auto, nvcc or nvrtc is right")
+    if compiler == "auto":
+        return "nvcc" if find_nvcc() else "nvrtc"
+    return compiler
+
+
+def compiler_version(compiler: CompilerChoice = "auto") -> str:
+    """For example "nvcc 13.0 (V13.0.88)" or "NVRTC 13.0"."""
+    if choose_compiler(compiler) == "nvrtc":
+        from gpuemu.sass.tools import nvrtc
+
+        return nvrtc.version()
+    done = subprocess.run([_nvcc(), "--version"], capture_output=True, text=True, check=False)
+    release = _RELEASE.search(done.stdout)
+    return "nvcc" if release is None else f"nvcc {release[1]} ({release[2]})"
+
+
+def compile_cuda(path: str | Path, arch: str, compiler: CompilerChoice = "auto", options: Sequence[str] = ()) -> bytes:
+    """The cubin of a CUDA C++ source for an architecture such as "sm_89", with line information.
+
+    `options` go to the compiler as they are (`-I`, `-D`, `--use_fast_math`). NVRTC compiles device code
+    only: a source with host code needs nvcc. Raises GpuemuError with the compiler's errors, by file and line.
+    """
+    chosen = choose_compiler(compiler)
+    file = str(path)
+    if _ARCH.match(arch) is None:
+        raise GpuemuError.one(file, None, "arch", f"'{arch}'", "an architecture such as sm_89 is right")
+    try:
+        source = Path(path).read_bytes()
+    except OSError as error:
+        found = f"a file that cannot be read ({error.strerror})"
+        raise GpuemuError.one(file, None, "", found, "a CUDA source is right") from None
+    if chosen == "nvcc":
+        return _compile_with_nvcc(file, arch, options)
+    from gpuemu.sass.tools import nvrtc
+
+    log, cubin = nvrtc.compile_source(source, file, arch, options)
+    if cubin is None:
+        raise _compile_error(log, file, arch, "NVRTC, which takes device code only,")
+    return cubin
+
+
+def _nvcc() -> str:
+    found = find_nvcc()
+    if found is None:
+        raise missing("nvcc", f"the CUDA toolkit's bin folder on the PATH is right, or NVRTC: {INSTALL}")
+    return found
+
+
+def _compile_with_nvcc(file: str, arch: str, options: Sequence[str]) -> bytes:
+    nvcc = _nvcc()
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder) / "kernel.cubin"
+        done = subprocess.run(
+            [nvcc, "-cubin", f"-arch={arch}", "-lineinfo", *options, "-o", str(cubin), file],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if done.returncode != 0:
+            raise _compile_error(done.stderr + done.stdout, file, arch, "nvcc")
+        return cubin.read_bytes()
+
+
+def _compile_error(log: str, file: str, arch: str, compiler: str) -> GpuemuError:
+    """The compiler's own sentences: the errors in the source, or those in its PTX, or whatever it says."""
+    right = f"code that {compiler} compiles for {arch} is right"
+    lines = [" ".join(line.split()) for line in log.splitlines() if line.strip()]
+    errors = [match for line in lines if (match := _ERROR.match(line))]
+    if errors:
+        return GpuemuError(Problem(e["file"], int(e["line"]), "", e["found"], right) for e in errors)
+    ptx = [f"ptxas error: {e['found']} (PTX line {e['line']})" for line in lines if (e := _PTX_ERROR.match(line))]
+    said = ptx or [line for line in lines if _TOOL_ERROR.match(line)] or lines or ["a failed compilation"]
+    return GpuemuError(Problem(file, None, "", sentence, right) for sentence in said)

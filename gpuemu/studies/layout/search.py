@@ -1,0 +1,237 @@
+"""The search: count every layout of a tile under every access, exactly, and rank them.
+
+Layouts rank by the wavefronts of all accesses, then by the bytes they leave unused, then by the operations of
+their index arithmetic. Nothing is sampled and nothing guessed: what `gpuemu.banks` counts decides, so the best of
+the list is the best there is in its families; and one that reaches the lower bound is the best there is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from gpuemu.banks.wavefronts import LANES, BankGeometry, BoolArray, HasSharedMemory, IntArray, count
+from gpuemu.base.errors import GpuemuError
+from gpuemu.studies.layout.accesses import Access, as_warps, parse_access
+from gpuemu.studies.layout.bound import fewest_wavefronts, granules
+from gpuemu.studies.layout.layouts import Layout, Plain, VirtualThreads, every_layout
+from gpuemu.studies.layout.tile import Tile
+
+MOST_THREADS = 1024
+"""Threads of a block, at most, in CUDA."""
+LANES_AT_ONCE = 1 << 20
+"""Lane addresses counted at once, which bounds memory."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A layout and what it costs.
+
+    `wavefronts` has a number for each access, its `times` included. `operations` of the index arithmetic.
+    `lower_bound`: wavefronts that no layout can undercut while threads do the work that they do here.
+    `rank` counts from 1, and candidates of equal cost share it.
+    """
+
+    layout: Layout
+    label: str
+    wavefronts: tuple[int, ...]
+    total_wavefronts: int
+    allocated_bytes: int
+    bytes_lost: int
+    operations: int
+    lower_bound: int
+    rank: int = 0
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        """What ranks it."""
+        return self.total_wavefronts, self.bytes_lost, self.operations
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """All layouts that fit, best first.
+
+    `fewest`: for each access the wavefronts that no layout can undercut unless threads change places, its `times`
+    included. `refused`: layouts by family that do not fit, because they tear a vector apart or set it where its
+    alignment forbids, or because the tile would not fit into shared memory. `threads` is the block of the
+    virtual threads, 0 without.
+    """
+
+    tile: Tile
+    accesses: tuple[Access, ...]
+    geometry: BankGeometry
+    threads: int
+    fewest: tuple[int, ...]
+    candidates: tuple[Candidate, ...] = field(repr=False)
+    refused: Mapping[str, int]
+
+    @property
+    def best(self) -> Candidate:
+        """The winner."""
+        return self.candidates[0]
+
+    @property
+    def plain(self) -> Candidate | None:
+        """Plain rows; None where they do not fit."""
+        return self.best_of(Plain.family)
+
+    @cached_property
+    def tried(self) -> Mapping[str, int]:
+        """Candidates by family."""
+        return Counter(c.layout.family for c in self.candidates)
+
+    @property
+    def lower_bound(self) -> int:
+        """Wavefronts that no layout can undercut, unless threads change places."""
+        return sum(self.fewest)
+
+    @cached_property
+    def reaching(self) -> tuple[Candidate, ...]:
+        """The candidates that reach the lower bound."""
+        return tuple(c for c in self.candidates if c.total_wavefronts <= self.lower_bound)
+
+    def best_of(self, family: str) -> Candidate | None:
+        """The first of a family, None where none of it fits."""
+        return next((c for c in self.candidates if c.layout.family == family), None)
+
+
+def search(
+    arch: HasSharedMemory | BankGeometry,
+    tile: Tile | str,
+    accesses: Iterable[Access | str],
+    *,
+    threads: int | None = None,
+    where: str = "search",
+) -> SearchResult:
+    """Rank every layout of `tile` under `accesses`.
+
+    `tile` is a text such as "128x64:f16", or a Tile; `accesses` are texts as `studies.layout.accesses` describes, or
+    Access records. `threads`: the block of the virtual threads, a multiple of 32; by default as many as the
+    access with the most work for threads has, at most 1024. Raises GpuemuError; `where` is its file.
+    """
+    geometry = BankGeometry.of(arch)
+    tile = tile if isinstance(tile, Tile) else Tile.parse(tile, where=(where, None, "tile"))
+    limit = None if isinstance(arch, BankGeometry) else int(arch.shared_memory.max_bytes_per_cta)
+    if limit is not None and tile.bytes > limit:
+        right = f"a CTA has {limit} bytes of shared memory"
+        raise GpuemuError.one(where, None, "tile", f"{tile}, {tile.bytes} bytes", right)
+    parsed = tuple(
+        a if isinstance(a, Access) else parse_access(a, tile, geometry, where=(where, None, "access")) for a in accesses
+    )
+    if not parsed:
+        raise GpuemuError.one(where, None, "access", "none", "at least one access is right, such as copy-in:128")
+    counting = _Counting(geometry, tile, parsed, limit)
+    threads = _block(parsed, threads, where)
+    layouts = list(every_layout(tile, geometry, threads))
+    fitting = [layout for layout in layouts if counting.fits(layout)]
+    if not fitting:
+        right = "lanes whose vectors start at multiples of their width are right"
+        raise GpuemuError.one(where, None, "access", "vectors that no layout leaves whole and aligned", right)
+    fewest = counting.fewest()
+    found = []
+    for layout, wavefronts in zip(fitting, counting.wavefronts(fitting), strict=True):
+        bound = sum(counting.fewest(layout) if isinstance(layout, VirtualThreads) else fewest)
+        found.append(_candidate(tile, layout, wavefronts, bound))
+    found.sort(key=lambda c: (c.cost, c.layout.preference()))
+    rank: dict[tuple[int, int, int], int] = {}
+    for place, candidate in enumerate(found, 1):
+        rank.setdefault(candidate.cost, place)
+    ranked = tuple(replace(c, rank=rank[c.cost]) for c in found)
+    refused = Counter(layout.family for layout in layouts)
+    refused.subtract(layout.family for layout in fitting)
+    return SearchResult(tile, parsed, geometry, threads, fewest, ranked, dict(refused))
+
+
+def _block(accesses: Sequence[Access], threads: int | None, where: str) -> int:
+    """The threads of the virtual threads' block; 0 where no access may change its threads."""
+    work = max((LANES * a.instructions for a in accesses if a.any_thread), default=0)
+    if threads is None:
+        return min(work, MOST_THREADS)
+    if not 0 < threads <= MOST_THREADS or threads % LANES:
+        right = f"a multiple of {LANES} up to {MOST_THREADS} is right"
+        raise GpuemuError.one(where, None, "threads", str(threads), right)
+    return threads if work else 0
+
+
+def _candidate(tile: Tile, layout: Layout, wavefronts: tuple[int, ...], bound: int) -> Candidate:
+    allocated, total = layout.allocated(tile) * tile.element_bytes, sum(wavefronts)
+    return Candidate(
+        layout, layout.label(tile), wavefronts, total, allocated, allocated - tile.bytes,
+        layout.index(tile).operations, bound,
+    )  # fmt: skip
+
+
+class _Counting:
+    """Counts layouts under accesses; an access that is there twice is counted once."""
+
+    def __init__(self, geometry: BankGeometry, tile: Tile, accesses: Sequence[Access], limit: int | None):
+        self.geometry = geometry
+        self.tile = tile
+        self.accesses = accesses
+        self.limit = limit
+        self._whole = granules(geometry, tile, accesses)
+        self._key = [(a.kind, a.width, a.any_thread, a.first.tobytes(), a.active.tobytes()) for a in accesses]
+        self._distinct = dict(zip(self._key, accesses, strict=True))
+        # Where the vectors start, and how long they are.
+        self._vectors = [
+            (np.unique(a.first[a.active]), a.vector_elements(geometry, tile)) for a in self._distinct.values()
+        ]
+
+    def fits(self, layout: Layout) -> bool:
+        """Whether the tile has room, and every vector stays in one piece and aligned."""
+        tile = self.tile
+        if self.limit is not None and layout.allocated(tile) * tile.element_bytes > self.limit:
+            return False
+        places = layout.places(tile)
+        return all(
+            not np.any(places[starts] % size)
+            and all(np.array_equal(places[starts + i], places[starts] + i) for i in range(1, size))
+            for starts, size in self._vectors
+        )
+
+    def _lanes(self, layout: Layout | None, access: Access) -> tuple[IntArray, BoolArray]:
+        """Who takes which vector: the access's own order, or that of virtual threads."""
+        if not isinstance(layout, VirtualThreads) or not access.any_thread:
+            return access.first, access.active
+        thread = np.arange(-(-access.first.size // layout.threads) * layout.threads)
+        works_as = layout.works_as(thread)
+        there = works_as < access.first.size
+        works_as = np.where(there, works_as, 0)
+        return as_warps(access.first.ravel()[works_as])[0], (access.active.ravel()[works_as] & there).reshape(-1, LANES)
+
+    def fewest(self, layout: Layout | None = None) -> tuple[int, ...]:
+        """For each access the lower bound, with threads as they are or in the order of virtual threads."""
+        of = {
+            key: fewest_wavefronts(self.geometry, self.tile, self._whole, a, *self._lanes(layout, a))
+            for key, a in self._distinct.items()
+        }
+        return tuple(a.times * of[key] for key, a in zip(self._key, self.accesses, strict=True))
+
+    def wavefronts(self, layouts: Sequence[Layout]) -> list[tuple[int, ...]]:
+        """For each layout the wavefronts of each access."""
+        of = {key: self._of_access(layouts, access) for key, access in self._distinct.items()}
+        columns = [a.times * of[key] for key, a in zip(self._key, self.accesses, strict=True)]
+        return [tuple(row) for row in np.stack(columns, axis=1).tolist()]
+
+    def _of_access(self, layouts: Sequence[Layout], access: Access) -> IntArray:
+        found = np.zeros(len(layouts), dtype=np.int64)
+        together = max(1, LANES_AT_ONCE // access.first.size)
+        straight = [n for n, layout in enumerate(layouts) if not isinstance(layout, VirtualThreads)]
+        for start in range(0, len(straight), together):
+            batch = straight[start : start + together]
+            places = np.stack([layouts[n].places(self.tile)[access.first] for n in batch])
+            active = np.broadcast_to(access.active, places.shape)
+            found[batch] = self._count(access, places, active).reshape(len(batch), -1).sum(axis=1)
+        for n, layout in enumerate(layouts):
+            if isinstance(layout, VirtualThreads):
+                found[n] = self._count(access, *self._lanes(layout, access)).sum()
+        return found
+
+    def _count(self, access: Access, places: IntArray, active: BoolArray) -> IntArray:
+        addresses = places * self.tile.element_bytes
+        return count(self.geometry, access.kind, access.width, addresses, active, where="search").wavefronts

@@ -1,0 +1,245 @@
+"""The result of a layout search for people and as data; docs/layouts.md shows whole reports and reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from itertools import groupby
+from string import ascii_lowercase
+from textwrap import wrap
+from typing import Any, TextIO
+
+from gpuemu.banks.wavefronts import BankGeometry
+from gpuemu.studies.layout.bound import granules
+from gpuemu.studies.layout.code import code
+from gpuemu.studies.layout.layouts import Layout, Plain, Swizzle, VirtualThreads
+from gpuemu.studies.layout.search import Candidate, SearchResult
+from gpuemu.studies.layout.tile_picture import Cells, as_svg, cells, left_out, picture
+from gpuemu.views.bank_picture import EXCESS, HEAD, PLAIN, SERVED, Line, Segment
+
+COLUMNS = 120
+LONGEST_TEXT = 50  # of an access that shares a line with its numbers
+_NAMES = {
+    "padding of rows": ("padding of rows", "paddings of rows"),
+    "padding of blocks": ("padding of blocks", "paddings of blocks"),
+    "XOR swizzle": ("XOR swizzle", "XOR swizzles"),
+    "virtual threads": ("factor of virtual threads", "factors of virtual threads"),
+}
+"""The families beside plain rows, one and several, in the order in which they are named."""
+
+
+def _line(text: str = "", style: str = PLAIN) -> Line:
+    return [Segment(text, style)]
+
+
+def _wrapped(text: str, style: str = PLAIN) -> list[Line]:
+    return [_line(row, style) for row in wrap(text, COLUMNS - 4, subsequent_indent="    ")]
+
+
+def report(result: SearchResult, hardware: str, top: int = 10, columns: int = COLUMNS) -> list[Line]:
+    """The whole report: what was asked, the proof, the ranking, the winner as code and as a picture."""
+    tile, geometry = result.tile, result.geometry
+    lines = [
+        _line(f"{tile} on {hardware}", HEAD),
+        _line(
+            f"{tile.bytes} bytes in rows of {tile.columns * tile.element_bytes}; "
+            f"{geometry.banks} banks of {geometry.bank_width_bytes} bytes"
+        ),
+        _line(),
+        *_accesses(result),
+        _line(),
+        *_proof(result),
+        _line(),
+        *_ranking(result, top),
+        _line(),
+        *_code(result),
+    ]
+    pictures, piece = _pictures(result)
+    if not isinstance(result.best.layout, VirtualThreads):
+        which = "first bank" if piece * tile.element_bytes > geometry.bank_width_bytes else "bank"
+        holds = f"piece of {piece} elements" if piece > 1 else "element"
+        title = f"The {which} of each {holds} ({piece * tile.element_bytes} bytes)"
+        lines += [_line(), _line(title, HEAD)]
+        lines += picture(geometry, pictures, piece, columns)
+        if rest := left_out(pictures):
+            lines.append(_line(rest))
+    return lines
+
+
+def _accesses(result: SearchResult) -> list[Line]:
+    plain = result.plain
+    wide = max([len(a.text) for a in result.accesses if len(a.text) <= LONGEST_TEXT], default=0)
+    wide = max(wide, len("wavefronts in all") - 3)
+    titles = f"{'accesses':<{wide + 3}}{'instruction':>12}{'of a pass':>11}{'passes':>8}{'fewest':>9}"
+    lines = [_line(titles + f"{'plain rows':>12}" * (plain is not None), HEAD)]
+    for n, access in enumerate(result.accesses):
+        text = f"{_letter(n):<3}{access.text:<{wide}}"
+        if len(access.text) > LONGEST_TEXT:
+            lines.append(_line(text))
+            text = " " * (wide + 3)
+        text += f"{access.op:>12}{access.instructions:>11}{access.times:>8}"
+        text += f"{result.fewest[n]:>9}" + (f"{plain.wavefronts[n]:>12}" if plain else "")
+        lines.append(_line(text))
+    total = f"{'wavefronts in all':<{wide + 34}}{result.lower_bound:>9}"
+    return [*lines, _line(total + (f"{plain.total_wavefronts:>12}" if plain else ""))]
+
+
+def _letter(n: int) -> str:
+    return ascii_lowercase[n] if n < 26 else str(n + 1)
+
+
+def _families(numbers: Mapping[str, int]) -> list[str]:
+    return [
+        f"{numbers[family]} {names[numbers[family] > 1]}" for family, names in _NAMES.items() if numbers.get(family)
+    ]
+
+
+def _proof(result: SearchResult) -> list[Line]:
+    """What was tried, and what follows from it."""
+    tried = ["plain rows"] * (result.plain is not None) + _families(result.tried)
+    block = f" (of a block of {result.threads})" if result.threads else ""
+    lines = _wrapped(f"Tried: {', '.join(tried)}{block}.")
+    if refused := _families(result.refused):
+        lines += _wrapped(f"Do not fit, a vector being torn apart or misaligned: {', '.join(refused)}.")
+    bound, best, reached = result.lower_bound, result.best.total_wavefronts, len(result.reaching)
+    swapped = min((c for c in result.candidates if c.lower_bound < bound), key=lambda c: c.lower_bound, default=None)
+    text = f"Lower bound: {bound} wavefronts, wherever the elements were put. "
+    if best < bound and swapped is not None:
+        text += f"Virtual threads go below it, other elements meeting in a warp: there it is {swapped.lower_bound}."
+    elif best == bound:
+        text += f"Reached by {reached} of {len(result.candidates)}: there is nothing better."
+    else:
+        text += f"Reached by none; of all {len(result.candidates)}, {best} is the least."
+    lines += _wrapped(text, SERVED if best <= bound else EXCESS)
+    if swapped is not None and best >= bound:
+        lines += _wrapped(f"Were threads to change places, {swapped.lower_bound} would be the bound ({swapped.label}).")
+    return lines
+
+
+def _alike(result: SearchResult) -> list[list[Candidate]]:
+    """The ranking, with neighbours of one family together that cost the same under every access."""
+    by = groupby(result.candidates, key=lambda c: (c.cost, c.wavefronts, c.layout.family))
+    return [list(group) for _, group in by]
+
+
+def _ranking(result: SearchResult, top: int) -> list[Line]:
+    groups = _alike(result)
+    first = {group[0].layout.family: n for n, group in reversed(list(enumerate(groups)))}
+    chosen = sorted({*range(min(top, len(groups))), *first.values()})
+    shown = [groups[n] for n in chosen]
+    wide = max(len(group[0].label) for group in shown)
+    each = [max(4, *(len(str(g[0].wavefronts[n])) + 1 for g in shown)) for n in range(len(result.accesses))]
+    heads = "".join(f"{_letter(n):>{width}}" for n, width in enumerate(each))
+    lines = [_line(f"rank  {'layout':<{wide}}  alike  wavefronts  {heads}  bytes lost  operations", HEAD)]
+    for before, n, group in zip([-1, *chosen], chosen, shown, strict=False):
+        if n != before + 1:
+            lines.append(_line(" ..."))
+        c = group[0]
+        counts = "".join(f"{w:>{width}}" for w, width in zip(c.wavefronts, each, strict=True))
+        text = f"{c.rank:>4}  {c.label:<{wide}}  {len(group) - 1 or '':>5}  {c.total_wavefronts:>10}  {counts}"
+        text += f"  {c.bytes_lost:>10}  {c.operations:>10}"
+        lines.append(_line(text, SERVED if c.total_wavefronts <= result.lower_bound else PLAIN))
+    return lines
+
+
+def _code(result: SearchResult) -> list[Line]:
+    """The winner in writing."""
+    tile, best = result.tile, result.best
+    forms = code(best.layout, tile)
+    size = best.allocated_bytes // tile.element_bytes
+    lines = [_line(f"The winner, {best.label}, as code for `{tile.cpp_type} tile[{size}]`", HEAD)]
+    lines += [_line(f"  {text}".rstrip()) for text in forms.function.splitlines()]
+    if forms.bytes_function != forms.function:
+        lines += [_line(f"  {text}") for text in forms.bytes_function.splitlines()]
+    if forms.cute_swizzle:
+        lines.append(_line(f"  CuTe <B,M,S>   {forms.cute_swizzle} of elements, {forms.cute_swizzle_bytes} of bytes"))
+    if forms.sbm:
+        lines.append(_line(f"  order <S,B,M>  {forms.sbm} of elements, {forms.sbm_bytes} of bytes"))
+    if forms.cute_layout:
+        lines.append(_line(f"  CuTe           {forms.cute_layout}"))
+    if alike := [c.layout for c in _alike(result)[0][1:]]:
+        named = [x.label(tile) for x in alike if not isinstance(x, Swizzle) or x.in_cute][:3]
+        rest = len(alike) - len(named)
+        if rest:
+            named.append(f"{rest} {'more' if named else 'that CuTe does not take'}")
+        lines.append(_line(f"  costs alike    {' and '.join([', '.join(named[:-1]), named[-1]][len(named) < 2 :])}"))
+    return lines
+
+
+def _pictures(result: SearchResult) -> tuple[list[Cells], int]:
+    """The tile before and after, and the elements of a piece; only before where the tile stays as it is."""
+    tile, geometry = result.tile, result.geometry
+    piece = max(granules(geometry, tile, result.accesses).bytes, geometry.bank_width_bytes) // tile.element_bytes
+    while tile.columns % piece:
+        piece //= 2
+    layouts: list[Layout] = [Plain()]
+    if not isinstance(result.best.layout, (Plain, VirtualThreads)):
+        layouts.append(result.best.layout)
+    return [cells(geometry, tile, layout, piece) for layout in layouts], piece
+
+
+def svg(result: SearchResult) -> str:
+    """The tile before and after as SVG."""
+    pictures, piece = _pictures(result)
+    return as_svg(result.geometry, pictures, piece)
+
+
+def as_text(result: SearchResult, hardware: str, top: int = 10) -> str:
+    """The report without colour, at most 120 columns wide where labels allow."""
+    lines = report(result, hardware, top)
+    return "\n".join("".join(segment.text for segment in line).rstrip() for line in lines) + "\n"
+
+
+def write(result: SearchResult, hardware: str, top: int, stream: TextIO) -> None:
+    """Write the report: in colour on a terminal, else as `as_text` has it."""
+    if not stream.isatty():
+        stream.write(as_text(result, hardware, top))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False)
+    for line in report(result, hardware, top, console.width):
+        console.print(Text.assemble(*line), no_wrap=True, overflow="ignore", crop=False)
+
+
+def as_json(result: SearchResult, arch: str, overrides: dict[str, object]) -> dict[str, Any]:
+    """Everything that was found; every candidate, the best first."""
+    geometry: BankGeometry = result.geometry
+    return {
+        "tile": {**asdict(result.tile), "bytes": result.tile.bytes},
+        "arch": arch,
+        "overrides": overrides,
+        "banks": geometry.banks,
+        "bank_width_bytes": geometry.bank_width_bytes,
+        "accesses": [
+            {
+                "access": a.text,
+                "op": a.op,
+                "instructions": a.instructions,
+                "passes": a.times,
+                "fewest_wavefronts": fewest,
+            }
+            for a, fewest in zip(result.accesses, result.fewest, strict=True)
+        ],
+        "threads": result.threads,
+        "lower_bound": result.lower_bound,
+        "tried": dict(result.tried),
+        "do_not_fit": dict(result.refused),
+        "best": {"label": result.best.label, **code(result.best.layout, result.tile)._asdict()},
+        "candidates": [_candidate(result, c) for c in result.candidates],
+    }
+
+
+def _candidate(result: SearchResult, c: Candidate) -> dict[str, Any]:
+    return {
+        "rank": c.rank,
+        "family": c.layout.family,
+        "label": c.label,
+        "parameters": asdict(c.layout),
+        "wavefronts": list(c.wavefronts),
+        "total_wavefronts": c.total_wavefronts,
+        "reaches_lower_bound": c.total_wavefronts <= result.lower_bound,
+        "bytes_lost": c.bytes_lost,
+        "operations": c.operations,
+    }

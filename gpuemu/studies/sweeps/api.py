@@ -1,0 +1,121 @@
+"""The Python form of a sweep."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpuemu.arch import Architecture
+from gpuemu.arch.build import plain
+from gpuemu.base.errors import GpuemuError
+from gpuemu.base.strict_yaml import describe
+from gpuemu.studies.sweeps.plan import Plan, plan
+from gpuemu.studies.sweeps.pools import Here, Pool, Processes
+from gpuemu.studies.sweeps.results import Record, records
+from gpuemu.studies.sweeps.running import Progress, Runner, job_of, unfinished
+from gpuemu.studies.sweeps.store import Store
+from gpuemu.studies.sweeps.study import Axis, Setting, Study, axis, named
+from gpuemu.trace.model import Trace
+
+Traces = str | os.PathLike[str] | Trace
+Archs = str | os.PathLike[str] | Architecture
+_WHERE = "sweep()"
+
+
+def sweep(
+    traces: Traces | Iterable[Traces],
+    vary: Mapping[str, Iterable[Any]] | None = None,
+    *,
+    points: Iterable[Mapping[str, Any]] | None = None,
+    arch: Archs | Iterable[Archs] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    store: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    progress: Progress | None = None,
+) -> list[Record]:
+    """Run traces at every point of a grid, or at listed points, and return a flat dict for each.
+
+        records = gpuemu.sweep("v2_shared_memory", {"shared_memory.banks": [16, 32, 64]}, arch="sm_89")
+        pandas.DataFrame(records)
+
+    `vary` maps dotted names to values, the last name fastest; `points` lists mappings in its place; `settings`
+    hold at every point. Names that begin with "layout." are numbers of the trace's layout. `arch` is one or several;
+    by default each trace runs on what its code is for. With a `store`, a file, results are written down as they come,
+    and those it has are not run again. `jobs` are worker processes, by default one for each core; `cluster` is
+    "tcp://HOST:PORT" or "local:N" (see `studies.sweeps.cluster`). `progress(done, points)` is called now and then.
+
+    The records are in the order of the grid, whatever order they came in; `gpuemu.studies.sweeps.results.records` says
+    what is in them. A point that cannot be run has status "failed" and the reason under "error".
+    Raises GpuemuError, before anything runs, with every name or value that is wrong.
+    """
+    study = Study(
+        named(traces, Trace), () if arch is None else named(arch, Architecture),
+        _settings(settings or {}, "settings"), _axes(vary or {}),
+        tuple(_settings(point, f"points[{n}]") for n, point in enumerate(points or ())),
+    )  # fmt: skip
+    if vary and points is not None:
+        raise GpuemuError.one(_WHERE, None, "points", "both vary and points", "one of the two is right")
+    check_places(jobs, cluster)
+    planned = plan(study)
+    results = Store(store)
+    runner = Runner(planned, results.read(planned.points), results, progress)
+    execute(planned, runner, results, jobs, cluster)
+    return records(planned, runner.outcomes)
+
+
+def check_places(jobs: int | None, cluster: str | None) -> None:
+    """Raise GpuemuError if points cannot run there."""
+    if jobs is not None and jobs < 1:
+        raise GpuemuError.one("--jobs", None, "", str(jobs), "a whole number of at least 1 is right")
+    if jobs is not None and cluster is not None:
+        raise GpuemuError.one("--jobs", None, "", "--jobs with --cluster", "one of the two is right")
+    if cluster is not None:
+        from gpuemu.studies.sweeps.cluster import check_cluster
+
+        check_cluster(cluster)
+
+
+def execute(planned: Plan, runner: Runner, store: Store, jobs: int | None, cluster: str | None) -> None:
+    """Run what the runner does not know yet, on a cluster, in `jobs` processes, or in this one."""
+    missing = len(unfinished(planned, runner.outcomes))
+    with store:
+        pool = _pool(planned, missing, jobs, cluster)
+        try:
+            runner.run(pool)
+        finally:
+            pool.close()
+
+
+def _pool(planned: Plan, missing: int, jobs: int | None, cluster: str | None) -> Pool:
+    job = job_of(planned)
+    if cluster is not None and missing:
+        from gpuemu.studies.sweeps.cluster import Cluster  # needs the extra
+
+        return Cluster(cluster, job)
+    processes = min(jobs or cores(), missing)
+    return Processes(job, processes) if processes > 1 else Here(job)
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _settings(values: Mapping[str, Any], where: str) -> tuple[Setting, ...]:
+    if not isinstance(values, Mapping):
+        right = "a mapping of dotted names to values is right"
+        raise GpuemuError.one(_WHERE, None, where, describe(values), right)
+    return tuple(Setting(str(n), plain(value), _WHERE, None, f"{where}.{n}") for n, value in values.items())
+
+
+def _axes(vary: Mapping[str, Iterable[Any]]) -> tuple[Axis, ...]:
+    axes = []
+    for setting in _settings(vary, "vary"):
+        values = setting.value.tolist() if hasattr(setting.value, "tolist") else setting.value
+        listed = [plain(value) for value in values] if not isinstance(values, str | int | float) else values
+        axes.append(axis(setting.name, listed, setting))
+    return tuple(axes)

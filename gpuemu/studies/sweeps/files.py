@@ -1,0 +1,58 @@
+"""Records as files: CSV, JSON, Parquet. The same records give the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.studies.sweeps.results import Record
+
+EXTRA = 'pip install "gpuemu-sm[sweep]" is right'
+
+
+def as_csv(found: list[Record]) -> bytes:
+    """A header and a line for each record; what a failed point does not have is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(found[0]) if found else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found)
+    return text.getvalue().encode()
+
+
+def as_json(found: list[Record]) -> bytes:
+    """A list of objects, each on a line of its own."""
+    return ("[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n").encode()
+
+
+def as_parquet(found: list[Record]) -> bytes:
+    """A column for each key. Raises GpuemuError without the extra `sweep`."""
+    check_parquet()
+    import polars
+
+    # A name may have whole numbers and words at different points: then its column is words.
+    mixed = [
+        name for name in (found[0] if found else {}) if len({_kind(record[name]) for record in found} - {None}) > 1
+    ]
+    rows = [{**record, **{name: str(record[name]) for name in mixed if record[name] is not None}} for record in found]
+    data = io.BytesIO()
+    polars.DataFrame(rows, infer_schema_length=None).write_parquet(data)
+    return data.getvalue()
+
+
+def check_parquet() -> None:
+    """Raise GpuemuError without the extra that writes Parquet."""
+    if find_spec("polars") is None:
+        raise GpuemuError.one("--format", None, "", "parquet, without polars here", EXTRA)
+
+
+def _kind(value: object) -> type | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float
+    return None if value is None else type(value)
+
+
+WRITERS: Mapping[str, Callable[[list[Record]], bytes]] = {"csv": as_csv, "json": as_json, "parquet": as_parquet}

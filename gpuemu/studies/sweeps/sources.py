@@ -1,0 +1,95 @@
+"""The traces of a sweep, as its workers get them: with a digest of all that bears on a run, and ready to travel.
+
+A trace without a layout is bound once, here. One with a layout travels as its text, and a worker binds it to
+the numbers of each point.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from gpuemu.base import strict_yaml
+from gpuemu.base.errors import GpuemuError
+from gpuemu.trace.files import TraceFile
+from gpuemu.trace.model import Trace
+
+
+@dataclass
+class Source:
+    """A trace: either `trace` is it, or `text` is that of its file.
+
+    `layout` are the numbers that a point may replace, `arch` is the architecture that its code is for.
+    """
+
+    label: str
+    name: str
+    arch: str
+    layout: Mapping[str, int]
+    digest: str
+    trace: Trace | None = None
+    text: str = ""
+    _file: TraceFile | None = field(default=None, repr=False, compare=False)
+
+    def bind(self, layout: Mapping[str, int]) -> Trace:
+        """The trace with these numbers in place of its own. Raises GpuemuError if they do not do."""
+        if self.trace is not None:
+            return self.trace
+        if self._file is None:
+            self._file = TraceFile(strict_yaml.parse(self.text, self.name), None)
+        return self._file.bind(layout)
+
+    def identity(self, layout: Mapping[str, int]) -> str:
+        """What tells this trace, bound so, from every other, wherever its file lies."""
+        return self.digest + json.dumps({**self.layout, **layout}, sort_keys=True)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_file": None}
+
+
+def of_file(path: Path, name: str, label: str) -> Source:
+    """The source of a trace file; `name` is what messages call it. Raises GpuemuError with what is wrong."""
+    document = strict_yaml.load(path, name)
+    file = TraceFile(document, path.parent)
+    form = file.form
+    if not form.layout:
+        return of_trace(file.bind({}), label)
+    text = path.read_text(encoding="utf-8-sig")
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Source(label, name, form.arch, form.layout, digest, text=text)
+
+
+def of_trace(trace: Trace, label: str) -> Source:
+    """The source of a trace in memory."""
+    return Source(label, trace.file, trace.arch, {}, _digest(trace), trace=trace)
+
+
+def refuse_machine_code(path: str) -> None:
+    """Raise GpuemuError for a kernel in the place of a trace."""
+    if Path(path).suffix in (".cu", ".cubin"):
+        right = "a trace of it is right, as gpuemu trace records one"
+        raise GpuemuError.one(path, None, "", "machine code", right)
+
+
+def _digest(trace: Trace) -> str:
+    """Of all that a run reads; not of names, files and lines."""
+    content = hashlib.sha256()
+
+    def add(*parts: object) -> None:
+        for part in parts:
+            data = part.tobytes() if isinstance(part, np.ndarray) else str(part).encode()
+            content.update(b"%d:" % len(data))
+            content.update(data)
+
+    add(trace.launch)
+    for instruction in trace.code:
+        add(instruction.offset, instruction, instruction.control)
+    for warp in trace.warps:
+        add(warp.cta, warp.warp, warp.path.astype("<i4"), warp.rows.astype("<i4"))
+    add(trace.addresses.astype("<i8"), trace.active.astype(np.bool_))
+    return content.hexdigest()

@@ -1,0 +1,162 @@
+"""What a sweep is asked for: traces, architectures, and the values to set at each point.
+
+It comes from the command line (`--vary shared_memory.banks=16,32,64`), from Python, or from a study file (see
+`study_file`). Values are YAML; `1..8` is a range with both ends and `128..144..4` one with a step.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import Any
+
+from gpuemu.arch import Architecture
+from gpuemu.base import strict_yaml
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.trace.model import Trace
+
+MAX_POINTS = 200_000
+"""More points are taken for a slip in a range."""
+VARY = "--vary"
+_RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
+_VARY_RIGHT = "name=value,value,..., such as shared_memory.banks=16,32,64, is right"
+_VALUES_RIGHT = "values, or a range such as 1..8 or 128..144..4, are right"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value for a name of the architecture, or of the layout (`layout.pitch`); `file`, `line`, `field` say where."""
+
+    name: str
+    value: Any
+    file: str
+    line: int | None = None
+    field: str = ""
+
+    def problem(self, found: str, right: str) -> Problem:
+        """A problem with it."""
+        return Problem(self.file, self.line, self.field or self.name, found, right)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A name and the values that it takes in turn."""
+
+    name: str
+    settings: tuple[Setting, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A trace or architecture by the name that tables show, and where it is: a name or path, or the thing itself."""
+
+    label: str
+    what: str | Trace | Architecture
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is asked. `archs` is empty where each trace runs on the architecture that its code is for.
+
+    `fixed` holds at every point. `axes` span a grid, the last one fastest; or `listed` gives the points one by one.
+    """
+
+    traces: tuple[Named, ...]
+    archs: tuple[Named, ...] = ()
+    fixed: tuple[Setting, ...] = ()
+    axes: tuple[Axis, ...] = ()
+    listed: tuple[tuple[Setting, ...], ...] = field(default=())
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The names that differ from point to point."""
+        names = [axis.name for axis in self.axes] + [s.name for point in self.listed for s in point]
+        return tuple(dict.fromkeys(names))
+
+    def points(self) -> Iterator[tuple[Setting, ...]]:
+        """What is set at each point beside `fixed`, in order."""
+        return iter(self.listed) if self.listed else product(*(axis.settings for axis in self.axes))
+
+    def check(self) -> None:
+        """Raise GpuemuError if names are given twice, or there are too many points."""
+        problems = []
+        fixed = {setting.name: setting for setting in self.fixed}
+        seen: set[str] = set()
+        for axis in self.axes:
+            if axis.name in seen:
+                problems.append(axis.settings[0].problem("the name a second time", "one list of values is right"))
+            seen.add(axis.name)
+        for name in self.varied:
+            if name in fixed:
+                problems.append(fixed[name].problem("a name that is varied as well", "one of the two is right"))
+        runs = max(1, len(self.archs)) * len(self.traces)
+        points = runs * (len(self.listed) or prod(len(axis.settings) for axis in self.axes))
+        if points > MAX_POINTS:
+            file = self.axes[0].settings[0].file if self.axes else "points"
+            problems.append(Problem(file, None, "", f"{points:,} points", f"up to {MAX_POINTS:,} are right"))
+        if problems:
+            raise GpuemuError(problems)
+
+
+def parse_vary(text: str) -> Axis:
+    """`shared_memory.banks=16,32,64`. Raises GpuemuError."""
+    name, equals, values = text.partition("=")
+    name = name.strip()
+    if not equals or not name:
+        raise GpuemuError.one(VARY, None, "", strict_yaml.describe(text), _VARY_RIGHT)
+    try:
+        listed = strict_yaml.parse(f"[{values}]", VARY).value
+    except GpuemuError as error:
+        raise GpuemuError(Problem(VARY, None, name, p.found, p.right) for p in error.problems) from None
+    return axis(name, listed, Setting(name, None, VARY))
+
+
+def axis(name: str, values: object, where: Setting) -> Axis:
+    """The axis of these values, ranges written out; `where` is where they stand. Raises GpuemuError."""
+    listed = list(values) if isinstance(values, Sequence | range) and not isinstance(values, str) else [values]
+    settings: dict[str, Setting] = {}
+    problems = []
+    for value in _written_out(listed, where):
+        if isinstance(value, Mapping) or value is None:
+            problems.append(where.problem(strict_yaml.describe(value), _VALUES_RIGHT))
+        elif repr(value) in settings:
+            problems.append(where.problem(f"{strict_yaml.describe(value)} a second time", "each value once is right"))
+        settings[repr(value)] = Setting(name, value, where.file, where.line, where.field)
+    if not settings:
+        problems.append(where.problem("no value", _VALUES_RIGHT))
+    if problems:
+        raise GpuemuError(problems)
+    return Axis(name, tuple(settings.values()))
+
+
+def named(things: object, kind: type[Trace] | type[Architecture]) -> tuple[Named, ...]:
+    """What Python calls with: a name, a path or the thing itself, or several of these. Raises GpuemuError."""
+    listed = things if isinstance(things, Iterable) and not isinstance(things, str | kind) else [things]
+    found = []
+    for thing in listed:
+        if isinstance(thing, Trace | Architecture) and isinstance(thing, kind):
+            found.append(Named(thing.name, thing))
+        elif isinstance(thing, str | os.PathLike):
+            found.append(Named(os.fspath(thing), os.fspath(thing)))
+        else:
+            right = f"a name, a path, or {'an' if kind is Architecture else 'a'} {kind.__name__} is right"
+            raise GpuemuError.one("sweep()", None, "", strict_yaml.describe(thing), right)
+    return tuple(found)
+
+
+def _written_out(values: list[Any], where: Setting) -> Iterator[Any]:
+    for value in values:
+        match = _RANGE.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            yield value
+            continue
+        first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
+        if last < first or step < 1 or (last - first) // step >= MAX_POINTS:
+            raise GpuemuError(
+                [where.problem(f"the range {value}", "a range from the lower value to the higher is right")]
+            )
+        yield from range(first, last + 1, step)

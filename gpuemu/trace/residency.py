@@ -1,0 +1,82 @@
+"""How many CTAs fit on the SM, and what they take of its registers and of its shared memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuemu.base.errors import GpuemuError, Problem
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+    from gpuemu.trace.model import Trace
+
+
+def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
+    """How many CTAs of this launch fit on the SM by each limit: warps, CTAs, registers, shared memory.
+
+    Registers are granted to warps, by each sub-core from its part of them, and shared memory to CTAs, both in
+    the architecture's allocation units.
+    Raises GpuemuError when not even one fits, naming each limit that forbids it.
+    """
+    launch, sm, shared = trace.launch, arch.sm, arch.shared_memory
+    problems = []
+
+    def refuse(field_name: str, found: str, right: str) -> None:
+        problems.append(Problem(trace.file, None, f"launch.{field_name}", found, right))
+
+    if launch.threads_per_cta > sm.max_threads_per_cta:
+        refuse("block", f"{launch.threads_per_cta} threads", f"{arch.name} takes up to {sm.max_threads_per_cta}")
+    if launch.registers_per_thread > sm.max_registers_per_thread:
+        right = f"up to {sm.max_registers_per_thread} is right"
+        refuse("registers_per_thread", str(launch.registers_per_thread), right)
+    if launch.shared_bytes > shared.max_bytes_per_cta:
+        refuse(
+            "dynamic_shared_bytes",
+            f"{launch.shared_bytes} bytes of shared memory, static and dynamic together",
+            f"{arch.name} gives a CTA up to {shared.max_bytes_per_cta}",
+        )
+    warps = launch.warps_per_cta
+
+    registers = units(launch.registers_per_thread * 32, sm.register_allocation_unit)
+    bytes_taken = shared_bytes_taken(trace, arch)
+    warps_with_registers = sm.sub_cores * (sm.registers // sm.sub_cores // registers) if registers else sm.max_warps
+    limits = {
+        "warps": sm.max_warps // warps,
+        "CTAs": sm.max_ctas,
+        "registers": warps_with_registers // warps if registers else sm.max_ctas,
+        "shared memory": shared.capacity_bytes // bytes_taken if bytes_taken else sm.max_ctas,
+    }
+    if limits["registers"] == 0:
+        refuse(
+            "registers_per_thread",
+            f"{warps} warps of {registers} registers",
+            f"the SM has registers for {warps_with_registers} such warps",
+        )
+    if limits["warps"] == 0:
+        refuse("block", f"{warps} warps", f"the SM holds {sm.max_warps}")
+    if limits["shared memory"] == 0 and not problems:
+        refuse(
+            "dynamic_shared_bytes",
+            f"{bytes_taken} bytes with the reserved ones",
+            f"the SM has {shared.capacity_bytes}",
+        )
+    if problems:
+        raise GpuemuError(problems)
+    return limits
+
+
+def units(amount: int, unit: int) -> int:
+    """`amount`, rounded up to whole units."""
+    return -(-amount // unit) * unit
+
+
+def shared_bytes_taken(trace: Trace, arch: Architecture) -> int:
+    """What a CTA takes of shared memory, with what the driver reserves and in whole allocation units."""
+    shared = arch.shared_memory
+    return units(trace.launch.shared_bytes + shared.reserved_bytes_per_cta, shared.allocation_unit_bytes)
+
+
+def carveout(bytes_wanted: int, arch: Architecture) -> int:
+    """The smallest carveout that is enough for as many CTAs as fit, however many the grid has; in bytes."""
+    enough = [size for size in arch.shared_memory.carveouts_bytes if size >= bytes_wanted]
+    return min(enough, default=bytes_wanted)

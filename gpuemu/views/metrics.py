@@ -1,0 +1,75 @@
+"""The numbers of a result by name: what `--fail-on` can test and `gpuemu diff` compares."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from gpuemu.base.errors import GpuemuError
+
+_CONDITION = re.compile(r"\s*([\w.]+)\s*(<=|>=|==|!=|<|>)\s*(\d+(?:\.\d+)?)\s*\Z")
+_OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">=": operator.ge, ">": operator.gt,
+}  # fmt: skip
+
+
+def metrics(data: Mapping[str, Any]) -> dict[str, int]:
+    """Name → number, from the data of a result.
+
+    cycles, warp_instructions, resident_ctas; wavefronts, ideal_wavefronts, excess_wavefronts of all shared
+    accesses and of each row (shared_load_matrix.excess_wavefronts); stall.REASON; bound.RESOURCE; and
+    every profiler counter under its own name.
+    """
+    rows = data["shared_memory"]
+    found = {
+        "cycles": data["cycles"],
+        "warp_instructions": data["counters"]["smsp__inst_executed.sum"],
+        "resident_ctas": data["resident_ctas"],
+        "wavefronts": sum(row["wavefronts"] for row in rows),
+        "ideal_wavefronts": sum(row["ideal_wavefronts"] for row in rows),
+        "excess_wavefronts": sum(row["bank_conflicts"] for row in rows),
+    }
+    for row in rows:
+        name = row["row"].lower().replace(" ", "_")
+        found[f"{name}.instructions"] = row["instructions"]
+        found[f"{name}.wavefronts"] = row["wavefronts"]
+        found[f"{name}.excess_wavefronts"] = row["bank_conflicts"]
+    found.update({f"stall.{reason}": cycles for reason, cycles in data["stalls"].items()})
+    found.update({f"bound.{_identifier(b['resource'])}": b["cycles"] for b in data["bounds"]})
+    found.update(data["counters"])
+    return found
+
+
+def _identifier(text: str) -> str:
+    return re.sub(r"\W+", "_", text.lower()).strip("_")
+
+
+class Condition:
+    """A condition such as `excess_wavefronts>0`. Raises GpuemuError if it is not one."""
+
+    def __init__(self, text: str):
+        match = _CONDITION.match(text)
+        if match is None:
+            raise GpuemuError.one(
+                "--fail-on", None, "", f"'{text}'", "a condition such as 'excess_wavefronts>0' is right"
+            )
+        self.text = text.strip()
+        self.name, self._operator, number = match.groups()
+        self._number = float(number)
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        """Whether it holds of these metrics. Raises GpuemuError for a name that they do not have."""
+        if self.name.startswith("bound.") and self.name not in values:
+            return _OPERATORS[self._operator](0, self._number)
+        if self.name not in values:
+            close = get_close_matches(self.name, values, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"such as {', '.join(list(values)[:6])} is right"
+            raise GpuemuError.one("--fail-on", None, "", f"the unknown name '{self.name}'", hint)
+        return _OPERATORS[self._operator](values[self.name], self._number)
+
+    def verdict(self, values: Mapping[str, int]) -> str:
+        """What to tell the user when it holds."""
+        return f"--fail-on {self.text}: {self.name} is {values.get(self.name, 0)}"

@@ -1,0 +1,199 @@
+"""A run as text for the terminal. `gpuemu run traces/v2_shared_memory.yaml --arch sm_89` prints
+
+    v2_shared_memory on sm_89, code for sm_89
+    A, B and C through shared memory, rows of 32 bytes: two-way conflicts
+    1 CTA of 1 warp; 24 fit on the SM, limited by CTAs
+
+           856 cycles
+            37 warp instructions, 0.04 a cycle
+
+    Shared memory           Instructions  Wavefronts       Ideal  Bank Conflicts
+    Shared Load                        1           4           4               0
+    Shared Load Matrix                 2          16           8               8
+    Shared Store                       6          16          12               4
+    Total                              9          36          24              12
+    requests waited 12 cycles for the data stage
+
+    Stall reasons, cycles of all warps
+    long_scoreboard              570   66.6%  ###########       global memory
+    short_scoreboard             120   14.0%  ##                shared memory, shuffles, special units
+    wait                          87   10.2%  ##                stall counts of the code
+    selected                      37    4.3%  #                 issued an instruction
+    barrier                       34    4.0%  #                 the other warps of its CTA
+    math_pipe_throttle             8    0.9%                    the pipe it needs is busy
+
+     CTA warp core   start     end     select       wait      short       long    barrier       math
+                                                            scorebd    scorebd               throttl
+       0    0    0       0     856         37         87        120        570         34          8
+
+    Limited by latency of one warp: 99% of the cycles; most go to long_scoreboard (global memory)
+    latency of one warp                              848   99.1%
+    a warp's path to shared memory                   100   11.7%
+    global-memory bandwidth                           77    9.0%
+    operands sent to the load/store unit              70    8.2%
+    shared-memory data stage                          50    5.8%
+    issue slots                                       37    4.3%
+    tensor core                                       32    3.7%
+    IMAD pipe (FMA heavy)                             22    2.6%
+    integer pipe (ALU)                                18    2.1%
+    path of global stores                             16    1.9%
+
+How to read it. The shared-memory table has the profiler's rows and columns; a bank conflict is a wavefront beyond
+the ideal, the fewest that the instructions' widths need. Every cycle of a warp's life has one reason:
+`selected` when it issued, else why it could not; `not_selected` means that it could have, but another warp did.
+The last part names the resource that alone would take most of the cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from textwrap import wrap
+from typing import TYPE_CHECKING, Literal
+
+from gpuemu.views.counters import RowCounts
+from gpuemu.views.json_result import overrides
+
+if TYPE_CHECKING:
+    from gpuemu.emulate import Result
+
+Style = Literal["plain", "strong", "faint"]
+Line = tuple[Style, str]
+BAR_COLUMNS = 16
+WIDTH = 100
+MOST_WARPS = 32
+LEAST_SHARE = 0.01
+"""Resources that would take less of the cycles alone are not worth a line."""
+
+_MEANING = {
+    "selected": "issued an instruction",
+    "wait": "stall counts of the code",
+    "short_scoreboard": "shared memory, shuffles, special units",
+    "long_scoreboard": "global memory",
+    "barrier": "the other warps of its CTA",
+    "branch_resolving": "after taken branches",
+    "no_instruction": "for code to be fetched",
+    "mio_throttle": "the queue to shared memory is full",
+    "math_pipe_throttle": "the pipe it needs is busy",
+    "dispatch_stall": "registers of one bank are read in turn",
+    "not_selected": "another warp was issued",
+}
+
+_HEADS = {
+    "selected": ("select", ""),
+    "short_scoreboard": ("short", "scorebd"),
+    "long_scoreboard": ("long", "scorebd"),
+    "branch_resolving": ("branch", "resolv"),
+    "no_instruction": ("no instr", "fetch"),
+    "mio_throttle": ("mio", "throttl"),
+    "math_pipe_throttle": ("math", "throttl"),
+    "dispatch_stall": ("dispat", "stall"),
+    "not_selected": ("not", "select"),
+}
+
+
+def report(result: Result) -> Iterator[Line]:
+    """The lines of the report, at most 100 columns wide, each with a style."""
+    yield from _head(result)
+    yield "plain", ""
+    yield from _shared_table(result)
+    yield "plain", ""
+    yield from _stall_table(result)
+    yield "plain", ""
+    yield from _warp_table(result)
+    yield "plain", ""
+    yield from _limits(result)
+
+
+def _head(result: Result) -> Iterator[Line]:
+    trace, program = result.trace, result.execution.program
+    yield "strong", f"{trace.name} on {result.arch.name}, code for {trace.arch}"
+    if trace.about:
+        for line in wrap(trace.about, WIDTH):
+            yield "faint", line
+    changes = [f"{name}={value}" for name, value in overrides(result.arch).items()]
+    for line in wrap(f"with {', '.join(changes)}", WIDTH) if changes else ():
+        yield "plain", line
+    ctas, warps = len(program.ctas), trace.launch.warps_per_cta
+    limits = program.residency_limits
+    limit = min(limits, key=lambda name: limits[name])
+    yield (
+        "plain",
+        f"{ctas} CTA{'s' * (ctas != 1)} of {warps} warp{'s' * (warps != 1)}; "
+        f"{program.resident_ctas} fit{'s' * (program.resident_ctas == 1)} on the SM, limited by {limit}",
+    )
+    instructions = result.counters["smsp__inst_executed.sum"]
+    yield "plain", ""
+    yield "strong", f"{result.cycles:10} cycles"
+    rate = instructions / result.cycles if result.cycles else 0.0
+    yield "plain", f"{instructions:10} warp instructions, {rate:.2f} a cycle"
+
+
+def _shared_table(result: Result) -> Iterator[Line]:
+    yield (
+        "strong",
+        f"{'Shared memory':22}{'Instructions':>14}{'Wavefronts':>12}{'Ideal':>12}{'Bank Conflicts':>16}",
+    )
+    total = RowCounts()
+    for row, counts in result.shared_memory.items():
+        if counts.instructions:
+            total.add(counts)
+            yield "plain", _counts(row.value, counts)
+    yield "plain", _counts("Total", total)
+    if total.data_stage_wait_cycles:
+        yield "faint", f"requests waited {total.data_stage_wait_cycles} cycles for the data stage"
+
+
+def _counts(name: str, counts: RowCounts) -> str:
+    return (
+        f"{name:22}{counts.instructions:14}{counts.wavefronts:12}{counts.ideal_wavefronts:12}{counts.bank_conflicts:16}"
+    )
+
+
+def _stall_table(result: Result) -> Iterator[Line]:
+    yield "strong", "Stall reasons, cycles of all warps"
+    total = sum(result.stalls.values())
+    for reason, cycles in _by_size(result.stalls):
+        bar = "#" * round(BAR_COLUMNS * cycles / total)
+        yield "plain", f"{reason:20}{cycles:12}{cycles / total:8.1%}  {bar:{BAR_COLUMNS}}  {_MEANING[reason]}"
+
+
+def _by_size(stalls: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(((r, c) for r, c in stalls.items() if c), key=lambda item: -item[1])
+
+
+def _warp_table(result: Result) -> Iterator[Line]:
+    reasons = [reason for reason, cycles in result.stalls.items() if cycles]
+    left = f"{'CTA':>4}{'warp':>5}{'core':>5}{'start':>8}{'end':>8}"
+    width = min(11, (WIDTH - len(left)) // len(reasons))
+    heads = [_HEADS.get(reason, (reason, "")) for reason in reasons]
+    yield "strong", left + "".join(f"{first:>{width}}" for first, _ in heads)
+    yield "strong", (" " * len(left) + "".join(f"{second:>{width}}" for _, second in heads)).rstrip()
+    for warp in result.warps[:MOST_WARPS]:
+        cells = "".join(f"{warp.stalls[reason]:{width}}" for reason in reasons)
+        yield (
+            "plain",
+            f"{warp.cta:4}{warp.warp:5}{warp.sub_core:5}{warp.start_cycle:8}{warp.end_cycle:8}{cells}",
+        )
+    if len(result.warps) > MOST_WARPS:
+        yield "faint", f"and {len(result.warps) - MOST_WARPS} warps more; --format json has all"
+
+
+def _limits(result: Result) -> Iterator[Line]:
+    tightest = result.bounds[0]
+    yield "strong", f"Limited by {tightest.resource}: {_why(result)}"
+    for bound in result.bounds:
+        if bound.cycles < LEAST_SHARE * result.cycles:
+            break
+        yield "plain", f"{bound.resource:42}{bound.cycles:10}{bound.cycles / result.cycles:8.1%}"
+
+
+def _why(result: Result) -> str:
+    """What the tightest bound means for this run, in half a sentence."""
+    tightest = result.bounds[0]
+    share = tightest.cycles / result.cycles
+    reason, _ = next((item for item in _by_size(result.stalls) if item[0] != "selected"), ("selected", 0))
+    if tightest.resource == "latency of one warp":
+        return f"{share:.0%} of the cycles; most go to {reason} ({_MEANING[reason]})"
+    if share >= 0.9:
+        return f"busy in {share:.0%} of the cycles"
+    return f"it alone would take {share:.0%} of the cycles; most of a warp's go to {reason}"

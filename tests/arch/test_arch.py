@@ -1,0 +1,942 @@
+import copy
+import os
+import pickle
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from gpuemu.arch import OPERATION_CLASSES, load_arch, parse_override, parse_overrides
+from gpuemu.arch.model import Architecture
+from gpuemu.arch.schema import Leaf, Section, tree
+from gpuemu.arch.text import to_yaml, unit
+from gpuemu.base import resources, strict_yaml
+from gpuemu.base.errors import GpuemuError
+
+SHIPPED = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+TENSOR_MODES = (
+    "m16n8k16.f32.f16",
+    "m16n8k16.f16.f16",
+    "m16n8k16.f32.bf16",
+    "m16n8k8.f32.f16",
+    "m16n8k8.f16.f16",
+    "m16n8k8.f32.bf16",
+    "m16n8k8.f32.tf32",
+    "m16n8k4.f32.tf32",
+    "m16n8k32.s32.s8",
+    "m16n8k16.s32.s8",
+    "m8n8k16.s32.s8",
+)
+INTEGER4_MODES = ("m8n8k32.s32.s4", "m16n8k32.s32.s4", "m16n8k64.s32.s4")
+BIT_MODES = ("m8n8k128.s32.b1", "m16n8k128.s32.b1", "m16n8k256.s32.b1")
+FLOAT64_MODES = ("m8n8k4.f64.f64", "m16n8k4.f64.f64", "m16n8k8.f64.f64", "m16n8k16.f64.f64")
+WARPGROUP_MODES = (
+    "m64n8k16.f32.f16",
+    "m64n8k16.f16.f16",
+    "m64n8k16.f32.bf16",
+    "m64n8k8.f32.tf32",
+    "m64n8k32.s32.s8",
+)
+MODES_OF = {
+    "sm_75": ("m16n8k8.f32.f16", "m16n8k8.f16.f16", "m8n8k16.s32.s8", INTEGER4_MODES[0], BIT_MODES[0]),
+    **dict.fromkeys(("sm_80", "sm_86", "sm_89"), (*TENSOR_MODES, *INTEGER4_MODES, *BIT_MODES, FLOAT64_MODES[0])),
+    "sm_90": (*TENSOR_MODES, *BIT_MODES, *FLOAT64_MODES, *WARPGROUP_MODES),
+}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty working folder, so that messages name files as a user would."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, text: str) -> str:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(text, encoding="utf-8")
+    return name
+
+
+def refusal(action, *args) -> list[str]:
+    with pytest.raises(GpuemuError) as caught:
+        action(*args)
+    return str(caught.value).splitlines()
+
+
+def refused_override(**by_name) -> list[str]:
+    return refusal(load_arch("sm_90").with_overrides, by_name)
+
+
+# ---- the shipped files ----------------------------------------------------------------------------------
+
+
+def test_the_shipped_architectures_are_the_five_real_ones():
+    assert resources.names("configs") == list(SHIPPED)
+    assert [load_arch(n).name for n in SHIPPED] == list(SHIPPED)
+    assert [load_arch(n).compute_capability for n in SHIPPED] == ["7.5", "8.0", "8.6", "8.9", "9.0"]
+    assert [load_arch(n).chips for n in SHIPPED] == [
+        ("RTX 2080 Ti", "T4"),
+        ("A100",),
+        ("RTX 3060", "RTX 3080", "RTX A6000"),
+        ("RTX 4060 Ti", "RTX 4090"),
+        ("H200", "H100"),
+    ]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_value_of_a_shipped_file_says_where_it_comes_from(name):
+    arch = load_arch(name)
+    assert set(arch.provenance) == set(arch.flat())
+    for value, where in arch.provenance.items():
+        assert where.status in ("measured", "published", "derived", "assumed"), value
+        keys = where.source.split("; ")
+        assert keys, value
+        assert set(keys) <= set(arch.sources), value
+        assert where.confidence in ("A", "B", "C", "D"), value
+        assert where.file == f"configs/{name}.yaml", value
+        if where.status in ("assumed", "derived"):
+            assert where.note, f"{value} is {where.status}: from what?"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_only_the_h200s_own_file_calls_its_measurements_measured(name):
+    measured = {n for n, w in load_arch(name).provenance.items() if w.status == "measured"}
+    assert bool(measured) == (name == "sm_90")
+    assert all(load_arch("sm_90").provenance[n].source == "H200" for n in measured)
+    for value, where in load_arch(name).provenance.items():
+        if where.source == "H200" and where.status == "assumed" and name != "sm_90":
+            assert "H200 (sm_90) value taken over" in where.note, value
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_value_from_another_chips_source_names_that_chip(name):
+    for value, where in load_arch(name).provenance.items():
+        if "HUERTA" in where.source and where.status == "assumed" and "H200" not in where.source:
+            assert "sm_86 value taken over" in where.note, value
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_file_lists_no_source_that_it_does_not_use(name):
+    arch = load_arch(name)
+    used = {key for where in arch.provenance.values() for key in where.source.split("; ")}
+    assert used == set(arch.sources)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_line_of_every_value_is_the_line_in_the_file(name):
+    lines = resources.find("configs", name).read_text(encoding="utf-8").splitlines()
+    arch = load_arch(name)
+    previous = 0
+    for path in arch.paths():
+        line = arch.provenance[".".join(path)].line
+        assert lines[line - 1].strip().startswith(path[-1] + ":")
+        assert line > previous, "flat() is in file order"
+        previous = line
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_files_know_every_operation_class_and_tensor_mode(name):
+    arch = load_arch(name)
+    assert tuple(arch.operations) == OPERATION_CLASSES
+    assert tuple(arch.tensor_core.operations) == MODES_OF[name]
+
+
+def test_pipes_are_shared_as_on_the_hardware():
+    pipes = {name: operation.pipe for name, operation in load_arch("sm_90").operations.items()}
+    assert pipes == {
+        "integer": "alu",
+        "ffma": "fmalite|fmaheavy",
+        "imad": "fmaheavy",
+        "imad_wide": "fmaheavy",
+        "half": "fmaheavy+fmalite",
+        "half_mma": "tensor",
+        "fp64": "tensor",
+        "mufu": "xu",
+        "conversion": "xu",
+        "uniform": "uniform",
+        "uniform_move": "dispatch",
+        "move": "alu",
+        "branch": "cbu",
+        "special_register": "adu",
+        "uniform_special_register": "adu",
+        "reduction": "adu",
+        "match": "adu",
+        "matrix_move": "movm",
+        "constant_load": "adu",
+        "indexed_constant_load": "adu",
+        "nop": "dispatch",
+    }
+
+
+def test_the_h200_has_the_values_that_were_measured_on_it():
+    arch = load_arch("sm_90")
+    flat = arch.flat()
+    measured = {
+        "shared_memory.latency_cycles": 23,
+        "shared_memory.cycles_per_wavefront_per_warp": 2,
+        "shared_memory.banks": 32,
+        "shared_memory.bank_width_bytes": 4,
+        "shared_memory.lanes_per_group.bits_32": 32,
+        "shared_memory.lanes_per_group.bits_64": 16,
+        "shared_memory.lanes_per_group.bits_128": 8,
+        "shared_memory.load_merge_distances": (1, 2),
+        "shared_memory.matrix_rows_per_phase": 8,
+        "shared_memory.matrix_row_bytes": 16,
+        "shared_memory.atomic_same_word_shares": False,
+        "shared_memory.ports.topology": "unified",
+        "shared_memory.ports.unified": 1,
+        "mio.cycles_per_source_register": 2,
+        "mio.queue_entries": 9,
+        "mio.queue_latency_cycles": 7,
+        "mio.pool_entries": 15,
+        "mio.pool_release_cycles": 9,
+        "mio.sending_entries": 1,
+        "mio.window_entries": 4,
+        "mio.window_release_cycles": 3,
+        "mio.data_registers_per_cycle": 1,
+        "mio.load_source_release_cycles": 8,
+        "mio.store_source_release_cycles": 11,
+        "mio.shuffle_latency_cycles": 24,
+        "mio.address_read_cycles": 2,
+        "mio.data_read_cycles": 1,
+        "mio.lane_register_cycles": 2,
+        "mio.lane_register_early_cycles": 1,
+        "shared_memory.atomic_latency_cycles": 24,
+        "shared_memory.cycles_per_further_group": 1,
+        "barrier.latency_cycles": 12,
+        "barrier.arrival_interval_cycles": 2,
+        "barrier.single_warp_cycles": 3,
+        "barrier.load_delay_cycles": 1,
+        "barrier.data_stage_cycles": 1,
+        "barrier.blocks_after_cycles": 5,
+        "issue.policy": "greedy_then_fair",
+        "issue.taken_branch_cycles": 10,
+        "issue.next_line_cycles": 13,
+        "issue.instruction_line_bytes": 128,
+        "issue.instruction_buffer_entries": 4,
+        "issue.instruction_banks": 2,
+        "issue.convergence_cycles": 13,
+        "tensor_core.operands.scalar_write_cycles": 2,
+        "register_file.banks": 2,
+        "register_file.forwarding_cycles": 6,
+        "register_file.wide_second_read_cycles": 2,
+        "special_function.queue_entries": 2,
+        "special_function.queue_latency_cycles": 13,
+        "special_function.beside_mma_cycles": 1,
+        "special_function.mma_reach_cycles": 7,
+        "operations.mufu.latency_cycles": 17,
+        "operations.half_mma.issue_interval_cycles": 2,
+        "address_divergence.queue_entries": 4,
+        "address_divergence.queue_latency_cycles": 7,
+        "address_divergence.pool_entries": 5,
+        "address_divergence.interval_cycles": 2,
+        "mio.lane_register_latency_cycles": 23,
+        "shared_memory.returned_registers_per_cycle": 1,
+        "operations.special_register.latency_cycles": 25,
+        "operations.uniform_special_register.latency_cycles": 35,
+        "operations.reduction.latency_cycles": 38,
+        "operations.reduction.issue_interval_cycles": 4,
+        "operations.match.latency_cycles": 28,
+        "operations.matrix_move.latency_cycles": 24,
+        "operations.constant_load.latency_cycles": 25,
+        "operations.indexed_constant_load.latency_cycles": 28,
+        "operations.indexed_constant_load.issue_interval_cycles": 4,
+        "tensor_core.turnaround.f32_to_f16": 1,
+        "tensor_core.turnaround.f32_to_s32": 3,
+        "tensor_core.turnaround.f16_to_s32": 2,
+        "tensor_core.turnaround.mma_to_fma": 3,
+        "tensor_core.operands.pause_cycles": 1,
+        "register_file.read_cycles": 3,
+        "register_file.write_cycles": 8,
+        "tensor_core.operands.memory_instruction_cycles": 1,
+        "tensor_core.operands.f16_free_cycles": 2,
+        "tensor_core.operands.float_write_cycles": 10,
+        "tensor_core.operands.s32_write_cycles": 8,
+        "tensor_core.operations.m16n8k16.f32.f16.latency_cycles": 24,
+        "tensor_core.operations.m16n8k16.f32.f16.issue_interval_cycles": 6,
+        "tensor_core.operations.m16n8k8.f32.f16.latency_cycles": 17,
+        "tensor_core.operations.m16n8k8.f32.f16.issue_interval_cycles": 4,
+        "tensor_core.numerics.kept_fraction_bits": 25,
+        "tensor_core.numerics.products_per_block_16_bit": 16,
+        "tensor_core.numerics.products_per_block_tf32": 8,
+    }
+    for name, value in measured.items():
+        assert flat[name] == value, name
+        assert arch.provenance[name].status == "measured", name
+
+
+@pytest.mark.parametrize("name", ["sm_75", "sm_80", "sm_86", "sm_89"])
+def test_older_tensor_cores_sum_half_as_many_products_with_a_bit_less(name):
+    numerics = load_arch(name).tensor_core.numerics
+    assert numerics.kept_fraction_bits == 24
+    assert (numerics.products_per_block_16_bit, numerics.products_per_block_tf32) == (8, 4)
+
+
+def test_tensor_numerics_out_of_bounds_are_refused():
+    kept, block = "tensor_core.numerics.kept_fraction_bits", "tensor_core.numerics.products_per_block_16_bit"
+    assert refused_override(**{kept: 41, block: 12}) == [
+        f"--set: {kept}: found 41; a whole number from 1 to 40 is right",
+        f"--set: {block}: found 12; a power of two from 1 to 64 is right",
+    ]
+
+
+def test_turing_has_one_f16_shape_and_multiplies_into_f32_at_half_the_rate():
+    operations = load_arch("sm_75").tensor_core.operations
+    timing = {name: (o.latency_cycles, o.issue_interval_cycles) for name, o in operations.items()}
+    assert (timing["m16n8k8.f32.f16"], timing["m16n8k8.f16.f16"]) == ((17, 16), (17, 8))
+    assert timing["m8n8k16.s32.s8"][1] == 4
+
+
+@pytest.mark.parametrize(("name", "queue"), [("sm_75", 3), ("sm_86", 5), ("sm_89", 5)])
+def test_geforce_parts_have_short_memory_queues(name, queue):
+    mio = load_arch(name).mio
+    assert (mio.queue_entries, mio.request_interval_cycles, mio.minimum_dispatch_interval_cycles) == (queue, 2, 4)
+
+
+def test_what_was_measured_on_sm_86_is_published_there_and_assumed_on_sm_89():
+    ampere, ada = load_arch("sm_86"), load_arch("sm_89")
+    taken_over = [n for n, where in ada.provenance.items() if where.note.startswith("sm_86 value taken over")]
+    assert len(taken_over) > 20
+    for name in taken_over:
+        assert ampere.flat()[name] == ada.flat()[name], name
+        assert ampere.provenance[name].status in ("published", "derived"), name
+    statuses = [where.status for where in ampere.provenance.values()]
+    assert statuses.count("published") > [where.status for where in ada.provenance.values()].count("published")
+
+
+@pytest.mark.parametrize("name", ["sm_86", "sm_89"])
+def test_geforce_parts_take_half_the_requests_and_half_the_f32_tensor_rate(name):
+    ada = load_arch(name)
+    ampere = load_arch("sm_80")
+    assert (ada.mio.request_interval_cycles, ampere.mio.request_interval_cycles) == (2, 1)
+    assert (ada.mio.minimum_dispatch_interval_cycles, ampere.mio.minimum_dispatch_interval_cycles) == (4, 2)
+    f32, f16 = (ada.tensor_core.operations[f"m16n8k16.{a}.f16"] for a in ("f32", "f16"))
+    assert (f32.latency_cycles, f32.issue_interval_cycles) == (33, 32)
+    assert (f16.latency_cycles, f16.issue_interval_cycles) == (24, 16)
+    f32, f16 = (ampere.tensor_core.operations[f"m16n8k16.{a}.f16"] for a in ("f32", "f16"))
+    assert (f32.latency_cycles, f32.issue_interval_cycles) == (25, 8)
+    assert (f16.latency_cycles, f16.issue_interval_cycles) == (24, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "capacity_kib", "reserved_kib", "warps", "ctas"),
+    [
+        ("sm_75", 64, 0, 32, 16),
+        ("sm_80", 164, 1, 64, 32),
+        ("sm_86", 100, 1, 48, 16),
+        ("sm_89", 100, 1, 48, 24),
+        ("sm_90", 228, 1, 64, 32),
+    ],
+)
+def test_each_chip_has_its_own_limits(name, capacity_kib, reserved_kib, warps, ctas):
+    arch = load_arch(name)
+    assert arch.shared_memory.capacity_bytes == 1024 * capacity_kib
+    assert arch.shared_memory.reserved_bytes_per_cta == 1024 * reserved_kib
+    assert arch.shared_memory.max_bytes_per_cta == 1024 * (capacity_kib - reserved_kib)
+    assert (arch.sm.max_warps, arch.sm.max_ctas) == (warps, ctas)
+
+
+def test_a_published_barrier_time_is_reduced_by_the_warps_of_its_measurement():
+    """The source's program has 256 threads."""
+    assert load_arch("sm_80").barrier.latency_cycles + 2 * 8 == 36
+    assert load_arch("sm_86").barrier.latency_cycles + 2 * 8 == 37
+    assert load_arch("sm_89").barrier.latency_cycles + 2 * 8 == 37
+    assert load_arch("sm_80").provenance["barrier.latency_cycles"].status == "derived"
+
+
+def test_shipped_files_are_found_as_package_data_as_in_a_wheel(tmp_path, monkeypatch):
+    root = resources.folder("configs")
+    monkeypatch.setattr(resources, "PACKAGE", tmp_path / "site-packages" / "gpuemu")
+    assert resources.names("configs") == []
+    assert resources.find("configs", "sm_90") is None
+    shutil.copytree(root, tmp_path / "site-packages" / "gpuemu" / "data" / "configs")
+    assert resources.names("configs") == list(SHIPPED)
+    assert load_arch("sm_90").provenance["sm.sub_cores"].file == "configs/sm_90.yaml"
+
+
+def test_names_find_files_in_subfolders_and_never_outside(tmp_path, monkeypatch):
+    monkeypatch.setattr(resources, "PACKAGE", tmp_path / "gpuemu")
+    (tmp_path / "traces" / "sm_89").mkdir(parents=True)
+    (tmp_path / "traces" / "sm_89" / "v5.1.yaml").write_text("a: 1")
+    (tmp_path / "secret.yaml").write_text("a: 1")
+    assert resources.names("traces") == ["sm_89/v5.1"]
+    assert resources.find("traces", "sm_89/v5.1") == tmp_path / "traces" / "sm_89" / "v5.1.yaml"
+    assert resources.label("traces", "sm_89/v5.1") == "traces/sm_89/v5.1.yaml"
+    for name in ("../secret", "sm_89/../../secret", str(tmp_path / "secret"), "", ".", "x\0y"):
+        assert resources.find("traces", name) is None
+
+
+# ---- the model ------------------------------------------------------------------------------------------
+
+
+def test_an_architecture_is_frozen_all_the_way_down():
+    arch = load_arch("sm_90")
+    with pytest.raises(ValidationError):
+        arch.shared_memory.banks = 64
+    with pytest.raises(TypeError):
+        arch.operations["ffma"] = arch.operations["imad"]
+    with pytest.raises(TypeError):
+        arch.provenance["sm.sub_cores"] = None
+    arch.flat()["sm.sub_cores"] = 5
+    assert load_arch("sm_90").sm.sub_cores == arch.sm.sub_cores == 4
+
+
+def test_architectures_can_be_compared_hashed_copied_and_pickled():
+    arch = load_arch("sm_90")
+    for other in (load_arch("sm_90"), copy.deepcopy(arch), pickle.loads(pickle.dumps(arch))):
+        assert other == arch
+        assert hash(other) == hash(arch)
+        assert other.provenance == arch.provenance
+    assert load_arch("sm_80") != arch
+    assert arch.with_overrides({"shared_memory.banks": 64}) != arch
+
+
+def test_an_architecture_dumps_to_plain_values():
+    dump = load_arch("sm_90").model_dump()
+    assert dump["operations"]["ffma"] == {"pipe": "fmalite|fmaheavy", "latency_cycles": 4, "issue_interval_cycles": 2}
+    assert dump["shared_memory"]["load_merge_distances"] == (1, 2)
+
+
+def leaves(section: Section):
+    for node in section.fields.values():
+        if isinstance(node, Leaf):
+            yield node
+        else:
+            yield from leaves(node if isinstance(node, Section) else node.entry)
+
+
+def test_every_value_has_a_meaning_and_a_sentence_about_what_is_right():
+    for leaf in leaves(tree(Architecture)):
+        assert leaf.about
+        assert leaf.right.endswith(" is right")
+
+
+def test_every_number_has_a_unit():
+    arch = load_arch("sm_90")
+    for path, value in arch.paths().items():
+        assert bool(unit(path)) == (type(value) in (int, float)), path
+
+
+# ---- files ----------------------------------------------------------------------------------------------
+
+SMALL = "extends: sm_90\nshared_memory:\n  banks: 64\n"
+
+
+def test_a_small_file_changes_one_value_and_inherits_the_rest(here):
+    arch = load_arch(write("mine.yaml", SMALL))
+    base = load_arch("sm_90")
+    assert arch.name == "mine"
+    assert arch.description == ""
+    assert arch.flat() == base.flat() | {"shared_memory.banks": 64}
+    assert list(arch.flat()) == list(base.flat())
+    own = arch.provenance["shared_memory.banks"]
+    assert (own.status, own.source, own.file, own.line) == ("user", "", "mine.yaml", 3)
+    for name in base.flat():
+        if name != "shared_memory.banks":
+            assert arch.provenance[name] == base.provenance[name]
+
+
+def test_a_path_may_be_a_string_or_a_path_and_files_without_suffix_are_found(here):
+    write("mine", SMALL)
+    write("sub/mine.yml", SMALL)
+    assert load_arch("mine").shared_memory.banks == 64
+    assert load_arch(Path("mine")).shared_memory.banks == 64
+    assert load_arch(os.path.join("sub", "mine.yml")).shared_memory.banks == 64
+
+
+def test_a_shipped_name_wins_over_a_file_of_that_name_and_a_path_does_not(here):
+    write("sm_90", SMALL)
+    assert load_arch("sm_90").shared_memory.banks == 32
+    assert load_arch("./sm_90").shared_memory.banks == 64
+    assert load_arch(Path("sm_90")).shared_memory.banks == 64
+
+
+def test_a_value_may_carry_its_provenance(here):
+    text = "extends: sm_90\nsources: {LAB: my bench}\nbarrier:\n  latency_cycles:\n    value: 15\n"
+    text += "    status: measured\n    source: LAB; H200\n    confidence: B\n    note: two runs\n"
+    arch = load_arch(write("mine.yaml", text))
+    where = arch.provenance["barrier.latency_cycles"]
+    assert (where.status, where.source, where.confidence, where.note) == (
+        "measured",
+        "LAB; H200",
+        "B",
+        "two runs",
+    )
+    assert (where.file, where.line) == ("mine.yaml", 4)
+    assert arch.sources["LAB"] == "my bench"
+    assert "HUERTA" in arch.sources
+
+
+def test_extends_takes_a_path_relative_to_the_file(here):
+    write("base/a.yaml", "name: first\nextends: sm_80\nbarrier: {latency_cycles: 50}\nsm: {max_ctas: 7}\n")
+    write("base/b.yaml", "extends: a.yaml\nbarrier: {latency_cycles: 60}\n")
+    arch = load_arch(write("c.yaml", "extends: base/b.yaml\ndescription: mine\n"))
+    assert (arch.name, arch.description) == ("c", "mine")
+    assert (arch.barrier.latency_cycles, arch.sm.max_ctas) == (60, 7)
+    assert arch.provenance["barrier.latency_cycles"].file == os.path.join("base", "b.yaml")
+    assert arch.provenance["sm.max_ctas"].file == os.path.join("base", "a.yaml")
+    assert arch.provenance["sm.max_warps"].file == "configs/sm_80.yaml"
+
+
+def test_extends_in_a_circle_is_refused(here):
+    write("a.yaml", "extends: b.yaml\n")
+    write("b.yaml", "\nextends: a.yaml\n")
+    write("c.yaml", "extends: c.yaml\n")
+    assert refusal(load_arch, "a.yaml") == [
+        "b.yaml:2: extends: found a.yaml, which extends this file; a chain that ends is right"
+    ]
+    assert refusal(load_arch, "c.yaml") == ["c.yaml:1: extends: found the file itself; a chain that ends is right"]
+
+
+def test_extends_of_something_unknown_is_refused(here):
+    right = "a shipped name such as sm_90, or the path of a file, relative to this one, is right"
+    names = "one of sm_75, sm_80, sm_86, sm_89, sm_90, or the path of a YAML file, is right"
+    assert refusal(load_arch, write("a.yaml", "extends: sm_91")) == [
+        f"a.yaml:1: extends: found the text 'sm_91'; did you mean 'sm_90'? {names}"
+    ]
+    assert refusal(load_arch, write("a.yaml", "extends: b/c.yaml")) == [
+        f"a.yaml:1: extends: found the text 'b/c.yaml'; {right}"
+    ]
+    assert refusal(load_arch, write("a.yaml", "extends: 90")) == [f"a.yaml:1: extends: found 90; {right}"]
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    names = "one of sm_75, sm_80, sm_86, sm_89, sm_90, or the path of a YAML file, is right"
+    assert refusal(load_arch, "sm_09") == [f"sm_09: found an unknown architecture; did you mean 'sm_90'? {names}"]
+    assert refusal(load_arch, "volta") == [f"volta: found an unknown architecture; {names}"]
+
+
+def test_a_missing_file_is_named_as_it_was_given(here):
+    assert refusal(load_arch, "nowhere/my.yaml") == [
+        "nowhere/my.yaml: found no such file; the path of a YAML file is right"
+    ]
+
+
+def test_all_problems_of_a_file_and_of_the_file_it_extends_come_at_once(here):
+    write("base.yaml", "extends: sm_90\nbarriers: {}\nmio:\n  pool_entries: many\n")
+    text = """\
+extends: base.yaml
+shared_memory:
+  bankz: 32
+  banks: 0
+  bank_width_bytes: 3
+  load_merge_distances: [1, 1]
+  atomic_same_word_shares: no
+  ports: {topology: split}
+  latency_cycles: 7
+global_memory:
+  bytes_per_cycle: .nan
+sm: 4
+issue:
+"""
+    assert refusal(load_arch, write("mine.yaml", text)) == [
+        "mine.yaml:3: shared_memory.bankz: found an unknown name; did you mean 'banks'?",
+        "mine.yaml:4: shared_memory.banks: found 0; a whole number from 1 to 4096 is right",
+        "mine.yaml:5: shared_memory.bank_width_bytes: found 3; a power of two from 1 to 128 is right",
+        "mine.yaml:6: shared_memory.load_merge_distances: found the list [1, 1]; "
+        "a list of at most 5 different whole numbers from 1 to 31, or [], is right",
+        "mine.yaml:7: shared_memory.atomic_same_word_shares: found the text 'no'; true or false is right",
+        "mine.yaml:8: shared_memory.ports.topology: found the text 'split'; unified or separate is right",
+        "mine.yaml:9: shared_memory.latency_cycles: found 7, with mio.queue_latency_cycles 7; "
+        "a shared_memory.latency_cycles above mio.queue_latency_cycles is right",
+        "mine.yaml:11: global_memory.bytes_per_cycle: found nan; a number above 0 and at most 65536 is right",
+        "mine.yaml:12: sm: found 4; a section with sub_cores, max_warps, max_ctas, max_threads_per_cta, "
+        "registers, max_registers_per_thread, register_allocation_unit, cta_launch_cycles is right",
+        "mine.yaml:13: issue: found nothing; a section with policy, dependences, pipe_wait_cycles, tensor_wait_cycles, "
+        "issue_count_bits, issue_count_delay_cycles, taken_branch_cycles, next_line_cycles, instruction_line_bytes, instruction_buffer_entries, instruction_banks, convergence_cycles is right",
+        "base.yaml:2: barriers: found an unknown name; did you mean 'barrier'?",
+        "base.yaml:4: mio.pool_entries: found the text 'many'; a whole number from 1 to 65536 is right",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ('"32"', "the text '32'"),
+        ("32.5", "32.5"),
+        ("32.0", "32.0"),
+        ("true", "true"),
+        ("", "nothing"),
+        ("[32]", "the list [32]"),
+        ("-1", "-1"),
+        ("0", "0"),
+        ("4097", "4097"),
+        ("1_000", "the text '1_000'"),
+        ("{value: 32.5}", "32.5"),
+        ("{value: {a: 1}}", "a mapping"),
+    ],
+)
+def test_a_whole_number_is_nothing_else(here, value, found):
+    text = f"extends: sm_90\nshared_memory:\n  banks: {value}\n"
+    assert refusal(load_arch, write("mine.yaml", text)) == [
+        f"mine.yaml:3: shared_memory.banks: found {found}; a whole number from 1 to 4096 is right"
+    ]
+
+
+@pytest.mark.parametrize("value", ["0", "-3.5", ".inf", "1e9", "'3'", "true"])
+def test_a_rate_is_a_finite_number_above_0(here, value):
+    text = f"extends: sm_90\nglobal_memory:\n  bytes_per_cycle: {value}\n"
+    (line,) = refusal(load_arch, write("mine.yaml", text))
+    assert line.endswith("; a number above 0 and at most 65536 is right")
+
+
+def test_a_whole_number_is_a_rate(here):
+    text = "extends: sm_90\nglobal_memory:\n  bytes_per_cycle: 64\n"
+    assert load_arch(write("mine.yaml", text)).global_memory.bytes_per_cycle == 64.0
+
+
+def test_mistakes_in_the_provenance_of_a_value_are_told(here):
+    text = """\
+extends: sm_90
+sources: {LAB: 3}
+sm:
+  sub_cores: {valu: 4}
+  max_warps: {value: 64, status: guessed}
+  max_ctas: {value: 32, status: measured}
+  registers: {value: 65536, status: published, source: CUDAA}
+  max_threads_per_cta: {value: 1024, status: assumed, source: CUDA}
+  cta_launch_cycles: {value: 0, confidence: E, note: 3}
+  register_allocation_unit: {value: 256, confidence: E}
+"""
+    assert refusal(load_arch, write("mine.yaml", text)) == [
+        "mine.yaml:2: sources.LAB: found 3; a line of text that says what the source is, is right",
+        "mine.yaml:4: sm.sub_cores.valu: found an unknown name; did you mean 'value'?",
+        "mine.yaml:4: sm.sub_cores: found no 'value' in the mapping; a whole number from 1 to 64 is right",
+        "mine.yaml:5: sm.max_warps.status: found the text 'guessed'; "
+        "one of measured, published, derived, assumed, user, override is right",
+        "mine.yaml:6: sm.max_ctas.source: found nothing; a key of `sources` is right for a value that is measured",
+        "mine.yaml:7: sm.registers.source: found the unknown source 'CUDAA'; did you mean 'CUDA'?",
+        "mine.yaml:8: sm.max_threads_per_cta.note: found nothing; "
+        "the chip it is taken from, or why it is a guess, is right",
+        "mine.yaml:9: sm.cta_launch_cycles.note: found 3; a text is right",
+        "mine.yaml:10: sm.register_allocation_unit.confidence: found the text 'E'; A, B, C or D is right",
+    ]
+
+
+def test_top_level_mistakes_are_told(here):
+    assert refusal(load_arch, write("mine.yaml", "extends: sm_90\nname: 3\nsource: {}\nsources: [a]\n")) == [
+        "mine.yaml:2: name: found 3; a text is right",
+        "mine.yaml:3: source: found an unknown name; did you mean 'sources'?",
+        "mine.yaml:4: sources: found the list [a]; a mapping of source keys is right",
+    ]
+    assert refusal(load_arch, write("mine.yaml", "- a\n")) == [
+        "mine.yaml:1: found the list [a]; a mapping of sections is right"
+    ]
+    assert refusal(load_arch, write("mine.yaml", "extends: sm_90\ncompute_capability: 9.0\nchips: []\n")) == [
+        'mine.yaml:2: compute_capability: found 9.0; a quoted number such as "9.0" is right',
+        "mine.yaml:3: chips: found the list []; a list of product names is right",
+    ]
+
+
+def test_a_misspelt_operation_class_or_tensor_mode_is_refused(here):
+    text = """\
+extends: sm_90
+operations:
+  fma: {latency_cycles: 4}
+  ffma: {pipe: Fma Pipe}
+tensor_core:
+  operations:
+    m16n8k16.f16: {latency_cycles: 4}
+    m16n8k99.f32.f16: {latency_cycles: 4}
+"""
+    classes = ", ".join(OPERATION_CLASSES)
+    lines = refusal(load_arch, write("mine.yaml", text))
+    assert lines == [
+        f"mine.yaml:3: operations.fma: found an unknown name; one of {classes} is right",
+        "mine.yaml:4: operations.ffma.pipe: found the text 'Fma Pipe'; a word of small letters, digits and _, or two with | or + between, is right",
+        "mine.yaml:7: tensor_core.operations.m16n8k16.f16: found an unknown name; "
+        "a mode such as m16n8k16.f32.f16 (shape.accumulator.input) is right",
+        "mine.yaml:8: tensor_core.operations.m16n8k99.f32.f16.issue_interval_cycles: found nothing; "
+        "a whole number from 1 to 100000 is right",
+    ]
+
+
+def test_a_new_tensor_mode_may_be_added(here):
+    text = "extends: sm_89\ntensor_core:\n  operations:\n"
+    text += "    m16n8k32.f32.e4m3: {latency_cycles: 33, issue_interval_cycles: 32}\n"
+    arch = load_arch(write("mine.yaml", text))
+    assert tuple(arch.tensor_core.operations) == (*MODES_OF["sm_89"], "m16n8k32.f32.e4m3")
+    name = "tensor_core.operations.m16n8k32.f32.e4m3.latency_cycles"
+    assert arch.with_overrides({name: 30}).flat()[name] == 30
+
+
+def test_a_complete_file_must_be_complete(here):
+    text = resources.find("configs", "sm_90").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line == "  mufu:")
+    del lines[start : start + 4]
+    start = next(i for i, line in enumerate(lines) if line.startswith("  pool_entries:") and i > lines.index("mio:"))
+    del lines[start]
+    start = next(i for i, line in enumerate(lines) if line == "barrier:")
+    del lines[start : start + 7]
+    write("mine.yaml", "\n".join(lines))
+    mio = lines.index("mio:") + 1
+    operations = lines.index("operations:") + 1
+    top = next(i for i, line in enumerate(lines) if line.startswith("name:")) + 1
+    assert refusal(load_arch, "mine.yaml") == [
+        f"mine.yaml:{top}: barrier: found nothing; a section with latency_cycles, arrival_interval_cycles, "
+        "single_warp_cycles, data_stage_cycles, load_delay_cycles, blocks_after_cycles is right",
+        f"mine.yaml:{operations}: operations.mufu: found nothing; "
+        "pipe, latency_cycles and issue_interval_cycles of the class are right",
+        f"mine.yaml:{mio}: mio.pool_entries: found nothing; a whole number from 1 to 65536 is right",
+    ]
+
+
+def test_an_empty_file_is_refused(here):
+    assert refusal(load_arch, write("mine.yaml", "")) == ["mine.yaml:1: found nothing; a mapping of sections is right"]
+
+
+def test_yaml_mistakes_keep_their_place(here):
+    assert refusal(load_arch, write("mine.yaml", "extends: sm_90\nsm:\n  max_ctas: 1\n  max_ctas: 2\n")) == [
+        "mine.yaml:4: sm.max_ctas: found the key a second time; one of them is right, and the first stands on line 3"
+    ]
+
+
+# ---- values that must fit together ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("overrides", "lines"),
+    [
+        (
+            {"sm.sub_cores": 64, "sm.max_warps": 32},
+            ["sm.max_warps: found 32, with sm.sub_cores 64; at least one warp a sub-core is right"],
+        ),
+        (
+            {"sm.max_threads_per_cta": 1000},
+            ["sm.max_threads_per_cta: found 1000; a multiple of the 32 lanes of a warp is right"],
+        ),
+        (
+            {"sm.max_warps": 16},
+            [
+                "sm.max_warps: found 16, with sm.max_threads_per_cta 1024; "
+                "at most 32 threads for each of sm.max_warps is right"
+            ],
+        ),
+        (
+            {"sm.registers": 2048},
+            [
+                "sm.registers: found 2048, with sm.max_registers_per_thread 255; "
+                "enough sm.registers for 32 such threads is right"
+            ],
+        ),
+        (
+            {"sm.registers": 8192, "sm.register_allocation_unit": 16384},
+            [
+                "sm.register_allocation_unit: found 16384, with sm.registers 8192; "
+                "a unit no larger than sm.registers is right"
+            ],
+        ),
+        (
+            {"shared_memory.capacity_bytes": 65536},
+            [
+                "shared_memory.capacity_bytes: found 65536, with shared_memory.max_bytes_per_cta 232448 "
+                "and shared_memory.reserved_bytes_per_cta 1024; "
+                "max_bytes_per_cta + reserved_bytes_per_cta of at most capacity_bytes is right"
+            ],
+        ),
+        (
+            {"mio.queue_latency_cycles": 26},
+            [
+                "mio.queue_latency_cycles: found 26, with shared_memory.latency_cycles 23; "
+                "a shared_memory.latency_cycles above mio.queue_latency_cycles is right",
+                "mio.queue_latency_cycles: found 26, with shared_memory.atomic_latency_cycles 24; "
+                "a shared_memory.atomic_latency_cycles above mio.queue_latency_cycles is right",
+                "mio.queue_latency_cycles: found 26, with mio.shuffle_latency_cycles 24; "
+                "a mio.shuffle_latency_cycles above mio.queue_latency_cycles is right",
+                "mio.queue_latency_cycles: found 26, with mio.lane_register_latency_cycles 23; "
+                "a mio.lane_register_latency_cycles above mio.queue_latency_cycles is right",
+            ],
+        ),
+        (
+            {"shared_memory.atomic_latency_cycles": 7},
+            [
+                "shared_memory.atomic_latency_cycles: found 7, with mio.queue_latency_cycles 7; "
+                "a shared_memory.atomic_latency_cycles above mio.queue_latency_cycles is right"
+            ],
+        ),
+    ],
+)
+def test_values_that_do_not_fit_together_are_refused(overrides, lines):
+    assert refused_override(**overrides) == [f"--set: {line}" for line in lines]
+
+
+def test_lanes_per_group_divide_a_warp():
+    assert refused_override(**{"shared_memory.lanes_per_group.bits_64": 12}) == [
+        "--set: shared_memory.lanes_per_group.bits_64: found 12; a power of two from 1 to 32 is right"
+    ]
+
+
+@pytest.mark.parametrize("banks", [1, 3, 17, 24, 4096])
+def test_any_number_of_banks_can_be_asked_for(banks):
+    assert load_arch("sm_90").with_overrides({"shared_memory.banks": banks}).shared_memory.banks == banks
+
+
+# ---- overrides ------------------------------------------------------------------------------------------
+
+
+def test_an_override_makes_a_new_architecture_and_says_so():
+    arch = load_arch("sm_90")
+    changed = arch.with_overrides({"shared_memory.banks": 64, "shared_memory.load_merge_distances": []})
+    assert changed.flat() == arch.flat() | {
+        "shared_memory.banks": 64,
+        "shared_memory.load_merge_distances": (),
+    }
+    assert arch.shared_memory.banks == 32
+    where = changed.provenance["shared_memory.banks"]
+    assert (where.status, where.file, where.line, where.note) == ("override", "--set", None, "32 without it")
+    assert changed.provenance["shared_memory.load_merge_distances"].note == "[1, 2] without it"
+    assert changed.provenance["sm.sub_cores"] == arch.provenance["sm.sub_cores"]
+    assert changed.name == arch.name
+
+
+def test_an_override_of_an_override_remembers_what_the_file_has():
+    name = "shared_memory.atomic_same_word_shares"
+    arch = load_arch("sm_90").with_overrides({name: True})
+    assert arch.provenance[name].note == "false without it"
+    assert arch.with_overrides({name: False}).provenance[name].note == "false without it"
+
+
+def test_all_wrong_overrides_are_told_at_once_with_what_was_meant():
+    lines = refused_override(
+        **{
+            "shared_memory.bankz": 64,
+            "banks": 64,
+            "mio": 3,
+            "tensor_core.operations.m16n8k16.f32.f16": 3,
+            "colour": "red",
+            "name": "mine",
+            "barrier.latency_cycles": "13",
+            "sm.max_warps": True,
+        }
+    )
+    assert lines == [
+        "--set: shared_memory.bankz: found an unknown name; did you mean 'shared_memory.banks'?",
+        "--set: banks: found an unknown name; did you mean 'register_file.banks' or 'shared_memory.banks'?",
+        "--set: mio: found a section; a single value of it, such as mio.queue_entries, is right",
+        "--set: tensor_core.operations.m16n8k16.f32.f16: found a section; a single value of it, "
+        "such as tensor_core.operations.m16n8k16.f32.f16.latency_cycles, is right",
+        "--set: colour: found an unknown name; a name that `gpuemu arch show` lists is right",
+        "--set: name: found an unknown name; a name that `gpuemu arch show` lists is right",
+        "--set: sm.max_warps: found true; a whole number from 1 to 1024 is right",
+        "--set: barrier.latency_cycles: found the text '13'; a whole number from 1 to 100000 is right",
+    ]
+
+
+def test_a_list_with_several_wrong_items_is_told_once():
+    assert refused_override(**{"shared_memory.load_merge_distances": [0, 32, "a"]}) == [
+        "--set: shared_memory.load_merge_distances: found the list [0, 32, a]; "
+        "a list of at most 5 different whole numbers from 1 to 31, or [], is right"
+    ]
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    arch = load_arch("sm_90").with_overrides(
+        {"shared_memory.banks": np.int64(64), "shared_memory.load_merge_distances": [np.uint8(1)]}
+    )
+    assert type(arch.shared_memory.banks) is int
+    assert arch.shared_memory.load_merge_distances == (1,)
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("shared_memory.banks=64", ("shared_memory.banks", 64)),
+        (" shared_memory.banks = 0x40 ", ("shared_memory.banks", 64)),
+        ("a=[1, 2]", ("a", [1, 2])),
+        ("a=separate", ("a", "separate")),
+        ("a=no", ("a", "no")),
+        ("a=true", ("a", True)),
+        ("a=1=2", ("a", "1=2")),
+        ("a=", ("a", None)),
+        ("a=12.5", ("a", 12.5)),
+    ],
+)
+def test_an_override_on_the_command_line_is_a_name_and_a_yaml_value(text, parsed):
+    assert parse_override(text) == parsed
+
+
+def test_wrong_overrides_on_the_command_line_are_told_at_once():
+    right = "name=value, such as shared_memory.banks=64, is right"
+    assert refusal(parse_overrides, ["banks", "=3", "a=[1", "b=1", "b=2", "c=*x"]) == [
+        f"--set: found the text 'banks'; {right}",
+        f"--set: found the text '=3'; {right}",
+        "--set: a: found text that is not YAML (did not find expected ',' or ']'); valid YAML is right",
+        "--set: b: found the name a second time; one value is right",
+        "--set: c: found text that is not YAML (found undefined alias); valid YAML is right",
+    ]
+    assert parse_overrides(["a.b=1", "c=x"]) == {"a.b": 1, "c": "x"}
+
+
+FLAT = load_arch("sm_90").flat()
+# Values that are free of the others, so that any of them loads.
+FREE = {
+    "shared_memory.banks": st.integers(1, 4096),
+    "shared_memory.bank_width_bytes": st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]),
+    "shared_memory.load_merge_distances": st.lists(st.integers(1, 31), max_size=5, unique=True).map(tuple),
+    "shared_memory.atomic_same_word_shares": st.booleans(),
+    "shared_memory.ports.topology": st.sampled_from(["unified", "separate"]),
+    "issue.policy": st.sampled_from(["greedy_then_youngest", "greedy_then_fair", "loose_round_robin", "oldest_first"]),
+    "global_memory.bytes_per_cycle": st.floats(1e-6, 65536),
+    "operations.ffma.pipe": st.from_regex(r"[a-z][a-z0-9_]{0,39}", fullmatch=True),
+    "tensor_core.operations.m16n8k16.f32.f16.latency_cycles": st.integers(1, 100_000),
+    "tensor_core.numerics.products_per_block_tf32": st.sampled_from([1, 2, 4, 8, 16, 32, 64]),
+    "chips": st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1).map(tuple),
+}
+overrides = st.fixed_dictionaries({}, optional=FREE)
+
+
+@given(overrides)
+def test_overrides_there_and_back_give_the_same_architecture(values):
+    arch = load_arch("sm_90")
+    changed = arch.with_overrides(values)
+    assert changed.flat() == FLAT | values
+    assert changed.with_overrides({name: FLAT[name] for name in values}).flat() == FLAT
+
+
+def reload(text: str, folder: Path) -> Architecture:
+    path = folder / "shown.yaml"
+    path.write_text(text, encoding="utf-8", newline="")
+    return load_arch(path)
+
+
+@given(values=overrides)
+def test_what_is_written_as_yaml_loads_back_as_the_same_architecture(values, tmp_path_factory):
+    arch = load_arch("sm_89").with_overrides(values)
+    again = reload(to_yaml(arch), tmp_path_factory.mktemp("arch"))
+    assert again.flat() == arch.flat()
+    assert list(again.flat()) == list(arch.flat())
+    assert (again.name, again.description) == (arch.name, arch.description)
+    assert dict(again.sources) == dict(arch.sources)
+    for name, where in arch.provenance.items():
+        there = again.provenance[name]
+        assert (there.status, there.source, there.note, there.confidence) == (
+            where.status,
+            where.source,
+            where.note,
+            where.confidence,
+        )
+
+
+@given(note=st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_any_note_survives_being_written_as_yaml(note, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("arch")
+    value = yaml.safe_dump({"value": 64, "note": note}, default_style='"', default_flow_style=True, width=9999)
+    text = f"extends: sm_90\nsm:\n  max_ctas: {value}\n"
+    arch = reload(text, folder)
+    assert arch.provenance["sm.max_ctas"].note == note
+    assert reload(to_yaml(arch), folder).provenance["sm.max_ctas"].note == note
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_files_are_strict_yaml_without_machine_paths(name):
+    path = resources.find("configs", name)
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"(^|[\s\"'(])/(work|tmp|home|root)\b", text)
+    assert strict_yaml.load(path).value["name"] == name

@@ -1,0 +1,207 @@
+import ast
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gpuemu.arch import load_arch
+from gpuemu.base import resources
+from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.arch import arch
+
+# `gpuemu.cli.arch` the module, which the group of the same name does not hide here.
+commands = importlib.import_module("gpuemu.cli.arch")
+
+
+def run(*args: str, **kwargs) -> str:
+    result = CliRunner().invoke(arch, args, catch_exceptions=False, **kwargs)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    return result.stdout
+
+
+def refusal(*args: str) -> list[str]:
+    result = CliRunner().invoke(arch, args)
+    assert isinstance(result.exception, GpuemuError), result.output
+    assert result.stdout == "", "bad input writes nothing"
+    return str(result.exception).splitlines()
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def count(name: str) -> int:
+    """How many values an architecture has."""
+    return len(load_arch(name).flat())
+
+
+def test_list_names_the_real_architectures():
+    assert run("list") == (
+        "name   capability  chips                          file\n"
+        "sm_75  7.5         RTX 2080 Ti, T4                configs/sm_75.yaml\n"
+        "sm_80  8.0         A100                           configs/sm_80.yaml\n"
+        "sm_86  8.6         RTX 3060, RTX 3080, RTX A6000  configs/sm_86.yaml\n"
+        "sm_89  8.9         RTX 4060 Ti, RTX 4090          configs/sm_89.yaml\n"
+        "sm_90  9.0         H200, H100                     configs/sm_90.yaml\n"
+    )
+
+
+def test_show_is_a_table_of_every_value_with_unit_status_source_and_note():
+    loaded = load_arch("sm_90")
+    lines = run("show", "sm_90").splitlines()
+    assert lines[:4] == [
+        "sm_90: NVIDIA Hopper, data centre: H200, H100",
+        f"from configs/sm_90.yaml ({count('sm_90')} values)",
+        "",
+        "name                                value                unit         status    sure source",
+    ]
+    at = lines.index("mio")
+    assert lines[at + 1 : at + 3] == [
+        "  queue_entries                     9                    instructions measured  A    H200",
+        "      STS of 32, 64, 128 bits: the tenth behind the one that is sent waits; CIC has 8 credits",
+    ]
+    assert "  load_merge_distances              1, 2                              measured  A    H200" in lines
+    assert "  atomic_same_word_shares           false                             measured  B    H200" in lines
+    stripped = [line.strip() for line in lines]
+    for name, where in loaded.provenance.items():
+        assert any(line.startswith(name.rsplit(".", 1)[-1] + " ") and where.status in line for line in stripped)
+    at = lines.index("sources")
+    assert [line.split()[0] for line in lines[at + 1 :] if line[2] != " "] == list(loaded.sources)
+
+
+@pytest.mark.parametrize("name", resources.names("configs"))
+def test_show_fits_a_hundred_columns_and_has_no_colour_when_it_is_not_on_a_terminal(name):
+    text = run("show", name)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "\x1b" not in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_show_has_colour_on_a_terminal():
+    text = run("show", "sm_90", color=True)
+    assert "\x1b[1mshared_memory\x1b[0m" in text
+    assert "\x1b[2m      2,435 of 2,435 counted patterns agree\x1b[0m" in text
+
+
+def test_show_looks_the_same_whatever_the_size_of_the_terminal(monkeypatch):
+    plain = run("show", "sm_90")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    assert run("show", "sm_90") == plain
+
+
+def test_show_applies_settings_and_says_which_values_they_are():
+    settings = ("--set", "shared_memory.banks=64", "--set", "shared_memory.load_merge_distances=[]")
+    lines = run("show", "sm_90", *settings).splitlines()
+    assert lines[1] == f"from configs/sm_90.yaml ({count('sm_90') - 2} values), --set (2 values)"
+    at = lines.index("  banks                             64                   banks        override")
+    assert lines[at + 1] == "      32 without it"
+    assert "  load_merge_distances              none                              override" in lines
+
+
+def test_show_tells_which_file_how_many_values_are_from(here):
+    Path("mine.yaml").write_text("extends: sm_89\nshared_memory: {banks: 16}\n")
+    lines = run("show", "mine.yaml").splitlines()
+    assert lines[:2] == ["mine", f"from configs/sm_89.yaml ({count('sm_89') - 1} values), mine.yaml (1 value)"]
+
+
+def test_what_show_prints_as_yaml_can_be_saved_edited_and_loaded_back(here):
+    text = run("show", "sm_89", "--set", "shared_memory.banks=64", "--format", "yaml")
+    Path("mine.yaml").write_text(text, encoding="utf-8")
+    expected = load_arch("sm_89").with_overrides({"shared_memory.banks": 64})
+    assert load_arch("mine.yaml").flat() == expected.flat()
+    assert "extends" not in text
+    line = '  banks: {value: 64, status: override, note: "32 without it"}'
+    assert line in text.splitlines()
+    Path("mine.yaml").write_text(text.replace(line, "  banks: 16"), encoding="utf-8")
+    assert load_arch("mine.yaml").shared_memory.banks == 16
+
+
+def test_what_show_prints_as_json_has_every_value_with_its_provenance():
+    content = json.loads(run("show", "sm_90", "--format", "json"))
+    loaded = load_arch("sm_90")
+    assert (content["name"], content["description"]) == (loaded.name, loaded.description)
+    assert list(content["values"]) == list(loaded.flat())
+    assert content["sources"] == dict(loaded.sources)
+    entry = content["values"]["barrier.latency_cycles"]
+    line = entry.pop("line")
+    assert line == loaded.provenance["barrier.latency_cycles"].line
+    assert entry == {
+        "value": 12,
+        "unit": "cycles",
+        "status": "measured",
+        "source": "H200",
+        "confidence": "A",
+        "note": "12 + 2 x warps from BAR.SYNC to the next instruction it holds back, all arriving together",
+        "file": "configs/sm_90.yaml",
+    }
+
+
+@pytest.mark.parametrize("form", ["text", "yaml", "json"])
+def test_output_does_not_depend_on_where_gpuemu_lies(form):
+    text = run("show", "sm_89", "--format", form)
+    assert str(resources.PACKAGE.parent) not in text
+    assert text == run("show", "sm_89", "--format", form)
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+
+
+def test_show_refuses_what_is_unknown():
+    assert refusal("show", "sm_91") == [
+        "sm_91: found an unknown architecture; did you mean 'sm_90'? "
+        "one of sm_75, sm_80, sm_86, sm_89, sm_90, or the path of a YAML file, is right"
+    ]
+    assert refusal("show", "sm_90", "--set", "shared_memory.bankz=1", "--set", "sm.max_ctas=x") == [
+        "--set: shared_memory.bankz: found an unknown name; did you mean 'shared_memory.banks'?",
+        "--set: sm.max_ctas: found the text 'x'; a whole number from 1 to 1024 is right",
+    ]
+
+
+def test_check_says_ok_for_each_right_file(here):
+    Path("mine.yaml").write_text("extends: sm_89\nshared_memory: {banks: 16}\n")
+    assert run("check", "mine.yaml", "sm_90").splitlines() == [
+        f"OK mine.yaml: mine, {count('sm_89')} values",
+        f"OK sm_90: sm_90, {count('sm_90')} values",
+    ]
+
+
+def test_check_tells_all_problems_of_all_files_and_nothing_else(here):
+    Path("good.yaml").write_text("extends: sm_89\n")
+    Path("base.yaml").write_text("extends: sm_89\nshared_memory:\n  bankz: 16\n")
+    Path("a.yaml").write_text("extends: base.yaml\nsm: {max_ctas: 0}\n")
+    Path("b.yaml").write_text("extends: base.yaml\n")
+    assert refusal("check", "good.yaml", "a.yaml", "b.yaml", "c.yaml") == [
+        "a.yaml:2: sm.max_ctas: found 0; a whole number from 1 to 1024 is right",
+        "base.yaml:3: shared_memory.bankz: found an unknown name; did you mean 'banks'?",
+        "c.yaml: found no such file; the path of a YAML file is right",
+    ]
+
+
+def test_check_wants_a_file():
+    assert CliRunner().invoke(arch, ["check"]).exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["list", "show", "check"])
+def test_help_teaches_with_an_example(command):
+    text = run(command, "--help")
+    assert f"\n    gpuemu arch {command}" in text
+    assert "extends: sm_89" in run("--help")
+
+
+def test_heavy_libraries_are_imported_only_when_a_command_runs():
+    tree = ast.parse(Path(commands.__file__).read_text(encoding="utf-8"))
+    modules = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+    modules |= {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
+    assert modules == {"__future__", "typing", "click", "gpuemu.base.errors"}
+
+
+@pytest.mark.parametrize("name", resources.names("configs"))
+def test_output_is_plain_ascii_so_that_any_terminal_shows_it_alike(name):
+    for form in ("text", "yaml", "json"):
+        assert run("show", name, "--format", form).isascii()

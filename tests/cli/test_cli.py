@@ -1,0 +1,229 @@
+"""What a person sees of `gpuemu run`, `diff`, `traces` and of the command as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+PACKAGE_SCHEMA = ROOT / "gpuemu" / "views" / "result.schema.json"
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    output: str
+    errors: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture(scope="module")
+def gpuemu() -> Run:
+    def run(*arguments: str, cwd: Path = ROOT, **environment: str) -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuemu", *arguments],
+            cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+def check_golden(name: str, text: str) -> None:
+    """Compare with a golden file; GPUEMU_UPDATE_GOLDEN=1 writes it anew, to be read before it is committed."""
+    path = GOLDEN / name
+    if os.environ.get("GPUEMU_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("run_v2_on_sm_89.txt", ("run", "traces/v2_shared_memory.yaml", "--arch", "sm_89")),
+        ("run_v5_on_sm_89.txt", ("run", "traces/v5_swizzle.yaml", "--arch", "sm_89")),
+        ("run_v5_on_sm_80.txt", ("run", "v5_swizzle", "--arch", "sm_80")),
+        ("run_v2_with_64_banks.txt", ("run", "v2_shared_memory", "--set", "shared_memory.banks=64")),
+        ("run_v3_as_json.json", ("run", "v3_padded", "--format", "json")),
+        ("diff_v4_v5.txt", ("diff", "v4_ldmatrix", "v5_swizzle", "--arch", "sm_89")),
+        ("traces.txt", ("traces",)),
+        ("help.txt", ("--help",)),
+        ("run_help.txt", ("run", "--help")),
+    ],
+)
+def test_output_is_as_in_the_golden_file(name: str, arguments: tuple[str, ...], gpuemu: Run) -> None:
+    ran = gpuemu(*arguments, COLUMNS="80")
+    assert (ran.status, ran.errors) == (0, "")
+    check_golden(name, ran.output)
+
+
+def test_output_off_a_terminal_has_no_colour_and_at_most_100_columns(gpuemu: Run) -> None:
+    plain = gpuemu("run", "v2_shared_memory", COLUMNS="40", FORCE_COLOR="", TERM="xterm-256color").output
+    assert "\x1b" not in plain
+    assert max(map(len, plain.splitlines())) <= 100
+    assert plain == gpuemu("run", "v2_shared_memory", COLUMNS="200", LANG="C").output
+
+
+def test_two_runs_print_the_same_bytes_whatever_the_hash_seed(gpuemu: Run) -> None:
+    first, second = (gpuemu("run", "v4_ldmatrix", "--format", "json", PYTHONHASHSEED=seed).output for seed in "12")
+    assert first == second
+
+
+def test_sixty_four_banks_leave_v2_without_a_conflict_and_faster(gpuemu: Run) -> None:
+    # Eight rows of 32 bytes are 256 bytes, just what 64 banks of 4 bytes serve in one wavefront.
+    plain, wide = (
+        json.loads(gpuemu("run", "traces/v2_shared_memory.yaml", "--arch", "sm_89", "--format", "json", *more).output)
+        for more in ((), ("--set", "shared_memory.banks=64"))
+    )
+    assert [sum(row["bank_conflicts"] for row in r["shared_memory"]) for r in (plain, wide)] == [12, 0]
+    assert [sum(row["wavefronts"] for row in r["shared_memory"]) for r in (plain, wide)] == [36, 24]
+    assert wide["cycles"] < plain["cycles"]
+    assert wide["overrides"] == {"shared_memory.banks": 64}
+    assert plain["counters"]["smsp__inst_executed.sum"] == wide["counters"]["smsp__inst_executed.sum"]
+
+
+def test_separate_ports_change_no_count_and_cost_no_cycle(gpuemu: Run) -> None:
+    unified, separate = (
+        json.loads(gpuemu("run", "traces/v2_shared_memory.yaml", "--arch", "sm_89", "--format", "json", *more).output)
+        for more in ((), ("--set", "shared_memory.ports.topology=separate"))
+    )
+    for field in ("instructions", "wavefronts", "ideal_wavefronts", "bank_conflicts"):
+        assert [row[field] for row in unified["shared_memory"]] == [row[field] for row in separate["shared_memory"]]
+    assert separate["cycles"] <= unified["cycles"]
+    resources = {bound["resource"] for bound in separate["bounds"]}
+    assert {"shared-memory read ports", "shared-memory write ports"} <= resources
+    assert "shared-memory data stage" not in resources
+
+
+def test_json_follows_its_schema_and_stalls_add_up(gpuemu: Run) -> None:
+    schema = json.loads(PACKAGE_SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for name in ("v1_global", "v2_shared_memory", "sm_80/v5_swizzle"):
+        result = json.loads(gpuemu("run", name, "--format", "json").output)
+        jsonschema.validate(result, schema)
+        for warp in result["warps"]:
+            assert sum(warp["stalls"].values()) == warp["end_cycle"] - warp["start_cycle"]
+
+
+def test_every_field_of_the_schema_is_documented(gpuemu: Run) -> None:
+    document = (ROOT / "docs" / "result.md").read_text(encoding="utf-8")
+    schema = json.loads(PACKAGE_SCHEMA.read_text(encoding="utf-8"))
+    for field in (*schema["properties"], *schema["$defs"]["stalls"]["properties"]):
+        assert f"`{field}`" in document, field
+
+
+def test_output_goes_to_a_file_whole_or_not_at_all(gpuemu: Run, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    ran = gpuemu("run", "v2_shared_memory", "--format", "json", "-o", str(target))
+    assert (ran.status, ran.output) == (0, "")
+    assert json.loads(target.read_text(encoding="utf-8"))["kernel"] == "v2_shared_memory"
+    target.unlink()
+    assert gpuemu("run", "v2_shared_memory", "--set", "shared_memory.banks=0", "-o", str(target)).status == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_bad_input(gpuemu: Run, tmp_path: Path) -> None:
+    ran = gpuemu("run", "v5_swizzle", "-o", "missing/out.txt", cwd=tmp_path)
+    assert ran.status == 2
+    assert ran.errors == "missing/out.txt: found no such file or directory; a file that can be written is right\n"
+
+
+@pytest.mark.parametrize(
+    ("condition", "status"),
+    [
+        ("excess_wavefronts>0", 1), ("excess_wavefronts>=12", 1), ("excess_wavefronts==12", 1), ("excess_wavefronts>12", 0),
+        ("shared_load_matrix.excess_wavefronts != 8", 0), ("cycles<1", 0), ("stall.barrier>0", 1),
+        ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum>=4", 1), ("bound.tensor_core>1e9", 2),
+    ],
+)  # fmt: skip
+def test_fail_on_sets_the_exit_code(condition: str, status: int, gpuemu: Run) -> None:
+    assert gpuemu("run", "v2_shared_memory", "--fail-on", condition).status == status
+
+
+def test_a_condition_that_holds_is_named_after_the_report(gpuemu: Run) -> None:
+    ran = gpuemu("run", "v2_shared_memory", "--fail-on", "excess_wavefronts>0", "--fail-on", "cycles<1")
+    assert ran.status == 1
+    assert ran.errors == "--fail-on excess_wavefronts>0: excess_wavefronts is 12\n"
+    assert ran.output.startswith("v2_shared_memory on sm_89")
+    assert gpuemu("run", "v5_swizzle", "--fail-on", "excess_wavefronts>0").status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "v6"), "v6: found no trace of that name; the shipped ones are "),
+        (("run", "v5_swizle"), "v5_swizle: found no trace of that name; did you mean 'v5_swizzle'?\n"),
+        (("run", "nowhere.yaml"), "nowhere.yaml: found no such file; the path of a trace or the name of a shipped one is right\n"),
+        (
+            ("run", "v5_swizzle", "--set", "shared_memory.bankz=1", "--set", "layout.z=3x"),
+            "--set: layout.z: found '3x'; a whole number is right\n",
+        ),
+        (("run", "v5_swizzle", "--set", "shared_memory.bankz=1"), "--set: shared_memory.bankz: found an unknown name; did you mean"),
+        (("run", "v5_swizzle", "--set", "layout.z=3"), "traces/v5_swizzle.yaml:1: layout: found the unknown name 'z'; this trace's names are: none\n"),
+        (("run", "v5_swizzle", "--fail-on", "cycles"), "--fail-on: found 'cycles'; a condition such as 'excess_wavefronts>0' is right\n"),
+        (("run", "v5_swizzle", "--fail-on", "cycle>3"), "--fail-on: found the unknown name 'cycle'; did you mean 'cycles'?\n"),
+        (("diff", "v5_swizzle", "nowhere.json"), "nowhere.json: found no such file; a file written by gpuemu run --format json is right\n"),
+    ],
+)  # fmt: skip
+def test_bad_input_exits_with_2_a_sentence_and_no_output(arguments: tuple[str, ...], message: str, gpuemu: Run) -> None:
+    ran = gpuemu(*arguments)
+    assert (ran.status, ran.output) == (2, "")
+    assert ran.errors.startswith(message)
+
+
+def test_an_unknown_command_exits_with_2(gpuemu: Run) -> None:
+    ran = gpuemu("rum")
+    assert ran.status == 2
+    assert "No such command 'rum'" in ran.errors
+
+
+def test_a_layout_setting_moves_the_addresses(gpuemu: Run, tmp_path: Path) -> None:
+    trace = tmp_path / "column.yaml"
+    trace.write_text(
+        "gpuemu_trace: 1\nkernel: column\narch: sm_89\nlaunch: {static_shared_bytes: 4224}\nlayout: {pitch: 128}\n"
+        "code: |\n  LDS R4, [R0]\n  EXIT\nwarps:\n- addresses:\n    0x0000: pitch*lane\n",
+        encoding="utf-8",
+    )
+    wavefronts = [
+        json.loads(gpuemu("run", str(trace), "--format", "json", *more).output)["shared_memory"][0]["wavefronts"]
+        for more in ((), ("--set", "layout.pitch=132"))
+    ]
+    assert wavefronts == [32, 1]
+
+
+def test_diff_compares_saved_results_and_settings_of_the_second_run(gpuemu: Run, tmp_path: Path) -> None:
+    saved = str(tmp_path / "a.json")
+    gpuemu("run", "v2_shared_memory", "--format", "json", "-o", saved)
+    same = gpuemu("diff", saved, "v2_shared_memory")
+    assert same.output.endswith("All numbers are equal.\n")
+    more = json.loads(
+        gpuemu("diff", saved, "v2_shared_memory", "--set-b", "shared_memory.banks=64", "--format", "json").output
+    )
+    assert more["metrics"]["excess_wavefronts"] == [12, 0]
+    assert more["b"] == "v2_shared_memory on sm_89, shared_memory.banks=64"
+
+
+@pytest.mark.parametrize("content", ["", "[1, 2", "3", "{}", '{"gpuemu_result": 1}', '{"gpuemu_result": 2}'])
+def test_diff_refuses_what_is_not_a_result(content: str, gpuemu: Run, tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(content, encoding="utf-8")
+    ran = gpuemu("diff", str(file), str(file))
+    assert (ran.status, ran.output) == (2, "")
+    assert ran.errors.startswith(f"{file}:")
+
+
+def test_a_closed_pipe_ends_quietly(gpuemu: Run) -> None:
+    command = f"{sys.executable} -m gpuemu arch show sm_90 | head -n 1"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stderr == ""

@@ -1,0 +1,104 @@
+"""The documents are true: what they show is what the commands print, and their examples run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def gpuemu(arguments: list[str], cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gpuemu", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder to stand in for the checkout, so that what examples write does not land in it.
+
+    In it are the files that the documents show: the example trace, and what begins with a comment `# NAME.yaml`.
+    """
+    (tmp_path / "traces").symlink_to(ROOT / "traces", target_is_directory=True)
+    (trace,) = blocks(ROOT / "docs" / "trace.md", "yaml")
+    (tmp_path / "column_sum.yaml").write_text(trace, encoding="utf-8")
+    for document in DOCUMENTS:
+        for block in blocks(document, "yaml"):
+            if name := re.match(r"# (\S+\.yaml)\n", block):
+                (tmp_path / name[1]).write_text(block, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_shown_output_is_what_the_command_prints(document: Path, checkout: Path) -> None:
+    for block in blocks(document, "text"):
+        command, _, shown = block.partition("\n")
+        words = shlex.split(command.removeprefix("$ "))
+        assert words[0] == "gpuemu"
+        printed = gpuemu(words[1:], cwd=checkout).stdout
+        # A block that ends in "..." shows the beginning.
+        assert printed.startswith(shown.removesuffix("...\n")) if shown.endswith("...\n") else printed == shown
+
+
+def test_the_report_module_shows_what_is_printed() -> None:
+    text = (ROOT / "gpuemu" / "views" / "text.py").read_text(encoding="utf-8")
+    sample = text.partition("prints\n\n")[2].partition("\nHow to read it.")[0]
+    printed = gpuemu(["run", "traces/v2_shared_memory.yaml", "--arch", "sm_89"]).stdout
+    assert "".join(line.removeprefix("    ") for line in sample.splitlines(keepends=True)) == printed
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_shell_examples_run(document: Path, checkout: Path) -> None:
+    for block in blocks(document, "sh"):
+        for line in block.splitlines():
+            if line.startswith("gpuemu "):
+                ran = gpuemu(shlex.split(line)[1:], cwd=checkout)
+                assert ran.returncode == 0, line + ran.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_python_examples_run(document: Path, checkout: Path) -> None:
+    for block in blocks(document, "python"):
+        # The package may be imported from the checkout or from an installation, the example from anywhere.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        done = subprocess.run(
+            [sys.executable, "-c", block],
+            cwd=checkout,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_example_trace_runs_and_a_tighter_pitch_costs_conflicts(tmp_path: Path) -> None:
+    (trace,) = blocks(ROOT / "docs" / "trace.md", "yaml")
+    (tmp_path / "column_sum.yaml").write_text(trace, encoding="utf-8")
+    plain = gpuemu(["run", "column_sum.yaml", "--fail-on", "excess_wavefronts>0"], cwd=tmp_path)
+    assert plain.returncode == 0, plain.stderr
+    tighter = gpuemu(
+        ["run", "column_sum.yaml", "--set", "layout.pitch=128", "--fail-on", "excess_wavefronts>0"],
+        cwd=tmp_path,
+    )
+    assert tighter.returncode == 1, tighter.stderr
+
+
+def test_the_readme_has_the_two_commands_and_links_that_lead_somewhere() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("python3 -m venv .venv") == 2
+    assert "<!-- the test command -->\n```sh\npython3 -m venv .venv" in text
+    for document in DOCUMENTS:
+        for link in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
+            assert "://" in link or (document.parent / link).exists(), f"{document.name}: {link}"

@@ -1,0 +1,204 @@
+"""From trace and architecture to the program: what is refused, in which words, and what the engine is given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from engine.probes import builder, emit, machine, run
+
+import gpuemu
+from gpuemu import GpuemuError, load_trace
+from gpuemu.isa.opcodes import Kind
+from gpuemu.program.lowering import lower
+
+
+def refusal(trace: gpuemu.TraceBuilder | gpuemu.Trace, arch: gpuemu.Architecture | None = None) -> list[str]:
+    built = trace.build() if isinstance(trace, gpuemu.TraceBuilder) else trace
+    with pytest.raises(GpuemuError) as caught:
+        lower(built, arch or machine())
+    return str(caught.value).splitlines()
+
+
+def empty(warps: int = 1, **launch) -> gpuemu.Trace:
+    trace = builder(warps, **{"static_shared_bytes": 0, **launch})
+    emit(trace, "EXIT")
+    return trace.build()
+
+
+# --- a CTA too large --------------------------------------------------------------------------------------
+
+
+def test_too_many_threads():
+    assert refusal(empty(33)) == ["<builder>: launch.block: found 1056 threads; sm_90 takes up to 1024"]
+
+
+def test_more_warps_than_the_sm_holds():
+    arch = machine(sm__max_warps=16, sm__max_threads_per_cta=512)
+    assert refusal(empty(17), arch) == [
+        "<builder>: launch.block: found 544 threads; sm_90 takes up to 512",
+        "<builder>: launch.block: found 17 warps; the SM holds 16",
+    ]
+
+
+def test_too_many_registers_for_a_thread():
+    assert refusal(empty(registers_per_thread=255), machine(sm__max_registers_per_thread=128)) == [
+        "<builder>: launch.registers_per_thread: found 255; up to 128 is right"
+    ]
+
+
+def test_too_many_registers_for_the_sm():
+    assert refusal(empty(32, registers_per_thread=65)) == [
+        "<builder>: launch.registers_per_thread: found 32 warps of 2304 registers; "
+        "the SM has registers for 28 such warps"
+    ]
+
+
+def test_too_much_shared_memory_for_a_cta():
+    assert refusal(empty(static_shared_bytes=1024, dynamic_shared_bytes=100 * 1024), machine("sm_89")) == [
+        "<builder>: launch.dynamic_shared_bytes: found 103424 bytes of shared memory, static and dynamic "
+        "together; sm_89 gives a CTA up to 101376"
+    ]
+
+
+def test_more_shared_memory_than_the_sm_has_once_it_is_rounded_up():
+    arch = machine(shared_memory__allocation_unit_bytes=65536)
+    assert refusal(empty(static_shared_bytes=220 * 1024), arch) == [
+        "<builder>: launch.dynamic_shared_bytes: found 262144 bytes with the reserved ones; the SM has 233472"
+    ]
+
+
+def test_every_limit_that_forbids_a_cta_is_named():
+    assert len(refusal(empty(33, registers_per_thread=100, static_shared_bytes=233000))) == 3
+
+
+def test_the_largest_cta_is_taken():
+    assert lower(empty(32, registers_per_thread=64, static_shared_bytes=232448), machine()).resident_ctas == 1
+
+
+# --- operations and accesses --------------------------------------------------------------------------------
+
+
+def test_a_tensor_mode_without_timing_is_named_with_its_place():
+    trace = builder()
+    emit(trace, "NOP")
+    emit(trace, "IMMA.16816.S8.S8 R4, R0, R2, R4")
+    emit(trace, "EXIT")
+    modes = {m: t for m, t in machine().tensor_core.operations.items() if m != "m16n8k16.s32.s8"}
+    arch = machine().model_copy(update={"tensor_core": machine().tensor_core.model_copy(update={"operations": modes})})
+    assert refusal(trace, arch) == [
+        "<builder>: code at 0x0010: found IMMA.16816.S8.S8, whose operation "
+        "tensor_core.operations.m16n8k16.s32.s8 has no timing in sm_90; an architecture file that gives one is right"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "lanes", "found", "width"),
+    [
+        ("LDS R4, [R0]", "4*lane + 2", "byte address 2 in lane 0 (and 31 more)", 4),
+        ("LDS.128 R4, [R0]", "8*lane", "byte address 8 in lane 1 (and 15 more)", 16),
+        ("LDGSTS.E.BYPASS.128 [R2], [R4.64]", "8*lane", "byte address 8 in lane 1 (and 15 more)", 16),
+    ],
+)
+def test_a_misaligned_access_names_its_place(line, lanes, found, width):
+    trace = builder()
+    emit(trace, "NOP")
+    emit(trace, line, lanes)
+    emit(trace, "EXIT")
+    right = f"an access of {width} bytes needs a multiple of {width}, at least 0"
+    assert refusal(trace) == [f"<builder>: code at 0x0010: found {found}; {right}"]
+
+
+def test_a_misaligned_access_names_the_line_of_the_file(tmp_path):
+    trace = builder()
+    emit(trace, "NOP")
+    emit(trace, "LDS.128 R4, [R0]", "16*lane")
+    emit(trace, "EXIT")
+    file = tmp_path / "odd.yaml"
+    trace.write(file)
+    text = file.read_text().replace("16*lane", "8*lane")
+    file.write_text(text)
+    line = next(n for n, row in enumerate(text.splitlines(), 1) if "LDS.128" in row)
+    with pytest.raises(GpuemuError) as caught:
+        gpuemu.run(load_trace(str(file)), machine())
+    assert str(caught.value).startswith(f"{file}:{line}: code at 0x0010: found ")
+
+
+def test_a_barrier_in_a_register_is_refused():
+    trace = builder()
+    emit(trace, "BAR.SYNC R5, 0x40")
+    emit(trace, "BAR.SYNC 0x1, R6")
+    emit(trace, "EXIT")
+    right = "numbers in the instruction are right, such as BAR.SYNC 0x1, 0x40"
+    assert refusal(trace) == [
+        f"<builder>: code at 0x0000: found BAR.SYNC R5, 0x40 with its barrier in a register; {right}",
+        f"<builder>: code at 0x0010: found BAR.SYNC 0x1, R6 with its thread count in a register; {right}",
+    ]
+
+
+def test_memory_instructions_without_addresses_are_refused():
+    trace = run_trace(["LDS R4, [R0]", "EXIT"])
+    bare = replace(trace, warps=tuple(replace(w, rows=w.rows[:0]) for w in trace.warps))
+    assert refusal(bare) == [
+        "<builder>: warp 0 of CTA 0: found 0 address rows for 1 memory instructions; one for each is right"
+    ]
+
+
+# --- what comes out -----------------------------------------------------------------------------------------
+
+
+def run_trace(lines: list[str], lanes: str = "4*lane") -> gpuemu.Trace:
+    trace = builder()
+    for line in lines:
+        emit(trace, line, lanes)
+    return trace.build()
+
+
+def test_an_instruction_is_lowered_once_and_an_access_once_for_each_pattern():
+    trace = builder(4)
+    with trace.repeat(10):
+        emit(trace, "LDS R4, [R0]", "4*lane")
+        emit(trace, "LDS R5, [R0]", "128*lane*(i % 2)")
+    emit(trace, "EXIT")
+    program = lower(trace.build(), machine())
+    warps = program.ctas[0]
+    assert len(program.ops) == 3
+    assert len({id(access) for warp in warps for access in warp.accesses[::2]}) == 1
+    assert [a.wavefronts for a in warps[0].accesses[1::2]] == [1, 32] * 5
+
+
+def test_a_control_word_is_read_into_its_parts():
+    (op, _) = lower(run_trace(["LDS R4, [R0] | B03 R1 W2 S7 Y", "EXIT | S5"]), machine()).ops
+    assert (op.waits, op.read_counter, op.write_counter, op.stall_cycles, op.yields) == ((0, 3), 1, 2, 7, True)
+    assert (op.reads, op.writes) == ((), ())
+
+
+def test_a_barrier_is_read_by_position():
+    ops = lower(run_trace(["BAR.SYNC.DEFER_BLOCKING 0x0", "BAR.ARV 0x3, 0x80", "BAR.SYNC 0x2", "EXIT"]), machine()).ops
+    assert [(o.barrier_id, o.threads, o.arrives_only) for o in ops[:3]] == [
+        (0, None, False),
+        (3, 128, True),
+        (2, None, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "waits", "keep"),
+    [("DEPBAR.LE SB0, 0x1", (0,), 1), ("DEPBAR.LE SB3, 0x0", (3,), 0), ("DEPBAR.LE SB0, 0x2, {4,3}", (4, 3, 0), 2),
+     ("DEPBAR {5,1}", (5, 1), 0)],
+)  # fmt: skip
+def test_a_counting_wait_is_read(line, waits, keep):
+    (op, _) = lower(run_trace([f"{line} | S1", "EXIT | S5"]), machine()).ops
+    assert (op.kind, op.waits, op.keep) == (Kind.COUNTER_WAIT, waits, keep)
+
+
+def test_each_global_access_has_its_lines_and_sectors():
+    program = lower(run_trace(["LDG.E.64 R4, [R0.64]", "STG.E.U8 [R0.64], R4", "EXIT"], "8*lane"), machine())
+    accesses = program.ctas[0][0].accesses
+    assert [(a.wavefronts, a.data_stage_cycles, a.sectors) for a in accesses] == [(0, 2, 8), (0, 2, 8)]
+
+
+def test_the_same_trace_runs_on_every_shipped_architecture():
+    for name in ("sm_80", "sm_89", "sm_90"):
+        latency = machine(name).shared_memory.latency_cycles
+        assert run(["LDS R4, [R0]", "FFMA R5, R4, R4, R4", "EXIT"], machine(name)).cycles == latency + 2

@@ -1,0 +1,271 @@
+"""`gpuemu banks`: the picture, its JSON, and what the command refuses."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from gpuemu.banks.wavefronts import BankGeometry, SharedAccess, shared_access
+from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.banks import banks
+from gpuemu.views import bank_picture
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+LANE = np.arange(32)
+EXAMPLE_V4 = "2*(16*(lane%16) + 8*(lane//16))"
+
+
+def access(op: str, addresses, mask: int = 0xFFFFFFFF, **geometry: int) -> SharedAccess:
+    return shared_access(BankGeometry(**geometry), op, np.broadcast_to(addresses, 32), mask)
+
+
+def invoke(*arguments: str) -> str:
+    result = CliRunner().invoke(banks, arguments)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+# --- the picture ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("every_lane_on_one_word", ["LDS.32", "--lanes", "0"]),
+        ("every_second_word", ["LDS.32", "--lanes", "8*lane"]),
+        ("one_column_32_ways", ["LDS.32", "--lanes", "128*lane"]),
+        ("bytes_four_lanes_a_word", ["LDS.U8", "--lanes", "lane"]),
+        ("matrix_load_of_example_v4", ["LDSM.4", "--lanes", EXAMPLE_V4]),
+        (
+            "matrix_load_of_example_v5",
+            ["LDSM.4", "--lanes", "2*swizzle(16*(lane%16) + 8*(lane//16), 1, 3, 3)"],
+        ),
+        ("store_into_48_byte_rows", ["STS.128", "--lanes", "48*(lane//2) + 16*(lane%2)"]),
+        ("store_of_a_few_lanes", ["STS.128", "--lanes", "16*lane", "--mask", "0x00f00f01"]),
+        ("merged_load", ["LDS.128", "--lanes", "16*(lane//2)"]),
+        ("atomics_four_lanes_a_word", ["ATOMS.ADD", "--lanes", "4*(lane//4)"]),
+        ("sixty_four_banks", ["LDS.64", "--lanes", "8*lane", "--set", "shared_memory.banks=64"]),
+        ("sixteen_banks", ["LDS.32", "--lanes", "12*lane % 256", "--set", "shared_memory.banks=16"]),
+    ],
+)
+def test_the_picture_of(name, arguments):
+    assert invoke(*arguments) == (GOLDEN / f"banks_{name}.txt").read_text(encoding="utf-8")
+
+
+def test_the_sample_in_the_documentation_is_what_the_code_prints():
+    sample = bank_picture.as_text(access("STS.64", 128 * (LANE % 2) + 8 * (LANE // 4)), "sm_89")
+    assert f"\n\n{sample}\n" in inspect.getdoc(bank_picture)
+
+
+@pytest.mark.parametrize("number_of_banks", [1, 16, 32, 33, 100, 101, 1024, 4096])
+def test_the_picture_fits_120_columns_with_any_number_of_banks(number_of_banks):
+    text = bank_picture.as_text(access("LDS.128", 48 * LANE, banks=number_of_banks), "sm_89")
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_every_lane_of_every_wavefront_is_in_the_picture():
+    text = bank_picture.as_text(access("STS.32", 4 * ((7 * LANE) % 64)), "sm_89")
+    rows = [line[len(bank_picture.MARGIN) :] for line in text.splitlines() if re.match(r"[ 0-9]{5}  +\d", line)]
+    assert sorted(int(n) for n in re.findall(r"\d+", " ".join(rows))) == list(range(32))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return Terminal()
+
+
+def test_a_terminal_sees_the_same_picture_in_colour(terminal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "130")
+    shown = access("LDS.32", 8 * LANE)
+    bank_picture.write(shown, "sm_89", terminal)
+    coloured = terminal.getvalue()
+    assert "\x1b[1;31m16 \x1b[0m" in coloured
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", coloured).splitlines()
+    assert [line.rstrip() for line in lines] == bank_picture.as_text(shown, "sm_89").splitlines()
+
+
+def test_a_narrow_terminal_gets_the_banks_in_blocks(terminal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    bank_picture.write(access("LDS.32", 4 * LANE), "sm_89", terminal)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
+    assert text.count("phase  wavefront") == 2
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_no_colour_reaches_a_file():
+    stream = io.StringIO()
+    bank_picture.write(access("LDS.32", 8 * LANE), "sm_89", stream)
+    assert "\x1b" not in stream.getvalue()
+
+
+# --- the explanation ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shown", "explanation"),
+    [
+        (
+            access("LDS.32", np.where(LANE == 4, 4 * 32, 4 * LANE)),
+            [
+                "wavefronts 2, ideal 1, excess 1; the data stage is busy for 2 cycles",
+                "phase 0: bank 0 must serve 2 words: lanes 0, 4",
+            ],
+        ),
+        (
+            access("STS.64", 0, mask=1),
+            ["wavefronts 1, ideal 1, excess 0; the data stage is busy for 2 cycles, one per phase"],
+        ),
+        (
+            access("LDS.64", 8 * (LANE // 2)),
+            [
+                "wavefronts 1, ideal 1, excess 0; the data stage is busy for 1 cycle",
+                "merged: lanes agree with their neighbours, so phases were joined into 32 lanes each",
+            ],
+        ),
+        (
+            access("ATOMS.ADD", 4 * (LANE // 2)),
+            [
+                "wavefronts 2, ideal 1, excess 1; the data stage is busy for 2 cycles",
+                "phase 0: banks 0-15 must serve 2 requests each; bank 0 those of lanes 0, 1",
+                "atomics never share: each lane is a request of its own, also on a word that others ask for",
+            ],
+        ),
+        (
+            access("LDS.32", 8 * LANE, banks=16),
+            [
+                "wavefronts 4, ideal 2, excess 2; the data stage is busy for 4 cycles",
+                "phase 0: 8 banks must serve 4 words each instead of 2; bank 0 those of lanes 0, 8, 16, 24",
+            ],
+        ),
+        (
+            access("LDS.32", 0, mask=0),
+            ["wavefronts 0, ideal 0, excess 0; the data stage is busy for 1 cycle, one per phase"],
+        ),
+    ],
+)
+def test_the_explanation_names_the_counts_and_the_busiest_banks(shown, explanation):
+    assert bank_picture.explain(shown) == explanation
+
+
+# --- the command ----------------------------------------------------------------------------------------
+
+
+def test_json_holds_the_counts_and_what_each_wavefront_serves():
+    document = json.loads(invoke("LDSM.4", "--lanes", EXAMPLE_V4, "--format", "json"))
+    assert [document[key] for key in ("op", "arch", "overrides", "kind")] == [
+        "LDSM.4",
+        "sm_89",
+        {},
+        "matrix load",
+    ]
+    assert [document[f"{key}_wavefronts"] for key in ("ideal", "excess")] == [4, 4]
+    assert [phase["wavefronts"] for phase in document["phases"]] == [2, 2, 2, 2]
+    assert document["phases"][0]["served"][1][0] == {"lane": 4, "word": 32, "bank": 0}
+    assert document["phases"][3]["lanes"] == list(range(24, 32))
+    assert document["explanation"][1].startswith("phase 0: banks 0-3, 8-11, 16-19, 24-27 must serve 2 words")
+
+
+def test_json_names_the_changes_of_the_hardware():
+    document = json.loads(
+        invoke(
+            "LDS",
+            "--lanes",
+            "4*lane",
+            "--set",
+            "shared_memory.banks=64",
+            "--arch",
+            "sm_90",
+            "--format",
+            "json",
+        )
+    )
+    assert (document["arch"], document["overrides"]) == ("sm_90", {"shared_memory.banks": 64})
+    assert document["banks"] == 64
+
+
+def test_addresses_can_be_a_list_or_a_file(tmp_path):
+    file = tmp_path / "addresses.txt"
+    file.write_text("\n".join(f"{8 * lane}, {hex(8 * lane + 4)}" for lane in range(16)), encoding="utf-8")
+    expected = invoke("LDS", "--lanes", "4*lane")
+    assert invoke("LDS", "--addresses", " ".join(str(4 * lane) for lane in range(32))) == expected
+    assert invoke("LDS", "--addresses", f"@{file}") == expected
+
+
+def test_help_teaches_with_examples_that_run():
+    text = invoke("--help")
+    examples = re.findall(r"gpuemu banks (\S+) --lanes '([^']+)'", text)
+    assert len(examples) >= 2
+    found = [json.loads(invoke(op, "--lanes", lanes, "--format", "json")) for op, lanes in examples]
+    assert [document["excess_wavefronts"] for document in found] == [4, 0, 31]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["LDS"],
+            "gpuemu banks: found neither --lanes nor --addresses; one of the two says where the lanes point",
+        ),
+        (
+            ["LDS", "--lanes", "0", "--addresses", "0"],
+            "gpuemu banks: --lanes: found --addresses beside it; one of the two says where the lanes point",
+        ),
+        (
+            ["LDS", "--addresses", "0 4 eight"],
+            "gpuemu banks: --addresses: found 'eight'; whole numbers such as 64 or 0x40 are right",
+        ),
+        (
+            ["LDS", "--addresses", "0 4 8"],
+            "gpuemu banks: lane_byte_addresses: found 3 addresses; one address for each of 32 lanes is right",
+        ),
+        (
+            ["LDS", "--addresses", "@no/such/file"],
+            "no/such/file: found No such file or directory; a file of 32 byte addresses is right",
+        ),
+        (
+            ["LDS", "--lanes", "0", "--mask", "all"],
+            "gpuemu banks: --mask: found 'all'; whole numbers such as 64 or 0x40 are right",
+        ),
+        (
+            ["LDS", "--lanes", "0", "--mask", "-1"],
+            "gpuemu banks: active_mask: found -0x1; a number from 0 to 0xffffffff is right",
+        ),
+        (
+            ["LDS", "--lanes", "4*line"],
+            "gpuemu banks: --lanes: found the unknown name 'line' in '4*line'; did you mean 'lane'?",
+        ),
+        (
+            ["STS.64", "--lanes", "4*lane"],
+            "gpuemu banks: lane_byte_addresses: found byte address 4 in lane 1 (and 15 more); "
+            "an access of 8 bytes needs a multiple of 8, at least 0",
+        ),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(arguments, sentence):
+    with pytest.raises(GpuemuError) as caught:
+        invoke(*arguments)
+    assert str(caught.value) == sentence
+
+
+def test_a_bad_line_of_an_address_file_is_named(tmp_path):
+    file = tmp_path / "addresses.txt"
+    file.write_text("0 4 8\n12 x\n", encoding="utf-8")
+    with pytest.raises(GpuemuError) as caught:
+        invoke("LDS", "--addresses", f"@{file}")
+    assert str(caught.value) == f"{file}:2: found 'x'; whole numbers such as 64 or 0x40 are right"

@@ -1,0 +1,176 @@
+"""Where the cycles of a warp went: the reasons add up, and each is what it says."""
+
+from __future__ import annotations
+
+import pytest
+from engine.cycle_by_cycle import Reference
+from engine.probes import builder, emit, kernels, machine, machines, run
+from hypothesis import HealthCheck, given, settings
+
+import gpuemu
+from gpuemu.views.stalls import CONTENTION, REASONS
+
+NEXT = "FFMA R1, R0, R0, R0"
+
+
+class Watched(Reference):
+    """The cycle-by-cycle emulator, noting at every cycle what accepted nothing."""
+
+    def __init__(self, result: gpuemu.Result):
+        super().__init__(result.execution.program, result.execution.machine)
+        self.closed: set[tuple[int, int, int]] = set()
+        self.held: set[tuple[int, int]] = set()
+
+    def issue(self, sub_core: int, cycle: int) -> None:
+        if cycle < self.next_slot[sub_core] or self.ports[sub_core].goes_on_at(cycle) > cycle:
+            self.held.add((sub_core, cycle))
+        self.closed.update((sub_core, i, cycle) for i, p in enumerate(self.pipes[sub_core]) if i and p.free_at > cycle)
+        leaving = sum(leaves_at > cycle for leaves_at in self.leaving[sub_core])
+        outside = self.outside[sub_core] is not None and not self.m.sending_entries
+        if len(self.queues[sub_core]) + leaving + outside >= self.m.queue_entries:
+            self.closed.add((sub_core, 0, cycle))
+        if self.divergent_places_taken(sub_core, cycle) >= self.m.divergence_queue_entries:
+            for i, name in enumerate(self.program.pipes):
+                if i and name == self.m.divergence_pipe:
+                    self.closed.add((sub_core, i, cycle))
+        super().issue(sub_core, cycle)
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(kernels(), machines())
+def test_the_reasons_add_up_to_the_life_of_every_warp_and_none_is_negative(trace, arch):
+    result = gpuemu.run(trace, arch)
+    issued = {(w.sub_core.index, cycle) for w in result.execution.warps for cycle in w.issue_log}
+    watched = Watched(result)
+    watched.run()
+    for warp, executed in zip(result.warps, result.execution.warps, strict=True):
+        assert tuple(warp.stalls) == REASONS
+        assert min(warp.stalls.values()) >= 0
+        assert sum(warp.stalls.values()) == warp.end_cycle - warp.start_cycle
+        assert warp.stalls["selected"] == warp.instructions == len(executed.issue_log)
+        # Cycles between being ready and issuing: others' turns, a pipe or a sub-core that accepts nothing.
+        waits = {executed.wait_log[i]: executed.wait_log[i + 1] for i in range(0, len(executed.wait_log), 3)}
+        counts = dict.fromkeys(CONTENTION, 0)
+        ready = warp.start_cycle
+        late = dict(zip(executed.sub_core.late_log[::3], executed.sub_core.late_log[2::3], strict=True))
+        stood = executed.sub_core.stood_log
+        for issue, held in zip(stood[::2], stood[1::2], strict=True):
+            late[issue] = late.get(issue, 0) + held
+        for position, (op, cycle) in enumerate(zip(executed.path, executed.issue_log, strict=True)):
+            for waited in range(waits.get(position, ready), cycle):
+                if (warp.sub_core, waited) in watched.held:
+                    counts["dispatch_stall"] += 1
+                elif (warp.sub_core, op.pipe, waited) in watched.closed:
+                    counts["math_pipe_throttle" if op.pipe else "mio_throttle"] += 1
+                else:
+                    counts["not_selected"] += 1
+                    assert (warp.sub_core, waited) in issued
+            held = late.get(cycle, 0) if position + 1 < len(executed.path) else 0
+            counts["dispatch_stall"] += held
+            ready = cycle + held + op.stall_cycles
+        assert counts == {name: warp.stalls[name] for name in counts}
+
+
+def stalls(result: gpuemu.Result, warp: int = 0) -> dict[str, int]:
+    """The reasons that are not 0."""
+    return {name: cycles for name, cycles in result.warps[warp].stalls.items() if cycles}
+
+
+def test_a_stall_count_is_wait():
+    assert stalls(run([f"{NEXT} | S6", "EXIT | S5"])) == {"selected": 2, "wait": 5}
+
+
+def test_a_fixed_latency_is_wait_also_for_the_scoreboard():
+    assert stalls(run([NEXT, "FFMA R2, R1, R1, R1", "EXIT"])) == {"selected": 3, "wait": 3}
+
+
+@pytest.mark.parametrize("line", ["LDS R4, [R0]", "SHFL.IDX R4, R0, R1, 0x1f", "MUFU.RCP R4, R0"])
+@pytest.mark.parametrize("controlled", [True, False])
+def test_shared_memory_shuffles_and_special_units_are_short_scoreboard(line, controlled):
+    first, second, last = " | W0 S2", " | B0 S1", " | S1"
+    if not controlled:
+        first = second = last = ""
+    found = stalls(run([line + first, f"FFMA R5, R4, R4, R4{second}", f"EXIT{last}"]))
+    lone = {"LDS R4, [R0]": 23, "SHFL.IDX R4, R0, R1, 0x1f": 26, "MUFU.RCP R4, R0": 17}[line]
+    assert found.pop("wait", 0) == (1 if controlled else 0)
+    assert found == {"selected": 3, "short_scoreboard": lone - (2 if controlled else 1)}
+
+
+@pytest.mark.parametrize("controlled", [True, False])
+def test_global_memory_is_long_scoreboard(controlled):
+    lines = ["LDG.E R4, [R0.64] | W0 S2", "FFMA R5, R4, R4, R4 | B0 S1", "EXIT | S1"]
+    if not controlled:
+        lines = [line.split(" |")[0] for line in lines]
+    found = stalls(run(lines, lanes="0"))
+    assert found.pop("wait", 0) == (1 if controlled else 0)
+    assert found == {"selected": 3, "long_scoreboard": 553 if controlled else 554}
+
+
+def test_waiting_for_groups_of_copies_is_long_scoreboard():
+    lines = ["LDGSTS.E.BYPASS.128 [R2], [R4.64] | S1", "LDGDEPBAR | W0 S1"] * 2
+    found = stalls(run([*lines, "DEPBAR.LE SB0, 0x1 | S1", "EXIT | S1"], lanes="16*lane"))
+    assert found["long_scoreboard"] > 250
+    assert set(found) == {"selected", "long_scoreboard"}
+
+
+def test_waiting_for_other_warps_is_barrier():
+    trace = builder(2)
+    with trace.only(warps=1):
+        emit(trace, f"{NEXT} | S10")
+    emit(trace, "BAR.SYNC 0x0 | S3")
+    emit(trace, "EXIT | S1")
+    result = gpuemu.run(trace.build(), machine())
+    assert stalls(result, 0) == {"selected": 2, "wait": 2, "barrier": 24 - 3}
+    assert stalls(result, 1) == {"selected": 3, "wait": 9 + 2, "barrier": 14 - 3}
+
+
+def test_a_taken_branch_is_branch_resolving():
+    trace = builder()
+    with trace.repeat(2):
+        emit(trace, "@P0 BRA 0x0 | S5")
+    emit(trace, "EXIT | S1")
+    assert stalls(gpuemu.run(trace.build(), machine())) == {"selected": 3, "wait": 8, "branch_resolving": 5}
+
+
+def test_a_full_queue_is_mio_throttle():
+    found = stalls(run(["LDS R4, [R0] | S1"] * 14 + ["EXIT | S1"]))
+    assert found == {"selected": 15, "mio_throttle": 1 + 1}  # the thirteenth in cycle 13, the next in cycle 15
+
+
+def test_a_pipe_that_is_taken_is_math_pipe_throttle():
+    lines = ["HMMA.16816.F32 R4, R0, R2, R4 | S1", "HMMA.16816.F32 R8, R0, R2, R8 | S1", "EXIT | S1"]
+    assert stalls(run(lines)) == {"selected": 3, "math_pipe_throttle": 5}
+
+
+def test_what_a_pipe_loses_between_two_modes_is_math_pipe_throttle():
+    lines = ["HMMA.16816.F32 R4, R0, R2, R4 | S1", "HMMA.16816.F16 R8, R0, R2, R8 | S1", "EXIT | S1"]
+    assert stalls(run(lines)) == {"selected": 3, "math_pipe_throttle": 5 + 1}
+
+
+def test_a_full_queue_of_the_special_function_unit_is_math_pipe_throttle():
+    found = stalls(run(["MUFU.RCP R1, R0 | S1"] * 4 + ["EXIT | S1"]))
+    assert found == {"selected": 5, "math_pipe_throttle": 13 - 2 + 8 - 1}
+
+
+def test_a_port_of_the_register_file_that_is_taken_is_dispatch_stall():
+    """Three registers of one bank keep its port for three cycles: the next that needs it is late, and all behind it."""
+    lines = ["FFMA R1, R2, R4, R6 | S1", "FFMA R3, R2, R4, R6 | S1", "FFMA R7, R5, R5, RZ | S1", "EXIT | S1"]
+    assert stalls(run(lines)) == {"selected": 4, "dispatch_stall": 2}
+
+
+def test_another_warps_turn_is_not_selected():
+    result = run([f"{NEXT} | S1"] * 3 + ["EXIT | S1"], warps=5)
+    assert stalls(result, 4) == {"selected": 4}
+    assert stalls(result, 0)["not_selected"] == 4
+
+
+def test_the_sum_over_warps_is_the_results():
+    result = run(["LDS R4, [R0] | W0 S2", "FFMA R5, R4, R4, R4 | B0 S1", "EXIT | S1"], warps=6)
+    for reason, cycles in result.stalls.items():
+        assert cycles == sum(w.stalls[reason] for w in result.warps)
