@@ -16,7 +16,8 @@ import simpy
 
 import gpuemu
 from gpuemu.engine import Machine, execute
-from gpuemu.program.lowering import Program, lower
+from gpuemu.program.lowering import lower
+from gpuemu.program.program import Program
 
 WARPS = 16
 
@@ -53,7 +54,7 @@ def simpy_rate(timeouts: int) -> float:
 
 
 def engine_rate(program: Program, machine: Machine) -> float:
-    instructions = sum(len(warp.path) for cta in program.ctas for warp in cta)
+    instructions = len(program.path)
     start = time.perf_counter()
     execute(program, machine)
     return instructions / (time.perf_counter() - start)

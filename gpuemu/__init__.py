@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from gpuemu.arch import Architecture, load_arch
 from gpuemu.banks.wavefronts import SharedAccess, shared_access
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.emulate import Result, WarpResult, run
+from gpuemu.emulate import run
 from gpuemu.tensor.mma import mma
 from gpuemu.trace.builder import TraceBuilder
 from gpuemu.trace.files import load_trace
 from gpuemu.trace.model import Trace
+from gpuemu.views.result import Result, WarpResult
 
 if TYPE_CHECKING:
     from gpuemu.sass.launch import trace_kernel

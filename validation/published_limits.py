@@ -109,7 +109,7 @@ def shared_capacity(arch: gpuemu.Architecture) -> float:
 def sub_cores(arch: gpuemu.Architecture) -> float:
     """32 warps of one NOP each; how many issue in the first cycle, one for each sub-core."""
     result = _run(arch, 1, 32)
-    return sum(warp.issue_log[0] == 0 for warp in result.execution.warps)
+    return int((result.log.issue[result.program.first_issue[:-1]] == 0).sum())
 
 
 @probe("rate")

@@ -124,7 +124,8 @@ def _issue_cycles(arch: gpuemu.Architecture, sub_cores: int, loads: int, op: str
     with bench.trace.repeat(loads):
         bench.emit(f"{_memory(op, 'R0')} | S01")
     bench.emit("EXIT | S5")
-    return [list(warp.issue_log)[:loads] for warp in bench.run().execution.warps]
+    result = bench.run()
+    return [result.log.issue[result.program.issues_of(w)][:loads].tolist() for w in range(result.program.warps)]
 
 
 @probe("exact")
@@ -159,9 +160,9 @@ def pool_in_flight(arch: gpuemu.Architecture) -> float:
         bench.emit("LDS R4, [R0] | S01")
     bench.emit("EXIT | S5")
     changes: list[tuple[int, int]] = []
-    for warp in bench.run().execution.warps:
-        for dispatched, started in zip(warp.dispatch_log, warp.start_log, strict=True):
-            changes += [(dispatched, 1), (started + 64, -1)]
+    log = bench.run().log
+    for dispatched, started in zip(log.dispatch.tolist(), log.start.tolist(), strict=True):
+        changes += [(dispatched, 1), (started + 64, -1)]
     most = held = 0
     for _, change in sorted(changes):
         held += change
@@ -305,7 +306,7 @@ def scheduler_order(arch: gpuemu.Architecture) -> float:
     with bench.trace.only([0, 4, 8, 12]), bench.trace.repeat(2):
         bench.emit("NOP | S01", "NOP | S01", "NOP | S15")
     bench.emit("EXIT | S5")
-    order = sorted((cycle, w) for w, warp in enumerate(bench.run().execution.warps) for cycle in warp.issue_log[:6]
-                   if w % 4 == 0)  # fmt: skip
+    result = bench.run()
+    order = sorted((cycle, w) for w in (0, 4, 8, 12) for cycle in result.log.issue[result.program.issues_of(w)][:6])
     seen = [w for _, w in order]
     return float(seen == [w for w in (12, 8, 4, 0) for _ in range(3)] * 2)

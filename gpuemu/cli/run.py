@@ -12,7 +12,7 @@ from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch
 from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from gpuemu.emulate import Result
+    from gpuemu.views.result import Result
 
 _STYLES: dict[str, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
 FAILED = 1

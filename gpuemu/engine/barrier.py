@@ -20,7 +20,7 @@ from gpuemu.engine.machine import Machine
 from gpuemu.engine.warp import Warp
 
 if TYPE_CHECKING:
-    from gpuemu.program.lowering import Op
+    from gpuemu.program.program import Op
 
 
 @dataclass

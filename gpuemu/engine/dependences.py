@@ -15,7 +15,7 @@ from typing import Protocol
 from gpuemu.engine.machine import NEVER
 from gpuemu.engine.warp import Request, Warp
 from gpuemu.isa.opcodes import Kind
-from gpuemu.program.lowering import Op
+from gpuemu.program.program import Op
 from gpuemu.program.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD, WAIT
 
 

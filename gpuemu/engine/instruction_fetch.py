@@ -24,7 +24,7 @@ from gpuemu.trace.listing import INSTRUCTION_BYTES
 if TYPE_CHECKING:
     from gpuemu.engine.machine import Machine
     from gpuemu.engine.warp import Warp
-    from gpuemu.program.lowering import Op
+    from gpuemu.program.program import Op
 
 
 class _Refill:

@@ -35,23 +35,25 @@ from typing import TYPE_CHECKING
 
 from gpuemu.engine.data_path import DataPath
 from gpuemu.engine.global_memory import GlobalMemory
+from gpuemu.engine.log import Requests
 from gpuemu.engine.machine import NEVER, Machine
-from gpuemu.engine.shared_memory import DataStage
+from gpuemu.engine.shared_memory import NO_LOAD, DataStage
 from gpuemu.engine.warp import Request
 from gpuemu.engine.way_back import WayBack
 from gpuemu.isa.opcodes import Kind, Row
 
 if TYPE_CHECKING:
     from gpuemu.engine.mio import MioQueue
-    from gpuemu.program.lowering import Op
+    from gpuemu.program.program import Op
 
 
 class LoadStoreUnit:
     """Decides dispatch, data stage and completion of requests, in the order in which they arrive."""
 
-    def __init__(self, machine: Machine, queues: list[MioQueue], way_back: WayBack, l1_bytes: int):
+    def __init__(self, machine: Machine, queues: list[MioQueue], way_back: WayBack, l1_bytes: int, log: Requests):
         self._queues = queues
-        self.data_stage = DataStage(machine)
+        self._log = log
+        self.data_stage = DataStage(machine, log.lost)
         self.global_memory = GlobalMemory(machine, l1_bytes)
         self._next_accept = 0
         self._last_dispatch = 0
@@ -268,7 +270,7 @@ class LoadStoreUnit:
             release = self._stored_release if op.kind is Kind.GLOBAL else self._data_release
             self._held -= op.stored_registers
             insort(self._held_until, (self.data_stage.last + release, op.stored_registers))
-        self._log(request, dispatch, start)
+        self._note(request, dispatch, start)
         return request
 
     def _read_lane_register(self, request: Request, cycle: int) -> None:
@@ -280,16 +282,13 @@ class LoadStoreUnit:
         start = self.data_stage.serve_lane_register(request.warp.slot, cycle - self._lane_register_early)
         insort(self._released, self.data_stage.entered + self._pool_release)
         request.done_at = start + self._lane_register_tail
-        self._log(request, cycle, start)
+        self._note(request, cycle, start)
         if request.op.results:
             self._way_back.comes_alone(request)
 
-    def _log(self, request: Request, dispatch: int, start: int) -> None:
-        warp = request.warp
-        request.number = len(warp.done_log)
-        warp.dispatch_log.append(dispatch)
-        warp.start_log.append(start)
-        warp.done_log.append(request.done_at)
+    def _note(self, request: Request, dispatch: int, start: int) -> None:
+        number, log = request.number, self._log
+        log.dispatch[number], log.start[number], log.done[number] = dispatch, start, request.done_at
 
     def _room_for_store(self, request: Request, cycle: int) -> int:
         """The first cycle, from `cycle` on, at which the wavefronts of others leave it room, as far as is known."""
@@ -322,7 +321,7 @@ class LoadStoreUnit:
             request.done_at = max([cycle, *(copy.done_at for copy in request.warp.copies)])
             request.warp.copies.clear()
             return cycle
-        shared_load = op.is_load and kind is Kind.SHARED
+        shared_load = request.number if op.is_load and kind is Kind.SHARED else NO_LOAD
         if access.copy_pieces:
             start = self.data_stage.send_copy(cycle, access.copy_pieces)
             sent = start + access.copy_pieces - 1

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuemu.program.operand_cache import SLOTS
+from gpuemu.program.program import SLOTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from gpuemu.engine.machine import Machine
     from gpuemu.engine.sender import Sender
-    from gpuemu.program.operand_cache import Fetches
+    from gpuemu.program.program import Fetches
 
 
 class OperandCollector:

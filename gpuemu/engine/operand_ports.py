@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gpuemu.engine.pipes import Pipe
     from gpuemu.engine.sender import Path
     from gpuemu.engine.warp import Warp
-    from gpuemu.program.lowering import Op
+    from gpuemu.program.program import Op
 
 
 class OperandPorts:

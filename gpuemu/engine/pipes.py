@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpuemu.program.operand_fetch import parts_of
+from gpuemu.program.program import parts_of
 
 if TYPE_CHECKING:
     from gpuemu.engine.machine import Machine

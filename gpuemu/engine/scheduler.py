@@ -28,15 +28,11 @@ from gpuemu.engine.sender import Special
 from gpuemu.engine.warp import NOBODY, Request, Warp
 from gpuemu.engine.warp_order import FAIR, WarpOrder
 from gpuemu.isa.opcodes import Kind
-from gpuemu.program.accesses import SHUFFLE_ACCESS, Access
-from gpuemu.program.lowering import END, Op, Program
-from gpuemu.program.operand_fetch import TENSOR_PIPE
+from gpuemu.program.program import END, NO_ACCESS, TENSOR_PIPE, Op, Program
 from gpuemu.program.stall_reasons import BARRIER, BRANCH_RESOLVING, NO_INSTRUCTION, WAIT
 
 if TYPE_CHECKING:
     from gpuemu.engine.sm import StreamingMultiprocessor
-
-_NO_ACCESS = Access(0, 0, 0)
 
 
 class SubCore:
@@ -82,11 +78,11 @@ class SubCore:
             Kind.VARIABLE: self._issue_variable,
             Kind.BRANCH: self._issue_branch,
             Kind.BARRIER: self._issue_barrier,
-            Kind.SHARED: self._issue_access,
-            Kind.GLOBAL: self._issue_access,
-            Kind.SHUFFLE: self._issue_queued,
-            Kind.LANE_REGISTER: self._issue_queued,
-            Kind.COPY_COMMIT: self._issue_queued,
+            Kind.SHARED: self._issue_request,
+            Kind.GLOBAL: self._issue_request,
+            Kind.SHUFFLE: self._issue_request,
+            Kind.LANE_REGISTER: self._issue_request,
+            Kind.COPY_COMMIT: self._issue_request,
         }
 
     def add(self, warp: Warp) -> None:
@@ -333,7 +329,7 @@ class SubCore:
 
     def _issue_variable(self, warp: Warp, op: Op, cycle: int) -> None:
         if warp.pipe is self.divergence:
-            request = Request(warp, op, _NO_ACCESS, cycle, NEVER)
+            request = Request(warp, op, NO_ACCESS, cycle, NEVER)
             self._dependences.issued_request(request)
             if self.divergence.push(request, cycle):
                 self._may_stop_at(self._sm.request_issued(self.divergence))
@@ -370,14 +366,9 @@ class SubCore:
         if not op.arrives_only:
             self.horizon = self._sm.horizon(self)
 
-    def _issue_access(self, warp: Warp, op: Op, cycle: int) -> None:
-        self._push(warp, op, warp.next_access(), cycle)
-
-    def _issue_queued(self, warp: Warp, op: Op, cycle: int) -> None:
-        self._push(warp, op, _NO_ACCESS if op.kind is Kind.COPY_COMMIT else SHUFFLE_ACCESS, cycle)
-
-    def _push(self, warp: Warp, op: Op, access: Access, cycle: int) -> None:
-        request = Request(warp, op, access, cycle, NEVER)
+    def _issue_request(self, warp: Warp, op: Op, cycle: int) -> None:
+        number, access = warp.next_request()
+        request = Request(warp, op, access, cycle, NEVER, number)
         if op.late_behind_barrier and warp.passed_at == cycle and warp.flushes:
             request.comes_later = self._behind_barrier
         warp.sent = True

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpuemu.engine.machine import Machine
     from gpuemu.engine.pipes import QueuedPipe
     from gpuemu.engine.warp import Request, Warp
-    from gpuemu.program.lowering import Op
+    from gpuemu.program.program import Op
 
 
 class Path(Protocol):

@@ -31,11 +31,14 @@ warp one wavefront and 2 cycles; the warp's own loads are done before).
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+from collections import defaultdict, deque
+from collections.abc import Iterable, MutableMapping, MutableSequence
 from heapq import heappop, heappush
 
 from gpuemu.engine.machine import Machine
+
+NO_LOAD = -1
+"""In place of the number of a shared-memory load, where there is none."""
 
 
 def _next_free(cycle: int, taken: Iterable[int], each: int) -> int:
@@ -50,7 +53,9 @@ def _next_free(cycle: int, taken: Iterable[int], each: int) -> int:
 class DataStage:
     """Decides when each request's wavefronts pass. Requests must come in order of arrival."""
 
-    def __init__(self, machine: Machine):
+    def __init__(self, machine: Machine, lost: MutableSequence[int] | MutableMapping[int, int] | None = None):
+        """`lost`: where wavefronts that were sent in vain are counted, by the number of their load."""
+        self.lost = defaultdict(int) if lost is None else lost
         self.pace = machine.cycles_per_wavefront
         reads = [0] * (machine.read_ports * self.pace)
         writes = [0] * (machine.write_ports * self.pace) if machine.separate_ports else reads
@@ -76,20 +81,18 @@ class DataStage:
         # Heap: when barriers open that no request has come behind yet, and what that costs.
         self._openings: list[tuple[int, int]] = []
         self._opening_cycles = machine.barrier_data_stage_cycles
-        self._loads = [False] * len(reads)  # whether the last request of each slot is a shared-memory load
+        self._loads = [NO_LOAD] * len(reads)  # the last request of each slot, if it is a shared-memory load
         self._alone_cycles = machine.lane_register_cycles
         self._alone: list[tuple[int, int]] = []  # from and until when lane registers have the stage, in order
-        self.lost_wavefronts = 0
-        """Wavefronts of shared-memory loads that were sent in vain."""
         self.busy_cycles = [0, 0]
         """Port cycles used by reads and by writes."""
 
     def serve(
-        self, warp_slot: int, arrival: int, cycles: int, write: bool, load: bool = False, l1: bool = False
+        self, warp_slot: int, arrival: int, cycles: int, write: bool, load: int = NO_LOAD, l1: bool = False
     ) -> int:
         """The cycle at which the first wavefront passes, for a request of `cycles` data-stage cycles.
 
-        `load`: its wavefronts are those of a shared-memory load; `l1`: those of an access to global memory.
+        `load`: the number of a shared-memory load; `l1`: those of an access to global memory.
         """
         self.last = arrival
         if not cycles:
@@ -177,7 +180,7 @@ class DataStage:
             else:
                 start += 1  # others' wavefronts pass in this very cycle
 
-    def _past_lane_registers(self, start: int, load: bool) -> int:
+    def _past_lane_registers(self, start: int, load: int) -> int:
         """When a request begins that would begin at `start`, where lane registers may be under way."""
         self._alone = [alone for alone in self._alone if alone[1] > self.entered]
         for first, until in self._alone:
@@ -185,8 +188,12 @@ class DataStage:
                 start += 1
             while first < start < until:
                 start += self.pace
-                self.lost_wavefronts += load
+                self._lose(load)
         return start
+
+    def _lose(self, load: int) -> None:
+        if load != NO_LOAD:
+            self.lost[load] += 1
 
     def serve_lane_register(self, warp_slot: int, arrival: int) -> int:
         """The cycle at which an S2R gets the data stage.
@@ -211,7 +218,7 @@ class DataStage:
         self._alone.append((start, until))
         for i in others:
             if any(c < slots[i] and (slots[i] - c) % self.pace == 0 for c in range(start + 1, until)):
-                self.lost_wavefronts += self._loads[i]
+                self._lose(self._loads[i])
                 slots[i] += self.pace
         path_free_at[warp_slot] = slots[chosen] = until
         self.busy_cycles[0] += 1

@@ -8,9 +8,9 @@ nothing can interfere (see `scheduler`), so events are few.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
+import numpy as np
 import simpy
 from simpy.events import NORMAL, URGENT
 
@@ -18,13 +18,15 @@ from gpuemu.engine.address_divergence import AddressDivergenceUnit, DivergenceQu
 from gpuemu.engine.barrier import BarrierUnit
 from gpuemu.engine.dependences import ControlWords, Dependences, RegisterScoreboard
 from gpuemu.engine.load_store import LoadStoreUnit
+from gpuemu.engine.log import Log, Requests
 from gpuemu.engine.machine import NEVER, Machine
 from gpuemu.engine.mio import MioQueue
 from gpuemu.engine.scheduler import SubCore
+from gpuemu.engine.waiting import waits
 from gpuemu.engine.warp import Warp
 from gpuemu.engine.way_back import WayBack
 from gpuemu.isa.opcodes import Kind
-from gpuemu.program.lowering import Op, Program
+from gpuemu.program.program import Op, Program
 
 
 class StuckError(RuntimeError):
@@ -33,27 +35,6 @@ class StuckError(RuntimeError):
     def __init__(self, warps: list[tuple[int, int, int, int]]):
         self.warps = warps
         super().__init__(f"{len(warps)} warps wait at a barrier that is never complete")
-
-
-@dataclass
-class Execution:
-    """What happened. `cycles` from the first launch to the end of the last warp; `warps` in launch order.
-
-    `port_cycles`: cycles of the data stage's ports used by reads and by writes. `global_sectors` came from beyond L1,
-    `stored_sectors` went there. `lost_wavefronts`: of shared-memory loads, sent in vain while an S2R had the data
-    stage. `events`: SimPy events.
-    """
-
-    program: Program
-    machine: Machine
-    cycles: int
-    warps: list[Warp]
-    ends: dict[int, int]
-    port_cycles: tuple[int, int]
-    global_sectors: int
-    stored_sectors: int
-    lost_wavefronts: int
-    events: int
 
 
 class _ResidentCta:
@@ -94,17 +75,20 @@ class StreamingMultiprocessor:
         self.dependences = _dependences(program)
         self.sub_cores = [SubCore(self, i, machine, program) for i in range(machine.sub_cores)]
         l1_bytes = machine.l1_capacity_bytes - program.carveout_bytes
-        self._way_back = WayBack(machine, program.ops, [s.results for s in self.sub_cores])
-        self.load_store = LoadStoreUnit(machine, [s.mio for s in self.sub_cores], self._way_back, l1_bytes)
+        self._requests = Requests(len(program.access))
+        self._way_back = WayBack(machine, program.ops, [s.results for s in self.sub_cores], self._requests.done)
+        queues = [s.mio for s in self.sub_cores]
+        self.load_store = LoadStoreUnit(machine, queues, self._way_back, l1_bytes, self._requests)
         self.address_divergence = AddressDivergenceUnit(machine, [s.divergence for s in self.sub_cores])
         self.barrier = BarrierUnit(machine, self._barrier_opens, self.load_store.data_stage.barrier_opens)
-        self._pending = list(reversed(program.ctas))
+        self._pending = list(reversed(range(program.ctas)))
         self._free_cta_slots = list(range(program.resident_ctas))
         self._free_warp_slots = list(range(machine.max_warps))
         heapify(self._free_warp_slots)
         self._resident: dict[int, _ResidentCta] = {}
         self._warps: list[Warp] = []
-        self._ends: dict[int, int] = {}
+        self._ends = np.zeros(program.warps, dtype=np.int64)
+        self._cta_slots = np.zeros(program.ctas, dtype=np.int64)
         self._ended: list[tuple[int, int]] = []  # heap: end and slot of CTAs that others wait to replace
         self._arrivals: list[tuple[int, int, Warp, Op]] = []  # heap: cycle and warp's age, at barriers
         self._no_launch_before = 0
@@ -112,28 +96,47 @@ class StreamingMultiprocessor:
         self._feedback = machine.feedback_cycles
         self._next_batch = NEVER
         self._wake_at = [NEVER] * machine.sub_cores
-        self._events = 0
 
-    def run(self) -> Execution:
+    def run(self) -> Log:
         """Execute the program. Raises StuckError if warps wait for ever."""
         while self._pending and self._free_cta_slots:
             self._launch(0)
         self._environment.run()
-        stuck = [(w.program.cta, w.program.warp, w.barrier.index, arrivals) for w, arrivals in self.barrier.waiting()]
+        program = self._program
+        stuck = [
+            (int(program.warp_cta[w.age]), int(program.warp_number[w.age]), w.barrier.index, arrivals)
+            for w, arrivals in self.barrier.waiting()
+        ]
         if stuck:
             raise StuckError(sorted(stuck))
+        return self._log()
+
+    def _log(self) -> Log:
+        program, warps, requests = self._program, self._warps, self._requests
+        issue = np.concatenate([np.frombuffer(warp.issue_log, dtype=np.int64) for warp in warps])
+        waited, operands_late = waits(program, warps, issue)
+        starts = np.array([warp.start_cycle for warp in warps])
         reads, writes = self.load_store.data_stage.busy_cycles
-        return Execution(
-            self._program,
-            self._machine,
-            max(self._ends.values(), default=0),
-            self._warps,
-            self._ends,
-            (reads, writes),
-            self.load_store.global_memory.sectors,
-            self.load_store.global_memory.stored_sectors,
-            self.load_store.data_stage.lost_wavefronts,
-            self._events,
+        memory = self.load_store.global_memory
+        return Log(
+            issue=issue,
+            waited=waited,
+            operands_late=operands_late,
+            dispatch=np.frombuffer(requests.dispatch, dtype=np.int64),
+            start=np.frombuffer(requests.start, dtype=np.int64),
+            done=np.frombuffer(requests.done, dtype=np.int64),
+            lost=np.frombuffer(requests.lost, dtype=np.int64),
+            warp_start=starts,
+            warp_end=self._ends,
+            warp_sub_core=np.array([warp.sub_core.index for warp in warps]),
+            warp_slot=np.array([warp.slot for warp in warps]),
+            cta_start=np.minimum.reduceat(starts, program.first_warp[:-1]),
+            cta_end=np.maximum.reduceat(self._ends, program.first_warp[:-1]),
+            cta_slot=self._cta_slots,
+            read_cycles=reads,
+            write_cycles=writes,
+            loaded_sectors=memory.sectors,
+            stored_sectors=memory.stored_sectors,
         )
 
     def instructions_issued(self) -> int:
@@ -209,9 +212,11 @@ class StreamingMultiprocessor:
         slot = heappop(self._free_cta_slots)
         cta = self._resident[slot] = _ResidentCta(slot)
         self._look_for_launch_at = 0
-        for program in self._pending.pop():
+        number = self._pending.pop()
+        self._cta_slots[number] = slot
+        for age in range(self._program.first_warp[number], self._program.first_warp[number + 1]):
             warp_slot = heappop(self._free_warp_slots)
-            warp = Warp(program, len(self._warps), warp_slot, slot, cycle)
+            warp = Warp(self._program, age, warp_slot, slot, cycle)
             self._warps.append(warp)
             cta.warps.append(warp)
             cta.live += 1
@@ -270,7 +275,6 @@ class StreamingMultiprocessor:
 
     def _at(self, cycle: int, action: Callable[[], None], first: bool = False) -> None:
         """Have SimPy call `action` at `cycle`; `first`: before everything else that happens then."""
-        self._events += 1
         _At(self._environment, cycle, action, first)
 
 
@@ -281,7 +285,7 @@ def _dependences(program: Program) -> Dependences:
     return ControlWords(partly)
 
 
-def execute(program: Program, machine: Machine, watch: Callable[[Callable[[], int]], None] | None = None) -> Execution:
+def execute(program: Program, machine: Machine, watch: Callable[[Callable[[], int]], None] | None = None) -> Log:
     """Run a lowered program on a machine. `watch` is called with what tells the instructions issued so far."""
     sm = StreamingMultiprocessor(program, machine)
     if watch is not None:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from gpuemu.engine.machine import NEVER
 from gpuemu.engine.pipes import Pipe
-from gpuemu.program.lowering import END
+from gpuemu.program.program import END
 from gpuemu.program.stall_reasons import WAIT
 
 if TYPE_CHECKING:
     from gpuemu.engine.scheduler import SubCore
-    from gpuemu.program.accesses import Access
-    from gpuemu.program.lowering import Op, WarpProgram
+    from gpuemu.program.program import Access, Op, Program
 
 COUNTERS = 6
 
@@ -24,8 +23,8 @@ class Request:
 
     `sources_read_at` and `done_at` are NEVER until the unit has decided them. `late`: cycles by which an mma or a
     special function holds back registers behind the first; `refused`: by which the unit took others when it was
-    complete; `comes_later`: by which its result comes later. `number`: its place in its warp's logs of memory
-    instructions. What has results is done at `done_at` at the earliest, until they are written.
+    complete; `comes_later`: by which its result comes later. `number`: its place among the program's
+    requests. What has results is done at `done_at` at the earliest, until they are written.
     """
 
     __slots__ = (
@@ -33,14 +32,14 @@ class Request:
         "sources_read_at", "warp",
     )  # fmt: skip
 
-    def __init__(self, warp: Warp, op: Op, access: Access, issued_at: int, undecided: int):
+    def __init__(self, warp: Warp, op: Op, access: Access, issued_at: int, undecided: int, number: int = -1):
         self.warp = warp
         self.op = op
         self.access = access
         self.issued_at = issued_at
         self.late = 0
         self.comes_later = 0
-        self.number = 0
+        self.number = number
         self.refused = 0
         self.sources_read_at = undecided
         self.done_at = undecided
@@ -49,6 +48,8 @@ class Request:
 class Warp:
     """The mutable state of one resident warp.
 
+    `age`: its number in the program, and so its place in the order of launch. `next_request` gives the number of the
+    next instruction that goes to the load/store unit, and its access.
     `op` is its next instruction, END behind the last; `ready_at` the earliest cycle at which it may issue for all
     that the warp itself knows; `pipe` what it also needs. After the stall count it was to wait from
     `stalled_until`, for `reason`, if `waits` is set; a taken branch alone (`held_for`) holds it until `held_until`.
@@ -63,28 +64,63 @@ class Warp:
     one, which `flushes` it.
 
     The logs: `issue_log` the cycle of every issue; `wait_log` three numbers for each instruction that had to
-    wait for something it depends on: its position in the path, when it was ready, the reason; and for
-    each memory instruction its dispatch to the load/store unit, start in the data stage, completion.
+    wait for something it depends on: its position in the path, when it was ready, the reason.
     """
 
     __slots__ = (
-        "advance", "age", "barrier", "blocked_from", "branched_at", "copies", "counter_loads", "counter_reason",
-        "counter_release", "cta_slot", "dispatch_log", "done_log", "flushes", "forwarded", "held_for", "held_until",
-        "issue_count", "issue_log", "line_at", "log_issue", "next_access", "next_line", "op", "opens_at", "outstanding",
-        "passed_at", "path", "pipe", "program", "reads", "ready_at", "reason", "register_readers", "register_reason",
-        "register_release", "sent", "slot", "stalled_until", "start_cycle", "start_log", "sub_core", "undecided",
-        "wait_log", "waits", "yielded",
+        "advance",
+        "age",
+        "barrier",
+        "blocked_from",
+        "branched_at",
+        "copies",
+        "counter_loads",
+        "counter_reason",
+        "counter_release",
+        "cta_slot",
+        "flushes",
+        "forwarded",
+        "held_for",
+        "held_until",
+        "issue_count",
+        "issue_log",
+        "line_at",
+        "log_issue",
+        "next_line",
+        "next_request",
+        "op",
+        "opens_at",
+        "outstanding",
+        "passed_at",
+        "path",
+        "pipe",
+        "reads",
+        "ready_at",
+        "reason",
+        "register_readers",
+        "register_reason",
+        "register_release",
+        "sent",
+        "slot",
+        "stalled_until",
+        "start_cycle",
+        "sub_core",
+        "undecided",
+        "wait_log",
+        "waits",
+        "yielded",
     )  # fmt: skip
 
-    def __init__(self, program: WarpProgram, age: int, slot: int, cta_slot: int, start_cycle: int):
-        self.program = program
-        self.path = program.path
+    def __init__(self, program: Program, age: int, slot: int, cta_slot: int, start_cycle: int):
+        self.path = [program.ops[i] for i in program.path[program.issues_of(age)].tolist()]
         self.age = age
         self.slot = slot
         self.cta_slot = cta_slot
         self.start_cycle = start_cycle
-        self.advance = chain(program.path, (END,)).__next__
-        self.next_access = iter(program.accesses).__next__
+        self.advance = chain(self.path, (END,)).__next__
+        requests = program.requests_of(age)
+        accesses = [program.accesses[i] for i in program.access[requests].tolist()]
+        self.next_request = zip(range(requests.start, requests.stop), accesses, strict=True).__next__
         self.op: Op = self.advance()
         self.pipe: Pipe
         self.sub_core: SubCore
@@ -122,9 +158,6 @@ class Warp:
         self.issue_log = array("q")
         self.log_issue = self.issue_log.append
         self.wait_log = array("q")
-        self.dispatch_log = array("q")
-        self.start_log = array("q")
-        self.done_log = array("q")
 
     def past_barrier(self, possible: int) -> int:
         """When its next instruction may issue for the sake of the barrier, if else it might at `possible`."""

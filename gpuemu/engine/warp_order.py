@@ -20,7 +20,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from gpuemu.engine.pipes import QueuedPipe
-from gpuemu.program.operand_fetch import TENSOR_PIPE
+from gpuemu.program.program import TENSOR_PIPE
 
 if TYPE_CHECKING:
     from gpuemu.engine.machine import Machine

@@ -19,7 +19,7 @@ a register written only when it is known what all sub-cores write in that cycle.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from heapq import heappop, heappush, heapreplace
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from gpuemu.engine.machine import Machine
 from gpuemu.engine.result_port import Register, ResultPort
 from gpuemu.engine.warp import Request
 from gpuemu.isa.opcodes import Kind
-from gpuemu.program.lowering import Op
+from gpuemu.program.program import Op
 
 
 class _Part(NamedTuple):
@@ -47,8 +47,10 @@ class _Part(NamedTuple):
 class WayBack:
     """Decides when results are back, once it is known what comes before them."""
 
-    def __init__(self, machine: Machine, ops: Sequence[Op], ports: list[ResultPort]):
+    def __init__(self, machine: Machine, ops: Sequence[Op], ports: list[ResultPort], done: MutableSequence[int]):
+        """`done`: where it is noted when each request is done."""
         self._ports = ports
+        self._done = done
         # As if issued at cycle 0, the first cycle at which a request may be ready; of stores' kin without their delay.
         late = machine.data_read_cycles
         self._shortest = min(
@@ -108,7 +110,7 @@ class WayBack:
         """
         settled = self._settle(before + self._shortest)
         for request in settled:
-            request.warp.done_log[request.number] = request.done_at
+            self._done[request.number] = request.done_at
             self._no_longer_matters(request)
             if request.op.results:
                 self._may_be_written(request)

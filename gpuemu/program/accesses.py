@@ -3,116 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.arch import Architecture
 from gpuemu.banks import wavefronts as banks
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa.opcodes import Kind, Operation, Row
-from gpuemu.trace.model import LANES
-
-if TYPE_CHECKING:
-    from gpuemu.arch import Architecture
-    from gpuemu.program.lowering import Op
-    from gpuemu.trace.model import Trace
-
-Lines = tuple[tuple[int, tuple[int, ...]], ...]
-"""The L1 lines that an access touches, in ascending order, each with the sectors in it: numbers of blocks."""
+from gpuemu.program.program import Access, Op
+from gpuemu.trace.model import LANES, Trace
 
 _LOCAL_SLOT_BYTES = 4
 """Local memory is interleaved: a warp's 32 words at the same offset lie side by side."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Access:
-    """What one execution of a memory instruction asks of the load/store path.
+def lower_accesses(
+    trace: Trace, arch: Architecture, ops: Sequence[Op], executed: NDArray[np.int64], rows_of: NDArray[np.int64]
+) -> tuple[list[Access], NDArray[np.int64]]:
+    """The distinct accesses, and for each execution of a memory instruction the number of its own.
 
-    `data_stage_cycles` it holds the data stage (every group of lanes holds it at least once);
-    `sectors` it moves from or to global memory, `lines` where they are, unless that is not known;
-    `return_cycles` its data takes longer to come back. `copy_pieces`: of a copy past L1, the cycles that it holds
-    the stage that sends copies on. `written_in_part`: the lines that a store leaves bytes of in a sector of which it
-    writes others.
+    `executed` are the instructions, `rows_of` the address rows that they were executed with, [executions].
     """
-
-    wavefronts: int
-    ideal_wavefronts: int
-    data_stage_cycles: int
-    sectors: int = 0
-    return_cycles: int = 0
-    lines: Lines = ()
-    copy_pieces: int = 0
-    written_in_part: frozenset[int] = frozenset()
-
-    @property
-    def takes_place(self) -> bool:
-        """Whether it waits in the load/store unit's pool for its turn."""
-        return self.data_stage_cycles > 0 or self.copy_pieces > 0
+    many = max(1, len(trace.addresses))
+    keys, numbers = np.unique(executed * many + rows_of, return_inverse=True)
+    made: list[Access] = []
+    for index in np.unique(keys // many).tolist():
+        rows = (keys[keys // many == index] % many).tolist()
+        made += _accesses_of(trace, arch, index, rows)
+    return made, numbers
 
 
-SHUFFLE_ACCESS = Access(0, 0, 1)
-"""A shuffle crosses the lanes in one pass of the data stage and touches no bank."""
-
-
-def lower_accesses(trace: Trace, arch: Architecture, ops: Sequence[Op]) -> dict[int, dict[int, Access]]:
-    """For each memory instruction the Access of each address row that it was executed with."""
-    rows_of: dict[int, set[int]] = {i.index: set() for i in ops if i.kind in (Kind.SHARED, Kind.GLOBAL)}
-    memory = np.zeros(len(ops), dtype=bool)
-    memory[list(rows_of)] = True
-    for warp in trace.warps:
-        indices = warp.path[memory[warp.path]]
-        if len(indices) != len(warp.rows):
-            raise GpuemuError.one(
-                trace.file, None, f"warp {warp.warp} of CTA {warp.cta}",
-                f"{len(warp.rows)} address rows for {len(indices)} memory instructions", "one for each is right",
-            )  # fmt: skip
-        if len(indices):
-            for index, row in np.unique(np.stack([indices, warp.rows]), axis=1).T.tolist():
-                rows_of[index].add(row)
+def _accesses_of(trace: Trace, arch: Architecture, index: int, rows: list[int]) -> list[Access]:
+    """What one instruction asks with each of these address rows."""
     geometry = banks.BankGeometry.of(arch)
     sector = arch.global_memory.sector_bytes
-    lowered: dict[int, dict[int, Access]] = {}
-    for index, row_set in rows_of.items():
-        rows = sorted(row_set)
-        instruction = trace.code[index]
-        operation = instruction.operation
-        addresses, active = trace.addresses[rows], trace.active[rows]
-        if operation.kind is Kind.GLOBAL and operation.row is not Row.COPY:
-            lowered[index] = dict(zip(rows, _global_accesses(operation, addresses, active, arch), strict=True))
-            continue
-        if operation.row is Row.COPY:
-            # The trace has the shared side of an asynchronous copy, whose lanes share no words (CIC); its
-            # global side is taken to be contiguous, and to begin with a line.
-            kind, width = banks.AccessKind.ATOMIC, operation.width_bits
-        else:
-            kind, width = banks.parse_op(instruction.opcode)
-        try:
-            counts = banks.count(geometry, kind, width, addresses, active)
-        except GpuemuError as error:
-            raise GpuemuError(
-                Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", p.found, p.right)
-                for p in error.problems
-            ) from None
-        sectors = np.zeros(len(rows), dtype=np.int64)
-        if operation.row is Row.COPY:
-            sectors = -(-active.sum(axis=1) * (width // 8) // sector)
-        returned = np.zeros(len(rows), dtype=np.int64)
-        if operation.row is Row.LOAD:
-            # A lane's words come in one wavefront, but a register goes back in one piece: so many more cycles.
-            returned = (counts.groups - 1) * arch.shared_memory.cycles_per_further_group
-        held, pieces = counts.data_stage_cycles, np.zeros(len(rows), dtype=np.int64)
-        if operation.row is Row.COPY and "BYPASS" in instruction.opcode.split("."):
-            held, pieces = pieces, _copy_pieces(addresses, active, width // 8, arch)
-        columns = (counts.wavefronts, counts.ideal, held, sectors, returned, pieces)
-        lowered[index] = {
-            row: Access(wavefronts, ideal, cycles, moved, back, copy_pieces=piece)
-            for row, wavefronts, ideal, cycles, moved, back, piece in zip(
-                rows, *(c.tolist() for c in columns), strict=True
-            )
-        }
-    return lowered
+    instruction = trace.code[index]
+    operation = instruction.operation
+    addresses, active = trace.addresses[rows], trace.active[rows]
+    if operation.kind is Kind.GLOBAL and operation.row is not Row.COPY:
+        return _global_accesses(operation, addresses, active, arch)
+    if operation.row is Row.COPY:
+        # The trace has the shared side of an asynchronous copy, whose lanes share no words (CIC); its
+        # global side is taken to be contiguous, and to begin with a line.
+        kind, width = banks.AccessKind.ATOMIC, operation.width_bits
+    else:
+        kind, width = banks.parse_op(instruction.opcode)
+    try:
+        counts = banks.count(geometry, kind, width, addresses, active)
+    except GpuemuError as error:
+        raise GpuemuError(
+            Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", p.found, p.right)
+            for p in error.problems
+        ) from None
+    sectors = np.zeros(len(rows), dtype=np.int64)
+    if operation.row is Row.COPY:
+        sectors = -(-active.sum(axis=1) * (width // 8) // sector)
+    returned = np.zeros(len(rows), dtype=np.int64)
+    if operation.row is Row.LOAD:
+        # A lane's words come in one wavefront, but a register goes back in one piece: so many more cycles.
+        returned = (counts.groups - 1) * arch.shared_memory.cycles_per_further_group
+    held, pieces = counts.data_stage_cycles, np.zeros(len(rows), dtype=np.int64)
+    if operation.row is Row.COPY and "BYPASS" in instruction.opcode.split("."):
+        held, pieces = pieces, _copy_pieces(addresses, active, width // 8, arch)
+    columns = (counts.wavefronts, counts.ideal, held, sectors, returned, pieces)
+    return [
+        Access(wavefronts, ideal, cycles, moved, back, copy_pieces=piece)
+        for wavefronts, ideal, cycles, moved, back, piece in zip(*(c.tolist() for c in columns), strict=True)
+    ]
 
 
 def _global_accesses(

@@ -8,171 +8,21 @@ sees YAML, pydantic or an opcode.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row, indexes_constants, reads_lane_register
 from gpuemu.isa.registers import source_words, written_and_read
-from gpuemu.program.accesses import Access, lower_accesses
-from gpuemu.program.instruction_lines import mark_lines
-from gpuemu.program.operand_fetch import SCALAR, TENSOR_PIPE, annotate, tensor_pipe
+from gpuemu.program.accesses import lower_accesses
+from gpuemu.program.instruction_lines import lines
+from gpuemu.program.operand_fetch import SCALAR, operand_ports, tensor_pipe
+from gpuemu.program.program import MIO_PIPE, NO_ACCESS, SHUFFLE_ACCESS, TENSOR_PIPE, Op, Program
 from gpuemu.trace.model import Instruction, Trace
 from gpuemu.trace.residency import carveout, residency, shared_bytes_taken
-
-if TYPE_CHECKING:
-    from gpuemu.arch import Architecture
-    from gpuemu.program.operand_cache import Fetches
-
-MIO_PIPE = "mio"
-"""The pipe of instructions that go through the sub-core's queue to the load/store unit; always pipe 0."""
-
-
-@dataclass(slots=True, eq=False)
-class Op:
-    """An instruction of the code, lowered: one object for all its executions.
-
-    `stall_cycles` is the least distance to the warp's next issue. `waits` are the dependence counters that
-    must be clear before it issues. `reads` and `writes` serve the register scoreboard and are empty in
-    control-word mode. `plain` marks what the scheduler need not look at twice: a fixed-latency instruction
-    in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
-    `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
-    the line of code behind its own, -1 if none is known; `slot`: its place in its own.
-    `late_cycles`: of an LDC with a register in its address, by which it comes later than without, and keeps that.
-    `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
-    `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
-    What the ports of the register file need to know, set by `operand_fetch`: for each bank the registers that it
-    `fetches`, each with the latches that it goes into, and the latches with kept registers that it has `held`;
-    `sent_banks`, of the registers that it sends to another unit in turn; `written_banks`, a bit for each bank that
-    arithmetic writes to, and `bank_writes`, the same for each register in turn that comes from shared memory; for an
-    mma `port_reads`, for each bank a bit for each cycle from issue on in which it reads, and the `free_cycles` that it
-    leaves to memory instructions; all this for the case that the operand cache keeps what the reuse flags say, with
-    `_anew` for the other; `kept_for`, since how many instructions that fill latches (`fills_latches`); `turnaround`,
-    for each kind of the tensor pipe in turn, cycles that the pipe loses before it takes one of that kind;
-    `second_read`: an IMAD.WIDE reads its operands again so much later, `upper` the upper half of its addend; `fresh`:
-    registers that it reads which may still be on the forwarding path, `meets`, those of which more than one at a time
-    may be, by bank (each alone if it reads twice), and `forwards`, those of its results that another meets there;
-    `crowds_ports` if it may hold up others, `uses_ports` if others may hold it up, `writes_registers` if it writes a
-    result at a fixed time.
-    `results`: for an mma the cycles in which it writes registers, the first of them `writes_after` its issue; matrices
-    of an LDSM, which come one behind another (`results_apart`); 1 for other instructions that return something.
-    """
-
-    index: int
-    kind: Kind
-    pipe: int
-    latency_cycles: int
-    issue_interval_cycles: int
-    stall_cycles: int = 1
-    yields: bool = False
-    plain: bool = False
-    waits: tuple[int, ...] = ()
-    settles: bool = False
-    next_line: int = -1
-    slot: int = 0
-    write_counter: int | None = None
-    read_counter: int | None = None
-    reads: tuple[int, ...] = ()
-    writes: tuple[int, ...] = ()
-    row: Row | None = None
-    is_tensor: bool = False
-    is_store: bool = False
-    is_atomic: bool = False
-    source_words: int = 1
-    keep: int = 0
-    barrier_id: int = 0
-    threads: int | None = None
-    arrives_only: bool = False
-    long_latency: bool = False
-    is_load: bool = False
-    is_memory: bool = False
-    is_cached: bool = False
-    is_local: bool = False
-    late_cycles: int = 0
-    passes_barrier: bool = False
-    slips_barrier: bool = True
-    late_behind_barrier: bool = False
-    crowds_ports: bool = False
-    uses_ports: bool = False
-    writes_registers: bool = False
-    fills_latches: bool = False
-    fetches: Fetches = ()
-    held: tuple[int, ...] = ()
-    fetches_anew: Fetches = ()
-    sent_banks: tuple[int, ...] = ()
-    written_banks: int = 0
-    bank_writes: tuple[int, ...] = ()
-    kept_for: int = 0
-    second_read: int = 0
-    upper: int = -1
-    fresh: tuple[int, ...] = ()
-    meets: tuple[tuple[int, ...], ...] = ()
-    forwards: tuple[int, ...] = ()
-    port_reads: tuple[int, ...] = (0,)
-    port_reads_anew: tuple[int, ...] = (0,)
-    free_cycles: tuple[int, ...] = ()
-    results: int = 0
-    results_apart: bool = False
-    writes_after: int = 0
-    turnaround: tuple[int, ...] = ()
-
-    @property
-    def is_plain_global_store(self) -> bool:
-        """Whether it writes global memory and nobody waits for what becomes of it."""
-        return self.kind is Kind.GLOBAL and self.is_store and self.row is None
-
-    @property
-    def address_first(self) -> bool:
-        """Whether it sends nothing but addresses: of loads and asynchronous copies they are read a cycle earlier."""
-        return self.is_load or self.row is Row.COPY
-
-    @property
-    def stored_registers(self) -> int:
-        """How many 32-lane registers of data a store brings with it, behind its address; 0 for all that are none."""
-        if self.is_plain_global_store:
-            return max(0, self.source_words - 2)
-        return max(0, self.source_words - 1) if self.kind is Kind.SHARED and self.row is Row.STORE else 0
-
-    @property
-    def carries_addresses(self) -> bool:
-        """Whether each execution has an Access of its own."""
-        return self.kind in (Kind.SHARED, Kind.GLOBAL)
-
-
-END = Op(-1, Kind.EXIT, 0, 1, 1, settles=True)
-"""Stands behind the last instruction of every warp; the scheduler must look at it."""
-
-
-@dataclass(slots=True, eq=False)
-class WarpProgram:
-    """One warp: the operations it executes, in order, and the accesses of those that go to memory."""
-
-    cta: int
-    warp: int
-    path: list[Op]
-    accesses: list[Access]
-
-
-@dataclass(slots=True)
-class Program:
-    """A lowered trace.
-
-    `pipes` names the pipes of a sub-core, which an Op gives by number. `ctas` are the CTAs in launch order,
-    each the list of its warps. `residency_limits`: CTAs that fit on the SM by each resource.
-    `carveout_bytes`: what the driver takes of L1's memory for them.
-    """
-
-    name: str
-    pipes: list[str]
-    ops: list[Op]
-    ctas: list[list[WarpProgram]]
-    uses_control_words: bool
-    resident_ctas: int
-    residency_limits: dict[str, int]
-    carveout_bytes: int = 0
-    code: tuple[Instruction, ...] = field(repr=False, default=())
 
 
 def lower(trace: Trace, arch: Architecture) -> Program:
@@ -196,12 +46,9 @@ def lower(trace: Trace, arch: Architecture) -> Program:
             ops.append(Op(index, Kind.FIXED, 0, 1, 1))
             continue
         try:
-            op = _lower_instruction(index, instruction, arch, controlled, pipes)
+            ops.append(_lower_instruction(index, instruction, arch, controlled, pipes, warpgroup))
             if instruction.operation.warpgroup_columns:
-                warpgroup = op
-            elif warpgroup is not None and instruction.opcode.startswith("WARPGROUP.DEPBAR"):
-                _read_warpgroup_wait(op, instruction, warpgroup)
-            ops.append(op)
+                warpgroup = ops[-1]
         except _UnreadableBarrierError as error:
             problems.append(
                 Problem(
@@ -220,31 +67,46 @@ def lower(trace: Trace, arch: Architecture) -> Program:
             )  # fmt: skip
     if problems:
         raise GpuemuError(problems)
-    mark_lines(ops, trace, arch.issue.instruction_line_bytes)
-    annotate(ops, trace.code, arch, list(pipes))
-    accesses = lower_accesses(trace, arch, ops)
-    ctas: dict[int, list[WarpProgram]] = {}
+    fetched = zip(
+        lines(trace, arch.issue.instruction_line_bytes), operand_ports(ops, trace.code, arch, list(pipes)), strict=True
+    )
+    ops = [replace(op, **line, **ports) for op, (line, ports) in zip(ops, fetched, strict=True)]
+    carry = np.array([op.carries_addresses for op in ops])
     for warp in trace.warps:
-        in_memory = [ops[i] for i in warp.path.tolist()]
-        keys = [op.index for op in in_memory if op.index in accesses]
-        ctas.setdefault(warp.cta, []).append(
-            WarpProgram(
-                warp.cta,
-                warp.warp,
-                in_memory,
-                [accesses[index][row] for index, row in zip(keys, warp.rows.tolist(), strict=True)],
-            )
-        )
+        if len(warp.rows) != (count := int(np.count_nonzero(carry[warp.path]))):
+            raise GpuemuError.one(
+                trace.file, None, f"warp {warp.warp} of CTA {warp.cta}",
+                f"{len(warp.rows)} address rows for {count} memory instructions", "one for each is right",
+            )  # fmt: skip
+    warps = sorted(trace.warps, key=lambda warp: warp.cta)
+    path = np.concatenate([warp.path for warp in warps]).astype(np.int32)
+    first_issue = np.cumsum([0, *(len(warp.path) for warp in warps)])
+    carries = carry[path]
+    rows = np.concatenate([warp.rows for warp in warps]).astype(np.int64)
+    distinct, numbers = lower_accesses(trace, arch, ops, path[carries].astype(np.int64), rows)
+    accesses = (NO_ACCESS, SHUFFLE_ACCESS, *distinct)
+    access = np.array([op.kind in (Kind.SHUFFLE, Kind.LANE_REGISTER) for op in ops], dtype=np.int32)[path]
+    access[carries] = numbers + 2
+    request_issue = np.flatnonzero(np.array([op.pipe == 0 for op in ops])[path])
+    cta = np.array([warp.cta for warp in warps])
     return Program(
         name=trace.name,
-        pipes=list(pipes),
-        ops=ops,
-        ctas=[ctas[c] for c in sorted(ctas)],
+        code=trace.code,
+        pipes=tuple(pipes),
+        ops=tuple(ops),
+        accesses=accesses,
+        path=path,
+        access=access[request_issue],
+        request_issue=request_issue,
+        first_issue=first_issue,
+        first_request=np.searchsorted(request_issue, first_issue),
+        first_warp=np.append(np.flatnonzero(np.diff(cta, prepend=-1)), len(cta)),
+        warp_cta=cta,
+        warp_number=np.array([warp.warp for warp in warps]),
         uses_control_words=controlled,
         resident_ctas=min(limits.values()),
         residency_limits=limits,
         carveout_bytes=carveout(min(limits.values()) * shared_bytes_taken(trace, arch), arch),
-        code=trace.code,
     )
 
 
@@ -261,9 +123,14 @@ def _control_words_apply(trace: Trace, arch: Architecture) -> bool:
 
 
 def _lower_instruction(
-    index: int, instruction: Instruction, arch: Architecture, controlled: bool, pipes: dict[str, int]
+    index: int,
+    instruction: Instruction,
+    arch: Architecture,
+    controlled: bool,
+    pipes: dict[str, int],
+    awaited: Op | None,
 ) -> Op:
-    """`pipes` numbers the pipes met so far, and takes up a new one."""
+    """`pipes` numbers the pipes met so far, and takes up a new one; `awaited` is the last product of a warpgroup."""
     operation = instruction.operation
     kind = operation.kind
     late = 0
@@ -293,77 +160,86 @@ def _lower_instruction(
         pipe, latency, interval = t.pipe, t.latency_cycles, t.issue_interval_cycles
         if pipe == TENSOR_PIPE:
             pipe = SCALAR
-    op = Op(
-        index, kind, pipes.setdefault(pipe, len(pipes)), latency, interval,
+    number = pipes.setdefault(pipe, len(pipes))
+    fields: dict[str, Any] = {}
+    if kind is Kind.LANE_REGISTER:
+        fields["source_words"] = 0
+    elif pipe == MIO_PIPE:
+        fields["source_words"] = source_words(instruction.opcode, instruction.operands)
+    if kind is Kind.SHUFFLE or (kind is Kind.SHARED and not operation.store):
+        fields["results"] = max(1, operation.matrices)
+        fields["results_apart"] = operation.row is Row.LOAD_MATRIX
+    if kind is Kind.BARRIER:
+        fields |= _barrier(instruction)
+    stall_cycles = 1
+    waits: tuple[int, ...] = ()
+    word = instruction.control
+    issued_as = kind
+    if controlled and word is not None:
+        # A stall count of 0 is written only where nothing follows (padding, a branch to itself). A warp that
+        # yields leaves the next cycle to others, or empty (HUERTA).
+        stall_cycles = max(2 if word.yields else 1, word.stall_cycles)
+        if kind is Kind.FIXED and not (word.write_counter is None and word.read_counter is None):
+            issued_as = Kind.VARIABLE  # as FP64 on chips with few lanes for it
+        waits = tuple(i for i in range(6) if word.wait_mask >> i & 1)
+        fields |= {
+            "yields": word.yields, "plain": issued_as is Kind.FIXED,
+            "write_counter": word.write_counter, "read_counter": word.read_counter,
+        }  # fmt: skip
+    elif not controlled:
+        fields["writes"], fields["reads"] = written_and_read(
+            instruction.opcode, instruction.operands, instruction.guard
+        )
+    if instruction.opcode == "BSYNC":
+        stall_cycles = max(stall_cycles, arch.issue.convergence_cycles)
+    if kind is Kind.COUNTER_WAIT:
+        counters, fields["keep"] = _counter_wait(instruction)
+        waits += counters
+    if awaited is not None and _waits_for_all(instruction):
+        # WARPGROUP.DEPBAR.LE gsb0, 0x0 waits until the tensor core has taken all there is, and for the last result.
+        # With a number above 0 all but the last products are done when the tensor core has taken the last one,
+        # which is when that could issue: nothing is left to wait for.
+        number, latency = awaited.pipe, awaited.latency_cycles
+        stall_cycles = max(stall_cycles, latency - awaited.issue_interval_cycles)
+    return Op(
+        index, issued_as, number, latency, interval,
+        stall_cycles=stall_cycles, waits=waits, settles=bool(waits),
         row=operation.row, is_tensor=operation.tensor, is_store=operation.store, is_atomic=operation.atomic,
         is_load=kind in (Kind.SHARED, Kind.GLOBAL) and not operation.store and not operation.atomic,
         long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
-        is_cached=operation.cached, is_local=operation.local, late_cycles=late,
+        is_cached=operation.cached, is_local=operation.local, late_cycles=late, **fields,
     )  # fmt: skip
-    if kind is Kind.LANE_REGISTER:
-        op.source_words = 0
-    elif pipe == MIO_PIPE:
-        op.source_words = source_words(instruction.opcode, instruction.operands)
-    if kind is Kind.SHUFFLE or (kind is Kind.SHARED and not operation.store):
-        op.results = max(1, operation.matrices)
-        op.results_apart = operation.row is Row.LOAD_MATRIX
-    if kind is Kind.BARRIER:
-        _read_barrier(op, instruction)
-    if controlled and instruction.control is not None:
-        word = instruction.control
-        # A stall count of 0 is written only where nothing follows (padding, a branch to itself). A warp that
-        # yields leaves the next cycle to others, or empty (HUERTA).
-        op.stall_cycles = max(2 if word.yields else 1, word.stall_cycles)
-        op.yields = word.yields
-        if kind is Kind.FIXED and not (word.write_counter is None and word.read_counter is None):
-            op.kind = Kind.VARIABLE  # as FP64 on chips with few lanes for it
-        op.plain = op.kind is Kind.FIXED
-        op.waits = tuple(i for i in range(6) if word.wait_mask >> i & 1)
-        op.write_counter, op.read_counter = word.write_counter, word.read_counter
-    elif not controlled:
-        op.writes, op.reads = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
-    if instruction.opcode == "BSYNC":
-        op.stall_cycles = max(op.stall_cycles, arch.issue.convergence_cycles)
-    if kind is Kind.COUNTER_WAIT:
-        _read_counter_wait(op, instruction)
-    return op
 
 
-def _read_warpgroup_wait(op: Op, instruction: Instruction, last: Op) -> None:
-    """WARPGROUP.DEPBAR.LE gsb0, 0x0: waits until the tensor core has taken all there is, and for the last result.
-
-    With a number above 0 all but the last products are done when the tensor core has taken the last one, which is
-    when that could issue: nothing is left to wait for.
-    """
-    if int(instruction.operands[-1], 16) == 0:
-        op.pipe, op.latency_cycles = last.pipe, last.latency_cycles
-        op.stall_cycles = max(op.stall_cycles, last.latency_cycles - last.issue_interval_cycles)
+def _waits_for_all(instruction: Instruction) -> bool:
+    return instruction.opcode.startswith("WARPGROUP.DEPBAR") and int(instruction.operands[-1], 16) == 0
 
 
 class _UnreadableBarrierError(ValueError):
     """Which number of a barrier is in a register."""
 
 
-def _read_barrier(op: Op, instruction: Instruction) -> None:
+def _barrier(instruction: Instruction) -> dict[str, Any]:
     """BAR.SYNC 0x1, 0x40: barrier 1, for 64 threads. UCGABAR_WAIT: that of the cluster, one more than CTAs have."""
+    found: dict[str, Any] = {"arrives_only": ".ARV" in instruction.opcode}
     if instruction.opcode == "UCGABAR_WAIT":
-        op.barrier_id = CLUSTER_BARRIER
-    for name, operand in zip(("its barrier", "its thread count"), instruction.operands, strict=False):
+        found["barrier_id"] = CLUSTER_BARRIER
+    for name, operand in zip(("barrier_id", "threads"), instruction.operands, strict=False):
         if operand.startswith(("R", "UR")):
-            raise _UnreadableBarrierError(name)
+            raise _UnreadableBarrierError("its barrier" if name == "barrier_id" else "its thread count")
         if operand.startswith("0x"):
-            if name == "its barrier":
-                op.barrier_id = int(operand, 16)
-            else:
-                op.threads = int(operand, 16)
-    op.arrives_only = ".ARV" in instruction.opcode
+            found[name] = int(operand, 16)
+    return found
 
 
-def _read_counter_wait(op: Op, instruction: Instruction) -> None:
-    """DEPBAR.LE SB0, 0x1: waits until counter 0 is at most 1. `DEPBAR {4,3}` waits for these to be 0."""
+def _counter_wait(instruction: Instruction) -> tuple[tuple[int, ...], int]:
+    """Counters and the value that the last may keep.
+
+    DEPBAR.LE SB0, 0x1 waits until counter 0 is at most 1, `DEPBAR {4,3}` until these are 0.
+    """
     named, _, braced = ",".join(instruction.operands).partition("{")
-    op.waits += tuple(int(counter) for counter in re.findall(r"\d", braced))
+    waits = tuple(int(counter) for counter in re.findall(r"\d", braced))
     counter, _, keep = named.partition(",")
-    if counter.startswith("SB"):
-        op.waits += (int(counter[2:]),)
-        op.keep = int(keep.strip(",") or "0", 16)
+    if not counter.startswith("SB"):
+        return waits, 0
+    return (*waits, int(counter[2:])), int(keep.strip(",") or "0", 16)

@@ -9,27 +9,17 @@ them until the next operation on the tensor pipe.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gpuemu.isa.registers import mma_registers, source_registers
+from gpuemu.program.program import OPERANDS, SLOTS, Fetches, Op
+from gpuemu.trace.model import Instruction
 
-if TYPE_CHECKING:
-    from gpuemu.program.lowering import Op
-    from gpuemu.trace.model import Instruction
-
-_OPERANDS = 3
-SLOTS = 2 * _OPERANDS
-"""Operand slots of an instruction, those of scalar arithmetic on the tensor pipe behind the others.
-
-Latch `bank * SLOTS + slot` holds what comes from a bank for a slot.
-"""
 _ADD_IN_THIRD_SLOT = frozenset(("FADD", "HADD2", "DADD"))
 """A sum is a product with 1 to which the second source is added: it stands where FFMA has its third."""
 _REUSE = ".reuse"
 
 Registers = tuple[int, ...]
-Fetches = tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
-"""For each bank the registers that are read from it, each with the latches that it goes into."""
 
 
 class OperandCache:
@@ -50,12 +40,12 @@ class OperandCache:
         """Forget what an mma kept."""
         self._fragments = ((), ())
 
-    def read(self, op: Op, instruction: Instruction, tensor: bool) -> frozenset[int]:
-        """Set which registers its sources fetch into which latches, with what is kept and without.
+    def read(self, op: Op, instruction: Instruction, tensor: bool) -> tuple[frozenset[int], dict[str, Any]]:
+        """Which registers its sources fetch into which latches, with what is kept and without.
 
         For each bank in turn. The only source of MOV or I2FP stands where FFMA has its second. A register that is named
         twice is read once, into two latches. What runs on the `tensor` pipe has latches of its own (H200: HFMA2.MMA
-        does not wait for those of an FFMA). Returns what is not kept.
+        does not wait for those of an FFMA). Returns what is not kept, and the fields of its op.
         """
         slots = source_registers(instruction.opcode, instruction.operands)
         self._place += any(slots)
@@ -66,8 +56,8 @@ class OperandCache:
         held = []
         oldest = self._place
         for number, (registers, text) in enumerate(zip(slots, texts, strict=True)):
-            slot = _OPERANDS - 1 if adds and number == 1 else number % _OPERANDS
-            slot = (1 if len(slots) == 1 else slot) + (_OPERANDS if tensor else 0)
+            slot = OPERANDS - 1 if adds and number == 1 else number % OPERANDS
+            slot = (1 if len(slots) == 1 else slot) + (OPERANDS if tensor else 0)
             for register in registers:
                 latch = register % self._banks * SLOTS + slot
                 fetches_anew.setdefault(register, []).append(latch)
@@ -79,10 +69,12 @@ class OperandCache:
                     fetches.setdefault(register, []).append(latch)
                 if _REUSE in text and not op.yields:
                     self._kept[latch] = register, self._place
-        op.fetches, op.held = self._by_bank(fetches), tuple(held)
-        op.fetches_anew = self._by_bank(fetches_anew)
-        op.kept_for = self._place - oldest
-        return frozenset(fetches)
+        return frozenset(fetches), {
+            "fetches": self._by_bank(fetches),
+            "fetches_anew": self._by_bank(fetches_anew),
+            "held": tuple(held),
+            "kept_for": self._place - oldest,
+        }
 
     def _by_bank(self, fetches: dict[int, list[int]]) -> Fetches:
         return tuple(

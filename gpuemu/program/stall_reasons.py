@@ -1,4 +1,4 @@
-"""Why a warp waited before it could issue, beyond its stall count: the engine logs the number, views the name.
+"""Why a warp waited before it could issue: the engine logs the number, views name it.
 
 The names are the profiler's (smsp__average_warps_issue_stalled_<name>).
 """
@@ -11,5 +11,12 @@ LONG_SCOREBOARD = 2  # a result or source release of global or local memory
 BARRIER = 3
 BRANCH_RESOLVING = 4
 NO_INSTRUCTION = 5  # its code has not been fetched
+MIO_THROTTLE = 6  # the queue to the load/store unit is full
+MATH_PIPE_THROTTLE = 7  # its pipe is taken
+DISPATCH_STALL = 8  # an instruction issued before still waits for a port of the register file
+NOT_SELECTED = 9  # the scheduler issued another warp
 
-NAMES = ("wait", "short_scoreboard", "long_scoreboard", "barrier", "branch_resolving", "no_instruction")
+NAMES = (
+    "wait", "short_scoreboard", "long_scoreboard", "barrier", "branch_resolving", "no_instruction",
+    "mio_throttle", "math_pipe_throttle", "dispatch_stall", "not_selected",
+)  # fmt: skip

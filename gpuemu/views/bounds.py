@@ -6,19 +6,19 @@ alternate (warps that all load, then all compute); then the reasons for which wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from operator import mul
-from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.arch import Architecture
+from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
-from gpuemu.program.accesses import SHUFFLE_ACCESS
-from gpuemu.program.operand_fetch import parts_of
+from gpuemu.program.program import Program, parts_of
 from gpuemu.views.stalls import CONTENTION
-
-if TYPE_CHECKING:
-    from gpuemu.engine.sm import Execution
 
 _NAMES = {
     "tensor": "tensor core",
@@ -40,53 +40,52 @@ class Bound:
     cycles: int
 
 
-def bounds(execution: Execution, stalls: list[dict[str, int]]) -> list[Bound]:
-    """Every resource that was used, the tightest first; `stalls` from `observe.stalls`, for each warp."""
-    machine, program = execution.machine, execution.program
-    issue = [0] * machine.sub_cores
-    pipes = [[0] * len(program.pipes) for _ in issue]
-    path, sending = [0] * machine.max_warps, [0] * machine.sub_cores
-    own: dict[int, dict[int, int]] = {}
-    for warp, reasons in zip(execution.warps, stalls, strict=True):
-        sub_core = warp.sub_core.index
-        issue[sub_core] += len(warp.path)
-        occupied = pipes[sub_core]
-        accesses = iter(warp.program.accesses)
-        for op in warp.path:
-            if op.pipe:
-                occupied[op.pipe] += op.issue_interval_cycles
-                continue
-            access = next(accesses) if op.carries_addresses else SHUFFLE_ACCESS
-            path[warp.slot] += access.data_stage_cycles * machine.cycles_per_wavefront
-            sending[sub_core] += max(
-                1 if op.kind is Kind.LANE_REGISTER else machine.minimum_dispatch_interval_cycles,
-                machine.cycles_per_source_register * op.source_words,
-            )
-        alone = sum(reasons.values()) - sum(reasons[name] for name in CONTENTION)
-        ctas = own.setdefault(warp.cta_slot, {})
-        ctas[warp.program.cta] = max(alone, ctas.get(warp.program.cta, 0))
-    reads, writes = execution.port_cycles
-    if machine.separate_ports:
-        ports = {
-            "shared-memory read ports": reads / machine.read_ports,
-            "shared-memory write ports": writes / machine.write_ports,
+def bounds(program: Program, log: Log, arch: Architecture, stalls: Sequence[Mapping[str, int]]) -> list[Bound]:
+    """Every resource that was used, the tightest first; `stalls` from `views.stalls`, for each warp."""
+    mio, ports, memory = arch.mio, arch.shared_memory.ports, arch.global_memory
+    warp = np.repeat(np.arange(program.warps), np.diff(program.first_issue))
+    sub_core, pipe = log.warp_sub_core[warp], program.of_ops("pipe")[program.path]
+    issue = np.bincount(sub_core)
+    pipes = np.zeros((arch.sm.sub_cores, len(program.pipes)), dtype=np.int64)
+    np.add.at(pipes, (sub_core, pipe), program.of_ops("issue_interval_cycles")[program.path])
+    index, sent_by = program.path[program.request_issue], warp[program.request_issue]
+    held = program.of_accesses("data_stage_cycles")[program.access] * arch.shared_memory.cycles_per_wavefront_per_warp
+    alone = np.array([op.kind is Kind.LANE_REGISTER for op in program.ops])[index]
+    sending = np.maximum(
+        np.where(alone, 1, mio.minimum_dispatch_interval_cycles),
+        mio.cycles_per_source_register * program.of_ops("source_words")[index],
+    )
+    if ports.topology == "separate":
+        stage = {
+            "shared-memory read ports": log.read_cycles / ports.read,
+            "shared-memory write ports": log.write_cycles / ports.write,
         }
     else:
-        ports = {"shared-memory data stage": (reads + writes) / machine.read_ports}
+        stage = {"shared-memory data stage": (log.read_cycles + log.write_cycles) / ports.unified}
     found = {
-        "latency of one warp": max((sum(ctas.values()) for ctas in own.values()), default=0),
-        "issue slots": max(issue),
-        **_units(program.pipes, pipes),
-        **ports,
-        "a warp's path to shared memory": max(path),
-        "operands sent to the load/store unit": max(sending),
-        "global-memory bandwidth": execution.global_sectors * machine.sector_bytes / machine.global_bytes_per_cycle,
-        "path of global stores": (
-            execution.stored_sectors * machine.sector_bytes / machine.global_store_bytes_per_cycle
-        ),
+        "latency of one warp": _latency(program, log, stalls),
+        "issue slots": int(issue.max(initial=0)),
+        **_units(program.pipes, pipes.tolist()),
+        **stage,
+        "a warp's path to shared memory": _most(log.warp_slot[sent_by], held),
+        "operands sent to the load/store unit": _most(log.warp_sub_core[sent_by], sending),
+        "global-memory bandwidth": log.loaded_sectors * memory.sector_bytes / memory.bytes_per_cycle,
+        "path of global stores": log.stored_sectors * memory.sector_bytes / memory.store_bytes_per_cycle,
     }
     ranked = [Bound(name, ceil(cycles)) for name, cycles in found.items() if cycles]
     return sorted(ranked, key=lambda b: -b.cycles)
+
+
+def _most(group: NDArray[np.int64], cycles: NDArray[np.int64]) -> int:
+    """The most cycles of any group."""
+    return int(np.bincount(group, cycles).max(initial=0))
+
+
+def _latency(program: Program, log: Log, stalls: Sequence[Mapping[str, int]]) -> int:
+    """The slowest warp of each CTA without contention, those of the CTAs that follow each other in a place added up."""
+    alone = np.array([sum(s.values()) - sum(s[name] for name in CONTENTION) for s in stalls])
+    slowest = np.maximum.reduceat(alone, program.first_warp[:-1])
+    return _most(log.cta_slot, slowest)
 
 
 def _units(names: Sequence[str], occupied: Sequence[Sequence[int]]) -> dict[str, float]:

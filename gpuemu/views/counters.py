@@ -9,13 +9,15 @@ requests waited for the data stage).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from gpuemu.arch import Architecture
+from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Row
-
-if TYPE_CHECKING:
-    from gpuemu.engine.sm import Execution
+from gpuemu.program.program import Program
 
 
 @dataclass
@@ -40,52 +42,45 @@ class RowCounts:
         self.data_stage_wait_cycles += other.data_stage_wait_cycles
 
 
-def shared_table(execution: Execution) -> dict[Row, RowCounts]:
+def shared_table(program: Program, log: Log, arch: Architecture) -> dict[Row, RowCounts]:
     """The shared-memory table: every row, also those without instructions."""
-    table = {row: RowCounts() for row in Row}
-    for warp in execution.warps:
-        requests = zip(warp.dispatch_log, warp.start_log, strict=True)
-        accesses = iter(warp.program.accesses)
-        for op in warp.path:
-            if op.pipe != 0:
-                continue
-            dispatched, started = next(requests)
-            if not op.carries_addresses:
-                continue
-            access = next(accesses)
-            if op.row is not None:
-                sent = execution.machine.sending_cycles(op.source_words, op.is_load)
-                line = table[op.row]
-                line.instructions += 1
-                line.wavefronts += access.wavefronts
-                line.ideal_wavefronts += access.ideal_wavefronts
-                line.data_stage_wait_cycles += started - dispatched - sent
-    return table
+    index = program.path[program.request_issue]
+    # A request is under way for so long when nothing waits.
+    words, loads = program.of_ops("source_words")[index], program.of_ops("is_load")[index]
+    sent = arch.mio.cycles_per_source_register * (words - 1) + np.where(loads, 0, arch.mio.data_read_cycles)
+    columns = (
+        program.of_accesses("wavefronts")[program.access],
+        program.of_accesses("ideal_wavefronts")[program.access],
+        log.start - log.dispatch - sent,
+    )
+    rows = list(Row)
+    row = np.array([-1 if op.row is None else rows.index(op.row) for op in program.ops])[index]
+    return {
+        name: RowCounts(int(np.count_nonzero(row == i)), *(int(column[row == i].sum()) for column in columns))
+        for i, name in enumerate(rows)
+    }
 
 
-def profiler_counters(execution: Execution, table: dict[Row, RowCounts]) -> dict[str, int]:
+def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]) -> dict[str, int]:
     """Counter name → value, as Nsight Compute calls them."""
     load, matrix = table[Row.LOAD], table[Row.LOAD_MATRIX]
     store, store_matrix = table[Row.STORE], table[Row.STORE_MATRIX]
     atomic, copy = table[Row.ATOMIC], table[Row.COPY]
-    executed = [0] * len(execution.program.ops)
-    for warp in execution.warps:
-        for op in warp.path:
-            executed[op.index] += 1
+    executed = np.bincount(program.path, minlength=len(program.ops)).tolist()
     tensor = {"HMMA": 0, "IMMA": 0}
-    for op, times in zip(execution.program.ops, executed, strict=True):
+    for op, times in zip(program.ops, executed, strict=True):
         if op.is_tensor:
-            tensor[execution.program.code[op.index].opcode[:4]] += times
+            tensor[program.code[op.index].opcode[:4]] += times
     wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
     conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
     by_instruction = "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared"
     everything = (load, matrix, store, store_matrix, atomic, copy)
     return {
-        "sm__cycles_active.max": execution.cycles,
-        "smsp__inst_executed.sum": sum(executed),
+        "sm__cycles_active.max": log.cycles,
+        "smsp__inst_executed.sum": len(program.path),
         "sm__inst_executed_pipe_tensor_op_hmma.sum": tensor["HMMA"],
         "sm__inst_executed_pipe_tensor_op_imma.sum": tensor["IMMA"],
-        f"{wavefronts}_op_ld.sum": load.wavefronts + matrix.wavefronts + execution.lost_wavefronts,
+        f"{wavefronts}_op_ld.sum": load.wavefronts + matrix.wavefronts + int(log.lost.sum()),
         f"{wavefronts}_op_st.sum": store.wavefronts + store_matrix.wavefronts,
         f"{wavefronts}_op_atom.sum": atomic.wavefronts,
         f"{conflicts}.sum": sum(row.bank_conflicts for row in everything),

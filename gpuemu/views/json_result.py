@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from gpuemu.arch import Architecture
-    from gpuemu.emulate import Result
+from gpuemu.arch import Architecture
+from gpuemu.views.result import Result
 
 VERSION = 1
 
 
 def as_data(result: Result) -> dict[str, Any]:
     """The result as dicts, lists, words and whole numbers, in a fixed order; the same run gives the same data."""
-    trace, program = result.trace, result.execution.program
+    trace, program = result.trace, result.program
     return {
         "gpuemu_result": VERSION,
         "kernel": trace.name,
@@ -24,7 +23,7 @@ def as_data(result: Result) -> dict[str, Any]:
         "overrides": overrides(result.arch),
         "layout": trace.layout,
         "launch": {name: _plain(value) for name, value in asdict(trace.launch).items()},
-        "ctas": len(program.ctas),
+        "ctas": program.ctas,
         "resident_ctas": program.resident_ctas,
         "residency_limits": program.residency_limits,
         "dependences": "control_words" if program.uses_control_words else "register_scoreboard",

@@ -48,13 +48,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from textwrap import wrap
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from gpuemu.views.counters import RowCounts
 from gpuemu.views.json_result import overrides
-
-if TYPE_CHECKING:
-    from gpuemu.emulate import Result
+from gpuemu.views.result import Result
 
 Style = Literal["plain", "strong", "faint"]
 Line = tuple[Style, str]
@@ -105,7 +103,7 @@ def report(result: Result) -> Iterator[Line]:
 
 
 def _head(result: Result) -> Iterator[Line]:
-    trace, program = result.trace, result.execution.program
+    trace, program = result.trace, result.program
     yield "strong", f"{trace.name} on {result.arch.name}, code for {trace.arch}"
     if trace.about:
         for line in wrap(trace.about, WIDTH):
@@ -113,7 +111,7 @@ def _head(result: Result) -> Iterator[Line]:
     changes = [f"{name}={value}" for name, value in overrides(result.arch).items()]
     for line in wrap(f"with {', '.join(changes)}", WIDTH) if changes else ():
         yield "plain", line
-    ctas, warps = len(program.ctas), trace.launch.warps_per_cta
+    ctas, warps = program.ctas, trace.launch.warps_per_cta
     limits = program.residency_limits
     limit = min(limits, key=lambda name: limits[name])
     yield (

@@ -9,6 +9,7 @@ order of issue or of service there, too, and are used as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from gpuemu.engine import Machine
 from gpuemu.engine.global_memory import GlobalMemory
@@ -16,8 +17,7 @@ from gpuemu.engine.operand_ports import OperandPorts
 from gpuemu.engine.pipes import QueuedPipe, SharedPipe, make_pipes
 from gpuemu.engine.sender import Special
 from gpuemu.isa.opcodes import Kind, Row
-from gpuemu.program.accesses import SHUFFLE_ACCESS, Access
-from gpuemu.program.lowering import Op, Program, WarpProgram
+from gpuemu.program.program import SHUFFLE_ACCESS, Access, Op, Program
 
 UNDECIDED = 1 << 60
 
@@ -34,6 +34,16 @@ class Request:
     late: int = 0  # for so long its registers behind the first wait for an mma
     comes_later: int = 0  # for so long its result does, behind a barrier
     refused: int = 0  # for so long the unit took another when it was complete
+    number: int = -1  # among its warp's
+
+
+class WarpProgram:
+    """One warp's part of a program."""
+
+    def __init__(self, program: Program, warp: int):
+        self.cta, self.warp = program.warp_cta[warp], program.warp_number[warp]
+        self.path = [program.ops[i] for i in program.path[program.issues_of(warp)]]
+        self.accesses = [program.accesses[i] for i in program.access[program.requests_of(warp)]]
 
 
 @dataclass(eq=False)
@@ -63,9 +73,9 @@ class Warp:
     copies: list[Request] = field(default_factory=list)
     commits: list[Request] = field(default_factory=list)
     issues: list[int] = field(default_factory=list)
-    dispatches: list[int] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    completions: list[int] = field(default_factory=list)
+    dispatches: dict[int, int] = field(default_factory=dict)  # by the number of the request among the warp's,
+    starts: dict[int, int] = field(default_factory=dict)
+    completions: dict[int, int] = field(default_factory=dict)
 
     @property
     def op(self) -> Op:
@@ -155,7 +165,8 @@ class Reference:
         self.program, self.m = program, machine
         self.warps: list[Warp] = []
         self.ctas: list[Cta] = []
-        self.pending = list(program.ctas)
+        warps = [WarpProgram(program, warp) for warp in range(program.warps)]
+        self.pending = [warps[a:b] for a, b in pairwise(program.first_warp)]
         self.current: list[Warp | None] = [None] * machine.sub_cores
         self.pipes = [make_pipes(program.pipes, machine) for _ in range(machine.sub_cores)]
         self.ports = [
@@ -521,9 +532,9 @@ class Reference:
                     warp.copies.append(request)
                 else:
                     comes_back = op.is_load
-        warp.dispatches.append(cycle)
-        warp.starts.append(start)
-        warp.completions.append(request.done_at)
+        warp.dispatches[request.number] = cycle
+        warp.starts[request.number] = start
+        warp.completions[request.number] = request.done_at
         if comes_back:
             self.comes_back(request, sub_core, length)
         elif op.results:
@@ -611,8 +622,7 @@ class Reference:
             due = ready_at + apart * n
             if op.kind is not Kind.GLOBAL:
                 due = self.shared_ready_at[sub_core] = max(due, self.shared_ready_at[sub_core])
-            number = len(request.warp.completions) - 1
-            self.coming_back.append(Part(due, count, n == times - 1, request, sub_core, n, number))
+            self.coming_back.append(Part(due, count, n == times - 1, request, sub_core, n, request.number))
         request.done_at = UNDECIDED
 
     def send_back(self, cycle: int) -> None:
@@ -946,11 +956,8 @@ class Reference:
             warp.raised.setdefault(name, []).append(done)
 
     def queue(self, warp: Warp, op: Op, sub_core: int, cycle: int) -> None:
-        access = SHUFFLE_ACCESS
-        if op.carries_addresses:
-            access = warp.program.accesses[warp.accesses]
-            warp.accesses += 1
-        request = Request(warp, op, access, cycle)
+        request = Request(warp, op, warp.program.accesses[warp.accesses], cycle, number=warp.accesses)
+        warp.accesses += 1
         if op.late_behind_barrier and warp.released_at == cycle:
             barriers = [i for i, o in enumerate(warp.program.path[: warp.position]) if waits_at_barrier(o)][-2:]
             since = warp.program.path[barriers[0] if len(barriers) > 1 else 0 : barriers[-1]]

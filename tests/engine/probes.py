@@ -7,6 +7,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 import gpuemu
@@ -82,7 +83,22 @@ def run(
 
 def issues(result: gpuemu.Result, warp: int = 0) -> list[int]:
     """The cycles at which a warp issued its instructions."""
-    return list(result.execution.warps[warp].issue_log)
+    return result.log.issue[result.program.issues_of(warp)].tolist()
+
+
+def dispatches(result: gpuemu.Result, warp: int = 0) -> list[int]:
+    """When a warp's requests left their queue."""
+    return result.log.dispatch[result.program.requests_of(warp)].tolist()
+
+
+def starts(result: gpuemu.Result, warp: int = 0) -> list[int]:
+    """When they began to pass the data stage."""
+    return result.log.start[result.program.requests_of(warp)].tolist()
+
+
+def completions(result: gpuemu.Result, warp: int = 0) -> list[int]:
+    """When they were done."""
+    return result.log.done[result.program.requests_of(warp)].tolist()
 
 
 def gaps(cycles: Sequence[int]) -> list[int]:
@@ -90,12 +106,10 @@ def gaps(cycles: Sequence[int]) -> list[int]:
     return [later - earlier for earlier, later in pairwise(cycles)]
 
 
-def logs(result: gpuemu.Result) -> list[tuple[bytes, ...]]:
+def logs(result: gpuemu.Result) -> list[object]:
     """Everything the engine logged, for comparing runs."""
-    return [
-        tuple(log.tobytes() for log in (w.issue_log, w.wait_log, w.dispatch_log, w.start_log, w.done_log))
-        for w in result.execution.warps
-    ]
+    values = (getattr(result.log, name) for name in result.log.__slots__)
+    return [value.tobytes() if isinstance(value, np.ndarray) else value for value in values]
 
 
 # --- kernels at random ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from probes import builder, emit, gaps, issues, machine, run
+from probes import builder, completions, emit, gaps, issues, machine, run
 
 import gpuemu
 
@@ -46,7 +46,7 @@ def cycles_per_access(op: str, lanes: object, warps: int, times: int = 400, acti
         emit(trace, f"{op} {operands} | S1", lanes, active)
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine())
-    return max(w.done_log[-1] for w in result.execution.warps) / times / warps
+    return max(completions(result, w)[-1] for w in range(result.program.warps)) / times / warps
 
 
 @pytest.mark.parametrize(("lanes", "wavefronts"), [("128*lane", 32), ("64*lane", 16), ("32*lane", 8)])

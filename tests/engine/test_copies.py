@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import probes
 import pytest
 from probes import builder, emit, gaps, machine
 
 import gpuemu
-from gpuemu.program.accesses import lower_accesses
 from gpuemu.program.lowering import lower
 
 COPY = "LDGSTS.E.BYPASS.128 [R2], [R4.64]"
@@ -25,7 +25,7 @@ def test_a_copy_is_sent_on_in_as_many_pieces_as_its_sectors_are_torn_apart(lanes
     trace = builder()
     emit(trace, COPY, lanes)
     emit(trace, "EXIT | S5")
-    (access,) = lower(trace.build(), machine()).ctas[0][0].accesses
+    access = lower(trace.build(), machine()).accesses[-1]
     assert (access.copy_pieces, access.data_stage_cycles, access.sectors) == (pieces, 0, 16)
 
 
@@ -33,8 +33,7 @@ def test_copies_that_l1_may_answer_take_the_data_stage():
     trace = builder()
     emit(trace, "LDGSTS.E.128 [R2], [R4.64]", PLAIN)
     built = trace.build()
-    program = lower(built, machine())
-    (access,) = (rows[0] for rows in lower_accesses(built, machine(), program.ops).values())
+    access = lower(built, machine()).accesses[-1]
     assert (access.copy_pieces, access.data_stage_cycles) == (0, 4)
     assert np.all(built.active)
 
@@ -47,8 +46,8 @@ def starts(lanes: str, warps: int, copies: int, behind: str = "", **overrides: o
     if behind:
         emit(trace, f"{behind} | W0 S2", "4*lane")
     emit(trace, "EXIT | B0 S5")
-    execution = gpuemu.run(trace.build(), machine(**overrides)).execution
-    return [list(warp.start_log) for warp in execution.warps]
+    result = gpuemu.run(trace.build(), machine(**overrides))
+    return [probes.starts(result, warp) for warp in range(warps)]
 
 
 @pytest.mark.parametrize(("lanes", "pieces"), [(PADDED, 15), (APART, 32)])
@@ -79,6 +78,5 @@ def test_copies_share_the_path_of_store_data():
     for _ in range(4):
         emit(trace, f"{COPY} | S1", PLAIN)
     emit(trace, "EXIT | S5")
-    execution = gpuemu.run(trace.build(), machine()).execution
-    dispatched = sorted(cycle for warp in execution.warps for cycle in warp.dispatch_log)
+    dispatched = sorted(gpuemu.run(trace.build(), machine()).log.dispatch.tolist())
     assert gaps([max(dispatched[i : i + 4]) for i in range(0, 16, 4)]) == [8, 9, 8]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from probes import builder, emit, gaps, issues, machine, run
+from probes import builder, completions, emit, gaps, issues, machine, run
 
 import gpuemu
 from gpuemu import GpuemuError
@@ -112,7 +112,7 @@ def copies(keep: int, groups: int = 3) -> list[int]:
         lines += ["LDGSTS.E.BYPASS.128 [R2], [R4.64] | S2", "LDGDEPBAR | W0 S15"]
     lines += [f"DEPBAR.LE SB0, {keep:#x} | S4", "BAR.SYNC 0x0 | S4", END]
     result = run(lines, lanes="16*lane")
-    done = result.execution.warps[0].done_log[1::2]
+    done = completions(result, 0)[1::2]
     return [issues(result)[2 * groups], *done]
 
 
@@ -134,7 +134,7 @@ def test_without_control_words_depbar_counts_groups_and_nothing_else():
         for _ in range(2):
             lines += ["LDGSTS.E.BYPASS.128 [R2], [R4.64]"] * 2 + ["LDGDEPBAR"]
         result = run([*lines, f"DEPBAR.LE SB0, {keep:#x}", "EXIT"], lanes="16*lane")
-        commits = [result.execution.warps[0].done_log[i] for i in (3, 6)]
+        commits = [completions(result, 0)[i] for i in (3, 6)]
         assert issues(result)[7] == commits[1 - keep]
 
 
@@ -145,7 +145,7 @@ def test_a_group_is_there_when_every_copy_in_it_is():
         END,
     ]
     result = run(lines, lanes="16*lane")
-    done = result.execution.warps[0].done_log
+    done = completions(result, 0)
     assert done[8] == max(done[:8])
     assert issues(result)[9] == done[8]
 
@@ -154,13 +154,13 @@ def test_groups_count_in_the_order_in_which_they_were_issued():
     """The second load is there before the first; to let one be is to let the second be."""
     lines = ["LDG.E R4, [R8.64] | W0 S2", "LDS R5, [R0] | W0 S15", "DEPBAR.LE SB0, 0x1 | S4", END]
     result = run(lines)
-    assert issues(result)[2] == result.execution.warps[0].done_log[0] > 500
+    assert issues(result)[2] == completions(result, 0)[0] > 500
 
 
 def test_depbar_waits_for_the_counters_in_its_braces_too():
     lines = ["LDS R4, [R0] | W0 S2", "LDG.E R5, [R8.64] | W2 S2", "DEPBAR.LE SB0, 0x0, {2,1} | S4", END]
     result = run(lines)
-    assert issues(result)[2] == result.execution.warps[0].done_log[1] > 500
+    assert issues(result)[2] == completions(result, 0)[1] > 500
 
 
 # --- the scoreboard ---------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from probes import builder, emit, gaps, issues, machine, run
+from probes import builder, completions, emit, gaps, issues, machine, run, starts
 
 import gpuemu
 from gpuemu.engine.global_memory import L1
@@ -110,7 +110,7 @@ def test_shared_memory_takes_from_l1_what_as_many_ctas_as_fit_would_need(shared,
     trace = builder(1, static_shared_bytes=shared)
     emit(trace, "EXIT | S05")
     result = gpuemu.run(trace.build(), machine(shared_memory__reserved_bytes_per_cta=1024 if shared else 0))
-    assert (256 * 1024 - result.execution.program.carveout_bytes) // 1024 == fits
+    assert (256 * 1024 - result.program.carveout_bytes) // 1024 == fits
 
 
 def test_a_walk_over_more_than_l1_misses_every_time():
@@ -122,7 +122,7 @@ def test_a_walk_over_more_than_l1_misses_every_time():
             for i in range(2 * kib):
                 emit(trace, "LDG.E.128 R4, [R0.64] | W0 S02", f"16*lane + {512 * i}")
         emit(trace, "EXIT | S05")
-        return gpuemu.run(trace.build(), machine()).execution.global_sectors
+        return gpuemu.run(trace.build(), machine()).log.loaded_sectors
 
     assert walk(28) == 28 * 32
     assert walk(32) == 3 * 32 * 32
@@ -135,8 +135,8 @@ def test_local_memory_is_interleaved_by_lane_and_each_warps_own():
         trace.emit(line.split("|")[0].strip(), lanes="8", control="B------:R-:W-:-:S02")
     emit(trace, "EXIT | S05")
     result = gpuemu.run(trace.build(), machine())
-    assert result.execution.global_sectors == 0  # what a warp has stored it finds in L1
-    access = result.execution.warps[0].program.accesses[0]
+    assert result.log.loaded_sectors == 0  # what a warp has stored it finds in L1
+    access = result.program.accesses[result.program.access[0]]
     assert (access.sectors, len(access.lines), access.data_stage_cycles) == (4, 1, 1)
 
 
@@ -154,7 +154,7 @@ def test_each_further_sector_takes_its_time_on_the_wire():
 def test_requests_queue_for_the_bandwidth_and_not_for_the_latency():
     lines = ["LDG.E.STRONG.GPU R4, [R0.64] | W0 S02"] * 3 + ["EXIT | S05"]
     arch = machine(global_memory__bytes_per_cycle=1.0, global_memory__first_touch="l2")
-    done = list(run(lines, arch).execution.warps[0].done_log)
+    done = completions(run(lines, arch))
     assert gaps(done) == [128, 128]
 
 
@@ -178,8 +178,8 @@ def test_a_stream_runs_at_the_bandwidth():
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine(global_memory__bytes_per_cycle=34.6, global_memory__first_touch="l2"))
     size = 16 * 40 * 512
-    last = max(w.done_log[-1] for w in result.execution.warps)
-    assert result.execution.global_sectors * 32 == size
+    last = max(completions(result, w)[-1] for w in range(result.program.warps))
+    assert result.log.loaded_sectors * 32 == size
     assert size / 34.6 + 280 == pytest.approx(last, rel=0.01)
 
 
@@ -189,7 +189,7 @@ def stores_done(warps: int, line: str, lanes: str) -> list[int]:
     with trace.repeat(60):
         emit(trace, f"{line} | S02", lanes)
     emit(trace, "EXIT | S05")
-    return sorted(cycle for w in gpuemu.run(trace.build(), machine()).execution.warps for cycle in w.done_log)
+    return sorted(gpuemu.run(trace.build(), machine()).log.done.tolist())
 
 
 @pytest.mark.parametrize("warps", [4, 8, 16])
@@ -287,7 +287,7 @@ def test_a_load_waits_until_the_store_of_another_sub_core_has_its_registers():
             emit(trace, "NOP | S1")
             emit(trace, f"{load} | W0 S2")
         emit(trace, "EXIT | S5")
-        return int(gpuemu.run(trace.build(), machine()).execution.warps[1].start_log[0])
+        return starts(gpuemu.run(trace.build(), machine()), 1)[0]
 
     assert start("LDS R8, [R0]") == 8
     assert start("LDG.E R8, [R0.64]") == 19
@@ -303,20 +303,20 @@ def test_a_load_that_misses_waits_for_the_stores_ahead_of_it():
 @pytest.mark.parametrize(("lanes", "lines"), [("4*lane", 1), ("4*lane + 64", 2), ("128*lane", 32)])
 def test_an_access_holds_the_data_stage_once_for_each_line_that_it_touches(lanes, lines):
     result = run(["LDG.E R4, [R0.64]", "EXIT"], lanes=lanes)
-    assert result.execution.port_cycles == (lines, 0)
+    assert (result.log.read_cycles, result.log.write_cycles) == (lines, 0)
 
 
 @pytest.mark.parametrize(("opcode", "lanes", "passes"), [("LDG.E.64", "8*lane", 2), ("LDG.E.128", "0", 4)])
 def test_wide_accesses_go_through_in_the_groups_of_shared_ones(opcode, lanes, passes):
     """H200: LDG.128 from L1, all lanes on one word, takes 40 cycles, the next comes 9 later: 31 + 3 x (2 + 1)."""
     result = run([f"{opcode} R4, [R0.64]", "EXIT"], lanes=lanes)
-    assert result.execution.port_cycles == (passes, 0)
+    assert (result.log.read_cycles, result.log.write_cycles) == (passes, 0)
     assert latencies([("LDG.E.128 R4, [R0.64]", "0")] * 2, global_memory__l1__latency_cycles=31)[1] == 40
 
 
 @pytest.mark.parametrize(("lanes", "sectors"), [("4*lane", 4), ("4*lane + 16", 5), ("0", 1), ("32*lane", 32)])
 def test_sectors_are_those_that_the_lanes_touch(lanes, sectors):
-    assert run(["LDG.E R4, [R0.64]", "EXIT"], lanes=lanes).execution.global_sectors == sectors
+    assert run(["LDG.E R4, [R0.64]", "EXIT"], lanes=lanes).log.loaded_sectors == sectors
 
 
 def test_loads_that_nobody_waits_for_leave_back_to_back():

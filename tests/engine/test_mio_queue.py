@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from probes import builder, emit, gaps, issues, machine, run
+from probes import builder, completions, dispatches, emit, gaps, issues, machine, run, starts
 
 import gpuemu
 
@@ -35,10 +35,10 @@ def test_on_sm_89_loads_leave_as_published_however_many_sub_cores_compete(sixth,
 @pytest.mark.parametrize("entries", [1, 2, 5, 6])
 def test_the_load_after_a_full_queue_issues_when_the_oldest_is_dispatched_and_not_a_cycle_earlier(entries):
     result = run(["LDS R4, [R0] | S1"] * (entries + 3) + ["EXIT | S5"], machine(mio__queue_entries=entries))
-    cycles, dispatches = issues(result), result.execution.warps[0].dispatch_log
+    cycles, left = issues(result), dispatches(result)
     assert cycles[:entries] == list(range(entries))
-    assert cycles[entries : entries + 3] == list(dispatches[:3])
-    assert dispatches[0] == machine().mio.queue_latency_cycles
+    assert cycles[entries : entries + 3] == left[:3]
+    assert left[0] == machine().mio.queue_latency_cycles
 
 
 def test_a_full_queue_holds_back_memory_instructions_alone():
@@ -63,7 +63,7 @@ def test_a_full_queue_holds_back_memory_instructions_alone():
 def test_a_sub_core_sends_a_register_every_second_cycle(op, lanes, interval):
     """H200: stores of 32, 64, 128 bits from one warp leave every 4, 6, 10 cycles."""
     result = run([f"{op} [R0], R4 | S1"] * 30 + ["EXIT | S5"], lanes=lanes)
-    assert set(gaps(result.execution.warps[0].dispatch_log)) == {interval}
+    assert set(gaps(dispatches(result, 0))) == {interval}
     assert set(gaps(issues(result)[12:30])) == {interval}
 
 
@@ -71,29 +71,28 @@ def test_a_sub_core_sends_a_register_every_second_cycle(op, lanes, interval):
 def test_nine_wait_behind_the_one_that_is_sent_and_the_tenth_is_held_back(op, lanes):
     """H200: the entry of each falls free when it is dispatched, 7 cycles after the first issue and then one by one."""
     result = run([f"{op} [R0], R4 | S1"] * 30 + ["EXIT | S5"], lanes=lanes)
-    cycles, dispatches = issues(result), result.execution.warps[0].dispatch_log
-    assert dispatches[0] == 7
+    cycles, left = issues(result), dispatches(result)
+    assert left[0] == 7
     assert cycles[:10] == list(range(10))
-    assert cycles[10:30] == list(dispatches[1:21])
+    assert cycles[10:30] == left[1:21]
 
 
 def test_the_minimum_interval_holds_where_sending_is_faster():
     result = run(["LDS R4, [R0] | S1"] * 4 + ["EXIT | S5"], machine(mio__minimum_dispatch_interval_cycles=7))
-    assert list(result.execution.warps[0].dispatch_log) == [7, 14, 21, 28]
+    assert dispatches(result, 0) == [7, 14, 21, 28]
 
 
 def test_the_sm_takes_one_request_per_interval_and_the_sub_cores_take_turns():
     arch = machine(mio__request_interval_cycles=3)
     result = run(["LDS R4, [R0] | S1"] * 2 + ["EXIT | S5"], arch, warps=4)
-    dispatches = [list(result.execution.warps[warp].dispatch_log) for warp in range(4)]
-    assert dispatches == [[7, 19], [10, 22], [13, 25], [16, 28]]
+    assert [dispatches(result, warp) for warp in range(4)] == [[7, 19], [10, 22], [13, 25], [16, 28]]
 
 
 def test_a_request_waits_for_an_entry_of_the_pool():
     """One entry, held for 5 cycles behind the moment at which the request comes to the data stage's window."""
     arch = machine(mio__pool_entries=1, mio__pool_release_cycles=5)
     result = run(["LDS R4, [R0] | S1", "EXIT | S5"], arch, warps=3)
-    assert [result.execution.warps[warp].dispatch_log[0] for warp in range(3)] == [7, 12, 17]
+    assert [dispatches(result, warp)[0] for warp in range(3)] == [7, 12, 17]
 
 
 def test_a_request_behind_another_of_its_sub_core_does_not_keep_other_sub_cores_waiting():
@@ -106,8 +105,8 @@ def test_a_request_behind_another_of_its_sub_core_does_not_keep_other_sub_cores_
         emit(trace, "LDS R4, [R0] | S1")
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine())
-    assert list(result.execution.warps[0].dispatch_log) == [7, 17]
-    assert list(result.execution.warps[1].dispatch_log) == [10]
+    assert dispatches(result, 0) == [7, 17]
+    assert dispatches(result, 1) == [10]
 
 
 @pytest.mark.parametrize(("sub_cores", "in_flight"), [(1, 21), (2, 23), (3, 24), (4, 25)])
@@ -128,7 +127,7 @@ def test_the_sub_cores_share_a_path_for_the_data_of_stores(op, lanes, steps):
     for sub_cores, step in enumerate(steps, 1):
         result = run([f"{op} [R0], R4 | S2"] * 30 + ["EXIT | S5"], warps=sub_cores, lanes=lanes)
         for warp in range(sub_cores):
-            found = set(gaps(list(result.execution.warps[warp].dispatch_log)[15:]))
+            found = set(gaps(dispatches(result, warp)[15:]))
             assert found == ({step} if step else {11, 13})
 
 
@@ -140,8 +139,8 @@ def test_the_sub_cores_share_a_path_for_the_data_of_stores(op, lanes, steps):
 )  # fmt: skip
 def test_it_reaches_the_data_stage_2_cycles_later_for_each_further_register_and_1_for_data(line, lanes, start):
     """H200: a load comes there 7 cycles after its issue, what has data behind its address one cycle later."""
-    log = run([f"{line} | S1", "EXIT | S5"], lanes=lanes).execution.warps[0]
-    assert (log.dispatch_log[0], log.start_log[0]) == (7, start)
+    result = run([f"{line} | S1", "EXIT | S5"], lanes=lanes)
+    assert (dispatches(result)[0], starts(result)[0]) == (7, start)
 
 
 @pytest.mark.parametrize(
@@ -165,5 +164,5 @@ def test_results_of_a_sub_core_come_back_in_order_and_one_a_cycle():
         emit(trace, "LDS R8, [R0] | S1")
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine())
-    assert list(result.execution.warps[0].done_log) == [32, 33]
-    assert list(result.execution.warps[1].done_log) == [24]
+    assert completions(result, 0) == [32, 33]
+    assert completions(result, 1) == [24]

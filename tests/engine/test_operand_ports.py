@@ -6,7 +6,7 @@ All cycles are an H200's (sm_90).
 from __future__ import annotations
 
 import pytest
-from probes import builder, emit, gaps, issues, machine, run
+from probes import builder, completions, emit, gaps, issues, machine, run
 
 import gpuemu
 
@@ -370,7 +370,7 @@ def latency(before: int) -> int:
     hmma = mma(F32).replace("S1", f"S{max(1, -before)}")
     lines = [load, hmma] if before > 0 else [hmma, load]
     result = run(["NOP | S10", *lines, END])
-    return result.execution.warps[0].done_log[0] - issues(result)[1 if before > 0 else 2]
+    return completions(result, 0)[0] - issues(result)[1 if before > 0 else 2]
 
 
 @pytest.mark.parametrize(("before", "delay"), [(1, 5), (2, 0), (3, 0), (-1, 3), (-2, 2), (-3, 1), (-4, 0), (-5, 0)])
@@ -389,4 +389,4 @@ def test_an_mma_of_another_sub_core_delays_nobody():
         emit(trace, "LDS R16, [R10] | W0 S1")
     emit(trace, END)
     result = gpuemu.run(trace.build(), machine())
-    assert result.execution.warps[1].done_log[0] == 1 + 23
+    assert completions(result, 1)[0] == 1 + 23

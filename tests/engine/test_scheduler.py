@@ -118,32 +118,3 @@ def test_a_sub_core_without_warps_is_never_woken():
     sm = sub_cores(["LDS R4, [R0] | W0 S2", f"{NEXT} | B0 S4"] * 20 + ["EXIT | S5"], warps=2)
     assert [s.wakes > 0 for s in sm.sub_cores] == [True, True, False, False]
     assert [s.wakes for s in sm.sub_cores][2:] == [0, 0]
-
-
-def test_events_do_not_grow_with_the_cycles_that_warps_stall():
-    def events(name: str, value: int, lines: list[str], **launch) -> int:
-        return run(lines, machine().with_overrides({name: value}), warps=4, **launch).execution.events
-
-    load = ["LDG.E R4, [R0.64] | W0 S2", f"{NEXT} | B0 S4"] * 10 + ["EXIT | S5"]
-    chain = ["FFMA R1, R1, R1, R1"] * 50 + ["EXIT"]
-    barrier = [f"{NEXT} | S4", "BAR.SYNC 0x0 | S1"] * 10 + ["EXIT | S5"]
-    for name, lines in (
-        ("global_memory.latency_cycles", load),
-        ("operations.ffma.latency_cycles", chain),
-        ("barrier.latency_cycles", barrier),
-    ):
-        assert events(name, 50, lines) >= events(name, 5000, lines), name
-    grid = {"grid": (9, 1, 1)}
-    chain_of_ctas = events("sm.cta_launch_cycles", 10, chain, **grid)
-    assert chain_of_ctas >= events("sm.cta_launch_cycles", 50_000, chain, **grid)
-
-
-def test_straight_code_takes_one_event_a_sub_core_however_long_it_is():
-    for count in (10, 10_000):
-        assert run([f"{NEXT} | S2"] * count + ["EXIT | S5"], warps=4).execution.events == 4
-
-
-def test_waiting_ctas_do_not_make_a_sub_core_stop_at_every_instruction():
-    """An SM full of CTAs, and as many waiting: few events, though any of them may end the next moment."""
-    result = run([f"{NEXT} | S2"] * 2000 + ["EXIT | S5"], machine(sm__max_ctas=2), warps=4, grid=(4, 1, 1))
-    assert result.execution.events < 400

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from probes import builder, emit, issues, machine, run
+from probes import builder, completions, emit, issues, machine, run, starts
 
 import gpuemu
 from gpuemu.engine import Machine
@@ -33,7 +33,7 @@ def test_two_warps_of_a_sub_core_drain_a_wavefront_every_cycle():
                 emit(trace, "LDS R4, [R0] | W0 S2", "128*lane")
     emit(trace, "EXIT | B0 S5")
     result = gpuemu.run(trace.build(), machine())
-    one, other = (result.execution.warps[w].start_log for w in (0, 4))
+    one, other = (starts(result, w) for w in (0, 4))
     assert [b - a for a, b in pairwise(one)] == [64] * 3
     # The other is younger and comes first; the one has the cycles that it leaves.
     assert [a - b for a, b in zip(one, other, strict=True)] == [3] * 4
@@ -113,8 +113,8 @@ def bursts(op: str, lanes: str, n: int, at: int) -> int:
             emit(trace, f"NOP | S{wait}")
         emit(trace, "LDS R4, [R0] | S2", "4*lane")
     emit(trace, "EXIT | S5")
-    probe = gpuemu.run(trace.build(), machine()).execution.warps[1]
-    return probe.done_log[0] - probe.issue_log[-2]
+    result = gpuemu.run(trace.build(), machine())
+    return completions(result, 1)[0] - issues(result, 1)[-2]
 
 
 @pytest.mark.parametrize(
@@ -144,17 +144,17 @@ def test_four_streams_take_turns_by_who_was_served_longest_ago():
     for _ in range(4):
         emit(trace, "LDSM.16.M88.4 R4, [R0] | S4", "64*lane")
     emit(trace, "EXIT | S5")
-    warps = gpuemu.run(trace.build(), machine()).execution.warps
-    order = sorted((start, warp) for warp, one in enumerate(warps) for start in one.start_log)
+    result = gpuemu.run(trace.build(), machine())
+    order = sorted((start, warp) for warp in range(4) for start in starts(result, warp))
     assert [warp for _, warp in order] == [0, 1, 2, 0, 1, 3, 2, 0, 1, 3, 2, 0, 1, 3, 2, 3]
 
 
 def test_four_sub_cores_that_store_sixteen_wavefronts_each_advance_in_pairs():
     """H200: 32 cycles a pair."""
     result = run(["STS [R0], R4 | S1", "EXIT | S5"], warps=4, lanes="64*lane")
-    starts = [w.start_log[0] for w in result.execution.warps]
-    assert starts[:2] == [10, 11]  # 7 in the queue, 2 for the second register, 1 for data
-    assert [late - early for early, late in zip(starts[:2], starts[2:], strict=True)] == [32, 32]
+    first = [starts(result, w)[0] for w in range(4)]
+    assert first[:2] == [10, 11]  # 7 in the queue, 2 for the second register, 1 for data
+    assert [late - early for early, late in zip(first[:2], first[2:], strict=True)] == [32, 32]
 
 
 PORT_ACCESSES = 128
@@ -173,7 +173,7 @@ def port_cycles(**overrides) -> tuple[int, int]:
                 emit(trace, "STS [R0], R4 | S1", "128*lane")
         emit(trace, "EXIT | S5")
         result = gpuemu.run(trace.build(), machine(**overrides))
-        found.append(max(w.done_log[-1] for w in result.execution.warps))
+        found.append(max(completions(result, w)[-1] for w in range(result.program.warps)))
     return found[0], found[1]
 
 
@@ -198,22 +198,22 @@ def test_lanes_that_are_all_off_still_hold_the_data_stage_for_a_cycle_and_touch_
     emit(trace, "IADD3 R5, R4, R4, RZ | B0 S5")
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine())
-    assert list(result.execution.warps[0].issue_log)[:2] == [0, 23]
-    assert result.execution.port_cycles == (1, 0)
+    assert issues(result, 0)[:2] == [0, 23]
+    assert (result.log.read_cycles, result.log.write_cycles) == (1, 0)
     assert result.counters["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] == 0
     assert result.counters["sm__sass_inst_executed_op_shared_ld.sum"] == 1
 
 
 def test_sixteen_banks_make_two_wavefronts_of_one():
     result = run(["LDS R4, [R0]", "IADD3 R5, R4, R4, RZ", "EXIT"], machine(shared_memory__banks=16))
-    assert list(result.execution.warps[0].issue_log)[:2] == [0, 25]
+    assert issues(result, 0)[:2] == [0, 25]
 
 
 @pytest.mark.parametrize(("rows", "cycles"), [(8, 29), (16, 25), (32, 23), (4, 37)])
 def test_the_rows_of_a_phase_are_a_value(rows, cycles):
     arch = machine(shared_memory__matrix_rows_per_phase=rows, shared_memory__banks=128)
     result = run(["LDSM.16.M88.4 R4, [R0]", "IADD3 R9, R7, R7, RZ", "EXIT"], arch, lanes="16*lane")
-    assert list(result.execution.warps[0].issue_log)[:2] == [0, cycles]
+    assert issues(result, 0)[:2] == [0, cycles]
 
 
 def loads_of_four_warps(op: str, lanes: str, arch=None) -> list[int]:

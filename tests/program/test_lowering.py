@@ -161,10 +161,9 @@ def test_an_instruction_is_lowered_once_and_an_access_once_for_each_pattern():
         emit(trace, "LDS R5, [R0]", "128*lane*(i % 2)")
     emit(trace, "EXIT")
     program = lower(trace.build(), machine())
-    warps = program.ctas[0]
     assert len(program.ops) == 3
-    assert len({id(access) for warp in warps for access in warp.accesses[::2]}) == 1
-    assert [a.wavefronts for a in warps[0].accesses[1::2]] == [1, 32] * 5
+    assert len(set(program.access[::2].tolist())) == 1
+    assert program.of_accesses("wavefronts")[program.access][1:20:2].tolist() == [1, 32] * 5
 
 
 def test_a_control_word_is_read_into_its_parts():
@@ -194,7 +193,7 @@ def test_a_counting_wait_is_read(line, waits, keep):
 
 def test_each_global_access_has_its_lines_and_sectors():
     program = lower(run_trace(["LDG.E.64 R4, [R0.64]", "STG.E.U8 [R0.64], R4", "EXIT"], "8*lane"), machine())
-    accesses = program.ctas[0][0].accesses
+    accesses = [program.accesses[number] for number in program.access]
     assert [(a.wavefronts, a.data_stage_cycles, a.sectors) for a in accesses] == [(0, 2, 8), (0, 2, 8)]
 
 

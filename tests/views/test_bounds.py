@@ -7,6 +7,7 @@ from engine.probes import builder, emit, kernels, machine, machines, run
 from hypothesis import HealthCheck, given, settings
 
 import gpuemu
+from gpuemu.engine import Machine
 
 NEXT = "FFMA R1, R0, R0, R0 | S1"
 
@@ -21,12 +22,12 @@ def tightest(result: gpuemu.Result) -> tuple[str, int]:
 
 def over(result: gpuemu.Result) -> int:
     """When the pipes accept again and every access is done; warps end before that."""
-    program, m = result.execution.program, result.execution.machine
+    program, m = result.program, Machine.of(result.arch)
     queued = [op for op in program.ops if program.pipes[op.pipe] == m.special_function_pipe]
     # What is issued last to the special-function unit waits in its queue for those before it.
     waits = [max(m.special_function_queue_latency_cycles, op.issue_interval_cycles) for op in queued]
     longest = max(op.issue_interval_cycles for op in program.ops) + max(waits, default=0)
-    return max(result.cycles - 2 + longest, *(d for w in result.execution.warps for d in w.done_log), 0)
+    return max(result.cycles - 2 + longest, *result.log.done.tolist(), 0)
 
 
 def many(line: str, warps: int, lanes: str = "4*lane", times: int = 100, **overrides) -> gpuemu.Result:

@@ -11,20 +11,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
 from gpuemu.emulate import replay
-from gpuemu.program.lowering import Program, lower
+from gpuemu.program.lowering import lower
+from gpuemu.program.program import Program
 from gpuemu.studies.sweeps.plan import program_digest
 from gpuemu.studies.sweeps.sources import Source
 from gpuemu.trace.model import Trace
 from gpuemu.views.json_result import totals
 from gpuemu.views.metrics import metrics
-
-if TYPE_CHECKING:
-    from gpuemu.emulate import Result
+from gpuemu.views.result import Result
 
 T = TypeVar("T")
 
@@ -137,7 +136,7 @@ def numbers_of(result: Result) -> dict[str, Any]:
 
     `shared_bytes` are those of one CTA, static and dynamic; `limited_by` is the resource with the tightest bound.
     """
-    data = {**totals(result), "resident_ctas": result.execution.program.resident_ctas}
+    data = {**totals(result), "resident_ctas": result.program.resident_ctas}
     values = metrics(data)
     cycles = values.pop("cycles")
     limit = data["bounds"][0]["resource"] if data["bounds"] else ""

@@ -1,0 +1,245 @@
+"""The lowered program: what the engine replays and the views read. Lowering writes it, nobody changes it.
+
+The issues of all warps stand one behind another, in launch order and along each warp's path: `path` says which
+instruction each one is. So do the requests, those issues that go through a sub-core's queue to the load/store unit.
+The engine's log has its columns in the same two orders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.isa.opcodes import Kind, Row
+from gpuemu.trace.model import Instruction
+
+MIO_PIPE = "mio"
+"""The pipe of instructions that go through the sub-core's queue to the load/store unit; always pipe 0."""
+
+TENSOR_PIPE = "tensor"
+"""Operations on it are told apart by what they accumulate: the pipes tensor/f32, tensor/f16, tensor/fma and so on."""
+OPERANDS = 3
+SLOTS = 2 * OPERANDS
+"""Operand slots of an instruction, those of scalar arithmetic on the tensor pipe behind the others.
+
+Latch `bank * SLOTS + slot` holds what comes from a bank for a slot.
+"""
+
+Fetches = tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
+"""For each bank the registers that are read from it, each with the latches that it goes into."""
+
+Lines = tuple[tuple[int, tuple[int, ...]], ...]
+"""The L1 lines that an access touches, in ascending order, each with the sectors in it: numbers of blocks."""
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """The parts of a pipe's name: fmaheavy and fmalite of "fmaheavy+fmalite"."""
+    return tuple(name.replace("|", "+").split("+"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """What one execution of a memory instruction asks of the load/store path.
+
+    `data_stage_cycles` it holds the data stage (every group of lanes holds it at least once);
+    `sectors` it moves from or to global memory, `lines` where they are, unless that is not known;
+    `return_cycles` its data takes longer to come back. `copy_pieces`: of a copy past L1, the cycles that it holds
+    the stage that sends copies on. `written_in_part`: the lines that a store leaves bytes of in a sector of which it
+    writes others.
+    """
+
+    wavefronts: int
+    ideal_wavefronts: int
+    data_stage_cycles: int
+    sectors: int = 0
+    return_cycles: int = 0
+    lines: Lines = ()
+    copy_pieces: int = 0
+    written_in_part: frozenset[int] = frozenset()
+
+    @property
+    def takes_place(self) -> bool:
+        """Whether it waits in the load/store unit's pool for its turn."""
+        return self.data_stage_cycles > 0 or self.copy_pieces > 0
+
+
+NO_ACCESS = Access(0, 0, 0)
+"""That of a request which asks nothing of the data stage, such as the end of a group of copies."""
+
+SHUFFLE_ACCESS = Access(0, 0, 1)
+"""A shuffle crosses the lanes in one pass of the data stage and touches no bank."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """An instruction of the code, lowered: one object for all its executions.
+
+    `stall_cycles` is the least distance to the warp's next issue. `waits` are the dependence counters that
+    must be clear before it issues. `reads` and `writes` serve the register scoreboard and are empty in
+    control-word mode. `plain` marks what the scheduler need not look at twice: a fixed-latency instruction
+    in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
+    `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
+    the line of code behind its own, -1 if none is known; `slot`: its place in its own.
+    `late_cycles`: of an LDC with a register in its address, by which it comes later than without, and keeps that.
+    `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
+    `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
+    What the ports of the register file need to know, set by `operand_fetch`: for each bank the registers that it
+    `fetches`, each with the latches that it goes into, and the latches with kept registers that it has `held`;
+    `sent_banks`, of the registers that it sends to another unit in turn; `written_banks`, a bit for each bank that
+    arithmetic writes to, and `bank_writes`, the same for each register in turn that comes from shared memory; for an
+    mma `port_reads`, for each bank a bit for each cycle from issue on in which it reads, and the `free_cycles` that it
+    leaves to memory instructions; all this for the case that the operand cache keeps what the reuse flags say, with
+    `_anew` for the other; `kept_for`, since how many instructions that fill latches (`fills_latches`); `turnaround`,
+    for each kind of the tensor pipe in turn, cycles that the pipe loses before it takes one of that kind;
+    `second_read`: an IMAD.WIDE reads its operands again so much later, `upper` the upper half of its addend; `fresh`:
+    registers that it reads which may still be on the forwarding path, `meets`, those of which more than one at a time
+    may be, by bank (each alone if it reads twice), and `forwards`, those of its results that another meets there;
+    `crowds_ports` if it may hold up others, `uses_ports` if others may hold it up, `writes_registers` if it writes a
+    result at a fixed time.
+    `results`: for an mma the cycles in which it writes registers, the first of them `writes_after` its issue; matrices
+    of an LDSM, which come one behind another (`results_apart`); 1 for other instructions that return something.
+    """
+
+    index: int
+    kind: Kind
+    pipe: int
+    latency_cycles: int
+    issue_interval_cycles: int
+    stall_cycles: int = 1
+    yields: bool = False
+    plain: bool = False
+    waits: tuple[int, ...] = ()
+    settles: bool = False
+    next_line: int = -1
+    slot: int = 0
+    write_counter: int | None = None
+    read_counter: int | None = None
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    row: Row | None = None
+    is_tensor: bool = False
+    is_store: bool = False
+    is_atomic: bool = False
+    source_words: int = 1
+    keep: int = 0
+    barrier_id: int = 0
+    threads: int | None = None
+    arrives_only: bool = False
+    long_latency: bool = False
+    is_load: bool = False
+    is_memory: bool = False
+    is_cached: bool = False
+    is_local: bool = False
+    late_cycles: int = 0
+    passes_barrier: bool = False
+    slips_barrier: bool = True
+    late_behind_barrier: bool = False
+    crowds_ports: bool = False
+    uses_ports: bool = False
+    writes_registers: bool = False
+    fills_latches: bool = False
+    fetches: Fetches = ()
+    held: tuple[int, ...] = ()
+    fetches_anew: Fetches = ()
+    sent_banks: tuple[int, ...] = ()
+    written_banks: int = 0
+    bank_writes: tuple[int, ...] = ()
+    kept_for: int = 0
+    second_read: int = 0
+    upper: int = -1
+    fresh: tuple[int, ...] = ()
+    meets: tuple[tuple[int, ...], ...] = ()
+    forwards: tuple[int, ...] = ()
+    port_reads: tuple[int, ...] = (0,)
+    port_reads_anew: tuple[int, ...] = (0,)
+    free_cycles: tuple[int, ...] = ()
+    results: int = 0
+    results_apart: bool = False
+    writes_after: int = 0
+    turnaround: tuple[int, ...] = ()
+
+    @property
+    def is_plain_global_store(self) -> bool:
+        """Whether it writes global memory and nobody waits for what becomes of it."""
+        return self.kind is Kind.GLOBAL and self.is_store and self.row is None
+
+    @property
+    def address_first(self) -> bool:
+        """Whether it sends nothing but addresses: of loads and asynchronous copies they are read a cycle earlier."""
+        return self.is_load or self.row is Row.COPY
+
+    @property
+    def stored_registers(self) -> int:
+        """How many 32-lane registers of data a store brings with it, behind its address; 0 for all that are none."""
+        if self.is_plain_global_store:
+            return max(0, self.source_words - 2)
+        return max(0, self.source_words - 1) if self.kind is Kind.SHARED and self.row is Row.STORE else 0
+
+    @property
+    def carries_addresses(self) -> bool:
+        """Whether each execution has an Access of its own."""
+        return self.kind in (Kind.SHARED, Kind.GLOBAL)
+
+
+END = Op(-1, Kind.EXIT, 0, 1, 1, settles=True)
+"""Stands behind the last instruction of every warp; the scheduler must look at it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """A lowered trace.
+
+    `pipes` names the pipes of a sub-core, which an Op gives by number. `residency_limits`: CTAs that fit on the SM by
+    each resource; `carveout_bytes`: what the driver takes of L1's memory for them.
+
+    `path` [issues]: the op of each issue. `access` [requests]: the number of each request's access in `accesses`;
+    `request_issue` [requests]: which issue it is. The issues of warp w are `first_issue[w]` to `first_issue[w + 1]`,
+    its requests `first_request[w]` to `first_request[w + 1]`, the warps of CTA c `first_warp[c]` to
+    `first_warp[c + 1]`. `warp_cta` and `warp_number` [warps] are what the trace calls them.
+    """
+
+    name: str
+    code: tuple[Instruction, ...] = field(repr=False)
+    pipes: tuple[str, ...]
+    ops: tuple[Op, ...] = field(repr=False)
+    accesses: tuple[Access, ...] = field(repr=False)
+    path: NDArray[np.int32] = field(repr=False)
+    access: NDArray[np.int32] = field(repr=False)
+    request_issue: NDArray[np.int64] = field(repr=False)
+    first_issue: NDArray[np.int64] = field(repr=False)
+    first_request: NDArray[np.int64] = field(repr=False)
+    first_warp: NDArray[np.int64] = field(repr=False)
+    warp_cta: NDArray[np.int64] = field(repr=False)
+    warp_number: NDArray[np.int64] = field(repr=False)
+    uses_control_words: bool
+    resident_ctas: int
+    residency_limits: dict[str, int]
+    carveout_bytes: int = 0
+
+    @property
+    def warps(self) -> int:
+        """How many warps it has."""
+        return len(self.warp_cta)
+
+    @property
+    def ctas(self) -> int:
+        """How many CTAs it has."""
+        return len(self.first_warp) - 1
+
+    def issues_of(self, warp: int) -> slice:
+        """Where the issues of a warp stand among all."""
+        return slice(int(self.first_issue[warp]), int(self.first_issue[warp + 1]))
+
+    def requests_of(self, warp: int) -> slice:
+        """Where the requests of a warp stand among all."""
+        return slice(int(self.first_request[warp]), int(self.first_request[warp + 1]))
+
+    def of_ops(self, name: str) -> NDArray[np.int64]:
+        """A field of the ops that is a number or a truth value, as a column [ops]."""
+        return np.array([getattr(op, name) for op in self.ops], dtype=np.int64)
+
+    def of_accesses(self, name: str) -> NDArray[np.int64]:
+        """The same of the accesses, [accesses]."""
+        return np.array([getattr(access, name) for access in self.accesses], dtype=np.int64)
