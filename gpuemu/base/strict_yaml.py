@@ -13,6 +13,7 @@ one place, which is the line a message can point to.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -44,10 +45,28 @@ _BOOL = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
 _NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
 
 
+class _TooDeep(Exception):
+    """Values nested deeper than DEEPEST, on the line that is its argument."""
+
+
 class _Loader(_Base):  # type: ignore[misc]
-    """Composes nodes; knows only the plain words that the module's docstring names."""
+    """Composes nodes; knows only the plain words that the module's docstring names.
+
+    Refuses nesting while it composes, since the composer recurses on the stack of C; raises _TooDeep with the line.
+    """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+    _around = 0
+
+    def descend_resolver(self, parent: Any, index: Any) -> None:
+        """Called by both composers before each node, with the list or mapping that it stands in."""
+        self._around += 1
+        if self._around > DEEPEST + 1:
+            raise _TooDeep(_line(parent))
+
+    def ascend_resolver(self) -> None:
+        """Called by both composers after each node."""
+        self._around -= 1
 
 
 _Loader.add_implicit_resolver(_TAG + "bool", _BOOL, list("tTfF"))
@@ -116,8 +135,9 @@ def load(path: str | os.PathLike[str], name: str | None = None) -> Document:
 def parse(text: str, name: str) -> Document:
     """Read YAML text; `name` is what messages call it. Raises GpuemuError with every problem found."""
     try:
-        _check_depth(text, name)
         root = _compose(text)
+    except _TooDeep as error:
+        raise GpuemuError.one(name, error.args[0], "", _TOO_DEEP, _DEPTH_RIGHT) from None
     except yaml.MarkedYAMLError as error:
         raise GpuemuError([_syntax_problem(error, text, name)]) from None
     except yaml.reader.ReaderError as error:
@@ -165,22 +185,19 @@ def describe(value: object) -> str:
             return f"a value of type {type(value).__name__}"
 
 
-def _check_depth(text: str, name: str) -> None:
-    """Refuse nesting that would overflow the C stack on which libyaml's composer recurses."""
-    openers = text.count("[") + text.count("{") + text.count("- ") + text.count("? ") + text.count("\t")
-    if openers < 400:
-        return  # nesting by indentation alone would take a file of many megabytes
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > DEEPEST:
-                raise GpuemuError.one(name, _line(event), "", _TOO_DEEP, _DEPTH_RIGHT)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
 def _compose(text: str) -> Any:
+    try:
+        return _composed(text)
+    except yaml.MarkedYAMLError as error:
+        # The scanner looks ahead of the composer, and newer ones give up at a depth of their own. Up to where
+        # it gave up the text can be scanned, so the composer gets to count.
+        if error.problem_mark is not None:
+            with contextlib.suppress(yaml.YAMLError):
+                _composed(text[: error.problem_mark.index])
+        raise
+
+
+def _composed(text: str) -> Any:
     loader = _Loader(text)
     try:
         return loader.get_single_node()

@@ -144,20 +144,50 @@ def test_an_endless_number_is_refused():
     assert refusal("a: " + "9" * 5000) == ["t.yaml:1: a: found a number of 5000 digits; a shorter one is right"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[" * 150 + "]" * 150,
-        "[" * 200_000,
-        "{a: " * 200_000,
-        "- " * 3000,
-        "? " * 30_000,
-        "\n".join(" " * i + "a:" for i in range(500)),
-    ],
-)
+DEEP = [
+    "[" * 101 + "]" * 101,
+    "[" * 150 + "]" * 150,
+    "[" * 200_000,
+    "{a: " * 200_000,
+    "- " * 3000,
+    "? " * 30_000,
+    "\n".join(" " * i + "a:" for i in range(500)),
+    "\n".join(" " * i + "- - -" for i in range(0, 500, 5)),
+]
+
+
+@pytest.mark.parametrize("text", DEEP)
 def test_values_nested_too_deeply_are_refused_and_do_not_crash(text):
     (line,) = refusal(text)
     assert line.endswith("found values nested too deeply; at most 100 levels are right")
+
+
+def test_a_hundred_levels_are_read():
+    value = strict_yaml.parse("[" * 100 + "1" + "]" * 100, "t.yaml").value
+    for _ in range(100):
+        (value,) = value
+    assert value == 1
+
+
+def test_too_deep_is_said_whatever_the_scanner_itself_says(monkeypatch):
+    # PyYAML 6.0.4 gives up at a depth of its own, while it looks ahead; another may do so in other words.
+    def gives_up(loader):
+        mark = yaml.error.Mark("t.yaml", 500, 0, 500, None, None)
+        if "]" in loader.text:
+            raise yaml.scanner.ScannerError("in a list", mark, "enough", mark)
+        return compose(loader)
+
+    class Loader(strict_yaml._Loader):
+        def __init__(self, text):
+            super().__init__(text)
+            self.text = text
+
+        get_single_node = gives_up
+
+    compose = strict_yaml._Loader.get_single_node
+    monkeypatch.setattr(strict_yaml, "_Loader", Loader)
+    assert refusal("[" * 500 + "]" * 500) == ["t.yaml:1: found values nested too deeply; at most 100 levels are right"]
+    assert refusal("[1, 2]") == ["t.yaml:1: found text that is not YAML (enough); valid YAML is right"]
 
 
 def test_problems_come_in_the_order_of_the_file():
@@ -274,6 +304,9 @@ def test_without_libyaml_the_same_is_read_and_refused(monkeypatch):
         with pytest.raises(GpuemuError) as caught:
             module.parse(text, "t.yaml")
         assert str(caught.value).splitlines() == refusal(text)
+    for text in DEEP:
+        with pytest.raises(GpuemuError, match="found values nested too deeply"):
+            module.parse(text, "t.yaml")
 
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=20)
