@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from validation.fit.experiments import Experiment, Fitted, run
 from validation.fit.searches import searches as searches_of_the_suite
 from validation.fit.searching import Search, search_all
 from validation.fit.writing import fitted_text
+from validation.replay import executor
 from validation.split import FitView
 
 
@@ -67,7 +67,7 @@ def fit(
     todo = all_searches() if searches is None else searches
     if todo:
         arch = _loaded(fitted_text(base, first, source), base.name)
-        with ProcessPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+        with executor(jobs or os.cpu_count() or 1) as pool:
             found, missing = search_all(todo, view, folder, arch, pool, report)
         fitted |= {one.experiment.parameter: one for one in found}
         left_out += missing

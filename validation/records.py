@@ -34,12 +34,34 @@ class RecordError(Exception):
 
 
 @dataclass(frozen=True)
+class Launch:
+    """How a kernel was launched: all that a replay is told, so that it cannot know what was measured.
+
+    `active` are the warps of a CTA that took part, empty for all. `unit` is the cubin with the code.
+    """
+
+    name: str
+    warps: int
+    ctas: int
+    iterations: int
+    shared_bytes: int
+    reads: int
+    active: tuple[int, ...]
+    unit: int
+
+    @property
+    def running_warps(self) -> tuple[int, ...]:
+        """The warps of a CTA that took part."""
+        return self.active or tuple(range(self.warps))
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One kernel as measured.
 
     `cycles_*`: last clock of the second pass minus the first, over all warps that took part, of `launches`
     launches. `clocks` [warps that took part, over all CTAs][reads]: of the fastest launch, the earliest read
-    being 0. `active` are the warps that took part, empty for all. `unit` is the cubin with the code.
+    being 0. The fields of a Launch mean what they mean there.
     """
 
     name: str
@@ -58,9 +80,11 @@ class Measurement:
     clocks: tuple[tuple[int, ...], ...]
 
     @property
-    def running_warps(self) -> tuple[int, ...]:
-        """The warps of a CTA that took part."""
-        return self.active or tuple(range(self.warps))
+    def launch(self) -> Launch:
+        """The row without its figures."""
+        return Launch(
+            self.name, self.warps, self.ctas, self.iterations, self.shared_bytes, self.reads, self.active, self.unit
+        )
 
 
 _NUMBERS = (

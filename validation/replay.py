@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.trace.model import Trace
 from validation import records
 from validation.corpus.kernel import OUTPUT_WORDS, input_words
-from validation.records import Measurement
+from validation.records import Launch
 
 LOAD_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
 STORE_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"
@@ -55,67 +55,75 @@ def _cubin(path: str, unit: int) -> Cubin:
 
 
 @lru_cache(maxsize=8)
-def trace_of(folder: Path, m: Measurement) -> Trace:
-    """The trace of a measured kernel, from the machine code recorded beside its measurement.
+def trace_of(code: Path, launch: Launch) -> Trace:
+    """The trace of a kernel from recorded machine code, the file code.tar.xz of a data folder.
 
     The last few are kept, because a search runs one kernel on many architectures.
     """
-    cubin = _cubin(str(folder / records.CODE_FILE), m.unit)
     return gpuemu.trace_kernel(
-        cubin, kernel=m.name, grid=(m.ctas, 1, 1), block=(32 * m.warps, 1, 1), dynamic_shared_bytes=m.shared_bytes,
-        args=[np.zeros(OUTPUT_WORDS, dtype=np.uint32), input_words(), m.iterations],
+        _cubin(str(code), launch.unit), kernel=launch.name, grid=(launch.ctas, 1, 1), block=(32 * launch.warps, 1, 1),
+        dynamic_shared_bytes=launch.shared_bytes,
+        args=[np.zeros(OUTPUT_WORDS, dtype=np.uint32), input_words(), launch.iterations],
     )  # fmt: skip
 
 
-def clocks_of(result: gpuemu.Result, m: Measurement) -> tuple[tuple[int, ...], ...]:
+def clocks_of(result: gpuemu.Result, launch: Launch) -> tuple[tuple[int, ...], ...]:
     """The clocks of the second pass of the warps that took part, CTA by CTA, the earliest being 0."""
-    running = set(m.running_warps)
-    reads = [warp.clock_reads[-m.reads :] for warp in result.warps if warp.warp in running]
-    if not reads or any(len(warp) != m.reads for warp in reads):
-        raise ValueError(f"{m.name}: not {m.reads} clock reads a pass")
+    running = set(launch.running_warps)
+    reads = [warp.clock_reads[-launch.reads :] for warp in result.warps if warp.warp in running]
+    if not reads or any(len(warp) != launch.reads for warp in reads):
+        raise ValueError(f"{launch.name}: not {launch.reads} clock reads a pass")
     first = min(warp[0] for warp in reads)
     return tuple(tuple(clock - first for clock in warp) for warp in reads)
 
 
-def replay(folder: Path, m: Measurement, arch: Architecture) -> Replay:
-    """Trace and run one kernel. Raises MissingToolError: no kernel's failure is that a tool is not installed."""
+def replay(code: Path, launch: Launch, arch: Architecture) -> Replay:
+    """Trace and run one kernel of the file `code`; nothing that was measured is told.
+
+    Raises MissingToolError: no kernel's failure is that a tool is not installed.
+    """
     started = time.perf_counter()
     try:
-        result = gpuemu.run(trace_of(folder, m), arch)
-        clocks = clocks_of(result, m)
+        result = gpuemu.run(trace_of(code, launch), arch)
+        clocks = clocks_of(result, launch)
     except MissingToolError:
         raise
     except (gpuemu.GpuemuError, ValueError) as error:
-        return Replay(m.name, error=" ".join(str(error).split())[:300], seconds=time.perf_counter() - started)
+        return Replay(launch.name, error=" ".join(str(error).split())[:300], seconds=time.perf_counter() - started)
     counters = {name: int(result.counters[name]) for name in (LOAD_WAVEFRONTS, STORE_WAVEFRONTS, INSTRUCTIONS, TENSOR)}
-    return Replay(m.name, max(w[-1] for w in clocks), clocks, counters, time.perf_counter() - started)
+    return Replay(launch.name, max(w[-1] for w in clocks), clocks, counters, time.perf_counter() - started)
 
 
-def _replay_unit(job: tuple[str, list[Measurement], Architecture]) -> list[Replay]:
-    folder, measurements, arch = job
-    return [replay(Path(folder), m, arch) for m in measurements]
+def executor(jobs: int) -> Executor:
+    """That many processes; of one, this process does the work."""
+    return ProcessPoolExecutor(jobs) if jobs > 1 else ThreadPoolExecutor(1)
+
+
+def _replay_unit(job: tuple[str, list[Launch], Architecture]) -> list[Replay]:
+    code, launches, arch = job
+    return [replay(Path(code), launch, arch) for launch in launches]
 
 
 def replay_all(
-    folder: Path, measurements: Sequence[Measurement], arch: Architecture, jobs: int | None = None,
+    code: Path, launches: Sequence[Launch], arch: Architecture, jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Replay]:  # fmt: skip
-    """Every kernel, unit by unit in parallel processes; the result does not depend on how many."""
-    by_unit: dict[int, list[Measurement]] = {}
-    for m in measurements:
-        by_unit.setdefault(m.unit, []).append(m)
-    work: list[list[Measurement]] = [part for group in by_unit.values() for part in _parts(group)]
+    """Every kernel, unit by unit in parallel processes or, with one job, in this one; the result is the same."""
+    by_unit: dict[int, list[Launch]] = {}
+    for launch in launches:
+        by_unit.setdefault(launch.unit, []).append(launch)
+    work: list[list[Launch]] = [part for group in by_unit.values() for part in _parts(group)]
     done: dict[str, Replay] = {}
-    with ProcessPoolExecutor(min(jobs or os.cpu_count() or 1, max(1, len(work)))) as pool:
-        futures = [pool.submit(_replay_unit, (str(folder), part, arch)) for part in work]
+    with executor(min(jobs or os.cpu_count() or 1, max(1, len(work)))) as pool:
+        futures = [pool.submit(_replay_unit, (str(code), part, arch)) for part in work]
         for future in as_completed(futures):
             for one in future.result():
                 done[one.name] = one
             if progress is not None:
-                progress(len(done), len(measurements))
-    return {m.name: done[m.name] for m in measurements}
+                progress(len(done), len(launches))
+    return {launch.name: done[launch.name] for launch in launches}
 
 
-def _parts(group: Sequence[Measurement], size: int = 32) -> Iterable[list[Measurement]]:
+def _parts(group: Sequence[Launch], size: int = 32) -> Iterable[list[Launch]]:
     for start in range(0, len(group), size):
         yield list(group[start : start + size])

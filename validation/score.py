@@ -57,7 +57,18 @@ def score(
     folder: Path, arch: Architecture, which: str = "all", family: str = "", limit: int = 0, jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Score]:  # fmt: skip
-    """Replay and compare; `which` is all, held-out, fit or judged (the families of whole kernels)."""
+    """Replay what `chosen` chooses and compare."""
+    measurements = chosen(folder, which, family, limit)
+    counters = records.read_counters(folder / records.COUNTERS_FILE)
+    replays = replay_all(folder / records.CODE_FILE, [m.launch for m in measurements], arch, jobs, progress)
+    return [compare(m, replays[m.name], counters.get(m.name, {})) for m in measurements]
+
+
+def chosen(folder: Path, which: str = "all", family: str = "", limit: int = 0) -> list[records.Measurement]:
+    """The kernels to score; `which` is all, held-out, fit or judged (the families of whole kernels).
+
+    `family` is how the names of families begin; of more than `limit` kernels as many are taken, spread over the list.
+    """
     keep: dict[str, Callable[[str, str], bool]] = {
         "all": lambda name, group: True,
         "held-out": held_out,
@@ -70,12 +81,11 @@ def score(
     )
     if limit and limit < len(measurements):
         measurements = [measurements[i * len(measurements) // limit] for i in range(limit)]
-    counters = records.read_counters(folder / records.COUNTERS_FILE)
-    replays = replay_all(folder, measurements, arch, jobs, progress)
-    return [_compare(m, replays[m.name], counters.get(m.name, {})) for m in measurements]
+    return measurements
 
 
-def _compare(m: records.Measurement, got: Replay, counted: dict[str, int]) -> Score:
+def compare(m: records.Measurement, got: Replay, counted: dict[str, int]) -> Score:
+    """A kernel's score from its replay and from what the profiler `counted`, which may be nothing."""
     equal = None
     if counted and not got.error:
         equal = all(got.counters[name] == counted[name] for name in COUNTED if name in counted)
@@ -151,7 +161,7 @@ def table(scores: Sequence[Score], worst: int = 10) -> list[str]:
     return lines
 
 
-_COLUMNS = (
+COLUMNS = (
     "name", "family", "held_out", "measured", "emulated", "counters_equal", "load_wavefronts",
     "counted_load_wavefronts", "failure",
 )  # fmt: skip
@@ -161,11 +171,16 @@ def write_scores(path: Path, scores: Iterable[Score]) -> None:
     """Write a CSV of what does not depend on the machine that scored."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(_COLUMNS)
-        for s in scores:
-            equal = "" if s.counters_equal is None else int(s.counters_equal)
-            loads = (s.load_wavefronts, s.counted_load_wavefronts)
-            writer.writerow((s.name, s.family, int(s.held_out), s.measured, s.emulated, equal, *loads, s.failure))
+        writer.writerow(COLUMNS)
+        writer.writerows(row_of(s) for s in scores)
+
+
+def row_of(s: Score) -> tuple[str, ...]:
+    """A score as it is written, by COLUMNS."""
+    equal = "" if s.counters_equal is None else str(int(s.counters_equal))
+    numbers = map(str, (int(s.held_out), s.measured, s.emulated))
+    loads = map(str, (s.load_wavefronts, s.counted_load_wavefronts))
+    return (s.name, s.family, *numbers, equal, *loads, s.failure)
 
 
 def read_scores(path: Path) -> list[Score]:

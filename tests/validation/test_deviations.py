@@ -24,7 +24,7 @@ def mean_error(deviation: Deviation, gpu: str = "h200") -> float:
     assert found, f"DEVIATIONS.md {deviation.id}: no measured kernel is called {' or '.join(deviation.kernels)}"
     chosen = found[:: -(-len(found) // KERNELS_REPLAYED)]
     arch = gpuemu.load_arch(device["arch"])
-    replays = [replay(folder, m, arch) for m in chosen]
+    replays = [replay(folder / records.CODE_FILE, m.launch, arch) for m in chosen]
     ran = [(m, got) for m, got in zip(chosen, replays, strict=True) if not got.error]
     if not ran:
         return 1.0  # refused altogether: as open as can be

@@ -20,7 +20,7 @@ def test_over_500_whole_kernels_and_over_1500_microbenchmarks_were_measured() ->
 
 def test_the_clocks_of_each_kernel_agree_with_its_cycles() -> None:
     for m in MEASURED:
-        assert len(m.clocks) == m.ctas * len(m.running_warps), m.name
+        assert len(m.clocks) == m.ctas * len(m.launch.running_warps), m.name
         assert min(warp[0] for warp in m.clocks) == 0, m.name
         assert max(warp[-1] for warp in m.clocks) == m.cycles_min <= m.cycles_median <= m.cycles_max, m.name
 
@@ -40,7 +40,7 @@ def test_counts_of_a_sample_equal_the_profiler_s() -> None:
     assert len(sample) >= 15
     refused = []
     for m in sample:
-        got = replay(FOLDER, m, arch)
+        got = replay(FOLDER / records.CODE_FILE, m.launch, arch)
         if "does not know" in got.error or "unknown instruction" in got.error:
             refused.append(m.name)  # by name; the score counts it as a failure
             continue

@@ -46,7 +46,7 @@ def record(folder: Path, names: tuple[str, ...], slower: float = 1.0) -> Path:
     measured, counted = [], {}
     for kernel in kernels:
         m = unmeasured(kernel)
-        got = replay(folder, m, arch)
+        got = replay(folder / records.CODE_FILE, m.launch, arch)
         assert not got.error, got.error
         cycles = round(got.cycles * slower)
         measured.append(replace(m, cycles_min=cycles, cycles_median=cycles, cycles_max=cycles, clocks=got.clocks))

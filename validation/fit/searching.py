@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpuemu.arch import Architecture
 from validation.fit.experiments import Experiment, Fitted
-from validation.records import Measurement
+from validation.records import CODE_FILE, Measurement
 from validation.replay import replay
 
 MOST_ROUNDS = 3
@@ -32,7 +32,7 @@ class Search:
 def _error(job: tuple[str, Measurement, Architecture]) -> float:
     """The squared relative error of one kernel; a kernel that does not run counts as wholly wrong."""
     folder, m, arch = job
-    got = replay(Path(folder), m, arch)
+    got = replay(Path(folder) / CODE_FILE, m.launch, arch)
     return 1.0 if got.error else ((got.cycles - m.cycles_min) / m.cycles_min) ** 2
 
 
@@ -74,7 +74,8 @@ def _best(
     now = arch.paths()[search.parameter]
     values = list(dict.fromkeys([now, *search.candidates]))
     dotted = ".".join(search.parameter)
-    jobs = [(str(folder), m, arch.with_overrides({dotted: value})) for m in kernels for value in values]
+    archs = [arch.with_overrides({dotted: value}) for value in values]
+    jobs = [(str(folder), m, one) for m in kernels for one in archs]
     # Kernel by kernel, so that a process traces a kernel once and runs it with every value.
     errors = iter(pool.map(_error, jobs, chunksize=len(values)))
     sums = dict.fromkeys(values, 0.0)
