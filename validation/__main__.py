@@ -29,7 +29,10 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("--jobs", type=int, help="processes; by default as many as cores")
     score = commands.add_parser("score", help="replay recorded kernels on the emulator and compare; no GPU needed")
     report = commands.add_parser("report", help="score everything and draw it; no GPU needed")
-    for command in (score, report):
+    verify = commands.add_parser(
+        "verify", help="compare the committed scores with measurements, split, replays and fit; no GPU needed"
+    )
+    for command in (score, report, verify):
         command.add_argument("--gpu", default="h200", help="a folder of validation/data, or the path of one")
         command.add_argument("--arch", help="an architecture's name or file; by default the GPU's own")
         command.add_argument("--jobs", type=int, help="processes; by default as many as cores")
@@ -40,6 +43,10 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument("--family", default="", help="only families that begin so")
     score.add_argument("--limit", type=int, default=0, help="at most this many kernels, spread over the list")
     score.add_argument("-o", "--output", type=Path, help="also write every kernel's figures, as CSV")
+    verify.add_argument("--all", action="store_true", help="replay every kernel and repeat every search, not a sample")
+    verify.add_argument(
+        "--scores", type=Path, help="the figures to verify; by default validation/report/<gpu>/scores.csv"
+    )
     report.add_argument("--scores", type=Path, help="figures that `score -o` wrote, instead of scoring anew")
     report.add_argument("-o", "--output", type=Path, help="where to; by default validation/report/<gpu>")
     _add_sequences(commands.add_parser("sequences", help="time hand-assembled sequences, on a GPU and emulated"))
@@ -122,6 +129,21 @@ def _report(options: argparse.Namespace) -> None:
     _say(score.headline(found))
 
 
+def _verify(options: argparse.Namespace) -> int:
+    from gpuemu import load_arch
+    from validation import records, verify
+
+    folder = records.data_folder(options.gpu)
+    arch = load_arch(options.arch or records.read_device(folder / records.DEVICE_FILE)["arch"])
+    scores = options.scores or Path(__file__).resolve().parent / "report" / folder.name / "scores.csv"
+    amount = verify.EVERYTHING if options.all else verify.SAMPLE
+    found = verify.problems(folder, scores, arch, amount, options.jobs, _say)
+    for line in found:
+        print(line, file=sys.stderr)
+    _say(f"{len(found)} problems")
+    return 1 if found else 0
+
+
 def _sequences(options: argparse.Namespace) -> None:
     if options.step == "run":
         from validation.sequences.running import run
@@ -185,18 +207,17 @@ def _expected() -> tuple[type[Exception], ...]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 0 where it went well, 2 where it could not."""
+    """Run a command; 0 where it went well, 1 where `verify` found a problem, 2 where it could not."""
     options = _parser().parse_args(arguments)
     commands = {"build": _build, "measure": _measure, "fit": _fit, "score": _score, "report": _report,
-                "sequences": _sequences}  # fmt: skip
+                "verify": _verify, "sequences": _sequences}  # fmt: skip
     try:
-        commands[options.command](options)
+        return commands[options.command](options) or 0
     except Exception as error:
         if not isinstance(error, _expected()):
             raise
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return 0
 
 
 if __name__ == "__main__":
