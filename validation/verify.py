@@ -41,8 +41,8 @@ class Amount:
     """How much is done again; `None` is all."""
 
     held_out: int | None = 64
-    others: int | None = 16
-    searches: int | None = 3
+    others: int | None = 12
+    searches: int | None = 2
 
 
 SAMPLE, EVERYTHING = Amount(), Amount(None, None, None)

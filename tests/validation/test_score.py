@@ -10,8 +10,18 @@ import gpuemu
 from gpuemu.base import extras
 from validation import records, replay, score
 from validation.__main__ import main
+from validation.records import Measurement
+from validation.replay import INSTRUCTIONS, LOAD_WAVEFRONTS, STORE_WAVEFRONTS, Replay
 
-NAMES = ("mix_alu_001", "mix_alu_003", "queue_lds32_w1", "rate_lds32_c1_w2_on_0", "resident_lds128_w1_x2", "bar_lds_w2")
+NAMES = ("mix_alu_001", "mix_alu_006", "queue_lds32_w1", "rate_lds32_c1_w2_on_0", "resident_lds128_w1_x2", "bar_lds_w2")
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """Code and device of a data folder, in another one that has no measurements yet."""
+    to.mkdir()
+    for name in (records.CODE_FILE, records.DEVICE_FILE):
+        (to / name).write_bytes((folder / name).read_bytes())
+    return to
 
 
 @pytest.fixture(scope="module")
@@ -19,16 +29,59 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record(tmp_path_factory.mktemp("data") / "tiny", NAMES)
 
 
-def test_a_gpu_that_is_the_emulator_is_met_to_the_cycle(folder: Path) -> None:
-    found = score.score(folder, gpuemu.load_arch("sm_90"), jobs=1)
-    assert [s.error for s in found] == [0.0] * len(NAMES)
-    assert all(s.counters_equal for s in found)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_each_kernel_is_scored_against_its_own_row_and_counters(tmp_path: Path, folder: Path, jobs: int) -> None:
+    """A GPU that is the emulator, but for what is written over its rows: figures that no other row has."""
+    other = copied(folder, tmp_path / "other")
+    emulated = records.read_measurements(folder / records.MEASUREMENTS_FILE)
+    rows = [
+        replace(m, cycles_min=m.cycles_min + 100 + i, cycles_median=9 * m.cycles_min, cycles_max=10 * m.cycles_min)
+        for i, m in enumerate(emulated)
+    ]
+    records.write_measurements(other / records.MEASUREMENTS_FILE, rows)
+    counters = records.read_counters(folder / records.COUNTERS_FILE)
+    counters[NAMES[2]][LOAD_WAVEFRONTS] += 1
+    records.write_counters(other / records.COUNTERS_FILE, counters, tuple(counters[NAMES[2]]))
+    found = score.score(other, gpuemu.load_arch("sm_90"), jobs=jobs)
+    assert [(s.name, s.measured, s.emulated) for s in found] == [
+        (m.name, m.cycles_min + 100 + i, m.cycles_min) for i, m in enumerate(emulated)
+    ]
+    assert [s.counters_equal for s in found] == [name != NAMES[2] for name in NAMES]
+    assert [s.held_out for s in found] == [name == "mix_alu_006" for name in NAMES]
 
 
-def test_two_processes_give_what_one_gives(folder: Path) -> None:
-    arch = gpuemu.load_arch("sm_90")
-    one, two = (score.score(folder, arch, jobs=jobs) for jobs in (1, 2))
-    assert [replace(s, seconds=0.0) for s in one] == [replace(s, seconds=0.0) for s in two]
+COUNTED = {LOAD_WAVEFRONTS: 40, STORE_WAVEFRONTS: 8, INSTRUCTIONS: 900}
+MEASURED = Measurement("k", "mix_all", 1, 1, 8, 0, 2, (), 0, 11, 200, 250, 300, ((0, 200),))
+
+
+@pytest.mark.parametrize("other", score.COUNTED)
+def test_counters_are_equal_only_if_all_are(other: str) -> None:
+    got = Replay("k", 210, ((0, 210),), COUNTED)
+    assert score.compare(MEASURED, got, COUNTED).counters_equal is True
+    assert score.compare(MEASURED, got, COUNTED | {other: 7}).counters_equal is False
+    assert score.compare(MEASURED, got, {}).counters_equal is None
+    assert score.compare(MEASURED, replace(got, error="refused"), COUNTED).counters_equal is None
+
+
+def test_an_error_is_of_the_fewest_cycles_and_has_a_sign() -> None:
+    over, under = (score.compare(MEASURED, Replay("k", cycles), {}) for cycles in (210, 190))
+    assert (over.measured, over.error, under.error) == (200, pytest.approx(0.05), pytest.approx(-0.05))
+
+
+def test_the_headline_is_of_the_held_out_kernels_and_counts_those_that_failed() -> None:
+    def one(emulated: int, held_out: bool = True, failure: str = "") -> score.Score:
+        return score.Score("k", "mix_all", held_out, 1000, emulated, None, 0, 0.0, failure)
+
+    scores = [one(1010), one(970), one(1051), one(9000, held_out=False), one(0, failure="refused")]
+    assert score.headline(scores) == ("held out: 3 of 4 kernels run, mean error 3.03%, median 3.00%, 66.7% within 5 %")
+    assert score.mean_error(scores[:3]) == pytest.approx(0.0303, abs=1e-4)
+    assert score.headline([one(1000, held_out=False)]) == "no held-out kernel was scored"
+
+
+def test_a_limit_takes_kernels_spread_over_the_list(folder: Path) -> None:
+    assert [m.name for m in score.chosen(folder, limit=2)] == [NAMES[0], NAMES[3]]
+    assert [m.name for m in score.chosen(folder, limit=6)] == list(NAMES)
+    assert [m.name for m in score.chosen(folder, limit=60)] == list(NAMES)
 
 
 def test_another_architecture_shows_as_an_error(folder: Path) -> None:
@@ -52,10 +105,7 @@ def test_a_tool_that_is_not_installed_is_said_once_and_no_kernels_failure(
 
 
 def test_a_kernel_that_the_emulator_refuses_is_a_failure_and_not_left_out(tmp_path: Path, folder: Path) -> None:
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    for name in (records.CODE_FILE, records.DEVICE_FILE):
-        (broken / name).write_bytes((folder / name).read_bytes())
+    broken = copied(folder, tmp_path / "broken")
     known = records.read_measurements(folder / records.MEASUREMENTS_FILE)[0]
     records.write_measurements(broken / records.MEASUREMENTS_FILE, [replace(known, name="no_such_kernel"), known])
     found = score.score(broken, gpuemu.load_arch("sm_90"), jobs=1)
