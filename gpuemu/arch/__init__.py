@@ -7,8 +7,9 @@ arch.with_overrides({"shared_memory.banks": 64})       # a what-if
 """
 
 from gpuemu.arch.files import load_arch
-from gpuemu.arch.model import OPERATION_CLASSES, Architecture, Operation, Provenance, TensorOperation
+from gpuemu.arch.model import OPERATION_CLASSES, Architecture, Operation, TensorOperation
 from gpuemu.arch.overrides import parse_override, parse_overrides
+from gpuemu.arch.values import Provenance
 
 __all__ = [
     "OPERATION_CLASSES",

@@ -9,24 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from gpuemu.arch.model import OPERATION_CLASSES, Architecture, Provenance
-from gpuemu.arch.schema import FrozenMapping, Leaf, Table, node_at, tree
+from gpuemu.arch.schema import FrozenMapping, Leaf, Section, Table, node_at, tree
+from gpuemu.arch.values import Labelled, Located, Names
 from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError, Problem
 
-Names = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Located:
-    """A value and where it comes from."""
-
-    value: Any
-    provenance: Provenance
+A = TypeVar("A", bound=Labelled)
 
 
 @dataclass(frozen=True)
@@ -106,12 +98,13 @@ RULES = (
 
 
 def build(
+    model: type[A],
     labels: Mapping[str, str],
     values: Mapping[Names, Located],
     sources: Mapping[str, str],
     section_place: Callable[[Names], tuple[str, int | None]],
-) -> Architecture:
-    """Check the values and make the Architecture; `section_place` tells file and line of a section.
+) -> A:
+    """Check the values and make the architecture; `section_place` tells file and line of a section.
 
     Raises GpuemuError with every problem.
     """
@@ -123,17 +116,18 @@ def build(
         section[path[-1]] = located.value
     problems: list[Problem] = []
     wrong: set[str] = set()
-    arch: Architecture | None = None
+    root = tree(model)
+    arch: A | None = None
     try:
-        arch = Architecture.model_validate(nested)
+        arch = model.model_validate(nested)
     except ValidationError as error:
         for item in error.errors(include_url=False, include_context=False):
-            path = _known_names(item["loc"])
+            path = _known_names(root, item["loc"])
             name = ".".join(path)
             if name not in wrong:
                 wrong.add(name)
-                problems.append(_value_problem(path, values, section_place))
-    problems += _missing_classes(nested, section_place)
+                problems.append(_value_problem(root, path, values, section_place))
+    problems += _missing_entries(root, nested, section_place)
     by_name = {".".join(path): located for path, located in values.items()}
     problems += _broken_rules(by_name, wrong)
     if arch is None or problems:
@@ -158,20 +152,23 @@ def suggestion(name: str, known: list[str], otherwise: str) -> str:
     return f"did you mean {close[0]!r}?" if close else otherwise
 
 
-def _known_names(location: tuple[int | str, ...]) -> Names:
+def _known_names(root: Section, location: tuple[int | str, ...]) -> Names:
     """The part of pydantic's location that names a value or section: list indices and "[key]" cut off."""
     names: list[str] = []
     for part in location:
-        if not isinstance(part, str) or node_at(tree(Architecture), (*names, part)) is None:
+        if not isinstance(part, str) or node_at(root, (*names, part)) is None:
             break
         names.append(part)
     return tuple(names)
 
 
 def _value_problem(
-    path: Names, values: Mapping[Names, Located], section_place: Callable[[Names], tuple[str, int | None]]
+    root: Section,
+    path: Names,
+    values: Mapping[Names, Located],
+    section_place: Callable[[Names], tuple[str, int | None]],
 ) -> Problem:
-    node = node_at(tree(Architecture), path)
+    node = node_at(root, path)
     name = ".".join(path)
     if path in values and isinstance(node, Leaf):
         where = values[path].provenance
@@ -183,18 +180,19 @@ def _value_problem(
     return Problem(file, line, name, "nothing", f"a section with {inside} is right")
 
 
-def _missing_classes(
-    nested: Mapping[str, Any], section_place: Callable[[Names], tuple[str, int | None]]
+def _missing_entries(
+    root: Section, nested: Mapping[str, Any], section_place: Callable[[Names], tuple[str, int | None]]
 ) -> list[Problem]:
-    present = nested.get("operations")
-    if not isinstance(present, dict):
-        return []
+    """What a table must have and lacks."""
     problems = []
-    for name in OPERATION_CLASSES:
-        if name not in present:
-            file, line = section_place(("operations",))
-            right = "pipe, latency_cycles and issue_interval_cycles of the class are right"
-            problems.append(Problem(file, line, f"operations.{name}", "nothing", right))
+    for section, node in root.fields.items():
+        present = nested.get(section)
+        if isinstance(node, Table) and isinstance(present, dict):
+            file, line = section_place((section,))
+            *first, last = node.entry.fields
+            right = f"{', '.join(first)} and {last} of the class are right"
+            missing = (name for name in node.required if name not in present)
+            problems += [Problem(file, line, f"{section}.{name}", "nothing", right) for name in missing]
     return problems
 
 

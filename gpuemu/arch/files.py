@@ -17,9 +17,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from gpuemu.arch.build import Located, Names, build, plain, suggestion
-from gpuemu.arch.model import LABELS, Architecture, Provenance
+from gpuemu.arch.build import build, plain, suggestion
+from gpuemu.arch.model import Architecture
 from gpuemu.arch.schema import Leaf, Node, Section, Table, tree
+from gpuemu.arch.values import LABELS, Located, Names, Provenance
 from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError, Problem
 
@@ -84,7 +85,7 @@ def _load(path: Path, label: str, name: str) -> Architecture:
         return top.name, top.line(names)
 
     try:
-        arch = build(labels, values, sources, section_place)
+        arch = build(Architecture, labels, values, sources, section_place)
     except GpuemuError as error:
         # What was refused above is missing now; once is enough.
         refused = {".".join(map(str, names)) for f in files for names in f.refused if names not in values}

@@ -7,17 +7,16 @@ architecture (`with_overrides`). All cycles are cycles of the SM clock.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
+from gpuemu.arch.overrides import override
 from gpuemu.arch.schema import (
     DistinctDistances,
     DistinctSizes,
     Frozen,
-    FrozenMapping,
     Part,
     PowerOfTwo,
     cycles,
@@ -29,6 +28,7 @@ from gpuemu.arch.schema import (
     whole,
     word,
 )
+from gpuemu.arch.values import Labelled
 
 OPERATION_CLASSES = (
     "integer",
@@ -306,29 +306,9 @@ class GlobalMemory(Part):
     l2: L2
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """Where a value comes from.
+class Architecture(Labelled):
+    """One streaming multiprocessor."""
 
-    `status` is measured (by this project), published, derived (from other values), assumed (from another
-    chip, or a guess; `note` says which), user (a bare value of a file) or override. `source` holds keys of
-    the file's `sources`, separated by "; ". `confidence` is A (peer-reviewed or two sources) to D (a guess),
-    or "". `file` and `line` tell where the value stands; `line` is None for an override.
-    """
-
-    status: str
-    source: str
-    note: str
-    confidence: str
-    file: str
-    line: int | None
-
-
-class Architecture(Part):
-    """One streaming multiprocessor. `name` and `description` are labels; the rest is values."""
-
-    name: str = other("how files and reports call it", "a text is right", min_length=1)
-    description: str = other("one line about it", "a text is right")
     compute_capability: str = other("of the chips", 'a quoted number such as "9.0" is right', pattern=r"^\d{1,2}\.\d$")
     chips: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] = other(
         "products that the values hold for", "a list of product names is right"
@@ -340,6 +320,7 @@ class Architecture(Part):
         Operation,
         re.compile("|".join(OPERATION_CLASSES)),
         f"one of {', '.join(OPERATION_CLASSES)} is right",
+        required=OPERATION_CLASSES,
     )
     register_file: RegisterFile
     special_function: SpecialFunction
@@ -350,51 +331,9 @@ class Architecture(Part):
     barrier: Barrier
     global_memory: GlobalMemory
 
-    _provenance: FrozenMapping[str, Provenance] = PrivateAttr(default_factory=lambda: FrozenMapping({}))
-    _sources: FrozenMapping[str, str] = PrivateAttr(default_factory=lambda: FrozenMapping({}))
-
-    @property
-    def provenance(self) -> Mapping[str, Provenance]:
-        """Where each value comes from, by dotted name."""
-        return self._provenance
-
-    @property
-    def sources(self) -> Mapping[str, str]:
-        """What each source key means."""
-        return self._sources
-
-    def flat(self) -> dict[str, Any]:
-        """Every value by its dotted name, in file order; lists are tuples."""
-        return {".".join(path): value for path, value in self.paths().items()}
-
-    def paths(self) -> dict[tuple[str, ...], Any]:
-        """As `flat`, by the names on the way; names of tensor modes contain dots themselves."""
-        return {
-            path: value
-            for name in type(self).model_fields
-            if name not in LABELS
-            for path, value in _leaves(getattr(self, name), (name,))
-        }
-
     def with_overrides(self, overrides: Mapping[str, Any]) -> Architecture:
         """A new architecture with some values replaced, by dotted name.
 
         Raises GpuemuError, naming "--set" and the value, for every unknown name and value out of bounds.
         """
-        from gpuemu.arch.overrides import override  # it builds Architectures
-
         return override(self, overrides)
-
-
-LABELS = ("name", "description")
-
-
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(value, Part):
-        for name in type(value).model_fields:
-            yield from _leaves(getattr(value, name), (*path, name))
-    elif isinstance(value, Mapping):
-        for name, entry in value.items():
-            yield from _leaves(entry, (*path, name))
-    else:
-        yield path, value

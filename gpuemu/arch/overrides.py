@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuemu.arch.build import Located, Names, build, plain, suggestion
-from gpuemu.arch.model import Architecture, Provenance
-from gpuemu.arch.text import yaml_value
+from gpuemu.arch.build import A, build, plain, suggestion
+from gpuemu.arch.values import Located, Names, Provenance, yaml_value
 from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError, Problem
 
@@ -45,7 +44,7 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, object]:
     return overrides
 
 
-def override(arch: Architecture, overrides: Mapping[str, Any]) -> Architecture:
+def override(arch: A, overrides: Mapping[str, Any]) -> A:
     """See Architecture.with_overrides."""
     values: dict[Names, Located] = {}
     path_of: dict[str, Names] = {}
@@ -66,9 +65,8 @@ def override(arch: Architecture, overrides: Mapping[str, Any]) -> Architecture:
         origin = Provenance("override", "", note, "", SET, None)
         values[path_of[name]] = Located(plain(value), origin)
     try:
-        changed = build(
-            {"name": arch.name, "description": arch.description}, values, arch.sources, lambda _: (SET, None)
-        )
+        labels = {"name": arch.name, "description": arch.description}
+        changed = build(type(arch), labels, values, arch.sources, lambda _: (SET, None))
     except GpuemuError as error:
         raise GpuemuError([*problems, *error.problems]) from None
     if problems:

@@ -7,7 +7,7 @@ what would be right.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar
@@ -113,9 +113,10 @@ def word(about: str, *allowed: str) -> Any:
     return other(about, f"{', '.join(allowed[:-1])} or {allowed[-1]} is right")
 
 
-def table(about: str, entry: type[Part], names: re.Pattern[str], right: str) -> Any:
-    """A mapping whose keys match `names` and whose entries are sections."""
-    return Field(description=about, json_schema_extra={"table": (entry, names, right)})  # type: ignore[dict-item]
+def table(about: str, entry: type[Part], names: re.Pattern[str], right: str, required: Sequence[str] = ()) -> Any:
+    """A mapping whose keys match `names` and whose entries are sections; `required` must be among them."""
+    kind = (entry, names, right, tuple(required))
+    return Field(description=about, json_schema_extra={"table": kind})  # type: ignore[dict-item]
 
 
 @dataclass(frozen=True)
@@ -136,11 +137,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Table:
-    """Entries under names that the file chooses, within a pattern."""
+    """Entries under names that the file chooses, within a pattern, and those that it must have."""
 
     entry: Section
     names: re.Pattern[str]
     right: str
+    required: tuple[str, ...]
 
 
 Node = Leaf | Section | Table
@@ -155,8 +157,8 @@ def tree(model: type[BaseModel]) -> Section:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             fields[name] = tree(field.annotation)
         elif "table" in extra:
-            entry, names, right = extra["table"]
-            fields[name] = Table(tree(entry), names, right)
+            entry, *rest = extra["table"]
+            fields[name] = Table(tree(entry), *rest)
         else:
             fields[name] = Leaf(extra["unit"], extra["right"], field.description or "")
     return Section(fields)

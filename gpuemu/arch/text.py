@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Literal
 
-from gpuemu.arch.model import Architecture, Provenance
+from gpuemu.arch.model import Architecture
 from gpuemu.arch.schema import Leaf, node_at, tree
+from gpuemu.arch.values import Provenance, quoted, yaml_value
 
 Style = Literal["plain", "strong", "faint"]
 Line = tuple[Style, str]
 WIDTH = 100
 _COLUMNS = (("name", 35), ("value", 20), ("unit", 12), ("status", 9), ("sure", 4), ("source", 15))
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_NO_WORDS = frozenset(("true", "false", "null"))
 
 
 def unit(path: tuple[str, ...]) -> str:
@@ -67,10 +65,10 @@ def to_lines(arch: Architecture) -> Iterator[Line]:
 
 def to_yaml(arch: Architecture) -> str:
     """A complete architecture file, with every value's provenance and no `extends`."""
-    lines = [f"name: {_quoted(arch.name)}", f"description: {_quoted(arch.description)}"]
+    lines = [f"name: {quoted(arch.name)}", f"description: {quoted(arch.description)}"]
     if arch.sources:
         lines += ["", "sources:"]
-        lines += [f"  {_quoted(key)}: {_quoted(about)}" for key, about in arch.sources.items()]
+        lines += [f"  {quoted(key)}: {quoted(about)}" for key, about in arch.sources.items()]
     section: tuple[str, ...] = ()
     lines.append("")
     for path, value in arch.paths().items():
@@ -112,15 +110,6 @@ def to_json(arch: Architecture) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def yaml_value(value: Any) -> str:
-    """A value as an architecture file writes it."""
-    if isinstance(value, tuple):
-        return "[" + ", ".join(map(yaml_value, value)) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return _quoted(value) if isinstance(value, str) else repr(value)
-
-
 def _values(count: int) -> str:
     return "1 value" if count == 1 else f"{count} values"
 
@@ -148,14 +137,5 @@ def _yaml_entry(value: Any, where: Provenance) -> str:
     for key in ("source", "confidence", "note"):
         text = getattr(where, key)
         if text:
-            entry += f", {key}: {_quoted(text)}"
+            entry += f", {key}: {quoted(text)}"
     return entry + "}"
-
-
-def _quoted(text: str) -> str:
-    """The text as YAML: as it is where it is plainly a word, else in double quotes."""
-    if _WORD.fullmatch(text) and text.lower() not in _NO_WORDS:
-        return text
-    quoted = json.dumps(text, ensure_ascii=False)
-    # JSON leaves some characters that YAML wants escaped, such as DEL and the Unicode line separators.
-    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)

@@ -14,7 +14,7 @@ from gpuemu.sass.machine.control import ControlFlow
 from gpuemu.sass.machine.environment import Environment, ExecutionError
 from gpuemu.sass.machine.groups import Group
 from gpuemu.sass.machine.lanes import WARP, Mask, any_lane, every_lane
-from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.operands import Step
 from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.semantics import build
 
@@ -165,7 +165,7 @@ class CtaExecutor(ControlFlow):
                         # A copy: the instruction may write the predicate that guards it.
                         step(effective.copy())
                     elif keep and self._is_memory[pc]:
-                        recorder.access(None, None, None)
+                        recorder.access(None, None)
                 group.pc = pc + 1
             if group.pc >= limit:
                 break
@@ -174,7 +174,7 @@ class CtaExecutor(ControlFlow):
         return done * warps
 
 
-def _ignore(site: Site, place: object, mask: Mask) -> None:
+def _ignore(place: object, mask: Mask) -> None:
     """Records nothing."""
 
 

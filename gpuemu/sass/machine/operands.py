@@ -12,16 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.machine.environment import Environment, ExecutionError
 from gpuemu.sass.machine.lanes import PT, RZ, URZ, Lanes, Mask, whole_warps, write
 from gpuemu.trace.model import Instruction
-
-if TYPE_CHECKING:
-    from gpuemu.sass.machine.environment import Environment
 
 Getter = Callable[[], Any]
 Setter = Callable[[Any, Mask], None]
@@ -303,7 +301,40 @@ class Site:
         match = _CONSTANT.match(operand.core)
         if match is None:
             return None
-        return self.environment.constant(self, match[2], match[3], size)
+        bank, offset = match[2], match[3]
+        if not bank.startswith("0x"):
+            raise self.unsupported(f"the constant bank {bank} in a register")
+        number = int(bank, 16)
+        data = self.environment.constants.get(number)
+        if data is None:
+            raise self.unsupported(f"constant bank {number}, which the cubin does not have")
+        kind = np.uint32 if size == 4 else np.uint64
+        match = re.fullmatch(r"(?:(-?0x[0-9a-f]+)|((?:UR|R)(?:\d+|Z))(?:\+(-?0x[0-9a-f]+))?)", offset)
+        if match is None:
+            raise self.unsupported(f"the constant offset {offset}")
+        fixed, register, plus = match.groups()
+        if register is None:
+            start = int(fixed, 16)
+            if not 0 <= start <= len(data) - size:
+                found = f"constant offset {start:#x}"
+                raise ExecutionError(self.instruction, None, found, f"the bank has {len(data)} bytes")
+            self.expect_known(number, start)
+            value = data[start : start + size].view(kind)[0]
+            return lambda: value
+        lanes = self.environment.register_lanes(register)
+        offset_bytes = int(plus or "0x0", 16)
+
+        def indexed() -> Any:
+            starts = lanes.astype(np.int64) + offset_bytes
+            starts = np.clip(starts, 0, len(data) - size)
+            return np.ascontiguousarray(data[starts[:, None] + np.arange(size)]).view(kind)[:, 0]
+
+        return indexed
+
+    def expect_known(self, bank: int, offset: int) -> None:
+        """Refuse the instruction if it reads what a driver would have filled in and nobody did here."""
+        if not self.environment.knows(bank, offset):
+            raise self.unsupported(f"c[0x0][{offset:#x}], a word of the driver's")
 
 
 def immediate32(text: str, double: bool = False, floating: bool = False) -> np.uint32 | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +15,6 @@ from numpy.typing import NDArray
 from gpuemu.sass.machine.lanes import WARP, Lanes, Mask
 from gpuemu.sass.machine.patterns import Place
 from gpuemu.trace.model import Instruction, WarpTrace
-
-if TYPE_CHECKING:
-    from gpuemu.sass.machine.operands import Site
 
 
 class Recorder:
@@ -61,7 +57,7 @@ class Recorder:
         """The warps of a set, [warps]."""
         return self._members[number]
 
-    def access(self, site: Site | None, place: Place | None, mask: Mask) -> None:
+    def access(self, place: Place | None, mask: Mask) -> None:
         """Lane addresses of a memory instruction, as Environment.record takes them; None if no lane took part."""
         key = None if place is None else (place.base, place.pattern.key)
         number = self._block_numbers.get(key)

@@ -112,7 +112,7 @@ class Space(ABC):
 
     def record(self, place: Place, mask: Mask) -> None:
         """Tell whoever records where the lanes of the mask went."""
-        self.site.environment.record(self.site, place, mask)
+        self.site.environment.record(place, mask)
 
     def error(self, place: Place, k: int, found: str, right: str) -> ExecutionError:
         """An error about the k-th of the addresses."""

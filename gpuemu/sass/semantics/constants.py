@@ -41,7 +41,7 @@ def load_constant(site: Site) -> Step:
         offset = int(fixed or plus or "0x0", 16)
         if offset % size or offset + size > len(data):
             raise site.unsupported(f"{what} {offset:#x} of a bank of {len(data)} bytes")
-        site.environment.check_known(site, int(bank, 16), offset)
+        site.expect_known(int(bank, 16), offset)
         place = slice(offset // size, offset // size + 1)
         return lambda mask: store(extend(units[place])[0], mask)
 

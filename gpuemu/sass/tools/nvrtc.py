@@ -12,8 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.base.extras import INSTALL, missing
-from gpuemu.sass.tools.toolchain import wheel_files
+from gpuemu.base.extras import INSTALL, missing, wheel_files
 
 _LIBRARY = "nvidia-cuda-nvrtc"
 _HEADERS = {  # a file by which to know the folder, and the wheel that brings it

@@ -9,7 +9,6 @@ writes code for sm_75 and later.
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import shutil
 import subprocess
@@ -20,7 +19,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.base.extras import INSTALL, missing
+from gpuemu.base.extras import INSTALL, missing, wheel_files
+from gpuemu.sass.tools import nvrtc
 
 CompilerChoice = Literal["auto", "nvcc", "nvrtc"]
 
@@ -29,16 +29,6 @@ _RELEASE = re.compile(r"release ([\d.]+), (V[\d.]+)")
 _ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<found>(?:catastrophic |fatal )?error\b.*)$")
 _PTX_ERROR = re.compile(r"^ptxas .*, line (?P<line>\d+); +(?:error|fatal) *: *(?P<found>.*)$")
 _TOOL_ERROR = re.compile(r"^\w+ +(?:error|fatal) *:")
-
-
-@lru_cache
-def wheel_files(wheel: str) -> tuple[Path, ...]:
-    """Where the files of an installed wheel lie; none where it is not installed."""
-    try:
-        files = importlib.metadata.files(wheel) or []
-    except importlib.metadata.PackageNotFoundError:
-        return ()
-    return tuple(Path(str(file.locate())) for file in files)
 
 
 @lru_cache
@@ -104,8 +94,6 @@ def choose_compiler(compiler: CompilerChoice = "auto") -> Literal["nvcc", "nvrtc
 def compiler_version(compiler: CompilerChoice = "auto") -> str:
     """For example "nvcc 13.0 (V13.0.88)" or "NVRTC 13.0"."""
     if choose_compiler(compiler) == "nvrtc":
-        from gpuemu.sass.tools import nvrtc
-
         return nvrtc.version()
     done = subprocess.run([_nvcc(), "--version"], capture_output=True, text=True, check=False)
     release = _RELEASE.search(done.stdout)
@@ -129,8 +117,6 @@ def compile_cuda(path: str | Path, arch: str, compiler: CompilerChoice = "auto",
         raise GpuemuError.one(file, None, "", found, "a CUDA source is right") from None
     if chosen == "nvcc":
         return _compile_with_nvcc(file, arch, options)
-    from gpuemu.sass.tools import nvrtc
-
     log, cubin = nvrtc.compile_source(source, file, arch, options)
     if cubin is None:
         raise _compile_error(log, file, arch, "NVRTC, which takes device code only,")

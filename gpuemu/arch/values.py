@@ -1,0 +1,106 @@
+"""The values of an architecture by their dotted names, and where each comes from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import PrivateAttr
+
+from gpuemu.arch.schema import FrozenMapping, Part, other
+
+Names = tuple[str, ...]
+LABELS = ("name", "description")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_NO_WORDS = frozenset(("true", "false", "null"))
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a value comes from.
+
+    `status` is measured (by this project), published, derived (from other values), assumed (from another
+    chip, or a guess; `note` says which), user (a bare value of a file) or override. `source` holds keys of
+    the file's `sources`, separated by "; ". `confidence` is A (peer-reviewed or two sources) to D (a guess),
+    or "". `file` and `line` tell where the value stands; `line` is None for an override.
+    """
+
+    status: str
+    source: str
+    note: str
+    confidence: str
+    file: str
+    line: int | None
+
+
+@dataclass(frozen=True)
+class Located:
+    """A value and where it comes from."""
+
+    value: Any
+    provenance: Provenance
+
+
+class Labelled(Part):
+    """A tree of values with a name. `name` and `description` are labels; the rest is values."""
+
+    name: str = other("how files and reports call it", "a text is right", min_length=1)
+    description: str = other("one line about it", "a text is right")
+
+    _provenance: FrozenMapping[str, Provenance] = PrivateAttr(default_factory=lambda: FrozenMapping({}))
+    _sources: FrozenMapping[str, str] = PrivateAttr(default_factory=lambda: FrozenMapping({}))
+
+    @property
+    def provenance(self) -> Mapping[str, Provenance]:
+        """Where each value comes from, by dotted name."""
+        return self._provenance
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """What each source key means."""
+        return self._sources
+
+    def flat(self) -> dict[str, Any]:
+        """Every value by its dotted name, in file order; lists are tuples."""
+        return {".".join(path): value for path, value in self.paths().items()}
+
+    def paths(self) -> dict[tuple[str, ...], Any]:
+        """As `flat`, by the names on the way; names of tensor modes contain dots themselves."""
+        return {
+            path: value
+            for name in type(self).model_fields
+            if name not in LABELS
+            for path, value in _leaves(getattr(self, name), (name,))
+        }
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, Part):
+        for name in type(value).model_fields:
+            yield from _leaves(getattr(value, name), (*path, name))
+    elif isinstance(value, Mapping):
+        for name, entry in value.items():
+            yield from _leaves(entry, (*path, name))
+    else:
+        yield path, value
+
+
+def yaml_value(value: Any) -> str:
+    """A value as an architecture file writes it."""
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(yaml_value, value)) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return quoted(value) if isinstance(value, str) else repr(value)
+
+
+def quoted(text: str) -> str:
+    """The text as YAML: as it is where it is plainly a word, else in double quotes."""
+    if _WORD.fullmatch(text) and text.lower() not in _NO_WORDS:
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    # JSON leaves some characters that YAML wants escaped, such as DEL and the Unicode line separators.
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
