@@ -60,6 +60,15 @@ CIRCLES = ENGINE_CIRCLES
 """Modules that still import each other in a circle; the list only shrinks."""
 
 
+ONE_MEANING = ("LANES", "Plan", "Access")
+"""Words that stand for one thing in the whole package."""
+
+STILL_ANOTHER = {
+    ("LANES", "gpuemu.sass.numbers.ieee"), ("Plan", "gpuemu.tensor.fragments"), ("Plan", "gpuemu.tensor.plans"),
+}  # fmt: skip
+"""What still bears such a word besides; the list only shrinks."""
+
+
 def file_of(module: str) -> Path:
     base = PACKAGE.joinpath(*module.split(".")[1:])
     return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
@@ -158,7 +167,7 @@ def test_the_engine_reaches_neither_yaml_nor_pydantic_nor_a_view(module: str) ->
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("gpuemu.studies.layout.")])
 def test_layouts_reach_only_the_foundations(module: str) -> None:
-    allowed = {"base", "banks", "studies"} | ({"views"} if module.endswith(("_text", "_picture")) else set())
+    allowed = {"base", "isa", "banks", "studies"} | ({"views"} if module.endswith(("_text", "_picture")) else set())
     inside = {name for name in reached_from(module) if name.split(".")[0] == "gpuemu"}
     assert {name for name in inside if room(name) not in allowed} == set()
 
@@ -199,6 +208,35 @@ def test_only_the_modules_that_bear_their_names_need_the_extras_of_sweeps(module
     assert not {name.split(".")[0] for name in reached_from(module, inside_functions=False)} & {
         "matplotlib", "polars", "distributed", "dask", "pandas",
     }  # fmt: skip
+
+
+def defined(module: str) -> set[str]:
+    """The classes and values that a module defines."""
+    found = set()
+    for node in ast.parse(file_of(module).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+@pytest.mark.parametrize("word", ONE_MEANING)
+def test_a_word_has_one_meaning(word: str) -> None:
+    places = {(word, module) for module in MODULES if word in defined(module)}
+    assert len(places - STILL_ANOTHER) <= 1
+    assert {known for known in STILL_ANOTHER if known[0] == word} <= places, "it is gone: take it out of the list"
+
+
+@pytest.mark.parametrize("module", below("gpuemu.engine"))
+def test_the_engine_knows_units_from_the_program_and_not_by_their_names(module: str) -> None:
+    assert not {"TENSOR_PIPE", "MIO_PIPE", "SCALAR"} & {
+        alias.name
+        for node in ast.walk(ast.parse(file_of(module).read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert ".startswith(" not in file_of(module).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("module", MODULES)

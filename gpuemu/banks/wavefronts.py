@@ -33,8 +33,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.isa.warp import LANES
 
-LANES = 32
 MATRIX_ROWS = 8  # an ldmatrix or stmatrix matrix is 8 rows, whatever the memory behind it
 TABLE_ENTRIES = 1 << 22  # counters held at once by `count`, which bounds its memory
 

@@ -81,8 +81,8 @@ def _refuse(field: str, found: str, right: str) -> GpuemuError:
 def _from_expression(text: str) -> Sequence[int]:
     import numpy as np
 
-    from gpuemu.banks.wavefronts import LANES
     from gpuemu.base.expressions import compile_expression
+    from gpuemu.isa.warp import LANES
 
     expression = compile_expression(text, ["lane"], where=(COMMAND, None, "--lanes"))
     values = expression.evaluate({"lane": np.arange(LANES)})

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from gpuemu.engine.machine import NEVER
 from gpuemu.engine.mio import EntryQueue
+from gpuemu.program.units import Unit
 
 if TYPE_CHECKING:
     from gpuemu.engine.machine import Machine
@@ -34,8 +35,8 @@ class DivergenceQueue(EntryQueue):
 
     __slots__ = ("not_before", "sends_at")
 
-    def __init__(self, name: str, entries: int):
-        super().__init__(name, entries)
+    def __init__(self, entries: int):
+        super().__init__(Unit.ADDRESS_DIVERGENCE, entries)
         self.not_before = 0
         self.sends_at = 0
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from gpuemu.engine.machine import Machine
 from gpuemu.engine.warp import Warp
+from gpuemu.isa.warp import LANES
 
 if TYPE_CHECKING:
     from gpuemu.program.program import Op
@@ -62,7 +63,7 @@ class BarrierUnit:
 
         Its CTA has so many `warps`, of which `live` have not ended; the last that did ended at `departed_at`.
         """
-        expected = None if op.threads is None else -(-op.threads // 32)
+        expected = None if op.threads is None else -(-op.threads // LANES)
         key = (warp.cta_slot, op.barrier_id)
         gathering = self._gatherings.setdefault(key, _Gathering(expected))
         start = max(self._free_at, cycle)

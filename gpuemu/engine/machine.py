@@ -72,12 +72,10 @@ class Machine:
     register_forwarding_cycles: int
     tensor_memory_instruction_cycles: int
     tensor_scalar_write_cycles: int
-    special_function_pipe: str
     special_function_queue_entries: int
     special_function_queue_latency_cycles: int
     special_function_beside_mma_cycles: int
     special_function_mma_reach_cycles: int
-    divergence_pipe: str
     divergence_queue_entries: int
     divergence_queue_latency_cycles: int
     divergence_pool_entries: int
@@ -162,12 +160,10 @@ class Machine:
             register_forwarding_cycles=arch.register_file.forwarding_cycles,
             tensor_memory_instruction_cycles=arch.tensor_core.operands.memory_instruction_cycles,
             tensor_scalar_write_cycles=arch.tensor_core.operands.scalar_write_cycles,
-            special_function_pipe=arch.operations["mufu"].pipe,
             special_function_queue_entries=arch.special_function.queue_entries,
             special_function_queue_latency_cycles=arch.special_function.queue_latency_cycles,
             special_function_beside_mma_cycles=arch.special_function.beside_mma_cycles,
             special_function_mma_reach_cycles=arch.special_function.mma_reach_cycles,
-            divergence_pipe=arch.operations["constant_load"].pipe,
             divergence_queue_entries=arch.address_divergence.queue_entries,
             divergence_queue_latency_cycles=arch.address_divergence.queue_latency_cycles,
             divergence_pool_entries=arch.address_divergence.pool_entries,

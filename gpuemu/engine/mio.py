@@ -13,6 +13,7 @@ from collections import deque
 from gpuemu.engine.machine import NEVER
 from gpuemu.engine.pipes import Pipe
 from gpuemu.engine.warp import Request
+from gpuemu.program.units import Unit
 
 
 class EntryQueue(Pipe):
@@ -25,8 +26,8 @@ class EntryQueue(Pipe):
 
     __slots__ = ("_full", "_leaves", "entries", "waiting")
 
-    def __init__(self, name: str, entries: int):
-        super().__init__(name)
+    def __init__(self, unit: Unit, entries: int):
+        super().__init__(unit)
         self.entries = entries
         self.waiting: deque[Request] = deque()
         self._leaves: deque[int] = deque()  # when those that are settled to leave do so
@@ -69,7 +70,7 @@ class MioQueue(EntryQueue):
     )  # fmt: skip
 
     def __init__(self, entries: int, latency_cycles: int, data_read_cycles: int, sending_entries: int):
-        super().__init__("mio", entries)
+        super().__init__(Unit.LOAD_STORE, entries)
         self._data_read = data_read_cycles
         self.arrival = NEVER
         self._latency = latency_cycles

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpuemu.program.program import parts_of
+from gpuemu.program.units import Unit, parts_of
 
 if TYPE_CHECKING:
     from gpuemu.engine.machine import Machine
@@ -26,7 +26,7 @@ class Pipe:
     it had accepted.
     """
 
-    __slots__ = ("closed_log", "free_at", "name", "taken_at")
+    __slots__ = ("closed_log", "free_at", "taken_at", "unit")
 
     has_intervals = True
     """Whether an instruction closes it for its issue interval."""
@@ -34,8 +34,8 @@ class Pipe:
     is_shared = False
     """Whether it has parts in common with other pipes."""
 
-    def __init__(self, name: str):
-        self.name = name
+    def __init__(self, unit: Unit = Unit.ARITHMETIC):
+        self.unit = unit
         self.free_at = 0
         self.taken_at = -1
         self.closed_log = array("q")
@@ -63,8 +63,8 @@ class QueuedPipe(Pipe):
 
     __slots__ = ("_waiting", "entries")
 
-    def __init__(self, name: str, entries: int):
-        super().__init__(name)
+    def __init__(self, unit: Unit, entries: int):
+        super().__init__(unit)
         self.entries = entries
         self._waiting: deque[Special] = deque()
 
@@ -94,7 +94,7 @@ class SharedPipe(Pipe):
     __slots__ = ("_any", "_free_at", "_parts", "_views")
 
     def __init__(self, name: str, free_at: dict[str, int], views: list[SharedPipe]):
-        super().__init__(name)
+        super().__init__()
         self._any = "|" in name
         self._parts = parts_of(name)
         self._free_at = free_at
@@ -118,16 +118,16 @@ class SharedPipe(Pipe):
         return min(times) if self._any else max(times)
 
 
-def make_pipes(names: Sequence[str], machine: Machine) -> list[Pipe]:
-    """A sub-core's pipes by name, those that share parts linked to each other."""
+def make_pipes(names: Sequence[str], units: Sequence[Unit], machine: Machine) -> list[Pipe]:
+    """A sub-core's pipes by name and unit, those that share parts linked to each other."""
     free_at = {part: 0 for name in names if len(parts_of(name)) > 1 for part in parts_of(name)}
     views: list[SharedPipe] = []
     pipes: list[Pipe] = []
-    for name in names:
-        if name == machine.special_function_pipe:
-            pipes.append(QueuedPipe(name, machine.special_function_queue_entries))
+    for name, unit in zip(names, units, strict=True):
+        if unit is Unit.SPECIAL_FUNCTION:
+            pipes.append(QueuedPipe(unit, machine.special_function_queue_entries))
         elif any(part in free_at for part in parts_of(name)):
             pipes.append(SharedPipe(name, free_at, views))
         else:
-            pipes.append(Pipe(name))
+            pipes.append(Pipe(unit))
     return pipes

@@ -28,8 +28,9 @@ from gpuemu.engine.sender import Special
 from gpuemu.engine.warp import NOBODY, Request, Warp
 from gpuemu.engine.warp_order import FAIR, WarpOrder
 from gpuemu.isa.opcodes import Kind
-from gpuemu.program.program import END, NO_ACCESS, TENSOR_PIPE, Op, Program
+from gpuemu.program.program import END, NO_ACCESS, Op, Program
 from gpuemu.program.stall_reasons import BARRIER, BRANCH_RESOLVING, NO_INSTRUCTION, WAIT
+from gpuemu.program.units import Unit
 
 if TYPE_CHECKING:
     from gpuemu.engine.sm import StreamingMultiprocessor
@@ -52,10 +53,10 @@ class SubCore:
         self.mio = MioQueue(
             machine.queue_entries, machine.queue_latency_cycles, machine.data_read_cycles, machine.sending_entries
         )
-        self.divergence = DivergenceQueue(machine.divergence_pipe, machine.divergence_queue_entries)
-        own = make_pipes(program.pipes[1:], machine)
-        self.pipes: list[Pipe] = [self.mio, *(self.divergence if p.name == self.divergence.name else p for p in own)]
-        tensor = [pipe for pipe in self.pipes if pipe.name.startswith(TENSOR_PIPE)]
+        self.divergence = DivergenceQueue(machine.divergence_queue_entries)
+        queues: dict[Unit, Pipe] = {q.unit: q for q in (self.mio, self.divergence)}
+        self.pipes = [queues.get(pipe.unit, pipe) for pipe in make_pipes(program.pipes, program.units, machine)]
+        tensor = [pipe for pipe in self.pipes if pipe.unit is Unit.TENSOR]
         self._ports = OperandPorts(machine, tensor, self)
         self.results = ResultPort(machine)
         self._order = WarpOrder(machine)

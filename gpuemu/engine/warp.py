@@ -198,4 +198,4 @@ NOBODY.ready_at = NEVER
 NOBODY.blocked_from = NEVER
 NOBODY.branched_at = -1
 NOBODY.waits = False
-NOBODY.pipe = Pipe("none")
+NOBODY.pipe = Pipe()

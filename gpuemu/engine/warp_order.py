@@ -20,13 +20,15 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from gpuemu.engine.pipes import QueuedPipe
-from gpuemu.program.program import TENSOR_PIPE
+from gpuemu.program.units import Unit
 
 if TYPE_CHECKING:
     from gpuemu.engine.machine import Machine
     from gpuemu.engine.warp import Warp
 
 FAIR = "greedy_then_fair"
+SHOWN_AT_ONCE = (Unit.TENSOR, Unit.SPECIAL_FUNCTION)
+"""That a warp waits for one of these shows right behind its last issue."""
 
 
 class WarpOrder:
@@ -72,7 +74,7 @@ class WarpOrder:
         others when it has run out.
         """
         pipe = warp.pipe
-        if isinstance(pipe, QueuedPipe) or pipe.name.startswith(TENSOR_PIPE):
+        if pipe.unit in SHOWN_AT_ONCE:
             return pipe.free_at - (last_issue + 1) >= self._tensor_wait
         return self._waits(warp)
 

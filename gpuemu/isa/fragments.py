@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.isa.warp import LANES as LANES
 
-LANES = 32
 UintArray = npt.NDArray[np.unsignedinteger[Any]]
 Registers = npt.NDArray[np.uint32]
 Index = npt.NDArray[np.intp]

@@ -11,8 +11,9 @@ from gpuemu.arch import Architecture
 from gpuemu.banks import wavefronts as banks
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa.opcodes import Kind, Operation, Row
+from gpuemu.isa.warp import LANES
 from gpuemu.program.program import Access, Op
-from gpuemu.trace.model import LANES, Trace
+from gpuemu.trace.model import Trace
 
 _LOCAL_SLOT_BYTES = 4
 """Local memory is interleaved: a warp's 32 words at the same offset lie side by side."""

@@ -19,8 +19,9 @@ from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row, indexes_constants, re
 from gpuemu.isa.registers import source_words, written_and_read
 from gpuemu.program.accesses import lower_accesses
 from gpuemu.program.instruction_lines import lines
-from gpuemu.program.operand_fetch import SCALAR, operand_ports, tensor_pipe
-from gpuemu.program.program import MIO_PIPE, NO_ACCESS, SHUFFLE_ACCESS, TENSOR_PIPE, Op, Program
+from gpuemu.program.operand_fetch import operand_ports
+from gpuemu.program.program import NO_ACCESS, SHUFFLE_ACCESS, Op, Program
+from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, SCALAR, TENSOR_PIPE, Unit, tensor_pipe
 from gpuemu.trace.model import Instruction, Trace
 from gpuemu.trace.residency import carveout, residency, shared_bytes_taken
 
@@ -67,8 +68,9 @@ def lower(trace: Trace, arch: Architecture) -> Program:
             )  # fmt: skip
     if problems:
         raise GpuemuError(problems)
+    units = {pipe: _unit_of(pipe, arch) for pipe in pipes}
     fetched = zip(
-        lines(trace, arch.issue.instruction_line_bytes), operand_ports(ops, trace.code, arch, list(pipes)), strict=True
+        lines(trace, arch.issue.instruction_line_bytes), operand_ports(ops, trace.code, arch, units), strict=True
     )
     ops = [replace(op, **line, **ports) for op, (line, ports) in zip(ops, fetched, strict=True)]
     carry = np.array([op.carries_addresses for op in ops])
@@ -93,6 +95,7 @@ def lower(trace: Trace, arch: Architecture) -> Program:
         name=trace.name,
         code=trace.code,
         pipes=tuple(pipes),
+        units=tuple(units.values()),
         ops=tuple(ops),
         accesses=accesses,
         path=path,
@@ -108,6 +111,18 @@ def lower(trace: Trace, arch: Architecture) -> Program:
         residency_limits=limits,
         carveout_bytes=carveout(min(limits.values()) * shared_bytes_taken(trace, arch), arch),
     )
+
+
+def _unit_of(pipe: str, arch: Architecture) -> Unit:
+    """The unit behind a pipe. Names in architecture files have no slash."""
+    if pipe.partition("/")[0] == TENSOR_PIPE:
+        return Unit.TENSOR
+    return {
+        MIO_PIPE: Unit.LOAD_STORE,
+        BARRIER_PIPE: Unit.BARRIER,
+        arch.operations["constant_load"].pipe: Unit.ADDRESS_DIVERGENCE,
+        arch.operations["mufu"].pipe: Unit.SPECIAL_FUNCTION,
+    }.get(pipe, Unit.ARITHMETIC)
 
 
 def _control_words_apply(trace: Trace, arch: Architecture) -> bool:
@@ -149,7 +164,7 @@ def _lower_instruction(
     elif kind in (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.LANE_REGISTER, Kind.COPY_COMMIT):
         pipe, latency, interval = MIO_PIPE, 0, 1
     elif kind is Kind.BARRIER:
-        pipe, latency, interval = "barrier", 0, 1
+        pipe, latency, interval = BARRIER_PIPE, 0, 1
     else:
         name = "indexed_constant_load" if indexed else operation.operation
         if name not in arch.operations:

@@ -7,7 +7,7 @@ left in the operand cache (its reuse flags), which unit it goes to. `gpuemu.engi
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,9 @@ from gpuemu.arch.model import RegisterFile
 from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.registers import general_results, mma_registers, sent_registers, source_registers
 from gpuemu.program.operand_cache import OperandCache
-from gpuemu.program.program import TENSOR_PIPE, Op
+from gpuemu.program.program import Op
+from gpuemu.program.units import SCALAR, Unit
 from gpuemu.trace.model import Instruction
-
-SCALAR = f"{TENSOR_PIPE}/fma"
 
 _WRITES = {"f32": 2, "s32": 2, "f16": 1}
 """Cycles in which an mma writes its results, two registers in each."""
@@ -30,11 +29,6 @@ _PAIR = 2
 _MEMORY = (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.COPY_COMMIT)
 _MATH = (Kind.FIXED, Kind.VARIABLE)
 _NOT_MATH = ("nop", "uniform", "uniform_move")
-
-
-def tensor_pipe(mode: str) -> str:
-    """The pipe of a tensor mode: m16n8k16.f32.f16 accumulates in f32."""
-    return f"{TENSOR_PIPE}/{mode.split('.')[1]}"
 
 
 @dataclass
@@ -48,12 +42,13 @@ class _Found:
 
 
 def operand_ports(
-    ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture, pipes: Sequence[str]
+    ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture, pipes: Mapping[str, Unit]
 ) -> list[dict[str, Any]]:
-    """The fields of each operation that the operand ports need to know; `pipes` names the pipes by number."""
-    tensor = [name for name in pipes if name.startswith(TENSOR_PIPE)]
+    """The fields of each operation that the operand ports need to know; `pipes` in the order of their numbers."""
+    names = list(pipes)
+    tensor = [name for name, unit in pipes.items() if unit is Unit.TENSOR]
     cache = OperandCache(arch.register_file.banks)
-    found = [_of_one(op, i, cache, arch, pipes[op.pipe], tensor) for op, i in zip(ops, code, strict=True)]
+    found = [_of_one(op, i, cache, arch, names[op.pipe], tensor) for op, i in zip(ops, code, strict=True)]
     _link_forwarding(found, arch.register_file)
     return [one.fields for one in found]
 
@@ -63,7 +58,7 @@ def _of_one(
 ) -> _Found:
     kind, operation, banks = instruction.operation.kind, instruction.operation, arch.register_file.banks
     reads: frozenset[int] = frozenset()
-    scalar = not op.is_tensor and pipe.startswith(TENSOR_PIPE)
+    scalar = not op.is_tensor and pipe in tensor
     results = general_results(instruction.opcode, instruction.operands)
     writes_registers = kind is Kind.FIXED and not op.is_tensor and not scalar and bool(results)
     fields: dict[str, Any] = {
@@ -87,7 +82,7 @@ def _of_one(
         cache.clear()
     if scalar:
         cache.clear_fragments()
-    if pipe.startswith(TENSOR_PIPE):
+    if pipe in tensor:
         fields["turnaround"] = tuple(_turnaround(pipe, after, arch) for after in tensor)
     if fields["is_memory"] or kind is Kind.VARIABLE:
         fields["sent_banks"] = tuple(r % banks for r in sent_registers(instruction.opcode, instruction.operands))

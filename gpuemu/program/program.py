@@ -13,13 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.opcodes import Kind, Row
+from gpuemu.program.units import Unit
 from gpuemu.trace.model import Instruction
 
-MIO_PIPE = "mio"
-"""The pipe of instructions that go through the sub-core's queue to the load/store unit; always pipe 0."""
-
-TENSOR_PIPE = "tensor"
-"""Operations on it are told apart by what they accumulate: the pipes tensor/f32, tensor/f16, tensor/fma and so on."""
 OPERANDS = 3
 SLOTS = 2 * OPERANDS
 """Operand slots of an instruction, those of scalar arithmetic on the tensor pipe behind the others.
@@ -32,11 +28,6 @@ Fetches = tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
 
 Lines = tuple[tuple[int, tuple[int, ...]], ...]
 """The L1 lines that an access touches, in ascending order, each with the sectors in it: numbers of blocks."""
-
-
-def parts_of(name: str) -> tuple[str, ...]:
-    """The parts of a pipe's name: fmaheavy and fmalite of "fmaheavy+fmalite"."""
-    return tuple(name.replace("|", "+").split("+"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,8 +182,9 @@ END = Op(-1, Kind.EXIT, 0, 1, 1, settles=True)
 class Program:
     """A lowered trace.
 
-    `pipes` names the pipes of a sub-core, which an Op gives by number. `residency_limits`: CTAs that fit on the SM by
-    each resource; `carveout_bytes`: what the driver takes of L1's memory for them.
+    `pipes` names the pipes of a sub-core, which an Op gives by number, `units` tells the unit of each.
+    `residency_limits`: CTAs that fit on the SM by each resource; `carveout_bytes`: what the driver takes of L1's memory
+    for them.
 
     `path` [issues]: the op of each issue. `access` [requests]: the number of each request's access in `accesses`;
     `request_issue` [requests]: which issue it is. The issues of warp w are `first_issue[w]` to `first_issue[w + 1]`,
@@ -203,6 +195,7 @@ class Program:
     name: str
     code: tuple[Instruction, ...] = field(repr=False)
     pipes: tuple[str, ...]
+    units: tuple[Unit, ...]
     ops: tuple[Op, ...] = field(repr=False)
     accesses: tuple[Access, ...] = field(repr=False)
     path: NDArray[np.int32] = field(repr=False)

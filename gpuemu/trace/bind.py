@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.expressions import CompiledExpression, compile_expression
 from gpuemu.base.strict_yaml import describe
+from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import THE_SIDE_FILE, Content, read_bulk
 from gpuemu.trace.form import MAX_ADDRESS, TraceForm, WarpsForm, parse_range, parse_selection
 from gpuemu.trace.mistakes import Place, field_name
-from gpuemu.trace.model import LANES, Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
 from gpuemu.trace.sizes import launch_of
 
 VARIABLES = ("lane", "warp", "cta", "i")

@@ -27,7 +27,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.trace.model import LANES, Instruction, Launch, Trace, WarpTrace
+from gpuemu.isa.warp import LANES
+from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
 
 Arrays = dict[str, NDArray[np.generic]]
 Content = tuple[tuple[WarpTrace, ...], NDArray[np.int64], NDArray[np.bool_]]

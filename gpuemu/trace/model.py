@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa import opcodes as isa
-
-LANES = 32
-"""Lanes of a warp."""
+from gpuemu.isa.warp import LANES
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import is_side_file, write_bulk
 from gpuemu.trace.form import TraceForm
 from gpuemu.trace.listing import format_listing
 from gpuemu.trace.mistakes import refusal
-from gpuemu.trace.model import LANES, Launch, Trace, WarpTrace
+from gpuemu.trace.model import Launch, Trace, WarpTrace
 from gpuemu.trace.paths import path_form, path_items
 from gpuemu.trace.symbolic import expression_of
 from gpuemu.trace.writing import write_form

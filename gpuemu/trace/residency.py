@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.isa.warp import LANES
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
@@ -37,7 +38,7 @@ def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
         )
     warps = launch.warps_per_cta
 
-    registers = units(launch.registers_per_thread * 32, sm.register_allocation_unit)
+    registers = units(launch.registers_per_thread * LANES, sm.register_allocation_unit)
     bytes_taken = shared_bytes_taken(trace, arch)
     warps_with_registers = sm.sub_cores * (sm.registers // sm.sub_cores // registers) if registers else sm.max_warps
     limits = {

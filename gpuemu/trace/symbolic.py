@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.expressions import compile_expression
-from gpuemu.trace.model import LANES
+from gpuemu.isa.warp import LANES
 
 Bit = tuple[str, int]
 NAMES = ("cta", "warp", "i", "lane")

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from gpuemu.arch import Architecture
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
-from gpuemu.program.program import Program, parts_of
+from gpuemu.program.program import Program
+from gpuemu.program.units import parts_of
 from gpuemu.views.stalls import CONTENTION
 
 _NAMES = {

@@ -18,6 +18,7 @@ from gpuemu.engine.pipes import QueuedPipe, SharedPipe, make_pipes
 from gpuemu.engine.sender import Special
 from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.program.program import SHUFFLE_ACCESS, Access, Op, Program
+from gpuemu.program.units import Unit
 
 UNDECIDED = 1 << 60
 
@@ -168,9 +169,9 @@ class Reference:
         warps = [WarpProgram(program, warp) for warp in range(program.warps)]
         self.pending = [warps[a:b] for a, b in pairwise(program.first_warp)]
         self.current: list[Warp | None] = [None] * machine.sub_cores
-        self.pipes = [make_pipes(program.pipes, machine) for _ in range(machine.sub_cores)]
+        self.pipes = [make_pipes(program.pipes, program.units, machine) for _ in range(machine.sub_cores)]
         self.ports = [
-            OperandPorts(machine, [p for p in pipes if p.name.startswith("tensor")], SubCore(self, i))
+            OperandPorts(machine, [p for p in pipes if p.unit is Unit.TENSOR], SubCore(self, i))
             for i, pipes in enumerate(self.pipes)
         ]
         self.taken_at = [[-1] * len(program.pipes) for _ in range(machine.sub_cores)]  # when each pipe took the last
@@ -411,7 +412,7 @@ class Reference:
         return len(self.divergent[sub_core]) + sum(left > cycle for left in self.places_left[sub_core])
 
     def is_divergent(self, op: Op) -> bool:
-        return op.pipe != 0 and self.program.pipes[op.pipe] == self.m.divergence_pipe
+        return self.program.units[op.pipe] is Unit.ADDRESS_DIVERGENCE
 
     @staticmethod
     def takes_place(request: Request) -> bool:
@@ -855,7 +856,7 @@ class Reference:
 
     def has_waited(self, warp: Warp, sub_core: int) -> bool:
         pipe = self.pipes[sub_core][warp.op.pipe]
-        if isinstance(pipe, QueuedPipe) or pipe.name.startswith("tensor"):
+        if pipe.unit in (Unit.TENSOR, Unit.SPECIAL_FUNCTION):
             return pipe.free_at - (warp.issues[-1] + 1) >= self.m.tensor_wait_cycles
         return self.waits(warp, sub_core)
 

@@ -11,6 +11,7 @@ import gpuemu
 from gpuemu import GpuemuError, load_trace
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.lowering import lower
+from gpuemu.program.units import Unit
 
 
 def refusal(trace: gpuemu.TraceBuilder | gpuemu.Trace, arch: gpuemu.Architecture | None = None) -> list[str]:
@@ -201,3 +202,16 @@ def test_the_same_trace_runs_on_every_shipped_architecture():
     for name in ("sm_80", "sm_89", "sm_90"):
         latency = machine(name).shared_memory.latency_cycles
         assert run(["LDS R4, [R0]", "FFMA R5, R4, R4, R4", "EXIT"], machine(name)).cycles == latency + 2
+
+
+def test_a_pipe_is_the_tensor_cores_if_lowering_says_so_and_not_by_how_its_name_begins():
+    arch = machine(operations__integer__pipe="tensor_of_integers")
+    trace = builder()
+    for line in ("IADD3 R2, R3, R4, R5", "HMMA.16816.F32 R8, R4, R6, R8", "MUFU.RCP R1, R2", "LDC R1, c[0x0][0x160]"):
+        emit(trace, f"{line} | S4")
+    program = lower(trace.build(), arch)
+    assert [program.units[op.pipe] for op in program.ops[:4]] == [
+        Unit.ARITHMETIC, Unit.TENSOR, Unit.SPECIAL_FUNCTION, Unit.ADDRESS_DIVERGENCE,
+    ]  # fmt: skip
+    assert not program.ops[0].turnaround
+    assert len(program.ops[1].turnaround) == 1

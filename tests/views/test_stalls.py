@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 import gpuemu
 from gpuemu.engine import Machine
 from gpuemu.program.stall_reasons import NAMES
+from gpuemu.program.units import Unit
 from gpuemu.views.stalls import CONTENTION, REASONS
 
 NEXT = "FFMA R1, R0, R0, R0"
@@ -32,8 +33,8 @@ class Watched(Reference):
         if len(self.queues[sub_core]) + leaving + outside >= self.m.queue_entries:
             self.closed.add((sub_core, 0, cycle))
         if self.divergent_places_taken(sub_core, cycle) >= self.m.divergence_queue_entries:
-            for i, name in enumerate(self.program.pipes):
-                if i and name == self.m.divergence_pipe:
+            for i, unit in enumerate(self.program.units):
+                if unit is Unit.ADDRESS_DIVERGENCE:
                     self.closed.add((sub_core, i, cycle))
         super().issue(sub_core, cycle)
 

@@ -12,17 +12,17 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.sass.machine.spaces import Access, GlobalSpace, LocalSpace, Piece, SharedSpace, Space, Window
+from gpuemu.sass.machine.spaces import GlobalSpace, LocalSpace, Piece, Purpose, SharedSpace, Space, Window
 
 
 class GenericSpace(Space):
     """Generic addresses, uint64: those in the shared and the local window lead there, others to global memory."""
 
-    def __init__(self, site: Site, size: int, access: Access):
-        super().__init__(site, size, access)
-        self.to_global = GlobalSpace(site, size, access)
-        self.to_shared = SharedSpace(site, size, access)
-        self.to_local = LocalSpace(site, size, access)
+    def __init__(self, site: Site, size: int, purpose: Purpose):
+        super().__init__(site, size, purpose)
+        self.to_global = GlobalSpace(site, size, purpose)
+        self.to_shared = SharedSpace(site, size, purpose)
+        self.to_local = LocalSpace(site, size, purpose)
         self.shared_start = SHARED_WINDOW + self.memory.shared_base
 
     def _one(self, place: Place) -> tuple[Space, int] | None:

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.isa.warp import LANES
+
 Mask = NDArray[np.bool_] | None
 """Lanes that take part; None means all of the CTA."""
 Words = NDArray[np.uint32]
 
-WARP = 32
+WARP = LANES
 RZ = 255
 URZ = 63
 PT = 7

@@ -26,7 +26,7 @@ NULL_BYTES = 1 << 16
 """Addresses below this are taken for offsets from a null pointer."""
 
 
-class Access(Enum):
+class Purpose(Enum):
     """What an instruction does at its addresses; the value is the word for it in messages."""
 
     LOAD = "load"
@@ -63,14 +63,14 @@ EVERY = slice(None)
 class Space(ABC):
     """The addresses of one instruction: what all kinds of memory have in common."""
 
-    def __init__(self, site: Site, size: int, access: Access):
+    def __init__(self, site: Site, size: int, purpose: Purpose):
         self.site = site
         self.size = size
-        self.access = access
+        self.purpose = purpose
         self.memory = site.environment.memory
         self.unit = UNITS[size]
         self.shift = size.bit_length() - 1
-        self.what = sized(size, access.value)
+        self.what = sized(size, purpose.value)
 
     @abstractmethod
     def window(self, place: Place) -> Window | None:
@@ -206,8 +206,8 @@ def _distance(buffer: Buffer, address: int, size: int) -> int:
 class SharedSpace(Space):
     """Bytes of the CTA's shared memory, counted from its first: uint32 offsets."""
 
-    def __init__(self, site: Site, size: int, access: Access):
-        super().__init__(site, size, access)
+    def __init__(self, site: Site, size: int, purpose: Purpose):
+        super().__init__(site, size, purpose)
         self._full = _WRITTEN_BYTE * (size * site.lanes.count)
 
     def window(self, place: Place) -> Window:
@@ -222,10 +222,10 @@ class SharedSpace(Space):
         window = self.cut(memory.shared, base, pattern)
         if not memory.all_written and (base, self.size, pattern.key) not in memory.places_written:
             shadow, index = self.cut(memory.written, base, pattern)
-            whole = self.access is Access.STORE or self._all_written(
+            whole = self.purpose is Purpose.STORE or self._all_written(
                 shadow if index is None else shadow.take(index), place
             )
-            if self.access is not Access.LOAD:
+            if self.purpose is not Purpose.LOAD:
                 shadow[EVERY if index is None else index] = _ALL[self.size]
             if whole:
                 memory.note_written((base, self.size, pattern.key))
@@ -272,8 +272,8 @@ _ALL: dict[int, Any] = {size: np.full(size, WRITTEN, dtype=np.uint8).view(unit)[
 class LocalSpace(Space):
     """Bytes of each lane's own local memory: uint32 offsets in its frame."""
 
-    def __init__(self, site: Site, size: int, access: Access):
-        super().__init__(site, size, access)
+    def __init__(self, site: Site, size: int, purpose: Purpose):
+        super().__init__(site, size, purpose)
         self._frames = np.arange(site.lanes.count, dtype=np.int64) * (self.memory.local_pitch >> self.shift)
         self._last: tuple[Pattern, Indices] | None = None
 

@@ -14,7 +14,7 @@ from gpuemu.sass.machine.lanes import Mask, every_lane
 from gpuemu.sass.machine.memory import UNITS
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.patterns import Indices, Place
-from gpuemu.sass.machine.spaces import EVERY, Access, GlobalSpace, LocalSpace, SharedSpace, Space
+from gpuemu.sass.machine.spaces import EVERY, GlobalSpace, LocalSpace, Purpose, SharedSpace, Space
 from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics import semantics
 
@@ -165,7 +165,7 @@ def load(site: Site) -> Step:
     """Rd = memory at the address of operand 2; .64 and .128 fill two and four registers."""
     expect_operands(site, 2)
     size = size_of(site, *_MODIFIERS[site.mnemonic])
-    space = _SPACES[site.mnemonic](site, size, Access.LOAD)
+    space = _SPACES[site.mnemonic](site, size, Purpose.LOAD)
     addresses = addresses_of(site, 1, space)
     extend = extended(site, size)
     put = put_units(site, 0, max(size, 4))
@@ -184,7 +184,7 @@ def store(site: Site) -> Step:
     """Memory at the address of operand 1 = Rs; .U8 and .U16 store the low bits of it."""
     expect_operands(site, 2)
     size = size_of(site, *_MODIFIERS[site.mnemonic])
-    space = _SPACES[site.mnemonic](site, size, Access.STORE)
+    space = _SPACES[site.mnemonic](site, size, Purpose.STORE)
     addresses = addresses_of(site, 0, space)
     values = get_units(site, 1, size)
 
@@ -209,8 +209,8 @@ def copy(site: Site) -> Step:
     size = size_of(site, "E", "BYPASS", "ACCESS", "ZFILL", *ORDER, *CACHING)
     if size < 4:
         raise site.unsupported("copies of less than 4 bytes are not understood")
-    source = GlobalSpace(site, size, Access.LOAD)
-    target = SharedSpace(site, size, Access.STORE)
+    source = GlobalSpace(site, size, Purpose.LOAD)
+    target = SharedSpace(site, size, Purpose.STORE)
     at_source, at_target = addresses_of(site, 1, source), addresses_of(site, 0, target)
     reads = site.predicate(2) if len(site.operands) == 3 else None
     partial = _PartialLoad(site, size) if site.has("ZFILL") else None
@@ -248,7 +248,7 @@ class _PartialLoad:
         self.size = size
         self.lanes = site.lanes.count
         self.patterns = site.environment.patterns
-        self.byte = GlobalSpace(site, 1, Access.LOAD)
+        self.byte = GlobalSpace(site, 1, Purpose.LOAD)
 
     def load(self, place: Place) -> NDArray[Any]:
         """The unit at each address, in the order of the place's lanes."""

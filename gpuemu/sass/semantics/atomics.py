@@ -16,7 +16,7 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW, UNITS
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.patterns import Place, queues
-from gpuemu.sass.machine.spaces import Access, GlobalSpace, SharedSpace, Space
+from gpuemu.sass.machine.spaces import GlobalSpace, Purpose, SharedSpace, Space
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import (
     CACHING,
@@ -41,11 +41,11 @@ class _Atomic:
     def __init__(self, site: Site, space: type[Space], address: int, first: int, returns: bool):
         self.returns = returns
         self.change: Change = change_of(site, *_KNOWN)
-        access = Access.ATOMIC
+        purpose = Purpose.ATOMIC
         if self.change.name == "EXCH" and not returns:
-            access = Access.STORE  # what was there before does not matter
+            purpose = Purpose.STORE  # what was there before does not matter
         size = self.change.size
-        self.space = space(site, size, access)
+        self.space = space(site, size, purpose)
         self.addresses = addresses_of(site, address, self.space)
         self.value = get_units(site, first, size)
         self.compare = None
@@ -100,7 +100,7 @@ def _count(site: Site) -> Step:
     site.only("POPC", "INC", "32")
     if not site.has("INC") or site.operands[0].core != "RZ":
         raise site.unsupported("this form of .POPC is not understood")
-    space = SharedSpace(site, 4, Access.ATOMIC)
+    space = SharedSpace(site, 4, Purpose.ATOMIC)
     addresses = addresses_of(site, 1, space)
     ones = np.ones(site.lanes.count, dtype=np.uint32)
     add = Change("ADD", 4, np.dtype(np.uint32), np.add, np.add)
@@ -140,7 +140,7 @@ def atomic(site: Site) -> Step:
             blocked = ~here if mask is None else ~here & mask
             if not reports and blocked.any():
                 # Raises an error that says why.
-                GlobalSpace(site, atomic.change.size, Access.ATOMIC).load(atomic.addresses.of(blocked))
+                GlobalSpace(site, atomic.change.size, Purpose.ATOMIC).load(atomic.addresses.of(blocked))
             doing = atomic.addresses.of(here if mask is None else here & mask)
         else:
             reached(everywhere, mask)

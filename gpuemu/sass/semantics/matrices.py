@@ -19,7 +19,7 @@ from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import UNITS
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.sass.machine.spaces import Access, SharedSpace
+from gpuemu.sass.machine.spaces import Purpose, SharedSpace
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands
 
@@ -31,14 +31,14 @@ _EVERY = slice(None)
 class _Matrices:
     """What LDSM and STSM have in common."""
 
-    def __init__(self, site: Site, address: int, data: int, access: Access):
+    def __init__(self, site: Site, address: int, data: int, purpose: Purpose):
         expect_operands(site, 2)
         site.only("16", "M88", "MT88", "2", "4")
         if not site.has("16") or not site.has("M88", "MT88"):
             raise site.unsupported("matrices other than .16.M88 and .16.MT88 are not understood")
         self.site = site
         self.count = isa.matrices(site.modifiers)
-        self.space = SharedSpace(site, _ROW_BYTES, access)
+        self.space = SharedSpace(site, _ROW_BYTES, purpose)
         self.addresses = address32(site, address, site.environment.memory.shared_base)
         file, number = site.register(data)
         if number == len(file) - 1 or site.is_uniform(data):
@@ -87,7 +87,7 @@ class _Matrices:
 @semantics("LDSM")
 def load_matrices(site: Site) -> Step:
     """LDSM.16.{M88,MT88}{.2,.4} Rd, [address]."""
-    m = _Matrices(site, 1, 0, Access.LOAD)
+    m = _Matrices(site, 1, 0, Purpose.LOAD)
 
     def step(mask: Mask) -> None:
         place, rows_at = m.places(mask)
@@ -104,7 +104,7 @@ def load_matrices(site: Site) -> Step:
 @semantics("STSM")
 def store_matrices(site: Site) -> Step:
     """STSM.16.{M88,MT88}{.2,.4} [address], Rs."""
-    m = _Matrices(site, 0, 1, Access.STORE)
+    m = _Matrices(site, 0, 1, Purpose.STORE)
 
     def step(mask: Mask) -> None:
         place, rows_at = m.places(mask)

@@ -28,7 +28,7 @@ from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask, write
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.patterns import Indices
-from gpuemu.sass.machine.spaces import Access, SharedSpace
+from gpuemu.sass.machine.spaces import Purpose, SharedSpace
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands, put_units
 
@@ -69,7 +69,7 @@ class _Barrier:
 
     def __init__(self, site: Site, k: int, change: Change, amount: Getter | None = None):
         self.site = site
-        self.space = SharedSpace(site, 8, Access.ATOMIC)
+        self.space = SharedSpace(site, 8, Purpose.ATOMIC)
         self.addresses = address32(site, k, site.environment.memory.shared_base)
         self.change = change
         self.amount = amount
@@ -166,7 +166,7 @@ def _initialise(site: Site) -> Step:
     expect_operands(site, 3)
     if site.modifiers != ("EXCH", "64") or site.operands[0].core != "URZ":
         raise site.unsupported("this form is not understood")
-    space = SharedSpace(site, 8, Access.STORE)
+    space = SharedSpace(site, 8, Purpose.STORE)
     addresses = address32(site, 1, site.environment.memory.shared_base)
     value = site.source64(2)
 
@@ -218,7 +218,7 @@ def _check_phase(site: Site) -> Step:
     expect_operands(site, 3)
     if site.modifiers[1:] not in (("TRANS64",), ("TRANS64", "TRYWAIT")):
         raise site.unsupported("this form is not understood")
-    space = SharedSpace(site, 8, Access.LOAD)
+    space = SharedSpace(site, 8, Purpose.LOAD)
     addresses = address32(site, 1, site.environment.memory.shared_base)
     store, parity = site.set_predicate(0), site.source(2)
 

@@ -33,9 +33,10 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from gpuemu.banks.wavefronts import LANES, MATRIX_ROWS, AccessKind, BankGeometry, BoolArray, IntArray, parse_op
+from gpuemu.banks.wavefronts import MATRIX_ROWS, AccessKind, BankGeometry, BoolArray, IntArray, parse_op
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.expressions import compile_expression
+from gpuemu.isa.warp import LANES
 from gpuemu.studies.layout.tile import Tile, Where
 
 MOST_STEPS = 1 << 13
@@ -54,7 +55,7 @@ _NAMED = {
 
 
 @dataclass(frozen=True, eq=False)
-class Access:
+class TileAccess:
     """`times` passes over the tile with one instruction.
 
     `first`: the element at which each lane's vector starts, as a number in the tile, int [instructions, 32];
@@ -80,7 +81,9 @@ class Access:
         return geometry.access_bytes(self.kind, self.width) // tile.element_bytes
 
 
-def parse_access(text: str, tile: Tile, geometry: BankGeometry, *, where: Where = ("search", None, "access")) -> Access:
+def parse_access(
+    text: str, tile: Tile, geometry: BankGeometry, *, where: Where = ("search", None, "access")
+) -> TileAccess:
     """The access that `text` describes, see the module. Raises GpuemuError."""
     times, body = 1, text.strip()
     if (weighed := _TIMES.fullmatch(body)) is not None:
@@ -101,7 +104,7 @@ def parse_access(text: str, tile: Tile, geometry: BankGeometry, *, where: Where 
     return _named(text, name, bits, times, tile, where)
 
 
-def _named(text: str, name: str, bits: str, times: int, tile: Tile, where: Where) -> Access:
+def _named(text: str, name: str, bits: str, times: int, tile: Tile, where: Where) -> TileAccess:
     stores, default, bound = _NAMED[name]
     if default <= 0:
         default = 8 * tile.element_bytes * (2 if default else 1)
@@ -131,7 +134,7 @@ def _named(text: str, name: str, bits: str, times: int, tile: Tile, where: Where
     op = f"{'STS' if stores else 'LDS'}.{_OPS_OF_BITS[width]}"
     kind, _ = parse_op(op)
     first, active = as_warps(row * tile.columns + vector * size)
-    return Access(text, op, kind, width, first, active, times, any_thread=not bound)
+    return TileAccess(text, op, kind, width, first, active, times, any_thread=not bound)
 
 
 def as_warps(items: IntArray) -> tuple[IntArray, BoolArray]:
@@ -141,7 +144,7 @@ def as_warps(items: IntArray) -> tuple[IntArray, BoolArray]:
     return padded.reshape(-1, LANES), (np.arange(len(padded)) < len(items)).reshape(-1, LANES)
 
 
-def _matrices(text: str, op: str, times: int, tile: Tile, geometry: BankGeometry, where: Where) -> Access:
+def _matrices(text: str, op: str, times: int, tile: Tile, geometry: BankGeometry, where: Where) -> TileAccess:
     kind, matrices = parse_op(op)
     if ".T" in op and tile.element_bytes != 2:
         raise GpuemuError.one(*where, f"'{text}' of {tile.element}", "only 16-bit elements can be transposed")
@@ -154,10 +157,10 @@ def _matrices(text: str, op: str, times: int, tile: Tile, geometry: BankGeometry
     in_block = (lane % high) * tile.columns + lane // high * size
     corner = np.arange(0, tile.rows, high)[:, None] * tile.columns + np.arange(0, tile.columns, wide)
     first = (corner.reshape(-1, 1) + in_block).astype(np.int64)
-    return Access(text, op, kind, matrices, first, np.ones(first.shape, dtype=np.bool_), times)
+    return TileAccess(text, op, kind, matrices, first, np.ones(first.shape, dtype=np.bool_), times)
 
 
-def _written_out(text: str, body: str, times: int, tile: Tile, geometry: BankGeometry, where: Where) -> Access:
+def _written_out(text: str, body: str, times: int, tile: Tile, geometry: BankGeometry, where: Where) -> TileAccess:
     op, _, rest = body.partition(":")
     kind, width = parse_op(op, where=where)
     parts: dict[str, str] = {}
@@ -196,4 +199,4 @@ def _written_out(text: str, body: str, times: int, tile: Tile, geometry: BankGeo
         raise GpuemuError.one(*where, found, f"places in the tile of {tile.rows}x{tile.columns} are right")
     first = np.where(active, row * tile.columns + column, 0)
     any_thread = "thread" in used and not used & {"lane", "step"} and not kind.is_matrix
-    return Access(text, op.strip(), kind, width, first, active, times, any_thread)
+    return TileAccess(text, op.strip(), kind, width, first, active, times, any_thread)

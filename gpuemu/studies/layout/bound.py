@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuemu.banks.wavefronts import BankGeometry, BoolArray, IntArray, merges
-from gpuemu.studies.layout.accesses import Access
+from gpuemu.studies.layout.accesses import TileAccess
 from gpuemu.studies.layout.tile import Tile
 
 
@@ -30,7 +30,7 @@ class Granules(NamedTuple):
     offset: IntArray
 
 
-def granules(geometry: BankGeometry, tile: Tile, accesses: Sequence[Access]) -> Granules:
+def granules(geometry: BankGeometry, tile: Tile, accesses: Sequence[TileAccess]) -> Granules:
     """The largest vectors with which some access takes the whole tile; single elements if none does."""
     elements = np.arange(tile.elements)
     best = Granules(tile.element_bytes, elements, np.zeros_like(elements))
@@ -50,7 +50,7 @@ def granules(geometry: BankGeometry, tile: Tile, accesses: Sequence[Access]) -> 
 
 
 def fewest_wavefronts(
-    geometry: BankGeometry, tile: Tile, whole: Granules, access: Access, first: IntArray, active: BoolArray
+    geometry: BankGeometry, tile: Tile, whole: Granules, access: TileAccess, first: IntArray, active: BoolArray
 ) -> int:
     """A lower bound for all instructions of `access` together; `first` and `active`, [n, 32], say who takes what."""
     lane_group = geometry.group_of_lane(access.kind, access.width)
@@ -71,7 +71,7 @@ def fewest_wavefronts(
     return int(needed.sum())
 
 
-def _asked(geometry: BankGeometry, access: Access, group: IntArray, what: IntArray, used: BoolArray) -> IntArray:
+def _asked(geometry: BankGeometry, access: TileAccess, group: IntArray, what: IntArray, used: BoolArray) -> IntArray:
     """The group of each lane of `used`; lanes of one group that share what they ask for count once."""
     groups, asked = group[used], what[used]
     if geometry.shares_words(access.kind):

@@ -14,9 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
-from gpuemu.banks.wavefronts import LANES, BankGeometry, BoolArray, HasSharedMemory, IntArray, count
+from gpuemu.banks.wavefronts import BankGeometry, BoolArray, HasSharedMemory, IntArray, count
 from gpuemu.base.errors import GpuemuError
-from gpuemu.studies.layout.accesses import Access, as_warps, parse_access
+from gpuemu.isa.warp import LANES
+from gpuemu.studies.layout.accesses import TileAccess, as_warps, parse_access
 from gpuemu.studies.layout.bound import fewest_wavefronts, granules
 from gpuemu.studies.layout.layouts import Layout, Plain, VirtualThreads, every_layout
 from gpuemu.studies.layout.tile import Tile
@@ -63,7 +64,7 @@ class SearchResult:
     """
 
     tile: Tile
-    accesses: tuple[Access, ...]
+    accesses: tuple[TileAccess, ...]
     geometry: BankGeometry
     threads: int
     fewest: tuple[int, ...]
@@ -103,7 +104,7 @@ class SearchResult:
 def search(
     arch: HasSharedMemory | BankGeometry,
     tile: Tile | str,
-    accesses: Iterable[Access | str],
+    accesses: Iterable[TileAccess | str],
     *,
     threads: int | None = None,
     where: str = "search",
@@ -111,7 +112,7 @@ def search(
     """Rank every layout of `tile` under `accesses`.
 
     `tile` is a text such as "128x64:f16", or a Tile; `accesses` are texts as `studies.layout.accesses` describes, or
-    Access records. `threads`: the block of the virtual threads, a multiple of 32; by default as many as the
+    TileAccess records. `threads`: the block of the virtual threads, a multiple of 32; by default as many as the
     access with the most work for threads has, at most 1024. Raises GpuemuError; `where` is its file.
     """
     geometry = BankGeometry.of(arch)
@@ -121,7 +122,8 @@ def search(
         right = f"a CTA has {limit} bytes of shared memory"
         raise GpuemuError.one(where, None, "tile", f"{tile}, {tile.bytes} bytes", right)
     parsed = tuple(
-        a if isinstance(a, Access) else parse_access(a, tile, geometry, where=(where, None, "access")) for a in accesses
+        a if isinstance(a, TileAccess) else parse_access(a, tile, geometry, where=(where, None, "access"))
+        for a in accesses
     )
     if not parsed:
         raise GpuemuError.one(where, None, "access", "none", "at least one access is right, such as copy-in:128")
@@ -147,7 +149,7 @@ def search(
     return SearchResult(tile, parsed, geometry, threads, fewest, ranked, dict(refused))
 
 
-def _block(accesses: Sequence[Access], threads: int | None, where: str) -> int:
+def _block(accesses: Sequence[TileAccess], threads: int | None, where: str) -> int:
     """The threads of the virtual threads' block; 0 where no access may change its threads."""
     work = max((LANES * a.instructions for a in accesses if a.any_thread), default=0)
     if threads is None:
@@ -169,7 +171,7 @@ def _candidate(tile: Tile, layout: Layout, wavefronts: tuple[int, ...], bound: i
 class _Counting:
     """Counts layouts under accesses; an access that is there twice is counted once."""
 
-    def __init__(self, geometry: BankGeometry, tile: Tile, accesses: Sequence[Access], limit: int | None):
+    def __init__(self, geometry: BankGeometry, tile: Tile, accesses: Sequence[TileAccess], limit: int | None):
         self.geometry = geometry
         self.tile = tile
         self.accesses = accesses
@@ -194,7 +196,7 @@ class _Counting:
             for starts, size in self._vectors
         )
 
-    def _lanes(self, layout: Layout | None, access: Access) -> tuple[IntArray, BoolArray]:
+    def _lanes(self, layout: Layout | None, access: TileAccess) -> tuple[IntArray, BoolArray]:
         """Who takes which vector: the access's own order, or that of virtual threads."""
         if not isinstance(layout, VirtualThreads) or not access.any_thread:
             return access.first, access.active
@@ -218,7 +220,7 @@ class _Counting:
         columns = [a.times * of[key] for key, a in zip(self._key, self.accesses, strict=True)]
         return [tuple(row) for row in np.stack(columns, axis=1).tolist()]
 
-    def _of_access(self, layouts: Sequence[Layout], access: Access) -> IntArray:
+    def _of_access(self, layouts: Sequence[Layout], access: TileAccess) -> IntArray:
         found = np.zeros(len(layouts), dtype=np.int64)
         together = max(1, LANES_AT_ONCE // access.first.size)
         straight = [n for n, layout in enumerate(layouts) if not isinstance(layout, VirtualThreads)]
@@ -232,6 +234,6 @@ class _Counting:
                 found[n] = self._count(access, *self._lanes(layout, access)).sum()
         return found
 
-    def _count(self, access: Access, places: IntArray, active: BoolArray) -> IntArray:
+    def _count(self, access: TileAccess, places: IntArray, active: BoolArray) -> IntArray:
         addresses = places * self.tile.element_bytes
         return count(self.geometry, access.kind, access.width, addresses, active, where="search").wavefronts

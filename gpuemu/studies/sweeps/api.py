@@ -10,7 +10,7 @@ from gpuemu.arch import Architecture
 from gpuemu.arch.build import plain
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.strict_yaml import describe
-from gpuemu.studies.sweeps.plan import Plan, plan
+from gpuemu.studies.sweeps.plan import PlannedSweep, plan
 from gpuemu.studies.sweeps.pools import Here, Pool, Processes
 from gpuemu.studies.sweeps.results import Record, records
 from gpuemu.studies.sweeps.running import Progress, Runner, job_of, unfinished
@@ -77,7 +77,7 @@ def check_places(jobs: int | None, cluster: str | None) -> None:
         check_cluster(cluster)
 
 
-def execute(planned: Plan, runner: Runner, store: Store, jobs: int | None, cluster: str | None) -> None:
+def execute(planned: PlannedSweep, runner: Runner, store: Store, jobs: int | None, cluster: str | None) -> None:
     """Run what the runner does not know yet, on a cluster, in `jobs` processes, or in this one."""
     missing = len(unfinished(planned, runner.outcomes))
     with store:
@@ -88,7 +88,7 @@ def execute(planned: Plan, runner: Runner, store: Store, jobs: int | None, clust
             pool.close()
 
 
-def _pool(planned: Plan, missing: int, jobs: int | None, cluster: str | None) -> Pool:
+def _pool(planned: PlannedSweep, missing: int, jobs: int | None, cluster: str | None) -> Pool:
     job = job_of(planned)
     if cluster is not None and missing:
         from gpuemu.studies.sweeps.cluster import Cluster  # needs the extra

@@ -42,7 +42,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedSweep:
     """The points in the order of the grid, and what they run: traces, architectures, the names that vary."""
 
     sources: tuple[Source, ...]
@@ -70,7 +70,7 @@ def program_digest() -> str:
     return content.hexdigest()
 
 
-def plan(study: Study) -> Plan:
+def plan(study: Study) -> PlannedSweep:
     """Work out the points. Raises GpuemuError with every value that cannot be run."""
     study.check()
     if not study.traces:
@@ -104,7 +104,7 @@ def plan(study: Study) -> Plan:
                     columns[name] = as_cell(overrides[name] if name in overrides else values[name])
             key = _key(source.identity(layout), flat[pair.arch].text(overrides))
             points.append(Point(len(points), pair.source, pair.arch, overrides, layout, key, columns))
-    return Plan(sources, archs, study.varied, tuple(points))
+    return PlannedSweep(sources, archs, study.varied, tuple(points))
 
 
 def as_cell(value: Any) -> Any:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpuemu.studies.sweeps.plan import Plan
+from gpuemu.studies.sweeps.plan import PlannedSweep
 from gpuemu.studies.sweeps.work import Outcome
 
 Record = dict[str, Any]
 OK, FAILED = "ok", "failed"
 
 
-def records(plan: Plan, outcomes: Mapping[int, Outcome]) -> list[Record]:
+def records(plan: PlannedSweep, outcomes: Mapping[int, Outcome]) -> list[Record]:
     """A record for each point that has an outcome.
 
     First what the point is (`trace`, `arch`, every varied name), then `status`, `error`, `on_front` and the

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from gpuemu.studies.sweeps.plan import Plan, Point, program_digest
+from gpuemu.studies.sweeps.plan import PlannedSweep, Point, program_digest
 from gpuemu.studies.sweeps.pools import Finished, Pool
 from gpuemu.studies.sweeps.store import Store
 from gpuemu.studies.sweeps.work import CHUNK_S, Job, Outcome, Task
@@ -21,12 +21,12 @@ ATTEMPTS = 3
 """So often a point is tried that takes its worker with it."""
 
 
-def job_of(plan: Plan) -> Job:
+def job_of(plan: PlannedSweep) -> Job:
     """What all points of the plan share."""
     return Job(plan.sources, plan.archs, program_digest())
 
 
-def unfinished(plan: Plan, known: dict[int, Outcome]) -> list[Point]:
+def unfinished(plan: PlannedSweep, known: dict[int, Outcome]) -> list[Point]:
     """The points that have to be run: of those with one key, the first."""
     seen: dict[str, Point] = {}
     for point in plan.points:
@@ -38,7 +38,7 @@ def unfinished(plan: Plan, known: dict[int, Outcome]) -> list[Point]:
 class Runner:
     """Runs points in a pool. `outcomes` has what is known, by number; those of `known` are not run again."""
 
-    def __init__(self, plan: Plan, known: dict[int, Outcome], store: Store, progress: Progress | None = None):
+    def __init__(self, plan: PlannedSweep, known: dict[int, Outcome], store: Store, progress: Progress | None = None):
         self.outcomes = dict(known)
         self._plan = plan
         self._store = store

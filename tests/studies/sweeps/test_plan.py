@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sweep_traces import tile
 
 import gpuemu
-from gpuemu.studies.sweeps.plan import Plan, plan
+from gpuemu.studies.sweeps.plan import PlannedSweep, plan
 from gpuemu.studies.sweeps.study import Axis, Named, Setting, Study, parse_vary
 
 
@@ -32,7 +32,7 @@ def axes_of(axes: dict[str, list[object]]) -> list[Axis]:
     ]
 
 
-def keys(planned: Plan) -> list[str]:
+def keys(planned: PlannedSweep) -> list[str]:
     return [point.key for point in planned.points]
 
 

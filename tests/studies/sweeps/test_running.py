@@ -17,7 +17,7 @@ from sweep_traces import tile
 
 import gpuemu
 from gpuemu.studies.sweeps import work
-from gpuemu.studies.sweeps.plan import Plan, plan
+from gpuemu.studies.sweeps.plan import PlannedSweep, plan
 from gpuemu.studies.sweeps.pools import Finished, Here, Processes
 from gpuemu.studies.sweeps.results import records
 from gpuemu.studies.sweeps.running import ATTEMPTS, Runner, job_of
@@ -28,7 +28,7 @@ from gpuemu.studies.sweeps.work import Outcome, Task
 GRID = ("shared_memory.banks=16,32", "mio.queue_entries=1,5", "shared_memory.latency_cycles=20..24")
 
 
-def planned(*traces: str, vary: tuple[str, ...] = GRID) -> Plan:
+def planned(*traces: str, vary: tuple[str, ...] = GRID) -> PlannedSweep:
     named = tuple(Named(t, t) for t in traces or ("v5_swizzle",))
     return plan(Study(named, (Named("sm_89", "sm_89"),), axes=tuple(map(parse_vary, vary))))
 

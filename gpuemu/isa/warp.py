@@ -1,0 +1,4 @@
+"""What a warp is made of."""
+
+LANES = 32
+"""Lanes of a warp."""
