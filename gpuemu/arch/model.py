@@ -87,6 +87,7 @@ class Issue(Part):
     issue_count_delay_cycles: int = cycles("from an issue until it counts for the order of warps", low=0, high=1000)
     taken_branch_cycles: int = cycles("from a taken branch to the warp's next issue, at least")
     next_line_cycles: int = cycles("from a taken branch to the first issue from the line behind its target's, at least")
+    yield_cycles: int = cycles("from an issue that yields to the warp's next, at least")
     instruction_line_bytes: PowerOfTwo = power_of_two("a line of code, as it is fetched", 4096, "bytes")
     instruction_buffer_entries: int = whole("of a warp's instruction buffer, filled one a cycle", 1, 64, "entries")
     instruction_banks: int = whole("of a line of code, neighbouring instructions apart", 1, 64, "banks")
@@ -125,12 +126,16 @@ class TensorTurnaround(Part):
 class TensorOperands(Part):
     """How an mma and its neighbours share the ports of the register file."""
 
+    first_read_cycles: int = cycles("from the issue of an mma to the read of A", low=0)
+    registers_per_cycle: int = whole("of a fragment that are read together", 1, 4, "registers")
     accumulator_read_cycles: int = cycles("in which C is read, four registers; two in the latter half", low=0)
     pause_cycles: int = cycles("between the reads of a 16 x 32 byte A and of B", low=0)
     memory_instruction_cycles: int = cycles("an mma loses that begins where a memory instruction reads", low=0)
     scalar_write_cycles: int = cycles("by which scalar arithmetic on the tensor pipe writes later than others")
     float_write_cycles: int = cycles("from the end of an mma's issue interval to the write of f32 or f16 results")
     s32_write_cycles: int = cycles("the same of s32 results")
+    result_cycles: int = cycles("in which f32 or s32 results are written")
+    f16_result_cycles: int = cycles("the same of f16 results")
     f16_free_cycles: int = cycles("of which an mma with f16 accumulators leaves one to memory instructions", low=0)
 
 
@@ -141,6 +146,7 @@ class RegisterFile(Part):
     read_cycles: int = cycles("from the issue on, in which registers are read in time; no other is known", 3, 3)
     write_cycles: int = cycles("from the issue to the write of a result, on the scale of an mma's")
     forwarding_cycles: int = cycles("behind its issue a result still comes over the forwarding path", low=0)
+    bank_ready_cycles: int = cycles("from the end of that to its read from the bank, for one that met another", low=0)
     wide_second_read_cycles: int = cycles("IMAD.WIDE reads its operands again so much later; 0: once", low=0)
 
 
@@ -160,6 +166,7 @@ class AddressDivergence(Part):
     queue_latency_cycles: int = cycles("issue to the way to the unit when nothing waits")
     pool_entries: int = whole("instructions of all sub-cores that may wait at the unit", 1, 64, "instructions")
     interval_cycles: int = cycles("it begins one per this many cycles")
+    source_release_cycles: int = cycles("end of the way to the unit to release of a source register")
 
 
 class TensorNumerics(Part):
@@ -302,6 +309,7 @@ class GlobalMemory(Part):
     mask_sectors: int = whole("what the mask of a line written in part takes on the way out", 0, 64, "sectors")
     sector_bytes: PowerOfTwo = power_of_two("unit of transfer", 4096, "bytes")
     atomic_latency_cycles: int = cycles("atomic with a result, issue to dependent issue", high=1_000_000)
+    local_word_bytes: PowerOfTwo = power_of_two("of local memory, in which lanes take turns", 16, "bytes")
     l1: L1
     l2: L2
 

@@ -6,7 +6,8 @@ issue interval; its place in the queue falls free with that. The unit takes a re
 (`mio.request_interval_cycles`), from the sub-core served longest ago, while fewer than `pool_entries` wait, and begins
 one every `interval_cycles`. So warps that run the same code a cycle apart leave it each 2 cycles behind another. An LDC
 with a register in its address comes to its turn as many cycles later as it takes longer, with nothing in between, and
-keeps that register until its result is there; of all others the sources count as read a cycle behind the sending.
+keeps that register until its result is there; of all others the sources count as read `source_release_cycles` behind
+the sending.
 
 H200: LDC, S2UR and S2R of SR_CgaCtaId of 2, 4, 8 sub-cores and warps come one every 2 cycles, whatever their mixture;
 the sixth LDC of each of four warps waits until the second is sent, LDS and S2R of SR_TID beside them do not.
@@ -71,6 +72,7 @@ class AddressDivergenceUnit:
         self._accept_interval = machine.request_interval_cycles
         self._entries = machine.divergence_pool_entries
         self._interval = machine.divergence_interval_cycles
+        self._source_release = machine.divergence_source_release_cycles
         self._served_at = [i - len(queues) for i in range(len(queues))]
         self._next_accept = 0
         self._next_start = 0
@@ -110,7 +112,7 @@ class AddressDivergenceUnit:
         request = queue.waiting[0]
         op = request.op
         sent = cycle + op.issue_interval_cycles
-        request.sources_read_at = sent + 1
+        request.sources_read_at = sent + self._source_release
         queue.sent(sent)
         self._served_at[sub_core] = cycle
         self._next_accept = cycle + self._accept_interval

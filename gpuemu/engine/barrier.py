@@ -49,7 +49,7 @@ class BarrierUnit:
         self._opens = opens
         self._tell_data_stage = tell_data_stage
         self._sub_cores = machine.sub_cores
-        self._known_before = machine.queue_latency_cycles + 2
+        self._known_before = machine.known_ahead_cycles
         self._gatherings: dict[tuple[int, int], _Gathering] = {}
         self._free_at = 0
 

@@ -70,6 +70,7 @@ class Machine:
     register_read_cycles: int
     register_write_cycles: int
     register_forwarding_cycles: int
+    register_bank_ready_cycles: int
     tensor_memory_instruction_cycles: int
     tensor_scalar_write_cycles: int
     special_function_queue_entries: int
@@ -80,6 +81,7 @@ class Machine:
     divergence_queue_latency_cycles: int
     divergence_pool_entries: int
     divergence_interval_cycles: int
+    divergence_source_release_cycles: int
     global_latency_cycles: int
     global_atomic_latency_cycles: int
     global_first_touch: str
@@ -158,6 +160,7 @@ class Machine:
             register_read_cycles=arch.register_file.read_cycles,
             register_write_cycles=arch.register_file.write_cycles,
             register_forwarding_cycles=arch.register_file.forwarding_cycles,
+            register_bank_ready_cycles=arch.register_file.bank_ready_cycles,
             tensor_memory_instruction_cycles=arch.tensor_core.operands.memory_instruction_cycles,
             tensor_scalar_write_cycles=arch.tensor_core.operands.scalar_write_cycles,
             special_function_queue_entries=arch.special_function.queue_entries,
@@ -168,6 +171,7 @@ class Machine:
             divergence_queue_latency_cycles=arch.address_divergence.queue_latency_cycles,
             divergence_pool_entries=arch.address_divergence.pool_entries,
             divergence_interval_cycles=arch.address_divergence.interval_cycles,
+            divergence_source_release_cycles=arch.address_divergence.source_release_cycles,
             global_latency_cycles=memory.latency_cycles,
             global_atomic_latency_cycles=memory.atomic_latency_cycles,
             global_first_touch=memory.first_touch,
@@ -190,6 +194,14 @@ class Machine:
         """From the dispatch of a request to its start in the data stage when nothing waits there."""
         late = 0 if is_load else self.data_read_cycles
         return self.cycles_per_source_register * (source_words - 1) + late
+
+    @property
+    def known_ahead_cycles(self) -> int:
+        """From a barrier's last arrival, when all has issued that issues then, what comes to the data stage is known.
+
+        Nothing that issues in a later cycle can be there sooner.
+        """
+        return self.queue_latency_cycles + 1
 
     @property
     def address_read_by(self) -> int:

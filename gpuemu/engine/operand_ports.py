@@ -48,9 +48,9 @@ class OperandPorts:
     """
 
     __slots__ = (
-        "_collector", "_forwarding", "_last_due", "_last_reads_twice", "_last_start", "_last_stop", "_last_writes",
-        "_latest_read", "_mma_warp", "_scalar_writes_after", "_tensor", "_write_after", "_writes", "busy_until",
-        "late", "put_off", "sender", "stops",
+        "_bank_ready", "_collector", "_forwarding", "_last_due", "_last_reads_twice", "_last_start", "_last_stop",
+        "_last_writes", "_latest_read", "_mma_warp", "_scalar_writes_after", "_tensor", "_write_after", "_writes",
+        "busy_until", "late", "put_off", "sender", "stops",
     )  # fmt: skip
 
     def __init__(self, machine: Machine, tensor_pipes: list[Pipe], path: Path):
@@ -59,6 +59,7 @@ class OperandPorts:
         self._latest_read = machine.register_read_cycles - 1
         self._write_after = machine.register_write_cycles
         self._forwarding = machine.register_forwarding_cycles
+        self._bank_ready = machine.register_bank_ready_cycles
         self._collector = OperandCollector(machine, self.sender)
         self._writes: list[int] = []  # cycles in which the tensor pipe writes
         self._scalar_writes_after = machine.tensor_scalar_write_cycles
@@ -147,7 +148,7 @@ class OperandPorts:
             if op.second_read and found:
                 held = max(held, found[-1] - last + 1)
             elif len(found) > 1:  # the last comes this way, those before it from the register file
-                held = max(held, found[-2] - last + 2)
+                held = max(held, found[-2] - last + 1 + self._bank_ready)
         return held
 
     def _reserve(self, port_reads: tuple[int, ...], op: Op, start: int, cycle: int) -> None:

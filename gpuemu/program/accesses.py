@@ -15,9 +15,6 @@ from gpuemu.isa.warp import LANES
 from gpuemu.program.program import Access, Op
 from gpuemu.trace.model import Trace
 
-_LOCAL_SLOT_BYTES = 4
-"""Local memory is interleaved: a warp's 32 words at the same offset lie side by side."""
-
 
 def lower_accesses(
     trace: Trace, arch: Architecture, ops: Sequence[Op], executed: NDArray[np.int64], rows_of: NDArray[np.int64]
@@ -83,7 +80,7 @@ def _global_accesses(
     width = operation.width_bits // 8
     ends = [addresses, addresses + (width - 1)]
     if operation.local:
-        ends = [_interleaved(addresses + offset) for offset in range(0, width, _LOCAL_SLOT_BYTES)]
+        ends = [_interleaved(addresses + n, memory.local_word_bytes) for n in range(0, width, memory.local_word_bytes)]
     lanes = groups_of.bits_32 if width <= 4 else groups_of.bits_64 if width <= 8 else groups_of.bits_128
     passes = np.zeros(len(addresses), dtype=np.int64)
     for first in range(0, LANES, lanes):
@@ -153,10 +150,10 @@ def _copy_pieces(
     return np.maximum(1, pieces)
 
 
-def _interleaved(addresses: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the words of a warp's lanes lie that have these addresses in local memory."""
-    slots = addresses // _LOCAL_SLOT_BYTES * LANES + np.arange(LANES)
-    return slots * _LOCAL_SLOT_BYTES + addresses % _LOCAL_SLOT_BYTES
+def _interleaved(addresses: NDArray[np.int64], word_bytes: int) -> NDArray[np.int64]:
+    """Where the words of a warp's lanes lie that have these addresses in local memory: those of one offset together."""
+    words = addresses // word_bytes * LANES + np.arange(LANES)
+    return words * word_bytes + addresses % word_bytes
 
 
 def _blocks(addresses: list[NDArray[np.int64]], active: NDArray[np.bool_], block_bytes: int) -> NDArray[np.int64]:

@@ -192,8 +192,8 @@ def _lower_instruction(
     issued_as = kind
     if controlled and word is not None:
         # A stall count of 0 is written only where nothing follows (padding, a branch to itself). A warp that
-        # yields leaves the next cycle to others, or empty (HUERTA).
-        stall_cycles = max(2 if word.yields else 1, word.stall_cycles)
+        # yields leaves the next cycles to others, or empty.
+        stall_cycles = max(arch.issue.yield_cycles if word.yields else 1, word.stall_cycles)
         if kind is Kind.FIXED and not (word.write_counter is None and word.read_counter is None):
             issued_as = Kind.VARIABLE  # as FP64 on chips with few lanes for it
         waits = tuple(i for i in range(6) if word.wait_mask >> i & 1)

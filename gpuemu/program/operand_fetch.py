@@ -20,11 +20,8 @@ from gpuemu.program.program import Op
 from gpuemu.program.units import SCALAR, Unit
 from gpuemu.trace.model import Instruction
 
-_WRITES = {"f32": 2, "s32": 2, "f16": 1}
-"""Cycles in which an mma writes its results, two registers in each."""
-
-_PAIR = 2
-"""Registers of a fragment that an mma reads in a cycle."""
+_LONGEST_A = 4
+"""Registers of a 16 x 32 byte A. Those of FP64 have more, which nobody has measured."""
 
 _MEMORY = (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.COPY_COMMIT)
 _MATH = (Kind.FIXED, Kind.VARIABLE)
@@ -139,9 +136,11 @@ def _mma(op: Op, instruction: Instruction, cache: OperandCache, arch: Architectu
     fragments = mma_registers(instruction.opcode, instruction.operands)
     operands = arch.tensor_core.operands
     accumulator = instruction.operation.operation.split(".")[1]
-    # In every cycle two registers: A, B, and at the end C, of which f16 is half as long.
-    a_at = 1
-    b_at = a_at + (_PAIR + operands.pause_cycles if len(fragments[0]) > _PAIR else 1)
+    # A, B, and at the end C, of which f16 is half as long.
+    together = operands.registers_per_cycle
+    long = len(fragments[0]) > together
+    a_at = operands.first_read_cycles
+    b_at = a_at + (-(-_LONGEST_A // together) + operands.pause_cycles if long else 1)
     c_at = b_at + 1 + (operands.accumulator_read_cycles // 2 if accumulator == "f16" else 0)
     anew = [0] * arch.register_file.banks
     reads = anew.copy()
@@ -149,14 +148,15 @@ def _mma(op: Op, instruction: Instruction, cache: OperandCache, arch: Architectu
         cache.kept_fragments(op, instruction), fragments, (a_at, b_at, c_at), strict=True
     ):
         for number, register in enumerate(registers):
-            bit = 1 << (first + number // _PAIR)
+            bit = 1 << (first + number // together)
             anew[register % len(anew)] |= bit
             if not kept:
                 reads[register % len(anew)] |= bit
     fields: dict[str, Any] = {"port_reads": tuple(reads), "port_reads_anew": tuple(anew)}
-    if accumulator in _WRITES:
+    if accumulator in ("f32", "f16", "s32"):
         late = operands.s32_write_cycles if accumulator == "s32" else operands.float_write_cycles
-        fields |= {"results": _WRITES[accumulator], "writes_after": op.issue_interval_cycles + late}
+        fields["results"] = operands.f16_result_cycles if accumulator == "f16" else operands.result_cycles
+        fields["writes_after"] = op.issue_interval_cycles + late
     if accumulator == "f16" and operands.f16_free_cycles:
         free = range(operands.f16_free_cycles, op.issue_interval_cycles, operands.f16_free_cycles)
         fields["free_cycles"] = tuple(free)

@@ -406,7 +406,9 @@ class Reference:
             self.divergent_starts.append(start)
             beyond = request.op.latency_cycles - request.op.late_cycles - m.divergence_queue_latency_cycles
             request.done_at = start + beyond
-            request.sources_read_at = request.done_at if request.op.late_cycles > 0 else sent + 1
+            request.sources_read_at = (
+                request.done_at if request.op.late_cycles > 0 else sent + m.divergence_source_release_cycles
+            )
 
     def divergent_places_taken(self, sub_core: int, cycle: int) -> int:
         return len(self.divergent[sub_core]) + sum(left > cycle for left in self.places_left[sub_core])
@@ -1005,7 +1007,7 @@ class Reference:
                     if not op.arrives_only:
                         warp.opens_at = complete + self.m.barrier_latency_cycles
                 seen = max(cta.last_end, cta.last_arrival) if threads is None else cta.last_arrival
-                tells = seen + self.m.queue_latency_cycles + 2
+                tells = seen + self.m.known_ahead_cycles
                 woken = sum(not op.arrives_only for _, _, op in joined)
                 if self.m.barrier_data_stage_cycles:
                     cost = self.m.barrier_data_stage_cycles + min(woken, self.m.sub_cores)

@@ -117,6 +117,10 @@ def test_an_address_register_makes_a_constant_late_and_is_kept_until_it_comes(li
     assert done(["LDC R4, c[0x0][RZ] | W0 S2"]) == [25]
 
 
+def test_when_a_source_is_released_is_a_value():
+    assert released(CONSTANT, machine(address_divergence__source_release_cycles=4)) == 12
+
+
 def test_the_values_of_indexed_constants_are_the_architecture_s():
     arch = machine(operations__indexed_constant_load__latency_cycles=40)
     assert (done([f"{INDEXED} | W0 S2"], arch=arch), released(INDEXED, arch)) == ([40], 40)

@@ -138,6 +138,9 @@ def test_local_memory_is_interleaved_by_lane_and_each_warps_own():
     assert result.log.loaded_sectors == 0  # what a warp has stored it finds in L1
     access = result.program.accesses[result.program.access[0]]
     assert (access.sectors, len(access.lines), access.data_stage_cycles) == (4, 1, 1)
+    wider = gpuemu.run(trace.build(), machine(global_memory__local_word_bytes=16))
+    access = wider.program.accesses[wider.program.access[0]]
+    assert (access.sectors, len(access.lines), access.data_stage_cycles) == (16, 4, 4)
 
 
 def test_each_further_sector_takes_its_time_on_the_wire():

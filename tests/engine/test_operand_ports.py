@@ -91,6 +91,11 @@ def test_of_three_results_two_are_waited_for():
     assert issues(run([*lines, "FFMA R8, R0, R2, R4 | S4", END]))[-1] == 6 + 4 + 3
 
 
+def test_when_the_older_of_two_results_is_in_its_bank_is_a_value():
+    late = [forwarded(4, 5, "FFMA R8, R0, R2, RZ", **{"register_file.bank_ready_cycles": n}) for n in (0, 1, 4)]
+    assert late == [2, 3, 6]
+
+
 def test_how_long_results_are_forwarded_is_a_value():
     assert [forwarded(4, 5, "FFMA R8, R0, R2, RZ", **{"register_file.forwarding_cycles": f}) for f in (4, 5, 8)] == [
         0,

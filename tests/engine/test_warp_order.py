@@ -287,7 +287,10 @@ def test_a_warp_that_yields_leaves_the_next_cycle_to_others():
 
 def test_or_leaves_it_empty():
     """HUERTA: a bubble if no other warp is ready."""
-    assert issues(run([f"{NEXT} | S1 Y", f"{NEXT} | S3 Y", "EXIT | S5"])) == [0, 2, 5]
+    lines = [f"{NEXT} | S1 Y", f"{NEXT} | S3 Y", "EXIT | S5"]
+    assert issues(run(lines)) == [0, 2, 5]
+    assert issues(run(lines, machine(issue__yield_cycles=4))) == [0, 4, 8]
+    assert issues(run(lines, machine(issue__yield_cycles=1))) == [0, 1, 4]
 
 
 def test_warps_that_have_begun_go_before_those_that_rested():

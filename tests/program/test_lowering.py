@@ -215,3 +215,33 @@ def test_a_pipe_is_the_tensor_cores_if_lowering_says_so_and_not_by_how_its_name_
     ]  # fmt: skip
     assert not program.ops[0].turnaround
     assert len(program.ops[1].turnaround) == 1
+
+
+def cycles_of(bits: int) -> list[int]:
+    return [cycle for cycle in range(bits.bit_length()) if bits >> cycle & 1]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "even", "odd"),
+    [
+        ({}, [1, 2, 4, 5, 6], [1, 2, 4, 5, 6]),
+        ({"first_read_cycles": 3}, [3, 4, 6, 7, 8], [3, 4, 6, 7, 8]),
+        ({"registers_per_cycle": 4}, [1, 2, 3], [1, 2, 3]),
+        ({"registers_per_cycle": 1}, [1, 3, 6, 7, 9], [2, 4, 7, 8, 10]),
+    ],
+)
+def test_when_an_mma_reads_its_fragments_is_in_the_architecture_file(overrides, even, odd):
+    arch = machine(**{f"tensor_core__operands__{name}": value for name, value in overrides.items()})
+    trace = builder()
+    emit(trace, "HMMA.16816.F32 R8, R16, R20, R24 | S4")
+    op = lower(trace.build(), arch).ops[0]
+    assert [cycles_of(bits) for bits in op.port_reads] == [even, odd]
+
+
+def test_for_how_long_an_mma_writes_is_in_the_architecture_file():
+    arch = machine(tensor_core__operands__result_cycles=5, tensor_core__operands__f16_result_cycles=3)
+    trace = builder()
+    for kind in ("F32", "F16"):
+        emit(trace, f"HMMA.16816.{kind} R8, R16, R20, R24 | S4")
+    assert [op.results for op in lower(trace.build(), machine()).ops[:2]] == [2, 1]
+    assert [op.results for op in lower(trace.build(), arch).ops[:2]] == [5, 3]
