@@ -743,6 +743,14 @@ def test_yaml_mistakes_keep_their_place(here):
             ],
         ),
         (
+            {"shared_memory.reserved_bytes_per_cta": 2048},
+            [
+                "shared_memory.reserved_bytes_per_cta: found 2048, with shared_memory.max_bytes_per_cta 232448 "
+                "and shared_memory.capacity_bytes 233472; "
+                "max_bytes_per_cta + reserved_bytes_per_cta of at most capacity_bytes is right"
+            ],
+        ),
+        (
             {"mio.queue_latency_cycles": 26},
             [
                 "mio.queue_latency_cycles: found 26, with shared_memory.latency_cycles 23; "
@@ -809,6 +817,8 @@ def test_all_wrong_overrides_are_told_at_once_with_what_was_meant():
         **{
             "shared_memory.bankz": 64,
             "banks": 64,
+            "queue_latency_cycles": 64,
+            "latency_cycles": 64,
             "mio": 3,
             "tensor_core.operations.m16n8k16.f32.f16": 3,
             "colour": "red",
@@ -820,6 +830,9 @@ def test_all_wrong_overrides_are_told_at_once_with_what_was_meant():
     assert lines == [
         "--set: shared_memory.bankz: found an unknown name; did you mean 'shared_memory.banks'?",
         "--set: banks: found an unknown name; did you mean 'register_file.banks' or 'shared_memory.banks'?",
+        "--set: queue_latency_cycles: found an unknown name; did you mean 'special_function.queue_latency_cycles' "
+        "or 'address_divergence.queue_latency_cycles' or 'mio.queue_latency_cycles'?",
+        "--set: latency_cycles: found an unknown name; did you mean 'operations.integer.latency_cycles'?",
         "--set: mio: found a section; a single value of it, such as mio.queue_entries, is right",
         "--set: tensor_core.operations.m16n8k16.f32.f16: found a section; a single value of it, "
         "such as tensor_core.operations.m16n8k16.f32.f16.latency_cycles, is right",

@@ -489,6 +489,10 @@ def test_a_bad_access_is_refused_in_one_sentence(op, addresses, mask, sentence):
             {"load_merge_distances": (1, 32)},
             "load_merge_distances: found (1, 32); distances from 1 to 31 are right",
         ),
+        (
+            {"load_merge_distances": (0, 2)},
+            "load_merge_distances: found (0, 2); distances from 1 to 31 are right",
+        ),
     ],
 )
 def test_an_impossible_geometry_is_refused(values, sentence):

@@ -27,6 +27,17 @@ def test_every_counter_of_the_mask_must_be_clear():
     assert issues(run(lines)) == [0, 1, 26, 30]
 
 
+def test_a_load_that_is_there_with_another_result_of_its_counter_is_seen_as_late_as_alone():
+    """A counter's fall is a load's if the last that holds it up is one, or one of the last."""
+
+    def use(other: str) -> int:
+        lines = ["LDS R4, [R0] | W0 S6", other, *["NOP | S1"] * 16, "FFMA R6, R4, R5, R5 | B0 S4", END]
+        return issues(run(lines))[18]
+
+    assert [use("MUFU.RCP R5, R0 | W0 S1"), use("NOP | S1")] == [24, 24]
+    assert use("MUFU.RCP R5, R0 | W1 S1") == 24
+
+
 def test_a_counter_raised_twice_falls_with_the_later_of_them():
     lines = ["LDS R4, [R0] | W0 S1", "LDS R5, [R0] | W0 S1", "FFMA R6, R4, R5, R5 | B0 S4", END]
     first, second, use, _ = issues(run(lines))
@@ -121,6 +132,17 @@ def test_depbar_waits_until_all_but_so_many_groups_of_copies_are_there(keep):
     waited, *done = copies(keep)
     assert done == sorted(done)
     assert waited == done[2 - keep]
+
+
+@pytest.mark.parametrize(("mask", "waits"), [("B1", True), ("B-", False)])
+def test_depbar_waits_for_the_counters_of_its_mask_too(mask, waits):
+    """Whatever groups it lets be, and whichever counter it names itself."""
+    lines = ["LDGSTS.E.BYPASS.128 [R2], [R4.64] | S2", "LDGDEPBAR | W0 S2", "LDS.128 R8, [R2] | W1 S2"]
+    control = f"{mask} S4" if waits else "S4"
+    result = run([*lines, f"DEPBAR.LE SB0, 0x1 | {control}", END], lanes="128*lane")
+    there = result.execution.warps[0].done_log[2]
+    assert issues(result)[3] == (there if waits else 6)
+    assert there > 20
 
 
 def test_depbar_that_lets_all_of_them_be_does_not_wait():

@@ -143,6 +143,17 @@ def test_local_memory_is_interleaved_by_lane_and_each_warps_own():
     assert (access.sectors, len(access.lines), access.data_stage_cycles) == (16, 4, 4)
 
 
+def test_a_warp_does_not_find_what_another_stored_at_the_same_place_of_its_local_memory():
+    trace = builder(2)
+    with trace.only(warps=0):
+        trace.emit("STL [R0], R4", lanes="8", control="B------:R-:W-:-:S02")
+    emit(trace, "BAR.SYNC 0x0 | S15")
+    with trace.only(warps=1):
+        trace.emit("LDL R4, [R0]", lanes="8", control="B------:R-:W0:-:S02")
+    emit(trace, "EXIT | S05")
+    assert gpuemu.run(trace.build(), machine()).execution.global_sectors == 4
+
+
 def test_each_further_sector_takes_its_time_on_the_wire():
     def last(bytes_apart: int, rate: float) -> int:
         lines = ["LDG.E.STRONG.GPU R4, [R0.64] | W0 S02", AWAIT, "EXIT | S05"]

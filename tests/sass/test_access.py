@@ -4,7 +4,8 @@ import pytest
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Lanes
 from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, Memory
-from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.sass.machine.operands import Site, UnsupportedError
+from gpuemu.sass.semantics import build
 from tests.sass.harness import execute, surroundings
 
 LANES = 64
@@ -555,6 +556,22 @@ def test_lanes_whose_predicate_is_false_copy_zeros_and_do_not_read():
     assert world.memory.shared[4][:64].tolist() == [*range(1, 33), *[0] * 32]
     world.run("LDGSTS.E [R4], [R2.64], P0", {4: LANE * 4}, {2: 0}, predicates={0: False})
     assert not world.memory.shared[4].any()
+
+
+def test_a_copy_that_is_repeated_copies_zeros_where_it_no_longer_reads():
+    """In a loop, with another predicate each time: nothing is left of the turn before."""
+    world = World()
+    start = world.memory.add_buffer("argument 0", np.arange(1, 65, dtype=np.uint32))
+    environment = surroundings("LDGSTS.E [R4], [R2.64], P0", memory=world.memory)
+    environment.record = lambda *_: None
+    files = environment.lanes
+    files.registers[4] = LANE * 4
+    files.registers[2], files.registers[3] = (start + LANE * 4) & 0xFFFFFFFF, start >> 32
+    copy = build(Site(environment.code[0], environment))
+    for reads in (LANE % 2 == 0, LANE % 2 == 1):
+        files.predicates[0] = reads
+        copy(None)
+        assert world.memory.shared[4][:64].tolist() == np.where(reads, LANE + 1, 0).tolist()
 
 
 @pytest.mark.parametrize(("width", "size"), WIDTHS)

@@ -377,6 +377,15 @@ def test_atom_tells_in_its_predicate_whether_it_reached_the_address(op, size, re
         assert caught.value.right == "this instruction accesses global memory only"
 
 
+def test_atom_without_a_predicate_is_refused_if_it_does_not_reach_the_address_of_a_single_lane():
+    world = World("global", 8, [1] * LANES)
+    slots = np.where(LANE == 5, (SHARED_WINDOW + 0x400 - world.start) // 8, 0)
+    with pytest.raises(ExecutionError) as caught:
+        world.run("ATOM.E.ADD.64.STRONG.GPU PT, R16, [R2], R8", slots, [1] * LANES)
+    assert caught.value.lane == 5
+    assert "an address in shared memory" in caught.value.found
+
+
 def test_atom_may_find_its_lanes_in_several_memories():
     world = World("global", 4, [100] * LANES)
     third = LANE % 3

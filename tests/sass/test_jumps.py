@@ -78,6 +78,20 @@ def test_a_function_may_put_a_convergence_barrier_aside_and_bring_it_back() -> N
     assert files.registers[9].tolist() == [0xFFFFFFFF if lane % 2 else 0 for lane in range(64)]
 
 
+def test_a_convergence_barrier_that_was_put_aside_and_cleared_waits_for_nobody() -> None:
+    sass = "BSSY B0, 0x60\nBMOV.32 R8, B0\nBMOV.32.CLEAR R9, B0\nBMOV.32 R10, B0\nEXIT\n"
+    assert [registers(sass, number) for number in (8, 9, 10)] == [[0xFFFFFFFF] * 64, [0xFFFFFFFF] * 64, [0] * 64]
+
+
+def test_lanes_that_wait_for_each_other_at_two_places_are_refused_though_another_warp_is_done() -> None:
+    # Odd lanes of warp 0 wait behind WARPSYNC for the even ones, these at BSYNC for the odd ones; warp 1 exits.
+    sass = "S2R R2, SR_TID.X\nISETP.GE.AND P1, PT, R2, 0x20, PT\n@P1 EXIT\nS2R R1, SR_LANEID\n" + ODD
+    sass += "BSSY B0, 0x90\n@P0 BRA 0x80\nBRA 0x90\nWARPSYNC 0xffffffff\nBSYNC B0\nEXIT\n"
+    with pytest.raises(ExecutionError, match="lanes that wait for others for ever") as caught:
+        execute_cta(sass)
+    assert (caught.value.lane, caught.value.right) == (0, "all of them must come")
+
+
 def test_a_lane_that_breaks_away_in_a_call_is_still_waited_for_outside() -> None:
     # Odd lanes put B0 aside, break away from their own use of it, and bring it back.
     sass = LANEID + ODD + "BSSY B0, 0x70\n@P0 BRA 0x50\nBRA 0x60\nBRA 0x90\nBSYNC B0\nVOTE.ANY R2, PT, PT\nEXIT\n"

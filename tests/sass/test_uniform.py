@@ -16,6 +16,10 @@ from gpuemu.sass.machine.operands import UnsupportedError
         ("UIADD3 UR0, UR1, -UR2, URZ", lambda b: {"UR0": b.ur[1] - b.ur[2]}),
         ("UIADD3 UR0, UP0, UR1, UR2, URZ", lambda b: {"UR0": b.ur[1] + b.ur[2], "UP0": b.ur[1] + b.ur[2] > WORD}),
         ("UIADD3.X UR0, UR1, ~UR2, URZ, UP1, !UPT", lambda b: {"UR0": b.ur[1] + ~b.ur[2] + b.up[1]}),
+        (
+            "UIADD3.64 UR0, UR2, UR4, UR6",
+            lambda b: {f"UR{i}": sum(b.ur[k] | b.ur[k + 1] << 32 for k in (2, 4, 6)) >> 32 * i for i in (0, 1)},
+        ),
         ("UIMAD UR0, UR1, UR2, UR3", lambda b: {"UR0": b.ur[1] * b.ur[2] + b.ur[3]}),
         (
             "UIMAD.WIDE UR0, UR2, UR3, UR4",

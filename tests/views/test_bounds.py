@@ -60,6 +60,12 @@ def test_the_resource_that_a_kernel_is_made_to_fill_is_the_tightest(line, warps,
     assert cycles <= over(result) <= 1.1 * cycles + 100
 
 
+def test_a_lane_s_number_is_sent_in_a_cycle_and_a_load_in_the_least_interval():
+    for line, cycles in (("S2R R1, SR_TID.X | S1", 100), ("LDS R4, [R0] | S1", 400)):
+        found = bounds(many(line, 1, mio__minimum_dispatch_interval_cycles=4))
+        assert found["operands sent to the load/store unit"] == cycles
+
+
 def test_what_l1_does_not_hold_comes_at_the_bandwidth_of_what_is_beyond():
     slow = {"global_memory__bytes_per_cycle": 32.0}
     beyond = many("LDG.E.128.STRONG.GPU R4, [R0.64] | S1", 8, "16*lane", **slow)
