@@ -77,6 +77,16 @@ def test_nine_wait_behind_the_one_that_is_sent_and_the_tenth_is_held_back(op, la
     assert cycles[10:30] == left[1:21]
 
 
+@pytest.mark.parametrize("later", [1, 2, 3, 4, 6])
+def test_a_store_behind_a_load_is_dispatched_behind_it_however_late_it_reads_its_registers(later):
+    """The place beyond the queue is free when the load has been dispatched, and no two are in one cycle."""
+    lines = ["LDS R4, [R0] | S1", "STS [R0], R4 | S1"] * 4
+    result = run([*lines, "EXIT | S5"], machine(mio__data_read_cycles=later, mio__queue_entries=3))
+    dispatches = result.execution.warps[0].dispatch_log
+    assert len(set(dispatches)) == len(dispatches) == 8
+    assert later != 2 or list(dispatches) == [7, 10, 16, 17, 22, 25, 31, 32]
+
+
 def test_the_minimum_interval_holds_where_sending_is_faster():
     result = run(["LDS R4, [R0] | S1"] * 4 + ["EXIT | S5"], machine(mio__minimum_dispatch_interval_cycles=7))
     assert dispatches(result, 0) == [7, 14, 21, 28]
