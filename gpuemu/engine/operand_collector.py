@@ -128,16 +128,12 @@ class OperandCollector:
         for cycle, bank, _ in ahead:
             self._taken[bank] &= ~(1 << (cycle - self._base))
         last = start
-        for was, bank, into in ahead:
+        for _, bank, _ in ahead:
             cycle = start + 1
             while (self._taken[bank] | self._mma[bank]) >> (cycle - self._base) & 1:
                 cycle += 1
             self._taken[bank] |= 1 << (cycle - self._base)
             last = max(last, cycle)
-            for times in (self._last, self._before):
-                for latch in into:
-                    if times[latch % SLOTS] == was:
-                        times[latch % SLOTS] = cycle
         return last
 
     def _note(self, slot: int, cycle: int) -> None:
