@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +26,29 @@ FAILED = 1
     "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware or layout."
 )
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output."
+    "--page",
+    type=click.Choice(["summary", "source"]),
+    default="summary",
+    show_default=True,
+    help="The run as a whole, or by instruction and source line.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["instruction", "line"]),
+    default="instruction",
+    show_default=True,
+    help="Rows of the source page as csv or json.",
+)
+@click.option("--hottest", is_flag=True, help="Instructions of the source page by their cycles, not in their order.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True, help="Output."
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
 @click.option("--fail-on", "conditions", metavar="CONDITION", multiple=True, help="Exit with 1 if this holds.")
 @launch_options
 def run(
-    trace: str, arch_name: str | None, settings: tuple[str, ...], form: str, output: str | None,
-    conditions: tuple[str, ...], **launch: Any,
+    trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool, form: str,
+    output: str | None, conditions: tuple[str, ...], **launch: Any,
 ) -> None:  # fmt: skip
     """Replay TRACE on one emulated SM: cycles, shared-memory table, stall reasons, what limited it.
 
@@ -49,6 +65,11 @@ def run(
     \b
     As data; its fields are described in docs/result.md.
       gpuemu run v2_shared_memory --format json -o v2.json
+
+    \b
+    Which instruction, and which line of the source, costs what:
+      gpuemu run v2_shared_memory --page source
+      gpuemu run kernel.cu --page source --by line --format csv -o lines.csv
 
     \b
     Straight from machine code:
@@ -70,7 +91,12 @@ def run(
     if tests:
         values = metrics(as_data(result))
         holding = [test.verdict(values) for test in tests if test.holds(values)]
-    text = _json(as_data(result)) if form == "json" else _text(result, colour=output is None)
+    if page == "source":
+        text = _source_page(result, form, by == "line", hottest, colour=output is None)
+    elif form == "csv":
+        raise GpuemuError.one("--format", None, "", "csv", "the source page can be had so: --page source --format csv")
+    else:
+        text = _json(as_data(result)) if form == "json" else _text(result, colour=output is None)
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -155,7 +181,17 @@ def write_whole(path: Path, content: str | bytes) -> None:
         raise GpuemuError.one(str(path), None, "", found, "a file that can be written is right") from None
 
 
-def _json(data: dict[str, Any]) -> str:
+def _source_page(result: Result, form: str, by_line: bool, hottest: bool, colour: bool) -> str:
+    from gpuemu.views import source_text
+
+    if form == "csv":
+        return source_text.as_csv(result, by_line)
+    if form == "json":
+        return _json(source_text.records(result, by_line))
+    return _styled(source_text.page(result, hottest), colour)
+
+
+def _json(data: object) -> str:
     import json
 
     return json.dumps(data, indent=2) + "\n"
@@ -164,5 +200,8 @@ def _json(data: dict[str, Any]) -> str:
 def _text(result: Result, colour: bool) -> str:
     from gpuemu.views.text import report
 
-    lines = [click.style(line, **_STYLES[style]) if colour else line for style, line in report(result)]
-    return "\n".join(lines) + "\n"
+    return _styled(report(result), colour)
+
+
+def _styled(lines: Iterable[tuple[str, str]], colour: bool) -> str:
+    return "\n".join(click.style(line, **_STYLES[style]) if colour else line for style, line in lines) + "\n"

@@ -66,7 +66,7 @@ def _accesses_of(trace: Trace, arch: Architecture, index: int, rows: list[int]) 
         held, pieces = pieces, _copy_pieces(addresses, active, width // 8, arch)
     columns = (counts.wavefronts, counts.ideal, held, sectors, returned, pieces)
     return [
-        Access(wavefronts, ideal, cycles, moved, back, copy_pieces=piece)
+        Access(wavefronts, ideal, cycles, moved, back, copy_pieces=piece, ideal_sectors=moved)
         for wavefronts, ideal, cycles, moved, back, piece in zip(*(c.tolist() for c in columns), strict=True)
     ]
 
@@ -96,14 +96,20 @@ def _global_accesses(
         if operation.store and not operation.local
         else [frozenset[int]()] * len(addresses)
     )
+    least = -(-active.sum(axis=1) * width // memory.sector_bytes)
     made = []
-    for row, held, partly in zip(sectors.tolist(), passes.tolist(), masks, strict=True):
+    for row, held, partly, fewest in zip(sectors.tolist(), passes.tolist(), masks, least.tolist(), strict=True):
         distinct = sorted({sector for sector in row if sector >= 0})
         lines: dict[int, list[int]] = {}
         for sector in distinct:
             lines.setdefault(sector // sectors_per_line, []).append(sector)
         held_lines = tuple((line, tuple(inside)) for line, inside in lines.items())
-        made.append(Access(0, 0, held, len(distinct), returned, held_lines, written_in_part=partly))
+        made.append(
+            Access(
+                0, 0, held, len(distinct), returned, held_lines,
+                written_in_part=partly, ideal_sectors=min(fewest, len(distinct)),
+            )
+        )  # fmt: skip
     return made
 
 

@@ -38,7 +38,7 @@ class Access:
     `sectors` it moves from or to global memory, `lines` where they are, unless that is not known;
     `return_cycles` its data takes longer to come back. `copy_pieces`: of a copy past L1, the cycles that it holds
     the stage that sends copies on. `written_in_part`: the lines that a store leaves bytes of in a sector of which it
-    writes others.
+    writes others. `ideal_sectors`: the fewest that could hold what its lanes ask global memory for.
     """
 
     wavefronts: int
@@ -49,6 +49,7 @@ class Access:
     lines: Lines = ()
     copy_pieces: int = 0
     written_in_part: frozenset[int] = frozenset()
+    ideal_sectors: int = 0
 
     @property
     def takes_place(self) -> bool:

@@ -40,7 +40,11 @@ class ControlWord:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line of SASS. `offset` is its byte offset in the function; `guard` such as "@!P0", or ""."""
+    """One line of SASS. `offset` is its byte offset in the function; `guard` such as "@!P0", or "".
+
+    `line`: where it stands in the file that messages name. `source`: files and lines of the source that it comes from,
+    the innermost first, then the calls that inlined it.
+    """
 
     offset: int
     opcode: str
@@ -48,6 +52,7 @@ class Instruction:
     guard: str = ""
     control: ControlWord | None = None
     line: int | None = None
+    source: tuple[tuple[str, int], ...] = ()
 
     @cached_property
     def operation(self) -> isa.Operation:

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.elf import ElfFile, Relocation, read_elf
@@ -142,6 +142,22 @@ class Kernel:
             return None
         line = place.in_file(file)
         return (place.file, place.line) if line is None else (file, line)
+
+    def source_places(self, offset: int) -> tuple[tuple[str, int], ...]:
+        """Files and lines of an instruction, the innermost first, then the calls that inlined it; () if none is known.
+
+        Files are named relative to the folder of the kernel's own file, those that lie elsewhere by their names alone.
+        """
+        index = offset // INSTRUCTION_BYTES
+        place = self.source_lines[index] if index < len(self.source_lines) else None
+        folder = PurePath(self.source_file or "").parent
+        found = []
+        while place is not None:
+            file = PurePath(place.file)
+            name = file.relative_to(folder).as_posix() if file.is_relative_to(folder) else file.name
+            found.append((name, place.line))
+            place = place.inlined_at
+        return tuple(found)
 
 
 @dataclass(frozen=True)

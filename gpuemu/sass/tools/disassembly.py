@@ -135,7 +135,7 @@ def _instructions(cubin: Cubin, whole: Kernel, piece: Piece, image: Image) -> It
         guard, opcode, operands = _parts(instruction)
         if "QNAN" in instruction and not opcode.startswith("H"):
             operands = _with_bits(operands, machine_code[at + 4 : at + 8])
-        yield Instruction(offset, opcode, operands, guard, control, line)
+        yield Instruction(offset, opcode, operands, guard, control, line, whole.source_places(offset))
 
 
 def without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:

@@ -1,0 +1,192 @@
+"""The source page: what each instruction, and each line of the source, did and waited for.
+
+The columns are the profiler's. Stalls go to the instruction that waited, as the profiler's samples do; each is a sum of
+cycles over all warps. An instruction without shared-memory accesses has no number in the columns of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.engine.log import Log
+from gpuemu.isa.opcodes import Kind, Operation, Row, UnknownOpcodeError
+from gpuemu.program.live_registers import live_registers
+from gpuemu.program.program import Program
+from gpuemu.program.stall_reasons import NAMES
+
+STALLS = {
+    "selected": "stall_selected",
+    "wait": "stall_wait",
+    "short_scoreboard": "stall_short_sb",
+    "long_scoreboard": "stall_long_sb",
+    "barrier": "stall_barrier",
+    "branch_resolving": "stall_branch_resolve",
+    "no_instruction": "stall_no_inst",
+    "mio_throttle": "stall_mio",
+    "math_pipe_throttle": "stall_math",
+    "dispatch_stall": "stall_dispatch",
+    "not_selected": "stall_not_selected",
+}
+"""The source page's own names of the stall reasons."""
+
+COLUMNS = {
+    "executed": "Instructions Executed",
+    "cycles": "Warp Stall Cycles",
+    "address_space": "Address Space",
+    "operation": "Access Operation",
+    "size_bits": "Access Size",
+    "wavefronts": "L1 Wavefronts Shared",
+    "ideal_wavefronts": "L1 Wavefronts Shared Ideal",
+    "excess_wavefronts": "L1 Wavefronts Shared Excessive",
+    "conflicts_n_way": "L1 Conflicts Shared N-Way",
+    "sectors": "L2 Theoretical Sectors Global",
+    "ideal_sectors": "L2 Theoretical Sectors Global Ideal",
+    "excess_sectors": "L2 Theoretical Sectors Global Excessive",
+    "live_registers": "Live Registers",
+}
+"""Fields of a row and what the profiler calls them."""
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """An instruction or a line of source. `place` is its offset, or file and line; `text` the SASS or the line's own.
+
+    `cycles`: of all warps, from the issue before to this, its own included. `stalls`: those by reason.
+    """
+
+    place: str
+    control: str
+    text: str
+    executed: int
+    cycles: int
+    stalls: Mapping[str, int]
+    address_space: str = ""
+    operation: str = ""
+    size_bits: int = 0
+    wavefronts: int = 0
+    ideal_wavefronts: int = 0
+    sectors: int = 0
+    ideal_sectors: int = 0
+    live_registers: int = 0
+
+    @property
+    def excess_wavefronts(self) -> int:
+        """Wavefronts beyond the fewest that the widths need: bank conflicts."""
+        return self.wavefronts - self.ideal_wavefronts
+
+    @property
+    def excess_sectors(self) -> int:
+        """Sectors of global memory beyond those that hold what the lanes asked for."""
+        return self.sectors - self.ideal_sectors
+
+    @property
+    def conflicts_n_way(self) -> float:
+        """Wavefronts for each that is needed: 1 without conflicts, 0 without shared accesses."""
+        return self.wavefronts / self.ideal_wavefronts if self.ideal_wavefronts else 0.0
+
+    def as_record(self) -> dict[str, str | int | float]:
+        """Flat, under the profiler's names."""
+        found: dict[str, str | int | float] = {"Place": self.place, "Control": self.control, "Source": self.text}
+        found |= {column: getattr(self, name) for name, column in COLUMNS.items()}
+        return found | {STALLS[reason]: cycles for reason, cycles in self.stalls.items()}
+
+
+def instructions(program: Program, log: Log) -> list[SourceRow]:
+    """A row for each instruction of the code, in its order."""
+    ops = len(program.ops)
+    executed = np.bincount(program.path, minlength=ops)
+    waited = np.zeros((ops, len(NAMES)), dtype=np.int64)
+    np.add.at(waited, program.path, log.waited)
+    sums = {
+        name: _by_op(program, program.of_accesses(name))
+        for name in ("wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors")
+    }
+    live = live_registers(program.code)
+    rows = []
+    for i, instruction in enumerate(program.code):
+        stalls = dict(zip(STALLS, (int(executed[i]), *waited[i].tolist()), strict=True))
+        operation = _operation(program, i)
+        space, does, size = _access(operation) if operation is not None and executed[i] else ("", "", 0)
+        rows.append(
+            SourceRow(
+                place=f"{instruction.offset:04x}",
+                control="" if instruction.control is None else str(instruction.control),
+                text=str(instruction),
+                executed=int(executed[i]),
+                cycles=sum(stalls.values()),
+                stalls=stalls,
+                address_space=space,
+                operation=does,
+                size_bits=size,
+                wavefronts=int(sums["wavefronts"][i]),
+                ideal_wavefronts=int(sums["ideal_wavefronts"][i]),
+                sectors=int(sums["sectors"][i]),
+                ideal_sectors=int(sums["ideal_sectors"][i]),
+                live_registers=live[i],
+            )
+        )
+    return rows
+
+
+def _by_op(program: Program, of_access: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number of the accesses summed for each op."""
+    index = program.path[program.request_issue]
+    return np.bincount(index, of_access[program.access], minlength=len(program.ops)).astype(np.int64)
+
+
+def _operation(program: Program, op: int) -> Operation | None:
+    try:
+        return program.code[op].operation
+    except UnknownOpcodeError:
+        return None  # no warp executed it
+
+
+def _access(operation: Operation) -> tuple[str, str, int]:
+    """Address space, operation, and bits that a lane moves."""
+    if operation.kind not in (Kind.SHARED, Kind.GLOBAL) or not operation.width_bits:
+        return "", "", 0
+    if operation.row is Row.COPY:
+        return "Global, Shared", "Load, Store", operation.width_bits
+    space = "Shared" if operation.kind is Kind.SHARED else "Local" if operation.local else "Global"
+    does = "Atomic" if operation.atomic else "Store" if operation.store else "Load"
+    return space, does, operation.width_bits
+
+
+def lines(rows: Sequence[SourceRow], program: Program) -> list[SourceRow]:
+    """A row for each line of the source, in order of file and line: the sum of its instructions.
+
+    Code that was inlined counts where it stands, and at the lines that called it.
+    """
+    members: dict[tuple[str, int], list[SourceRow]] = {}
+    for row, instruction in zip(rows, program.code, strict=True):
+        for place in dict.fromkeys(instruction.source):
+            members.setdefault(place, []).append(row)
+    return [_sum(f"{file}:{line}", members[file, line]) for file, line in sorted(members)]
+
+
+def _sum(place: str, rows: Sequence[SourceRow]) -> SourceRow:
+    sizes = {row.size_bits for row in rows if row.size_bits}
+    return SourceRow(
+        place=place,
+        control="",
+        text="",
+        executed=sum(row.executed for row in rows),
+        cycles=sum(row.cycles for row in rows),
+        stalls={reason: sum(row.stalls[reason] for row in rows) for reason in STALLS},
+        address_space=_words(row.address_space for row in rows),
+        operation=_words(row.operation for row in rows),
+        size_bits=sizes.pop() if len(sizes) == 1 else 0,
+        wavefronts=sum(row.wavefronts for row in rows),
+        ideal_wavefronts=sum(row.ideal_wavefronts for row in rows),
+        sectors=sum(row.sectors for row in rows),
+        ideal_sectors=sum(row.ideal_sectors for row in rows),
+        live_registers=max(row.live_registers for row in rows),
+    )
+
+
+def _words(found: Iterable[str]) -> str:
+    return ", ".join(sorted({word for words in found for word in words.split(", ") if word}))
