@@ -296,14 +296,6 @@ def reads_lane_register(opcode: str, operands: str) -> bool:
     return opcode == "S2R" and _LANE_REGISTER.search(operands) is not None
 
 
-_INDEXED_CONSTANT = re.compile(r"\]\[R\d")
-
-
-def indexes_constants(opcode: str, operands: str) -> bool:
-    """Whether it is an LDC that has a register in its address."""
-    return opcode.partition(".")[0] == "LDC" and _INDEXED_CONSTANT.search(operands) is not None
-
-
 def reads_clock(operands: str) -> bool:
     """Whether a CS2R or S2R with these operands reads the SM's cycle counter."""
     return _CLOCK.search(operands) is not None

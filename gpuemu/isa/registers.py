@@ -8,16 +8,14 @@ how many follow it is known from the opcode.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
-from gpuemu.isa.opcodes import matrices, warpgroup_shape
+from gpuemu.isa.opcodes import describe, matrices, warpgroup_shape
+from gpuemu.isa.operands import parse_operand
 
 _BASES = {"R": 0, "P": 300, "UR": 400, "UP": 500}
 _PREDICATES = 7
-_REGISTER = re.compile(r"(?P<descriptor>\bdesc\[)?\b(?P<kind>UR|UP|R|P)(?P<number>\d+)(?P<wide>\.64)?")
-_PREDICATE_OPERAND = re.compile(r"(UP|P)[0-7T]\Z")
-_REGISTER_OPERAND = re.compile(r"(UR|R)(\d+|Z)(\.reuse)?\Z")
+_REGISTER_FILES, _PREDICATE_FILES = ("R", "UR"), ("P", "UP")
 
 
 def _names(text: str) -> frozenset[str]:
@@ -46,10 +44,9 @@ def _registers(text: str, words: int = 1) -> tuple[int, ...]:
     if text == "PR":
         return tuple(_BASES["P"] + i for i in range(_PREDICATES))
     found: list[int] = []
-    for match in _REGISTER.finditer(text):
-        kind = match["kind"]
-        span = 1 if kind in ("P", "UP") else 2 if match["wide"] or match["descriptor"] else words
-        found.extend(_BASES[kind] + int(match["number"]) + i for i in range(span))
+    for register, pair in parse_operand(text).registers:
+        span = 1 if register.is_predicate else 2 if pair else words
+        found.extend(_BASES[register.file] + register.number + i for i in range(span))
     return tuple(found)
 
 
@@ -141,21 +138,21 @@ def _count_destinations(mnemonic: str, operands: tuple[str, ...]) -> int:
         return 0
     count = 0
 
-    def take(pattern: re.Pattern[str], most: int) -> None:
+    def take(files: tuple[str, ...], most: int) -> None:
         nonlocal count
         end = min(len(operands), count + most)
-        while count < end and pattern.match(operands[count]):
+        while count < end and parse_operand(operands[count]).bare in files:
             count += 1
 
-    take(_PREDICATE_OPERAND, 2 if mnemonic in _SETS_PREDICATES else 1)
+    take(_PREDICATE_FILES, 2 if mnemonic in _SETS_PREDICATES else 1)
     if mnemonic == "R2P":
         return 1
     if mnemonic in _SETS_PREDICATES or mnemonic in _SETS_A_PREDICATE:
         return count
     before = count
-    take(_REGISTER_OPERAND, 1)
+    take(_REGISTER_FILES, 1)
     if count > before:
-        take(_PREDICATE_OPERAND, _PREDICATES_AFTER.get(mnemonic, 0))
+        take(_PREDICATE_FILES, _PREDICATES_AFTER.get(mnemonic, 0))
     return count
 
 
@@ -166,7 +163,7 @@ def written_and_read(opcode: str, operands: tuple[str, ...], guard: str) -> tupl
     `operands` are the comma-separated operand texts; `guard` is such as "@!P0" or "".
     """
     mnemonic, *modifiers = opcode.split(".")
-    reads = list(_registers(guard))
+    reads = list(_registers(guard.removeprefix("@")))
     if mnemonic in ("HMMA", "IMMA", "BMMA", "DMMA", "QMMA") and len(operands) >= 4:
         c, a, b = _mma_widths(mnemonic, modifiers)
         reads += _registers(operands[1], a) + _registers(operands[2], b) + _registers(operands[3], c)
@@ -178,7 +175,7 @@ def written_and_read(opcode: str, operands: tuple[str, ...], guard: str) -> tupl
         sources = [o for o in operands[1:] if o != "gsb0"]
         for k, operand in enumerate(sources):
             described = operand.startswith("gdesc")
-            reads += _registers(operand.replace("gdesc", ""), 4 if described or k == 0 else c)
+            reads += _registers(operand, 4 if described or k == 0 else c)
         return _registers(operands[0], c), tuple(dict.fromkeys(reads))
     destinations = _count_destinations(mnemonic, operands)
     writes: list[int] = []
@@ -243,6 +240,26 @@ def source_words(opcode: str, operands: tuple[str, ...]) -> int:
     for operand in operands[_count_destinations(mnemonic, operands) :]:
         if "[" in operand:
             general += sum(1 for r in _registers(operand) if r < _BASES["P"])
-        elif _REGISTER_OPERAND.match(operand) and not operand.startswith("U"):
+        elif parse_operand(operand).bare == "R":
             general += _source_words(mnemonic, modifiers, 0)
     return max(1, general)
+
+
+def indexes_constants(opcode: str, operands: tuple[str, ...]) -> bool:
+    """Whether it is an LDC that has a register in its address."""
+    named = (r for o in map(parse_operand, operands) if o.is_constant for r in o.brackets[1].registers)
+    return opcode.partition(".")[0] == "LDC" and any(r.file == "R" and not r.is_constant for r in named)
+
+
+def mistake(opcode: str, operands: tuple[str, ...]) -> tuple[str, str] | None:
+    """What is wrong with the operands, and what would be right; None if nothing is."""
+    operation, modifiers = describe(opcode), opcode.split(".")
+    fewest = 2 if operation.warpgroup_columns else 1 if opcode.startswith("WARPGROUP.DEPBAR") else 0
+    if operation.tensor:
+        fewest = 5 if "SP" in modifiers else 4  # D, A, B, C, and where a sparse A has zeros
+    if len(operands) < fewest:
+        return f"{opcode} with {len(operands)} operands", f"at least {fewest} are right"
+    for operand in map(parse_operand, operands):
+        if operand.mistake:
+            return f"{opcode} with the operand {operand.text}", operand.mistake
+    return None

@@ -15,8 +15,9 @@ import numpy as np
 
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row, indexes_constants, reads_lane_register
-from gpuemu.isa.registers import source_words, written_and_read
+from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row, reads_lane_register
+from gpuemu.isa.operands import parse_integer, parse_operand
+from gpuemu.isa.registers import indexes_constants, mistake, source_words, written_and_read
 from gpuemu.program.accesses import lower_accesses
 from gpuemu.program.instruction_lines import lines
 from gpuemu.program.operand_fetch import operand_ports
@@ -45,6 +46,10 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     for index, instruction in enumerate(trace.code):
         if not executed[index]:
             ops.append(Op(index, Kind.FIXED, 0, 1, 1))
+            continue
+        wrong = mistake(instruction.opcode, instruction.operands)
+        if wrong is not None:
+            problems.append(Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", *wrong))
             continue
         try:
             ops.append(_lower_instruction(index, instruction, arch, controlled, pipes, warpgroup))
@@ -149,7 +154,7 @@ def _lower_instruction(
     operation = instruction.operation
     kind = operation.kind
     late = 0
-    indexed = indexes_constants(instruction.opcode, " ".join(instruction.operands))
+    indexed = indexes_constants(instruction.opcode, instruction.operands)
     if reads_lane_register(instruction.opcode, " ".join(instruction.operands)):
         kind = Kind.LANE_REGISTER
     if operation.tensor or operation.warpgroup_columns:
@@ -227,7 +232,7 @@ def _lower_instruction(
 
 
 def _waits_for_all(instruction: Instruction) -> bool:
-    return instruction.opcode.startswith("WARPGROUP.DEPBAR") and int(instruction.operands[-1], 16) == 0
+    return instruction.opcode.startswith("WARPGROUP.DEPBAR") and parse_integer(instruction.operands[-1]) == 0
 
 
 class _UnreadableBarrierError(ValueError):
@@ -240,10 +245,11 @@ def _barrier(instruction: Instruction) -> dict[str, Any]:
     if instruction.opcode == "UCGABAR_WAIT":
         found["barrier_id"] = CLUSTER_BARRIER
     for name, operand in zip(("barrier_id", "threads"), instruction.operands, strict=False):
-        if operand.startswith(("R", "UR")):
+        register, number = parse_operand(operand).register, parse_integer(operand)
+        if register is not None and not register.is_predicate:
             raise _UnreadableBarrierError("its barrier" if name == "barrier_id" else "its thread count")
-        if operand.startswith("0x"):
-            found[name] = int(operand, 16)
+        if number is not None:
+            found[name] = number
     return found
 
 
@@ -257,4 +263,4 @@ def _counter_wait(instruction: Instruction) -> tuple[tuple[int, ...], int]:
     counter, _, keep = named.partition(",")
     if not counter.startswith("SB"):
         return waits, 0
-    return (*waits, int(counter[2:])), int(keep.strip(",") or "0", 16)
+    return (*waits, int(counter[2:])), parse_integer(keep.strip(",")) or 0

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuemu.isa.operands import parse_operand
 from gpuemu.isa.registers import mma_registers, source_registers
 from gpuemu.program.program import OPERANDS, SLOTS, Fetches, Op
 from gpuemu.trace.model import Instruction
 
 _ADD_IN_THIRD_SLOT = frozenset(("FADD", "HADD2", "DADD"))
 """A sum is a product with 1 to which the second source is added: it stands where FFMA has its third."""
-_REUSE = ".reuse"
 
 Registers = tuple[int, ...]
 
@@ -67,7 +67,7 @@ class OperandCache:
                     held.append(latch)
                 else:
                     fetches.setdefault(register, []).append(latch)
-                if _REUSE in text and not op.yields:
+                if parse_operand(text).reuse and not op.yields:
                     self._kept[latch] = register, self._place
         return frozenset(fetches), {
             "fetches": self._by_bank(fetches),
@@ -86,6 +86,6 @@ class OperandCache:
         """Whether an mma finds A, B and C, which never is; keeps those that it says."""
         a, b, _ = mma_registers(instruction.opcode, instruction.operands)
         found = a == self._fragments[0], b == self._fragments[1], False
-        keeps = [_REUSE in text and not op.yields for text in instruction.operands[1:3]]
+        keeps = [parse_operand(text).reuse and not op.yields for text in instruction.operands[1:3]]
         self._fragments = (a if keeps[0] else (), b if keeps[1] else ())
         return found

@@ -6,7 +6,6 @@ left in the operand cache (its reuse flags), which unit it goes to. `gpuemu.engi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from gpuemu.arch import Architecture
 from gpuemu.arch.model import RegisterFile
 from gpuemu.isa.opcodes import Kind
+from gpuemu.isa.operands import parse_operand
 from gpuemu.isa.registers import general_results, mma_registers, sent_registers, source_registers
 from gpuemu.program.operand_cache import OperandCache
 from gpuemu.program.program import Op
@@ -65,9 +65,7 @@ def _of_one(
         ),
         "slips_barrier": kind not in (Kind.BARRIER, Kind.EXIT),
         # The address of a shared-memory load is read early: not yet so in the cycle in which a barrier opens.
-        "late_behind_barrier": (
-            kind is Kind.SHARED and op.is_load and re.match(r"\[R\d", instruction.operands[-1]) is not None
-        ),
+        "late_behind_barrier": (kind is Kind.SHARED and op.is_load and _address_is_in_a_register(instruction)),
         "writes_registers": writes_registers,
     }
     if op.is_tensor:
@@ -98,6 +96,11 @@ def _of_one(
     fields["uses_ports"] = fills or op.is_tensor or writes_registers
     fields["crowds_ports"] = fills or bool(fields.get("turnaround") or second_read)
     return _Found(op, reads if op.kind is Kind.FIXED else frozenset(), results if writes_registers else (), fields)
+
+
+def _address_is_in_a_register(instruction: Instruction) -> bool:
+    sums = [parse_operand(operand).address for operand in instruction.operands[-1:]]
+    return any(not r.is_constant for inside in sums if inside for r in inside.registers if r.file == "R")
 
 
 def _link_forwarding(found: Sequence[_Found], register_file: RegisterFile) -> None:

@@ -12,20 +12,16 @@ same value in all lanes. So the pattern of the addresses is that of one register
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.lanes import RZ, URZ, Lanes, Mask
+from gpuemu.isa.operands import Register
+from gpuemu.sass.machine.lanes import RZ, Lanes, Mask
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.patterns import Pattern, Place
 
-_OPERAND = re.compile(r"(?:desc\[UR(?:\d+|Z)\])?\[([^\[\]]+)\]\Z")
-_TERM = re.compile(r"(UR|R)(\d+|Z)((?:\.\w+)*)\Z")
-_NUMBER = re.compile(r"-?0x[0-9a-f]+\Z")
 _SCALES = {(): 0, ("X4",): 2, ("X8",): 3, ("X16",): 4}
 _LOW = 0xFFFF_FFFF
 _ALL = 0xFFFF_FFFF_FFFF_FFFF
@@ -34,37 +30,16 @@ _HIGH_WORD = np.uint64(32)
 Words = NDArray[np.uint32]
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """The terms of an address: a register, a uniform register, their suffixes, a number."""
-
-    register: int | None
-    suffixes: tuple[str, ...]
-    uniform: int | None
-    uniform_suffixes: tuple[str, ...]
-    number: int
-
-
-def _parse(site: Site, k: int) -> _Sum:
-    text = site.operands[k].text
-    match = _OPERAND.match(text)
-    if match is None:
-        raise site.unsupported(f"operand {text} is no address that is understood")
-    registers: dict[str, tuple[int, tuple[str, ...]]] = {}
-    number = 0
-    for term in match[1].split("+"):
-        if _NUMBER.match(term):
-            number += int(term, 16)
-            continue
-        part = _TERM.match(term)
-        if part is None or part[1] in registers:
-            raise site.unsupported(f"the address {text} is not understood")
-        last = URZ if part[1] == "UR" else RZ
-        suffixes = tuple(s for s in part[3].split(".")[1:] if s != "reuse")
-        registers[part[1]] = (last if part[2] == "Z" else int(part[2]), suffixes)
-    register, suffixes = registers.get("R", (None, ()))
-    uniform, uniform_suffixes = registers.get("UR", (None, ()))
-    return _Sum(register, suffixes, uniform, uniform_suffixes, number)
+def _parse(site: Site, k: int) -> tuple[Register | None, Register | None, int]:
+    """The terms of an address: a register, a uniform register, a number."""
+    operand = site.operands[k]
+    inside = operand.address
+    if inside is None:
+        raise site.unsupported(f"operand {operand.text} is no address that is understood")
+    found = inside.of("R"), inside.of("UR")
+    if inside.unknown or len(inside.registers) != sum(register is not None for register in found):
+        raise site.unsupported(f"the address {operand.text} is not understood")
+    return *found, inside.number or 0
 
 
 class _Common:
@@ -152,34 +127,35 @@ class Addresses:
 
 def address32(site: Site, k: int, origin: int = 0) -> Addresses:
     """Operand k as 32-bit addresses that count from `origin`."""
-    parts = _parse(site, k)
+    register, uniform, number = _parse(site, k)
     lanes = site.lanes
-    if parts.suffixes not in _SCALES or parts.uniform_suffixes:
+    scale = _SCALES.get(() if register is None else register.suffixes)
+    if scale is None or (uniform is not None and uniform.suffixes):
         raise site.unsupported(f"the address {site.operands[k].text} is not understood")
-    row = lanes.registers[RZ if parts.register is None else parts.register]
-    common = [] if parts.uniform is None else [_Common(lanes.uniform_registers[parts.uniform], 0)]
-    return Addresses(site, row, _SCALES[parts.suffixes], common, parts.number - origin, 32)
+    row = lanes.registers[RZ if register is None else register.number]
+    common = [] if uniform is None else [_Common(lanes.uniform_registers[uniform.number], 0)]
+    return Addresses(site, row, scale, common, number - origin, 32)
 
 
 def address64(site: Site, k: int) -> Addresses:
     """Operand k as 64-bit addresses."""
-    parts = _parse(site, k)
+    register, uniform, number = _parse(site, k)
     lanes = site.lanes
     text = site.operands[k].text
     if not site.has("E"):
         raise site.unsupported("a 32-bit global address is not understood")
-    if parts.uniform_suffixes not in ((), ("64",)):
+    if uniform is not None and uniform.suffixes not in ((), ("64",)):
         raise site.unsupported(f"the address {text} is not understood")
-    row = lanes.registers[RZ if parts.register is None else parts.register]
+    row = lanes.registers[RZ if register is None else register.number]
     common: list[_Common] = []
-    if parts.register is not None and parts.suffixes != ("U32",):
-        if parts.suffixes != ("64",) and (parts.suffixes or parts.uniform is not None):
+    if register is not None and register.suffixes != ("U32",):
+        if register.suffixes != ("64",) and (register.suffixes or uniform is not None):
             raise site.unsupported(f"the address {text} is not understood")
-        common += _high_word(lanes, lanes.registers, parts.register)
-    if parts.uniform is not None:
-        common.append(_Common(lanes.uniform_registers[parts.uniform], 0))
-        common += _high_word(lanes, lanes.uniform_registers, parts.uniform)
-    return Addresses(site, row, 0, common, parts.number, 64)
+        common += _high_word(lanes, lanes.registers, register.number)
+    if uniform is not None:
+        common.append(_Common(lanes.uniform_registers[uniform.number], 0))
+        common += _high_word(lanes, lanes.uniform_registers, uniform.number)
+    return Addresses(site, row, 0, common, number, 64)
 
 
 def _high_word(lanes: Lanes, file: Words, number: int) -> list[_Common]:

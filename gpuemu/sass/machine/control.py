@@ -224,9 +224,9 @@ class ControlFlow(Jumps):
         votes = [site.predicate(k) for k in predicates_of(site)]
         number = site.source(operands[0]) if operands else None
         count = site.source(operands[1]) if len(operands) > 1 else None
-        texts = [site.operands[k].core for k in operands]
-        packed = len(texts) > 1 and texts[0] == texts[1] and texts[0].startswith("R")
-        in_register = any(text.startswith(("R", "UR")) for text in texts)
+        registers = [site.operands[k].register for k in operands]
+        packed = len(registers) > 1 and registers[0] == registers[1] is not None and not site.is_uniform(operands[0])
+        in_register = any(registers)
         waits, all_of = not site.has("ARV"), site.has("AND")
         simple = waits and count is None and not in_register and guard_of(site) is None
 

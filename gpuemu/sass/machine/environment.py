@@ -85,9 +85,3 @@ class Environment:
     def knows(self, bank: int, offset: int) -> bool:
         """Whether that place of a constant bank holds what it should, and not what only a driver could fill in."""
         return bank != 0 or self.known_words is None or offset // 4 * 4 in self.known_words
-
-    def register_lanes(self, name: str) -> NDArray[np.uint32]:
-        """The lanes of a register by its name, R4 or UR4 or RZ."""
-        file = self.lanes.uniform_registers if name.startswith("U") else self.lanes.registers
-        number = name.lstrip("UR")
-        return np.asarray(file[len(file) - 1 if number == "Z" else int(number)])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.isa.operands import parse_integer
 from gpuemu.sass.machine.environment import Environment, ExecutionError
 from gpuemu.sass.machine.groups import Group
 from gpuemu.sass.machine.lanes import WARP, Mask, any_lane, ballots, every_lane
@@ -51,7 +52,8 @@ class Jumps:
         return np.asarray(guard()) if group.mask is None else group.mask & guard()
 
     def _target(self, site: Site, text: str) -> int:
-        index = self._index_of.get(int(text, 16)) if text.startswith("0x") else None
+        address = parse_integer(text)
+        index = None if address is None else self._index_of.get(address)
         if index is None:
             raise site.unsupported(f"the target {text}, which is no instruction of this function")
         return index
@@ -117,11 +119,12 @@ class Jumps:
 
     def _call(self, site: Site) -> Handler:
         text = site.instruction.operands[0]
-        if not text.startswith("0x"):
+        address = parse_integer(text)
+        if address is None:
             return self._computed(site)
         if len(site.operands) > 1:
             raise site.unsupported("this form of call")
-        name = self.environment.codeless.get(int(text, 16))
+        name = self.environment.codeless.get(address)
         if name is not None:
             return self._computed(site)
         target = self._target(site, text)
@@ -139,9 +142,9 @@ class Jumps:
                 base += site.instruction.offset + INSTRUCTION_BYTES
         count = self._lanes.count
         if site.has("ABS") and site.mnemonic in ("CALL", "RET") and base == 0:
-            text = site.instruction.operands[0]
-            if text.startswith("0x"):
-                fixed = np.full(count, int(text, 16), dtype=np.int64)
+            address = parse_integer(site.instruction.operands[0])
+            if address is not None:
+                fixed = np.full(count, address, dtype=np.int64)
                 return lambda: fixed
             get = site.source64(0)
             return lambda: np.broadcast_to(get(), (count,)).view(np.int64)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.isa.operands import LAST
 from gpuemu.isa.warp import LANES
 
 Mask = NDArray[np.bool_] | None
@@ -19,9 +20,7 @@ Mask = NDArray[np.bool_] | None
 Words = NDArray[np.uint32]
 
 WARP = LANES
-RZ = 255
-URZ = 63
-PT = 7
+RZ, URZ, PT = LAST["R"], LAST["UR"], LAST["P"]
 _LITTLE_ENDIAN_WORD = np.dtype("<u4")
 
 
@@ -40,6 +39,14 @@ class Lanes:
         self.warp = np.arange(self.count, dtype=np.uint32) // WARP
         self.exists = np.arange(self.count) < threads
         self.reset()
+
+    def file(self, name: str) -> Words:
+        """The register file R or UR."""
+        return self.registers if name == "R" else self.uniform_registers
+
+    def predicate_file(self, name: str) -> NDArray[np.bool_]:
+        """The predicates P or UP."""
+        return self.predicates if name == "P" else self.uniform_predicates
 
     def reset(self) -> None:
         """All registers 0, all predicates false: a new CTA."""

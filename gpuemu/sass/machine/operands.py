@@ -9,25 +9,22 @@ Getters return an array over the lanes or one NumPy scalar; never write into wha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.isa.operands import Operand, Register, immediate32, parse_operand
 from gpuemu.sass.machine.environment import Environment, ExecutionError
-from gpuemu.sass.machine.lanes import PT, RZ, URZ, Lanes, Mask, whole_warps, write
+from gpuemu.sass.machine.lanes import Lanes, Mask, whole_warps, write
 from gpuemu.trace.model import Instruction
 
 Getter = Callable[[], Any]
 Setter = Callable[[Any, Mask], None]
 Step = Callable[[Mask], None]
 
-_REGISTER = re.compile(r"(UR|R)(\d+|Z)\Z")
-_PREDICATE = re.compile(r"(UP|P)([0-6]|T)\Z")
-_CONSTANT = re.compile(r"(c|cx)\[([^\]]+)\]\[([^\]]+)\]\Z")
 _SIGN32 = np.uint32(0x80000000)
 _SIGN64 = np.uint64(1 << 63)
 
@@ -39,41 +36,6 @@ class UnsupportedError(ValueError):
         self.instruction = instruction
         self.what = what
         super().__init__(f"{instruction}: {what}")
-
-
-@dataclass(frozen=True)
-class Operand:
-    """An operand, its decorations taken off. `suffixes` such as ("H0_H0",) or ("64",); reuse flags are dropped."""
-
-    text: str
-    core: str
-    suffixes: tuple[str, ...]
-    negative: bool
-    absolute: bool
-    inverted: bool
-    negated: bool
-
-
-def parse_operand(text: str) -> Operand:
-    """Take an operand apart: `-|R4.reuse|` is R4, negative and absolute; `!P0` is P0, negated."""
-    rest = text.strip()
-    negated = rest.startswith("!")
-    rest = rest.removeprefix("!")
-    negative = rest.startswith("-") and not re.match(r"-(\d|0x|INF|QNAN)", rest)
-    rest = rest[1:] if negative else rest
-    inverted = rest.startswith("~")
-    rest = rest.removeprefix("~")
-    absolute = rest.startswith("|")
-    rest = rest.replace("|", "")
-    suffixes: tuple[str, ...] = ()
-    if re.match(r"(U?R(\d+|Z)|U?P[\dT])\b", rest):
-        rest, *after = rest.split(".")
-        suffixes = tuple(s for s in after if s != "reuse")
-    elif rest.startswith(("c[", "cx[")) and "]." in rest:
-        rest, _, after_text = rest.rpartition("].")
-        rest += "]"
-        suffixes = tuple(after_text.split("."))
-    return Operand(text, rest, suffixes, negative, absolute, inverted, negated)
 
 
 class Site:
@@ -105,17 +67,15 @@ class Site:
 
     def is_predicate(self, k: int) -> bool:
         """Whether operand k exists and is a predicate."""
-        return k < len(self.operands) and _PREDICATE.match(self.operands[k].core) is not None
+        register = self.operands[k].register if k < len(self.operands) else None
+        return register is not None and register.is_predicate
 
     def register(self, k: int) -> tuple[NDArray[np.uint32], int]:
         """The register file [register, lane] and number of operand k."""
-        match = _REGISTER.match(self.operands[k].core)
-        if match is None:
+        register = self.operands[k].register
+        if register is None or register.is_predicate:
             raise self.unsupported(f"operand {k + 1} is no register")
-        uniform = match[1] == "UR"
-        zero = URZ if uniform else RZ
-        number = zero if match[2] == "Z" else int(match[2])
-        return (self.lanes.uniform_registers if uniform else self.lanes.registers), number
+        return self.lanes.file(register.file), register.number
 
     def is_uniform(self, k: int) -> bool:
         """Whether operand k is a uniform register or predicate."""
@@ -129,16 +89,17 @@ class Site:
 
     def guard_lanes(self, text: str) -> NDArray[np.bool_]:
         """The lanes of the predicate of a guard such as @P0 or @!UP1; its ! is not applied."""
-        name = text.lstrip("@!")
-        file = self.lanes.uniform_predicates if name.startswith("U") else self.lanes.predicates
-        return np.asarray(file[PT if name.endswith("T") else int(name[-1])])
+        register = parse_operand(text.lstrip("@!")).register
+        if register is None or not register.is_predicate:
+            raise self.unsupported(f"the guard {text}")
+        return np.asarray(self.lanes.predicate_file(register.file)[register.number])
 
     # -- sources --------------------------------------------------------------------------------------------
 
     def raw(self, k: int) -> Getter:
         """Operand k as 32 bits, decorations not applied: uint32 lanes or scalar."""
         operand = self.operands[k]
-        if _REGISTER.match(operand.core):
+        if operand.register is not None:
             file, number = self.register(k)
             lanes = file[number]
             return lambda: lanes
@@ -170,7 +131,7 @@ class Site:
         What it returns holds until it is called again.
         """
         operand = self.operands[k]
-        if _REGISTER.match(operand.core):
+        if operand.register is not None:
             low, high = self.words(k, 2)
             together = np.empty(len(low), dtype=np.uint64)
             low_words, high_words = together.view(np.uint32)[::2], together.view(np.uint32)[1::2]
@@ -220,14 +181,16 @@ class Site:
     def float64(self, k: int) -> Getter:
         """Operand k as float64 lanes or scalar; an immediate gives the high word."""
         operand = self.operands[k]
-        value = None if _REGISTER.match(operand.core) or "[" in operand.core else immediate32(operand.core, double=True)
+        value = None if operand.register or operand.brackets else immediate32(operand.core, double=True)
         if value is not None:
             bits64 = np.uint64(int(value) << 32)
             get: Getter = lambda: bits64  # noqa: E731
         else:
             bare = Site.__new__(Site)
             bare.__dict__.update(self.__dict__)
-            bare.operands = (Operand(operand.text, operand.core, (), False, False, False, False),)
+            bare.operands = (
+                replace(operand, suffixes=(), negative=False, absolute=False, inverted=False, negated=False),
+            )
             get = bare.source64(0)
 
         def signed() -> Any:
@@ -289,85 +252,46 @@ class Site:
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _predicate_lanes(self, k: int) -> NDArray[np.bool_]:
-        match = _PREDICATE.match(self.operands[k].core)
-        if match is None:
+        register = self.operands[k].register
+        if register is None or not register.is_predicate:
             raise self.unsupported(f"operand {k + 1} is no predicate")
-        number = PT if match[2] == "T" else int(match[2])
-        lanes = self.lanes
-        return np.asarray((lanes.uniform_predicates if match[1] == "UP" else lanes.predicates)[number])
+        return np.asarray(self.lanes.predicate_file(register.file)[register.number])
 
     def _constant(self, operand: Operand, size: int) -> Getter | None:
         """A getter of `size` bytes of a constant bank, or None if the operand is none."""
-        match = _CONSTANT.match(operand.core)
-        if match is None:
+        if not operand.is_constant:
             return None
-        bank, offset = match[2], match[3]
-        if not bank.startswith("0x"):
-            raise self.unsupported(f"the constant bank {bank} in a register")
-        number = int(bank, 16)
-        data = self.environment.constants.get(number)
-        if data is None:
-            raise self.unsupported(f"constant bank {number}, which the cubin does not have")
+        number, data, register, start = self.constant(operand)
         kind = np.uint32 if size == 4 else np.uint64
-        match = re.fullmatch(r"(?:(-?0x[0-9a-f]+)|((?:UR|R)(?:\d+|Z))(?:\+(-?0x[0-9a-f]+))?)", offset)
-        if match is None:
-            raise self.unsupported(f"the constant offset {offset}")
-        fixed, register, plus = match.groups()
         if register is None:
-            start = int(fixed, 16)
             if not 0 <= start <= len(data) - size:
                 found = f"constant offset {start:#x}"
                 raise ExecutionError(self.instruction, None, found, f"the bank has {len(data)} bytes")
             self.expect_known(number, start)
             value = data[start : start + size].view(kind)[0]
             return lambda: value
-        lanes = self.environment.register_lanes(register)
-        offset_bytes = int(plus or "0x0", 16)
+        lanes = self.lanes.file(register.file)[register.number]
 
         def indexed() -> Any:
-            starts = lanes.astype(np.int64) + offset_bytes
+            starts = lanes.astype(np.int64) + start
             starts = np.clip(starts, 0, len(data) - size)
             return np.ascontiguousarray(data[starts[:, None] + np.arange(size)]).view(kind)[:, 0]
 
         return indexed
 
+    def constant(self, operand: Operand) -> tuple[int, NDArray[np.uint8], Register | None, int]:
+        """Of a constant the bank's number and bytes, and the register and the number whose sum is its offset."""
+        bank, offset = operand.brackets
+        if bank.registers or bank.unknown or bank.number is None:
+            raise self.unsupported(f"the constant bank of {operand.text}, in a register")
+        data = self.environment.constants.get(bank.number)
+        if data is None:
+            raise self.unsupported(f"constant bank {bank.number}, which the cubin does not have")
+        if offset.unknown or len(offset.registers) > 1 or any(r.is_predicate or r.suffixes for r in offset.registers):
+            raise self.unsupported(f"the constant {operand.text} is not understood")
+        return bank.number, data, next(iter(offset.registers), None), offset.number or 0
+
     def expect_known(self, bank: int, offset: int) -> None:
         """Refuse the instruction if it reads what a driver would have filled in and nobody did here."""
         if not self.environment.knows(bank, offset):
             raise self.unsupported(f"c[0x0][{offset:#x}], a word of the driver's")
-
-
-def immediate32(text: str, double: bool = False, floating: bool = False) -> np.uint32 | None:
-    """The 32 bits of an immediate: `0x10`, `-0x1`, `7`, `1.5`, `+INF`, `-QNAN`; None if it is none.
-
-    A decimal point or exponent makes a float, of which `double` asks for the high word of 64 bits.
-    `floating` and `double` say that a decimal number without either is a float, too: FADD's 1 is 1.0.
-    """
-    special = {
-        "+INF": 0x7F800000,
-        "INF": 0x7F800000,
-        "-INF": 0xFF800000,
-        "+QNAN": 0x7FFFFFFF,
-        "QNAN": 0x7FFFFFFF,
-        "-QNAN": 0xFFFFFFFF,
-    }
-    if text in special:
-        if double:
-            wide = {
-                0x7F800000: 0x7FF00000,
-                0xFF800000: 0xFFF00000,
-                0x7FFFFFFF: 0x7FFFFFFF,
-                0xFFFFFFFF: 0xFFFFFFFF,
-            }
-            return np.uint32(wide[special[text]])
-        return np.uint32(special[text])
-    integer = r"-?0x[0-9a-fA-F]+\Z" if floating or double else r"-?(0x[0-9a-fA-F]+|\d+)\Z"
-    if re.match(integer, text):
-        return np.uint32(int(text, 0) & 0xFFFFFFFF)
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    if double:
-        return np.uint32(int(np.float64(value).view(np.uint64)) >> 32)
-    return np.float32(value).view(np.uint32)

@@ -16,7 +16,6 @@ of dimension 0 that is no multiple of 16 bytes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -35,9 +34,6 @@ from gpuemu.sass.semantics.atomic_operations import BFLOAT16S, HALVES
 from gpuemu.sass.semantics.mbarriers import arrived_90
 
 _UNIT = 16
-_PAIR = re.compile(r"\[UR(\d+)\]\Z")
-_REGISTER = re.compile(r"UR(\d+)\Z")
-_POLICY = re.compile(r"desc\[UR\d+\]\Z")
 _CARRIED_OUT = ("UTMACMDFLUSH", "UTMACCTL", "UTMAPF", "UBLKPF", "ACQBULK", "PREEXIT", "UCGABAR_ARV")
 
 
@@ -87,15 +83,23 @@ class _Uniform:
         return [int(lane) for lane in first[by_warp.any(axis=1)]]
 
 
-def _numbers(site: Site, patterns: tuple[re.Pattern[str], ...]) -> list[int]:
-    """The registers that the operands name, a cache policy behind them left out."""
-    texts = list(site.instruction.operands)
-    if texts and _POLICY.match(texts[-1]):
-        texts.pop()
-    found = [pattern.match(text) for pattern, text in zip(patterns, texts, strict=False)]
-    if len(texts) != len(patterns) or not all(found):
+def _numbers(site: Site, form: str) -> list[int]:
+    """The uniform registers that the operands name: a pair in brackets, [, or a bare one, -.
+
+    A cache policy behind them is left out.
+    """
+    operands = list(site.operands)
+    if operands and operands[-1].prefix == "desc" and len(operands[-1].brackets) == 1:
+        operands.pop()
+    found = [
+        operand.register if kind == "-" else operand.address.of("UR") if operand.address else None
+        for kind, operand in zip(form, operands, strict=False)
+    ]
+    bare = all(o.core == o.text and not (o.address and o.address.number) for o in operands)
+    numbers = [r.number for r in found if r is not None and r.file == "UR" and not (r.is_constant or r.suffixes)]
+    if not bare or not len(operands) == len(form) == len(numbers):
         raise site.unsupported("this form is not understood")
-    return [int(match[1]) for match in found if match is not None]
+    return numbers
 
 
 class _Copier:
@@ -155,7 +159,7 @@ def bulk_copy(site: Site) -> Step:
     to_shared = site.modifiers[:2] == ("S", "G")
     if not to_shared and site.modifiers != ("G", "S"):
         raise site.unsupported("this form is not understood")
-    target, source, size = _numbers(site, (_PAIR, _PAIR, _REGISTER))
+    target, source, size = _numbers(site, "[[-")
     registers, copier = _Uniform(site), _Copier(site)
 
     def step(mask: Mask) -> None:
@@ -225,7 +229,7 @@ def bulk_reduction(site: Site) -> Step:
     site.only("G", "S", "RN", *_OPERATIONS, *_KINDS)
     kinds = [m for m in site.modifiers if m in _KINDS] or ["U32"]
     operation, unit = _reduction(site, kinds[0])
-    target, source, size = _numbers(site, (_PAIR, _PAIR, _REGISTER))
+    target, source, size = _numbers(site, "[[-")
     registers, copier = _Uniform(site), _Copier(site)
 
     def step(mask: Mask) -> None:
@@ -257,8 +261,7 @@ class _Tiles(_Copier):
         if len(named) != 1:
             raise site.unsupported("a copy other than of tiles")
         self.rank = int(named[0][0])
-        patterns = (_PAIR, _PAIR, _REGISTER) if site.has("MULTICAST") else (_PAIR, _PAIR)
-        self.first, self.map = _numbers(site, patterns)[:2]
+        self.first, self.map = _numbers(site, "[[-" if site.has("MULTICAST") else "[[")[:2]
         self.registers = _Uniform(site)
 
     def layout(self, lane: int) -> Layout:

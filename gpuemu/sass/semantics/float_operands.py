@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuemu.isa.operands import immediate32
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.operands import Getter, Site, Step, immediate32
+from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.numbers.ieee import Rounding, bits32, flushed32, saturated32
 from gpuemu.sass.semantics.integer_operands import in_all_lanes
 

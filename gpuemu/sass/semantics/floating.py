@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuemu.isa.operands import Operand, immediate32
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.operands import Getter, Operand, Site, Step, immediate32
+from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.numbers.ieee import LANES, NearestFma32, add32, fma32, mul32
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import (

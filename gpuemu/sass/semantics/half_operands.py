@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.machine.operands import Getter, Site, immediate32
+from gpuemu.isa.operands import immediate32
+from gpuemu.sass.machine.operands import Getter, Site
 from gpuemu.sass.numbers.ieee import narrow16, narrow_bf16, word
 from gpuemu.sass.semantics.float_operands import lanes_of
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.operands import Getter, Site, immediate32
+from gpuemu.isa.operands import immediate32
+from gpuemu.sass.machine.operands import Getter, Site
 
 WORD_BITS = np.uint32(32)
 
@@ -61,12 +62,10 @@ def pair(site: Site, k: int, decorations: str = "") -> Getter:
 
 def immediate(site: Site, k: int) -> int | None:
     """The value of operand k, 0 for RZ, if it is known before the lanes are; decorations not applied."""
-    core = site.operands[k].core
-    if core in ("RZ", "URZ"):
-        return 0
-    if core.startswith(("R", "UR", "c[", "cx[")):
-        return None
-    value = immediate32(core)
+    operand = site.operands[k]
+    if operand.register is not None or operand.brackets:
+        return 0 if operand.core in ("RZ", "URZ") else None
+    value = immediate32(operand.core)
     return None if value is None else int(value)
 
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuemu.isa.operands import immediate32
 from gpuemu.sass.machine.lanes import Mask, any_lane
-from gpuemu.sass.machine.operands import Site, Step, immediate32
+from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.numbers.ieee import BFLOAT16, LANES, all_normal32, bits32, flushed32, narrow16, narrow_bf16, quantize
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.half_operands import half_lanes

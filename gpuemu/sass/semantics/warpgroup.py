@@ -36,7 +36,7 @@ _WARPS = 4
 _ROWS = 16
 _COLUMNS = 8
 _SHAPE = re.compile(r"64x(\d+)x(8|16|32)\Z")
-_DESCRIPTORS = re.compile(r"gdesc\[UR(\d+)\]((?:\.(?:tnspA|tnspB|negA|negB))*)\Z")
+_FLAGS = {"tnspA", "tnspB", "negA", "negB"}
 _SWIZZLED_BYTES = (0, 128, 64, 32)
 _UNIT = 16
 _FLOATS = {("F32",): "f32.f16", ("F16",): "f16.f16", ("F32", "BF16"): "f32.bf16", ("F32", "TF32"): "f32.tf32"}
@@ -133,15 +133,20 @@ class _Gmma:
         self._mode = mode
         self._blocks = columns // _COLUMNS
         operands = [o for o in site.operands if o.text != "gsb0"]
-        number = next((k for k, o in enumerate(operands) if _DESCRIPTORS.match(o.text)), 0)
-        named = _DESCRIPTORS.match(operands[number].text)
-        if named is None or number not in (1, 2) or len(operands) not in (number + 2, number + 3):
+        number = next((k for k, o in enumerate(operands) if o.prefix == "gdesc"), 0)
+        named = operands[number].brackets[0].of("UR") if operands[number].brackets else None
+        flags = operands[number].suffixes
+        if (
+            named is None
+            or set(flags) - _FLAGS
+            or number not in (1, 2)
+            or len(operands) not in (number + 2, number + 3)
+        ):
             raise site.unsupported("this form of warpgroup instruction")
-        flags = named[2].split(".")
         sides = [_Side(mode.k, size, f"tnsp{x}" in flags) for x in "AB"]
         if any(side.row_major for side in sides) and size != 2:
             raise site.unsupported("a transposed matrix of elements that have not 16 bits")
-        first = int(named[1])
+        first = named.number
         self._a = None if number == 2 else _SharedMatrix(site, sides[0], first, "negA" in flags)
         self._b = _SharedMatrix(site, sides[1], first + 2, "negB" in flags)
         self._a_rows = fragment(self._site, 1, mode.a.registers) if number == 2 else None
