@@ -188,7 +188,7 @@ _RIGHT = (
     "(m16n8k32.s32.u8.s8) and end in .sat"
 )
 _INTEGER = re.compile(r"m16n8k(?P<k>16|32)\.s32\.(?P<a>[su]8)(\.(?P<b>[su]8))?(?P<sat>\.sat)?")
-_FLOAT_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32}
+_FLOAT_BITS = {"e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16, "tf32": 32, "f32": 32}
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,26 +210,6 @@ class MmaMode:
         """Whether it multiplies integers."""
         return self.accumulator == "s32"
 
-    @cached_property
-    def a_order(self) -> Index:
-        """Positions in registers of A for [k, row], flat."""
-        return np.ascontiguousarray(self.a.position.T).reshape(-1)
-
-    @cached_property
-    def b_order(self) -> Index:
-        """Positions in registers of B for [k, column, row], flat: each element once for each of 16 rows."""
-        return np.repeat(self.b.position.reshape(-1), 16)
-
-    @cached_property
-    def c_order(self) -> Index:
-        """Positions in registers of C for [column, row], flat."""
-        return np.ascontiguousarray(self.c.position.T).reshape(-1)
-
-    @cached_property
-    def d_order(self) -> Index:
-        """Positions in [column, row], flat, of the elements of D in register order."""
-        return np.argsort(self.c_order)
-
 
 @lru_cache(maxsize=256)
 def mma_mode(name: str) -> MmaMode:
@@ -240,9 +220,7 @@ def mma_mode(name: str) -> MmaMode:
     """
     if name in FLOAT_MODES:
         shape, accumulator, operand = name.split(".")
-        k, width = int(shape.removeprefix("m16n8k")), _FLOAT_BITS[operand]
-        fragments = a_fragment(k, width), b_fragment(k, width), c_fragment(_FLOAT_BITS[accumulator])
-        return MmaMode(name, k, accumulator, operand, operand, False, *fragments)
+        return float_mode(int(shape.removeprefix("m16n8k")), accumulator, (operand, operand))
     found = _INTEGER.fullmatch(name)
     if found is None:
         raise GpuemuError.one("mma", None, "mode", f"'{name}'", _RIGHT)
@@ -250,3 +228,11 @@ def mma_mode(name: str) -> MmaMode:
     types = found["a"], found["b"] or found["a"]
     fragments = a_fragment(k, 8), b_fragment(k, 8), c_fragment(32)
     return MmaMode(name, k, "s32", *types, found["sat"] is not None, *fragments)
+
+
+@lru_cache(maxsize=64)
+def float_mode(k: int, accumulator: str, types: tuple[str, str], sparse: bool = False) -> MmaMode:
+    """A product of floats, of B's rows `k`; of a `sparse` A, half of the columns are there."""
+    width, names = _FLOAT_BITS[types[0]], types[:1] if types[0] == types[1] else types
+    fragments = a_fragment(k // 2 if sparse else k, width), b_fragment(k, width), c_fragment(_FLOAT_BITS[accumulator])
+    return MmaMode(f"m16n8k{k}.{accumulator}.{'.'.join(names)}", k, accumulator, *types, False, *fragments)

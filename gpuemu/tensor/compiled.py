@@ -1,82 +1,152 @@
-"""The products of `gpuemu.tensor.mma` as Numba compiles them: the same bits, many times as fast.
+"""Matrix products of floats as a plain loop that Numba compiles: the bits of `gpuemu.tensor.sums`, sooner.
 
 Only imported where Numba is installed (`pip install "gpuemu-sm[fast]"`), and only once a run has shown that it is a
-long one: loading Numba takes longer than thousands of products in NumPy. Each function takes the address of a plan
-(`plans.Plan`) and writes D of every warp that it can do; it returns a bit for each one that it leaves alone.
-What they do is emitted by `kernel_floats` and its like. Numba keeps what it has compiled on disk for as long as
-this file and the `_STAMP` are the same.
+long one: loading Numba takes as long as thousands of products in NumPy. Numba keeps what it compiled on disk and
+compiles again when this file changes: so it imports nothing of ours, and all that may change elsewhere is an argument.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
-from numba import njit, types
-from numba.extending import intrinsic
+import numpy as np
+from numba import njit
 
-from gpuemu.tensor import (
-    fragments,
-    kernel_chosen,
-    kernel_elements,
-    kernel_floats,
-    kernel_integers,
-    plans,
-    vector_code,
-)
-
-_SOURCES = (
-    fragments, kernel_chosen, kernel_elements, kernel_floats, kernel_integers,
-    plans, vector_code,
-)  # fmt: skip
-_STAMP = sha256(b"".join(Path(str(module.__file__)).read_bytes() for module in _SOURCES)).hexdigest()
+_ROWS, _COLUMNS, _LANES = 16, 8, 32
+_ZERO, _SPECIAL, _LOWEST, _HIGHEST = -1000, 3000, -500, 500
+"""Exponents of zeros and of NaN and infinities, and the ends of what a sum of two exponents is without them."""
+_POWERS = 2.0 ** np.arange(-600, 601)
+_ONE = 600
+"""Where _POWERS has 1."""
 
 
-def _function(emit: Callable[[Any, Any], Any]) -> Any:
-    """What `emit` emits, as a function of a plan's address."""
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def product(context: Any, plan: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return emit(builder, arguments[0])
-
-        return types.int64(types.int64), generate
-
-    return product
-
-
-_floats = _function(kernel_floats.emit)
-_integers = _function(kernel_integers.emit_integers)
-_bits = _function(kernel_integers.emit_bits)
-_doubles = _function(kernel_integers.emit_doubles)
+@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+def _decode_elements(elements: Any, form: Any, values: Any, exponents: Any) -> None:
+    """Raw numbers to values and exponents; a subnormal number has the exponent of the smallest normal one."""
+    bits, read, shift, special, infinity, bias = form[0], form[1], form[2], form[3], form[4], form[5]
+    words = np.empty(elements.size, np.uint32)  # sign, exponent and fraction where float32 has them
+    singles, scale = words.view(np.float32), _POWERS[_ONE + 127 - bias]
+    for i in range(elements.size):
+        raw = np.int64(elements[i])
+        words[i] = np.uint32((raw & read) << shift | (raw >> (bits - 1) & 1) << 31)
+    for i in range(elements.size):
+        size = np.int64(words[i] & np.uint32(0x7FFFFFFF))
+        exponent = _SPECIAL if size >= special else max(size >> 23, 1) - bias
+        exponents[i] = _ZERO if size == 0 else exponent
+        end = np.copysign(np.inf, singles[i]) if size == infinity else np.nan
+        values[i] = end if size >= special else singles[i] * scale
 
 
-def _compiled(stamp: str) -> tuple[Callable[[int], int], ...]:
-    """The functions; what Numba knows them by includes the values of what they have from here."""
-
-    @njit("int64(int64)", cache=True)  # type: ignore[untyped-decorator]
-    def float_product(plan: int) -> Any:
-        stamp  # noqa: B018
-        return _floats(plan)
-
-    @njit("int64(int64)", cache=True)  # type: ignore[untyped-decorator]
-    def integer_product(plan: int) -> Any:
-        stamp  # noqa: B018
-        return _integers(plan)
-
-    @njit("int64(int64)", cache=True)  # type: ignore[untyped-decorator]
-    def bit_product(plan: int) -> Any:
-        stamp  # noqa: B018
-        return _bits(plan)
-
-    @njit("int64(int64)", cache=True)  # type: ignore[untyped-decorator]
-    def double_product(plan: int) -> Any:
-        stamp  # noqa: B018
-        return _doubles(plan)
-
-    return float_product, integer_product, bit_product, double_product
+@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+def _decode(words: Any, form: Any, values: Any, exponents: Any) -> None:
+    """The elements of words, the lowest bits first."""
+    if form[0] == 8:
+        _decode_elements(words.reshape(-1).view(np.uint8), form, values.reshape(-1), exponents.reshape(-1))
+    elif form[0] == 16:
+        _decode_elements(words.reshape(-1).view(np.uint16), form, values.reshape(-1), exponents.reshape(-1))
+    else:
+        _decode_elements(words.reshape(-1), form, values.reshape(-1), exponents.reshape(-1))
 
 
-float_product, integer_product, bit_product, double_product = _compiled(_STAMP)
+@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+def _exponents(sums: Any, least: int, exponents: Any) -> None:
+    """The exponents of float64; none but zeros have less than `least`."""
+    bits = sums.view(np.int64)
+    for i in range(bits.size):
+        field = bits[i] >> 52 & 0x7FF
+        exponent = _SPECIAL if field == 0x7FF else max(field - 1023, least)
+        exponents[i] = _ZERO if field == 0 else exponent
+
+
+@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+def _round(sums: Any, half: bool) -> None:
+    """Sums as float32 cut toward zero, or as the nearest float16; what is too large becomes infinity."""
+    bits = sums.view(np.int64)
+    for n in range(sums.size):
+        exact = sums[n]
+        if half:
+            bits[n] = (bits[n] + ((1 << 41) - 1) + (bits[n] >> 42 & 1)) & -(1 << 42)
+            near = np.rint(exact * 2.0**24) * 2.0**-24 + 0.0 if abs(exact) < 2.0**-14 else sums[n]
+            sums[n] = np.copysign(np.inf, near) if abs(near) > 65504 else near
+        else:
+            bits[n] &= -(1 << 29)
+            near = np.trunc(exact * 2.0**149) * 2.0**-149 + 0.0 if abs(exact) < 2.0**-126 else sums[n]
+            sums[n] = np.float32(near)
+
+
+# A sum is of whole numbers below 2^53: their order does not matter, so that the processor may take several at once.
+@njit(error_model="numpy", fastmath={"reassoc"})  # type: ignore[untyped-decorator]
+def _sums(x: Any, x_exponents: Any, y: Any, y_exponents: Any, block: int, kept: int, sums: Any, exponents: Any) -> None:
+    """Add products of a block, of x [j] and y [column, block, j], to a row of sums with such exponents; not rounded."""
+    for column in range(_COLUMNS):
+        top = exponents[column]
+        for j in range(x.size):
+            top = max(top, np.int32(x_exponents[j] + y_exponents[column, block, j]))
+        total = sums[column]
+        if top > _HIGHEST:  # IEEE arithmetic says what infinities and NaN give
+            for j in range(x.size):
+                total += x[j] * y[column, block, j]
+        else:
+            bits = kept - (top if top > _LOWEST else 0)
+            unit = _POWERS[_ONE + bits]  # in how many 1 is
+            total = np.trunc(total * unit)
+            for j in range(x.size):
+                total += np.trunc(x[j] * y[column, block, j] * unit)
+            total = total * _POWERS[_ONE - bits] + 0.0  # -0 becomes +0
+        sums[column] = total
+
+
+@njit(
+    "void(uint32[:,::1], uint32[:,::1], uint32[:,::1], intp[:,:,::1], int64[:,::1], int64, int64, float32[:,::1])",
+    cache=True, error_model="numpy",
+)  # type: ignore[untyped-decorator]  # fmt: skip
+def float_product(a: Any, b: Any, c: Any, rows: Any, forms: Any, kept: int, products: int, d: Any) -> None:
+    """D = A x B + C of registers [registers, 32 x warps]; D as float32, one for each element of C, NaN as 0x7FFFFFFF.
+
+    `rows`: of a sparse A, see `gpuemu.tensor.sums`; else empty. `forms`: of A, B and C, see `mma._forms`. `products`:
+    how many are summed at once.
+    """
+    each, pairs = 32 // forms[0, 0], 32 // forms[2, 0]
+    blocks, sparse = 2 * each * len(a) // products, len(rows) > 0
+    x_words, y_words = np.empty((_ROWS, 2 * len(a)), np.uint32), np.empty((_COLUMNS, 4 * len(b)), np.uint32)
+    x, x_exponents = np.empty((_ROWS, blocks, products)), np.empty((_ROWS, blocks, products), np.int32)
+    y, y_exponents = np.empty((_COLUMNS, 4 * each * len(b))), np.empty((_COLUMNS, 4 * each * len(b)), np.int32)
+    z = np.empty((_COLUMNS, blocks, products)) if sparse else y.reshape(_COLUMNS, blocks, products)
+    z_exponents = np.empty(z.shape, np.int32) if sparse else y_exponents.reshape(z.shape)
+    sums, exponents = np.empty((_ROWS, _COLUMNS)), np.empty((_ROWS, _COLUMNS), np.int32)
+    c_values, c_exponents, d_bits = np.empty(d.shape), np.empty(d.shape, np.int32), d.view(np.uint32)
+    _decode(c, forms[2], c_values, c_exponents)
+    for warp in range(a.shape[1] // _LANES):
+        # Lane 4 g + t has row g, or column g of B: see `gpuemu.isa.fragments`.
+        for g in range(8):
+            first = _LANES * warp + 4 * g
+            for r in range(len(a)):
+                for t in range(4):
+                    x_words[8 * (r % 2) + g, 4 * (r // 2) + t] = a[r, first + t]
+            for r in range(len(b)):
+                for t in range(4):
+                    y_words[g, 4 * r + t] = b[r, first + t]
+            for v in range(4):
+                for t in range(4):
+                    sums[8 * (v // 2) + g, 2 * t + v % 2] = c_values[v // pairs, pairs * (first + t) + v % pairs]
+        _decode(x_words, forms[0], x, x_exponents)
+        _decode(y_words, forms[1], y, y_exponents)
+        for block in range(blocks):
+            _exponents(sums.reshape(-1), 1 - forms[2, 5], exponents.reshape(-1))
+            for row in range(_ROWS):
+                if sparse:
+                    for column in range(_COLUMNS):
+                        for j in range(products):
+                            other = rows[warp, row, block * products + j]
+                            z[column, block, j] = y[column, other]
+                            z_exponents[column, block, j] = y_exponents[column, other]
+                _sums(x[row, block], x_exponents[row, block], z, z_exponents, block, kept, sums[row], exponents[row])
+            _round(sums.reshape(-1), pairs == 2)
+        for g in range(8):
+            for v in range(4):
+                for t in range(4):
+                    at = pairs * (_LANES * warp + 4 * g + t) + v % pairs
+                    found = sums[8 * (v // 2) + g, 2 * t + v % 2]
+                    d[v // pairs, at] = found
+                    if found != found:
+                        d_bits[v // pairs, at] = 0x7FFFFFFF

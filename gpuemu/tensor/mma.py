@@ -17,63 +17,31 @@ Integer products and sums are exact and wrap in 32 bits, or stop at its ends wit
 Sources: all of this was measured on an H200, in every mode, edge cases included. For sm_80 and sm_89, the
 numbers and step 4 are published (tensor_core.numerics of their files says where); the rest is taken over.
 
-`tensor_numbers` knows the types, `tensor_operands` decodes A and B, `tensor_sums` forms the sums; in long runs
-`tensor_compiled` does all of it, where Numba is installed.
+`numbers` knows the types, `sums` has the rule in NumPy; in long runs `compiled` is a loop for the same bits, where
+Numba is installed.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from types import ModuleType
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu.base.compiled import Compiled
 from gpuemu.base.errors import GpuemuError
-from gpuemu.isa.fragments import LANES, MmaMode, Registers, mma_mode
-from gpuemu.tensor.numbers import Bounds, Numerics
-from gpuemu.tensor.operands import Operand
-from gpuemu.tensor.plans import COMPILED, Plan, float_slots
-from gpuemu.tensor.sums import blocks_of_products, exact_product, integer_product
+from gpuemu.isa.fragments import LANES, Index, MmaMode, Registers, UintArray, mma_mode
+from gpuemu.tensor.numbers import FORMATS, Numerics
+from gpuemu.tensor.sums import float_product, integer_product, sums_of
 
-__all__ = [
-    "COMPILED",
-    "Bounds",
-    "HasTensorCore",
-    "MmaMode",
-    "Numerics",
-    "Operand",
-    "compiled_product",
-    "mma",
-    "mma_mode",
-    "mma_registers",
-    "multiply",
-    "product_slots",
-]
+COMPILED = Compiled("gpuemu.tensor.compiled", 4096)
+"""The products that Numba compiles; NumPy takes about as long for so many as Numba takes to be loaded."""
 
 _CHUNK_WARPS = 16  # beyond that, the intermediate arrays leave the processor's caches
-
-
-def compiled_product(numerics: Numerics, mode: MmaMode, a: Registers, b: Registers, c: Registers) -> Registers | None:
-    """D of registers [registers, 32 x warps]; None where Numba's products are not there, or not for such numbers.
-
-    They are loaded once so many products have been asked for that it is worth it.
-    """
-    slots = product_slots(numerics, mode)
-    if slots is None or COMPILED.ask() is None:
-        return None
-    d = np.empty(c.shape, dtype=np.uint32)
-    function = "integer_product" if mode.integer else "float_product"
-    plan = Plan(function, c.shape[1], list(a), list(b), list(c), list(d), **slots)
-    return d if plan.load() is not None and plan.run(None) is None else None
-
-
-def product_slots(numerics: Numerics, mode: MmaMode) -> dict[str, int] | None:
-    """What a plan says of a mode; None if compiled products are not for it."""
-    if not mode.integer:
-        return float_slots(numerics, mode.accumulator, (mode.a_type, mode.b_type), mode.k)
-    signed = {"left_signed": mode.a_type == "s8", "right_signed": mode.b_type == "s8"}
-    return {"chunks": mode.k // 16, "each": 4, "saturates": mode.saturates, **signed}
+_NO_ROWS = np.zeros((0, 0, 0), dtype=np.intp)
 
 
 class _TensorCore(Protocol):
@@ -105,7 +73,8 @@ def mma(arch: HasTensorCore, mode: str, a: npt.ArrayLike, b: npt.ArrayLike, c: n
     if len(batches) > 1:
         found = " and ".join(str(x.shape) for x in words)
         raise GpuemuError.one(f"mma {mode}", None, "a, b, c", found, "the same leading shape is right")
-    return mma_registers(arch.tensor_core.numerics, chosen, *words)
+    a, b, c = words
+    return mma_registers(arch.tensor_core.numerics, chosen, a, b, c)
 
 
 def _operand(mode: str, name: str, value: npt.ArrayLike, registers: int) -> Registers:
@@ -122,45 +91,68 @@ def _operand(mode: str, name: str, value: npt.ArrayLike, registers: int) -> Regi
     return given.astype(np.uint32)
 
 
-def mma_registers(numerics: Numerics, mode: MmaMode | str, a: Registers, b: Registers, c: Registers) -> Registers:
-    """As `mma`, for operands known to be right: uint32 [..., registers, 32] with equal leading shapes."""
+def mma_registers(
+    numerics: Numerics, mode: MmaMode | str, a: Registers, b: Registers, c: Registers, rows: Index | None = None
+) -> Registers:
+    """As `mma`, for operands known to be right: uint32 [..., registers, 32] with equal leading shapes.
+
+    `rows`: of a sparse A, the row of B that each of its elements belongs to: [warps, 16, columns of A].
+    """
     chosen = mma_mode(mode) if isinstance(mode, str) else mode
-    batch = c.shape[:-2]
-    warps = math.prod(batch)
-    d = np.empty((warps, *c.shape[-2:]), dtype=np.uint32)
-    operands = [x.reshape(warps, *x.shape[-2:]) for x in (a, b, c)]
+    warps = math.prod(c.shape[:-2])
+    left, right, addend = (x.reshape(warps, *x.shape[-2:]) for x in (a, b, c))
+    module = None if chosen.integer else COMPILED.ask()
+    if module is not None:
+        return _compiled(module, numerics, chosen, (left, right, addend), rows).reshape(c.shape)
+    d = np.empty_like(addend)
     for start in range(0, warps, _CHUNK_WARPS):
         part = slice(start, start + _CHUNK_WARPS)
-        rows_a, rows_b, rows_c = (_rows(x[part]) for x in operands)
-        compiled = compiled_product(numerics, chosen, rows_a, rows_b, rows_c)
-        if compiled is None:
-            left, right = Operand(chosen, False, rows_a.tobytes()), Operand(chosen, True, rows_b.tobytes())
-            rows_d, _ = multiply(numerics, left, right, rows_c)
-        else:
-            rows_d = compiled
-        d[part] = rows_d.reshape(rows_c.shape[0], -1, LANES).swapaxes(0, 1)
+        matrices = chosen.a.gather(left[part]), chosen.b.gather(right[part]), chosen.c.gather(addend[part])
+        d[part] = chosen.c.scatter(_product(numerics, chosen, *matrices, None if rows is None else rows[part]))
     return d.reshape(c.shape)
 
 
-def _rows(registers: Registers) -> Registers:
-    """[warps, registers, 32] as [registers, 32 x warps]."""
-    return np.ascontiguousarray(registers.swapaxes(0, 1)).reshape(registers.shape[1], -1)
+def _product(
+    numerics: Numerics, mode: MmaMode, a: UintArray, b: UintArray, c: UintArray, rows: Index | None
+) -> UintArray:
+    """D of matrices in NumPy; see `gpuemu.tensor.sums`."""
+    if not mode.integer:
+        return float_product(sums_of(numerics, mode), mode, a, b, c, rows)
+    left, right = (x.view(np.int8) if kind == "s8" else x for x, kind in ((a, mode.a_type), (b, mode.b_type)))
+    return integer_product(left, right, c, mode.saturates, rows)
 
 
-def multiply(
+def _compiled(
+    module: ModuleType,
     numerics: Numerics,
-    left: Operand,
-    right: Operand,
-    c: Registers,
-    c_bounds: Bounds | None = None,
-    try_exact: bool = True,
-) -> tuple[Registers, Bounds | None]:
-    """D = A x B + C of many warps, in registers [registers, 32 x warps], and its bounds if nothing was cut off.
+    mode: MmaMode,
+    operands: tuple[Registers, Registers, Registers],
+    rows: Index | None,
+) -> Registers:
+    """D of floats by compiled code: registers [warps, registers, 32]."""
+    registers = [np.ascontiguousarray(x.swapaxes(0, 1)).reshape(x.shape[1], -1) for x in operands]
+    sums, pairs = sums_of(numerics, mode), 32 // mode.c.element_bits
+    d = np.empty((mode.c.registers, pairs * registers[2].shape[1]), dtype=np.float32)
+    forms = _forms(mode.a_type, mode.b_type, mode.accumulator)
+    module.float_product(*registers, _NO_ROWS if rows is None else rows, forms, sums.kept, sums.block, d)
+    words = d.view(np.uint32)
+    if pairs == 2:
+        words = d.astype(np.float16).view(np.uint32)
+    elif sums.result_bits != 0xFFFFFFFF:
+        words[np.isfinite(d)] &= np.uint32(sums.result_bits)
+    return words.reshape(mode.c.registers, -1, LANES).swapaxes(0, 1)
 
-    `c_bounds`: the bounds of C if they are known. `try_exact`: whether to look for the quick way; the bits are the
-    same.
+
+@lru_cache(maxsize=32)
+def _forms(*kinds: str) -> npt.NDArray[np.int64]:
+    """Types as compiled code reads them: bits, those of them that are read as exponent and fraction, how far up those
+    go to be where float32 has its own, of numbers there the first that is none and infinity, and the exponent's bias.
     """
-    if left.mode.integer:
-        return integer_product(left, right, c), None
-    exact = exact_product(numerics, left, right, c, c_bounds) if try_exact else None
-    return exact or (blocks_of_products(numerics, left, right, c), None)
+    found = []
+    for form in (FORMATS[kind] for kind in kinds):
+        shift = 23 - form.fraction_bits - form.ignored_bits
+        infinity = 0 if form.no_infinity else form.infinity << shift
+        special = form.nan << shift if form.no_infinity else infinity
+        read = form.nan & -1 << form.ignored_bits
+        found.append((form.bits, read, shift, special, infinity, form.bias))
+    return np.array(found, dtype=np.int64)

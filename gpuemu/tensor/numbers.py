@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +12,12 @@ import numpy.typing as npt
 from gpuemu.isa.fragments import UintArray
 
 Float32 = npt.NDArray[np.float32]
-Int8 = npt.NDArray[np.int8]
 Int16 = npt.NDArray[np.int16]
 
-# Exponents are int16; these two stand for zeros, and for NaN and infinity. The sum of two factors' exponents
+# These two exponents stand for zeros, and for NaN and infinity. The sum of two factors' exponents
 # is above HIGHEST if one is special, even if the other is zero; else below LOWEST if one is zero.
 ZERO, SPECIAL = -1000, 3000
 LOWEST, HIGHEST = -500, 500
-NO_LOW_BIT = 200
 
 
 @dataclass(frozen=True)
@@ -35,11 +32,6 @@ class Format:
     """Whether only the largest number of all is no number (NaN)."""
 
     @property
-    def fraction_and_ignored_bits(self) -> int:
-        """Bits below the exponent."""
-        return self.fraction_bits + self.ignored_bits
-
-    @property
     def largest_field(self) -> int:
         """The exponent's bits of NaN and infinity."""
         return (1 << self.exponent_bits) - 1
@@ -50,9 +42,14 @@ class Format:
         return self.largest_field >> 1
 
     @property
+    def least_exponent(self) -> int:
+        """That of the smallest normal number, and of all subnormal ones."""
+        return 1 - self.bias
+
+    @property
     def infinity(self) -> int:
         """Its bits."""
-        return self.largest_field << self.fraction_and_ignored_bits
+        return self.largest_field << (self.fraction_bits + self.ignored_bits)
 
     @property
     def nan(self) -> int:
@@ -87,62 +84,6 @@ class Numerics(Protocol):
     def result_fraction_bits_8_bit(self) -> int: ...  # noqa: D102
 
 
-class Bounds(NamedTuple):
-    """Of finite numbers: all are multiples of 2^low, no exponent is above `high`, no magnitude above `most`."""
-
-    low: int
-    high: int
-    most: float
-
-
-NOTHING = Bounds(NO_LOW_BIT, ZERO, 0.0)
-"""The bounds of zeros."""
-
-
-def bounds_of(kind: str, raw: UintArray) -> Bounds | None:
-    """The bounds of raw numbers; None if not all are finite."""
-    layout = _layout(kind)
-    if layout.ignores:
-        raw = raw & layout.read
-    magnitude = raw & layout.magnitude
-    top = np.maximum.reduce(magnitude).item()
-    if top >= layout.infinity:
-        return None
-    if top == 0:
-        return NOTHING
-    below, hidden = layout.below, 1 << layout.below
-    fraction = np.bitwise_or.reduce(raw).item() & (hidden - 1) | hidden
-    magnitude -= layout.one  # of which zeros make the largest number there is
-    least = np.minimum.reduce(magnitude).item() + 1
-    scale = max(top >> below, 1) - layout.bias - below  # of the last bit of the largest number
-    significand = (top & (hidden - 1)) + (hidden if top >= hidden else 0)
-    zeros = (fraction & -fraction).bit_length() - 1
-    low = max(least >> below, 1) - layout.bias - below + zeros
-    return Bounds(low, scale + below, math.ldexp(significand, scale))
-
-
-class _Layout(NamedTuple):
-    """Numbers of a Format at hand; arrays have no dimensions."""
-
-    one: UintArray
-    magnitude: UintArray
-    read: UintArray
-    ignores: bool
-    infinity: int
-    below: int
-    bias: int
-
-
-@lru_cache(maxsize=8)
-def _layout(kind: str) -> _Layout:
-    form = FORMATS[kind]
-    dtype = np.uint16 if form.bits == 16 else np.uint32
-    read = ((1 << form.bits) - 1) & ~((1 << form.ignored_bits) - 1)
-    one, magnitude, every = (np.full((), x, dtype=dtype) for x in (1, form.nan, read))
-    below = form.fraction_and_ignored_bits
-    return _Layout(one, magnitude, every, form.ignored_bits > 0, form.infinity, below, form.bias)
-
-
 @dataclass(frozen=True, eq=False)
 class Numbers:
     """Decoded numbers: their values (any float type, exact) and their exponents, ZERO and SPECIAL among them."""
@@ -150,8 +91,7 @@ class Numbers:
     values: Float32
     exponents: Int16
 
-    def part(self, place: slice) -> Numbers:
-        """Some of the rows."""
+    def __getitem__(self, place: Any) -> Numbers:
         return Numbers(self.values[place], self.exponents[place])
 
     def finite(self) -> Numbers:
@@ -162,55 +102,43 @@ class Numbers:
 
 
 def decode(kind: str, raw: UintArray) -> Numbers:
-    """Raw numbers with their values and exponents."""
-    return Numbers(decode_values(kind, raw), decode_exponents(kind, raw))
+    """Raw numbers, of the type's width, with their values and exponents.
+
+    A subnormal number has the exponent of the smallest normal one.
+    """
+    values = decode_values(kind, raw)
+    field = (values.view(np.uint32) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int16)
+    exponents = np.maximum(field - np.int16(127), np.int16(FORMATS[kind].least_exponent))
+    exponents[values == 0] = ZERO
+    exponents[field == 0xFF] = SPECIAL
+    return Numbers(values, exponents)
 
 
 def decode_values(kind: str, raw: UintArray) -> Float32:
-    """The values of raw numbers."""
+    """The values of raw numbers, of the type's width."""
     form = FORMATS[kind]
     if kind == "f16" or form.bits == 8:
-        return _table(kind)[0].take(raw)
+        return _table(kind).take(raw)
+    words: npt.NDArray[np.uint32] = raw.astype(np.uint32, copy=False)
     if form.ignored_bits:
-        raw = raw & np.uint32(0xFFFFFFFF << form.ignored_bits & 0xFFFFFFFF)
-    return (raw.astype(np.uint32) << np.uint32(32 - form.bits)).view(np.float32)
+        words = words & np.uint32(0xFFFFFFFF << form.ignored_bits & 0xFFFFFFFF)
+    if form.bits < 32:
+        words = words << np.uint32(32 - form.bits)
+    values: Float32 = words.view(np.float32)
+    return values
 
 
-def decode_exponents(kind: str, raw: UintArray) -> Int16:
-    """The exponents of raw numbers, ZERO and SPECIAL among them."""
-    return _exponents(kind, raw) if FORMATS[kind].bits > 16 else _table(kind)[1].take(raw)
-
-
-@lru_cache(maxsize=4)
-def _table(kind: str) -> tuple[Float32, Int16]:
-    """Values and exponents of all numbers of 8 or 16 bits."""
-    if FORMATS[kind].bits == 8:
-        return _table_of_8_bits(kind)
-    raw = np.arange(1 << 16, dtype=np.uint16)
-    values = raw.view(np.float16).astype(np.float32) if kind == "f16" else decode_values(kind, raw)
-    return values, _exponents(kind, raw)
-
-
-def _table_of_8_bits(kind: str) -> tuple[Float32, Int16]:
-    form, raw = FORMATS[kind], np.arange(256, dtype=np.uint16)
-    exponents = _exponents(kind, raw)
+@lru_cache(maxsize=3)
+def _table(kind: str) -> Float32:
+    """The values of all numbers of a type."""
+    values: npt.NDArray[Any]
+    if kind == "f16":
+        return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    form, raw = FORMATS[kind], np.arange(256)
     field, fraction = raw >> form.fraction_bits & form.largest_field, raw & ((1 << form.fraction_bits) - 1)
-    significand = fraction + ((field > 0).astype(np.uint16) << form.fraction_bits)
-    scale = np.maximum(field, 1).astype(np.int32) - form.bias - form.fraction_bits
-    values = np.ldexp(significand.astype(np.float64), scale)
+    significand = fraction + ((field > 0) << form.fraction_bits)
+    values = np.ldexp(significand.astype(np.float64), np.maximum(field, 1) - form.bias - form.fraction_bits)
     if not form.no_infinity:
         values[field == form.largest_field] = np.inf
-    values[(exponents == SPECIAL) & (form.no_infinity | (fraction > 0))] = np.nan
-    return np.where(raw & 0x80, -values, values).astype(np.float32), exponents
-
-
-def _exponents(kind: str, raw: UintArray) -> Int16:
-    form = FORMATS[kind]
-    if form.ignored_bits:
-        raw = raw & np.uint32(0xFFFFFFFF << form.ignored_bits & 0xFFFFFFFF)
-    magnitude = raw & np.asarray(form.nan, dtype=raw.dtype)
-    field = (magnitude >> np.asarray(form.fraction_and_ignored_bits, dtype=raw.dtype)).astype(np.int16)
-    exponents = np.maximum(field, 1) - np.int16(form.bias)
-    exponents[magnitude == 0] = ZERO
-    exponents[magnitude == form.nan if form.no_infinity else field == form.largest_field] = SPECIAL
-    return exponents
+    values[raw & form.nan > (form.nan - 1 if form.no_infinity else form.infinity)] = np.nan
+    return np.where(raw & 0x80, -values, values).astype(np.float32)

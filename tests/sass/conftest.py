@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +10,6 @@ import pytest
 
 from gpuemu.isa import opcodes as isa
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.tools.disassembly import load_cubin
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -34,18 +33,6 @@ def compiled() -> Compile:
 def kernel_sources() -> Path:
     """The folder with the sources."""
     return KERNELS
-
-
-@pytest.fixture(scope="module", params=[False, True], ids=["NumPy", "Numba"])
-def either_way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Instructions of lanes in NumPy, and as Numba compiles them."""
-    before = LANES.module, LANES.calls
-    LANES.module, LANES.calls = None, 1 << 60
-    if request.param:
-        pytest.importorskip("numba")
-        assert LANES.load()
-    yield
-    LANES.module, LANES.calls = before
 
 
 @pytest.fixture

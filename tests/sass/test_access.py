@@ -13,9 +13,6 @@ LANE = np.arange(LANES)
 RNG = np.random.default_rng(3)
 
 
-pytestmark = pytest.mark.usefixtures("either_way")
-
-
 def frames(memory):
     """The local memory of each lane [lane, byte]."""
     return memory.local[1].reshape(LANES, -1)[:, : memory.local_bytes]

@@ -9,8 +9,6 @@ from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WRITTEN, Mem
 from gpuemu.sass.machine.operands import UnsupportedError
 from tests.sass.harness import execute, surroundings
 
-pytestmark = pytest.mark.usefixtures("either_way")
-
 LANES = 64
 LANE = np.arange(LANES)
 RNG = np.random.default_rng(11)

@@ -8,8 +8,6 @@ from reference import WORD, check, joined, parts, signed
 
 from gpuemu.sass.machine.operands import UnsupportedError
 
-pytestmark = pytest.mark.usefixtures("either_way")
-
 COMPARE = {
     "LT": operator.lt,
     "EQ": operator.eq,

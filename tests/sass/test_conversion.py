@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from gpuemu.sass.machine.operands import UnsupportedError
 
-pytestmark = pytest.mark.usefixtures("either_way")
-
 FORMS = {"F16": FLOAT16, "BF16": BFLOAT16, "F32": FLOAT32, "F64": FLOAT64}
 MODES = ["RN", "RZ", "RM", "RP"]
 

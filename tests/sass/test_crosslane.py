@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.operands import UnsupportedError
 
-pytestmark = pytest.mark.usefixtures("either_way")
-
 LANES = 64
 OLD = 0xDEAD_BEEF
 

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from gpuemu.sass.machine.operands import UnsupportedError
 
-pytestmark = pytest.mark.usefixtures("either_way")
-
 MODES = ["RN", "RZ", "RM", "RP"]
 TRIPLES32, TRIPLES64 = triples(FLOAT32), triples(FLOAT64)
 ONE, NAN32 = 0x3F800000, 0x7FFFFFFF

@@ -21,8 +21,6 @@ from hypothesis import strategies as st
 
 from gpuemu.sass.machine.operands import UnsupportedError
 
-pytestmark = pytest.mark.usefixtures("either_way")
-
 FORMATS = [(FLOAT16, ""), (BFLOAT16, ".BF16_V2")]
 BOTH = pytest.mark.parametrize(("form", "suffix"), FORMATS, ids=["f16", "bf16"])
 SEEDS = st.data()

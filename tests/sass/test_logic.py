@@ -8,8 +8,6 @@ from reference import WORD, check, joined, parts, signed
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.semantics.truth_tables import constant_input, function
 
-pytestmark = pytest.mark.usefixtures("either_way")
-
 
 def looked_up(table, *words):
     """The table applied to each bit of three words."""

@@ -7,8 +7,6 @@ from reference import check, parts, signed
 
 from gpuemu.sass.machine.operands import UnsupportedError
 
-pytestmark = pytest.mark.usefixtures("either_way")
-
 DOUBLE = 1 << 64
 
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpuemu.tensor.sums import float_product, sums_of
 
 import gpuemu
-from gpuemu.isa.fragments import a_fragment, b_fragment, c_fragment
+from gpuemu.isa.fragments import a_fragment, b_fragment, c_fragment, float_mode
 from gpuemu.sass.machine.lanes import Lanes
 from gpuemu.sass.machine.memory import Memory
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.tensor.numbers import FORMATS, decode_values
-from gpuemu.tensor.selected import eight_bit_product
 from tests.sass.harness import execute, surroundings
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "h200" / "matrix_products.npz"
@@ -148,7 +148,8 @@ def test_qmma_is_the_same_product_from_registers() -> None:
     matrices = (
         of.gather(by_warp(x)) for of, x in ((a_fragment(32, 8), a), (b_fragment(32, 8), b), (c_fragment(32), c))
     )
-    expected = c_fragment(32).scatter(eight_bit_product(numerics, "f32", ("e4m3", "e5m2"), *matrices))
+    mode = float_mode(32, "f32", ("e4m3", "e5m2"))
+    expected = c_fragment(32).scatter(float_product(sums_of(numerics, mode), mode, *matrices))
     assert np.array_equal(by_warp(lanes.registers[32:36]), expected)
     exact = a_fragment(32, 8).gather(by_warp(a))
     exact = decode_values("e4m3", exact).astype(float) @ decode_values("e5m2", b_fragment(32, 8).gather(by_warp(b)))

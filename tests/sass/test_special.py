@@ -9,8 +9,6 @@ from gpuemu.sass.machine.memory import SHARED_WINDOW
 from gpuemu.sass.machine.operands import Site, UnsupportedError
 from gpuemu.sass.semantics import build
 
-pytestmark = pytest.mark.usefixtures("either_way")
-
 BLOCK = (10, 3, 4)  # 120 threads: the last warp is partial
 THREADS = 120
 

@@ -1,10 +1,11 @@
-"""The products that Numba compiles have the bits of those in NumPy."""
+"""The loop that Numba compiles has the bits of the NumPy form, and an H200's."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,115 +13,93 @@ import pytest
 
 import gpuemu
 from gpuemu.base.compiled import Compiled
-from gpuemu.tensor.mma import COMPILED, compiled_product, mma_mode, mma_registers
+from gpuemu.isa.fragments import FLOAT_MODES, MmaMode, float_mode, mma_mode
+from gpuemu.tensor.mma import COMPILED, mma, mma_registers
 
 pytest.importorskip("numba")
 
-FLOATS = [
-    "m16n8k16.f32.f16", "m16n8k16.f16.f16", "m16n8k16.f32.bf16", "m16n8k8.f32.f16", "m16n8k8.f16.f16",
-    "m16n8k8.f32.bf16", "m16n8k8.f32.tf32", "m16n8k4.f32.tf32",
-]  # fmt: skip
-INTEGERS = ["m16n8k32.s32.s8.s8", "m16n8k32.s32.u8.s8.sat", "m16n8k16.s32.s8.u8", "m16n8k16.s32.u8.u8"]
+SAMPLE = Path(__file__).parents[1] / "data" / "h200" / "mma_numerics_sample.npz"
 WARPS = 5
+EIGHT_BITS = [float_mode(k, c, types) for k, c, types in (
+    (32, "f32", ("e4m3", "e5m2")), (16, "f32", ("e5m2", "e5m2")), (32, "f16", ("e5m2", "e4m3")), (16, "f16", ("e4m3", "e4m3")),
+)]  # fmt: skip
+MODES = [*(mma_mode(name) for name in FLOAT_MODES), *EIGHT_BITS]
 
 
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With Numba's products, and without them behind the test as before it."""
+@pytest.fixture(autouse=True)
+def not_loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Without Numba's loop until a test loads it, and behind the test as before it."""
     monkeypatch.setattr(COMPILED, "module", None)
     monkeypatch.setattr(COMPILED, "calls", 1 << 60)
-    return
+    yield
+    COMPILED.module = None
 
 
 def drawn(rng: np.random.Generator, kind: str, registers: int, scale: float) -> Any:
-    """Registers [registers, 32 x warps] of normal numbers, or of any bits where `scale` is 0."""
-    words = rng.integers(0, 1 << 32, (registers, 32 * WARPS), dtype=np.uint32)
-    if scale == 0 or kind in ("s8", "u8", "s32"):
+    """Registers [warps, registers, 32] of normal numbers and some zeros, or of any bits where `scale` is 0."""
+    words = rng.integers(0, 1 << 32, (WARPS, registers, 32), dtype=np.uint32)
+    if scale == 0 or kind in ("e4m3", "e5m2"):
         return words
-    numbers = rng.standard_normal((registers, 32 * WARPS, 2)) * scale
+    numbers = rng.standard_normal((WARPS, registers, 32, 2)) * scale * (rng.random((WARPS, registers, 32, 2)) > 0.1)
     if kind == "f16":
-        return numbers.astype(np.float16).view(np.uint32)[..., 0]
+        with np.errstate(over="ignore"):
+            return numbers.astype(np.float16).view(np.uint32)[..., 0]
     singles = numbers.astype(np.float32).view(np.uint32)
-    if kind == "bf16":
-        return (singles >> 16).astype(np.uint16).view(np.uint32)[..., 0]
-    return singles[..., 0].copy()
+    return (singles >> 16).astype(np.uint16).view(np.uint32)[..., 0] if kind == "bf16" else singles[..., 0].copy()
 
 
-def by_warp(rows: Any) -> Any:
-    return np.ascontiguousarray(rows.reshape(len(rows), WARPS, 32).swapaxes(0, 1))
+def both_ways(numerics: Any, mode: MmaMode, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
+    """D in NumPy, and by compiled code."""
+    COMPILED.module = None
+    plain = mma_registers(numerics, mode, a, b, c)
+    assert COMPILED.load()
+    return plain, mma_registers(numerics, mode, a, b, c)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 30.0, 1e-20, 1e18, 0.0])
-@pytest.mark.parametrize("name", FLOATS + INTEGERS)
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-def test_compiled_products_have_the_same_bits(compiled: None, arch: str, name: str, scale: float) -> None:
-    numerics, mode = gpuemu.load_arch(arch).tensor_core.numerics, mma_mode(name)
-    rng = np.random.default_rng(7)
-    for _ in range(4):
-        a, b = (
-            drawn(rng, kind, part.registers, scale) for kind, part in ((mode.a_type, mode.a), (mode.b_type, mode.b))
-        )
-        c = drawn(rng, mode.accumulator, mode.c.registers, scale)
-        expected = mma_registers(numerics, mode, by_warp(a), by_warp(b), by_warp(c))
-        assert COMPILED.load()
-        found = compiled_product(numerics, mode, a, b, c)
-        COMPILED.module = None
-        if found is None:
-            assert scale not in (1.0, 30.0) or expected.dtype != np.uint32 or not finite(mode.accumulator, expected)
-            continue
-        assert np.array_equal(by_warp(found), expected)
+def test_compiled_products_have_the_same_bits(arch: str, mode: MmaMode, scale: float) -> None:
+    numerics, rng = gpuemu.load_arch(arch).tensor_core.numerics, np.random.default_rng(7)
+    for of_c in (scale, 1.0, 1e-30):
+        a, b = (drawn(rng, kind, of.registers, scale) for kind, of in ((mode.a_type, mode.a), (mode.b_type, mode.b)))
+        plain, compiled = both_ways(numerics, mode, a, b, drawn(rng, mode.accumulator, mode.c.registers, of_c))
+        assert np.array_equal(plain, compiled)
+        assert np.count_nonzero(plain)
 
 
-def finite(kind: str, words: Any) -> bool:
-    if kind == "f16":
-        return bool(((words.view(np.uint16) & 0x7C00) != 0x7C00).all())
-    return bool(((words & 0x7F800000) != 0x7F800000).all())
+@pytest.mark.parametrize("kept", [1, 13, 40])
+@pytest.mark.parametrize("block", [1, 4, 64])
+def test_other_numbers_of_bits_and_products_count_for_both(kept: int, block: int) -> None:
+    arch = gpuemu.load_arch("sm_90").with_overrides({
+        "tensor_core.numerics.kept_fraction_bits": kept, "tensor_core.numerics.products_per_block_16_bit": block,
+    })  # fmt: skip
+    mode, rng = mma_mode("m16n8k16.f32.f16"), np.random.default_rng(3)
+    operands = [drawn(rng, kind, n, 1.0) for kind, n in (("f16", 4), ("f16", 2), ("f32", 4))]
+    plain, compiled = both_ways(arch.tensor_core.numerics, mode, *operands)
+    assert np.array_equal(plain, compiled)
 
 
-@pytest.mark.parametrize("name", ["m16n8k16.f32.bf16", "m16n8k8.f32.tf32"])
-def test_products_that_float32_does_not_hold(compiled: None, name: str) -> None:
-    """Their sums are in its range again: each has its opposite."""
-    numerics, mode = gpuemu.load_arch("sm_90").tensor_core.numerics, mma_mode(name)
-    a = np.full((mode.a.registers, 32), 0x60806080 if "bf16" in name else 0x60800000, np.uint32)  # 2^66
-    b = np.full((mode.b.registers, 32), 0x5F80DF80 if "bf16" in name else 0x5F800000, np.uint32)  # 2^64, opposites
-    if "tf32" in name:
-        b[1] |= np.uint32(0x80000000)
-    c = drawn(np.random.default_rng(8), "f32", 4, 2.0**120)[:, :32].copy()
-    expected = mma_registers(numerics, mode, a, b, c)
+def test_the_sampled_results_of_an_h200_are_met_to_the_bit() -> None:
     assert COMPILED.load()
-    found = compiled_product(numerics, mode, a, b, c)
-    assert found is not None
-    assert np.array_equal(found, expected)
-    assert np.count_nonzero(found)
+    with np.load(SAMPLE) as measured:
+        for name in FLOAT_MODES:
+            operands, results = measured[f"{name}/in"], measured[f"{name}/out"]
+            a, b, c = (getattr(mma_mode(name), of).registers for of in "abc")
+            d = mma(gpuemu.load_arch("sm_90"), name, operands[:, :a], operands[:, 4 : 4 + b], operands[:, 6 : 6 + c])
+            assert np.array_equal(d, results[:, :c])
 
 
-def test_without_instructions_that_convert_float16(compiled: None) -> None:
-    """Where the processor has none, the same bits."""
-    test = f"{__file__}::test_compiled_products_have_the_same_bits"
-    arguments = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "sm_90 and 0.0001 and f16", test]
-    done = subprocess.run(arguments, env=os.environ | {"NUMBA_CPU_NAME": "generic"}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-
-
-def test_numbers_that_are_not_ordinary_are_left_to_numpy(compiled: None) -> None:
+def test_the_loop_comes_when_a_run_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     mode = mma_mode("m16n8k16.f32.f16")
     numerics = gpuemu.load_arch("sm_90").tensor_core.numerics
-    a, b, c = (np.zeros((part.registers, 32), dtype=np.uint32) for part in (mode.a, mode.b, mode.c))
-    assert COMPILED.load()
-    assert compiled_product(numerics, mode, a, b, c) is not None
-    for at, bits in ((0, 0x7C00), (1, 0x7E000000), (2, 0xFF800000)):
-        operands = [a.copy(), b.copy(), c.copy()]
-        operands[at][1, 3] = bits
-        assert compiled_product(numerics, mode, *operands) is None
-
-
-def test_compiled_products_come_when_a_run_is_long(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    mode = mma_mode("m16n8k16.f32.f16")
-    numerics = gpuemu.load_arch("sm_90").tensor_core.numerics
-    operands = [np.zeros((part.registers, 32), dtype=np.uint32) for part in (mode.a, mode.b, mode.c)]
+    operands = [np.zeros((of.registers, 32), dtype=np.uint32) for of in (mode.a, mode.b, mode.c)]
     monkeypatch.setattr(COMPILED, "calls", 3)
-    answers = [compiled_product(numerics, mode, *operands) is not None for _ in range(5)]
-    assert answers == [False, False, True, True, True]
+    loaded = []
+    for _ in range(4):
+        mma_registers(numerics, mode, *operands)
+        loaded.append(COMPILED.module is not None)
+    assert loaded == [False, False, True, True]
 
 
 @pytest.mark.parametrize("trouble", [ImportError, RuntimeError])
@@ -132,3 +111,13 @@ def test_without_numba_there_is_none(monkeypatch: pytest.MonkeyPatch, trouble: t
     late = Compiled("gpuemu.tensor.compiled", 2)
     assert [late.ask() for _ in range(4)] == [None] * 4
     assert not late.load()
+
+
+def test_what_was_compiled_is_found_by_the_next_process(tmp_path: Any) -> None:
+    code = "from gpuemu.tensor.compiled import float_product as f; print(sum(f.stats.cache_hits.values()))"
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    hits = [
+        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert [int(n) for n in hits] == [0, 1]

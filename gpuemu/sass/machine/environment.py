@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.fragment_store import FragmentStore
 from gpuemu.sass.machine.lanes import Lanes, Mask
 from gpuemu.sass.machine.patterns import Patterns, Place
 from gpuemu.trace.model import Instruction, Launch
@@ -64,8 +63,6 @@ class Environment:
     """
     patterns: Patterns = field(default_factory=Patterns)
     """What the addresses of accesses have looked like."""
-    fragments: FragmentStore = field(default_factory=FragmentStore)
-    """What matrix instructions have read and computed."""
     active: Mask = None
     """The lanes that execute the current instruction before its guard: what votes and WARPSYNC see."""
     codeless: Mapping[int, str] = field(default_factory=dict)

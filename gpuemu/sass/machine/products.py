@@ -1,73 +1,52 @@
-"""Matrix instructions by compiled code, straight from registers to registers, where Numba is installed.
-
-The plain step of an instruction does what compiled code does not: everything until a run has shown to be a long one,
-and of the warps those with NaN and infinities, and others that are not ordinary.
-"""
+"""Steps of matrix instructions: operands D, A, B, C of whole warps [, and metadata], each lane with some registers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 
-from gpuemu.isa.fragments import Index
-from gpuemu.sass.machine.lanes import RZ, WARP, Mask
+from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.warps import complete_warps
-from gpuemu.tensor.plans import Plan, Rows, numbers
+from gpuemu.sass.machine.warps import complete_warps, fragment
+
+Words = NDArray[np.uint32]
+Multiply = Callable[..., Words]
+"""A, B, C [, metadata], each [warps, registers, 32], to D."""
 
 
-def compiled_step(
-    site: Site,
-    plain: Step,
-    function: str,
-    counts: tuple[int, int, int],
-    slots: dict[str, int] | None,
+def product_step(
+    site: Site, counts: tuple[int, int, int], multiply: Multiply, sides: bool = False, sparse: bool = False,
     upper: bool = False,
-) -> Step:
-    """The step of a matrix instruction D, A, B, C [, metadata]; `counts`: registers of A, B and C.
+) -> Step:  # fmt: skip
+    """D = multiply(A, B, C) in the warps of a mask; RZ is a matrix of zeros.
 
-    `slots`: what the plan says (`gpuemu.tensor.plans`); None leaves all to `plain`. `upper`: whether A, C and D have
-    eight rows, so that the registers of the lower eight are missing.
+    `counts`: registers of A, B, and C or D. `sides`: whether the text says .ROW of A and .COL of B. `sparse`: whether
+    metadata and a selector stand behind C; `multiply` gets the metadata. `upper`: A, C and D have eight rows and are
+    multiplied as the upper half of 16, the first registers of twice as many.
     """
-    if slots is None:
-        return plain
-    a, b, c = counts
-    whole = 2 if upper else 1
-    metadata = site.words(4, 1)[0] if slots.get("sparse") and site.register(4)[1] != RZ else None
-    plan = Plan(
-        function, site.lanes.count, _rows(site, 1, a, whole * a), _rows(site, 2, b, b), _rows(site, 3, c, whole * c),
-        _rows(site, 0, c, whole * c), metadata, **slots,
-    )  # fmt: skip
-    return _step(site, plain, plan)
-
-
-def _step(site: Site, plain: Step, plan: Plan) -> Step:
-    complete = site.lanes.threads == site.lanes.count
-    address = plan.address
+    if len(site.operands) != (6 if sparse else 4):
+        raise site.unsupported("this form of matrix instruction")
+    for operand, side in zip(site.operands, ("", "ROW", "COL", "", "", ""), strict=False):
+        expected = (side,) if sides and side else ()
+        if operand.suffixes != expected or operand.negative or operand.absolute or operand.inverted:
+            raise site.unsupported(f"the operand {operand.text}")
+    sources = [fragment(site, 1 + k, count) for k, count in enumerate((*counts, 1) if sparse else counts)]
+    target = None if site.operands[0].core == "RZ" else fragment(site, 0, counts[2])
 
     def step(mask: Mask) -> None:
-        run = plan.function or plan.load()
-        if run is None:
-            plain(mask)
-        elif mask is None and complete:
-            left = run(address)
-            if left:
-                plain(_lanes(numbers(left)))
-        else:
-            rest = plan.run(complete_warps(site, mask))
-            if rest is not None:
-                plain(_lanes(rest))
-
-    def _lanes(warps: Index) -> Mask:
-        lanes = np.zeros((site.lanes.warps, WARP), dtype=np.bool_)
-        lanes[warps] = True
-        return lanes.reshape(-1)
+        warps = complete_warps(site, mask)
+        a, b, c, *rest = sources if warps is None else [source[warps] for source in sources]
+        d = multiply(_with_lower_rows(a), b, _with_lower_rows(c))[:, : counts[2]] if upper else multiply(a, b, c, *rest)
+        if target is not None:
+            target[slice(None) if warps is None else warps] = d
 
     return step
 
 
-def _rows(site: Site, k: int, count: int, whole: int) -> Rows:
-    """Registers from operand k on, the rest of `whole` missing."""
-    file, number = site.register(k)
-    if number == len(file) - 1:
-        return [None] * whole
-    return [*file[number : number + count], *[None] * (whole - count)]
+def _with_lower_rows(x: Words) -> Words:
+    """A matrix of 8 rows as one of 16, whose lower rows are zero."""
+    full = np.zeros((len(x), 2 * x.shape[1], WARP), dtype=np.uint32)
+    full[:, : x.shape[1]] = x
+    return full

@@ -16,15 +16,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.base.compiled import Compiled
 from gpuemu.sass.machine.lanes import any_lane, every_lane
 
 Rounding = Literal["RN", "RZ", "RM", "RP"]
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
-
-LANES = Compiled("gpuemu.sass.numbers.lanes_compiled", 1 << 15)
-"""The multiply-adds that Numba compiles."""
 
 NAN32 = np.uint32(0x7FFFFFFF)
 NAN16 = np.uint16(0x7FFF)
@@ -44,8 +40,6 @@ _BELOW_BF16, _TIE_BF16 = word(0xFFFF), word(0x8000)
 _NEAR_HALF_BF16 = word(0x7FFF)
 _ZERO32 = np.float32(0)
 _ONE32 = np.float32(1)
-_MANY = 256
-"""Numbers above which compiled loops convert faster than NumPy."""
 _LEAST_NORMAL32, _LEAST_NORMAL64 = np.array(2.0**-126, dtype=np.float32), np.array(2.0**-126)
 _LEAST_EXACT_BF16 = word((127 - 100) << 23)
 _EXACT_BF16 = word(0x7F800000 - ((127 - 100) << 23))
@@ -181,15 +175,10 @@ class NearestFma32:
         self._wide = np.empty((3, lanes))
         self._rows = tuple(self._wide)
         self._flush = flush
-        self._bits = np.empty(lanes, dtype=np.uint32)
 
     def __call__(self, a: F32, b: F32, c: F32) -> NDArray[np.uint32]:
         """The bits of the results, which hold until the next call."""
         x, y, z = self._rows
-        module = LANES.ask()
-        alike = a.shape == b.shape == c.shape == self._bits.shape
-        if module is not None and alike and module.fma32_toward(a, b, c, 0, self._flush, False, self._bits):
-            return self._bits
         x[...], y[...], z[...] = a, b, c
         product = x * y
         s = product + z
@@ -252,9 +241,6 @@ def narrow16(values: Any, positive: bool = False) -> NDArray[np.uint16]:
 
     `positive`: negative numbers become 0.
     """
-    compiled = _narrowed("narrow16", values, positive) if values.dtype == np.float32 else None
-    if compiled is not None:
-        return compiled
     if positive:
         values = _positive(values)
     half: NDArray[np.uint16] = values.astype(np.float16).view(np.uint16)
@@ -262,16 +248,6 @@ def narrow16(values: Any, positive: bool = False) -> NDArray[np.uint16]:
     if any_lane(nan):
         half[nan] = NAN16
     return half
-
-
-def _narrowed(way: str, values: F32, positive: bool) -> NDArray[np.uint16] | None:
-    """What the function of this name gives by compiled code; None where there is none, or the values are few."""
-    module = LANES.ask() if values.size >= _MANY else None
-    if module is None:
-        return None
-    bits = np.empty(values.shape, dtype=np.uint16)
-    getattr(module, way)(np.ascontiguousarray(values).reshape(-1), positive, bits.reshape(-1))
-    return bits
 
 
 def _positive(values: Any) -> Any:
@@ -283,9 +259,6 @@ def narrow_bf16(values: F32, positive: bool = False) -> NDArray[np.uint16]:
 
     `positive`: see `narrow16`.
     """
-    compiled = _narrowed("narrow_bf16", values, positive)
-    if compiled is not None:
-        return compiled
     if positive:
         values = _positive(values)
     bits = values.view(np.uint32)

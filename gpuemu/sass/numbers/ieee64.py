@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.lanes import any_lane, every_lane
-from gpuemu.sass.numbers.ieee import F64, LANES, Rounding, to_odd, two_sum
+from gpuemu.sass.numbers.ieee import F64, Rounding, to_odd, two_sum
 
 NAN64 = np.uint64(0xFFF8000000000000)
 """The NaN of an invalid operation without a NaN operand."""
@@ -109,18 +109,14 @@ def fma64(a: F64, b: F64, c: F64, rounding: Rounding = "RN") -> F64:
 
 
 class Fma64:
-    """a x b + c of so many lanes, from `operands` [a b c, lane]: `fma64` with few, large operations, or compiled.
+    """a x b + c of so many lanes to nearest, from `operands` [a b c, lane]: `fma64` with few, large operations.
 
-    In a direction only compiled. To nearest, the exact value is s + e: s the rounded sum of the rounded product and
-    c, e the sum of what both left over. If s + e is the same number with e a little larger and with e a little
-    smaller than it was rounded to, that is it.
+    The exact value is s + e: s the rounded sum of the rounded product and c, e the sum of what both left over. If
+    s + e is the same number with e a little larger and with e a little smaller than it was rounded to, that is it.
     """
 
-    def __init__(self, lanes: int, rounding: Rounding = "RN"):
+    def __init__(self, lanes: int):
         self.operands = np.zeros((3, lanes))
-        self._mode = ("RN", "RZ", "RM", "RP").index(rounding)
-        self._rows, self._result = tuple(self.operands), np.empty(lanes)
-        self._bits = self._result.view(np.int64)
         self._doubled = np.empty((3, lanes), dtype=np.uint64)
         self._big = np.empty((2, lanes))
         self._parts = np.empty((2, 2, lanes))  # [a b, high low, lane]
@@ -129,13 +125,6 @@ class Fma64:
 
     def __call__(self) -> NDArray[np.uint64] | None:
         """The bits of the results, which hold until the next call; None where `fma64` must do it."""
-        module = LANES.ask()
-        if self._mode:
-            within = (*self._rows, _LEAST_PLAIN, _MOST_PLAIN, self._mode, self._bits)
-            certain = module is not None and module.fma64_toward(*within)
-            return self._bits.view(np.uint64) if certain else None
-        if module is not None and module.fma64(*self._rows, _LEAST_PLAIN, _MOST_PLAIN, self._result):
-            return self._result.view(np.uint64)
         plain = self._plain()
         if plain or self._plain_or_zero():
             result = self._unless_near_tie(zeros=not plain)

@@ -15,7 +15,6 @@ from gpuemu.sass.machine.memory import UNITS
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.patterns import Indices, Place
 from gpuemu.sass.machine.spaces import EVERY, GlobalSpace, LocalSpace, Purpose, SharedSpace, Space
-from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics import semantics
 
 ORDER = ("STRONG", "WEAK", "CONSTANT", "CTA", "SM", "GPU", "SYS", "VC", "MMIO", "PRIVATE")
@@ -79,14 +78,7 @@ def put_units(site: Site, k: int, size: int) -> PutUnits:
         return put_one
 
     def put(values: Any, lanes: Indices | None) -> None:
-        module, flat = LANES.ask(), np.ascontiguousarray(values).view(np.uint32)
-        if module is not None:
-            if lanes is None:
-                module.put_all_words(flat, rows)
-            else:
-                module.put_words(flat, lanes, rows)
-            return
-        words = flat.reshape(-1, count).T
+        words = np.ascontiguousarray(values).view(np.uint32).reshape(-1, count).T
         if lanes is None:
             rows[...] = words
         else:
@@ -102,23 +94,7 @@ GetUnits = Callable[..., NDArray[Any]]
 def get_units(site: Site, k: int, size: int) -> GetUnits:
     """The registers from operand k on as units of `size` bytes."""
     every = _every_unit(site, k, size)
-    file, number = site.register(k)
-    count = size // 4
-    if count < 2 or number == len(file) - 1:
-        return lambda lanes=None: every() if lanes is None else every()[lanes]
-    rows = file[number : number + count]
-
-    def get(lanes: Indices | None = None) -> NDArray[Any]:
-        if lanes is None:
-            return every()
-        module = LANES.ask()
-        if module is None:
-            return every()[lanes]
-        units = np.empty(len(lanes), dtype=UNITS[size])
-        module.get_words(rows, lanes, units.view(np.uint32))
-        return units
-
-    return get
+    return lambda lanes=None: every() if lanes is None else every()[lanes]
 
 
 def _every_unit(site: Site, k: int, size: int) -> Callable[[], NDArray[Any]]:
@@ -137,14 +113,10 @@ def _every_unit(site: Site, k: int, size: int) -> Callable[[], NDArray[Any]]:
     rows = file[number : number + count]
     words = np.empty((lanes, count), dtype=np.uint32)
     units = words.view(UNITS[size])[:, 0]
-    columns, flat = words.T, words.reshape(-1)
+    columns = words.T
 
     def get() -> NDArray[Any]:
-        module = LANES.ask()
-        if module is None:
-            columns[...] = rows
-        else:
-            module.get_all_words(rows, flat)
+        columns[...] = rows
         return units
 
     return get

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.patterns import Queues
 from gpuemu.sass.machine.spaces import Window
-from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics.access import WIDTHS
 
 Values = NDArray[Any]
@@ -133,8 +132,6 @@ _INTEGER: dict[str, tuple[Combine, np.ufunc | None]] = {
     "INC": (_increment, None),
     "DEC": (_decrement, None),
 }
-_OPERATIONS = {name: number for number, name in enumerate(_INTEGER)}
-"""As `lanes_atomics` counts them."""
 _FLOATS: dict[str, tuple[int, np.dtype[Any], dict[str, Combine]]] = {
     "F32": (4, np.dtype(np.float32), {"ADD": _add_float32}),
     "F32x2": (8, np.dtype(np.float32), {"ADD": _add_float32}),
@@ -185,11 +182,6 @@ def update(
     if index is None:
         index = np.arange(len(units))
     found: Values | None = None
-    module = LANES.ask()
-    if module is not None:
-        found = _compiled(module, change, units, index, values, compare)
-        if found is not None:
-            return found if returns else None
     if compare is not None:
         return _compare_exchange(change, units, index, queues, values, compare)
     words, operands = units.view(change.kind), values.view(change.kind)
@@ -213,29 +205,6 @@ def update(
                 found[group] = words[places]
                 words[places] = combine(found[group], operands[group])
     return None if found is None or not returns else found.view(units.dtype).reshape(-1)
-
-
-def _compiled(
-    module: Any, change: Change, units: Values, index: NDArray[np.int64], values: Values, compare: Values | None
-) -> Values | None:
-    """What `update` returns, by compiled code; None, and nothing is done, where that is not for such a change."""
-    found = np.empty(len(index), dtype=units.dtype)
-    if compare is not None:
-        if change.size > 8:
-            return None
-        module.exchange_in_turn(units, index, compare, values, found)
-        return (found == compare).astype(units.dtype) if change.name == "CAST" else found
-    if change.combine is _add_float32:
-        width = change.size // 4
-        words = (units, values, found) if width == 1 else (x.view(np.uint32) for x in (units, values, found))
-        in_memory, operands, before = words
-        module.add_in_turn(in_memory, index, operands, width, before)
-        return found
-    if change.kind.kind not in "iu" or change.combine in _PACKED or change.size > 8:
-        return None
-    kind = change.kind
-    module.in_turn(units.view(kind), index, values.view(kind), _OPERATIONS[change.name], found.view(kind))
-    return found
 
 
 def _chained(

@@ -10,12 +10,10 @@ import numpy as np
 
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Setter, Site, Step
-from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.integer_operands import (
     as_signed,
     check,
-    every_lane,
     fixed_predicate,
     integer,
     operand_count,
@@ -244,16 +242,8 @@ def vabsdiff4(site: Site) -> Step:
     operand_count(site, 4)
     store, get_a, get_b, get_c = site.destination(0), integer(site, 1), integer(site, 2), integer(site, 3)
     accumulate, kind = site.has("ACC"), np.uint8 if site.has("U8") else np.int8
-    compiled = accumulate and kind is np.uint8
-    every_a, every_b, every_c = (every_lane(site, k) for k in (1, 2, 3))
-    result = np.empty(site.lanes.count, dtype=np.uint32)
 
     def step(mask: Mask) -> None:
-        module = LANES.ask() if compiled else None
-        if module is not None:
-            module.differences(every_a().view(np.uint8), every_b().view(np.uint8), every_c(), result)
-            store(result, mask)
-            return
         a, b = parts(get_a(), kind), parts(get_b(), kind)
         # A difference that does not fit in the signed type wraps to the bits of the unsigned one.
         apart = (np.maximum(a, b) - np.minimum(a, b)).view(np.uint8)

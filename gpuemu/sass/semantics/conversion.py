@@ -15,7 +15,6 @@ from gpuemu.sass.machine.operands import Getter, Setter, Site, Step
 from gpuemu.sass.numbers.ieee import (
     BFLOAT16,
     FLOAT16,
-    LANES,
     TO_INTEGRAL,
     Format,
     Rounding,
@@ -161,16 +160,8 @@ def _from_64_bits(store: Setter, get: Getter, to: str, rounding: Rounding) -> St
         def finish(nearest: Any, error: Any) -> Any:
             return narrow(to_odd(nearest, error))
 
-    mode = ROUNDINGS.index(rounding)
-
     def step(mask: Mask) -> None:
         integers = get()
-        module = LANES.ask() if to == "F32" else None
-        if module is not None:
-            result = np.empty(integers.shape, dtype=np.uint32)
-            module.singles_of_64(integers, mode, float(2**64 if integers.dtype == np.uint64 else 2**63), result)
-            store(result, mask)
-            return
         high = (integers >> 32).astype(np.float64) * 2.0**32
         low = integers.astype(np.uint32).astype(np.float64)
         store(finish(*two_sum(high, low)), mask)

@@ -16,7 +16,6 @@ from gpuemu.isa.fragments import transpose_matrix
 from gpuemu.sass.machine.lanes import WARP, Mask, ballots
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.warps import complete_warps, taking_part
-from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics import semantics
 
 Bools = NDArray[np.bool_]
@@ -156,17 +155,11 @@ def match(site: Site) -> Step:
     store = site.destination(at)
     get: Getter = site.source64(at + 1) if site.has("U64") else site.source(at + 1)
     lanes = site.lanes
-    every, found = np.ones(lanes.count, dtype=np.bool_), np.empty(lanes.count, dtype=np.uint32)
     if not compare_all:
 
         def match_any(mask: Mask) -> None:
             here = taking_part(lanes, mask)
             values = np.ascontiguousarray(get())
-            module = LANES.ask()
-            if module is not None:
-                module.match_any(values, every if here is None else here, found)
-                store(found, mask)
-                return
             # Each lane's value 32 times beside all 32 of its warp: no short axis is broadcast.
             own = np.empty((lanes.warps, WARP, WARP), dtype=values.dtype)
             others = np.empty_like(own)
@@ -179,18 +172,10 @@ def match(site: Site) -> Step:
 
         return match_any
     decide = site.set_predicate(0)
-    outcome = np.empty(lanes.count, dtype=np.bool_)
 
     def match_all(mask: Mask) -> None:
         here = taking_part(lanes, mask)
-        values = np.ascontiguousarray(get())
-        module = LANES.ask()
-        if module is not None:
-            module.match_all(values, every if here is None else here, found, outcome)
-            store(found, mask)
-            decide(outcome, mask)
-            return
-        values = values.reshape(-1, WARP)
+        values = np.ascontiguousarray(get()).reshape(-1, WARP)
         if here is None:
             same = (values == values[:, :1]).all(axis=1)
             lanes_of = np.where(same, _ALL_LANES, np.uint32(0))

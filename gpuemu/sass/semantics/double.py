@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.lanes import Mask, any_lane, write
+from gpuemu.sass.machine.lanes import Mask, any_lane
 from gpuemu.sass.machine.operands import Getter, Site, Step
-from gpuemu.sass.numbers.ieee import LANES, Rounding
 from gpuemu.sass.numbers.ieee64 import Fma64, add64, bits64, fma64, mul64
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import (
@@ -68,56 +67,19 @@ def dfma(site: Site) -> Step:
     """DFMA Rd, a, b, c: a x b + c, rounded once. Of several NaN b's goes first, then c's, as it is in its register."""
     site.only(*ROUNDINGS)
     rounding, nans = rounding_of(site), _bare(site, 2, 3, 1)
-    return _multiply_add(site, rounding, (1, 2, 3), lambda a, b, c: fma64(a, b, c, rounding), nans)
-
-
-def _multiply_add(
-    site: Site,
-    rounding: Rounding,
-    parts: tuple[int | float, int | float, int | float],
-    otherwise: Any,
-    nans: list[Getter],
-) -> Step:
-    """a x b + c, each an operand or a float for itself; `otherwise` what of them is not plain."""
-    store, compute = site.destination64(0), Fma64(site.lanes.count, rounding)
-    loads = []
-    for part, row in zip(parts, compute.operands, strict=True):
-        if isinstance(part, float):
-            row.fill(part)
-        else:
-            loads.append(_loader(site, part, row))
+    store, compute = site.destination64(0), Fma64(site.lanes.count)
+    loads = [_loader(site, k, row) for k, row in enumerate(compute.operands, 1)]
 
     def step(mask: Mask) -> None:
         for load in loads:
             load()
-        bits = compute()
+        bits = compute() if rounding == "RN" else None
         if bits is None:
-            bits = bits64(otherwise(*compute.operands), *(nan() for nan in nans))
+            a, b, c = compute.operands
+            bits = bits64(fma64(a, b, c, rounding), *(nan() for nan in nans))
         store(bits, mask)
 
     return step
-
-
-class _Compiled:
-    """Two pairs of registers, from operand `first` on, as `lanes_compiled` takes them: low and high words."""
-
-    def __init__(self, site: Site, first: int):
-        self.words = [*site.words(first, 2), *site.words(first + 1, 2)]
-        both = site.operands[first : first + 2]
-        kept = [0x7FFFFFFF if o.absolute else 0xFFFFFFFF for o in both]
-        self.changes = np.array([*kept, *(0x80000000 * o.negative for o in both)], dtype=np.uint32)
-
-    @classmethod
-    def of(cls, site: Site, first: int) -> _Compiled | None:
-        """None if the operands are more than registers."""
-        both = site.operands[first : first + 2]
-        plain = all(o.core.startswith("R") and o.suffixes in ((), ("64",)) and not o.inverted for o in both)
-        return cls(site, first) if plain else None
-
-    def sums(self, multiply: bool, low: NDArray[np.uint32], high: NDArray[np.uint32]) -> bool:
-        """a + b or a x b to these; False if one is NaN, or there is no compiled code."""
-        module = LANES.ask()
-        return module is not None and bool(module.sums64(*self.words, self.changes, multiply, low, high))
 
 
 @semantics("DADD", "DMUL")
@@ -127,24 +89,10 @@ def dadd_dmul(site: Site) -> Step:
     store, rounding = site.destination64(0), rounding_of(site)
     a, b = float64(site, 1), float64(site, 2)
     nans = _bare(site, 2, 1)
-    adds = site.mnemonic == "DADD"
-    compute = add64 if adds else mul64
-    if rounding != "RN":
-        if adds:
-            return _multiply_add(site, rounding, (1, 1.0, 2), lambda x, _, y: add64(x, y, rounding), nans)
-        # -0 changes no product to which it is added.
-        return _multiply_add(site, rounding, (1, 2, -0.0), lambda x, y, _: mul64(x, y, rounding), nans)
-    quick = _Compiled.of(site, 1) if site.operands[0].core != "RZ" else None
-    target = site.words(0, 2)
-    low, high = np.empty((2, site.lanes.count), dtype=np.uint32)
+    compute = add64 if site.mnemonic == "DADD" else mul64
 
     def step(mask: Mask) -> None:
-        if quick is not None and quick.sums(not adds, low, high):
-            write(target[0], low, mask)
-            write(target[1], high, mask)
-            return
-        x, y = a(), b()
-        result = compute(x, y, "RN")
+        result = compute(a(), b(), rounding)
         some = any_lane(result != result)
         store(bits64(result, *(nan() for nan in nans)) if some else result.view(np.uint64), mask)
 
@@ -170,16 +118,9 @@ def _choice(site: Site, a: Getter, b: Getter) -> Step:
     if not site.has("AND") or site.operands[4].text != "PT":
         raise site.unsupported("a choice combined with a predicate")
     first, second = site.set_predicate(0), site.set_predicate(1)
-    minimum, quick = site.has("MIN"), _Compiled.of(site, 2)
-    outcome = np.empty((2, site.lanes.count), dtype=np.bool_)
+    minimum = site.has("MIN")
 
     def step(mask: Mask) -> None:
-        module = None if quick is None else LANES.ask()
-        if module is not None and quick is not None:
-            module.choose64(*quick.words, quick.changes, minimum, outcome[0], outcome[1])
-            first(outcome[0], mask)
-            second(outcome[1], mask)
-            return
         x, y = a(), b()
         nan_x, nan_y = np.isnan(x), np.isnan(y)
         key_x, key_y = _ordered(x), _ordered(y)

@@ -84,7 +84,7 @@ def float32(site: Site, k: int, flush: bool | None = None) -> Getter:
 
 
 def every_float32(site: Site, k: int) -> Getter:
-    """Operand k as float32, subnormal numbers as they are: always an array of all lanes, as compiled code takes it."""
+    """Operand k as float32, subnormal numbers as they are: always an array of all lanes."""
     get = float32(site, k, flush=False)
     if lanes_of(site, k) is not None:
         return get

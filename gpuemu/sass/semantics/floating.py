@@ -9,7 +9,7 @@ import numpy as np
 from gpuemu.isa.operands import Operand, immediate32
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Site, Step
-from gpuemu.sass.numbers.ieee import LANES, NearestFma32, add32, fma32, mul32
+from gpuemu.sass.numbers.ieee import NearestFma32, add32, fma32, mul32
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import (
     BOOLEANS,
@@ -34,32 +34,12 @@ def ffma(site: Site) -> Step:
     """FFMA Rd, a, b, c: a x b + c, rounded once."""
     site.only("FTZ", "SAT", *ROUNDINGS)
     store, rounding, finish = site.destination(0), rounding_of(site), finisher32(site)
-    every_a, every_b, every_c = (every_float32(site, k) for k in (1, 2, 3))
     if rounding != "RN" or site.has("SAT"):
         a, b, c = (float32(site, k) for k in (1, 2, 3))
-        return _directed(site, (every_a, every_b, every_c), lambda: finish(fma32(a(), b(), c(), rounding)))
-    a, b, c = every_a, every_b, every_c
+        return lambda mask: store(finish(fma32(a(), b(), c(), rounding)), mask)
+    a, b, c = (every_float32(site, k) for k in (1, 2, 3))
     compute = NearestFma32(site.lanes.count, flush=site.has("FTZ"))
     return lambda mask: store(compute(a(), b(), c()), mask)
-
-
-def _directed(site: Site, operands: tuple[Getter, Getter, Getter], plain: Getter) -> Step:
-    """a x b + c as the opcode rounds and saturates it, by compiled code; else what `plain` gives."""
-    store, mode, flush, saturate = (
-        site.destination(0),
-        ROUNDINGS.index(rounding_of(site)),
-        site.has("FTZ"),
-        site.has("SAT"),
-    )
-    a, b, c = operands
-    result = np.empty(site.lanes.count, dtype=np.uint32)
-
-    def step(mask: Mask) -> None:
-        module = LANES.ask()
-        quick = module is not None and module.fma32_toward(a(), b(), c(), mode, flush, saturate, result)
-        store(result if quick else plain(), mask)
-
-    return step
 
 
 @semantics("FADD", "FADD32I", "FMUL", "FMUL32I")
@@ -68,19 +48,8 @@ def fadd_fmul(site: Site) -> Step:
     site.only("FTZ", "SAT", *ROUNDINGS)
     store, rounding, finish = site.destination(0), rounding_of(site), finisher32(site)
     a, b = float32(site, 1), float32(site, 2)
-    adds = site.mnemonic.startswith("FADD")
-    compute = add32 if adds else mul32
-    if rounding != "RN" or site.has("FTZ", "SAT"):
-        first, second = every_float32(site, 1), every_float32(site, 2)
-        # x 1, or + -0, which leaves every product as it is.
-        third = np.full(site.lanes.count, 1.0 if adds else -0.0, dtype=np.float32)
-        operands = (first, lambda: third, second) if adds else (first, second, lambda: third)
-        return _directed(site, operands, lambda: finish(compute(a(), b(), rounding)))
-
-    def step(mask: Mask) -> None:
-        store(finish(compute(a(), b(), rounding)), mask)
-
-    return step
+    compute = add32 if site.mnemonic.startswith("FADD") else mul32
+    return lambda mask: store(finish(compute(a(), b(), rounding)), mask)
 
 
 def _is_magnitude(operand: Operand) -> bool:
@@ -103,20 +72,12 @@ def fmnmx(site: Site) -> Step:
     a, b = float32(site, 1), float32(site, 2)
     both_nan, xor_sign = site.has("NAN"), site.has("XORSIGN")
     fixed = {"PT": True, "!PT": False}.get(site.operands[3].text)
-    flush, plain = site.has("FTZ"), fixed is not None and not (both_nan or xor_sign)
-    every_a, every_b = every_float32(site, 1), every_float32(site, 2)
-    found = np.empty(site.lanes.count, dtype=np.uint32)
     if xor_sign:
         if not all(_is_magnitude(o) for o in site.operands[1:3]):
             raise site.unsupported(".XORSIGN of other operands than |a| and |b|")
         sign_a, sign_b = site.raw(1), site.raw(2)
 
     def step(mask: Mask) -> None:
-        module = LANES.ask() if plain else None
-        if module is not None:
-            module.extremes32(every_a(), every_b(), fixed, flush, found)
-            store(found, mask)
-            return
         x, y = a(), b()
         if fixed is None:
             result = np.where(smaller(), minimum_maximum(x, y, True), minimum_maximum(x, y, False))
@@ -188,15 +149,8 @@ def fchk(site: Site) -> Step:
     site.only("DIVIDE")
     store = site.set_predicate(0)
     a, b = float32(site, 1), float32(site, 2)
-    every_a, every_b = every_float32(site, 1), every_float32(site, 2)
-    outcome = np.empty(site.lanes.count, dtype=np.bool_)
 
     def step(mask: Mask) -> None:
-        module = LANES.ask()
-        if module is not None:
-            module.divides_slowly(every_a().view(np.uint32), every_b().view(np.uint32), outcome)
-            store(outcome, mask)
-            return
         top, bottom = _exponent(a), _exponent(b)
         quotient = top - bottom
         slow = (top < 26) | (top == 255) | (bottom < 1) | (bottom > 252) | (quotient > 125) | (quotient < -124)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.operands import Getter, Setter, Site, Step
+from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.numbers.ieee import (
     FLOAT16,
-    LANES,
     bits32,
     fma16,
     fma_bf16,
@@ -28,7 +26,7 @@ from gpuemu.sass.semantics.float_operands import (
     combiner,
     comparison_of,
 )
-from gpuemu.sass.semantics.half_operands import is_immediate, packed, pair, plain_pair, words
+from gpuemu.sass.semantics.half_operands import is_immediate, packed, pair, words
 
 _BRAIN = "BF16_V2"
 
@@ -70,7 +68,6 @@ def hfma2(site: Site) -> Step:
     (a, b, c), last = _pairs(site, 1, 3, np.float64)
     _only_pairs(site, last)
     store, finish = site.destination(0), _finisher(site)
-    quick = _CompiledPairs.of(site, 0, 1, 2)
     multiply_add = fma_bf16 if site.has(_BRAIN) else fma16
 
     def compute() -> Any:
@@ -80,80 +77,7 @@ def hfma2(site: Site) -> Step:
         # The compiler's way of writing a constant to a register through this pipe.
         value = compute()[0]
         return lambda mask: store(value, mask)
-    return _with(quick, store, compute)
-
-
-@dataclass(frozen=True)
-class _CompiledPairs:
-    """a x b + c of pairs by `lanes_compiled`: words, how the halves of each are taken, and which results there are.
-
-    `positive`: negative ones are zeros. `most`: the bits of the largest.
-    """
-
-    words: tuple[Any, Any, Any]
-    chosen: Any
-    brain: bool
-    positive: bool
-    most: int
-    room: tuple[Any, Any, Any]
-
-    @classmethod
-    def of(cls, site: Site, *factors: int | float) -> _CompiledPairs | None:
-        """Of an instruction with so many operands; None for what it is not for.
-
-        Each of the three factors is an operand, counted from 0 as if immediates were one, or a float for itself.
-        """
-        brain, count = site.has(_BRAIN), site.lanes.count
-        if site.has("FTZ"):
-            return None
-        starts = _starts(site, 1)
-        rows, chosen = [], np.zeros((3, 4), dtype=np.uint32)
-        for k, factor in enumerate(factors):
-            if isinstance(factor, float):
-                bits = np.array([factor], np.float32).view(np.uint32) >> 16 if brain else _bits16(factor)
-                rows.append(np.full(count, bits[0], dtype=np.uint32))
-                continue
-            plain = plain_pair(site, starts[factor], brain) if factor < len(starts) else None
-            if plain is None or plain[2] != 0xFFFF:
-                return None
-            rows.append(plain[0])
-            chosen[k] = plain[1]
-        infinity, one = (0x7F80, 0x3F80) if brain else (0x7C00, 0x3C00)
-        most = one if site.has("SAT") else infinity
-        room = np.empty(2 * count, np.uint32), np.empty((4, 2 * count)), np.empty(count, np.uint32)
-        return cls((rows[0], rows[1], rows[2]), chosen, brain, site.has("SAT", "RELU"), most, room)
-
-    def compute(self, module: Any) -> Any:
-        """The words, which hold until the next time; None if it must be done otherwise."""
-        if module.fma_halves(*self.words, self.chosen, self.brain, self.positive, self.most, *self.room):
-            return self.room[2]
-        return None
-
-
-def _starts(site: Site, first: int) -> list[int]:
-    """Where operands begin, from the first one on: a pair of immediates is one."""
-    starts, k = [], first
-    while k < len(site.operands):
-        starts.append(k)
-        k += 2 if is_immediate(site, k) else 1
-    return starts
-
-
-def _bits16(number: float) -> Any:
-    return np.array([number], np.float16).view(np.uint16)
-
-
-def _with(quick: _CompiledPairs | None, store: Setter, compute: Callable[[], Any]) -> Step:
-    """The step of an instruction that may have a quick way."""
-    if quick is None:
-        return lambda mask: store(compute(), mask)
-
-    def step(mask: Mask) -> None:
-        module = LANES.ask()
-        found = None if module is None else quick.compute(module)
-        store(compute() if found is None else found, mask)
-
-    return step
+    return lambda mask: store(compute(), mask)
 
 
 @semantics("HADD2", "HMUL2")
@@ -169,11 +93,10 @@ def hadd2_hmul2(site: Site) -> Step:
     store, finish, brain = site.destination(0), _finisher(site), site.has(_BRAIN)
     if site.mnemonic == "HADD2":
         # Float32 has more than twice the bits: a rounding to it before the last does no harm.
-        return _with(_CompiledPairs.of(site, 0, 1.0, 1), store, lambda: finish(a() + b()))
-    quick = _CompiledPairs.of(site, 0, 1, -0.0)  # which leaves every product as it is
+        return lambda mask: store(finish(a() + b()), mask)
     if brain:
-        return _with(quick, store, lambda: finish(mul_bf16(a(), b())))
-    return _with(quick, store, lambda: finish(a() * b()))
+        return lambda mask: store(finish(mul_bf16(a(), b())), mask)
+    return lambda mask: store(finish(a() * b()), mask)
 
 
 def _to_float32(site: Site) -> Step:
@@ -259,26 +182,8 @@ def _comparison_of_pairs(site: Site, first: int) -> tuple[Getter, int]:
     """The outcome [lane, half] of comparing two pairs, and the number of the operand behind them."""
     (a, b), last = _pairs(site, first, 2)
     _only_pairs(site, last + 1)
-    compare, brain = comparison_of(site), site.has(_BRAIN)
-    plain = [plain_pair(site, k, brain) for k in _starts(site, first)[:2]]
-    if plain[0] is None or plain[1] is None:
-        return (lambda: compare(a(), b())), last
-    chosen, kept = (np.array([p[n] for p in plain if p is not None], dtype=np.uint32) for n in (1, 2))
-    rows = plain[0][0], plain[1][0]
-    least = (0x80 if brain else 0x400) if site.has("FTZ") else 0
-    infinity = 0x7F80 if brain else 0x7C00
-    cases = np.array([0.0, 1.0, 2.0, np.nan]), np.array([1.0, 1.0, 1.0, 1.0])
-    holds = sum(1 << n for n in range(4) if compare(*cases)[n])
-    outcome = np.empty((site.lanes.count, 2), dtype=np.bool_)
-
-    def quick() -> Any:
-        module = LANES.ask()
-        if module is None:
-            return compare(a(), b())
-        module.compare_halves(*rows, chosen, kept, infinity, least, holds, outcome)
-        return outcome
-
-    return quick, last
+    compare = comparison_of(site)
+    return (lambda: compare(a(), b())), last
 
 
 def _combiner_of_pairs(site: Site, k: int) -> Callable[[Any], Any]:

@@ -17,9 +17,8 @@ import numpy as np
 
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Site, Step
-from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.semantics.half_operands import bit_pair, plain_bits, words
+from gpuemu.sass.semantics.half_operands import bit_pair, words
 
 _MAGNITUDE, _SIGN, _FIFTEEN = np.array(0x7FFF, np.int16), np.array(-0x8000, np.int16), np.array(15, np.int16)
 _NAN = np.int16(0x7FFF)
@@ -61,15 +60,7 @@ def _extremes(site: Site, count: int) -> Step:
     exponent = np.array(0x7F80 if brain else 0x7C00, np.int16)
     choose = _chooser(exponent, flush, site.has("NAN"))
 
-    plain = [plain_bits(site, n) for n in range(1, 1 + count)] if fixed and not signs and not flush else [None]
-    operands = [p for p in plain if p is not None]
-    quick = _compiled(operands, int(exponent), not both, site.has("NAN")) if len(operands) == count else None
-
     def step(mask: Mask) -> None:
-        module = LANES.ask() if quick is not None else None
-        if module is not None and quick is not None:
-            store(quick(module), mask)
-            return
         numbers = [get() for get in getters]
         if fixed:
             keys = choose(numbers, not both)
@@ -83,22 +74,6 @@ def _extremes(site: Site, count: int) -> Step:
         store(words(np.broadcast_to(halves, (halves.shape[0], halves.shape[1])).view(np.uint16)), mask)
 
     return step
-
-
-def _compiled(
-    operands: list[tuple[Any, int, int]], exponent: int, minimum: bool, any_nan: bool
-) -> Callable[[Any], Any]:
-    """The words by `lanes_compiled`, which hold until the next time; the last of two operands counts twice."""
-    three = [*operands, operands[-1]][:3]
-    rows = [row for row, _, _ in three]
-    bits = np.array([[keep for _, keep, _ in three], [turn for _, _, turn in three]], np.int16).reshape(-1)
-    result = np.empty(rows[0].shape, np.int16)
-
-    def compute(module: Any) -> Any:
-        module.extremes(*rows, bits, exponent, minimum, any_nan, result)
-        return result.view(np.uint32)
-
-    return compute
 
 
 def _key(bits: Any) -> Any:

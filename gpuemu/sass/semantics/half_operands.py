@@ -126,30 +126,6 @@ def bit_pair(site: Site, k: int, brain: bool, magnitudes: bool = True) -> tuple[
     return bits, k + 1
 
 
-def plain_bits(site: Site, k: int) -> tuple[Any, int, int] | None:
-    """The register of operand k as int16 [2 x lane], which of its bits are kept, which changed; None if it is more."""
-    operand, lanes = site.operands[k], lanes_of(site, k)
-    if lanes is None or operand.suffixes or operand.core in ("RZ", "URZ"):
-        return None
-    return lanes.view(np.int16), 0x7FFF if operand.absolute else -1, -0x8000 if operand.negative else 0
-
-
-def plain_pair(site: Site, k: int, brain: bool) -> tuple[Any, tuple[int, int, int, int], int] | None:
-    """What compiled code takes for operand k; None if it is more than that.
-
-    Words of all lanes, the shifts to their two halves and the signs that are changed, and what is kept of a half.
-    """
-    if is_immediate(site, k):
-        return np.full(site.lanes.count, words(_immediate_bits(site, k, brain))[0]), (0, 16, 0, 0), 0xFFFF
-    operand, lanes = site.operands[k], lanes_of(site, k)
-    match = _SELECTION.match((".".join(operand.suffixes) or "H1_H0").upper())
-    if lanes is None or match is None:
-        return None
-    signs = [0x8000 * (bool(match[place]) != operand.negative) for place in (3, 1)]
-    kept = 0x7FFF if operand.absolute else 0xFFFF
-    return lanes, (16 * int(match[4]), 16 * int(match[2]), signs[0], signs[1]), kept
-
-
 def _immediate_bits(site: Site, k: int, brain: bool) -> Any:
     return (narrow_bf16 if brain else narrow16)(_immediates(site, k, brain)())
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.machine.lanes import RZ, Mask
+from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Setter, Site, Step
-from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.integer_operands import (
     as_signed,
@@ -181,16 +179,8 @@ def _exact_sum(
     upright = [site.source(k) for k in terms if k not in negatives]
     ones = np.full(site.lanes.count, len(negatives), dtype=np.uint64)  # the 1 of each ~x + 1
     ways_out = list(zip(carries_out, (_ONE_CARRY, _TWO_CARRIES), strict=False))
-    compiled = _compiled_sum(site, terms, carries_in)
 
     def step(mask: Mask) -> None:
-        module = None if compiled is None else LANES.ask()
-        if module is not None and compiled is not None:
-            total, *carries = compiled(module)
-            store(total, mask)
-            for set_carry, carry in zip(carries_out, carries, strict=False):
-                set_carry(carry, mask)
-            return
         total = ones
         for get in upright:
             total = total + get()
@@ -203,30 +193,3 @@ def _exact_sum(
             set_carry(total > limit, mask)
 
     return step
-
-
-def _compiled_sum(site: Site, terms: list[int], carries_in: list[Getter]) -> Callable[[Any], tuple[Any, ...]] | None:
-    """The sum and its carries of 2^32 and 2^33 by `lanes_compiled`, which hold until the next call; None if not plain.
-
-    Plain are registers of lanes.
-    """
-    rows = [site.lanes.registers[RZ]] * 3
-    turned = np.zeros(3, dtype=np.uint32)
-    for place, k in enumerate(terms):
-        operand = site.operands[k]
-        if not operand.core.startswith("R"):
-            return None
-        rows[place] = site.words(k, 1)[0]
-        turned[place] = 0xFFFFFFFF * (operand.negative or operand.inverted)
-    ones = sum(site.operands[k].negative for k in terms)
-    never = np.zeros(site.lanes.count, dtype=np.bool_)
-    none: Getter = lambda: never  # noqa: E731
-    first, second = [*carries_in, none, none][:2]
-    result, outcome = np.empty(site.lanes.count, dtype=np.uint32), np.empty((2, site.lanes.count), dtype=np.bool_)
-    carry, carry_of_two = outcome
-
-    def compute(module: Any) -> tuple[Any, ...]:
-        module.sum_of_three(*rows, turned, ones, first(), second(), result, carry, carry_of_two)
-        return result, carry, carry_of_two
-
-    return compute

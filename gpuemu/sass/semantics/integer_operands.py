@@ -27,15 +27,6 @@ def integer(site: Site, k: int, decorations: str = "") -> Getter:
     return site.source(k)
 
 
-def every_lane(site: Site, k: int) -> Getter:
-    """Operand k as `Site.source` has it, but always an array of all lanes, as compiled code takes them."""
-    get, operand = site.source(k), site.operands[k]
-    plain = not (operand.negative or operand.absolute or operand.inverted)
-    if plain and operand.core.startswith(("R", "U")):
-        return get
-    return in_all_lanes(get, np.empty(site.lanes.count, dtype=np.uint32), immediate(site, k) is not None)
-
-
 def in_all_lanes(get: Getter, lanes: NDArray[Any], constant: bool) -> Getter:
     """What `get` gives as the array `lanes`, filled at each call, or once if that is always the same."""
     if constant:

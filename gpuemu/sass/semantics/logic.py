@@ -8,11 +8,9 @@ import numpy as np
 
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Site, Step
-from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.integer_operands import (
     as_signed,
-    every_lane,
     fixed_predicate,
     immediate,
     integer,
@@ -118,15 +116,8 @@ def prmt(site: Site) -> Step:
     kind: Any = np.uint16 if width == 2 else np.uint8
     moves = [(i // width, n // width) for i, n in enumerate(nibbles) if i % width == 0]
     count, of_a = site.lanes.count, 4 // width
-    every_a, every_c = every_lane(site, 1), every_lane(site, 3)
-    selected, permuted = np.full(count, selector, dtype=np.uint32), np.empty(count, dtype=np.uint32)
 
     def step(mask: Mask) -> None:
-        module = LANES.ask() if width == 1 else None
-        if module is not None:
-            module.permute(every_a(), selected, every_c(), permuted)
-            store(permuted, mask)
-            return
         a, c = parts(get_a(), kind), parts(get_c(), kind)
         result = np.empty(count, dtype=np.uint32)
         out = result.view(kind).reshape(count, of_a)
@@ -147,15 +138,8 @@ def _permute_by_lanes(site: Site, selectors: tuple[int, ...] | None) -> Step:
     words = np.empty((count, 2), dtype=np.uint32)
     source = words.view(np.uint8).reshape(-1)
     first = np.arange(0, 8 * count, 8, dtype=np.uint32)
-    every_a, every_selector, every_c = (every_lane(site, k) for k in (1, 2, 3))
-    result = np.empty(count, dtype=np.uint32)
 
     def step(mask: Mask) -> None:
-        module = LANES.ask() if table is None else None
-        if module is not None:
-            module.permute(every_a(), every_selector(), every_c(), result)
-            store(result, mask)
-            return
         choice = np.broadcast_to(get_selector(), count)
         if table is not None:
             choice = table[choice & 3]

@@ -18,7 +18,7 @@ import numpy as np
 from gpuemu.isa.operands import immediate32
 from gpuemu.sass.machine.lanes import Mask, any_lane
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.numbers.ieee import BFLOAT16, LANES, all_normal32, bits32, flushed32, narrow16, narrow_bf16, quantize
+from gpuemu.sass.numbers.ieee import BFLOAT16, all_normal32, bits32, flushed32, narrow16, narrow_bf16, quantize
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.half_operands import half_lanes
 
@@ -104,16 +104,9 @@ def mufu(site: Site) -> Step:
     if site.operands[1].suffixes:
         raise site.unsupported(f"the selection of {site.operands[1].text}")
     store, get = site.destination(0), site.float32(1)
-    quarter = {"SIN": 0, "COS": 1}.get(name)
-    tables = () if quarter is None else _sines(quarter)
-    turned = np.empty(site.lanes.count, dtype=np.float32)
 
     def step(mask: Mask) -> None:
         x = np.atleast_1d(get())
-        module = None if quarter is None or x.shape != turned.shape else LANES.ask()
-        if module is not None and module.sines(x, *tables, quarter == 0, turned):
-            store(turned.view(np.uint32), mask)
-            return
         result = compute((flushed32(x) if flush else x).astype(np.float64)).astype(np.float32)
         if all_normal32(result):
             store(result.view(np.uint32), mask)
@@ -162,15 +155,8 @@ def _high_word(site: Site) -> Step:
     def flushed(x: Any) -> Any:
         return np.where(np.abs(x) < _LEAST_NORMAL64, np.copysign(0.0, x), x)
 
-    found = np.empty(site.lanes.count, dtype=np.uint32)
-
     def step(mask: Mask) -> None:
         words = np.atleast_1d(get()).view(np.uint32)
-        module = LANES.ask() if words.shape == found.shape else None
-        if module is not None:
-            module.high_words(words, name == "RSQ64H", found)
-            store(found, mask)
-            return
         x = flushed((words.astype(np.uint64) << np.uint64(32)).view(np.float64))
         result = flushed(compute(x))
         # Half of the unit of a high word, added to the magnitude, rounds; it overflows into no infinity,

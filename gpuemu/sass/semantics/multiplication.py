@@ -8,11 +8,9 @@ import numpy as np
 
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Setter, Site, Step
-from gpuemu.sass.numbers.ieee import LANES
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.integer_operands import (
     check,
-    every_lane,
     immediate,
     integer,
     is_zero,
@@ -148,15 +146,7 @@ def idp(site: Site) -> Step:
     skipped = 2 if site.has("HI") else 0
     store, get_a, get_b, get_c = site.destination(0), integer(site, 1), integer(site, 2), integer(site, 3)
 
-    every_a, every_b, every_c = every_lane(site, 1), every_lane(site, 2), every_lane(site, 3)
-    result = np.empty(site.lanes.count, dtype=np.uint32)
-
     def step(mask: Mask) -> None:
-        module = LANES.ask()
-        if module is not None:
-            module.dot(every_a().view(kind_a), every_b().view(kind_b), every_c(), count, skipped, result)
-            store(result, mask)
-            return
         a, b = parts(get_a(), kind_a).astype(np.int32), parts(get_b(), kind_b).astype(np.int32)
         total = a[:, 0] * b[:, skipped]
         for i in range(1, count):

@@ -18,7 +18,6 @@ from gpuemu.sass.numbers.ieee import (
     E4M3,
     E5M2,
     FLOAT16,
-    LANES,
     TF32,
     TO_INTEGRAL,
     bits32,
@@ -48,8 +47,6 @@ _E4M3_FLOATS = np.concatenate([_E4M3_VALUES, [np.nan], -_E4M3_VALUES, [np.nan]])
 _E5M2_FLOATS = (np.arange(256, dtype=np.uint16) << 8).view(np.float16).astype(np.float32)
 _FP8_FLOATS = {"E4M3": _E4M3_FLOATS, "E5M2": _E5M2_FLOATS}
 _FP8_HALVES = {name: narrow16(values) for name, values in _FP8_FLOATS.items()}
-_MOST8 = {"E4M3": 0x7E, "E5M2": 0x7B}
-"""The bits of the largest finite number."""
 
 
 def _code_e4m3(values: Any) -> Any:
@@ -85,12 +82,6 @@ def _converter(site: Site, to: str) -> Callable[[Any], Any]:
             return direct(values, relu)
         if relu:
             values = np.where(values <= 0, np.float32(0), values)
-        module = LANES.ask() if to in _FP8_FLOATS and rounding == "RN" else None
-        if module is not None:
-            codes = np.empty(values.shape, dtype=np.uint8)
-            flat = np.ascontiguousarray(values).reshape(-1)
-            module.narrow8(flat, form.precision - 1, _MOST8[to], codes.reshape(-1))
-            return codes.astype(np.uint32)
         rounded = quantize(values.astype(np.float64), form, rounding)
         if finite:
             rounded = np.clip(rounded, -form.largest, form.largest)
@@ -195,19 +186,13 @@ def _bytes_to_halves(site: Site, kind: str) -> Step:
 _WIDTHS = ("S2", "U2", "S4", "U4", "S8", "U8", "S16", "U16")
 
 
-def _ends(name: str) -> tuple[int, int]:
-    """The least and the largest number of such a type."""
-    width = int(name[1:])
-    return (-(1 << width - 1), (1 << width - 1) - 1) if name[0] == "S" else (0, (1 << width) - 1)
-
-
 def _saturator(site: Site) -> tuple[Callable[[Any], Any], int]:
     """Clamps int32 lanes to the opcode's narrow type; and the width of that."""
     named = [m for m in site.modifiers if m in _WIDTHS]
     if len(named) != 1 or not site.has("SAT") or not site.has("S32"):
         raise site.unsupported("a saturating conversion from S32 to one narrow type is right")
     width = int(named[0][1:])
-    least, most = _ends(named[0])
+    least, most = (-(1 << width - 1), (1 << width - 1) - 1) if named[0][0] == "S" else (0, (1 << width) - 1)
     low, high = np.array(least, dtype=np.int32), np.array(most, dtype=np.int32)
     # np.clip takes longer than both.
     return lambda values: np.minimum(np.maximum(np.asarray(values).view(np.int32), low), high).view(np.uint32), width
@@ -237,18 +222,8 @@ def i2ip(site: Site) -> Step:
         _needs_zero(site, 3)
     store, a, b, c = site.destination(0), site.source(1), site.source(2), _plain(site, 3)
     low, shift = np.uint32((1 << width) - 1), np.uint32(width)
-    rows = None
-    if all(o.core.startswith("R") and not (o.negative or o.absolute or o.inverted) for o in site.operands[1:4]):
-        of_a, of_b, of_c = (site.words(k, 1)[0] for k in (1, 2, 3))
-        rows = of_a.view(np.int32), of_b.view(np.int32), of_c
-    result, (least, most) = np.empty(site.lanes.count, dtype=np.uint32), _ends(next(m for m in _WIDTHS if site.has(m)))
 
     def step(mask: Mask) -> None:
-        module = None if rows is None else LANES.ask()
-        if module is not None and rows is not None:
-            module.saturate_two(*rows, least, most, width, result)
-            store(result, mask)
-            return
         packed = ((saturate(a()) & low) << shift) | (saturate(b()) & low)
         store(packed if width == 16 else packed | (c() << np.uint32(2 * width)), mask)
 

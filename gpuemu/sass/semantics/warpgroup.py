@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.isa.fragments import MmaMode, a_fragment, b_fragment, c_fragment, mma_mode
+from gpuemu.isa.fragments import MmaMode, float_mode, mma_mode
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import WRITTEN
@@ -30,7 +30,6 @@ from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.warps import complete_warps, fragment
 from gpuemu.sass.semantics import semantics
 from gpuemu.tensor.mma import mma_registers
-from gpuemu.tensor.selected import eight_bit_product
 
 _WARPS = 4
 _ROWS = 16
@@ -182,19 +181,8 @@ class _Gmma:
             counts = np.broadcast_to(self._counts(), (self._site.lanes.count,)).reshape(-1, WARP)[warps, 0]
             c = np.where(counts[:, None, None, None], c, np.uint32(0))
         left = np.broadcast_to(a[:, None], (len(warps), blocks, *a.shape[1:]))
-        d = self._multiply(np.ascontiguousarray(left), b, c)
+        d = mma_registers(self._site.environment.arch.tensor_core.numerics, mode, left, b, c)
         self._d[warps] = d.reshape(len(warps), -1, WARP)
-
-    def _multiply(self, a: Words, b: Words, c: Words) -> Words:
-        """A x B + C of registers [warps, blocks of columns, registers, 32]."""
-        numerics, mode = self._site.environment.arch.tensor_core.numerics, self._mode
-        if mode.a_type not in _EIGHT_BITS:
-            return mma_registers(numerics, mode, a, b, c)
-        left, right, addend = (
-            of.gather(x.reshape(-1, *x.shape[-2:])) for of, x in ((mode.a, a), (mode.b, b), (mode.c, c))
-        )
-        d = eight_bit_product(numerics, mode.accumulator, (mode.a_type, mode.b_type), left, right, addend)
-        return mode.c.scatter(d).reshape(c.shape)
 
 
 def _shape(site: Site) -> tuple[int, int]:
@@ -233,9 +221,7 @@ def qgmma(site: Site) -> Step:
     accumulator, *types = (m.lower() for m in site.modifiers[1:])
     if k != 32 or accumulator not in ("f32", "f16") or len(types) != 2 or not set(types) <= set(_EIGHT_BITS):
         raise site.unsupported("this form of QGMMA")
-    fragments = a_fragment(k, 8), b_fragment(k, 8), c_fragment(32 if accumulator == "f32" else 16)
-    mode = MmaMode(f"m16n8k32.{accumulator}.{'.'.join(types)}", k, accumulator, types[0], types[1], False, *fragments)
-    return _Gmma(site, mode, columns, 1).step
+    return _Gmma(site, float_mode(k, accumulator, (types[0], types[1])), columns, 1).step
 
 
 @semantics("WARPGROUP")
