@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpuemu.tensor.sums import float_product, sums_of
 
 import gpuemu
 from gpuemu.isa.fragments import a_fragment, b_fragment, c_fragment, float_mode
@@ -19,6 +18,7 @@ from gpuemu.sass.machine.lanes import Lanes
 from gpuemu.sass.machine.memory import Memory
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.tensor.numbers import FORMATS, decode_values
+from gpuemu.tensor.sums import float_product, sums_of
 from tests.sass.harness import execute, surroundings
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "h200" / "matrix_products.npz"

@@ -65,7 +65,7 @@ def test_compiled_products_have_the_same_bits(arch: str, mode: MmaMode, scale: f
         a, b = (drawn(rng, kind, of.registers, scale) for kind, of in ((mode.a_type, mode.a), (mode.b_type, mode.b)))
         plain, compiled = both_ways(numerics, mode, a, b, drawn(rng, mode.accumulator, mode.c.registers, of_c))
         assert np.array_equal(plain, compiled)
-        assert np.count_nonzero(plain)
+        assert of_c < 1 or np.count_nonzero(plain)
 
 
 @pytest.mark.parametrize("kept", [1, 13, 40])
