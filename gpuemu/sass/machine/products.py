@@ -17,20 +17,21 @@ Multiply = Callable[..., Words]
 
 
 def product_step(
-    site: Site, counts: tuple[int, int, int], multiply: Multiply, sides: bool = False, sparse: bool = False,
+    site: Site, counts: tuple[int, int, int], multiply: Multiply, sides: bool | None = False, sparse: bool = False,
     upper: bool = False,
 ) -> Step:  # fmt: skip
     """D = multiply(A, B, C) in the warps of a mask; RZ is a matrix of zeros.
 
-    `counts`: registers of A, B, and C or D. `sides`: whether the text says .ROW of A and .COL of B. `sparse`: whether
-    metadata and a selector stand behind C; `multiply` gets the metadata. `upper`: A, C and D have eight rows and are
-    multiplied as the upper half of 16, the first registers of twice as many.
+    `counts`: registers of A, B, and C or D. `sides`: whether the text says .ROW of A and .COL of B; None: it may.
+    `sparse`: whether metadata and a selector stand behind C; `multiply` gets the metadata. `upper`: A, C and D have
+    eight rows and are multiplied as the upper half of 16, the first registers of twice as many.
     """
     if len(site.operands) != (6 if sparse else 4):
         raise site.unsupported("this form of matrix instruction")
     for operand, side in zip(site.operands, ("", "ROW", "COL", "", "", ""), strict=False):
-        expected = (side,) if sides and side else ()
-        if operand.suffixes != expected or operand.negative or operand.absolute or operand.inverted:
+        named = (side,) if side else ()
+        right = {None: ((), named), True: (named,), False: ((),)}[sides]
+        if operand.suffixes not in right or operand.negative or operand.absolute or operand.inverted:
             raise site.unsupported(f"the operand {operand.text}")
     sources = [fragment(site, 1 + k, count) for k, count in enumerate((*counts, 1) if sparse else counts)]
     target = None if site.operands[0].core == "RZ" else fragment(site, 0, counts[2])

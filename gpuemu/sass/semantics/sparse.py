@@ -32,7 +32,7 @@ def _floats(site: Site, mode: MmaMode, group: int, sparse: bool) -> Step:
         rows = sparse_rows(metadata[0][:, 0], mode.k, group, selector, mode.a.element_bits == 8) if sparse else None
         return mma_registers(numerics, mode, a, b, c, rows)
 
-    return product_step(site, (mode.a.registers, mode.b.registers, mode.c.registers), multiply, sparse=sparse)
+    return product_step(site, (mode.a.registers, mode.b.registers, mode.c.registers), multiply, None, sparse)
 
 
 def _selector(site: Site) -> int:
@@ -87,7 +87,7 @@ def sparse_integers(site: Site) -> Step:
         rows = sparse_rows(metadata[:, 0], k, group, selector, True)
         return c_map.scatter(integer_product(left, right, c_map.gather(c), saturates, rows))
 
-    return product_step(site, (a_map.registers, b_map.registers, 4), multiply, sides=True, sparse=True)
+    return product_step(site, (a_map.registers, b_map.registers, 4), multiply, None, True)
 
 
 def whole_numbers(words: UintArray, bits: int, signed: bool) -> NDArray[np.int64]:
