@@ -324,14 +324,38 @@ def test_what_pyyaml_writes_in_quotes_is_read_back_unchanged(value):
     assert strict_yaml.parse(text, "t.yaml").value == value
 
 
-@given(st.text(max_size=40))
-def test_any_text_is_read_or_refused_with_problems(text):
-    problems = ()
+@given(st.text(max_size=40) | st.text("ab1:-[]{},#&*!|>?'\"%@\n\t é\x07", max_size=40))
+def test_any_text_is_read_as_pyyaml_reads_it_or_refused_with_problems(text):
+    """What is no YAML is refused; what is read has the shape and the texts that PyYAML finds."""
+    problems, document = (), None
     try:
-        strict_yaml.parse(text, "t.yaml")
+        document = strict_yaml.parse(text, "t.yaml")
     except GpuemuError as error:
-        problems = error.problems or ("an error without a problem",)
+        problems = error.problems
     assert all(p.file == "t.yaml" and p.found and p.right for p in problems)
+    if document is None:
+        assert problems
+    else:
+        assert same(document.value, yaml.load(text, getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
+
+
+def same(value, text):
+    """Whether a value is what its text, or the texts in a list or mapping, stand for."""
+    if isinstance(value, dict):
+        return len(value) == len(text) and all(
+            same(ours, its)
+            for pair in zip(value.items(), text.items(), strict=True)
+            for ours, its in zip(*pair, strict=True)
+        )
+    if isinstance(value, list):
+        return len(value) == len(text) and all(map(same, value, text))
+    if isinstance(value, bool):
+        return str(value).lower() == text.lower()
+    if isinstance(value, int):
+        return int(text, 0) == value
+    if isinstance(value, float):
+        return float(text.replace(".inf", "inf").replace(".nan", "nan")) == value
+    return text in (None, "", "~", "null", "Null", "NULL") if value is None else value == text
 
 
 @pytest.mark.parametrize(

@@ -304,22 +304,37 @@ def test_a_missing_cubin_is_refused() -> None:
         read_cubin("no.cubin")
 
 
+def damaged(content: bytes, seed: int, changes: int, cut: bool) -> str:
+    """What comes of a cubin in which some bytes are others, or that ends early: "read" or "refused"."""
+    changed = bytearray(content)
+    choose = random.Random(seed)
+    (sections,) = struct.unpack_from("<Q", content, 40)
+    for _ in range(changes):
+        first = choose.choice((8, 64, sections))
+        changed[choose.randrange(first, len(content))] = choose.randrange(256)
+    if cut:
+        del changed[choose.randrange(len(content)) :]
+    try:
+        cubin = read_cubin(bytes(changed))
+    except GpuemuError:
+        return "refused"
+    for kernel in cubin.kernels.values():
+        kernel.source_line(0)
+    return "read"
+
+
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), changes=st.integers(1, 40), cut=st.booleans())
 def test_a_damaged_cubin_is_read_or_refused_but_never_breaks(
     compiled: Compile, seed: int, changes: int, cut: bool
 ) -> None:
-    content = bytearray(compiled("memory", "sm_90").content)
-    choose = random.Random(seed)
-    (sections,) = struct.unpack_from("<Q", content, 40)
-    for _ in range(changes):
-        first = choose.choice((8, 64, sections))
-        content[choose.randrange(first, len(content))] = choose.randrange(256)
-    if cut:
-        del content[choose.randrange(len(content)) :]
-    try:
-        cubin = read_cubin(bytes(content))
-    except GpuemuError:
-        return
-    for kernel in cubin.kernels.values():
-        kernel.source_line(0)
+    assert damaged(compiled("memory", "sm_90").content, seed, changes, cut) in ("read", "refused")
+
+
+def test_of_damaged_cubins_those_are_refused_that_need_be(compiled: Compile) -> None:
+    content = compiled("memory", "sm_90").content
+    assert damaged(content, 0, 0, cut=False) == "read"
+    assert {damaged(content, seed, 0, cut=True) for seed in range(20)} == {"refused"}
+    few, many = ([damaged(content, seed, changes, cut=False) for seed in range(30)] for changes in (1, 200))
+    assert few.count("read") > 20
+    assert many.count("refused") > 20

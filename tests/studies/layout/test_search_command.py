@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -21,7 +19,6 @@ from gpuemu.studies.layout.layouts import Plain, Swizzle
 from gpuemu.studies.layout.search import search
 from gpuemu.studies.layout.tile import Tile
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 V5 = [
     "--tile", "16x16:f16", "--access", "2*copy-in", "--access", "ldmatrix.x4", "--access", "ldmatrix.x4.trans",
     "--access", "store", "--access", "copy-out", "--threads", "32",
@@ -49,12 +46,9 @@ def invoke(*arguments: str) -> str:
         ("threads_win", ["--tile", "32x24:f16", "--access", "ldmatrix.x1", "--access", "column", "--top", "2"]),
     ],
 )
-def test_the_report_of(name, arguments):
+def test_the_report_of(name, arguments, golden):
     text = invoke(*arguments)
-    path = GOLDEN / f"search_{name}.txt"
-    if os.environ.get("GPUEMU_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    golden(f"search_{name}.txt", text)
     assert max(map(len, text.splitlines())) <= 120
 
 

@@ -17,7 +17,6 @@ import polars
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-GOLDEN = ROOT / "tests" / "golden"
 BANKS = ("--vary", "shared_memory.banks=16,32,64", "--vary", "shared_memory.bank_width_bytes=4,8")
 
 
@@ -29,6 +28,7 @@ class Ran:
 
 
 Sweep = Callable[..., Ran]
+Golden = Callable[..., None]
 
 
 def command(*arguments: str) -> list[str]:
@@ -52,17 +52,10 @@ def sweep(tmp_path: Path) -> Sweep:
 ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(str(Path(p).resolve()) for p in sys.path if p), "COLUMNS": "80"}
 
 
-def check_golden(name: str, text: str) -> None:
-    path = GOLDEN / name
-    if os.environ.get("GPUEMU_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
-
-
-def test_a_grid_is_a_table_and_again_the_same_table(sweep: Sweep, tmp_path: Path) -> None:
+def test_a_grid_is_a_table_and_again_the_same_table(sweep: Sweep, tmp_path: Path, golden: Golden) -> None:
     first = sweep("v2_shared_memory", *BANKS, "--arch", "sm_89")
     assert (first.status, first.errors) == (0, "")
-    check_golden("sweep_v2_banks_and_widths.txt", first.output)
+    golden("sweep_v2_banks_and_widths.txt", first.output)
     kept = (tmp_path / "gpuemu_sweep.jsonl").read_bytes()
     assert kept.count(b"\n") == 1 + 6
     again = sweep("v2_shared_memory", *BANKS, "--arch", "sm_89", PYTHONHASHSEED="7")
@@ -78,9 +71,9 @@ def test_a_larger_grid_runs_only_what_is_new(sweep: Sweep, tmp_path: Path) -> No
     assert (tmp_path / "gpuemu_sweep.jsonl").read_bytes().count(b"\n") == 1 + 18
 
 
-def test_the_help_teaches(sweep: Sweep) -> None:
+def test_the_help_teaches(sweep: Sweep, golden: Golden) -> None:
     ran = sweep("--help")
-    check_golden("sweep_help.txt", ran.output)
+    golden("sweep_help.txt", ran.output)
 
 
 def test_files_are_written_as_their_endings_say(sweep: Sweep, tmp_path: Path) -> None:
