@@ -197,8 +197,12 @@ def compile_expression(text: str, names: Collection[str], *, where: tuple[str, i
 
 def _quoted(text: str) -> str:
     """The text in quotes, on one line of modest length."""
-    short = text if len(text) <= 100 else f"{text[:97]}..."
+    short = _shortened(text)
     return f"'{short}'" if short.isprintable() else repr(short)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 class _Check:
@@ -219,7 +223,9 @@ class _Check:
         match node:
             case ast.Constant():
                 if type(node.value) is not int or node.value > _GREATEST:
-                    raise self._refusal(repr(node.value), "a whole number of at most 63 bits is right")
+                    # Not as a number: Python itself refuses to write out the longest.
+                    segment = ast.get_source_segment(self.text, node) or ""
+                    raise self._refusal(_shortened(segment), "a whole number of at most 63 bits is right")
             case ast.Name():
                 self._name(node.id)
             case ast.BinOp():
@@ -264,11 +270,11 @@ class _Check:
         raise self._refusal(f"the unknown name '{name}'", f"did you mean '{close[0]}'?" if close else known)
 
     def _call(self, node: ast.Call) -> None:
-        name = ast.unparse(node.func)
+        name = ast.get_source_segment(self.text, node.func) or ""
         if name not in FUNCTIONS:
             close = get_close_matches(name, FUNCTIONS, 1)
             known = f"known functions are {', '.join(FUNCTIONS)}"
-            raise self._refusal(f"a call of '{name}'", f"did you mean '{close[0]}'?" if close else known)
+            raise self._refusal(f"a call of {_quoted(name)}", f"did you mean '{close[0]}'?" if close else known)
         arity, given = FUNCTIONS[name][0], len(node.args) + len(node.keywords)
         if node.keywords or given != arity:
             count = f"{given}{' named' if node.keywords else ''} argument{'s' if given != 1 else ''}"

@@ -331,3 +331,14 @@ def test_random_expressions_give_what_pythons_integers_give_or_are_refused(expre
         assert "an expression defined for every lane is right" in refusal(text, warp=warp)
         return
     assert np.broadcast_to(evaluate(text, warp=warp), 32).tolist() == expected
+
+
+def test_numbers_and_calls_of_any_length_are_refused_in_a_line():
+    digits = "0x" + "f" * 3900
+    part = f"{digits[:97]}..."
+    assert refusal(digits) == refused(f"{part} in '{part}'", "a whole number of at most 63 bits is right")
+    dotted = "lane" + ".a" * 400
+    names = "known functions are swizzle, min, max, where"
+    text = f"{dotted}(1)"
+    assert refusal(text) == refused(f"a call of '{dotted[:97]}...' in '{text[:97]}...'", names)
+    assert "only integers, names, operators and calls are right" in refusal(dotted)
