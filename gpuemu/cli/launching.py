@@ -32,12 +32,12 @@ class ExtentOption(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         if isinstance(value, tuple):
             return value
         parts = re.split(r"[,x]", value)
-        if not 1 <= len(parts) <= 3 or not all(p.isdigit() and int(p) > 0 for p in parts):
+        if not 1 <= len(parts) <= 3 or not all(re.fullmatch("0*[1-9][0-9]{0,9}", p) for p in parts):
             raise GpuemuError.one(
                 param.opts[0] if param else "",
                 None,
                 "",
-                f"'{value}'",
+                f"'{value[:40]}'",
                 "one to three sizes such as 128 or 16,16 are right",
             )
         x, y, z = (*map(int, parts), 1, 1)[:3]
@@ -107,12 +107,12 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
     """Run the kernel functionally and return its trace. Raises GpuemuError."""
     import numpy as np
 
-    from gpuemu.cli.kernel_arguments import default_arguments, parse_argument
+    from gpuemu.cli.kernel_arguments import default_arguments, parse_arguments
     from gpuemu.sass.launch import DEFAULT_BUDGET, trace_kernel
     from gpuemu.sass.tools.disassembly import decode_function
 
     if options.args:
-        arguments = [parse_argument(text) for text in options.args]
+        arguments = parse_arguments(options.args)
     else:
         name = arch if isinstance(arch, str) or arch is None else arch.name
         function = decode_function(path, options.kernel, name)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.cli.kernel_arguments import parse_argument
+from gpuemu.cli.kernel_arguments import parse_argument, parse_arguments
+from gpuemu.cli.launching import ExtentOption
 from gpuemu.sass.tools.disassembly import load_cubin
 
 SOURCES = Path(__file__).resolve().parents[2] / "traces" / "src"
@@ -106,9 +107,12 @@ def test_arguments_are_read_as_written() -> None:
         ),
         (
             "ones:f32:0",
-            "--arg: found the size '0' in 'ones:f32:0'; a number of elements such as 16384 or 128x64 is right",
+            "--arg: found the size '0' in 'ones:f32:0'; a number of elements such as 16384 or 128x64, of 4,294,967,296 bytes at most, is right",
         ),
-        ("file:nosuch.npy", "nosuch.npy: found no such file; a .npy file of numbers is right"),
+        (
+            "file:nosuch.npy",
+            "nosuch.npy: found no such file; a .npy file of numbers is right, of 4,294,967,296 bytes at most",
+        ),
         ("what", "--arg: found 'what'; a number, zeros:u32:16384 or file:in.npy is right"),
     ],
 )
@@ -116,3 +120,89 @@ def test_an_argument_that_is_none_is_refused(text: str, message: str) -> None:
     with pytest.raises(gpuemu.GpuemuError) as caught:
         parse_argument(text)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("010", "'010'; a number that does not begin with 0, or one such as 0x10, is right"),
+        ("-010", "'-010'; a number that does not begin with 0, or one such as 0x10, is right"),
+        ("1" * 5000, "a number of 5000 digits; a number of at most 64 bits is right"),
+        ("0x" + "f" * 5000, "a number of 5002 digits; a number of at most 64 bits is right"),
+        (
+            "ones:u8:17179869184",
+            "the size '17179869184' in 'ones:u8:17179869184'; a number of elements such as 16384 or 128x64, "
+            "of 4,294,967,296 bytes at most, is right",
+        ),
+        (
+            "ones:u8:1²",
+            "the size '1²' in 'ones:u8:1²'; a number of elements such as 16384 or 128x64, "
+            "of 4,294,967,296 bytes at most, is right",
+        ),
+    ],
+)
+def test_numbers_that_python_would_trip_over_are_refused(text: str, message: str) -> None:
+    with pytest.raises(gpuemu.GpuemuError) as caught:
+        parse_argument(text)
+    assert str(caught.value) == f"--arg: found {message}"
+
+
+def test_all_buffers_of_a_launch_have_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuemu.cli.kernel_arguments.MOST_BYTES", 1000)
+    with pytest.raises(gpuemu.GpuemuError, match="found 1,200 bytes with 'zeros:u8:600'; at most 1,000 for all"):
+        parse_arguments(["zeros:u8:600", "64", "zeros:u8:600"])
+
+
+def test_buffers_are_filled_in_blocks_as_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [parse_argument(text) for text in ("arange:f16:3000", "random:f32:3000", "random:i8:3000")]
+    monkeypatch.setattr("gpuemu.cli.kernel_arguments._BLOCK", 7)
+    for text, array in zip(("arange:f16:3000", "random:f32:3000", "random:i8:3000"), whole, strict=True):
+        np.testing.assert_array_equal(parse_argument(text), array)
+    np.testing.assert_array_equal(whole[0], np.arange(3000).astype(np.float16))
+    np.testing.assert_array_equal(whole[1], np.random.default_rng(0).uniform(-1, 1, 3000).astype(np.float32))
+
+
+def header(text: str) -> bytes:
+    """The start of a .npy file with this header."""
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+SHAPED = "{{'descr': '<f4', 'fortran_order': False, 'shape': {}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"PK\x03\x04", "no header of a NumPy array"),
+        (b"", "no header of a NumPy array"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': ("), "no header of a NumPy array"),
+        (header("\n  {'descr': '<f4'\n, 'fortran_order': False,\n 'shape': (1,)}"), "no header of a NumPy array"),
+        (header(SHAPED.format("(True,)")) + bytes(4), "no shape of a NumPy array"),
+        (header(SHAPED.format("(99999999999999999999999,)")), "0 bytes for float32 [99999999999999999999999]"),
+        (header(SHAPED.format("(2000000000,)")) + bytes(64), "64 bytes for float32 [2000000000]"),
+        (header(SHAPED.format("(-1, -1)")) + bytes(4), "4 bytes for float32 [-1, -1]"),
+        (header("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}") + bytes(8), "an array of objects"),
+    ],
+)
+def test_a_file_is_believed_only_as_far_as_its_bytes_go(content: bytes, found: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(content)
+    with pytest.raises(gpuemu.GpuemuError) as caught:
+        parse_argument(f"file:{path}")
+    right = "a .npy file of numbers is right, of 4,294,967,296 bytes at most"
+    assert str(caught.value) == f"{path}: found {found}; {right}"
+
+
+def test_a_file_of_another_order_of_bytes_or_columns_is_read(tmp_path: Path) -> None:
+    wanted = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "a.npy", np.asfortranarray(wanted.astype(">f4")))
+    read = parse_argument(f"file:{tmp_path / 'a.npy'}")
+    assert read.dtype == np.dtype("float32")
+    np.testing.assert_array_equal(read, wanted)
+    read[0, 0] = 7  # kernels write to it
+
+
+@pytest.mark.parametrize("block", ["3²", "0", "1" * 5000, "1,1,1,1", "x", "-1"])
+def test_a_block_of_other_than_sizes_is_refused(block: str) -> None:
+    with pytest.raises(gpuemu.GpuemuError, match="one to three sizes such as 128 or 16,16 are right"):
+        ExtentOption().convert(block, None, None)
