@@ -22,8 +22,8 @@ from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.expressions import CompiledExpression, compile_expression
 from gpuemu.base.strict_yaml import describe
 from gpuemu.isa.warp import LANES
-from gpuemu.trace.bulk import THE_SIDE_FILE, Content, read_bulk
-from gpuemu.trace.form import MAX_ADDRESS, TraceForm, WarpsForm, parse_range, parse_selection
+from gpuemu.trace.bulk import MOST_ROWS, THE_SIDE_FILE, Content, read_bulk
+from gpuemu.trace.form import MAX_ADDRESS, MAX_CTAS, TraceForm, WarpsForm, parse_range, parse_selection
 from gpuemu.trace.mistakes import Place, field_name
 from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
 from gpuemu.trace.sizes import launch_of
@@ -31,10 +31,12 @@ from gpuemu.trace.sizes import launch_of
 VARIABLES = ("lane", "warp", "cta", "i")
 MAX_PATH = 50_000_000
 """Instructions of one warp; a longer path is taken for a slip in a repeat count."""
+MAX_THREADS = 32_768
+"""Threads of a CTA; no architecture may have more."""
 MAX_WARPS = 1_000_000
 """Warps of a trace; one SM replays a launch of more a part at a time."""
-MAX_ROWS = 8_000_000
-"""Executions with addresses of their own, 2 GiB of them."""
+MAX_ROWS = MOST_ROWS
+"""Executions with addresses of their own."""
 
 ALL_LANES = 0xFFFFFFFF
 _NOWHERE = ("", None, "")
@@ -108,6 +110,10 @@ class Binder:
             self._refuse(("code",), "no instruction", "at least one line of SASS is right")
         self._raise()
         self.launch = launch_of(form.launch, names, self._refuse)
+        if self.launch.threads_per_cta > MAX_THREADS:
+            self._refuse(
+                ("launch", "block"), f"{self.launch.threads_per_cta} threads", f"up to {MAX_THREADS} are right"
+            )
         self._raise()
         warps, addresses, active = self._written(names) if form.bulk is None else self._side_file(form.bulk)
         trace = Trace(
@@ -153,7 +159,7 @@ class Binder:
     def _owners(self, launch: Launch) -> dict[tuple[int, int], int]:
         """Which entry of `warps` speaks for each (CTA, warp)."""
         selected: list[tuple[Sequence[int], Sequence[int]]] = []
-        most = 0
+        chosen_ctas: set[int] = set()
         for n, entry in enumerate(self.form.warps):
             ctas, warps = parse_selection(entry.cta), parse_selection(entry.warp)
             if ctas and ctas[-1] >= launch.ctas:
@@ -162,11 +168,20 @@ class Binder:
             if warps and warps[-1] >= launch.warps_per_cta:
                 right = f"the block has warps 0 to {launch.warps_per_cta - 1}"
                 self._refuse(("warps", n, "warp"), f"warp {warps[-1]}", right)
-            most = max(most, (launch.ctas if ctas is None else len(ctas)) * launch.warps_per_cta)
+            if ctas is None and launch.ctas > MAX_CTAS:
+                right = f"up to {MAX_CTAS} are right; `cta` under warps names the CTAs to run"
+                self._refuse(("launch",), f"{launch.ctas} CTAs", right)
+                break
+            chosen_ctas.update(ctas or range(launch.ctas))
             selected.append((ctas or range(launch.ctas), warps or range(launch.warps_per_cta)))
-        if most > MAX_WARPS:
-            right = f"up to {MAX_WARPS} are right; `cta` under warps names the CTAs to run"
-            self._refuse(("launch",), f"{most} warps", right)
+        for count, most, what in (
+            (len(chosen_ctas), MAX_CTAS, "CTAs"),
+            (len(chosen_ctas) * launch.warps_per_cta, MAX_WARPS, "warps"),
+        ):
+            if count > most:
+                right = f"up to {most} are right; `cta` under warps names the CTAs to run"
+                self._refuse(("launch",), f"{count} {what}", right)
+                break
         self._raise()
         owners: dict[tuple[int, int], int] = {}
         for n, chosen in enumerate(selected):

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from gpuemu.base.array_files import read_header
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
@@ -50,6 +51,20 @@ THE_SIDE_FILE = "the side file that was written with the trace is right"
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
+MOST_BYTES = 1 << 30
+"""Bytes of a side file when unpacked."""
+MOST_ROWS = 8_000_000
+"""Rows of addresses; in memory they take 2 GiB."""
+
+
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """The content of a member, no more of it than its entry says. Raises what zipfile does."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise NotImplementedError  # other methods unpack all that is there before they stop
+    with archive.open(member) as file:
+        return file.read(member.file_size)
+
+
 def is_side_file(path: Path) -> bool:
     """Whether a file is one that `write_bulk` wrote."""
     try:
@@ -59,9 +74,17 @@ def is_side_file(path: Path) -> bool:
         return False
 
 
-def write_bulk(trace: Trace, path: Path) -> None:
-    """Write the side file of a trace."""
+def write_bulk(trace: Trace, path: Path, name: str = "") -> None:
+    """Write the side file of a trace; `name` is what messages call it.
+
+    Raises GpuemuError for one that is too large to be read again.
+    """
     arrays = _arrays(trace)
+    size, rows = sum(array.nbytes for array in arrays.values()) + 128 * len(arrays), len(arrays["addresses"])
+    if size > MOST_BYTES or rows > MOST_ROWS:
+        found = f"{size:,} bytes of paths and {rows:,} rows of addresses"
+        right = f"up to {MOST_BYTES:,} and {MOST_ROWS:,} are right: fewer CTAs, as --cta names them"
+        raise GpuemuError.one(name or str(path), None, "", found, right)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name in FIELDS:
             member = zipfile.ZipInfo(f"{name}.npy", _DATE)
@@ -150,7 +173,8 @@ class _Reader:
         rows = self._parts(arrays, "rows", "row_lengths", len(arrays["addresses"]), "rows of addresses")
         executed = [int(self.memory[path].sum()) for path in paths]
         addresses = arrays["addresses"].astype(np.int64)
-        active = (arrays["active"].astype(np.int64)[:, None] >> np.arange(LANES) & 1).astype(np.bool_)
+        masks = arrays["active"].astype("<u4").view(np.uint8).reshape(-1, LANES // 8)
+        active = np.unpackbits(masks, axis=1, bitorder="little").view(np.bool_)
         below = np.argwhere(active & (addresses < 0))
         if len(below):
             row, lane = below[0].tolist()
@@ -177,10 +201,13 @@ class _Reader:
         arrays: Arrays = {}
         try:
             with zipfile.ZipFile(self.path) as archive:
-                members = set(archive.namelist())
+                members = {member.filename: member for member in archive.infolist()}
+                size = sum(member.file_size for member in members.values())
+                if size > MOST_BYTES:
+                    raise self._refusal("", f"{size:,} bytes when unpacked", f"up to {MOST_BYTES:,} are right")
                 for name in FIELDS:
-                    member = f"{name}.npy"
-                    arrays[name] = self._array(name, archive.read(member) if member in members else None)
+                    member = members.get(f"{name}.npy")
+                    arrays[name] = self._array(name, None if member is None else _unpacked(archive, member))
         # Of damaged archives zipfile reports each kind in its own way, RuntimeError among them for one with a password.
         except (OSError, zipfile.BadZipFile, zlib.error, EOFError, MemoryError, NotImplementedError, RuntimeError):
             raise self._refusal("", "a damaged file or no NumPy .npz", THE_SIDE_FILE) from None
@@ -194,27 +221,25 @@ class _Reader:
             raise self._refusal(name, "nothing", right)
         stream = BytesIO(content)
         try:
-            version = npy.read_magic(stream)
-            header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            dimensions, by_columns, kind = header(stream)
-        # NumPy parses the header as Python, and lets through what the parser raises.
-        except Exception:
+            dimensions, by_columns, kind = read_header(stream)
+        except ValueError:
             raise self._refusal(name, "no array", right) from None
         columns = (LANES,) if shape == "[rows, 32]" else ()
         if kind not in [np.dtype(k) for k in kinds] or dimensions[1:] != columns or len(dimensions) != 1 + len(columns):
             raise self._refusal(name, f"{kind} {list(dimensions)}", right)
-        rest = content[stream.tell() :]
-        if dimensions[0] < 0 or len(rest) != math.prod(dimensions) * kind.itemsize:
-            found = f"{len(rest)} bytes for {kind} {list(dimensions)}"
+        if columns and dimensions[0] > MOST_ROWS:
+            raise self._refusal(name, f"{dimensions[0]:,} rows", f"up to {MOST_ROWS:,} are right")
+        start = stream.tell()
+        if len(content) - start != math.prod(dimensions) * kind.itemsize:
+            found = f"{len(content) - start} bytes for {kind} {list(dimensions)}"
             raise self._refusal(name, found, "the bytes of each number are right")
-        array: NDArray[np.generic] = np.frombuffer(rest, dtype=kind)
+        array: NDArray[np.generic] = np.frombuffer(content, dtype=kind, offset=start)
         return array.reshape(dimensions, order="F" if by_columns else "C")
 
     def _check_range(self, name: str, numbers: NDArray[np.generic], count: int, of_what: str) -> None:
-        outside = numbers.astype(np.int64)
-        outside = outside[(outside < 0) | (outside >= count)]
-        if len(outside):
-            raise self._refusal(name, str(outside[0]), f"a number below {count} is right, the {of_what}")
+        if len(numbers) and (numbers.min() < 0 or numbers.max() >= count):
+            wrong = next(n for n in numbers.tolist() if not 0 <= n < count)
+            raise self._refusal(name, str(wrong), f"a number below {count} is right, the {of_what}")
 
     def _parts(self, arrays: Arrays, name: str, lengths_name: str, count: int, of_what: str) -> list[NDArray[np.int32]]:
         """The stretches of an array of indices below `count`, cut by their lengths."""

@@ -47,6 +47,8 @@ _RANGE_PATTERN = r"\s*(0x[0-9a-fA-F]{1,8})\s*(?:-\s*(0x[0-9a-fA-F]{1,8})\s*)?"
 _NUMBERS_PATTERN = r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?"
 _RANGE = re.compile(_RANGE_PATTERN + r"\Z")
 _NUMBERS = re.compile(_NUMBERS_PATTERN + r"\Z")
+MAX_CTAS = 65_536
+"""CTAs that the entries of a trace speak for; one SM replays a launch of more a part at a time."""
 MAX_REPEAT = 1_000_000_000
 MAX_ADDRESS = (1 << 63) - 1
 MAX_OFFSET = (1 << 32) - 1
@@ -77,6 +79,8 @@ def parse_selection(value: object) -> list[int] | None:
             numbers.update(range(first, last + 1))
         else:
             raise _refuse(describe(item), "all, a number, a range such as 0-3, or a list of these is right")
+        if len(numbers) > MAX_CTAS:
+            raise _refuse(f"more than {MAX_CTAS} numbers", f"up to {MAX_CTAS} are right")
     if not numbers:
         raise _refuse("an empty list", "a list of at least one number is right")
     return sorted(numbers)

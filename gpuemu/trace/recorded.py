@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import is_side_file, write_bulk
-from gpuemu.trace.form import TraceForm
+from gpuemu.trace.form import MAX_CTAS, TraceForm
 from gpuemu.trace.listing import format_listing
 from gpuemu.trace.mistakes import refusal
 from gpuemu.trace.model import Launch, Trace, WarpTrace
@@ -59,7 +59,7 @@ def write_trace(trace: Trace, path: str | os.PathLike[str]) -> list[Path]:
         new_text, new_side, old_side = Path(folder, "text"), Path(folder, "new"), Path(folder, "old")
         new_text.write_text(text, encoding="utf-8", newline="\n")
         if warps is None:
-            write_bulk(trace, new_side)
+            write_bulk(trace, new_side, str(side))
         if side_is_ours:
             side.replace(old_side)
         try:
@@ -104,7 +104,9 @@ class _Entry:
 
 
 def _warp_forms(trace: Trace) -> list[dict[str, Any]] | None:
-    """The `warps` entries, or None if they would need too many numbers."""
+    """The `warps` entries, or None if they would need too many numbers, or more CTAs than a written trace may."""
+    if len({w.cta for w in trace.warps}) > MAX_CTAS:
+        return None
     memory = np.array([i.accesses_memory for i in trace.code], dtype=np.bool_)
     offsets = np.array([i.offset for i in trace.code], dtype=np.int64)
     groups: dict[tuple[bytes, bytes], list[WarpTrace]] = {}

@@ -1,5 +1,6 @@
 import zipfile
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import jsonschema
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.lib import format as npy
 
 from gpuemu import TraceBuilder
 from gpuemu.base import strict_yaml
@@ -659,3 +661,43 @@ def test_a_trace_of_the_builder_comes_back_as_written_by_hand():
             "addresses": {0x10: "1024 + 512*(warp % 2) + 16*lane"},
         },
     ]
+
+
+def of_one_member(kind, size, method):
+    """A side file whose addresses are `size` zeros of this type, packed by this method."""
+    with zipfile.ZipFile("t.npz") as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    header = BytesIO()
+    npy.write_array_header_1_0(header, {"descr": kind, "fortran_order": False, "shape": (size // 128, 32)})
+    with zipfile.ZipFile("t.npz", "w", method) as archive:
+        for name, data in content.items():
+            with archive.open(name, "w", force_zip64=True) as member:
+                member.write(header.getvalue() if name == "addresses.npy" else data)
+                for _ in range(size >> 20 if name == "addresses.npy" else 0):
+                    member.write(bytes(1 << 20))
+
+
+def test_a_side_file_is_refused_by_what_it_would_unpack_to_before_it_is_unpacked(monkeypatch):
+    bulky()
+    of_one_member("<u4", 4 << 20, zipfile.ZIP_DEFLATED)
+    assert Path("t.npz").stat().st_size < 1 << 18
+    monkeypatch.setattr("gpuemu.trace.bulk.MOST_BYTES", 2 << 20)
+    monkeypatch.setattr("gpuemu.trace.bulk._unpacked", lambda archive, member: pytest.fail("it is unpacked"))
+    (line,) = said()
+    assert line.startswith("t.npz: found 4,")
+    assert line.endswith(" bytes when unpacked; up to 2,097,152 are right")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_side_file_packed_in_another_way_is_refused(method):
+    bulky()
+    of_one_member("<u4", 1 << 20, method)
+    assert said() == [f"t.npz: found a damaged file or no NumPy .npz; {THE_FILE}"]
+
+
+def test_a_side_file_of_more_rows_than_fit_is_refused_by_its_header(monkeypatch):
+    bulky()
+    monkeypatch.setattr("gpuemu.trace.bulk.MOST_ROWS", 1000)
+    assert said() == ["t.npz: addresses: found 1,400 rows; up to 1,000 are right"]
+    with pytest.raises(GpuemuError, match=r"1,400 rows of addresses; up to 1,073,741,824 and 1,000 are right"):
+        bulky()

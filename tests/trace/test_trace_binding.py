@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 import numpy as np
@@ -210,12 +211,29 @@ def test_ctas_and_warps_out_of_range_are_reported_at_once():
     ]
 
 
-@pytest.mark.parametrize("grid", [[1_000_001, 1, 1], [10**15, 10**15, 10**15]])
-def test_a_launch_of_too_many_warps_is_refused_at_once(grid):
-    assert refusal(owners, [{}], grid=grid) == [
-        f"t.yaml:1: launch: found {grid[0] * grid[1] * grid[2]} warps; "
-        "up to 1000000 are right; `cta` under warps names the CTAs to run"
+@pytest.mark.parametrize("grid", [[65_537, 1, 1], [10**15, 10**15, 10**15]])
+def test_a_launch_of_too_many_ctas_is_refused_at_once(grid):
+    found = grid[0] * grid[1] * grid[2]
+    right = "up to 65536 are right; `cta` under warps names the CTAs to run"
+    assert refusal(owners, [{}], grid=grid) == [f"t.yaml:1: launch: found {found} CTAs; {right}"]
+
+
+def test_entries_speak_for_at_most_65536_ctas_and_a_million_warps():
+    halves = [{"cta": "0-39999"}, {"cta": "40000-79999"}]
+    right = "up to 65536 are right; `cta` under warps names the CTAs to run"
+    assert refusal(owners, halves, grid=[80_000, 1, 1]) == [f"t.yaml:1: launch: found 80000 CTAs; {right}"]
+    right = "up to 1000000 are right; `cta` under warps names the CTAs to run"
+    assert refusal(owners, [{}], grid=[65_536, 1, 1], block=[1024, 1, 1]) == [
+        f"t.yaml:1: launch: found 2097152 warps; {right}"
     ]
+
+
+def test_a_block_of_more_threads_than_any_hardware_has_is_refused_before_its_addresses_are_worked_out():
+    start = time.perf_counter()
+    assert refusal(of_loads, "16*lane + warp + cta", launch={"block": [32, 1, 65536]}) == [
+        "t.yaml:1: launch.block: found 2097152 threads; up to 32768 are right"
+    ]
+    assert time.perf_counter() - start < 1
 
 
 # Addresses.
