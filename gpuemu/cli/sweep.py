@@ -72,12 +72,12 @@ def sweep(
 
     form = _checked(form, output, plot, jobs, cluster)
     planned = plan(_study(traces, varied, study_file, archs, settings))
-    results = Store(None if no_store else store)
-    known = results.read(planned.points)
+    results = Store(None if no_store else store, lambda: click.echo(_waiting(store), err=True))
     try:
-        with _progress() as progress:
+        with results, _progress() as progress:
+            known = results.read(planned.points)
             runner = Runner(planned, known, results, progress)
-            execute(planned, runner, results, jobs, cluster)
+            execute(planned, runner, jobs, cluster)
     except KeyboardInterrupt:
         kept = len(results.read(planned.points))
         click.echo(_interrupted(kept, len(planned.points), None if no_store else store), err=True)
@@ -163,6 +163,10 @@ def _progress() -> Iterator[Progress]:
             bar.update(task, completed=done, total=total)
 
         yield update
+
+
+def _waiting(store: str) -> str:
+    return f"waiting for another sweep that writes to {store}; with another --store it would not"
 
 
 def _interrupted(kept: int, total: int, store: str | None) -> str:

@@ -43,8 +43,9 @@ def sweep(
     `vary` maps dotted names to values, the last name fastest; `points` lists mappings in its place; `settings`
     hold at every point. Names that begin with "layout." are numbers of the trace's layout. `arch` is one or several;
     by default each trace runs on what its code is for. With a `store`, a file, results are written down as they come,
-    and those it has are not run again. `jobs` are worker processes, by default one for each core; `cluster` is
-    "tcp://HOST:PORT" or "local:N" (see `studies.sweeps.cluster`). `progress(done, points)` is called now and then.
+    and those it has are not run again; where another sweep is writing to it, this one waits. `jobs` are worker
+    processes, by default one for each core; `cluster` is "tcp://HOST:PORT" or "local:N" (see
+    `studies.sweeps.cluster`). `progress(done, points)` is called now and then.
 
     The records are in the order of the grid, whatever order they came in; `gpuemu.studies.sweeps.results.records` says
     what is in them. A point that cannot be run has status "failed" and the reason under "error".
@@ -59,9 +60,9 @@ def sweep(
         raise GpuemuError.one(_WHERE, None, "points", "both vary and points", "one of the two is right")
     check_places(jobs, cluster)
     planned = plan(study)
-    results = Store(store)
-    runner = Runner(planned, results.read(planned.points), results, progress)
-    execute(planned, runner, results, jobs, cluster)
+    with Store(store) as results:
+        runner = Runner(planned, results.read(planned.points), results, progress)
+        execute(planned, runner, jobs, cluster)
     return records(planned, runner.outcomes)
 
 
@@ -77,15 +78,14 @@ def check_places(jobs: int | None, cluster: str | None) -> None:
         check_cluster(cluster)
 
 
-def execute(planned: PlannedSweep, runner: Runner, store: Store, jobs: int | None, cluster: str | None) -> None:
+def execute(planned: PlannedSweep, runner: Runner, jobs: int | None, cluster: str | None) -> None:
     """Run what the runner does not know yet, on a cluster, in `jobs` processes, or in this one."""
     missing = len(unfinished(planned, runner.outcomes))
-    with store:
-        pool = _pool(planned, missing, jobs, cluster)
-        try:
-            runner.run(pool)
-        finally:
-            pool.close()
+    pool = _pool(planned, missing, jobs, cluster)
+    try:
+        runner.run(pool)
+    finally:
+        pool.close()
 
 
 def _pool(planned: PlannedSweep, missing: int, jobs: int | None, cluster: str | None) -> Pool:

@@ -1,20 +1,23 @@
 """The results of sweeps as they come: a file with a line for each point that is done, to which only is added.
 
     {"gpuemu_sweep": 1}
-    {"key": "5d0c...", "point": {"trace": "v5_swizzle", ...}, "numbers": {"cycles": 835, ...}}
-    {"key": "91fa...", "point": {...}, "error": "v5_swizzle.yaml: launch.block: found ...", "final": true}
+    {"sum": "0f3a...", "key": "5d0c...", "point": {"trace": "v5_swizzle", ...}, "numbers": {"cycles": 835, ...}}
+    {"sum": "77e1...", "key": "91fa...", "point": {...}, "error": "v5_swizzle.yaml: ...", "final": true}
 
 The key is a hash of the trace, of every value of the architecture, and of the program, so a line is right wherever
 its key is asked for again, in whatever sweep; a file may hold several. What was on its way when the machine went
-down ends in a torn line. It is left aside when the file is read, and closed off before more is written.
+down ends in a torn line. It is left aside when the file is read, as is every line that its sum does not fit, and
+closed off before more is written. One sweep at a time has the file: another waits, and then finds what is done.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -29,15 +32,22 @@ except ImportError:  # there is none on Windows
     fcntl = None  # type: ignore[assignment]
 
 HEADER = json.dumps({"gpuemu_sweep": 1}) + "\n"
+_SUM = re.compile(rb'\{"sum":"([0-9a-f]{16})",')
 _RIGHT = "a file that gpuemu sweep wrote, or none, is right"
 
 
 class Store:
-    """A file of results; with no path it forgets. Nothing is written before the first outcome is there."""
+    """A file of results; with no path it forgets. Nothing is left of it if there was no outcome.
 
-    def __init__(self, path: str | os.PathLike[str] | None):
+    Used with `with`, it keeps other sweeps out until the end. Where one is there first it waits for it, after it has
+    called `waiting`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, waiting: Callable[[], None] = lambda: None):
         self._path = None if path is None else Path(path)
+        self._waiting = waiting
         self._file: IO[bytes] | None = None
+        self._is_new = False
 
     @property
     def name(self) -> str:
@@ -55,9 +65,9 @@ class Store:
         found: dict[int, Outcome] = {}
         for line in self._lines():
             entry = _entry(line)
-            if entry is None or entry["key"] not in numbers:
+            if entry is None:
                 continue
-            for number in numbers[entry["key"]]:
+            for number in numbers.get(entry["key"], ()):
                 if entry.get("final", True):
                     found[number] = Outcome(number, entry.get("numbers", {}), entry.get("error", ""))
         return found
@@ -68,13 +78,11 @@ class Store:
             return
         lines = "".join(_line(point, outcome) for point, outcome in done)
         try:
-            if self._file is None:
-                self._file = self._path.open("a+b")
-            with _alone(self._file):
-                _begin_line(self._file)
-                self._file.write(lines.encode())
-                self._file.flush()
-                os.fsync(self._file.fileno())
+            file = self._opened(self._path)
+            _begin_line(file)
+            file.write(lines.encode())
+            file.flush()
+            os.fsync(file.fileno())
         except OSError as error:
             found = (error.strerror or str(error)).lower()
             raise GpuemuError.one(self.name, None, "", found, "a file that can be written is right") from None
@@ -92,27 +100,39 @@ class Store:
             raise GpuemuError.one(self.name, 1, "", "something else than results of a sweep", _RIGHT)
         return content[len(header) :].splitlines()
 
+    def _opened(self, path: Path) -> IO[bytes]:
+        """The file, which no other sweep has."""
+        while self._file is None:
+            is_new = not path.exists()
+            file = path.open("a+b")
+            if fcntl is not None:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    self._waiting()
+                    fcntl.flock(file, fcntl.LOCK_EX)
+            # The sweep that had it may have removed it.
+            if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                self._file, self._is_new = file, is_new
+            else:
+                file.close()
+        return self._file
+
     def __enter__(self) -> Self:
+        if self._path is not None:
+            with suppress(OSError):  # to read is all that may be needed; writing will say what is wrong
+                self._opened(self._path)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
-@contextmanager
-def _alone(file: IO[bytes]) -> Iterator[None]:
-    """While no other sweep writes there; on systems that have such a lock."""
-    if fcntl is None:
-        yield
-        return
-    fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(file, fcntl.LOCK_UN)
+        if self._path is None or self._file is None:
+            return
+        if self._is_new and not self._file.seek(0, os.SEEK_END):
+            self._path.unlink(missing_ok=True)
+        self._file.close()
+        self._file = None
 
 
 def _begin_line(file: IO[bytes]) -> None:
@@ -133,14 +153,35 @@ def _line(point: Point, outcome: Outcome) -> str:
         entry |= {"error": outcome.error, "final": outcome.final}
     else:
         entry["numbers"] = outcome.numbers
-    return json.dumps(entry, separators=(",", ":")) + "\n"
+    text = json.dumps(entry, separators=(",", ":"))
+    return f'{{"sum":"{_sum(text.encode())}",{text[1:]}\n'
+
+
+def _sum(entry: bytes) -> str:
+    return hashlib.sha256(entry).hexdigest()[:16]
 
 
 def _entry(line: bytes) -> Mapping[str, Any] | None:
-    """The content of a line, None if it is torn."""
+    """The content of a line, None if it is torn, damaged or none of ours."""
+    match = _SUM.match(line)
+    if match is None or _sum(b"{" + line[match.end() :]) != match[1].decode():
+        return None
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    whole = isinstance(entry, dict) and "key" in entry and ("numbers" in entry or "error" in entry)
-    return entry if whole else None
+    return entry if _is_whole(entry) else None
+
+
+def _is_whole(entry: Mapping[str, Any]) -> bool:
+    """Whether it has what is read of it, each of its type."""
+    if not isinstance(entry.get("key"), str) or not isinstance(entry.get("final", True), bool):
+        return False
+    if "error" in entry:
+        return isinstance(entry["error"], str) and entry["error"] != "" and "numbers" not in entry
+    numbers = entry.get("numbers")
+    return (
+        isinstance(numbers, dict)
+        and all(type(numbers.get(name)) is int for name in ("cycles", "shared_bytes"))
+        and all(type(value) in (int, float, str) for value in numbers.values())
+    )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,7 @@ from gpuemu.studies.sweeps.store import HEADER, Store
 from gpuemu.studies.sweeps.work import Outcome
 
 POINTS = [Point(n, 0, 0, {}, {}, f"key{n}", {"trace": "t", "a.x": n}) for n in range(4)]
-DONE = [Outcome(n, {"cycles": 100 + n}) for n in range(4)]
+DONE = [Outcome(n, {"cycles": 100 + n, "shared_bytes": 0}) for n in range(4)]
 
 
 @pytest.fixture
@@ -103,11 +106,85 @@ def test_results_are_on_the_disk_when_add_returns(path: Path, monkeypatch: pytes
         assert synced == [3, 4]
 
 
-def test_two_sweeps_may_share_a_store(path: Path) -> None:
-    with Store(path) as first, Store(path) as second:
+def test_a_second_sweep_waits_for_the_first_and_finds_what_it_did(path: Path) -> None:
+    waits, first_is_done = threading.Event(), threading.Event()
+    found: list[dict[int, Outcome]] = []
+
+    def second() -> None:
+        with Store(path, waits.set) as store:
+            assert first_is_done.is_set()
+            found.append(store.read(POINTS))
+            store.add([(POINTS[3], DONE[3])])
+
+    thread = threading.Thread(target=second)
+    with Store(path) as first:
+        thread.start()
+        assert waits.wait(10)
         first.add([(POINTS[0], DONE[0])])
-        second.add([(POINTS[1], DONE[1])])
-        first.add([(POINTS[2], DONE[2])])
-        second.add([(POINTS[3], DONE[3])])
-    assert Store(path).read(POINTS) == dict(enumerate(DONE))
+        first.add([(POINTS[1], DONE[1])])
+        first_is_done.set()
+    thread.join(10)
+    assert found == [{0: DONE[0], 1: DONE[1]}]
+    assert Store(path).read(POINTS) == {n: DONE[n] for n in (0, 1, 3)}
     assert path.read_text(encoding="utf-8").count(HEADER) == 1
+
+
+def test_a_sweep_that_waited_for_one_without_an_outcome_has_a_file_of_its_own(path: Path) -> None:
+    waits = threading.Event()
+
+    def second() -> None:
+        with Store(path, waits.set) as store:
+            store.add([(POINTS[0], DONE[0])])
+
+    thread = threading.Thread(target=second)
+    with Store(path):
+        thread.start()
+        assert waits.wait(10)
+    thread.join(10)
+    assert Store(path).read(POINTS) == {0: DONE[0]}
+
+
+def test_an_empty_file_that_was_there_stays(path: Path) -> None:
+    path.touch()
+    with Store(path) as store:
+        assert store.read(POINTS) == {}
+    assert path.exists()
+
+
+def test_a_line_with_any_byte_changed_is_left_aside(path: Path) -> None:
+    write(path, DONE[0])
+    head, line = path.read_bytes().splitlines(keepends=True)
+    for place in range(len(line) - 1):
+        for other in (line[place] ^ 1, line[place] ^ 16, ord("7")):
+            changed = line[:place] + bytes([other]) + line[place + 1 :]
+            path.write_bytes(head + changed)
+            assert Store(path).read(POINTS) in ([{}] if changed != line else [{0: DONE[0]}])
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"key": "key0"},
+        {"key": ["key0"], "numbers": {"cycles": 1, "shared_bytes": 0}},
+        {"key": "key0", "numbers": None},
+        {"key": "key0", "numbers": {}},
+        {"key": "key0", "numbers": {"cycles": "abc", "shared_bytes": 0}},
+        {"key": "key0", "numbers": {"cycles": True, "shared_bytes": 0}},
+        {"key": "key0", "numbers": {"cycles": 1}},
+        {"key": "key0", "numbers": {"cycles": 1, "shared_bytes": 0, "wavefronts": [1]}},
+        {"key": "key0", "numbers": {"cycles": 1, "shared_bytes": 0}, "final": "no"},
+        {"key": "key0", "numbers": {"cycles": 1, "shared_bytes": 0}, "error": "both"},
+        {"key": "key0", "error": ""},
+        {"key": "key0", "error": 3},
+    ],
+)
+def test_a_line_of_another_form_is_left_aside_whatever_its_sum(path: Path, entry: dict[str, Any]) -> None:
+    write(path, DONE[1])
+    text = json.dumps({**entry, "point": {}}, separators=(",", ":"))
+    total = hashlib.sha256(text.encode()).hexdigest()[:16]
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f'{text}\n{{"sum":"{total}",{text[1:]}\n')
+    assert Store(path).read(POINTS) == {1: DONE[1]}
+    write(path, DONE[0])
+    assert Store(path).read(POINTS) == {0: DONE[0], 1: DONE[1]}
