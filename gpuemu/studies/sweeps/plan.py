@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuemu import __version__
 from gpuemu.arch import Architecture, load_arch
-from gpuemu.arch.build import RULES, plain
+from gpuemu.arch.build import plain
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.strict_yaml import describe
+from gpuemu.studies.sweeps.hardware import HASHES, Hardware
 from gpuemu.studies.sweeps.sources import Source, of_file, of_trace, refuse_machine_code
-from gpuemu.studies.sweeps.study import Named, Setting, Study
+from gpuemu.studies.sweeps.study import LAYOUT, MOST_PROBLEMS, Named, Study
 from gpuemu.trace.files import locate
 from gpuemu.trace.model import Trace
 
-LAYOUT = "layout."
-MOST_PROBLEMS = 20
 _LAYOUT_BITS = 63
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One run: numbers of its source and architecture, what is changed of them, and the `key` of its result.
 
     `columns` say in a record what it is: trace, arch, and the value of every varied name.
@@ -76,59 +74,36 @@ def plan(study: Study) -> PlannedSweep:
     if not study.traces:
         raise GpuemuError.one("gpuemu sweep", None, "", "no trace", "the name or path of at least one is right")
     sources, archs, pairs = _pairs(study)
-    asked = list(study.points())
-    fixed = {setting.name: setting for setting in study.fixed}
     _check_layout(study, [sources[number] for number in dict.fromkeys(pair.source for pair in pairs)])
-    canonical = [
-        _checked(arch, fixed, asked, study.varied, f", on {arch.name}" if len(archs) > 1 else "") for arch in archs
-    ]
-    flat = [_Flat(arch) for arch in archs]
+    hardware = [Hardware(arch, study, f", on {arch.name}" if len(archs) > 1 else "") for arch in archs]
+    numbers = {
+        id(setting): (setting.name.removeprefix(LAYOUT), int(setting.value))
+        for setting in study.settings()
+        if setting.name.startswith(LAYOUT)
+    }
+    fixed_layout = dict(numbers[id(setting)] for setting in study.fixed if id(setting) in numbers)
+    program = program_digest()
     points: list[Point] = []
     for pair in pairs:
-        source, arch = sources[pair.source], archs[pair.arch]
-        values = arch.flat()
-        for settings in asked:
-            overrides: dict[str, Any] = {}
-            layout: dict[str, int] = {}
-            for setting in (*study.fixed, *settings):
-                if setting.name.startswith(LAYOUT):
-                    layout[setting.name.removeprefix(LAYOUT)] = int(setting.value)
+        source, machine = sources[pair.source], hardware[pair.arch]
+        known = machine.cells | {LAYOUT + name: value for name, value in {**source.layout, **fixed_layout}.items()}
+        usual = {**pair.columns, **{name: known[name] for name in study.varied}}
+        for settings in study.points():
+            overrides, layout, columns = machine.fixed.copy(), fixed_layout.copy(), usual.copy()
+            hashed = machine.hashed
+            for setting in settings:
+                change = machine.changes.get(id(setting))
+                if change is None:
+                    name, value = numbers[id(setting)]
+                    layout[name] = columns[setting.name] = value
                 else:
-                    overrides[setting.name] = canonical[pair.arch][setting.name, repr(setting.value)]
-            columns: dict[str, Any] = dict(pair.columns)
-            for name in study.varied:
-                if name.startswith(LAYOUT):
-                    number = name.removeprefix(LAYOUT)
-                    columns[name] = layout[number] if number in layout else source.layout[number]
-                else:
-                    columns[name] = as_cell(overrides[name] if name in overrides else values[name])
-            key = _key(source.identity(layout), flat[pair.arch].text(overrides))
+                    overrides[change.name] = change.value
+                    columns[change.name] = change.cell
+                    hashed += change.hashed
+            text = f"{program}\n{source.identity(layout)}\n{hashed % HASHES:x}"
+            key = hashlib.sha256(text.encode()).hexdigest()[:32]
             points.append(Point(len(points), pair.source, pair.arch, overrides, layout, key, columns))
     return PlannedSweep(sources, archs, study.varied, tuple(points))
-
-
-def as_cell(value: Any) -> Any:
-    """A value of an architecture as a cell of a table: a list becomes a text."""
-    return str(list(value)) if isinstance(value, tuple | list) else value
-
-
-class _Flat:
-    """An architecture's values as text, quick to change in a few places."""
-
-    def __init__(self, arch: Architecture):
-        values = arch.flat()
-        self._lines = [f"{name}={value!r}" for name, value in values.items()]
-        self._at = {name: number for number, name in enumerate(values)}
-
-    def text(self, overrides: Mapping[str, Any]) -> str:
-        lines = self._lines.copy()
-        for name, value in overrides.items():
-            lines[self._at[name]] = f"{name}={value!r}"
-        return "\n".join(lines)
-
-
-def _key(trace: str, arch: str) -> str:
-    return hashlib.sha256(f"{program_digest()}\n{trace}\n{arch}".encode()).hexdigest()[:32]
 
 
 def _pairs(study: Study) -> tuple[tuple[Source, ...], tuple[Architecture, ...], list[_Pair]]:
@@ -179,82 +154,22 @@ def _architecture(thing: object) -> Architecture:
 
 def _check_layout(study: Study, sources: Iterable[Source]) -> None:
     problems: dict[Problem, None] = {}
-    for setting in _distinct(study):
+    named: set[str] = set()
+    for setting in study.settings():
         if not setting.name.startswith(LAYOUT):
             continue
         number = setting.name.removeprefix(LAYOUT)
-        for source in sources:
+        for source in () if number in named else sources:
             if number not in source.layout:
                 close = get_close_matches(number, source.layout, 1)
                 known = ", ".join(LAYOUT + name for name in source.layout)
                 right = f"did you mean '{LAYOUT}{close[0]}'?" if close else f"its names are: {known or 'none'}"
                 problems[setting.problem(f"a name that the layout of {source.label} does not have", right)] = None
+        named.add(number)
         value = setting.value
         if isinstance(value, bool) or not isinstance(plain(value), int) or abs(value) >> _LAYOUT_BITS:
             problems[setting.problem(describe(value), "a whole number of at most 63 bits is right")] = None
+        if len(problems) >= MOST_PROBLEMS:
+            break
     if problems:
         raise GpuemuError(list(problems)[:MOST_PROBLEMS])
-
-
-def _distinct(study: Study) -> Iterator[Setting]:
-    """Every setting once."""
-    yield from study.fixed
-    for axis in study.axes:
-        yield from axis.settings
-    for point in study.listed:
-        yield from point
-
-
-def _checked(
-    arch: Architecture, fixed: Mapping[str, Setting], points: list[tuple[Setting, ...]], varied: tuple[str, ...],
-    where: str,
-) -> dict[tuple[str, str], Any]:  # fmt: skip
-    """The value that the architecture makes of each (name, repr of what was asked). Raises GpuemuError.
-
-    Building an architecture for every point would take as long as running some. Names are coupled only by the
-    rules that hold of several values together, so every value, and every combination of values that one
-    rule looks at, needs to be built once; that all points are fine follows.
-    """
-    coupled = _coupled(varied)
-    seen: set[tuple[Any, ...]] = set()
-    canonical: dict[tuple[str, str], Any] = {}
-    problems: dict[Problem, None] = {}
-    for point in points:
-        values = {s.name: s for s in point if not s.name.startswith(LAYOUT)}
-        shown = {
-            (group, *(repr(values[name].value) if name in values else None for name in group)) for group in coupled
-        }
-        if shown <= seen:
-            continue
-        seen |= shown
-        settings = {**{n: s for n, s in fixed.items() if not n.startswith(LAYOUT)}, **values}
-        try:
-            flat = arch.with_overrides({name: s.value for name, s in settings.items()}).flat()
-        except GpuemuError as error:
-            text = ", ".join(f"{name}={as_cell(s.value)}" for name, s in values.items())
-            for problem in error.problems:
-                setting = settings.get(problem.field)
-                found = problem.found + where
-                if setting is None:
-                    problems[replace(problem, found=found)] = None
-                    continue
-                if problem.field in values and ", with " in problem.found:
-                    found = f"{problem.found} at the point {text}{where}"
-                problems[setting.problem(found, problem.right)] = None
-            if len(problems) > MOST_PROBLEMS:
-                break
-            continue
-        canonical.update({(name, repr(s.value)): flat[name] for name, s in settings.items()})
-    if problems:
-        raise GpuemuError(problems)
-    return canonical
-
-
-def _coupled(varied: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The varied names in groups, coupled ones together; the first group is empty, for what is fixed."""
-    groups = [{name} for name in varied if not name.startswith(LAYOUT)]
-    for rule in RULES:
-        joined = [group for group in groups if group & set(rule.names)]
-        if len(joined) > 1:
-            groups = [group for group in groups if group not in joined] + [set().union(*joined)]
-    return [(), *(tuple(sorted(group)) for group in groups)]

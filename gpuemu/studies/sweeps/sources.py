@@ -7,7 +7,6 @@ the numbers of each point.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +45,7 @@ class Source:
 
     def identity(self, layout: Mapping[str, int]) -> str:
         """What tells this trace, bound so, from every other, wherever its file lies."""
-        return self.digest + json.dumps({**self.layout, **layout}, sort_keys=True)
+        return self.digest + "".join([f" {name}={value}" for name, value in {**self.layout, **layout}.items()])
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_file": None}

@@ -12,23 +12,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuemu.arch import Architecture
 from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.trace.model import Trace
 
-MAX_POINTS = 200_000
+MAX_POINTS = 100_000
 """More points are taken for a slip in a range."""
+MOST_PROBLEMS = 20
+"""More are not told."""
 VARY = "--vary"
+LAYOUT = "layout."
+"""Names of the layout begin so; the others are the architecture's."""
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
 _VARY_RIGHT = "name=value,value,..., such as shared_memory.banks=16,32,64, is right"
 _VALUES_RIGHT = "values, or a range such as 1..8 or 128..144..4, are right"
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A value for a name of the architecture, or of the layout (`layout.pitch`); `file`, `line`, `field` say where."""
 
     name: str
@@ -81,6 +84,14 @@ class Study:
         """What is set at each point beside `fixed`, in order."""
         return iter(self.listed) if self.listed else product(*(axis.settings for axis in self.axes))
 
+    def settings(self) -> Iterator[Setting]:
+        """Every setting, once."""
+        yield from self.fixed
+        for axis in self.axes:
+            yield from axis.settings
+        for point in self.listed:
+            yield from point
+
     def check(self) -> None:
         """Raise GpuemuError if names are given twice, or there are too many points."""
         problems = []
@@ -125,12 +136,22 @@ def axis(name: str, values: object, where: Setting) -> Axis:
             problems.append(where.problem(strict_yaml.describe(value), _VALUES_RIGHT))
         elif repr(value) in settings:
             problems.append(where.problem(f"{strict_yaml.describe(value)} a second time", "each value once is right"))
+        elif len(settings) == MAX_POINTS:
+            problems.append(where.problem(f"more than {MAX_POINTS:,} values", f"up to {MAX_POINTS:,} are right"))
+            break
+        if len(problems) > MOST_PROBLEMS:
+            break
         settings[repr(value)] = Setting(name, value, where.file, where.line, where.field)
     if not settings:
         problems.append(where.problem("no value", _VALUES_RIGHT))
     if problems:
         raise GpuemuError(problems)
     return Axis(name, tuple(settings.values()))
+
+
+def as_cell(value: Any) -> Any:
+    """A value of an architecture as a cell of a table: a list becomes a text."""
+    return str(list(value)) if isinstance(value, tuple | list) else value
 
 
 def named(things: object, kind: type[Trace] | type[Architecture]) -> tuple[Named, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from itertools import product
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from sweep_traces import tile
 
 import gpuemu
+from gpuemu.arch.single_values import REFUSED, Values
 from gpuemu.studies.sweeps.plan import PlannedSweep, plan
 from gpuemu.studies.sweeps.study import Axis, Named, Setting, Study, parse_vary
 
@@ -207,3 +209,52 @@ def test_a_plan_is_accepted_just_if_every_one_of_its_points_is(shared, queue, sh
     except gpuemu.GpuemuError:
         accepted = False
     assert accepted == all(map(is_fine, product(shared, queue, shuffle, banks)))
+
+
+# Large grids.
+
+
+def test_a_hundred_thousand_points_are_planned_at_once(tile_file: str) -> None:
+    grid = study(
+        "v5_swizzle", shared_memory__latency_cycles=list(range(30, 230)), mio__queue_entries=list(range(1, 251)),
+        mio__queue_latency_cycles=[9, 10],
+    )  # fmt: skip
+    start = time.process_time()
+    points = plan(grid).points
+    assert time.process_time() - start < 3
+    assert len(points) == len({point.key for point in points}) == 100_000
+    assert points[-1].overrides == {
+        "shared_memory.latency_cycles": 229, "mio.queue_entries": 250, "mio.queue_latency_cycles": 10,
+    }  # fmt: skip
+    start = time.process_time()
+    plan(study(tile_file, layout__pitch=list(range(128, 100_128))))
+    assert time.process_time() - start < 3
+
+
+def test_a_hundred_thousand_mistakes_are_refused_at_once(refused) -> None:
+    many = list(range(200_000, 300_000))
+    for asked in (
+        study("v5_swizzle", shared_memory__latency_cycles=many),
+        study("v5_swizzle", shared_memry__latency_cycles=many),
+        study("v5_swizzle", layout__pitch=many),
+        study("v5_swizzle", mio__queue_latency_cycles=list(range(50, 50_050)), shared_memory__latency_cycles=[30, 40]),
+    ):
+        start = time.process_time()
+        assert 1 <= len(refused(plan, asked)) <= 25
+        assert time.process_time() - start < 3
+
+
+def test_a_value_is_taken_just_as_building_the_architecture_takes_it() -> None:
+    arch = gpuemu.load_arch("sm_90")
+    values = Values(arch)
+    others = (0, 1, 3, 64, -1, 2.5, True, "auto", None, [], [1, 2], [1, 1], ["H100"], 1 << 40)
+    for number, (name, own) in enumerate(arch.flat().items()):
+        for value in (own, *(others[(number + 5 * k) % len(others)] for k in range(3))):
+            try:
+                wanted = arch.with_overrides({name: value}).flat()[name]
+            except gpuemu.GpuemuError as error:
+                # A rule of several values may refuse what is right by itself.
+                wanted = REFUSED if not any(", with " in problem.found for problem in error.problems) else None
+            if wanted is not None:
+                found = values.checked(name, value)
+                assert (type(found), found) == (type(wanted), wanted), (name, value)

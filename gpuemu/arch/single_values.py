@@ -1,0 +1,53 @@
+"""Single values of an architecture, checked as its building checks them, but without building it.
+
+    values = Values(arch)
+    values.checked("shared_memory.banks", 64)              # the value as the architecture would have it
+    values.rules_of(("shared_memory.latency_cycles",))     # the rules that look at it
+
+A sweep has up to 100,000 values; building an architecture for each takes minutes. Which values are refused, and with
+which words, is for `with_overrides` to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from gpuemu.arch.build import RULES, Rule, plain
+from gpuemu.arch.model import Architecture
+
+REFUSED = object()
+"""In the place of a value that the architecture does not take."""
+
+
+class Values:
+    """The values of an architecture: `flat` by dotted name, and which others each name may have."""
+
+    def __init__(self, arch: Architecture):
+        self.flat = arch.flat()
+        self._arch = arch
+        self._paths = {".".join(path): path for path in arch.paths()}
+        self._adapters: dict[str, TypeAdapter[Any]] = {}
+
+    def checked(self, name: str, value: Any) -> Any:
+        """What the architecture makes of the value, or REFUSED; KeyError for a name that it does not have."""
+        if name not in self._adapters:
+            self._adapters[name] = self._adapter(name)
+        try:
+            return self._adapters[name].validate_python(value if type(value) is int else plain(value))
+        except ValidationError:
+            return REFUSED
+
+    def _adapter(self, name: str) -> TypeAdapter[Any]:
+        *around, last = self._paths[name]
+        section: Any = self._arch
+        for part in around:
+            section = section[part] if isinstance(section, Mapping) else getattr(section, part)
+        annotation: Any = type(section).model_fields[last].rebuild_annotation()
+        return TypeAdapter(annotation, config=ConfigDict(strict=True))
+
+    def rules_of(self, names: Collection[str]) -> list[Rule]:
+        """The rules that look at one of these names, and at none that the architecture does not have."""
+        return [r for r in RULES if not set(r.names).isdisjoint(names) and set(r.names) <= self.flat.keys()]

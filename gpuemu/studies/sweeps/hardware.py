@@ -1,0 +1,129 @@
+"""An architecture under a study: whether it takes every value at every point, and what each value changes.
+
+Building an architecture for every point would take as long as running some. Every value is checked once by itself,
+and every point by the rules that hold of several values together; only what is refused there is built, for the words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from gpuemu.arch import Architecture
+from gpuemu.arch.single_values import REFUSED, Values
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.studies.sweeps.study import LAYOUT, MOST_PROBLEMS, Setting, Study, as_cell
+
+HASHES = 1 << 256
+
+
+class Change(NamedTuple):
+    """What a setting makes of an architecture.
+
+    `value` is as the architecture has it, `cell` as a table shows it, and `hashed` what it adds to the `Hardware`'s.
+    """
+
+    name: str
+    value: Any
+    cell: Any
+    hashed: int
+
+
+class Hardware:
+    """An architecture with what is `fixed` of it.
+
+    `changes` has a Change for the id of each setting that is not of the layout; `cells` what tables show of all values.
+    `hashed` is a sum of the hashes of all values, modulo HASHES, to which a Change only adds: the same
+    for the same values, whichever of them vary. Raises GpuemuError with every value that is wrong; `where` names the
+    architecture in these messages.
+    """
+
+    def __init__(self, arch: Architecture, study: Study, where: str):
+        self._arch = arch
+        self._where = where
+        self._values = Values(arch)
+        self._set_always = {s.name: s for s in study.fixed if not s.name.startswith(LAYOUT)}
+        checked = self._checked(study)
+        self._check(study, checked)
+        values = self._values.flat
+        hashes = {name: _hash(name, value) for name, value in values.items()}
+        self.changes: dict[int, Change] = {}
+        for setting in study.settings():
+            if (key := id(setting)) in checked:
+                name, value = setting.name, checked[key]
+                self.changes[key] = Change(name, value, as_cell(value), _hash(name, value) - hashes[name])
+        always = [self.changes[id(setting)] for setting in self._set_always.values()]
+        self.fixed = {change.name: change.value for change in always}
+        self.hashed = sum(hashes.values()) + sum(change.hashed for change in always)
+        self.cells = {name: as_cell(value) for name, value in (values | self.fixed).items()}
+
+    def _checked(self, study: Study) -> dict[int, Any]:
+        """What the architecture makes of each setting's value, by the setting's id; REFUSED of wrong ones."""
+        known = self._values.flat
+        return {
+            id(s): self._values.checked(s.name, s.value) if s.name in known else REFUSED
+            for s in study.settings()
+            if not s.name.startswith(LAYOUT)
+        }
+
+    def _check(self, study: Study, checked: dict[int, Any]) -> None:
+        """Raise GpuemuError with every value that is wrong, by itself or beside others."""
+        wrong = {
+            id(s): (s.name, repr(s.value) if s.name in self._values.flat else None)
+            for s in study.settings()
+            if checked.get(id(s)) is REFUSED
+        }
+        usual = {**self._values.flat, **{name: checked[id(s)] for name, s in self._set_always.items()}}
+        varied = {*study.varied}
+        # Of each rule also the names in it that vary, and their values beside each other that are fine.
+        rules = [
+            (rule.holds, rule.names, tuple(name for name in rule.names if name in varied), set[Any]())
+            for rule in self._values.rules_of({*varied, *self._set_always})
+        ]
+        if not wrong and not rules:
+            return
+        seen: set[Any] = set()
+        problems: dict[Problem, None] = {}
+        always = [wrong[id(s)] for s in self._set_always.values() if id(s) in wrong]
+        for point in study.points():
+            mistakes: list[Any] = [*always, *(wrong[id(s)] for s in point if id(s) in wrong)] if wrong else []
+            here = {s.name: checked.get(id(s)) for s in point}
+            for number, (holds, names, varying, fine) in enumerate(rules):
+                beside = tuple([here[name] if name in here else usual[name] for name in varying])
+                if beside in fine:
+                    continue
+                values = [here[name] if name in here else usual[name] for name in names]
+                if REFUSED in values or holds(*values):
+                    fine.add(beside)
+                else:
+                    mistakes.append((number, beside))
+            if not seen.issuperset(mistakes):
+                seen.update(mistakes)
+                self._explain(point, problems)
+                if len(problems) > MOST_PROBLEMS:
+                    break
+        if problems:
+            raise GpuemuError(problems)
+
+    def _explain(self, point: tuple[Setting, ...], problems: dict[Problem, None]) -> None:
+        """Add what the architecture says of the values at a point."""
+        values = {s.name: s for s in point if not s.name.startswith(LAYOUT)}
+        settings = {**self._set_always, **values}
+        try:
+            self._arch.with_overrides({name: s.value for name, s in settings.items()})
+        except GpuemuError as error:
+            text = ", ".join(f"{name}={as_cell(s.value)}" for name, s in values.items())
+            for problem in error.problems:
+                setting = settings.get(problem.field)
+                found = problem.found + self._where
+                if setting is None:
+                    problems[replace(problem, found=found)] = None
+                    continue
+                if problem.field in values and ", with " in problem.found:
+                    found = f"{problem.found} at the point {text}{self._where}"
+                problems[setting.problem(found, problem.right)] = None
+
+
+def _hash(name: str, value: Any) -> int:
+    return int.from_bytes(hashlib.sha256(f"{name}={value!r}".encode()).digest(), "big")
