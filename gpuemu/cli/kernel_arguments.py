@@ -69,7 +69,10 @@ def parse_argument(text: str) -> Any:
         if not 0 < count * TYPES[kind].itemsize <= MOST_BYTES:
             right = f"a number of elements such as 16384 or 128x64, of {MOST_BYTES:,} bytes at most, is right"
             raise refuse(f"the size '{size[:40]}' in '{text[:60]}'", right)
-        return _filled(head, TYPES[kind], count)
+        try:
+            return _filled(head, TYPES[kind], count)
+        except MemoryError:
+            raise refuse(f"'{text[:60]}', for which there is not enough memory", "a smaller one is right") from None
     raise refuse(f"'{text}'", "a number, zeros:u32:16384 or file:in.npy is right")
 
 

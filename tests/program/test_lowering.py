@@ -245,3 +245,21 @@ def test_for_how_long_an_mma_writes_is_in_the_architecture_file():
         emit(trace, f"HMMA.16816.{kind} R8, R16, R20, R24 | S4")
     assert [op.results for op in lower(trace.build(), machine()).ops[:2]] == [2, 1]
     assert [op.results for op in lower(trace.build(), arch).ops[:2]] == [5, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "least"),
+    [
+        ("HMMA.16816.F32 R0", 4),
+        ("HMMA.16816.F32", 4),
+        ("IMMA.16816.S8.S8 R0, R4", 4),
+        ("HMMA.SP.16832.F32 R0, R4, R8, R0", 5),
+    ],
+)
+def test_a_tensor_instruction_without_its_operands_is_refused(text: str, least: int) -> None:
+    trace = builder()
+    emit(trace, text)
+    emit(trace, "EXIT")
+    opcode, _, operands = text.partition(" ")
+    found = f"{opcode} with {len(operands.split(',')) if operands else 0} operands"
+    assert refusal(trace) == [f"<builder>: code at 0x0000: found {found}; at least {least} are right"]

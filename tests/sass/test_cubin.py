@@ -338,3 +338,14 @@ def test_of_damaged_cubins_those_are_refused_that_need_be(compiled: Compile) -> 
     few, many = ([damaged(content, seed, changes, cut=False) for seed in range(30)] for changes in (1, 200))
     assert few.count("read") > 20
     assert many.count("refused") > 20
+
+
+def test_sections_without_bytes_are_refused_by_their_size(compiled: Compile) -> None:
+    content = bytearray(compiled("memory", "sm_90").content)
+    (table,), (count,) = struct.unpack_from("<Q", content, 40), struct.unpack_from("<H", content, 60)
+    nobits = [at for at in range(table, table + 64 * count, 64) if struct.unpack_from("<I", content, at + 4) == (8,)]
+    struct.pack_into("<Q", content, nobits[0] + 32, 1 << 30)
+    with pytest.raises(
+        GpuemuError, match=r"^k: found sections of 1,073,\d{3},\d{3} bytes; up to 268,435,456 are right$"
+    ):
+        read_cubin(bytes(content), "k")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -178,3 +179,15 @@ def test_of_what_it_says_about_every_instruction_the_first_lines_will_do(monkeyp
     monkeypatch.setattr(toolchain, "find_nvdisasm", lambda: "nvdisasm")
     with pytest.raises(GpuemuError, match=r"at address 0x20 \(and 2997 lines more\); a cubin"):
         run_nvdisasm(b"", "k.cubin")
+
+
+def test_a_disassembler_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    slow = tmp_path / "nvdisasm"
+    slow.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n", encoding="utf-8")
+    slow.chmod(0o755)
+    monkeypatch.setattr(toolchain, "find_nvdisasm", lambda: str(slow))
+    monkeypatch.setattr(toolchain, "DISASSEMBLY_S", 0.2)
+    with pytest.raises(GpuemuError) as caught:
+        run_nvdisasm(b"", "k.cubin")
+    right = "a file that the tool is done with before is right"
+    assert str(caught.value) == f"k.cubin: found that nvdisasm has not ended after 0.2 seconds; {right}"

@@ -22,7 +22,8 @@ _FAT_BINARY = b"\x50\xed\x55\xba"
 _ENTRY_FLAG = 0x10  # STO_CUDA_ENTRY
 _FUNCTION, _SECTION = 2, 3
 _EXECUTABLE = 2  # ET_EXEC
-_MOST_BYTES = 1 << 30
+MOST_BYTES = 1 << 28
+"""Bytes of all sections, with the zeros of those that have none in the file."""
 _RIGHT = "a cubin is right: 'nvcc -cubin' writes one"
 
 
@@ -93,7 +94,9 @@ def read_elf(content: bytes, file: str) -> ElfFile:
         raise missing("pyelftools", f"{INSTALL} brings it") from None
     _check_kind(content, file)
     try:
-        return _read(content)
+        return _read(content, file)
+    except GpuemuError:
+        raise
     except Exception:  # what pyelftools raises for damaged files is of many kinds
         raise GpuemuError.one(file, None, "", "a damaged cubin", _RIGHT) from None
 
@@ -132,14 +135,15 @@ def _check_kind(content: bytes, file: str) -> None:
         raise refuse(f"a cubin of an unknown ABI ({content[7]:#x})", "a cubin of CUDA 11 to 13 is right")
 
 
-def _read(content: bytes) -> ElfFile:
+def _read(content: bytes, file: str) -> ElfFile:
     from elftools.elf.elffile import ELFFile
 
     elf = ELFFile(io.BytesIO(content))
     (flags,) = struct.unpack_from("<I", content, 48)
     raw = list(elf.iter_sections())
-    if sum(section["sh_size"] for section in raw) > _MOST_BYTES:
-        raise ValueError("sections larger than any kernel's")
+    size = sum(section["sh_size"] for section in raw)
+    if size > MOST_BYTES:
+        raise GpuemuError.one(file, None, "", f"sections of {size:,} bytes", f"up to {MOST_BYTES:,} are right")
     names = [section.name for section in raw]
     symbols: tuple[Symbol, ...] = ()
     for section in raw:

@@ -24,6 +24,9 @@ from gpuemu.sass.tools import nvrtc
 
 CompilerChoice = Literal["auto", "nvcc", "nvrtc"]
 
+DISASSEMBLY_S, COMPILATION_S = 120, 1200
+"""Seconds after which a tool is taken to be caught in a loop, as nvdisasm is by some damaged cubins."""
+
 _ARCH = re.compile(r"sm_\d+[af]?$")
 _RELEASE = re.compile(r"release ([\d.]+), (V[\d.]+)")
 _ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<found>(?:catastrophic |fatal )?error\b.*)$")
@@ -51,6 +54,18 @@ def find_nvcc() -> str | None:
     return shutil.which("nvcc")
 
 
+def _run(command: Sequence[str], file: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """What a tool says of `file`. Raises GpuemuError if it has not ended after so many seconds."""
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False, timeout=seconds
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        tool = Path(command[0]).name
+        right = "a file that the tool is done with before is right"
+        raise GpuemuError.one(file, None, "", f"that {tool} has not ended after {seconds} seconds", right) from None
+
+
 def run_nvdisasm(cubin: bytes, file: str) -> str:
     """The disassembly of every function of a cubin; `file` names it in messages.
 
@@ -60,13 +75,7 @@ def run_nvdisasm(cubin: bytes, file: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "code.cubin"
         path.write_bytes(cubin)
-        done = subprocess.run(
-            [nvdisasm, "--print-code", "--no-dataflow", str(path)],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        done = _run([nvdisasm, "--print-code", "--no-dataflow", str(path)], file, DISASSEMBLY_S)
         if done.returncode != 0:
             lines = (done.stderr or done.stdout).replace(str(path), file).splitlines()
             said = " ".join(" ".join(lines[:3]).split())
@@ -95,7 +104,7 @@ def compiler_version(compiler: CompilerChoice = "auto") -> str:
     """For example "nvcc 13.0 (V13.0.88)" or "NVRTC 13.0"."""
     if choose_compiler(compiler) == "nvrtc":
         return nvrtc.version()
-    done = subprocess.run([_nvcc(), "--version"], capture_output=True, text=True, check=False)
+    done = _run([_nvcc(), "--version"], "nvcc", DISASSEMBLY_S)
     release = _RELEASE.search(done.stdout)
     return "nvcc" if release is None else f"nvcc {release[1]} ({release[2]})"
 
@@ -134,13 +143,8 @@ def _compile_with_nvcc(file: str, arch: str, options: Sequence[str]) -> bytes:
     nvcc = _nvcc()
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder) / "kernel.cubin"
-        done = subprocess.run(
-            [nvcc, "-cubin", f"-arch={arch}", "-lineinfo", *options, "-o", str(cubin), file],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        command = [nvcc, "-cubin", f"-arch={arch}", "-lineinfo", *options, "-o", str(cubin), file]
+        done = _run(command, file, COMPILATION_S)
         if done.returncode != 0:
             raise _compile_error(done.stderr + done.stdout, file, arch, "nvcc")
         return cubin.read_bytes()
