@@ -52,7 +52,7 @@ def load_arch(name_or_path: str | os.PathLike[str]) -> Architecture:
     found = resources.find("configs", text) if by_name else None
     if found is not None:
         return _load(found, resources.label("configs", text), text)
-    if by_name and not Path(text).is_file():
+    if by_name and not resources.is_file(Path(text)):
         raise GpuemuError.one(text, None, "", "an unknown architecture", _known_architectures(text))
     return _load(Path(text), text, Path(text).stem)
 
@@ -122,7 +122,7 @@ def _extended(document: strict_yaml.Document, path: Path, label: str) -> tuple[P
         if found is not None:
             return found, resources.label("configs", base)
         raise GpuemuError([document.problem(("extends",), strict_yaml.describe(base), _known_architectures(base))])
-    if isinstance(base, str) and base and (path.parent / base).is_file():
+    if isinstance(base, str) and base and resources.is_file(path.parent / base):
         return path.parent / base, os.path.normpath(os.path.join(os.path.dirname(label), base))
     right = "a shipped name such as sm_90, or the path of a file, relative to this one, is right"
     raise GpuemuError([document.problem(("extends",), strict_yaml.describe(base), right)])

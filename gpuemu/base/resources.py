@@ -22,13 +22,21 @@ def folder(kind: Kind) -> Path:
     return packaged if packaged.is_dir() else PACKAGE.parent / kind
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is a file; no system has one at a path that it takes for too long."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def find(kind: Kind, name: str) -> Path | None:
     """The file of that name, or None. A name never leads out of its folder."""
     parts = PurePosixPath(name).parts
     if not parts or ".." in parts or parts[0] == "/" or "\\" in name or "\0" in name:
         return None
     path = folder(kind).joinpath(*parts[:-1], parts[-1] + SUFFIX)
-    return path if path.is_file() else None
+    return path if is_file(path) else None
 
 
 def names(kind: Kind) -> list[str]:

@@ -183,10 +183,15 @@ def _bits(modifiers: list[str]) -> int:
 
 def _tensor_mode(opcode: str, mnemonic: str, modifiers: list[str]) -> str:
     """The mode whose time an instruction needs; that of integers for 8-bit floats, which have as many bits."""
-    shapes = _SPARSE_SHAPES[mnemonic, "TF32" in modifiers] if "SP" in modifiers else _TENSOR_SHAPES[mnemonic]
+    sparse = _SPARSE_SHAPES.get((mnemonic, "TF32" in modifiers), {})
+    shapes = sparse if "SP" in modifiers else _TENSOR_SHAPES[mnemonic]
     shape = next((shapes[m] for m in modifiers if m in shapes), None)
     if shape is None:
-        right = f"the model knows the shapes {', '.join(shapes)} of {mnemonic}"
+        right = (
+            f"the model knows the shapes {', '.join(shapes)} of {mnemonic}"
+            if shapes
+            else f"a dense {mnemonic} is right"
+        )
         raise UnknownOpcodeError(f"'{opcode}'", right)
     if mnemonic == "QMMA":
         return f"{shape}.s32.s8"

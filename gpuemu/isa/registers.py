@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from gpuemu.isa.opcodes import describe, matrices, warpgroup_shape
+from gpuemu.isa.opcodes import Kind, describe, matrices, warpgroup_shape
 from gpuemu.isa.operands import parse_operand
 
 _BASES = {"R": 0, "P": 300, "UR": 400, "UP": 500}
@@ -254,7 +254,8 @@ def indexes_constants(opcode: str, operands: tuple[str, ...]) -> bool:
 def mistake(opcode: str, operands: tuple[str, ...]) -> tuple[str, str] | None:
     """What is wrong with the operands, and what would be right; None if nothing is."""
     operation, modifiers = describe(opcode), opcode.split(".")
-    fewest = 2 if operation.warpgroup_columns else 1 if opcode.startswith("WARPGROUP.DEPBAR") else 0
+    needs_one = operation.kind in (Kind.SHARED, Kind.GLOBAL) or opcode.startswith("WARPGROUP.DEPBAR")
+    fewest = 2 if operation.warpgroup_columns else int(needs_one)
     if operation.tensor:
         fewest = 5 if "SP" in modifiers else 4  # D, A, B, C, and where a sparse A has zeros
     if len(operands) < fewest:

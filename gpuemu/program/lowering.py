@@ -63,6 +63,10 @@ def lower(trace: Trace, arch: Architecture) -> Program:
                     "numbers in the instruction are right, such as BAR.SYNC 0x1, 0x40",
                 )
             )  # fmt: skip
+        except (ValueError, IndexError):
+            place, right = f"code at {instruction.offset:#06x}", "operands as nvdisasm prints them are right"
+            found = f"{str(instruction)[:80]}, whose operands cannot be read"
+            problems.append(Problem(trace.file, instruction.line, place, found, right))
         except KeyError as missing:
             problems.append(
                 Problem(
@@ -261,6 +265,8 @@ def _counter_wait(instruction: Instruction) -> tuple[tuple[int, ...], int]:
     named, _, braced = ",".join(instruction.operands).partition("{")
     waits = tuple(int(counter) for counter in re.findall(r"\d", braced))
     counter, _, keep = named.partition(",")
-    if not counter.startswith("SB"):
-        return waits, 0
-    return (*waits, int(counter[2:])), parse_integer(keep.strip(",")) or 0
+    if counter.startswith("SB"):
+        waits = (*waits, int(counter[2:]))
+    if any(number > 5 for number in waits):
+        raise ValueError(f"{instruction} names a counter that there is not")
+    return waits, parse_integer(keep.strip(",")) or 0 if counter.startswith("SB") else 0

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.base import resources
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.expressions import CompiledExpression, compile_expression
 from gpuemu.base.strict_yaml import describe
@@ -143,7 +144,7 @@ class Binder:
 
     def _side_file(self, name: str) -> Content:
         """What the side file holds. Raises GpuemuError."""
-        if self.folder is None or not (self.folder / name).is_file():
+        if self.folder is None or not resources.is_file(self.folder / name):
             found = f"no file '{name}' beside the trace"
             raise GpuemuError.one(self.file, self.line_of(("bulk",)), "bulk", found, THE_SIDE_FILE)
         label = os.path.join(os.path.dirname(self.file), name)

@@ -57,7 +57,7 @@ def locate(path: str | os.PathLike[str], arch: str | None = None) -> tuple[Path,
 def _locate(name: str, arch: str | None) -> tuple[Path, str]:
     """The file, and what messages call it."""
     given = Path(name)
-    if given.is_file():
+    if resources.is_file(given):
         return given, name
     bare = name.removesuffix(".yaml")
     for base in (bare, bare.removeprefix("traces/")):

@@ -33,6 +33,8 @@ except ImportError:  # there is none on Windows
 
 HEADER = json.dumps({"gpuemu_sweep": 1}) + "\n"
 _SUM = re.compile(rb'\{"sum":"([0-9a-f]{16})",')
+_SHOWN = {"cycles": int, "shared_bytes": int, "excess_wavefronts": int, "limited_by": str}
+"""What every run has: tables and plots read it."""
 _RIGHT = "a file that gpuemu sweep wrote, or none, is right"
 
 
@@ -182,6 +184,6 @@ def _is_whole(entry: Mapping[str, Any]) -> bool:
     numbers = entry.get("numbers")
     return (
         isinstance(numbers, dict)
-        and all(type(numbers.get(name)) is int for name in ("cycles", "shared_bytes"))
+        and all(type(numbers.get(name)) is kind for name, kind in _SHOWN.items())
         and all(type(value) in (int, float, str) for value in numbers.values())
     )

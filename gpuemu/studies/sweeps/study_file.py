@@ -82,7 +82,7 @@ class _Reader:
         for name in value if isinstance(value, list) else [value]:
             if not isinstance(name, str) or not name:
                 self._refuse((key,), strict_yaml.describe(name), right)
-            elif (self._folder / name).is_file() and resources.find(kind, name) is None:
+            elif resources.is_file(self._folder / name) and resources.find(kind, name) is None:
                 names.append(Named(name, str(self._folder / name)))
             else:
                 names.append(Named(name, name))

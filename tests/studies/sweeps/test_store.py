@@ -15,7 +15,8 @@ from gpuemu.studies.sweeps.store import HEADER, Store
 from gpuemu.studies.sweeps.work import Outcome
 
 POINTS = [Point(n, 0, 0, {}, {}, f"key{n}", {"trace": "t", "a.x": n}) for n in range(4)]
-DONE = [Outcome(n, {"cycles": 100 + n, "shared_bytes": 0}) for n in range(4)]
+NUMBERS = {"cycles": 100, "shared_bytes": 0, "excess_wavefronts": 0, "limited_by": "issue slots"}
+DONE = [Outcome(n, {**NUMBERS, "cycles": 100 + n}) for n in range(4)]
 
 
 @pytest.fixture
@@ -166,15 +167,15 @@ def test_a_line_with_any_byte_changed_is_left_aside(path: Path) -> None:
     [
         {},
         {"key": "key0"},
-        {"key": ["key0"], "numbers": {"cycles": 1, "shared_bytes": 0}},
+        {"key": ["key0"], "numbers": NUMBERS},
         {"key": "key0", "numbers": None},
         {"key": "key0", "numbers": {}},
-        {"key": "key0", "numbers": {"cycles": "abc", "shared_bytes": 0}},
-        {"key": "key0", "numbers": {"cycles": True, "shared_bytes": 0}},
-        {"key": "key0", "numbers": {"cycles": 1}},
-        {"key": "key0", "numbers": {"cycles": 1, "shared_bytes": 0, "wavefronts": [1]}},
-        {"key": "key0", "numbers": {"cycles": 1, "shared_bytes": 0}, "final": "no"},
-        {"key": "key0", "numbers": {"cycles": 1, "shared_bytes": 0}, "error": "both"},
+        {"key": "key0", "numbers": {**NUMBERS, "cycles": "abc"}},
+        {"key": "key0", "numbers": {**NUMBERS, "cycles": True}},
+        {"key": "key0", "numbers": {**NUMBERS, "limited_by": 3}},
+        {"key": "key0", "numbers": {**NUMBERS, "wavefronts": [1]}},
+        {"key": "key0", "numbers": NUMBERS, "final": "no"},
+        {"key": "key0", "numbers": NUMBERS, "error": "both"},
         {"key": "key0", "error": ""},
         {"key": "key0", "error": 3},
     ],

@@ -1,0 +1,88 @@
+"""Runs damaged inputs of all kinds: python tools/fuzz [INPUTS] [--seed N] [--only KIND]
+
+The last line says how many inputs, and how many of them ended in a traceback. Before it stands one traceback of each
+place with its kind and number, from which the input can be made again: python tools/fuzz --only KIND --seed NUMBER 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from pathlib import Path
+
+from inputs import KINDS, Inputs, attempt
+
+MOST_SECONDS = 60
+MOST_BYTES = 6 << 30
+MOST_SHOWN = 20
+
+
+class TooLongError(BaseException):
+    """An input took more than MOST_SECONDS."""
+
+
+def run(count: int, first: int = 0, only: str | None = None) -> list[tuple[str, int, BaseException]]:
+    """The inputs of `count` numbers from `first` on, shared among the kinds; what went wrong with which."""
+    order = [kind for kind, weight in KINDS.items() for _ in range(weight)]
+    failed = []
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        inputs = Inputs(Path(folder))
+        for number in range(first, first + count):
+            # 37 and 100 have no common divisor, so the kinds alternate.
+            kind = only or order[number * 37 % len(order)]
+            _watch(MOST_SECONDS)
+            error = attempt(inputs, kind, number)
+            _watch(0)
+            if error is not None:
+                failed.append((kind, number, error))
+    return failed
+
+
+def _watch(seconds: int) -> None:
+    """Raise TooLongError after so many seconds, on systems that can."""
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, _too_long)
+        signal.alarm(seconds)
+
+
+def _too_long(*_: object) -> None:
+    raise TooLongError(f"more than {MOST_SECONDS} seconds")
+
+
+def _limit_memory() -> None:
+    """Let an input that would take all memory end in a traceback."""
+    try:
+        import resource
+    except ImportError:  # there is none on Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, hard))
+
+
+def main() -> None:
+    """Run them and say what was found."""
+    parser = argparse.ArgumentParser(prog="python tools/fuzz", description="Run damaged inputs of all kinds.")
+    parser.add_argument("count", metavar="INPUTS", nargs="?", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0, help="The number of the first input.")
+    parser.add_argument("--only", choices=KINDS, help="Inputs of this kind alone.")
+    options = parser.parse_args()
+    _limit_memory()
+    failed = run(options.count, options.seed, options.only)
+    shown = set()
+    for kind, number, error in failed:
+        place = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)][-1:]
+        if (type(error), *place) not in shown and len(shown) < MOST_SHOWN:
+            shown.add((type(error), *place))
+            print(f"{kind} {number}:")
+            traceback.print_exception(error, file=sys.stdout)
+    print(f"{options.count:,} inputs, {len(failed):,} tracebacks")
+    raise SystemExit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,360 @@
+"""Makes damaged inputs of every kind that gpuemu takes, and hands each to what reads it.
+
+An input is fine if it runs, or is refused with a GpuemuError or a usage message of the command line.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import json
+import random
+import zipfile
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import click
+import mutators
+import numpy as np
+from numpy.lib import format as npy
+
+import gpuemu
+from gpuemu.base import resources, strict_yaml
+from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.kernel_arguments import parse_arguments
+from gpuemu.cli.launching import ExtentOption
+from gpuemu.isa.opcodes import KNOWN_MNEMONICS
+from gpuemu.sass.image.cubin import read_cubin
+from gpuemu.studies.sweeps.plan import plan
+from gpuemu.studies.sweeps.results import records
+from gpuemu.studies.sweeps.store import HEADER, Store
+from gpuemu.studies.sweeps.study import Named, Setting, Study, parse_vary
+from gpuemu.studies.sweeps.table import lines
+from gpuemu.studies.sweeps.work import Outcome
+from gpuemu.trace.files import TraceFile
+from gpuemu.trace.recorded import write_trace
+from gpuemu.views.json_result import as_data
+from gpuemu.views.metrics import Condition, metrics
+from gpuemu.views.text import report
+
+FINE = (GpuemuError, click.ClickException)
+MOST_INSTRUCTIONS = 5_000
+"""Longer traces are read but not run."""
+ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+
+TRACE = """\
+gpuemu_trace: 1
+kernel: fuzz
+arch: sm_89
+about: what a written trace may hold
+launch: {grid: [2, 1, 1], block: [48, 1, 1], registers_per_thread: 32, static_shared_bytes: 64*pitch}
+layout: {pitch: 64, first: 0}
+code: |
+  0000: [B------:R-:W-:-:S05] MOV R1, R2
+  0010: [B------:R-:W0:-:S02] LDS.64 R4, [R1]
+  0020: [B0-----:R0:W-:-:S02] @!P0 STS.128 [R1], R4
+  0030: [B------:R-:W1:-:S02] LDG.E.128 R4, desc[UR4][R2.64]
+  0040: [B------:R-:W2:-:S02] LDSM.16.M88.4 R8, [R2]
+  0050: [B-12---:R-:W-:-:S08] HMMA.16816.F32 R0, R8, R4, R0
+  0060: [B------:R-:W-:-:S05] BAR.SYNC 0x0
+  0070: [B------:R-:W3:-:S02] ATOMS.ADD RZ, [R1], R4
+  0080: [B------:R-:W4:-:S02] MUFU.RCP R5, R6
+  0090: [B---34-:R-:W-:-:S05] BRA 0x0060
+  00a0: [B------:R-:W-:-:S05] EXIT
+warps:
+- cta: all
+  warp: 0
+  path: [0x0000-0x0050, {repeat: 3, path: 0x0060-0x0090}, 0x00a0]
+  addresses:
+    0x0010: 8*lane + first
+    0x0020: {lanes: 16*lane, active: 0x0000ffff}
+    0x0030: 512*cta + 16*lane
+    0x0040: 16*(lane % 16) + swizzle(16*lane, 1, 4, 3) % 256
+    0x0070: {each: [4*lane, 0, {lanes: pitch*i, active: lane < 16}]}
+- warp: [1]
+  path: [0x0000, {repeat: 3, path: 0x0060-0x0090}, 0x00a0]
+  addresses:
+    0x70: [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60, 0, 4, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8]
+"""
+ARCH = """\
+name: mine
+extends: sm_90
+sources: {LAB: measured on my bench}
+sm: {max_warps: 48, max_threads_per_cta: 1024}
+issue: {policy: gto, dependences: auto}
+operations:
+  integer: {latency_cycles: 5, issue_interval_cycles: 2}
+shared_memory:
+  banks: 32
+  bank_width_bytes: 4
+  latency_cycles: {value: 25, status: measured, source: LAB, note: mean of 100}
+  load_merge_distances: [1, 2]
+mio: {queue_entries: 8, queue_latency_cycles: 9}
+global_memory: {latency_cycles: 500, bytes_per_cycle: 12.5, l1: {line_bytes: 128}}
+"""
+KERNEL = """
+extern "C" __global__ void k(float *a, int n) {
+    __shared__ float s[64];
+    s[threadIdx.x] = a[threadIdx.x];
+    __syncthreads();
+    for (int i = 0; i < n; i++) a[threadIdx.x] += s[i % 64] / n;
+}
+"""
+_OPERANDS = """
+    R0 R4 R255 RZ R8.reuse -R4 |R4| ~R4 R2.64 UR4 URZ UR63 P0 !P6 PT UP0 UPT PR 0x0 0x10 -0x1 1 1.5 +INF 0xffffffffff
+    c[0x0][0x160] c[0x3][R4] c[0x0][UR4] [R2] [R2+0x10] [R2.64+UR4] [UR4] [] desc[UR4][R2.64] gdesc[UR8] gsb0 SR_TID.X
+    SR_CLOCKLO SR_LANEID SB0 B0 0x0060 `(x) 32@lo(x) ??? R P {0,1} ACTIVEALL
+"""
+_MODIFIERS = """
+    16816 1688 16832 8816 16864 884 F32 F16 BF16 TF32 F64 S8 U8 S4 SP E 64 128 WIDE HI X MMA 16 M88 4 T SYNC ARV RED LE
+    SB0 ADD CAS RCP 64x8x16 64x256x32 DEPBAR AND MOV 1 ?
+"""
+OPERANDS, MODIFIERS, MNEMONICS = _OPERANDS.split(), _MODIFIERS.split(), sorted(KNOWN_MNEMONICS)
+SHAPES = ("(3,)", "()", "(True,)", "(-1,)", "(2, 2)", f"({'9' * 23},)", "(1 << 33,)", "(8589934592,)", "(3", "(3,), 4")
+TYPES = ("'<f4'", "'<i8'", "'|O'", "'>u2'", "'<U4'", "'<c16'", "[('a', '<f4')]", "'<f'", "3", "'V0'", "'<f16'", "'|b1'")
+ARGUMENTS = ("64", "-0x10", "1.5", "zeros:u32:16x4", "random:f16:100", "arange:i8:300", "ones:f64:7", "file:x.npy")
+ADDRESSES = (
+    ("--lanes", "32*(lane%16) + 16*(lane//16)"), ("--lanes", "where(lane < 16, 4*lane, swizzle(lane, 2, 3, 3))"),
+    ("--addresses", ",".join(str(4 * n) for n in range(32))), ("--mask", "0xffff"),
+)  # fmt: skip
+SETTINGS = (
+    "shared_memory.banks=64", "layout.pitch=3", "shared_memory.load_merge_distances=[1, 2]", "issue.policy=gto",
+    "global_memory.bytes_per_cycle=2.5", "sm.max_warps=32",
+)  # fmt: skip
+VARIATIONS = (
+    "shared_memory.banks=16,32,64", "shared_memory.latency_cycles=20..40..5", "layout.pitch=64..80",
+    "shared_memory.load_merge_distances=[],[1],[1,2]", "mio.queue_latency_cycles=5..30",
+)  # fmt: skip
+
+
+class Inputs:
+    """The kinds of inputs, each a method that makes one by chance and runs it; files go to `folder`."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.archs = {name: gpuemu.load_arch(name) for name in ARCHS}
+        self.tile = self._file("tile.yaml", TRACE)
+        self.mine = self._file("mine.yaml", ARCH)
+        shipped = ("v5_swizzle", "toy_transpose_plain")
+        self.traces = [TRACE, TRACE, *(resources.find("traces", n).read_text("utf-8") for n in shipped)]
+        self.whole_arch = resources.find("configs", "sm_90").read_text(encoding="utf-8")
+        self.points = plan(Study((Named("v5_swizzle", "v5_swizzle"),), axes=(parse_vary("mio.queue_entries=1..4"),)))
+        self.hold = gpuemu.run(gpuemu.load_trace(self.tile), self.archs["sm_89"])
+
+    def _file(self, name: str, content: str | bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
+        return path
+
+    def _run(self, trace: gpuemu.Trace, arch: gpuemu.Architecture) -> None:
+        if trace.executed_instructions <= MOST_INSTRUCTIONS:
+            result = gpuemu.run(trace, arch)
+            as_data(result)
+            list(report(result))
+
+    def trace(self, choose: random.Random) -> None:
+        """A trace that was written badly."""
+        text = mutators.text(choose, choose.choice(self.traces))
+        path = self._file("t.yaml", text.encode("utf-8", "surrogatepass"))
+        self._run(gpuemu.load_trace(path), self.archs[choose.choice(ARCHS)])
+
+    def architecture(self, choose: random.Random) -> None:
+        """An architecture file."""
+        text = mutators.text(choose, self.whole_arch if choose.random() < 0.05 else ARCH)
+        arch = gpuemu.load_arch(self._file("a.yaml", text.encode("utf-8", "surrogatepass")))
+        if choose.random() < 0.3:
+            self._run(gpuemu.load_trace(self.tile), arch)
+
+    def instruction(self, choose: random.Random) -> None:
+        """An opcode with operands that may not be its own, with control words or without."""
+        code = ""
+        control = "[B------:R-:W-:-:S02] " if choose.random() < 0.5 else ""
+        for _ in range(choose.choice((1, 1, 3))):
+            opcode = ".".join([choose.choice(MNEMONICS), *choose.sample(MODIFIERS, choose.choice((0, 1, 1, 2, 3)))])
+            operands = ", ".join(choose.choices(OPERANDS, k=choose.choice((0, 1, 2, 3, 4, 5, 6))))
+            code += f"{control}{choose.choice(('', '', '@P0 ', '@!UP1 '))}{opcode} {operands}\n"
+        text = "gpuemu_trace: 1\nkernel: k\narch: sm_89\nlaunch: {static_shared_bytes: 4096}\ncode: |\n"
+        text += "".join(f"  {line}\n" for line in f"{code}{control}EXIT".splitlines())
+        document = strict_yaml.parse(text, "t.yaml")
+        addressed = {16 * n: "16*lane" for n, i in enumerate(TraceFile(document, None)._code) if i.accesses_memory}
+        text += f"warps:\n- addresses: {addressed}\n".replace("'", "")
+        self._run(TraceFile(strict_yaml.parse(text, "t.yaml"), None).bind({}), self.archs[choose.choice(ARCHS)])
+
+    @functools.cached_property
+    def _cubins(self) -> list[bytes]:
+        from gpuemu.sass.tools.disassembly import load_cubin
+
+        source = self._file("k.cu", KERNEL)
+        return [load_cubin(source, arch).content for arch in ("sm_80", "sm_90")]
+
+    def cubin(self, choose: random.Random) -> None:
+        """A damaged cubin; one in a hundred also goes to nvdisasm, which takes a while to start."""
+        content = mutators.data(choose, choose.choice(self._cubins), choose.choice((0, 64, 64, 64)))
+        cubin = read_cubin(content, "k.cubin")
+        for kernel in cubin.kernels.values():
+            kernel.source_line(0)
+        if choose.random() < 0.01:
+            from gpuemu.sass.tools.disassembly import decode_function
+
+            decode_function(cubin)
+
+    @functools.cached_property
+    def _bulky(self) -> tuple[TraceFile, bytes]:
+        choose = np.random.default_rng(1)
+        rows = [[int(a) for a in 4 * choose.integers(0, 1000, 32)] for _ in range(700)]
+        trace = gpuemu.TraceBuilder("k", arch="sm_89", static_shared_bytes=4096)
+        for row in rows:
+            trace.emit("LDS R4, [R1]", lanes=row)
+        trace.emit("EXIT")
+        write_trace(trace.build(), self.folder / "b.yaml")
+        document = strict_yaml.load(self.folder / "b.yaml", "b.yaml")
+        return TraceFile(document, self.folder), (self.folder / "b.npz").read_bytes()
+
+    def side_file(self, choose: random.Random) -> None:
+        """A damaged side file of a trace: its bytes, or one of its arrays packed again."""
+        trace, content = self._bulky
+        change = mutators.data if choose.random() < 0.5 else self._packed_again
+        self._file("b.npz", change(choose, content))
+        self._run(trace.bind({}), self.archs["sm_89"])
+
+    def _packed_again(self, choose: random.Random, content: bytes) -> bytes:
+        packed = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(content)) as old:
+            names = old.namelist()
+            hit = choose.choice(names)
+            with zipfile.ZipFile(packed, "w", choose.choice((0, 8, 8, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))) as new:
+                for name in names:
+                    member = old.read(name)
+                    if name == hit:
+                        member = self._header(choose) if choose.random() < 0.3 else mutators.data(choose, member)
+                    if name != hit or choose.random() < 0.95:
+                        new.writestr(name, member)
+        return packed.getvalue()
+
+    def _header(self, choose: random.Random) -> bytes:
+        """An array with a header that may claim anything."""
+        shape = choose.choice(
+            ("(3,)", "()", "(True,)", "(-1,)", "(2, 2)", f"({'9' * 23},)", "(1 << 33,)", "(3", "(3,), 4")
+        )
+        kind = choose.choice(
+            ("'<f4'", "'<i8'", "'|O'", "'>u2'", "'<U4'", "'<c16'", "[('a', '<f4')]", "'<f'", "3", "'V0'")
+        )
+        text = f"{{'descr': {kind}, 'fortran_order': {choose.choice(('False', 'True', '1'))}, 'shape': {shape}, }}"
+        text = mutators.text(choose, text) if choose.random() < 0.5 else text
+        encoded = (text + "\n").encode("utf-8", "replace")
+        version = choose.choice((b"\1\0", b"\1\0", b"\2\0", b"\3\0", b"\7\0"))
+        length = len(encoded) + choose.choice((0, 0, 0, -1, 5))
+        size = length.to_bytes(2 if version == b"\1\0" else 4, "little", signed=length < 0)
+        return npy.MAGIC_PREFIX + version + size + encoded + bytes(choose.choice((0, 4, 12, 16)))
+
+    def array_file(self, choose: random.Random) -> None:
+        """An array on disk for a kernel's argument."""
+        content = self._header(choose)
+        if choose.random() < 0.3:
+            content = mutators.data(choose, content)
+        parse_arguments([f"file:{self._file('x.npy', content)}"])
+
+    def argument(self, choose: random.Random) -> None:
+        """A value of --arg; sizes that would be taken stay small, since memory is not what is tried here."""
+        examples = (
+            "64",
+            "-0x10",
+            "1.5",
+            "zeros:u32:16x4",
+            "random:f16:100",
+            "arange:i8:300",
+            "ones:f64:7",
+            "file:x.npy",
+        )
+        text = mutators.text(choose, choose.choice(examples))
+        if not (":" in text and sum(map(str.isdigit, text)) > 8 and len(text) < 30):
+            parse_arguments([text])
+
+    def extent(self, choose: random.Random) -> None:
+        """A value of --block or --grid."""
+        ExtentOption().convert(mutators.text(choose, choose.choice(("128", "16,16", "2x3x4"))), None, None)
+
+    def lanes(self, choose: random.Random) -> None:
+        """Options of `gpuemu banks`, through the command line."""
+        option, value = choose.choice(ADDRESSES)
+        access = choose.choice(("LDS", "LDSM.4", "STS.128", "ATOMS.ADD", "LDS.X"))
+        options = [access, option, mutators.text(choose, value)]
+        options += ["--lanes", "4*lane"] if option == "--mask" else []
+        options += ["--format", "json"] if choose.random() < 0.5 else []
+        self._command("banks", *options)
+
+    def override(self, choose: random.Random) -> None:
+        """A value of --set."""
+        from gpuemu.cli.run import parse_settings
+
+        overrides, layout = parse_settings((mutators.text(choose, choose.choice(SETTINGS)),))
+        arch = self.archs[choose.choice(ARCHS)].with_overrides(overrides)
+        if choose.random() < 0.2:
+            self._run(gpuemu.load_trace(self.tile, layout=layout), arch)
+
+    def variation(self, choose: random.Random) -> None:
+        """Values of --vary, as far as the plan."""
+        chosen = [mutators.text(choose, example) for example in choose.sample(VARIATIONS, choose.choice((1, 1, 2)))]
+        axes = tuple(parse_vary(text) for text in chosen)
+        if sum(len(axis.settings) for axis in axes) < 5_000:
+            fixed = (Setting("mio.queue_entries", choose.choice((8, 0, "x")), "--set"),)
+            plan(Study((Named("tile", str(self.tile)),), fixed=fixed, axes=axes))
+
+    def condition(self, choose: random.Random) -> None:
+        """A value of --fail-on."""
+        test = Condition(mutators.text(choose, choose.choice(("excess_wavefronts>0", "stall.barrier >= 1.5"))))
+        test.holds(metrics(as_data(self.hold)))
+
+    def store(self, choose: random.Random) -> None:
+        """A sweep's store with damaged and foreign lines, some of them with a right sum."""
+        numbers = {"cycles": 1, "shared_bytes": 0, "excess_wavefronts": 0, "limited_by": "issue slots"}
+        text = ""
+        for point in self.points.points:
+            body = json.dumps({"key": point.key, "point": point.columns, "numbers": numbers}, separators=(",", ":"))
+            body = mutators.text(choose, body) if choose.random() < 0.5 else body
+            encoded = body.encode("utf-8", "replace")
+            total = hashlib.sha256(encoded).hexdigest()[:16]
+            line = f'{{"sum":"{total}",' + encoded[1:].decode("utf-8", "replace")
+            text += (mutators.text(choose, line) if choose.random() < 0.3 else line) + "\n"
+        path = self._file("s.jsonl", (HEADER + text).encode("utf-8", "replace"))
+        found = Store(path).read(self.points.points)
+        done = {n: found.get(n, Outcome(n, error="none")) for n in range(4)}
+        list(lines(records(self.points, done), self.points.varied, True))
+
+    def options(self, choose: random.Random) -> None:
+        """A whole command line of `gpuemu run`."""
+        words = ["run", str(self.tile), "--arch", "sm_89", "--set", "layout.first=0", "--format", "json"]
+        words[choose.randrange(1, len(words))] = mutators.text(choose, choose.choice(words[1:]))
+        self._command(*words)
+
+    def _command(self, *words: str) -> None:
+        from gpuemu.cli.main import cli
+
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            cli.main(list(words), standalone_mode=False)
+
+
+KINDS: dict[str, int] = {
+    "trace": 18, "architecture": 10, "instruction": 14, "cubin": 8, "side_file": 8, "array_file": 10, "argument": 6,
+    "extent": 3, "lanes": 8, "override": 4, "variation": 4, "condition": 2, "store": 3, "options": 2,
+}  # fmt: skip
+"""The kinds, and how many of a hundred inputs each makes."""
+
+
+def attempt(inputs: Inputs, kind: str, seed: int) -> BaseException | None:
+    """Make and run an input; what it raised that it should not have."""
+    choose = random.Random(f"{kind} {seed}")
+    action: Callable[[random.Random], None] = getattr(inputs, kind)
+    try:
+        action(choose)
+    except FINE:
+        return None
+    except SystemExit as error:
+        return None if error.code in (0, 1, 2) else error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return error
+    return None
