@@ -9,6 +9,7 @@ requests waited for the data stage).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -67,7 +68,7 @@ def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]
     store, store_matrix = table[Row.STORE], table[Row.STORE_MATRIX]
     atomic, copy = table[Row.ATOMIC], table[Row.COPY]
     executed = np.bincount(program.path, minlength=len(program.ops)).tolist()
-    tensor = {"HMMA": 0, "IMMA": 0}
+    tensor: Counter[str] = Counter()
     for op, times in zip(program.ops, executed, strict=True):
         if op.is_tensor:
             tensor[program.code[op.index].opcode[:4]] += times
