@@ -1,0 +1,94 @@
+"""Damaged inputs of every kind run or are refused; `python tools/fuzz` tries 100,000 of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent.parent / "tools" / "fuzz"
+OF_EACH_HUNDREDTH = 40
+"""Inputs for each hundredth of them that a kind makes: 4,000 in all, half a minute."""
+
+
+@pytest.fixture(scope="module")
+def fuzz() -> Iterator[ModuleType]:
+    """The command's module; the modules beside it are found while it is used."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        spec = importlib.util.spec_from_file_location("fuzz_command", FOLDER / "__main__.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        sys.path.remove(str(FOLDER))
+
+
+KINDS = (
+    "trace", "architecture", "instruction", "cubin", "side_file", "array_file", "argument", "extent", "lanes", "override",
+    "variation", "condition", "store", "options",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_damaged_input_ends_in_a_traceback(fuzz: ModuleType, kind: str) -> None:
+    assert set(KINDS) == set(fuzz.KINDS)
+    failed = fuzz.run(OF_EACH_HUNDREDTH * fuzz.KINDS[kind], only=kind)
+    assert not failed, f"python tools/fuzz --only {kind} --seed {failed[0][1]} 1: {failed[0][2]!r}"
+
+
+def test_most_inputs_are_damaged_and_not_all_are_refused_at_the_door(fuzz: ModuleType, tmp_path: Path) -> None:
+    from inputs import FINE, TRACE, Inputs
+
+    from gpuemu.base.errors import GpuemuError
+
+    inputs, refused, ran = Inputs(tmp_path), set(), 0
+    for number in range(120):
+        try:
+            inputs.trace(random.Random(number))
+            ran += 1
+        except FINE as error:
+            refused.add(str(error).partition("found")[0] if isinstance(error, GpuemuError) else "")
+    assert ran > 10
+    assert len(refused) > 20
+    (tmp_path / "t.yaml").write_text(TRACE, encoding="utf-8")
+    import gpuemu
+
+    assert gpuemu.load_trace(tmp_path / "t.yaml").executed_instructions > 20
+
+
+def test_a_traceback_an_endless_input_and_a_wrong_exit_code_are_counted(
+    fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import inputs
+
+    def broken(self: object, choose: random.Random) -> None:
+        raise ZeroDivisionError
+
+    def endless(self: object, choose: random.Random) -> None:
+        while True:
+            pass
+
+    def leaves(self: object, choose: random.Random) -> None:
+        raise SystemExit(3)
+
+    monkeypatch.setattr(fuzz, "_limit_memory", lambda: None)
+    monkeypatch.setattr(fuzz, "MOST_SECONDS", 0.2)
+    monkeypatch.setattr(inputs.Inputs, "extent", broken)
+    monkeypatch.setattr(inputs.Inputs, "lanes", endless)
+    monkeypatch.setattr(inputs.Inputs, "condition", leaves)
+    for kind, status in (("extent", 1), ("lanes", 1), ("condition", 1), ("argument", 0)):
+        monkeypatch.setattr(sys, "argv", ["fuzz", "3", "--only", kind])
+        with pytest.raises(SystemExit) as caught:
+            fuzz.main()
+        assert caught.value.code == status
+        said = capsys.readouterr().out.splitlines()
+        assert said[-1] == f"3 inputs, {3 * status} tracebacks"
+        assert (said[0] == f"{kind} 0:") == bool(status)
