@@ -2,19 +2,19 @@
 
 import gpuemu
 
-arch = gpuemu.load_arch("sm_89")
-result = gpuemu.run(gpuemu.load_trace("v5_swizzle"), arch)
+result = gpuemu.run("v5_swizzle", "sm_89")
 result.cycles
 result.counters["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"]
 """
 
 from typing import TYPE_CHECKING, Any
 
-from gpuemu.arch import Architecture, load_arch
-from gpuemu.banks.wavefronts import SharedAccess, shared_access
+from gpuemu.arch import Architecture, by_name, load_arch
+from gpuemu.banks import wavefronts
+from gpuemu.banks.wavefronts import SharedAccess
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.emulate import run
-from gpuemu.tensor.mma import mma
+from gpuemu.tensor import mma as products
 from gpuemu.trace.builder import TraceBuilder
 from gpuemu.trace.files import load_trace
 from gpuemu.trace.model import Trace
@@ -23,8 +23,10 @@ from gpuemu.views.result import Result, WarpResult
 if TYPE_CHECKING:
     from gpuemu.sass.launch import trace_kernel
     from gpuemu.sass.machine.tensor_map import TensorMap
-    from gpuemu.studies.layout.search import search
+    from gpuemu.studies.layout import search as layouts
     from gpuemu.studies.sweeps.api import sweep
+
+    search = by_name(layouts.search)
 
 __version__ = "0.1.0"
 
@@ -49,11 +51,16 @@ __all__ = [
 ]
 
 
+shared_access = by_name(wavefronts.shared_access)
+mma = by_name(products.mma)
+
+
 def __getattr__(name: str) -> Any:
     if name == "search":
-        from gpuemu.studies.layout.search import search
+        from gpuemu.studies.layout import search as layouts
 
-        return search
+        globals()[name] = by_name(layouts.search)
+        return globals()[name]
     # Executing machine code needs the extra `sass`; replaying traces does not wait for it.
     if name == "trace_kernel":
         from gpuemu.sass.launch import trace_kernel

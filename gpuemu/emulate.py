@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
-from gpuemu.arch import Architecture
+from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.engine import Machine, StuckError, execute
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
+from gpuemu.trace.files import as_trace
 from gpuemu.trace.model import Trace
 from gpuemu.views.result import Result
 
 
-def run(trace: Trace, arch: Architecture, *, watch: Callable[[Callable[[], int]], None] | None = None) -> Result:
-    """Replay `trace` on one SM of `arch`.
+def run(
+    trace: Trace | str | os.PathLike[str],
+    arch: Architecture | str | os.PathLike[str] | None = None,
+    *,
+    watch: Callable[[Callable[[], int]], None] | None = None,
+) -> Result:
+    """Replay `trace` on one SM of `arch`; each is the thing itself, its name, or its path.
+
+    Without `arch` it is what the trace's code was compiled for.
 
     `watch` is called once, with a function that tells how many warp instructions have been issued so far; another
     thread may call it while this one runs.
@@ -22,7 +31,10 @@ def run(trace: Trace, arch: Architecture, *, watch: Callable[[Callable[[], int]]
     Raises GpuemuError if the trace cannot run there: a CTA too large, an operation without timing, a
     misaligned access, a barrier that warps wait at for ever.
     """
-    return replay(trace, arch, lower(trace, arch), watch)
+    hardware = None if arch is None else as_architecture(arch, where="run()")
+    loaded = as_trace(trace, None if hardware is None else hardware.name, where="run()")
+    hardware = hardware or load_arch(loaded.arch)
+    return replay(loaded, hardware, lower(loaded, hardware), watch)
 
 
 def replay(

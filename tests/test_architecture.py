@@ -198,6 +198,7 @@ def test_only_the_modules_that_bear_their_names_need_the_extras_of_sweeps(module
     wanted = {
         "gpuemu.studies.sweeps.plot": "matplotlib",
         "gpuemu.studies.sweeps.palette": "matplotlib",
+        "gpuemu.studies.sweeps.combinations": "matplotlib",
         "gpuemu.studies.sweeps.files": "polars",
     }
     found = {name.split(".")[0] for name in imported(module)} & {

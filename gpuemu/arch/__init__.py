@@ -6,7 +6,7 @@ arch.provenance["shared_memory.banks"].source          # where that number comes
 arch.with_overrides({"shared_memory.banks": 64})       # a what-if
 """
 
-from gpuemu.arch.files import load_arch
+from gpuemu.arch.files import as_architecture, by_name, load_arch
 from gpuemu.arch.model import OPERATION_CLASSES, Architecture, Operation, TensorOperation
 from gpuemu.arch.overrides import parse_override, parse_overrides
 from gpuemu.arch.values import Provenance
@@ -17,6 +17,8 @@ __all__ = [
     "Operation",
     "Provenance",
     "TensorOperation",
+    "as_architecture",
+    "by_name",
     "load_arch",
     "parse_override",
     "parse_overrides",

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from gpuemu.arch.derived import DERIVED, derived, is_derived
 from gpuemu.arch.schema import FrozenMapping, Leaf, Section, Table, node_at, tree
-from gpuemu.arch.values import Labelled, Located, Names
+from gpuemu.arch.values import Labelled, Located, Names, Provenance
 from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError, Problem
 
@@ -104,10 +105,20 @@ def build(
     sources: Mapping[str, str],
     section_place: Callable[[Names], tuple[str, int | None]],
 ) -> A:
-    """Check the values and make the architecture; `section_place` tells file and line of a section.
+    """Check the values, add those that follow from them, and make the architecture.
+
+    `values` are those that someone gave; any of an earlier one that followed from others follow anew.
+    `section_place` tells file and line of a section.
 
     Raises GpuemuError with every problem.
     """
+    given = {path: located for path, located in values.items() if not is_derived(located.provenance)}
+    known = {".".join(path): located.value for path, located in given.items()}
+    follows = {
+        tuple(name.split(".")): Located(value, Provenance(DERIVED, "", note, "", DERIVED, None))
+        for name, (value, note) in derived(known).items()
+    }
+    values = {**follows, **given}
     nested: dict[str, Any] = dict(labels)
     for path, located in values.items():
         section = nested

@@ -11,11 +11,12 @@ shared_memory:
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gpuemu.arch.build import build, plain, suggestion
 from gpuemu.arch.model import Architecture
@@ -23,6 +24,8 @@ from gpuemu.arch.schema import Leaf, Node, Section, Table, tree
 from gpuemu.arch.values import LABELS, Located, Names, Provenance
 from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError, Problem
+
+R = TypeVar("R")
 
 STATUSES = ("measured", "published", "derived", "assumed", "user", "override")
 CONFIDENCES = ("A", "B", "C", "D")
@@ -55,6 +58,26 @@ def load_arch(name_or_path: str | os.PathLike[str]) -> Architecture:
     if by_name and not resources.is_file(Path(text)):
         raise GpuemuError.one(text, None, "", "an unknown architecture", _known_architectures(text))
     return _load(Path(text), text, Path(text).stem)
+
+
+def as_architecture(arch: Architecture | str | os.PathLike[str], *, where: str) -> Architecture:
+    """The architecture itself, or the one of that name or path. Raises GpuemuError; `where` names who asked."""
+    if isinstance(arch, Architecture):
+        return arch
+    if isinstance(arch, str | os.PathLike):
+        return load_arch(arch)
+    right = 'an Architecture, a shipped name such as "sm_89", or the path of a file is right'
+    raise GpuemuError.one(where, None, "arch", strict_yaml.describe(arch), right)
+
+
+def by_name(function: Callable[..., R]) -> Callable[..., R]:
+    """A function of an architecture, its first argument, that takes a name or path in its place, too."""
+
+    @wraps(function)
+    def called(arch: Any, *args: Any, **kwargs: Any) -> R:
+        return function(load_arch(arch) if isinstance(arch, str | os.PathLike) else arch, *args, **kwargs)
+
+    return called
 
 
 def _looks_like_a_path(text: str) -> bool:

@@ -339,9 +339,9 @@ class Architecture(Labelled):
     barrier: Barrier
     global_memory: GlobalMemory
 
-    def with_overrides(self, overrides: Mapping[str, Any]) -> Architecture:
+    def with_overrides(self, overrides: Mapping[str, Any], *, where: str = "with_overrides()") -> Architecture:
         """A new architecture with some values replaced, by dotted name.
 
-        Raises GpuemuError, naming "--set" and the value, for every unknown name and value out of bounds.
+        Raises GpuemuError, naming `where` and the value, for every unknown name and value out of bounds.
         """
-        return override(self, overrides)
+        return override(self, overrides, where)

@@ -44,7 +44,7 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, object]:
     return overrides
 
 
-def override(arch: A, overrides: Mapping[str, Any]) -> A:
+def override(arch: A, overrides: Mapping[str, Any], where: str) -> A:
     """See Architecture.with_overrides."""
     values: dict[Names, Located] = {}
     path_of: dict[str, Names] = {}
@@ -56,17 +56,17 @@ def override(arch: A, overrides: Mapping[str, Any]) -> A:
     problems = []
     for name, value in overrides.items():
         if name not in path_of:
-            problems.append(_unknown_override(str(name), list(path_of)))
+            problems.append(_unknown_override(str(name), list(path_of), where))
             continue
         was = values[path_of[name]]
         note = f"{yaml_value(was.value)} without it"
         if was.provenance.status == "override":
             note = was.provenance.note  # what the file has, not what an earlier override made of it
-        origin = Provenance("override", "", note, "", SET, None)
+        origin = Provenance("override", "", note, "", where, None)
         values[path_of[name]] = Located(plain(value), origin)
     try:
         labels = {"name": arch.name, "description": arch.description}
-        changed = build(type(arch), labels, values, arch.sources, lambda _: (SET, None))
+        changed = build(type(arch), labels, values, arch.sources, lambda _: (where, None))
     except GpuemuError as error:
         raise GpuemuError([*problems, *error.problems]) from None
     if problems:
@@ -74,14 +74,14 @@ def override(arch: A, overrides: Mapping[str, Any]) -> A:
     return changed
 
 
-def _unknown_override(name: str, known: list[str]) -> Problem:
+def _unknown_override(name: str, known: list[str], where: str) -> Problem:
     inside = [n for n in known if n.startswith(name + ".")]
     if inside:
-        return Problem(SET, None, name, "a section", f"a single value of it, such as {inside[0]}, is right")
+        return Problem(where, None, name, "a section", f"a single value of it, such as {inside[0]}, is right")
     # People remember the last part of a name, and forget the section it is in.
     tail = [n for n in known if n.endswith("." + name)]
     if tail:
         meant = " or ".join(repr(n) for n in (tail if len(tail) <= 3 else tail[:1]))
-        return Problem(SET, None, name, "an unknown name", f"did you mean {meant}?")
+        return Problem(where, None, name, "an unknown name", f"did you mean {meant}?")
     otherwise = "a name that `gpuemu arch show` lists is right"
-    return Problem(SET, None, name, "an unknown name", suggestion(name, known, otherwise))
+    return Problem(where, None, name, "an unknown name", suggestion(name, known, otherwise))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Literal
 
+from gpuemu.arch.derived import is_derived
 from gpuemu.arch.model import Architecture
 from gpuemu.arch.schema import Leaf, node_at, tree
 from gpuemu.arch.values import Provenance, quoted, yaml_value
@@ -64,7 +65,10 @@ def to_lines(arch: Architecture) -> Iterator[Line]:
 
 
 def to_yaml(arch: Architecture) -> str:
-    """A complete architecture file, with every value's provenance and no `extends`."""
+    """A complete architecture file, with every value's provenance and no `extends`.
+
+    Values that follow from others stand in a comment, so that they follow in the file, too.
+    """
     lines = [f"name: {quoted(arch.name)}", f"description: {quoted(arch.description)}"]
     if arch.sources:
         lines += ["", "sources:"]
@@ -72,6 +76,10 @@ def to_yaml(arch: Architecture) -> str:
     section: tuple[str, ...] = ()
     lines.append("")
     for path, value in arch.paths().items():
+        name = ".".join(path)
+        if is_derived(arch.provenance[name]):
+            lines.append("  " * len(section) + f"# {name}: {yaml_value(value)}, which {arch.provenance[name].note}")
+            continue
         common = 0
         while common < min(len(section), len(path) - 1) and section[common] == path[common]:
             common += 1
@@ -80,7 +88,7 @@ def to_yaml(arch: Architecture) -> str:
         for depth in range(common, len(path) - 1):
             lines.append("  " * depth + path[depth] + ":")
         section = path[:-1]
-        entry = _yaml_entry(value, arch.provenance[".".join(path)])
+        entry = _yaml_entry(value, arch.provenance[name])
         lines.append("  " * len(section) + f"{path[-1]}: {entry}")
     return "\n".join(lines) + "\n"
 

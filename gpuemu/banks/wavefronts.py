@@ -11,6 +11,7 @@ A wavefront is one pass of the data stage; it serves one distinct word of every 
   happens behind the banks and costs nothing here.
 * atomics: lanes on one word do not share; each is served by itself. Those that count lanes (ATOMS.POPC.INC,
   what atomicAdd of 1 is compiled to) share: kernels that count into one word take no longer than others.
+* the shared side of an asynchronous copy is a store, but that lanes on the same bytes take turns.
 * an access holds the data stage for as many cycles as it has wavefronts, and never for fewer than it has
   groups: one STS.128 lane costs 1 wavefront and 4 cycles, three that conflict in one group 3 and 4.
 
@@ -25,13 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu.banks.operations import AccessKind, parse_op
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
 
@@ -40,22 +41,6 @@ TABLE_ENTRIES = 1 << 22  # counters held at once by `count`, which bounds its me
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
-
-
-class AccessKind(Enum):
-    """What a shared-memory instruction does, as far as its wavefronts depend on it."""
-
-    LOAD = "load"
-    STORE = "store"
-    LOAD_MATRIX = "matrix load"
-    STORE_MATRIX = "matrix store"
-    ATOMIC = "atomic"
-    COUNT = "atomic count"
-
-    @property
-    def is_matrix(self) -> bool:
-        """Whether the width of this kind is a number of matrices rather than of bits."""
-        return self in (AccessKind.LOAD_MATRIX, AccessKind.STORE_MATRIX)
 
 
 class HasSharedMemory(Protocol):
@@ -69,6 +54,8 @@ class HasSharedMemory(Protocol):
 @dataclass(frozen=True)
 class BankGeometry:
     """The numbers that wavefronts depend on; the defaults are those of sm_70 to sm_90.
+
+    Nothing follows from anything here: an architecture with other banks says what the rest then is (`of`).
 
     `lanes_per_group_*`: lanes counted together, for accesses of up to 32, 64 and 128 bits.
     `load_merge_distances`: lane-XOR distances at which equal addresses let the groups of a load join.
@@ -128,7 +115,7 @@ class BankGeometry:
         return lane // (self.lanes_per_group_64 if width <= 64 else self.lanes_per_group_128)
 
     def shares_words(self, kind: AccessKind) -> bool:
-        """Whether lanes on one word are served together."""
+        """Whether lanes on one word are served together, those of a copy if they write different bytes of it."""
         return kind is not AccessKind.ATOMIC or self.atomic_same_word_shares
 
 
@@ -143,44 +130,6 @@ class Counts(NamedTuple):
     ideal: IntArray
     data_stage_cycles: IntArray
     groups: IntArray
-
-
-_WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "32": 32, "64": 64, "128": 128}
-_MATRICES = {"1": 1, "2": 2, "4": 4}
-_ATOMIC_WIDTHS = {"32": 32, "U32": 32, "S32": 32, "64": 64, "U64": 64, "S64": 64, "128": 128}
-_MATRIX_FORMS = frozenset(("16", "M88", "MT88", "T"))
-_ATOMIC_OPERATIONS = frozenset(
-    ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH", "CAS", "CAST", "SPIN", "POPC", "ARRIVE")
-)
-# mnemonic -> kind, width without a modifier, modifiers that change no width, modifiers that do
-_OPS: dict[str, tuple[AccessKind, int, frozenset[str], dict[str, int]]] = {
-    "LDS": (AccessKind.LOAD, 32, frozenset("U"), _WIDTHS),
-    "STS": (AccessKind.STORE, 32, frozenset("U"), _WIDTHS),
-    "LDSM": (AccessKind.LOAD_MATRIX, 1, _MATRIX_FORMS, _MATRICES),
-    "STSM": (AccessKind.STORE_MATRIX, 1, _MATRIX_FORMS, _MATRICES),
-    "ATOMS": (AccessKind.ATOMIC, 32, _ATOMIC_OPERATIONS, _ATOMIC_WIDTHS),
-}
-KNOWN_OPS = (
-    "known are LDS and STS with U8, S8, U16, S16, 32, 64 or 128; LDSM and STSM with 1, 2 or 4, transposed "
-    "with T or MT88; ATOMS with an operation such as ADD"
-)
-
-
-def parse_op(op: str, *, where: tuple[str, int | None, str] = ("shared_access", None, "op")) -> tuple[AccessKind, int]:
-    """The kind and width of an access: bits per lane, or for matrices their number.
-
-    Reads the short names (`LDS.128`, `LDSM.T.4`) and those of machine code (`LDSM.16.MT88.4`, `LDS.U.128`,
-    `ATOMS.POPC.INC.32`). Raises GpuemuError at `where` (file, line, field) for any other.
-    """
-    base, *modifiers = op.strip().upper().split(".")
-    kind, default, plain, widths = _OPS.get(base, _OPS["ATOMS"])
-    found = {widths[m] for m in modifiers if m in widths}
-    known = base in _OPS and all(m in plain or m in widths for m in modifiers) and len(found) <= 1
-    if not known or (base == "ATOMS" and not plain.intersection(modifiers)):
-        raise GpuemuError.one(*where, f"'{op}'", KNOWN_OPS)
-    if "POPC" in modifiers:
-        kind = AccessKind.COUNT
-    return kind, found.pop() if found else default
 
 
 def _refuse_misaligned(size: int, addresses: IntArray, used: BoolArray, where: str) -> None:
@@ -223,7 +172,8 @@ def count(
     lane_group = geometry.group_of_lane(kind, width)
     used = np.asarray(active, dtype=np.bool_).reshape(-1, LANES) & (lane_group >= 0)
     _refuse_misaligned(geometry.access_bytes(kind, width), lanes, used, where)
-    step = max(1, TABLE_ENTRIES // (int(lane_group.max() + 1) * geometry.banks))
+    row_entries = int(lane_group.max() + 1) * geometry.banks
+    step = max(1, TABLE_ENTRIES // (max(row_entries, LANES * LANES) if kind is AccessKind.COPY else row_entries))
     parts = [
         _count_rows(geometry, kind, width, lanes[row : row + step], used[row : row + step])
         for row in range(0, max(1, len(lanes)), step)
@@ -252,7 +202,10 @@ def _count_rows(geometry: BankGeometry, kind: AccessKind, width: int, addresses:
     ]
     key = np.concatenate(keys, axis=1)  # [n, 32 x words]; -1: nothing asked for
     asked = key >= 0
-    if geometry.shares_words(kind):
+    if kind is AccessKind.COPY:
+        if unit > size or rest:  # else no two lanes write different bytes of a word
+            asked &= _begins_turn(key, np.where(used, addresses * groups + group, -1))
+    elif geometry.shares_words(kind):
         key.sort(axis=1)
         asked = key >= 0
         asked[:, 1:] &= key[:, 1:] != key[:, :-1]  # lanes on one word of one group ask once
@@ -265,6 +218,19 @@ def _count_rows(geometry: BankGeometry, kind: AccessKind, width: int, addresses:
     wavefronts = per_group.sum(axis=1)
     served = np.where(merged, (groups + 1) // 2, groups)
     return Counts(wavefronts, ideal.sum(axis=1), np.maximum(wavefronts, served), served)
+
+
+def _begins_turn(words: IntArray, bytes_of: IntArray) -> BoolArray:
+    """Which of the words that lanes of a copy ask for, [n, 32 x words], are asked for first in their turn.
+
+    Lanes on other bytes of a word go along; those on the same bytes, as `bytes_of` [n, 32] tells, take turns.
+    """
+    earlier = np.tri(LANES, k=-1, dtype=np.bool_)
+    turn = ((bytes_of[:, :, None] == bytes_of[:, None, :]) & earlier).sum(axis=2)
+    turns = np.tile(turn, words.shape[1] // LANES)
+    earlier = np.tri(words.shape[1], k=-1, dtype=np.bool_)
+    together = (words[:, :, None] == words[:, None, :]) & (turns[:, :, None] == turns[:, None, :]) & earlier
+    return np.asarray(~together.any(axis=2))
 
 
 class Served(NamedTuple):
@@ -330,16 +296,19 @@ class SharedAccess:
     def _phase(self, index: int, lanes: tuple[int, ...]) -> Phase:
         geometry = self.geometry
         size = geometry.access_bytes(self.kind, self.width)
-        shares = geometry.shares_words(self.kind)
-        # bank -> (word, and its lane if words are not shared) -> lanes to serve; in the order of first lanes
+        shares, is_copy = geometry.shares_words(self.kind), self.kind is AccessKind.COPY
+        # bank -> (word, and its lane or turn if words are not shared) -> lanes to serve; in the order of first lanes
         wanted: dict[int, dict[tuple[int, int], list[int]]] = {}
+        here: list[int] = []  # addresses of the lanes so far
         for lane in lanes:
             if self.active_mask >> lane & 1:
                 address = self.lane_byte_addresses[lane]
                 last = (address + size - 1) // geometry.bank_width_bytes
+                turn = sum(a == address for a in here) if is_copy else -1 if shares else lane
+                here.append(address)
                 for word in range(address // geometry.bank_width_bytes, last + 1):
                     of_bank = wanted.setdefault(word % geometry.banks, {})
-                    of_bank.setdefault((word, -1 if shares else lane), []).append(lane)
+                    of_bank.setdefault((word, turn), []).append(lane)
         turns = [(bank, list(wanted[bank].items())) for bank in sorted(wanted)]
         served = tuple(
             tuple(
@@ -363,10 +332,11 @@ def shared_access(
 ) -> SharedAccess:
     """Count the wavefronts of one warp access.
 
-    `op`: see `parse_op`. `lane_byte_addresses`: 32 byte addresses in shared memory, one per lane; those of
-    inactive lanes, and of lanes that an LDSM or STSM does not read, are ignored. `active_mask`: bit i is
-    lane i. Raises GpuemuError for an unknown op, another number of addresses, and active lanes whose address
-    is negative or not a multiple of the width; `where` stands for the file in its message.
+    `op`: see `parse_op`. `lane_byte_addresses`: 32 byte
+    addresses in shared memory, one per lane; those of inactive lanes, and of lanes that an LDSM or STSM does not
+    read, are ignored. `active_mask`: bit i is lane i. Raises GpuemuError for an unknown op, another number of
+    addresses, and active lanes whose address is negative or not a multiple of the width; `where` stands for the file
+    in its message.
     """
     geometry = BankGeometry.of(arch)
     kind, width = parse_op(op, where=(where, None, "op"))

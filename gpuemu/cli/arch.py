@@ -80,7 +80,7 @@ def show(name: str, settings: tuple[str, ...], form: str) -> None:
 
     shown = load_arch(name)
     if settings:
-        shown = shown.with_overrides(parse_overrides(settings))
+        shown = shown.with_overrides(parse_overrides(settings), where="--set")
     if form == "yaml":
         click.echo(to_yaml(shown), nl=False)
     elif form == "json":

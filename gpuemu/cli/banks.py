@@ -37,8 +37,8 @@ def banks(
     """Show how one warp access goes through the banks of shared memory.
 
     OP is the instruction: LDS, LDS.U8 to LDS.128, the same of STS, LDSM.1, LDSM.2, LDSM.4, LDSM.T.4, STSM.4,
-    ATOMS.ADD, or a name out of machine code such as LDSM.16.MT88.2. Addresses are bytes; an LDSM or STSM
-    takes the addresses of its matrix rows.
+    ATOMS.ADD, LDGSTS.128 (its shared side), or a name out of machine code such as LDSM.16.MT88.2. Addresses are
+    bytes; an LDSM or STSM takes the addresses of its matrix rows.
 
     A row of the picture is a wavefront: what the banks serve together. Numbers are lanes, a bar is the rest
     of one lane's access, 5+ is lane 5 and others on the same word, and a dot is an idle bank.
@@ -66,7 +66,9 @@ def banks(
     overrides = dict(parse_override(text) for text in settings)
     arch = load_arch(arch_name)
     active_mask = _integer(mask, (COMMAND, None, "--mask"))
-    access = shared_access(arch.with_overrides(overrides), op, byte_addresses, active_mask, where=COMMAND)
+    access = shared_access(
+        arch.with_overrides(overrides, where="--set"), op, byte_addresses, active_mask, where=COMMAND
+    )
     if form == "json":
         document = bank_picture.as_json(access, arch.name, overrides)
         click.echo(json.dumps(document, indent=2))

@@ -67,9 +67,13 @@ def _title(data: Mapping[str, Any]) -> str:
 
 
 def _data(name: str, arch_name: str | None, settings: tuple[str, ...]) -> dict[str, Any]:
+    from gpuemu.cli.launching import is_machine_code
     from gpuemu.cli.run import run_trace
     from gpuemu.views.json_result import as_data
 
+    if is_machine_code(name):
+        right = "a trace of it is right, as gpuemu trace records one, or what gpuemu run --format json -o saved"
+        raise GpuemuError.one(name, None, "", "machine code, whose launch is not known", right)
     if not name.endswith(".json"):
         return as_data(run_trace(name, arch_name, settings))
     return read_result(name)

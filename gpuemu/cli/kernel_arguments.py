@@ -4,7 +4,7 @@
     zeros:u32:16384                a buffer of 16384 zeros; also ones, arange (0, 1, 2, ...), random (always the same)
     file:in.npy                    a buffer with the contents of a NumPy file, which itself is not changed
 
-Types: u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64; sizes may be written as products, 256x256.
+Types: u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64; a size such as 256x256 is a shape.
 """
 
 from __future__ import annotations
@@ -65,12 +65,13 @@ def parse_argument(text: str) -> Any:
         kind, _, size = rest.partition(":")
         if kind not in TYPES:
             raise refuse(f"the type '{kind}' in '{text}'", f"one of {', '.join(TYPES)} is right")
-        count = prod(map(int, size.split("x"))) if re.fullmatch(r"[0-9]{1,12}(x[0-9]{1,12}){0,3}", size) else 0
+        shape = tuple(map(int, size.split("x"))) if re.fullmatch(r"[0-9]{1,12}(x[0-9]{1,12}){0,3}", size) else (0,)
+        count = prod(shape)
         if not 0 < count * TYPES[kind].itemsize <= MOST_BYTES:
             right = f"a number of elements such as 16384 or 128x64, of {MOST_BYTES:,} bytes at most, is right"
             raise refuse(f"the size '{size[:40]}' in '{text[:60]}'", right)
         try:
-            return _filled(head, TYPES[kind], count)
+            return _filled(head, TYPES[kind], count).reshape(shape)
         except MemoryError:
             raise refuse(f"'{text[:60]}', for which there is not enough memory", "a smaller one is right") from None
     raise refuse(f"'{text}'", "a number, zeros:u32:16384 or file:in.npy is right")

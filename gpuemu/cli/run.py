@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,24 +115,25 @@ def run_trace(
     """Load a trace, or record one from machine code as `launch` says, and replay it. Raises GpuemuError."""
     from gpuemu.arch import load_arch
     from gpuemu.emulate import run as emulate
-    from gpuemu.trace.files import load_trace
+    from gpuemu.trace.files import load_trace, locate
 
     overrides, layout = parse_settings(settings)
     arch = load_arch(arch_name) if arch_name is not None else None
     if arch is not None and overrides:
-        arch = arch.with_overrides(overrides)
+        arch = arch.with_overrides(overrides, where="--set")
     if is_machine_code(trace):
         if layout:
             raise GpuemuError.one("--set", None, "layout", "layout numbers", "machine code has none; a trace may")
         loaded = execute(trace, launch or LaunchOptions(), arch)
     elif launch is not None and launch.given:
+        locate(trace, None if arch is None else arch.name)  # what it is comes before what was given with it
         right = "a .cubin or .cu takes them; a trace has its launch in it"
         raise GpuemuError.one(trace, None, "", f"a trace with {launch.given}", right)
     else:
         loaded = load_trace(trace, arch=None if arch is None else arch.name, layout=layout)
     if arch is None:
         arch = load_arch(loaded.arch)
-        arch = arch.with_overrides(overrides) if overrides else arch
+        arch = arch.with_overrides(overrides, where="--set") if overrides else arch
     with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
         return emulate(loaded, arch, watch=bar.watch)
 
@@ -198,9 +201,11 @@ def _json(data: object) -> str:
 
 
 def _text(result: Result, colour: bool) -> str:
-    from gpuemu.views.text import report
+    from gpuemu.views.text import WIDTH, report
 
-    return _styled(report(result), colour)
+    # Elsewhere than on a terminal the same run gives the same bytes.
+    columns = shutil.get_terminal_size().columns if colour and sys.stdout.isatty() else WIDTH
+    return _styled(report(result, columns), colour)
 
 
 def _styled(lines: Iterable[tuple[str, str]], colour: bool) -> str:

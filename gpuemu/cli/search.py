@@ -66,7 +66,7 @@ def search(
 
     overrides = dict(parse_override(text) for text in settings)
     arch = load_arch(arch_name)
-    result = find(arch.with_overrides(overrides), tile, accesses, threads=threads, where="gpuemu search")
+    result = find(arch.with_overrides(overrides, where="--set"), tile, accesses, threads=threads, where="gpuemu search")
     hardware = hardware_name(arch.name, overrides)
     if form == "json":
         text = json.dumps(search_text.as_json(result, arch.name, overrides), indent=2) + "\n"

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.banks import wavefronts as banks
+from gpuemu.banks.operations import AccessKind, parse_op
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa.opcodes import Kind, Operation, Row
 from gpuemu.isa.warp import LANES
@@ -42,11 +43,11 @@ def _accesses_of(trace: Trace, arch: Architecture, index: int, rows: list[int]) 
     if operation.kind is Kind.GLOBAL and operation.row is not Row.COPY:
         return _global_accesses(operation, addresses, active, arch)
     if operation.row is Row.COPY:
-        # The trace has the shared side of an asynchronous copy, whose lanes share no words (CIC); its
-        # global side is taken to be contiguous, and to begin with a line.
-        kind, width = banks.AccessKind.ATOMIC, operation.width_bits
+        # The trace has the shared side of an asynchronous copy; its global side is taken to be contiguous, and to
+        # begin with a line.
+        kind, width = AccessKind.COPY, operation.width_bits
     else:
-        kind, width = banks.parse_op(instruction.opcode)
+        kind, width = parse_op(instruction.opcode)
     try:
         counts = banks.count(geometry, kind, width, addresses, active)
     except GpuemuError as error:

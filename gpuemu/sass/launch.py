@@ -8,13 +8,15 @@ Arrays passed as arguments are the kernel's buffers: what it stores is in them a
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 
-from gpuemu.arch import Architecture, load_arch
+from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.machine.constant_banks import constant_banks, shared_memory, shared_memory_size
@@ -29,13 +31,12 @@ from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
 from gpuemu.trace.residency import residency, units
 
-if TYPE_CHECKING:
-    pass
-
-Extent = tuple[int, int, int]
+Extent = int | Sequence[int]
+"""Sizes in x, y and z; those left out are 1."""
 DEFAULT_BUDGET = 100_000_000
 """Warp instructions of one CTA before it is taken for endless."""
 DEFAULT_STACK_BYTES = 1024
+_CHIP = re.compile(r"sm_\d+[af]?")
 _STACK_ALIGNMENT = 16
 """A thread's stack where the assembler asks for less: the driver's default (cudaLimitStackSize)."""
 
@@ -43,12 +44,12 @@ _STACK_ALIGNMENT = 16
 def trace_kernel(
     path: str | os.PathLike[str] | Cubin,
     kernel: str | None = None,
-    grid: Extent = (1, 1, 1),
-    block: Extent = (32, 1, 1),
+    grid: Extent = 1,
+    block: Extent = WARP,
     dynamic_shared_bytes: int = 0,
     args: Sequence[Any] = (),
     *,
-    arch: str | Architecture | None = None,
+    arch: str | os.PathLike[str] | Architecture | None = None,
     ctas: Iterable[int] | None = None,
     budget: int = DEFAULT_BUDGET,
     stack_bytes: int = DEFAULT_STACK_BYTES,
@@ -59,19 +60,22 @@ def trace_kernel(
 ) -> Trace:
     """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
 
-    `grid` in CTAs, `block` in threads. `args` in the kernel's order: NumPy arrays are device buffers, updated in
-    place; ints and floats are scalars; a tuple is a structure of arrays, NumPy scalars, bytes and other tuples, laid
-    out as C does. `arch` names the architecture that a .cu is compiled for, and whose
-    rules count. `ctas` are the CTAs to keep in the trace, by default those resident on one SM at once. `budget`: warp
-    instructions of one CTA before it is taken for endless. `stack_bytes`: a thread's stack where the cubin asks for
-    less (cudaLimitStackSize); recursion and calls through pointers live on it. `zero_shared`: shared
-    memory that nobody wrote is zero; else reading it is an error. `printer` is called with what printf
-    prints, as it is printed; all of it is in the trace's `printed`, too. `progress` is called with the CTAs done and
-    all, `watch` once with a function that tells the warp instructions executed so far, also from another thread.
+    `grid` in CTAs, `block` in threads, each a number or up to three. `args` in the kernel's order: NumPy arrays are
+    device buffers, updated in place; ints and floats are scalars; a tuple is a structure of arrays, NumPy scalars,
+    bytes and other tuples, laid out as C does. `arch` is the architecture that a .cu is compiled for, and whose rules
+    count, itself or by name or path. `ctas` are the CTAs to keep in the trace, by default those resident on one SM at
+    once. `budget`: warp instructions of one CTA before it is taken for endless. `stack_bytes`: a thread's stack where
+    the cubin asks for less (cudaLimitStackSize); recursion and calls through pointers live on it. `zero_shared`:
+    shared memory that nobody wrote is zero; else reading it is an error. `printer` is called with what printf prints,
+    as it is printed; all of it is in the trace's `printed`, too. `progress` is called with the CTAs done and all,
+    `watch` once with a function that tells the warp instructions executed so far, also from another thread.
 
     Raises GpuemuError: for arguments that do not fit, an instruction the executor does not know, and everything
     a kernel must not do, naming the instruction, warp, lane and source line.
     """
+    grid, block = _extent("grid", grid), _extent("block", block)
+    if arch is not None and not (isinstance(arch, str) and _CHIP.fullmatch(arch)):
+        arch = as_architecture(arch, where="trace_kernel()")
     # A what-if architecture of the user's own is compiled for as the chip that it says it is.
     name = f"sm_{arch.compute_capability.replace('.', '')}" if isinstance(arch, Architecture) else arch
     function = decode_function(path, kernel, name)
@@ -170,6 +174,16 @@ def trace_kernel(
     )
 
 
+def _extent(name: str, given: Extent) -> tuple[int, int, int]:
+    sizes: list[Any] = list(given) if isinstance(given, Sequence) else [given]
+    whole = all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes)
+    if not 1 <= len(sizes) <= 3 or not whole or min(sizes) < 1:
+        right = "a whole number of at least 1, or up to three for x, y and z, is right"
+        raise GpuemuError.one("trace_kernel()", None, name, repr(given), right)
+    x, y, z = (*map(int, sizes), 1, 1)[:3]
+    return x, y, z
+
+
 def _with_barrier_numbers(
     code: tuple[Instruction, ...], warps: list[WarpTrace], used: Mapping[tuple[int, int, int | None], int]
 ) -> tuple[tuple[Instruction, ...], list[WarpTrace]]:
@@ -199,11 +213,16 @@ def _unknown(error: UnsupportedError, function: DecodedFunction, file: str) -> G
     """The refusal of an instruction: its function, its address there, its text, and what of it is not known."""
     offset = error.instruction.offset
     source = function.source_line(offset)
-    where = function.image.place(offset)
+    where = function.image.place(offset) + _called_from(function, offset)
     right = "an instruction that the executor knows is right"
     if source is not None:
         return GpuemuError.one(source[0], source[1], where, f"{error}", right)
     return GpuemuError.one(file, None, where, f"{error}", right)
+
+
+def _called_from(function: DecodedFunction, offset: int) -> str:
+    """The calls that inlined an instruction, the innermost first: ", called at k.cu:42"; "" where there are none."""
+    return "".join(f", called at {file}:{line}" for file, line in function.call_sites(offset))
 
 
 def _explained(error: ExecutionError, function: DecodedFunction, file: str, cta: int, launch: Launch) -> GpuemuError:
@@ -211,7 +230,7 @@ def _explained(error: ExecutionError, function: DecodedFunction, file: str, cta:
     instruction = error.instruction
     source = function.source_line(instruction.offset)
     place = function.image.place(instruction.offset).replace("+", " at ")
-    where = f"{place}, {instruction}, CTA {cta}"
+    where = f"{place}, {instruction}{_called_from(function, instruction.offset)}, CTA {cta}"
     if error.lane is not None:
         x, y, _ = launch.block
         thread = error.lane

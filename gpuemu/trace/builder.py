@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -209,7 +209,9 @@ class TraceBuilder:
 
     def build(self, layout: Mapping[str, int] | None = None) -> Trace:
         """The dense trace, ready to run. Raises GpuemuError with everything that is wrong."""
-        return Binder(self.form(), tuple(self._code), FILE, lambda _: None).bind(layout or {})
+        form = self.form()
+        trace = Binder(form, tuple(self._code), FILE, lambda _: None).bind(layout or {})
+        return replace(trace, text=write_form(form)) if trace.layout else trace
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Check the trace, then write it as a YAML file."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from gpuemu.arch import Architecture
 from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError
 from gpuemu.trace.bind import Binder
@@ -19,7 +21,10 @@ from gpuemu.trace.model import Trace
 
 
 def load_trace(
-    path: str | os.PathLike[str], *, arch: str | None = None, layout: Mapping[str, int] | None = None
+    path: str | os.PathLike[str],
+    *,
+    arch: str | Architecture | None = None,
+    layout: Mapping[str, int] | None = None,
 ) -> Trace:
     """Read a trace: a path to a YAML file, or the name of one that comes with gpuemu, such as "v5_swizzle".
 
@@ -27,8 +32,19 @@ def load_trace(
     the plain name's trace is read. `layout` replaces numbers of the trace's `layout`. Raises GpuemuError
     naming file, line and field of everything that is wrong.
     """
-    found, label = locate(path, arch)
-    return TraceFile(strict_yaml.load(found, label), found.parent).bind(layout or {})
+    found, label = locate(path, arch.name if isinstance(arch, Architecture) else arch)
+    trace = TraceFile(strict_yaml.load(found, label), found.parent).bind(layout or {})
+    return replace(trace, text=found.read_text(encoding="utf-8-sig")) if trace.layout else trace
+
+
+def as_trace(trace: Trace | str | os.PathLike[str], arch: str | None, *, where: str) -> Trace:
+    """The trace itself, or the one of that name or path (see `load_trace`). Raises GpuemuError."""
+    if isinstance(trace, Trace):
+        return trace
+    if isinstance(trace, str | os.PathLike):
+        return load_trace(trace, arch=arch)
+    right = "a Trace, the name of a shipped one, or the path of a file is right"
+    raise GpuemuError.one(where, None, "trace", strict_yaml.describe(trace), right)
 
 
 class TraceFile:
@@ -38,6 +54,9 @@ class TraceFile:
     """
 
     def __init__(self, document: strict_yaml.Document, folder: Path | None):
+        if isinstance(document.value, dict) and "gpuemu_study" in document.value:
+            right = f"--study {document.name} is right, which takes one"
+            raise GpuemuError([document.problem(("gpuemu_study",), "a study in the place of a trace", right)])
         self.form = _validate(document)
         first_line, second_line = (document.text_line(("code",), i) for i in range(2))
         self._code = parse_listing(self.form.code, document.name, first_line, line_step=second_line - first_line)
@@ -49,6 +68,14 @@ class TraceFile:
         return Binder(self.form, self._code, self._document.name, self._document.line, self._folder).bind(layout)
 
 
+_RECORD = "a trace of it is right, as gpuemu trace or gpuemu.trace_kernel records one"
+_NOT_TRACES = {
+    ".ptx": ("PTX, which is no machine code yet", "the .cu that it comes from, or what ptxas makes of it, is right"),
+    ".cu": ("a CUDA source", _RECORD),
+    ".cubin": ("machine code", _RECORD),
+}
+
+
 def locate(path: str | os.PathLike[str], arch: str | None = None) -> tuple[Path, str]:
     """The file that `load_trace` reads for these, and what messages call it. Raises GpuemuError."""
     return _locate(os.fspath(path), arch)
@@ -57,6 +84,8 @@ def locate(path: str | os.PathLike[str], arch: str | None = None) -> tuple[Path,
 def _locate(name: str, arch: str | None) -> tuple[Path, str]:
     """The file, and what messages call it."""
     given = Path(name)
+    if given.suffix in _NOT_TRACES:
+        raise GpuemuError.one(name, None, "", *_NOT_TRACES[given.suffix])
     if resources.is_file(given):
         return given, name
     bare = name.removesuffix(".yaml")
@@ -65,8 +94,10 @@ def _locate(name: str, arch: str | None) -> tuple[Path, str]:
             shipped = resources.find("traces", candidate)
             if shipped is not None:
                 return shipped, resources.label("traces", candidate)
-    if given.suffix in (".yaml", ".yml") or "/" in name:
-        right = "the path of a trace or the name of a shipped one is right"
+    right = "the path of a trace or the name of a shipped one is right"
+    if given.is_dir():
+        raise GpuemuError.one(name, None, "", "a folder", right)
+    if given.suffix or "/" in name or "\\" in name:
         raise GpuemuError.one(name, None, "", "no such file", right)
     known = resources.names("traces")
     close = get_close_matches(name, known, 1)

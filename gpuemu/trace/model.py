@@ -136,6 +136,8 @@ class Trace:
     about: str = ""
     file: str = "<trace>"
     layout: dict[str, int] = field(default_factory=dict)
+    text: str = field(default="", repr=False, compare=False)
+    """What it was read from, where it has a layout: another layout binds that anew."""
     printed: str = ""
     """What printf printed while machine code was executed for it; "" in a trace that was read."""
 

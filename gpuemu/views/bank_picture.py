@@ -38,6 +38,7 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Any, NamedTuple, TextIO
 
+from gpuemu.banks.operations import AccessKind
 from gpuemu.banks.wavefronts import Phase, Served, SharedAccess
 
 BANKS_PER_BLOCK = (32, 16, 8)  # the most that fit
@@ -129,6 +130,7 @@ def explain(access: SharedAccess) -> list[str]:
     cycles = f"{a.data_stage_cycles} cycle{'s' * (a.data_stage_cycles != 1)}"
     floor = ", one per phase" if a.data_stage_cycles > a.wavefronts else ""
     shares = a.geometry.shares_words(a.kind)
+    takes_turns = not shares or a.kind is AccessKind.COPY
     lines = [
         f"wavefronts {a.wavefronts}, ideal {a.ideal_wavefronts}, excess {a.excess_wavefronts}; "
         f"the data stage is busy for {cycles}{floor}"
@@ -138,7 +140,9 @@ def explain(access: SharedAccess) -> list[str]:
         lines.append(f"merged: lanes agree with their neighbours, so phases were joined into {lanes} lanes each")
     for phase in a.phases:
         if phase.wavefronts > phase.ideal_wavefronts:
-            lines.append(f"phase {phase.index}: {_conflict(phase, 'words' if shares else 'requests')}")
+            lines.append(f"phase {phase.index}: {_conflict(phase, 'requests' if takes_turns else 'words')}")
+    if shares and takes_turns and a.excess_wavefronts:
+        lines.append("lanes of a copy that write the same bytes take turns")
     if not shares:
         lines.append("atomics never share: each lane is a request of its own, also on a word that others ask for")
     return lines

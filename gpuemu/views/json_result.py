@@ -24,6 +24,7 @@ def as_data(result: Result) -> dict[str, Any]:
         "layout": trace.layout,
         "launch": {name: _plain(value) for name, value in asdict(trace.launch).items()},
         "ctas": program.ctas,
+        "grid_ctas": trace.launch.ctas,
         "resident_ctas": program.resident_ctas,
         "residency_limits": program.residency_limits,
         "dependences": "control_words" if program.uses_control_words else "register_scoreboard",

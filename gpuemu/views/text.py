@@ -78,47 +78,51 @@ _MEANING = {
 
 _HEADS = {
     "selected": ("select", ""),
+    "wait": ("wait", ""),
     "short_scoreboard": ("short", "scorebd"),
     "long_scoreboard": ("long", "scorebd"),
+    "barrier": ("barrier", ""),
     "branch_resolving": ("branch", "resolv"),
-    "no_instruction": ("no instr", "fetch"),
+    "no_instruction": ("no", "instr"),
     "mio_throttle": ("mio", "throttl"),
     "math_pipe_throttle": ("math", "throttl"),
     "dispatch_stall": ("dispat", "stall"),
     "not_selected": ("not", "select"),
 }
+"""Heads of the columns, at most 7 characters a line, so that all of them keep a space between."""
 
 
-def report(result: Result) -> Iterator[Line]:
-    """The lines of the report, at most 100 columns wide, each with a style."""
-    yield from _head(result)
+def report(result: Result, columns: int = WIDTH) -> Iterator[Line]:
+    """The lines of the report, each with a style; at most `columns` wide, from 80 on."""
+    yield from _head(result, columns)
     yield "plain", ""
     yield from _shared_table(result)
     yield "plain", ""
-    yield from _stall_table(result)
+    yield from _stall_table(result, columns)
     yield "plain", ""
-    yield from _warp_table(result)
+    yield from _warp_table(result, columns)
     yield "plain", ""
-    yield from _limits(result)
+    yield from _limits(result, columns)
 
 
-def _head(result: Result) -> Iterator[Line]:
+def _head(result: Result, columns: int) -> Iterator[Line]:
     trace, program = result.trace, result.program
     yield "strong", f"{trace.name} on {result.arch.name}, code for {trace.arch}"
     if trace.about:
-        for line in wrap(trace.about, WIDTH):
+        for line in wrap(trace.about, columns):
             yield "faint", line
     changes = [f"{name}={value}" for name, value in overrides(result.arch).items()]
-    for line in wrap(f"with {', '.join(changes)}", WIDTH) if changes else ():
+    for line in wrap(f"with {', '.join(changes)}", columns) if changes else ():
         yield "plain", line
     ctas, warps = program.ctas, trace.launch.warps_per_cta
+    grid = trace.launch.ctas
+    timed = f"{ctas} CTA{'s' * (ctas != 1)}" if ctas == grid else f"timed {ctas} of the grid's {grid} CTAs, each"
     limits = program.residency_limits
     limit = min(limits, key=lambda name: limits[name])
-    yield (
-        "plain",
-        f"{ctas} CTA{'s' * (ctas != 1)} of {warps} warp{'s' * (warps != 1)}; "
-        f"{program.resident_ctas} fit{'s' * (program.resident_ctas == 1)} on the SM, limited by {limit}",
-    )
+    where = f"{timed} of {warps} warp{'s' * (warps != 1)}; "
+    where += f"{program.resident_ctas} fit{'s' * (program.resident_ctas == 1)} on the SM, limited by {limit}"
+    for line in wrap(where, columns):
+        yield "plain", line
     instructions = result.counters["smsp__inst_executed.sum"]
     yield "plain", ""
     yield "strong", f"{result.cycles:10} cycles"
@@ -147,38 +151,48 @@ def _counts(name: str, counts: RowCounts) -> str:
     )
 
 
-def _stall_table(result: Result) -> Iterator[Line]:
+def _stall_table(result: Result, columns: int) -> Iterator[Line]:
     yield "strong", "Stall reasons, cycles of all warps"
     total = sum(result.stalls.values())
     for reason, cycles in _by_size(result.stalls):
-        bar = "#" * round(BAR_COLUMNS * cycles / total)
-        yield "plain", f"{reason:20}{cycles:12}{cycles / total:8.1%}  {bar:{BAR_COLUMNS}}  {_MEANING[reason]}"
+        bar = f"{'#' * round(BAR_COLUMNS * cycles / total):{BAR_COLUMNS}}  " if columns >= WIDTH else ""
+        yield "plain", f"{reason:20}{cycles:12}{cycles / total:8.1%}  {bar}{_MEANING[reason]}"
 
 
 def _by_size(stalls: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(((r, c) for r, c in stalls.items() if c), key=lambda item: -item[1])
 
 
-def _warp_table(result: Result) -> Iterator[Line]:
+def _warp_table(result: Result, columns: int) -> Iterator[Line]:
+    """The warps with a column for each reason; where not all find room, in several tables below each other."""
     reasons = [reason for reason, cycles in result.stalls.items() if cycles]
-    left = f"{'CTA':>4}{'warp':>5}{'core':>5}{'start':>8}{'end':>8}"
-    width = min(11, (WIDTH - len(left)) // len(reasons))
-    heads = [_HEADS.get(reason, (reason, "")) for reason in reasons]
-    yield "strong", left + "".join(f"{first:>{width}}" for first, _ in heads)
-    yield "strong", (" " * len(left) + "".join(f"{second:>{width}}" for _, second in heads)).rstrip()
-    for warp in result.warps[:MOST_WARPS]:
-        cells = "".join(f"{warp.stalls[reason]:{width}}" for reason in reasons)
-        yield (
-            "plain",
-            f"{warp.cta:4}{warp.warp:5}{warp.sub_core:5}{warp.start_cycle:8}{warp.end_cycle:8}{cells}",
-        )
+    warps = result.warps[:MOST_WARPS]
+    whole = [f"{w.cta:4}{w.warp:5}{w.sub_core:5}{w.start_cycle:8}{w.end_cycle:8}" for w in warps]
+    head = f"{'CTA':>4}{'warp':>5}{'core':>5}{'start':>8}{'end':>8}"
+    needed = 1 + max(
+        *(len(word) for reason in reasons for word in _HEADS[reason]),
+        *(len(str(w.stalls[reason])) for w in warps for reason in reasons),
+    )
+    abreast = max(1, (columns - len(head)) // needed)
+    blocks = -(-len(reasons) // abreast)
+    abreast = -(-len(reasons) // blocks)
+    width = min(11, (columns - len(head)) // abreast)
+    for start in range(0, len(reasons), abreast):
+        shown = reasons[start : start + abreast]
+        if start:
+            yield "plain", ""
+        for line, left in enumerate((head, " " * len(head))):
+            yield "strong", (left + "".join(f"{_HEADS[reason][line]:>{width}}" for reason in shown)).rstrip()
+        for warp, left in zip(warps, whole, strict=True):
+            yield "plain", left + "".join(f"{warp.stalls[reason]:{width}}" for reason in shown)
     if len(result.warps) > MOST_WARPS:
         yield "faint", f"and {len(result.warps) - MOST_WARPS} warps more; --format json has all"
 
 
-def _limits(result: Result) -> Iterator[Line]:
+def _limits(result: Result, columns: int) -> Iterator[Line]:
     tightest = result.bounds[0]
-    yield "strong", f"Limited by {tightest.resource}: {_why(result)}"
+    for line in wrap(f"Limited by {tightest.resource}: {_why(result)}", columns):
+        yield "strong", line
     for bound in result.bounds:
         if bound.cycles < LEAST_SHARE * result.cycles:
             break

@@ -3,6 +3,7 @@ import os
 import pickle
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gpuemu.arch import OPERATION_CLASSES, load_arch, parse_override, parse_overrides
+from gpuemu.arch.derived import BYTES_OF_ONE, derived
 from gpuemu.arch.model import Architecture
 from gpuemu.arch.schema import Leaf, Section, tree
 from gpuemu.arch.text import to_yaml, unit
@@ -70,7 +72,7 @@ def refusal(action, *args) -> list[str]:
 
 
 def refused_override(**by_name) -> list[str]:
-    return refusal(load_arch("sm_90").with_overrides, by_name)
+    return refusal(partial(load_arch("sm_90").with_overrides, where="--set"), by_name)
 
 
 # ---- the shipped files ----------------------------------------------------------------------------------
@@ -94,6 +96,8 @@ def test_every_value_of_a_shipped_file_says_where_it_comes_from(name):
     arch = load_arch(name)
     assert set(arch.provenance) == set(arch.flat())
     for value, where in arch.provenance.items():
+        if value in BYTES_OF_ONE:
+            continue  # it stands in no file
         assert where.status in ("measured", "published", "derived", "assumed"), value
         keys = where.source.split("; ")
         assert keys, value
@@ -124,7 +128,7 @@ def test_a_value_from_another_chips_source_names_that_chip(name):
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_file_lists_no_source_that_it_does_not_use(name):
     arch = load_arch(name)
-    used = {key for where in arch.provenance.values() for key in where.source.split("; ")}
+    used = {key for where in arch.provenance.values() for key in where.source.split("; ") if key}
     assert used == set(arch.sources)
 
 
@@ -134,7 +138,11 @@ def test_the_line_of_every_value_is_the_line_in_the_file(name):
     arch = load_arch(name)
     previous = 0
     for path in arch.paths():
-        line = arch.provenance[".".join(path)].line
+        name = ".".join(path)
+        line = arch.provenance[name].line
+        if name in BYTES_OF_ONE:
+            assert line is None, "no shipped file gives what follows from banks and width"
+            continue
         assert lines[line - 1].strip().startswith(path[-1] + ":")
         assert line > previous, "flat() is in file order"
         previous = line
@@ -268,7 +276,7 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
     }
     for name, value in measured.items():
         assert flat[name] == value, name
-        assert arch.provenance[name].status == "measured", name
+        assert arch.provenance[name].status == ("derived" if name in BYTES_OF_ONE else "measured"), name
 
 
 @pytest.mark.parametrize("name", ["sm_75", "sm_80", "sm_86", "sm_89"])
@@ -433,13 +441,67 @@ def test_a_small_file_changes_one_value_and_inherits_the_rest(here):
     base = load_arch("sm_90")
     assert arch.name == "mine"
     assert arch.description == ""
-    assert arch.flat() == base.flat() | {"shared_memory.banks": 64}
+    follows = {
+        "shared_memory.lanes_per_group.bits_64": 32,
+        "shared_memory.lanes_per_group.bits_128": 16,
+        "shared_memory.matrix_rows_per_phase": 16,
+    }
+    assert arch.flat() == base.flat() | {"shared_memory.banks": 64} | follows
     assert list(arch.flat()) == list(base.flat())
     own = arch.provenance["shared_memory.banks"]
     assert (own.status, own.source, own.file, own.line) == ("user", "", "mine.yaml", 3)
     for name in base.flat():
         if name != "shared_memory.banks":
             assert arch.provenance[name] == base.provenance[name]
+
+
+ROWS = "shared_memory.matrix_rows_per_phase"
+LANES_AND_ROWS = (*(f"shared_memory.lanes_per_group.bits_{bits}" for bits in (32, 64, 128)), ROWS)
+
+
+def lanes_and_rows(arch: Architecture) -> tuple[int, ...]:
+    return tuple(arch.flat()[name] for name in LANES_AND_ROWS)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_lanes_of_a_group_and_rows_of_a_phase_follow_from_banks_and_width(name):
+    arch = load_arch(name)
+    assert lanes_and_rows(arch) == (32, 16, 8, 8)
+    for banks, width, expected in [
+        (64, 4, (32, 32, 16, 16)), (32, 8, (32, 32, 16, 16)), (16, 4, (16, 8, 4, 4)), (32, 128, (32, 32, 32, 32)),
+        (48, 4, (32, 16, 8, 8)), (1, 1, (1, 1, 1, 1)),
+    ]:  # fmt: skip
+        changed = arch.with_overrides({"shared_memory.banks": banks, "shared_memory.bank_width_bytes": width})
+        assert lanes_and_rows(changed) == expected
+        assert lanes_and_rows(changed.with_overrides({"shared_memory.banks": 32})) == lanes_and_rows(
+            arch.with_overrides({"shared_memory.bank_width_bytes": width})
+        )
+    wide_rows = arch.with_overrides({"shared_memory.matrix_row_bytes": 32})
+    assert lanes_and_rows(wide_rows) == (32, 16, 8, 4)
+    where = arch.provenance[ROWS]
+    assert (where.status, where.note, where.file, where.line) == (
+        "derived", "follows from banks x bank_width_bytes / matrix_row_bytes", "derived", None,
+    )  # fmt: skip
+
+
+def test_lanes_and_rows_of_ones_own_stay_as_they_are_given(here):
+    given = load_arch("sm_90").with_overrides({ROWS: 8}).with_overrides({"shared_memory.banks": 64})
+    assert lanes_and_rows(given) == (32, 32, 16, 8)
+    assert given.provenance[ROWS].status == "override"
+    own = "extends: sm_90\nshared_memory:\n  banks: 64\n  lanes_per_group: {bits_128: 8}\n"
+    assert lanes_and_rows(load_arch(write("mine.yaml", own))) == (32, 32, 8, 16)
+
+
+def test_what_is_wrong_with_the_banks_is_told_once(here):
+    assert refusal(load_arch, write("mine.yaml", "extends: sm_90\nshared_memory: {banks: many}\n")) == [
+        "mine.yaml:2: shared_memory.banks: found the text 'many'; a whole number from 1 to 4096 is right"
+    ]
+
+
+def test_overrides_in_python_speak_of_the_call_and_not_of_an_option():
+    assert refusal(load_arch("sm_90").with_overrides, {"shared_memory.banks": 0, "bank": 1})[0].startswith(
+        "with_overrides(): bank"
+    )
 
 
 def test_a_path_may_be_a_string_or_a_path_and_files_without_suffix_are_found(here):
@@ -795,11 +857,14 @@ def test_an_override_makes_a_new_architecture_and_says_so():
     changed = arch.with_overrides({"shared_memory.banks": 64, "shared_memory.load_merge_distances": []})
     assert changed.flat() == arch.flat() | {
         "shared_memory.banks": 64,
+        "shared_memory.lanes_per_group.bits_64": 32,
+        "shared_memory.lanes_per_group.bits_128": 16,
+        "shared_memory.matrix_rows_per_phase": 16,
         "shared_memory.load_merge_distances": (),
     }
     assert arch.shared_memory.banks == 32
     where = changed.provenance["shared_memory.banks"]
-    assert (where.status, where.file, where.line, where.note) == ("override", "--set", None, "32 without it")
+    assert (where.status, where.file, where.line, where.note) == ("override", "with_overrides()", None, "32 without it")
     assert changed.provenance["shared_memory.load_merge_distances"].note == "[1, 2] without it"
     assert changed.provenance["sm.sub_cores"] == arch.provenance["sm.sub_cores"]
     assert changed.name == arch.name
@@ -910,7 +975,8 @@ overrides = st.fixed_dictionaries({}, optional=FREE)
 def test_overrides_there_and_back_give_the_same_architecture(values):
     arch = load_arch("sm_90")
     changed = arch.with_overrides(values)
-    assert changed.flat() == FLAT | values
+    given = FLAT | values
+    assert changed.flat() == given | {n: v for n, (v, _) in derived(given).items() if n not in values}
     assert changed.with_overrides({name: FLAT[name] for name in values}).flat() == FLAT
 
 

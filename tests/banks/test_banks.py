@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuemu.arch import load_arch
-from gpuemu.banks.wavefronts import AccessKind, BankGeometry, Counts, count, merges, parse_op, shared_access
+from gpuemu.banks.operations import AccessKind, parse_op
+from gpuemu.banks.wavefronts import BankGeometry, Counts, count, merges, shared_access
 from gpuemu.base.errors import GpuemuError
 
 HARDWARE = BankGeometry()
@@ -249,7 +250,13 @@ def reference(
             if active[lane]
             for word in sorted({(addresses[lane] + i) // geometry.bank_width_bytes for i in range(size)})
         ]
-        if kind is AccessKind.ATOMIC and not geometry.atomic_same_word_shares:
+        if kind is AccessKind.COPY:
+            # Lanes on the same bytes take turns; in one turn a word is asked for once.
+            turn = {
+                lane: sum(addresses[e] == addresses[lane] for e in group if active[e] and e < lane) for lane in group
+            }
+            words = [word for word, _ in {(word, turn[lane]) for lane, word in requests}]
+        elif kind is AccessKind.ATOMIC and not geometry.atomic_same_word_shares:
             words = [word for _, word in requests]
         else:
             words = sorted({word for _, word in requests})
@@ -276,6 +283,7 @@ operations = st.one_of(
     st.tuples(st.sampled_from([AccessKind.LOAD, AccessKind.STORE]), st.sampled_from([8, 16, 32, 64, 128])),
     st.tuples(st.sampled_from([AccessKind.LOAD_MATRIX, AccessKind.STORE_MATRIX]), st.sampled_from([1, 2, 4])),
     st.tuples(st.just(AccessKind.ATOMIC), st.sampled_from([32, 64])),
+    st.tuples(st.just(AccessKind.COPY), st.sampled_from([32, 64, 128])),
 )
 # Few distinct places make shared words, conflicts and merges common; repeated pairs make merges likely.
 places = st.integers(0, 200).flatmap(
@@ -367,6 +375,7 @@ def test_the_phases_serve_every_requested_word_once_in_as_many_wavefronts_as_cou
         "matrix load": "LDSM",
         "matrix store": "STSM",
         "atomic": "ATOMS.ADD",
+        "asynchronous copy": "LDGSTS",
     }
     suffix = {8: "U8", 16: "U16"}.get(width, str(width))
     size = geometry.access_bytes(kind, width)
@@ -426,7 +435,8 @@ def test_an_unknown_op_is_refused_with_the_known_ones(op):
         shared_access(HARDWARE, op, 4 * LANE)
     assert str(caught.value) == (
         f"shared_access: op: found '{op}'; known are LDS and STS with U8, S8, U16, S16, 32, 64 or 128; "
-        "LDSM and STSM with 1, 2 or 4, transposed with T or MT88; ATOMS with an operation such as ADD"
+        "LDSM and STSM with 1, 2 or 4, transposed with T or MT88; ATOMS with an operation such as ADD; "
+        "LDGSTS with 32, 64 or 128"
     )
 
 
@@ -521,3 +531,14 @@ def test_lanes_that_count_into_one_word_are_served_together():
     assert shared_access(arch, "ATOMS.POPC.INC.32", [0] * 32).wavefronts == 1
     assert shared_access(arch, "ATOMS.ADD", [0] * 32).wavefronts == 32
     assert shared_access(arch, "ATOMS.POPC.INC.32", [128 * lane for lane in range(32)]).wavefronts == 32
+
+
+@pytest.mark.parametrize("width", [32, 64, 128])
+@pytest.mark.parametrize("bank_width_bytes", [4, 8, 16, 32, 128])
+def test_a_copy_goes_into_shared_memory_as_a_store_does(bank_width_bytes, width):
+    arch = load_arch("sm_90").with_overrides({"shared_memory.bank_width_bytes": bank_width_bytes})
+    for addresses in (width // 8 * LANE, 256 * LANE, width // 8 * (LANE ^ 5), 48 * (LANE % 8) * (width // 8)):
+        if len(set(addresses.tolist())) == 32:
+            store, copy = (shared_access(arch, f"{op}.{width}", addresses) for op in ("STS", "LDGSTS"))
+            assert (copy.wavefronts, copy.ideal_wavefronts) == (store.wavefronts, store.ideal_wavefronts)
+    assert shared_access(arch, f"LDGSTS.E.BYPASS.LTC128B.{width}", 0 * LANE).wavefronts == 32

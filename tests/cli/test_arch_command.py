@@ -56,7 +56,7 @@ def test_show_is_a_table_of_every_value_with_unit_status_source_and_note():
     lines = run("show", "sm_90").splitlines()
     assert lines[:4] == [
         "sm_90: NVIDIA Hopper, data centre: H200, H100",
-        f"from configs/sm_90.yaml ({count('sm_90')} values)",
+        f"from configs/sm_90.yaml ({count('sm_90') - 4} values), derived (4 values)",
         "",
         "name                                value                unit         status    sure source",
     ]
@@ -99,16 +99,21 @@ def test_show_looks_the_same_whatever_the_size_of_the_terminal(monkeypatch):
 def test_show_applies_settings_and_says_which_values_they_are():
     settings = ("--set", "shared_memory.banks=64", "--set", "shared_memory.load_merge_distances=[]")
     lines = run("show", "sm_90", *settings).splitlines()
-    assert lines[1] == f"from configs/sm_90.yaml ({count('sm_90') - 2} values), --set (2 values)"
+    assert lines[1] == f"from configs/sm_90.yaml ({count('sm_90') - 6} values), --set (2 values), derived (4 values)"
     at = lines.index("  banks                             64                   banks        override")
     assert lines[at + 1] == "      32 without it"
     assert "  load_merge_distances              none                              override" in lines
+    at = lines.index("  matrix_rows_per_phase             16                   rows         derived")
+    assert lines[at + 1] == "      follows from banks x bank_width_bytes / matrix_row_bytes"
 
 
 def test_show_tells_which_file_how_many_values_are_from(here):
     Path("mine.yaml").write_text("extends: sm_89\nshared_memory: {banks: 16}\n")
     lines = run("show", "mine.yaml").splitlines()
-    assert lines[:2] == ["mine", f"from configs/sm_89.yaml ({count('sm_89') - 1} values), mine.yaml (1 value)"]
+    assert lines[:2] == [
+        "mine",
+        f"from configs/sm_89.yaml ({count('sm_89') - 5} values), mine.yaml (1 value), derived (4 values)",
+    ]
 
 
 def test_what_show_prints_as_yaml_can_be_saved_edited_and_loaded_back(here):
@@ -121,6 +126,7 @@ def test_what_show_prints_as_yaml_can_be_saved_edited_and_loaded_back(here):
     assert line in text.splitlines()
     Path("mine.yaml").write_text(text.replace(line, "  banks: 16"), encoding="utf-8")
     assert load_arch("mine.yaml").shared_memory.banks == 16
+    assert load_arch("mine.yaml").shared_memory.matrix_rows_per_phase == 4
 
 
 def test_what_show_prints_as_json_has_every_value_with_its_provenance():

@@ -72,8 +72,8 @@ def test_two_runs_print_the_same_bytes_whatever_the_hash_seed(gpuemu: Run) -> No
     assert first == second
 
 
-def test_sixty_four_banks_leave_v2_without_a_conflict_and_faster(gpuemu: Run) -> None:
-    # Eight rows of 32 bytes are 256 bytes, just what 64 banks of 4 bytes serve in one wavefront.
+def test_sixty_four_banks_halve_the_wavefronts_of_v2_and_leave_half_of_its_conflicts(gpuemu: Run) -> None:
+    # 64 banks of 4 bytes serve 256 bytes in a wavefront, 16 rows of a matrix load; rows of 32 bytes use half of them.
     plain, wide = (
         json.loads(gpuemu("run", "traces/v2_shared_memory.yaml", "--arch", "sm_89", "--format", "json", *more).output)
         for more in ((), ("--set", "shared_memory.banks=64"))
@@ -213,6 +213,44 @@ def test_diff_refuses_what_is_not_a_result(content: str, gpuemu: Run, tmp_path: 
     ran = gpuemu("diff", str(file), str(file))
     assert (ran.status, ran.output) == (2, "")
     assert ran.errors.startswith(f"{file}:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("run", "k.ptx", "--block", "64"),
+            "k.ptx: found PTX, which is no machine code yet; the .cu that it comes from, or what ptxas makes of it, is right",
+        ),
+        (("run", ".", "--block", "64"), ".: found a folder; the path of a trace or the name of a shipped one is right"),
+        (
+            ("run", "away.sass", "--block", "64"),
+            "away.sass: found no such file; the path of a trace or the name of a shipped one is right",
+        ),
+        (
+            ("sweep", "study.yaml"),
+            "study.yaml:2: gpuemu_study: found a study in the place of a trace; "
+            "--study study.yaml is right, which takes one",
+        ),
+        (
+            ("diff", "a.cu", "b.cu"),
+            "a.cu: found machine code, whose launch is not known; a trace of it is right, as gpuemu trace records one, "
+            "or what gpuemu run --format json -o saved",
+        ),
+    ],
+)
+def test_what_is_not_what_a_command_takes_is_told_by_what_it_is(
+    arguments: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "k.ptx").write_text(".version 8.0\n.target sm_80\n")
+    (tmp_path / "study.yaml").write_text(
+        "# mine\ngpuemu_study: 1\ntraces: v5_swizzle\nvary: {mio.queue_entries: 1..2}\n"
+    )
+    for name in ("a.cu", "b.cu"):
+        (tmp_path / name).write_text("__global__ void k(int n) {}\n")
+    command = [sys.executable, "-m", "gpuemu", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{message}\n")
 
 
 def test_a_closed_pipe_ends_quietly(gpuemu: Run) -> None:

@@ -48,7 +48,7 @@ def test_a_cubin_runs_with_arguments_and_gives_its_results_back(tmp_path: Path) 
     result = json.loads(done.stdout)
     assert (result["arch"], result["trace_arch"], len(result["warps"])) == ("sm_90", "sm_90", 32)
     assert result["counters"]["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"] == 31 * 32
-    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), tile.T.ravel())
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), tile.T, strict=True)
     np.testing.assert_array_equal(np.load(tmp_path / "in.npy"), tile)
 
 
@@ -92,7 +92,7 @@ def test_arguments_are_read_as_written() -> None:
     assert parse_argument("64") == 64
     assert parse_argument("-0x10") == -16
     assert parse_argument("1.5") == 1.5
-    np.testing.assert_array_equal(parse_argument("zeros:u32:4x2"), np.zeros(8, np.uint32))
+    np.testing.assert_array_equal(parse_argument("zeros:u32:4x2"), np.zeros((4, 2), np.uint32), strict=True)
     np.testing.assert_array_equal(parse_argument("arange:i16:3"), np.arange(3, dtype=np.int16))
     assert parse_argument("random:f16:5").dtype == np.float16
     np.testing.assert_array_equal(parse_argument("random:u8:9"), parse_argument("random:u8:9"))

@@ -68,7 +68,8 @@ def test_shell_examples_run(document: Path, checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
-def test_python_examples_run(document: Path, checkout: Path) -> None:
+def test_python_examples_run_and_leave_the_files_of_the_pages_as_they_were(document: Path, checkout: Path) -> None:
+    files = {path: path.read_bytes() for path in checkout.glob("*.yaml")}
     for block in blocks(document, "python"):
         # The package may be imported from the checkout or from an installation, the example from anywhere.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -81,6 +82,7 @@ def test_python_examples_run(document: Path, checkout: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr
+    assert {path: path.read_bytes() for path in files} == files
 
 
 def test_the_example_trace_runs_and_a_tighter_pitch_costs_conflicts(tmp_path: Path) -> None:

@@ -205,8 +205,12 @@ def test_lanes_that_are_all_off_still_hold_the_data_stage_for_a_cycle_and_touch_
 
 
 def test_sixteen_banks_make_two_wavefronts_of_one():
-    result = run(["LDS R4, [R0]", "IADD3 R5, R4, R4, RZ", "EXIT"], machine(shared_memory__banks=16))
-    assert issues(result, 0)[:2] == [0, 25]
+    # Two groups of 16 lanes, as follows from 16 banks: two cycles a wavefront, and one for the further group.
+    code = ["LDS R4, [R0]", "IADD3 R5, R4, R4, RZ", "EXIT"]
+    assert issues(run(code, machine(shared_memory__banks=16)), 0)[:2] == [0, 26]
+    # One group of 32, given: two wavefronts all the same, and no further group.
+    given = machine(shared_memory__banks=16, shared_memory__lanes_per_group__bits_32=32)
+    assert issues(run(code, given), 0)[:2] == [0, 25]
 
 
 @pytest.mark.parametrize(("rows", "cycles"), [(8, 29), (16, 25), (32, 23), (4, 37)])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gpuemu
+from gpuemu.sass.image.parameter_types import takes_integers
 from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.tools.disassembly import load_cubin
 
@@ -134,3 +135,48 @@ def test_an_unknown_kernel_is_refused_with_those_there_are() -> None:
     problem = fault("nosuch", [])
     assert "nosuch" in str(problem)
     assert "past_the_end" in str(problem)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+def test_a_fault_in_inlined_code_names_the_calls_that_brought_it_there(arch: str) -> None:
+    problem = fault("through_helpers", [zeros(32), zeros(32)], arch)
+    assert problem.line == line_of("in the helper")
+    calls = [f"called at {SOURCE}:{line_of(marker)}" for marker in ("in between", "call site")]
+    assert f", {', '.join(calls)}, CTA 0" in problem.field
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args", "number"),
+    [("two_parameters", [512.5], 1), ("mangled", [1.5, 2.0], 2), ("two_parameters", [np.float32(3)], 1)],
+)
+def test_a_float_for_a_whole_number_is_refused(kernel: str, args: list[Any], number: int) -> None:
+    problem = fault(kernel, [zeros(32), *args])
+    assert (problem.field, problem.found) == (f"argument {number}", str(args[-1]))
+    assert problem.right == "a whole number is right, which is what the kernel takes there"
+
+
+def test_a_float_for_a_float_is_taken() -> None:
+    out = zeros(32)
+    trace_kernel(_cubin("sm_89"), "mangled", args=[out, 1.5, 4])
+    assert (out == 6).all()
+
+
+@pytest.mark.parametrize(
+    ("symbol", "expected"),
+    [
+        ("_Z5scalePfif", (False, True, False)), ("_Z4gemmPfS_i", (False, False, True)),
+        ("_Z1kIfLi4EEvPT_ijd", (False, True, True, False)), ("_ZN12_GLOBAL__N_11kEPKfm", (False, True)),
+        ("_Z3fooPK6__halfiS1_x", (False, True, False, True)), ("_Z1kU8__vectori", ()), ("_Z", ()), ("plain", ()),
+    ],
+)  # fmt: skip
+def test_a_symbol_tells_which_parameters_are_whole_numbers(symbol: str, expected: tuple[bool, ...]) -> None:
+    assert takes_integers(symbol, "k.cubin") == expected
+
+
+def test_the_source_tells_it_of_a_kernel_without_mangling_also_out_of_a_macro() -> None:
+    matmul = SOURCE.parents[3] / "traces" / "src" / "tiled_matmul.cu"
+    name = re.search(r"##(\w+)\(", matmul.read_text(encoding="utf-8"))
+    assert name is not None
+    assert takes_integers(f"any{name[1]}", matmul) == (False, False, False, True)
+    assert takes_integers("beyond_shared", SOURCE) == (False, True)
+    assert takes_integers("absent", SOURCE) == ()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
 from pathlib import Path
@@ -73,7 +72,9 @@ def test_nvcc_errors_keep_their_file_and_line(fake_nvcc: Path, tmp_path: Path) -
     )
     with pytest.raises(GpuemuError) as caught:
         compile_cuda(source, "sm_89", "nvcc")
-    assert str(caught.value) == ('inc/k.h:12: found error: expected a ";"; code that nvcc compiles for sm_89 is right')
+    assert str(caught.value) == (
+        'inc/k.h:12: found error: expected a ";"; these are the words of nvcc for sm_89, and the source has to change'
+    )
 
 
 def test_errors_without_a_line_are_shown_too(fake_nvcc: Path, tmp_path: Path) -> None:
@@ -121,19 +122,35 @@ def test_standard_headers_that_nvrtc_is_given_compile_alone_and_together(headers
     assert compile_cuda(source, "sm_80", "nvrtc").startswith(b"\x7fELF")
 
 
-def test_what_an_architecture_lacks_is_said_in_the_assemblers_words(tmp_path: Path) -> None:
+def test_what_an_architecture_lacks_is_one_line_that_says_which_has_it(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
-    source.write_text('__global__ void k() { asm volatile("cp.async.commit_group;"); }')
+    asked = [
+        "cp.async.commit_group;", "cp.async.wait_group 0;", "cp.async.wait_all;", "griddepcontrol.wait;", "fence.acq_rel.cluster;"
+    ]  # fmt: skip
+    lines = "".join(f'asm volatile("{one}");' for one in asked * 20)
+    source.write_text(f"__global__ void k() {{ {lines} }}")
     with pytest.raises(GpuemuError) as caught:
         compile_cuda(source, "sm_75", "nvrtc")
-    assert re.fullmatch(
-        r"ptxas error: Feature 'cp\.async\.commit_group' requires \.target sm_80 or higher \(PTX line \d+\)",
-        caught.value.problems[0].found,
-    )
+    (problem,) = caught.value.problems
+    assert problem.found.startswith("what sm_75 does not have: 'cp.async.commit_group', 'cp.async.wait_group', ")
+    assert problem.right == "--arch sm_90 or higher is right"
+
+
+def test_an_error_in_many_lines_of_ptx_is_told_once(fake_nvcc: Path, tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text("")
+    lines = [f"ptxas k.ptx, line {n}; error   : Illegal operand type to instruction 'mad'\n" for n in (5, 9, 12)]
+    (fake_nvcc / "log").write_text("".join(lines))
+    with pytest.raises(GpuemuError) as caught:
+        compile_cuda(source, "sm_89", "nvcc")
+    (problem,) = caught.value.problems
+    assert problem.found == "ptxas error: Illegal operand type to instruction 'mad' (PTX line 5 and 2 more)"
 
 
 def test_an_architecture_that_the_compiler_does_not_know_is_refused(kernel_sources: Path) -> None:
-    with pytest.raises(GpuemuError, match=r"invalid value for --gpu-architecture.*compiles for sm_35 is right"):
+    with pytest.raises(
+        GpuemuError, match=r"invalid value for --gpu-architecture.*for sm_35, and the source has to change"
+    ):
         compile_cuda(kernel_sources / "calls.cu", "sm_35", "nvrtc")
 
 

@@ -53,6 +53,10 @@ def invoke(*arguments: str) -> str:
         ("store_of_a_few_lanes", ["STS.128", "--lanes", "16*lane", "--mask", "0x00f00f01"]),
         ("merged_load", ["LDS.128", "--lanes", "16*(lane//2)"]),
         ("atomics_four_lanes_a_word", ["ATOMS.ADD", "--lanes", "4*(lane//4)"]),
+        (
+            "copy_of_pairs_into_32_byte_banks",
+            ["LDGSTS.128", "--lanes", "16*(lane//2)", "--set", "shared_memory.bank_width_bytes=32"],
+        ),
         ("sixty_four_banks", ["LDS.64", "--lanes", "8*lane", "--set", "shared_memory.banks=64"]),
         ("sixteen_banks", ["LDS.32", "--lanes", "12*lane % 256", "--set", "shared_memory.banks=16"]),
     ],

@@ -159,6 +159,19 @@ class Kernel:
             place = place.inlined_at
         return tuple(found)
 
+    def call_sites(self, offset: int) -> list[tuple[str, int]]:
+        """File and line of the calls that inlined an instruction where `source_line` has it, the innermost first."""
+        index = offset // INSTRUCTION_BYTES
+        place = self.source_lines[index] if index < len(self.source_lines) else None
+        shown = self.source_line(offset)
+        while place is not None and (place.file, place.line) != shown:
+            place = place.inlined_at
+        sites = []
+        while place is not None and place.inlined_at is not None:
+            place = place.inlined_at
+            sites.append((place.file, place.line))
+        return sites
+
 
 @dataclass(frozen=True)
 class DeviceFunction:

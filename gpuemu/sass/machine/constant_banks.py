@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.image.parameter_types import takes_integers
 from gpuemu.sass.machine.memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Memory
 from gpuemu.sass.machine.tensor_map import BYTES as TENSOR_MAP_BYTES
 from gpuemu.sass.machine.tensor_map import TensorMap
@@ -114,7 +115,11 @@ def constant_banks(
         raise GpuemuError.one(
             file, None, function.name, f"{len(args)} arguments", f"the kernel takes {len(parameters)}"
         )
+    integers = takes_integers(function.name, file)
     for number, (argument, parameter) in enumerate(zip(args, parameters, strict=True)):
+        if number < len(integers) == len(args) and integers[number] and isinstance(argument, float | np.floating):
+            right = "a whole number is right, which is what the kernel takes there"
+            raise GpuemuError.one(file, None, f"argument {number}", str(argument), right)
         put(
             function.parameter_base + parameter.offset,
             _argument_bytes(argument, parameter.size, number, memory, file),

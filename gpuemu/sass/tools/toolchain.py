@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, get_args
@@ -31,6 +31,8 @@ _ARCH = re.compile(r"sm_\d+[af]?$")
 _RELEASE = re.compile(r"release ([\d.]+), (V[\d.]+)")
 _ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<found>(?:catastrophic |fatal )?error\b.*)$")
 _PTX_ERROR = re.compile(r"^ptxas .*, line (?P<line>\d+); +(?:error|fatal) *: *(?P<found>.*)$")
+_NEEDS = re.compile(r"(?:Feature|Modifier|Instruction) (?P<what>'[^']*') requires \.target (?P<arch>sm_\d+[af]?)")
+_MOST_NAMES = 4
 _TOOL_ERROR = re.compile(r"^\w+ +(?:error|fatal) *:")
 
 
@@ -128,7 +130,7 @@ def compile_cuda(path: str | Path, arch: str, compiler: CompilerChoice = "auto",
         return _compile_with_nvcc(file, arch, options)
     log, cubin = nvrtc.compile_source(source, file, arch, options)
     if cubin is None:
-        raise _compile_error(log, file, arch, "NVRTC, which takes device code only,")
+        raise _compile_error(log, file, arch, "NVRTC (which takes device code only)")
     return cubin
 
 
@@ -152,11 +154,30 @@ def _compile_with_nvcc(file: str, arch: str, options: Sequence[str]) -> bytes:
 
 def _compile_error(log: str, file: str, arch: str, compiler: str) -> GpuemuError:
     """The compiler's own sentences: the errors in the source, or those in its PTX, or whatever it says."""
-    right = f"code that {compiler} compiles for {arch} is right"
+    right = f"these are the words of {compiler} for {arch}, and the source has to change"
     lines = [" ".join(line.split()) for line in log.splitlines() if line.strip()]
     errors = [match for line in lines if (match := _ERROR.match(line))]
     if errors:
         return GpuemuError(Problem(e["file"], int(e["line"]), "", e["found"], right) for e in errors)
-    ptx = [f"ptxas error: {e['found']} (PTX line {e['line']})" for line in lines if (e := _PTX_ERROR.match(line))]
-    said = ptx or [line for line in lines if _TOOL_ERROR.match(line)] or lines or ["a failed compilation"]
-    return GpuemuError(Problem(file, None, "", sentence, right) for sentence in said)
+    ptx: dict[str, list[str]] = {}  # one lack has a line for each instruction that feels it
+    for line in lines:
+        if e := _PTX_ERROR.match(line):
+            ptx.setdefault(e["found"], []).append(e["line"])
+    if ptx:
+        return GpuemuError(_ptx_problems(file, ptx, arch, right))
+    said = [line for line in lines if _TOOL_ERROR.match(line)] or lines or ["a failed compilation"]
+    return GpuemuError(Problem(file, None, "", sentence, right) for sentence in dict.fromkeys(said))
+
+
+def _ptx_problems(file: str, errors: Mapping[str, list[str]], arch: str, right: str) -> Iterator[Problem]:
+    """A problem for each error, by the lines of PTX that have it; one for all that the architecture is too old for."""
+    lacks = {found: needed for found in errors if (needed := _NEEDS.match(found))}
+    if lacks:
+        newest = max((needed["arch"] for needed in lacks.values()), key=lambda name: int(name[3:].rstrip("af")))
+        names = [needed["what"] for needed in lacks.values()]
+        listed = ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" * (len(names) > _MOST_NAMES))
+        yield Problem(file, None, "", f"what {arch} does not have: {listed}", f"--arch {newest} or higher is right")
+    for found, lines in errors.items():
+        if found not in lacks:
+            where = f"PTX line {lines[0]}" + (f" and {len(lines) - 1} more" if len(lines) > 1 else "")
+            yield Problem(file, None, "", f"ptxas error: {found} ({where})", right)

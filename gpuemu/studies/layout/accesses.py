@@ -33,7 +33,8 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from gpuemu.banks.wavefronts import MATRIX_ROWS, AccessKind, BankGeometry, BoolArray, IntArray, parse_op
+from gpuemu.banks.operations import AccessKind, parse_op
+from gpuemu.banks.wavefronts import MATRIX_ROWS, BankGeometry, BoolArray, IntArray
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.expressions import compile_expression
 from gpuemu.isa.warp import LANES

@@ -7,10 +7,12 @@ and every point by the rules that hold of several values together; only what is 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from gpuemu.arch import Architecture
+from gpuemu.arch.derived import derived, is_derived
 from gpuemu.arch.single_values import REFUSED, Values
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.studies.sweeps.study import LAYOUT, MOST_PROBLEMS, Setting, Study, as_cell
@@ -34,7 +36,7 @@ class Hardware:
     """An architecture with what is `fixed` of it.
 
     `changes` has a Change for the id of each setting that is not of the layout; `cells` what tables show of all values.
-    `hashed` is a sum of the hashes of all values, modulo HASHES, to which a Change only adds: the same
+    `following`: names that vary and follow from other values where a point does not set them. `hashed` is a sum of the hashes of all values, modulo HASHES, to which a Change only adds: the same
     for the same values, whichever of them vary. Raises GpuemuError with every value that is wrong; `where` names the
     architecture in these messages.
     """
@@ -47,7 +49,10 @@ class Hardware:
         checked = self._checked(study)
         self._check(study, checked)
         values = self._values.flat
-        hashes = {name: _hash(name, value) for name, value in values.items()}
+        # What follows from other values, and so changes with them, is that it does.
+        follow = {name for name in values if is_derived(arch.provenance[name])}
+        hashes = {name: _hash(name, "follows" if name in follow else value) for name, value in values.items()}
+        self.following = tuple(name for name in study.varied if name in follow and name not in self._set_always)
         self.changes: dict[int, Change] = {}
         for setting in study.settings():
             if (key := id(setting)) in checked:
@@ -57,6 +62,10 @@ class Hardware:
         self.fixed = {change.name: change.value for change in always}
         self.hashed = sum(hashes.values()) + sum(change.hashed for change in always)
         self.cells = {name: as_cell(value) for name, value in (values | self.fixed).items()}
+
+    def follows(self, name: str, overrides: Mapping[str, Any]) -> Any:
+        """What a value of `following` is, as a table shows it, where a point has these values and not its own."""
+        return as_cell(derived({**self._values.flat, **self.fixed, **overrides})[name][0])
 
     def _checked(self, study: Study) -> dict[int, Any]:
         """What the architecture makes of each setting's value, by the setting's id; REFUSED of wrong ones."""

@@ -100,6 +100,9 @@ def plan(study: Study) -> PlannedSweep:
                     overrides[change.name] = change.value
                     columns[change.name] = change.cell
                     hashed += change.hashed
+            for name in machine.following:
+                if name not in overrides:
+                    columns[name] = machine.follows(name, overrides)
             text = f"{program}\n{source.identity(layout)}\n{hashed % HASHES:x}"
             key = hashlib.sha256(text.encode()).hexdigest()[:32]
             points.append(Point(len(points), pair.source, pair.arch, overrides, layout, key, columns))

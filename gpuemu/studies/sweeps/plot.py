@@ -2,14 +2,15 @@
 
 Where all points need the same shared memory the first panel has nothing to show and is left out; the front is then
 the fastest points, and a line in the others. A dot is a point, its colour the value of the name that explains
-most of the differences in cycles; a bar is the median of its column. The same records give the same bytes.
+most of the differences in cycles; a bar is the median of its column. Where several names vary, the last part says which
+combination each point is (`combinations`). The same records give the same bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import pairwise, product
 from math import ceil
 from pathlib import Path
 from statistics import median
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.studies.sweeps import combinations
 from gpuemu.studies.sweeps.files import EXTRA
 from gpuemu.studies.sweeps.palette import colours, explained, is_number, most_telling, ordered
 from gpuemu.studies.sweeps.results import OK, Record, front
@@ -37,6 +39,9 @@ LOGARITHMIC_FROM = 4
 """If the most cycles are this many times the fewest, the fast points would lie on top of each other."""
 MOST_PANELS = 9
 MOST_LABELS = 12
+NAMES_A_LINE = 3
+MOST_WORDS_OF_A_LABEL = 3
+"""Values of a name, at several points of one place, that a label names one by one."""
 _INK, _FAINT, _FRONT = "#1a1a1a", "#8a8a8a", "#c1272d"
 _BESIDE = (
     (5, -6, "left", "top"), (-5, -6, "right", "top"), (-7, 0, "right", "center"), (8, 0, "left", "center"),
@@ -99,8 +104,10 @@ class _Picture:
         across = 2 if len(panels) == 4 else min(ACROSS, max(1, len(panels)))
         down = ceil(len(panels) / across)
         top = 4.2 if has_front or not panels else 0.0
-        self.figure: Figure = Figure(figsize=(1.4 + 3.7 * max(across, 2), 1.1 + top + 3.0 * down), layout="constrained")
-        heights = ([top] if top else []) + [3.0] * down
+        below = combinations.height(names) if len(names) > 1 else 0.0
+        size = (1.4 + 3.7 * max(across, 2), 1.1 + top + 3.0 * down + below)
+        self.figure: Figure = Figure(figsize=size, layout="constrained")
+        heights = ([top] if top else []) + [3.0] * down + ([below] if below else [])
         grid = self.figure.add_gridspec(len(heights), across, height_ratios=heights)
         if top:
             above = self.figure.add_subplot(grid[0, :])
@@ -117,6 +124,8 @@ class _Picture:
             else:
                 axes.set_ylabel("cycles")
             first = first or axes
+        if below:
+            self._draw_combinations(grid[len(heights) - 1, :])
         self._head(has_front)
         self._settle()
         if top:
@@ -239,11 +248,13 @@ class _Picture:
         covered = np.concatenate([dots, along])
         taken: list[Bbox] = []
         for place in ranked:
-            for dx, dy, across, up in _BESIDE:
+            # Every value where there is room for it, else the few that tell it from others on the front.
+            texts = self._words(places[place]), self._few_words(places[place])
+            for words, (dx, dy, across, up) in product(dict.fromkeys(texts), _BESIDE):
                 if len(taken) == MOST_LABELS:
                     return
                 note = axes.annotate(
-                    f"{place[1]:,} cycles\n{self._words(places[place])}", place, (dx, dy),
+                    f"{place[1]:,} cycles\n{words}", place, (dx, dy),
                     textcoords="offset points", ha=across, va=up, fontsize=7.5, color=_FRONT, linespacing=1.15,
                 )  # fmt: skip
                 box = note.get_window_extent().padded(3)
@@ -265,21 +276,39 @@ class _Picture:
                 ha="left", va="top", fontsize=7.5, color=_FRONT,
             )  # fmt: skip
 
+    def _draw_combinations(self, place: Any) -> None:
+        inches = [combinations.CYCLES_INCHES] + [combinations.ROW_INCHES] * len(self._names)
+        rows = place.subgridspec(len(inches), 1, height_ratios=inches, hspace=0.1)
+        parts: list[Axes] = []
+        for number in range(len(inches)):
+            parts.append(self.figure.add_subplot(rows[number], sharex=parts[0] if parts else None))
+        self._cycles_axis(parts[0])
+        combinations.draw(parts, self._records, self._names, self._colour, _INK)
+
     def _words(self, place: list[Record]) -> str:
-        """What the points at a place of the front have in common, and others on it do not."""
+        """What the points at a place of the front are, by every varied name, what tells most first."""
+        telling = sorted(self._names, key=lambda name: -explained(self._records, name))
+        words = [self._setting(name, ordered(record[name] for record in place)) for name in telling]
+        words += [f"{len(place):,} points"] if len(place) > 1 else []
+        return ",\n".join(", ".join(words[i : i + NAMES_A_LINE]) for i in range(0, len(words), NAMES_A_LINE))
+
+    def _few_words(self, place: list[Record]) -> str:
+        """What the points at a place of the front have in common, and others on it do not: the most telling names."""
         common = [name for name in self._names if len({record[name] for record in place}) == 1]
         differing = [name for name in common if len({record[name] for record in self._front}) > 1]
         telling = sorted(differing or common, key=lambda name: -explained(self._records, name))
-        words = [self._setting(name, place[0][name]) for name in telling[:3]]
+        words = [self._setting(name, [place[0][name]]) for name in telling[:NAMES_A_LINE]]
         return ", ".join(words + ([f"{len(place):,} points"] if len(place) > 1 else []))
 
-    def _setting(self, name: str, value: Any) -> str:
-        """`banks 32`; with the section where another varied name ends in the same word."""
+    def _setting(self, name: str, values: list[Any]) -> str:
+        """`banks 32`, or `banks 16|32` of several points; with the section where another name ends in that word."""
+        between = ".." if len(values) > MOST_WORDS_OF_A_LABEL else "|"
+        value = between.join(map(_text, (values[0], values[-1]) if between == ".." else values))
         if name in ("trace", "arch"):
-            return _text(value)
+            return value
         last = name.rpartition(".")[2]
         same = [other for other in self._names if other.rpartition(".")[2] == last]
-        return f"{last if len(same) == 1 else name} {_text(value)}"
+        return f"{last if len(same) == 1 else name} {value}"
 
     def _draw_effect(self, axes: Axes, name: str) -> None:
         values = ordered(record[name] for record in self._records)

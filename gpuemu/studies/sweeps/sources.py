@@ -41,7 +41,7 @@ class Source:
             return self.trace
         if self._file is None:
             self._file = TraceFile(strict_yaml.parse(self.text, self.name), None)
-        return self._file.bind(layout)
+        return self._file.bind({**self.layout, **layout})
 
     def identity(self, layout: Mapping[str, int]) -> str:
         """What tells this trace, bound so, from every other, wherever its file lies."""
@@ -59,13 +59,21 @@ def of_file(path: Path, name: str, label: str) -> Source:
     if not form.layout:
         return of_trace(file.bind({}), label)
     text = path.read_text(encoding="utf-8-sig")
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return Source(label, name, form.arch, form.layout, digest, text=text)
+    return Source(label, name, form.arch, form.layout, _text_digest(text), text=text)
 
 
 def of_trace(trace: Trace, label: str) -> Source:
-    """The source of a trace in memory."""
-    return Source(label, trace.file, trace.arch, {}, _digest(trace), trace=trace)
+    """The source of a trace in memory; its layout may vary where it still is what its text makes of that layout."""
+    digest = _digest(trace)
+    if trace.text:
+        found = Source(label, trace.file, trace.arch, trace.layout, _text_digest(trace.text), text=trace.text)
+        if _digest(found.bind({})) == digest:
+            return found
+    return Source(label, trace.file, trace.arch, {}, digest, trace=trace)
+
+
+def _text_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def refuse_machine_code(path: str) -> None:

@@ -35,3 +35,17 @@ extern "C" __global__ void endless(volatile int* flag) {
 }
 
 extern "C" __global__ void two_parameters(float* out, int n) { out[threadIdx.x] = n; }
+
+__device__ __forceinline__ float element(const float* in, int at) {
+    return in[at + 100];  // in the helper
+}
+
+__device__ __forceinline__ float sum_of_two(const float* in, int at) {
+    return element(in, at) + 1;  // in between
+}
+
+extern "C" __global__ void through_helpers(float* out, const float* in) {
+    out[threadIdx.x] = sum_of_two(in, threadIdx.x);  // call site
+}
+
+__global__ void mangled(float* out, float scale, int n) { out[threadIdx.x] = scale * n; }

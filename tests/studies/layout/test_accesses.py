@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuemu.banks.wavefronts import AccessKind, BankGeometry
+from gpuemu.banks.operations import AccessKind
+from gpuemu.banks.wavefronts import BankGeometry
 from gpuemu.base.errors import GpuemuError
 from gpuemu.studies.layout.accesses import parse_access
 from gpuemu.studies.layout.tile import Tile

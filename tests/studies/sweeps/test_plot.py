@@ -36,7 +36,7 @@ def texts(picture: _Picture) -> list[str]:
 def test_a_thousand_points_have_their_front_named_units_and_a_legend() -> None:
     found = tiles()
     picture = _Picture(found, VARIED)
-    front_panel, *effects = picture.figure.axes
+    front_panel, *effects = picture.figure.axes[: 1 + len(VARIED)]
     assert len(found) == 1000
     assert front_panel.get_xlabel() == "shared memory of a CTA, bytes"
     assert [axes.get_xlabel() for axes in effects] == [*VARIED]
@@ -45,7 +45,7 @@ def test_a_thousand_points_have_their_front_named_units_and_a_legend() -> None:
     labels = [text for text in texts(picture) if " cycles\n" in text]
     assert len(labels) >= 3
     assert all(any(label.startswith(f"{r['cycles']:,} cycles\n") for r in best) for label in labels)
-    assert f"{best[-1]['cycles']:,} cycles\nstages 4, pitch 72" in labels
+    assert f"{best[-1]['cycles']:,} cycles\nstages 4, pitch 72, banks 32,\nqueue_entries 32" in labels
     (legend,) = picture.figure.legends
     assert legend.get_title().get_text() == "layout.stages"
     assert [text.get_text() for text in legend.get_texts()] == ["1", "2", "3", "4"]
@@ -73,6 +73,29 @@ def test_with_equal_bytes_the_front_is_a_line_with_its_name() -> None:
     least = min(r["cycles"] for r in found)
     assert any(text.startswith(f"{least:,} cycles: ") for text in texts(picture))
     assert any("every point needs 1,536 bytes" in text for text in texts(picture))
+
+
+def test_the_label_of_the_fastest_names_every_varied_value() -> None:
+    found = [{**r, "shared_bytes": 1536} for r in tiles()]
+    (label,) = [text for text in texts(_Picture(found, VARIED)) if " cycles: " in text]
+    best = front(found)
+    assert all(f"{name.rpartition('.')[2]} " in label for name in VARIED)
+    assert f"{len(best)} points" in label
+    pitches = sorted({r["layout.pitch"] for r in best})
+    assert f"pitch {pitches[0]}..{pitches[-1]}" in label
+
+
+def test_every_point_says_which_combination_it_is() -> None:
+    found = tiles(range(64, 104, 8))
+    picture = _Picture(found, VARIED)
+    above, *rows = picture.figure.axes[-1 - len(VARIED) :]
+    assert [row.get_title(loc="left") for row in rows] == VARIED
+    cycles = above.collections[0].get_offsets()
+    values = {name: sorted({r[name] for r in found}) for name in VARIED}
+    places = {name: row.collections[0].get_offsets() for name, row in zip(VARIED, rows, strict=True)}
+    shown = [(int(y), *(values[name][int(places[name][k][1])] for name in VARIED)) for k, (_, y) in enumerate(cycles)]
+    assert sorted(shown) == sorted((r["cycles"], *(r[name] for name in VARIED)) for r in found)
+    assert [c for c, *_ in shown] == sorted(r["cycles"] for r in found)
 
 
 def test_names_that_end_alike_are_told_apart() -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from gpuemu.studies.sweeps.pools import Finished, Here, Processes
 from gpuemu.studies.sweeps.results import records
 from gpuemu.studies.sweeps.running import ATTEMPTS, Runner, job_of
 from gpuemu.studies.sweeps.store import Store
-from gpuemu.studies.sweeps.study import Named, Setting, Study, parse_vary
+from gpuemu.studies.sweeps.study import Named, Setting, Study, named, parse_vary
 from gpuemu.studies.sweeps.work import Outcome, Task
 
 GRID = ("shared_memory.banks=16,32", "mio.queue_entries=1,5", "shared_memory.latency_cycles=20..24")
@@ -253,6 +254,30 @@ def test_the_python_form_takes_points_arrays_and_architectures(tile_file: str) -
     ]  # fmt: skip
     assert gpuemu.sweep(tile_file, {"layout.pitch": np.array([128, 132])}, arch=["sm_89", arch])[3]["arch"] == "sm_90"
     assert gpuemu.sweep(tile_file, {"layout.pitch": range(128, 133, 4)})[1]["layout.pitch"] == 132
+
+
+def test_a_trace_in_memory_keeps_the_layout_that_it_was_read_or_built_with(tile_file: str) -> None:
+    by_name = gpuemu.sweep(tile_file, {"layout.pitch": [128, 132]})
+    read, built = gpuemu.load_trace(tile_file), tile().build()
+    for trace in (read, built, gpuemu.load_trace(tile_file, layout={"pitch": 136})):
+        records = gpuemu.sweep(trace, {"layout.pitch": [128, 132]}, jobs=1)
+        assert [r["cycles"] for r in records] == [r["cycles"] for r in by_name]
+    (own,) = gpuemu.sweep(gpuemu.load_trace(tile_file, layout={"pitch": 128}))
+    assert own["cycles"] == by_name[0]["cycles"]
+    changed = replace(read, warps=read.warps[:1])
+    with pytest.raises(gpuemu.GpuemuError, match=r"a name that the layout of .* does not have"):
+        gpuemu.sweep(changed, {"layout.pitch": [128]})
+
+
+def test_a_sweep_of_banks_has_the_lanes_and_rows_that_follow_and_keys_that_differ() -> None:
+    rows = "shared_memory.matrix_rows_per_phase"
+    points = [{"shared_memory.banks": 64}, {"shared_memory.banks": 64, rows: 8}, {rows: 16}, {}]
+    records = gpuemu.sweep("v5_swizzle", points=points, arch="sm_89", jobs=1)
+    assert [record[rows] for record in records] == [16, 8, 16, 8]
+    study = Study(named("v5_swizzle", gpuemu.Trace), listed=tuple(
+        tuple(Setting(n, v, "points") for n, v in point.items()) for point in points
+    ))  # fmt: skip
+    assert len({point.key for point in plan(study).points}) == len(points)
 
 
 def test_the_python_form_names_what_is_wrong(refused) -> None:

@@ -1,0 +1,112 @@
+"""Whether a kernel's parameters are whole numbers, as far as its symbol or its source tells.
+
+A cubin has the sizes of parameters alone. A mangled symbol has their types (`_Z5scalePfif`: float*, int, float); of an
+`extern "C"` kernel they stand in the source. What neither tells stays unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_INTEGER_CODES = "abchijlmstwxy"
+_BUILTIN_CODES = _INTEGER_CODES + "vfdegnoz"
+_SUBSTITUTION = re.compile(r"S[0-9A-Z]*_|T[0-9]*_|S[absiod]|D[a-z]\d*_?")
+_LENGTH = re.compile(r"\d+")
+_COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_GLOBAL = re.compile(r"__global__[^;{}]*?([\w#]+)\s*\(([^(){}]*)\)\s*\{")
+_INTEGERS = re.compile(
+    r"(const |volatile |unsigned |signed |long |short )*(int|unsigned|signed|long|short|char|bool|size_t|u?int\d+_t)"
+)
+
+
+def takes_integers(symbol: str, source: str | Path) -> tuple[bool, ...]:
+    """For each parameter whether it is known to be a whole number; () where nothing is known.
+
+    `source` is the file that the kernel comes from; one that is no CUDA source tells nothing.
+    """
+    if symbol.startswith("_Z"):
+        return _of_symbol(symbol)
+    try:
+        text = Path(source).read_text(encoding="utf-8") if Path(source).suffix in (".cu", ".cuh") else ""
+    except (OSError, UnicodeDecodeError):
+        return ()
+    return _of_source(symbol, text)
+
+
+def _of_symbol(symbol: str) -> tuple[bool, ...]:
+    try:
+        at = _past_name(symbol, 2)
+        if symbol[at - 1] == "E" and "I" in symbol[:at]:
+            at = _past_type(symbol, at)  # templates have the type that they return in front
+        kinds = []
+        while at < len(symbol):
+            end = _past_type(symbol, at)
+            kinds.append(symbol[at:end].lstrip("K") in _INTEGER_CODES)
+            at = end
+        return tuple(kinds)
+    except (IndexError, ValueError):
+        return ()  # a part of the mangling that this does not read
+
+
+def _past_name(symbol: str, at: int) -> int:
+    if symbol[at] == "N":
+        at += 1
+        while symbol[at] != "E":
+            at = _past_part(symbol, at)
+        return at + 1
+    at = _past_part(symbol, at)
+    return _past_arguments(symbol, at) if symbol[at] == "I" else at
+
+
+def _past_part(symbol: str, at: int) -> int:
+    if symbol[at] == "I":
+        return _past_arguments(symbol, at)
+    if symbol[at] in "LKVr":
+        return at + 1
+    if match := _SUBSTITUTION.match(symbol, at):
+        return match.end()
+    match = _LENGTH.match(symbol, at)
+    if match is None:
+        raise ValueError(symbol)
+    return match.end() + int(match[0])
+
+
+def _past_arguments(symbol: str, at: int) -> int:
+    at += 1
+    while symbol[at] != "E":
+        # An L begins a value: its type and number.
+        at = symbol.index("E", at) + 1 if symbol[at] == "L" else _past_type(symbol, at)
+    return at + 1
+
+
+def _past_type(symbol: str, at: int) -> int:
+    while symbol[at] in "PRKVOr":
+        at += 1
+    if symbol[at] in _BUILTIN_CODES:
+        return at + 1
+    if match := _SUBSTITUTION.match(symbol, at):
+        at = match.end()
+        return _past_arguments(symbol, at) if symbol[at : at + 1] == "I" else at
+    return _past_name(symbol, at) if symbol[at] in "N123456789" else _unread(symbol)
+
+
+def _unread(symbol: str) -> int:
+    raise ValueError(symbol)
+
+
+def _of_source(name: str, text: str) -> tuple[bool, ...]:
+    text = _COMMENTS.sub(" ", text.replace("\\\n", " "))
+    found = {_kinds(parameters) for written, parameters in _GLOBAL.findall(text) if _may_be(written, name)}
+    return found.pop() if len(found) == 1 else ()
+
+
+def _may_be(written: str, name: str) -> bool:
+    """Whether this is the name, or a macro's body makes it of `prefix##_ending`."""
+    first, *rest = written.split("##")
+    return written == name if not rest else name.startswith(first) or name.endswith(rest[-1])
+
+
+def _kinds(parameters: str) -> tuple[bool, ...]:
+    listed = [" ".join(parameter.split()) for parameter in parameters.split(",")] if parameters.strip() else []
+    return tuple(_INTEGERS.fullmatch(parameter.rpartition(" ")[0]) is not None for parameter in listed)

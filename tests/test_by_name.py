@@ -1,0 +1,93 @@
+"""Python takes names and paths wherever it takes the thing itself, and says what it cannot take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu.arch.files import by_name
+
+ROOT = Path(__file__).resolve().parents[1]
+ARCHS = ["sm_89", str(ROOT / "configs" / "sm_89.yaml"), ROOT / "configs" / "sm_89.yaml", gpuemu.load_arch("sm_89")]
+KERNELS = ROOT / "traces" / "src" / "virtual_threads.cu"
+
+
+def refused(call: Any, *args: Any, **named: Any) -> str:
+    with pytest.raises(gpuemu.GpuemuError) as caught:
+        call(*args, **named)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("arch", ARCHS, ids=["name", "text", "path", "itself"])
+def test_an_architecture_is_taken_by_name_by_path_and_itself(arch: Any) -> None:
+    assert gpuemu.run("v5_swizzle", arch).cycles == 835
+    assert gpuemu.search(arch, "32x32:f32", ["copy-in:32"]).lower_bound == 32
+    assert gpuemu.shared_access(arch, "LDS.32", [128 * lane for lane in range(32)]).wavefronts == 32
+    ones = np.full((4, 32), 0x3C003C00, np.uint32)
+    d = gpuemu.mma(arch, "m16n8k16.f32.f16", ones, ones[:2], np.zeros((4, 32), np.uint32))
+    assert (d.view(np.float32) == 16).all()
+    (record,) = gpuemu.sweep("v5_swizzle", arch=arch)
+    assert record["cycles"] == 835
+    arguments = [np.ones(512, np.float32), np.zeros(2, np.float32)]
+    trace = gpuemu.trace_kernel(KERNELS, "reduction_plain", grid=2, block=256, args=arguments, arch=arch)
+    assert (trace.arch, trace.launch.grid, trace.launch.block) == ("sm_89", (2, 1, 1), (256, 1, 1))
+    assert arguments[1].tolist() == [256, 256]
+
+
+def test_a_trace_is_taken_by_name_by_path_and_itself_and_runs_on_what_its_code_is_for() -> None:
+    path = ROOT / "traces" / "v5_swizzle.yaml"
+    trace = gpuemu.load_trace("v5_swizzle", arch=gpuemu.load_arch("sm_80"))
+    assert trace.arch == "sm_80"
+    assert gpuemu.run("v5_swizzle", "sm_80").cycles == gpuemu.run(trace).cycles
+    assert gpuemu.run(path).cycles == gpuemu.run(str(path), "sm_89").cycles == 835
+
+
+def test_what_is_neither_is_refused_with_what_would_be_right() -> None:
+    assert refused(gpuemu.run, 7, "sm_89") == (
+        "run(): trace: found 7; a Trace, the name of a shipped one, or the path of a file is right"
+    )
+    assert refused(gpuemu.run, "v5_swizzle", 7) == (
+        'run(): arch: found 7; an Architecture, a shipped name such as "sm_89", or the path of a file is right'
+    )
+    for grid in (0, (1, 2, 3, 4), 1.5, (), True):
+        assert refused(gpuemu.trace_kernel, KERNELS, "reduction_plain", grid=grid) == (
+            f"trace_kernel(): grid: found {grid!r}; a whole number of at least 1, or up to three for x, y and z, is right"
+        )
+
+
+def test_a_function_that_takes_names_keeps_its_own_and_its_words() -> None:
+    def of(arch: Any, more: int = 0) -> tuple[str, int]:
+        """What it says."""
+        return arch.name, more
+
+    named = by_name(of)
+    assert (named.__name__, named.__doc__) == ("of", "What it says.")
+    assert named("sm_80", more=2) == ("sm_80", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "k.ptx",
+            "found PTX, which is no machine code yet; the .cu that it comes from, or what ptxas makes of it, is right",
+        ),
+        ("k.cu", "found a CUDA source; a trace of it is right, as gpuemu trace or gpuemu.trace_kernel records one"),
+        ("here", "found a folder; the path of a trace or the name of a shipped one is right"),
+        ("away.yaml", "found no such file; the path of a trace or the name of a shipped one is right"),
+        ("away.bin", "found no such file; the path of a trace or the name of a shipped one is right"),
+        ("v5_swizle", "found no trace of that name; did you mean 'v5_swizzle'?"),
+    ],
+)
+def test_what_is_no_trace_is_told_by_what_it_is(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here").mkdir()
+    for present in ("k.ptx", "k.cu"):
+        Path(present).write_text(".version 8.0")
+    assert refused(gpuemu.run, name, "sm_89") == f"{name}: {message}"
