@@ -36,8 +36,9 @@ class Hardware:
     """An architecture with what is `fixed` of it.
 
     `changes` has a Change for the id of each setting that is not of the layout; `cells` what tables show of all values.
-    `following`: names that vary and follow from other values where a point does not set them. `hashed` is a sum of the hashes of all values, modulo HASHES, to which a Change only adds: the same
-    for the same values, whichever of them vary. Raises GpuemuError with every value that is wrong; `where` names the
+    `following`: names that vary and follow from other values where a point does not set them. `hashed` is a sum of the
+    hashes of all values, modulo HASHES, to which a Change only adds: the same for the same values, whichever of them
+    vary. Raises GpuemuError with every value that is wrong; `where` names the
     architecture in these messages.
     """
 
