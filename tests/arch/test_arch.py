@@ -765,6 +765,20 @@ def test_yaml_mistakes_keep_their_place(here):
 
 
 @pytest.mark.parametrize(
+    "overrides",
+    [
+        {"sm.registers": 32 * 255},
+        {"sm.registers": 8192, "sm.register_allocation_unit": 8192},
+        {"global_memory.sector_bytes": 128},
+        {"shared_memory.capacity_bytes": 232448 + 1024},
+    ],
+)
+def test_values_that_just_fit_together_are_taken(overrides):
+    paths = load_arch("sm_90").with_overrides(overrides).paths()
+    assert {".".join(path): value for path, value in paths.items() if ".".join(path) in overrides} == overrides
+
+
+@pytest.mark.parametrize(
     ("overrides", "lines"),
     [
         (
