@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sweep_traces import tile
 
 import gpuemu
+from gpuemu.arch import load_arch
 from gpuemu.arch.single_values import REFUSED, Values
 from gpuemu.studies.sweeps.plan import PlannedSweep, plan
 from gpuemu.studies.sweeps.study import Axis, Named, Setting, Study, parse_vary
@@ -258,3 +259,17 @@ def test_a_value_is_taken_just_as_building_the_architecture_takes_it() -> None:
             if wanted is not None:
                 found = values.checked(name, value)
                 assert (type(found), found) == (type(wanted), wanted), (name, value)
+
+
+def test_a_value_that_follows_has_another_key_than_one_that_is_given():
+    """With 64 banks the lanes of a group follow; given as they are with 32 they make another machine."""
+    lanes = "shared_memory.lanes_per_group.bits_128"
+    usual = load_arch("sm_89").shared_memory.lanes_per_group.bits_128
+    plans = [
+        plan(Study((Named("v5_swizzle", "v5_swizzle"),), axes=axes))
+        for axes in (
+            (parse_vary("shared_memory.banks=64"),),
+            (parse_vary("shared_memory.banks=64"), parse_vary(f"{lanes}={usual}")),
+        )
+    ]
+    assert plans[0].points[0].key != plans[1].points[0].key
