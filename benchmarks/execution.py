@@ -5,10 +5,6 @@ arrays of 512 numbers, timed in the same run: of both the fastest round counts. 
 out. Products and attention are of normal numbers; of the product of 1024x1024x1024 halves, 64 CTAs, 8 are executed,
 with --all every one. --plain leaves Numba out.
 
-    kernel                         warps   warp instructions a second   additions each
-    gemm_tile_swizzled                 8                    1,200,000              2.1
-    ...
-
 Needs `pip install "gpuemu-sm[sass]"`; the attention kernels are cubins of the tests.
 """
 
@@ -43,11 +39,8 @@ def launches(ctas: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
     import example_kernels
 
     for example in (e for e in example_kernels.EXAMPLES if e.kernel in EXAMPLES):
-        cubin = load_cubin(example_kernels.SOURCES / example.source, "sm_89")
-        arguments = example.arguments()[0]
-        yield (
-            example.kernel, (cubin, example.kernel, (16, 1, 1), example.block, example.dynamic_shared_bytes, arguments)
-        )  # fmt: skip
+        cubin, where = load_cubin(example_kernels.SOURCES / example.source, "sm_89"), ((16, 1, 1), example.block)
+        yield example.kernel, (cubin, example.kernel, *where, example.dynamic_shared_bytes, example.arguments()[0])
     numbers = np.random.default_rng(0)
     a, b = (numbers.standard_normal((SIZE, SIZE)).astype(np.float16) for _ in "ab")
     arguments = [a, b, np.zeros((SIZE, SIZE), np.float32), SIZE, SIZE]

@@ -1,8 +1,8 @@
 """Modules that Numba compiles, for those who have it and for runs that are long enough (`gpuemu-sm[fast]`).
 
-Loading Numba takes half a second, the first use of a module a few more; after that, what was compiled is kept on disk.
-So a module is loaded when what it is for has been asked for so often that NumPy took about as long. Results are the
-same with and without.
+Loading Numba takes half a second, the first use of a module a few more; after that, what was compiled is kept on disk
+for as long as the module's file is the same, so that such a module imports nothing of ours. It is loaded when what it
+is for has been asked for so often that NumPy took about as long. Results are the same with and without.
 """
 
 from __future__ import annotations
