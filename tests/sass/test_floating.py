@@ -9,6 +9,7 @@ from harness import execute, surroundings
 from hypothesis import strategies as st
 
 from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.sass.numbers.ieee64 import fma64
 
 MODES = ["RN", "RZ", "RM", "RP"]
 TRIPLES32, TRIPLES64 = triples(FLOAT32), triples(FLOAT64)
@@ -403,3 +404,9 @@ def test_constants_and_immediates_stand_for_all_lanes(mode):
     lanes = execute("", {2: 0, 3: double(1) >> 32}, environment=environment)
     assert (lanes.registers[1] == double(1) >> 32).all()
     assert (lanes.registers[4] == f32(-1 / 3)[0]).all()
+
+
+def test_factors_that_are_almost_too_large_have_exact_products():
+    a, b, c = np.array([4.471163374880056e300]), np.array([-3.51688925656358e-50]), np.array([0.0])
+    with np.errstate(all="ignore"):
+        assert fma64(a, b, c)[0] == a[0] * b[0]
