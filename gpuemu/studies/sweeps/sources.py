@@ -23,7 +23,8 @@ from gpuemu.trace.model import Trace
 class Source:
     """A trace: either `trace` is it, or `text` is that of its file.
 
-    `layout` are the numbers that a point may replace, `arch` is the architecture that its code is for.
+    `layout` are the numbers that a point may replace, `arch` is the architecture that its code is for; `as_it_is`, of
+    a trace in memory with a layout, is its digest with that layout.
     """
 
     label: str
@@ -33,6 +34,7 @@ class Source:
     digest: str
     trace: Trace | None = None
     text: str = ""
+    as_it_is: str = ""
     _file: TraceFile | None = field(default=None, repr=False, compare=False)
 
     def bind(self, layout: Mapping[str, int]) -> Trace:
@@ -45,6 +47,8 @@ class Source:
 
     def identity(self, layout: Mapping[str, int]) -> str:
         """What tells this trace, bound so, from every other, wherever its file lies."""
+        if self.as_it_is and {**self.layout, **layout} == self.layout:
+            return self.as_it_is
         return self.digest + "".join([f" {name}={value}" for name, value in {**self.layout, **layout}.items()])
 
     def __getstate__(self) -> dict[str, object]:
@@ -66,7 +70,8 @@ def of_trace(trace: Trace, label: str) -> Source:
     """The source of a trace in memory; its layout may vary where it still is what its text makes of that layout."""
     digest = _digest(trace)
     if trace.text:
-        found = Source(label, trace.file, trace.arch, trace.layout, _text_digest(trace.text), text=trace.text)
+        text = _text_digest(trace.text)
+        found = Source(label, trace.file, trace.arch, trace.layout, text, text=trace.text, as_it_is=digest)
         if _digest(found.bind({})) == digest:
             return found
     return Source(label, trace.file, trace.arch, {}, digest, trace=trace)

@@ -281,6 +281,7 @@ def test_without_work_for_any_thread_there_are_no_virtual_threads():
 
 
 def test_gpuemu_search_is_the_search():
-    assert gpuemu.search is search
+    assert gpuemu.search.__wrapped__ is search
+    assert gpuemu.search is gpuemu.search
     result = gpuemu.search(gpuemu.load_arch("sm_90"), "64x64:f16", ["copy-in", "ldmatrix.x4"])
     assert result.best.layout == Swizzle(3, 3, 3)
