@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +44,8 @@ def waits(program: Program, warps: Sequence[Warp], issue: Cycles) -> tuple[NDArr
     for warp in warps:
         of_sub_core.setdefault(warp.sub_core.index, []).append(warp)
     for members in of_sub_core.values():
-        own = np.concatenate([np.arange(len(issue))[program.issues_of(warp.age)] for warp in members])
+        places = [program.issues_of(warp.age) for warp in members]
+        own = np.concatenate([np.arange(place.start, place.stop) for place in places])
         order = own[np.argsort(issue[own])]
         held = _Held(members[0].sub_core, issue[order], pipe[program.path[order]], interval[program.path[order]])
         for warp in members:
@@ -96,12 +98,16 @@ class _Closed:
         first = np.concatenate([[True], starts[1:] > reach[:-1]])
         return cls(starts[first], reach[np.append(np.flatnonzero(first)[1:] - 1, len(reach) - 1)])
 
+    @cached_property
+    def _total(self) -> Cycles:
+        """The closed cycles before each stretch, and all of them."""
+        return np.concatenate([[0], np.cumsum(self.ends - self.starts)])
+
     def before(self, times: Cycles) -> Cycles:
         """For each time, how many closed cycles lie before it."""
-        total = np.concatenate([[0], np.cumsum(self.ends - self.starts)])
         index = np.searchsorted(self.starts, times)
         inside = np.where(index > 0, np.maximum(self.ends[index - 1] - times, 0), 0) if len(self.ends) else 0
-        return np.asarray(total[index] - inside, dtype=np.int64)
+        return np.asarray(self._total[index] - inside, dtype=np.int64)
 
 
 class _Held:
