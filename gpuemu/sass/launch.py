@@ -25,7 +25,7 @@ from gpuemu.sass.machine.environment import Environment, ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Lanes
 from gpuemu.sass.machine.memory import Memory
 from gpuemu.sass.machine.operands import UnsupportedError
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recorder import Recorder, Rows
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
@@ -138,9 +138,8 @@ def trace_kernel(
     if watch is not None:
         watch(executor.instructions)
     warps: list[WarpTrace] = []
-    addresses = [np.zeros((0, WARP), np.int64)]
-    active = [np.zeros((0, WARP), np.bool_)]
-    rows = 0
+    rows: list[Rows] = [(np.zeros((0, WARP), np.int64), np.zeros((0, WARP), np.bool_), np.zeros((0, WARP), np.uint8))]
+    count = 0
     wanted = set(kept)
     for cta in range(launch.ctas):
         environment.cta = (cta % grid[0], cta // grid[0] % grid[1], cta // (grid[0] * grid[1]))
@@ -153,24 +152,25 @@ def trace_kernel(
         except UnsupportedError as error:
             raise _unknown(error, function, file) from None
         if cta in wanted:
-            parts = recorder.trace_parts(cta, rows)
-            warps += parts[0]
-            addresses.append(parts[1])
-            active.append(parts[2])
-            rows += len(parts[1])
+            its_warps, its_rows = recorder.trace_parts(cta, count)
+            warps += its_warps
+            rows.append(its_rows)
+            count += len(its_rows[0])
         if progress is not None:
             progress(cta + 1, launch.ctas)
     replayed, warps = _with_barrier_numbers(code, warps, executor.barriers_used)
+    addresses, active, spaces = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     return Trace(
         function.source_name,
         function.arch,
         launch,
         replayed,
         tuple(warps),
-        np.concatenate(addresses),
-        np.concatenate(active),
+        addresses,
+        active,
         file=file,
         printed="".join(printed),
+        spaces=spaces if spaces.any() else None,
     )
 
 

@@ -24,7 +24,7 @@ from gpuemu.trace.bulk import is_side_file, write_bulk
 from gpuemu.trace.form import MAX_CTAS, TraceForm
 from gpuemu.trace.listing import format_listing
 from gpuemu.trace.mistakes import refusal
-from gpuemu.trace.model import Launch, Trace, WarpTrace
+from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, SPACES, Launch, Trace, WarpTrace
 from gpuemu.trace.paths import path_form, path_items
 from gpuemu.trace.symbolic import expression_of
 from gpuemu.trace.writing import write_form
@@ -109,15 +109,16 @@ def _warp_forms(trace: Trace) -> list[dict[str, Any]] | None:
         return None
     memory = np.array([i.accesses_memory for i in trace.code], dtype=np.bool_)
     offsets = np.array([i.offset for i in trace.code], dtype=np.int64)
-    groups: dict[tuple[bytes, bytes], list[WarpTrace]] = {}
+    groups: dict[tuple[bytes, bytes, bytes], list[WarpTrace]] = {}
     for warp in sorted(trace.warps, key=lambda w: (w.cta, w.warp)):
         masks = np.packbits(_masks(trace, warp), axis=1)
-        groups.setdefault((warp.path.tobytes(), masks.tobytes()), []).append(warp)
+        spaces = b"" if trace.spaces is None else _spaces(trace, warp).tobytes()
+        groups.setdefault((warp.path.tobytes(), masks.tobytes(), spaces), []).append(warp)
     forms = []
     numbers = 0
     paths: dict[bytes, Any] = {}
     try:
-        for (path, _), group in groups.items():
+        for (path, *_), group in groups.items():
             if path not in paths:
                 paths[path] = path_form(group[0].path, offsets)
             described = _Group(trace, memory, MOST_NUMBERS - numbers)
@@ -146,6 +147,12 @@ def _existing(launch: Launch, warp: int) -> NDArray[np.bool_]:
 def _masks(trace: Trace, warp: WarpTrace) -> NDArray[np.bool_]:
     """The lanes that take part, [memory instructions, 32], where lanes without a thread count as taking part."""
     return trace.active[warp.rows] | ~_existing(trace.launch, warp.warp)
+
+
+def _spaces(trace: Trace, warp: WarpTrace) -> NDArray[np.uint8]:
+    """The memory that each lane means, [memory instructions, 32]; global of lanes that take no part."""
+    assert trace.spaces is not None
+    return np.where(trace.active[warp.rows], trace.spaces[warp.rows], np.uint8(GLOBAL))
 
 
 def _number(mask: NDArray[np.bool_]) -> int:
@@ -199,11 +206,12 @@ class _Group:
         executed = group[0].path[self.memory[group[0].path]]
         rows = np.stack([w.rows for w in group])
         masks = _masks(self.trace, group[0])
+        spaces = np.zeros_like(masks, np.uint8) if self.trace.spaces is None else _spaces(self.trace, group[0])
         found: dict[int, Any] = {}
         numbers = 0
         for index in np.unique(executed).tolist():
             here = executed == index
-            value = self._one_instruction(rows[:, here], masks[here], group)
+            value = self._one_instruction(rows[:, here], _Lanes(masks[here], spaces[here]), group)
             if value is None:
                 return None
             numbers += _numbers(value)
@@ -211,37 +219,34 @@ class _Group:
             found[self.trace.code[index].offset] = value
         return found
 
-    def _one_instruction(self, rows: NDArray[np.int32], masks: NDArray[np.bool_], group: Sequence[WarpTrace]) -> Any:
-        """The form of the addresses in these rows [warps, executions]; `masks` are [executions, 32].
-
-        None where several warps need different ones.
-        """
+    def _one_instruction(self, rows: NDArray[np.int32], lanes_of: _Lanes, group: Sequence[WarpTrace]) -> Any:
+        """The form of the addresses in these rows [warps, executions]; None where several warps need different ones."""
         times = rows.shape[1]
-        each_mask = not (masks == masks[0]).all()
+        each_mask = not lanes_of.always_the_same
         if rows.size <= _MOST_ROWS:
             ctas, warps = [w.cta for w in group], [w.warp for w in group]
             addresses, active = self.trace.addresses[rows], self.trace.active[rows]
             rule = expression_of(addresses, warps, ctas, active)
             if rule is not None and not each_mask:
-                return _masked(rule, masks[0])
+                return lanes_of.written(rule, 0)
             if rule is not None:
                 self._expect(times * _OF_AN_EXPRESSION)
-                return {"each": [_masked(rule, mask) for mask in masks]}
+                return {"each": [lanes_of.written(rule, k) for k in range(times)]}
             if 1 < times <= _MOST_RULES:
                 entries: list[Any] = []
                 for k in range(times):
                     lanes: Any = expression_of(addresses[:, k : k + 1], warps, ctas, active[:, k : k + 1])
                     if lanes is None and len(group) > 1:
                         return None
-                    entries.append(_masked(lanes or self._numbers_of(rows[0, k]).tolist(), masks[k]))
+                    entries.append(lanes_of.written(lanes or self._numbers_of(rows[0, k]).tolist(), k))
                 return {"each": entries}
         if len(group) > 1:
             return None
         numbers = self._numbers_of(rows[0])
         if (numbers == numbers[0]).all() and not each_mask:
-            return _masked(numbers[0].tolist(), masks[0])
+            return lanes_of.written(numbers[0].tolist(), 0)
         self._expect(numbers.size)
-        return {"each": [_masked(lanes, mask) for lanes, mask in zip(numbers.tolist(), masks, strict=True)]}
+        return {"each": [lanes_of.written(lanes, k) for k, lanes in enumerate(numbers.tolist())]}
 
     def _expect(self, numbers: int) -> None:
         """Give up before that many are written out, if there is no room for them."""
@@ -253,8 +258,29 @@ class _Group:
         return np.where(self.trace.active[rows], self.trace.addresses[rows], 0)
 
 
-def _masked(lanes: Any, mask: NDArray[np.bool_]) -> Any:
-    return lanes if mask.all() else {"lanes": lanes, "active": _number(mask)}
+@dataclass(frozen=True)
+class _Lanes:
+    """Which lanes take part in each execution of an instruction, and the memory that they mean, [executions, 32]."""
+
+    masks: NDArray[np.bool_]
+    spaces: NDArray[np.uint8]
+
+    @property
+    def always_the_same(self) -> bool:
+        """Whether that is the same in all executions."""
+        return bool((self.masks == self.masks[0]).all() and (self.spaces == self.spaces[0]).all())
+
+    def written(self, lanes: Any, k: int) -> Any:
+        """Addresses of the k-th execution with what is to be said of its lanes."""
+        mask, spaces = self.masks[k], self.spaces[k]
+        more: dict[str, Any] = {} if mask.all() else {"active": _number(mask)}
+        meant = {SPACES[space]: _number(spaces == space) for space in (SHARED, LOCAL) if (spaces == space).any()}
+        if meant:
+            name, *others = meant
+            # Lanes that take no part mean nothing, which is written as global.
+            alone = not others and not (mask & (spaces == GLOBAL)).any()
+            more["space"] = name if alone else meant
+        return {"lanes": lanes, **more} if more else lanes
 
 
 def _numbers(value: Any) -> int:

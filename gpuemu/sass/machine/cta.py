@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.control import ControlFlow
-from gpuemu.sass.machine.environment import Environment, ExecutionError
+from gpuemu.sass.machine.environment import Environment, ExecutionError, Spaces
 from gpuemu.sass.machine.groups import Group
 from gpuemu.sass.machine.lanes import WARP, Mask, any_lane, every_lane
 from gpuemu.sass.machine.operands import Step
@@ -174,7 +174,7 @@ class CtaExecutor(ControlFlow):
         return done * warps
 
 
-def _ignore(place: object, mask: Mask) -> None:
+def _ignore(place: object, mask: Mask, spaces: Spaces = 0) -> None:
     """Records nothing."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,19 @@ def _no_print(text: str) -> None:
     """Nobody reads."""
 
 
-def _no_record(place: Place, mask: Mask) -> None:
+Spaces = int | NDArray[np.uint8]
+"""The memory that lanes meant by generic addresses, numbers of trace.model.SPACES: one for all, or [place's lanes]."""
+
+
+def _no_record(place: Place, mask: Mask, spaces: Spaces = 0) -> None:
     """Nobody listens."""
+
+
+class Record(Protocol):
+    """Takes down an access: see Environment.record."""
+
+    def __call__(self, place: Place, mask: Mask, spaces: Spaces = 0, /) -> None:
+        """The addresses of an execution's lanes."""
 
 
 @dataclass
@@ -57,9 +68,10 @@ class Environment:
     """Bytes of shared memory that the CTA takes, what the system reserves included."""
     cta: tuple[int, int, int] = (0, 0, 0)
     clock: int = 0
-    record: Callable[[Place, Mask], None] = _no_record
+    record: Record = _no_record
     """Called by every access to shared, global or local memory, after its checks, with the byte addresses of the
     mask's lanes. Those in shared memory count from the CTA's first byte, those in local memory from the lane's.
+    Of generic addresses it is told which memory they mean.
     """
     patterns: Patterns = field(default_factory=Patterns)
     """What the addresses of accesses have looked like."""
