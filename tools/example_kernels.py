@@ -88,6 +88,12 @@ _V1_TO_V5 = (
     ("v4_ldmatrix", "v2 with ldmatrix, mma and the result's shuffles written out", AMPERE_AND_LATER),
     ("v5_swizzle", "v4 with every shared index swizzled (Swizzle<1, 3, 3>): no conflicts left", AMPERE_AND_LATER),
 )
+_GENERIC = (
+    ("v4_generic", "v4 with a generic pointer shuffled in place of stmatrix, as it was published", _WARP, (16, 16, 16)),
+    ("v5_generic", "v5 so, on WMMA fragments and without the barrier behind its stores", _WARP, (16, 16, 16)),
+    ("v4_generic_k32", "v4_generic in two steps of 16", _WARP, (16, 16, 32)),
+    ("v4_generic_row", "v4_generic by four warps, 16x64 results in rows of 128 bytes", (128, 1, 1), (16, 64, 16)),
+)
 _TRANSPOSES = (
     ("plain", "32x32 float transpose by 1024 threads, columns 32 ways in conflict"),
     ("padded", "the transpose with rows of 33 words"),
@@ -100,6 +106,10 @@ EXAMPLES = (
     *(
         Example(f"{name}.cu", name, about, _WARP, _product(16, 16, 16, np.float16), architectures=where)
         for name, about, where in _V1_TO_V5
+    ),
+    *(
+        Example("generic_stores.cu", name, about, block, _product(*sizes, np.float16), architectures=AMPERE_AND_LATER)
+        for name, about, block, sizes in _GENERIC
     ),
     Example("xor_tile.cu", "xor_tile_plain", "ldmatrix from rows of 32 halves", _WARP, _matrices),
     Example("xor_tile.cu", "xor_tile_swizzled", "ldmatrix from rows of 32 halves, columns XORed", _WARP, _matrices),
