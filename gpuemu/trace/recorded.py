@@ -21,10 +21,11 @@ from pydantic import ValidationError
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import is_side_file, write_bulk
-from gpuemu.trace.form import MAX_CTAS, TraceForm
+from gpuemu.trace.form import MAX_CTAS, LaunchForm, TraceForm
 from gpuemu.trace.listing import format_listing
 from gpuemu.trace.mistakes import refusal
 from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, SPACES, Launch, Trace, WarpTrace
+from gpuemu.trace.naming import SIZES, Naming
 from gpuemu.trace.paths import path_form, path_items
 from gpuemu.trace.symbolic import expression_of
 from gpuemu.trace.writing import write_form
@@ -39,17 +40,21 @@ _MOST_RULES = 64
 """Executions of an instruction for each of which a rule of its own is looked for."""
 
 
-def write_trace(trace: Trace, path: str | os.PathLike[str]) -> list[Path]:
+def write_trace(trace: Trace, path: str | os.PathLike[str], naming: Naming | None = None) -> list[Path]:
     """Write a trace as YAML, with a side file if its addresses are bulky; returns the files written.
 
+    With a `naming` (see `naming`), which holds the trace, its addresses and sizes name the numbers of a layout.
     The side file bears the name of the trace with `.npz` for `.yaml`. One from an earlier write is replaced, or
     removed where none is needed; any other file of that name stays, and is refused with a GpuemuError. Where
     writing fails, what was there before is left as it was.
     """
     target = Path(path)
     side = target.with_name(f"{target.stem if target.suffix in ('.yaml', '.yml') else target.name}.npz")
-    warps = _warp_forms(trace)
+    warps = _warp_forms(trace, naming)
     fields: dict[str, Any] = {"warps": warps} if warps is not None else {"bulk": side.name}
+    if naming is not None and warps is not None:
+        fields["layout"] = dict(naming.layout)
+        fields["launch"] = _launch(trace) | {name: naming.size(name) for name in SIZES}
     text = write_form(_form(trace, fields, os.fspath(path)))
     side_is_ours = is_side_file(side)
     if warps is None and side.exists() and not side_is_ours:
@@ -76,19 +81,18 @@ def write_trace(trace: Trace, path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _form(trace: Trace, fields: dict[str, Any], file: str) -> TraceForm:
-    launch = trace.launch
     head = {
-        "gpuemu_trace": 1, "kernel": trace.name, "arch": trace.arch, "about": trace.about,
-        "launch": {
-            "grid": launch.grid, "block": launch.block, "registers_per_thread": launch.registers_per_thread,
-            "static_shared_bytes": launch.static_shared_bytes, "dynamic_shared_bytes": launch.dynamic_shared_bytes,
-        },
+        "gpuemu_trace": 1, "kernel": trace.name, "arch": trace.arch, "about": trace.about, "launch": _launch(trace),
         "code": format_listing(trace.code),
     }  # fmt: skip
     try:
         return TraceForm.model_validate(head | fields)
     except ValidationError as error:
         raise refusal(error, file, lambda _: None) from None
+
+
+def _launch(trace: Trace) -> dict[str, Any]:
+    return {name: getattr(trace.launch, name) for name in LaunchForm.model_fields}
 
 
 class _TooManyNumbersError(Exception):
@@ -103,7 +107,7 @@ class _Entry:
     warps: list[WarpTrace] = field(default_factory=list)
 
 
-def _warp_forms(trace: Trace) -> list[dict[str, Any]] | None:
+def _warp_forms(trace: Trace, naming: Naming | None) -> list[dict[str, Any]] | None:
     """The `warps` entries, or None if they would need too many numbers, or more CTAs than a written trace may."""
     if len({w.cta for w in trace.warps}) > MAX_CTAS:
         return None
@@ -121,7 +125,7 @@ def _warp_forms(trace: Trace) -> list[dict[str, Any]] | None:
         for (path, *_), group in groups.items():
             if path not in paths:
                 paths[path] = path_form(group[0].path, offsets)
-            described = _Group(trace, memory, MOST_NUMBERS - numbers)
+            described = _Group(trace, memory, MOST_NUMBERS - numbers, naming)
             for entry in described.entries(group):
                 for ctas, warps in _products(entry.warps):
                     described.spend(path_items(paths[path]))
@@ -162,8 +166,9 @@ def _number(mask: NDArray[np.bool_]) -> int:
 class _Group:
     """Describes warps that took one path with the same lanes."""
 
-    def __init__(self, trace: Trace, memory: NDArray[np.bool_], numbers_left: int):
+    def __init__(self, trace: Trace, memory: NDArray[np.bool_], numbers_left: int, naming: Naming | None):
         self.trace = trace
+        self.naming = naming
         self.memory = memory
         self.numbers_left = numbers_left
         self._found: dict[tuple[tuple[int, int], ...], dict[int, Any] | None] = {}
@@ -225,8 +230,7 @@ class _Group:
         each_mask = not lanes_of.always_the_same
         if rows.size <= _MOST_ROWS:
             ctas, warps = [w.cta for w in group], [w.warp for w in group]
-            addresses, active = self.trace.addresses[rows], self.trace.active[rows]
-            rule = expression_of(addresses, warps, ctas, active)
+            rule = self._rule(rows, warps, ctas)
             if rule is not None and not each_mask:
                 return lanes_of.written(rule, 0)
             if rule is not None:
@@ -235,7 +239,7 @@ class _Group:
             if 1 < times <= _MOST_RULES:
                 entries: list[Any] = []
                 for k in range(times):
-                    lanes: Any = expression_of(addresses[:, k : k + 1], warps, ctas, active[:, k : k + 1])
+                    lanes: Any = self._rule(rows[:, k : k + 1], warps, ctas)
                     if lanes is None and len(group) > 1:
                         return None
                     entries.append(lanes_of.written(lanes or self._numbers_of(rows[0, k]).tolist(), k))
@@ -247,6 +251,11 @@ class _Group:
             return lanes_of.written(numbers[0].tolist(), 0)
         self._expect(numbers.size)
         return {"each": [lanes_of.written(lanes, k) for k, lanes in enumerate(numbers.tolist())]}
+
+    def _rule(self, rows: NDArray[np.int32], warps: list[int], ctas: list[int]) -> str | None:
+        if self.naming is not None:
+            return self.naming.expression(rows, warps, ctas)
+        return expression_of(self.trace.addresses[rows], warps, ctas, self.trace.active[rows])
 
     def _expect(self, numbers: int) -> None:
         """Give up before that many are written out, if there is no room for them."""
