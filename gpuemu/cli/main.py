@@ -17,6 +17,8 @@ COMMANDS = {
     "diff": "Show two results side by side.",
     "sweep": "Run traces over a grid of hardware values and layouts.",
     "banks": "Show one shared-memory access as a picture of banks and wavefronts.",
+    "layout": "Show where a layout puts each thread's part of a tile.",
+    "fragment": "Show which lane holds which element of a matrix instruction.",
     "search": "Find the layouts of a tile that cost the fewest wavefronts.",
     "arch": "List, show and check architecture files.",
     "traces": "List the traces that come with gpuemu.",

@@ -54,6 +54,7 @@ def trace_kernel(
     budget: int = DEFAULT_BUDGET,
     stack_bytes: int = DEFAULT_STACK_BYTES,
     zero_shared: bool = False,
+    timed_only: bool = False,
     printer: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
     watch: Callable[[Callable[[], int]], None] | None = None,
@@ -66,9 +67,10 @@ def trace_kernel(
     count, itself or by name or path. `ctas` are the CTAs to keep in the trace, by default those resident on one SM at
     once. `budget`: warp instructions of one CTA before it is taken for endless. `stack_bytes`: a thread's stack where
     the cubin asks for less (cudaLimitStackSize); recursion and calls through pointers live on it. `zero_shared`:
-    shared memory that nobody wrote is zero; else reading it is an error. `printer` is called with what printf prints,
-    as it is printed; all of it is in the trace's `printed`, too. `progress` is called with the CTAs done and all,
-    `watch` once with a function that tells the warp instructions executed so far, also from another thread.
+    shared memory that nobody wrote is zero; else reading it is an error. `timed_only`: only the CTAs that are kept
+    execute, and what the others would have stored is missing from the arrays. `printer` is called with what printf
+    prints, as it is printed; all of it is in the trace's `printed`, too. `progress` is called with the CTAs done and
+    all, `watch` once with a function that tells the warp instructions executed so far, also from another thread.
 
     Raises GpuemuError: for arguments that do not fit, an instruction the executor does not know, and everything
     a kernel must not do, naming the instruction, warp, lane and source line.
@@ -141,7 +143,8 @@ def trace_kernel(
     rows: list[Rows] = [(np.zeros((0, WARP), np.int64), np.zeros((0, WARP), np.bool_), np.zeros((0, WARP), np.uint8))]
     count = 0
     wanted = set(kept)
-    for cta in range(launch.ctas):
+    executed = kept if timed_only else range(launch.ctas)
+    for done, cta in enumerate(executed, 1):
         environment.cta = (cta % grid[0], cta // grid[0] % grid[1], cta // (grid[0] * grid[1]))
         memory.new_cta()
         recorder = Recorder(lanes, code)
@@ -157,7 +160,7 @@ def trace_kernel(
             rows.append(its_rows)
             count += len(its_rows[0])
         if progress is not None:
-            progress(cta + 1, launch.ctas)
+            progress(done, len(executed))
     replayed, warps = _with_barrier_numbers(code, warps, executor.barriers_used)
     addresses, active, spaces = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     return Trace(
