@@ -164,7 +164,7 @@ def _wmma() -> Finding:
 
 @claim(
     "C7",
-    "The same of the product as written, B as 32x256 with transposed loads, sums in halves: no conflict of loads padded",
+    "The product as written, B as 32x256 with transposed loads, sums in halves: padded, loads have no conflict",
     "gpuemu diff gemm_nn_plain gemm_nn_padded --arch sm_89",
 )
 def _as_written() -> Finding:

@@ -387,5 +387,5 @@ def _slower_than_none() -> Finding:
 def _slip() -> Finding:
     loads = sum(i.opcode.startswith("LDG") for i in ran("written_padded_slip").trace.code)
     named = {i.operands[-1] for i in ran("written_padded_slip").trace.code if "c[0x0][0x168]" in " ".join(i.operands)}
-    text = f"its {loads} loads of global memory take both tiles from M, and N's pointer is {'read' if named else 'never read'}:"
+    text = f"its {loads} loads take both tiles from M, and N's pointer is {'read' if named else 'never read'}:"
     return Finding(f"{text} its result is M M", judge(bool(named)))

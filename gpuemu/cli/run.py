@@ -55,7 +55,7 @@ def run(
     """Replay TRACE on one emulated SM: cycles, shared-memory table, stall reasons, what limited it.
 
     TRACE is a file, or the name of a trace that comes with gpuemu (gpuemu traces lists them). It may also be a
-    .cubin, a .cu or a .ptx (which takes ptxas on the PATH): then the kernel is executed first, as gpuemu trace does, with
+    .cubin, a .cu or a .ptx (which takes ptxas on the PATH): then the kernel is executed first, as by gpuemu trace, with
     the options that follow --kernel below.
 
     \b
