@@ -115,3 +115,18 @@ def test_a_recorded_trace_keeps_the_memory_of_each_access(generic: Cubin, tmp_pa
         again = gpuemu.run(gpuemu.load_trace(str(tmp_path / "k.yaml")), gpuemu.load_arch("sm_90"))
         assert again.cycles == result.cycles
         assert again.counters == result.counters
+
+
+def test_the_measurement_has_the_emulator_s_figure_for_what_it_counts(generic: Cubin) -> None:
+    specification = importlib.util.spec_from_file_location("h200_examples", ROOT / "tools" / "h200" / "examples.py")
+    assert specification is not None
+    assert specification.loader is not None
+    measuring = sys.modules["h200_examples"] = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(measuring)
+    case = next(case for case in measuring.cases() if case.name == "load_32_by_2")
+    found, cycles = measuring.emulated(case, generic, "sm_90")
+    assert found["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] == 64
+    assert cycles > 0
+    assert len({case.name for case in measuring.cases()}) == len(measuring.cases())
+    page = '"ID","Kernel Name","smsp__inst_executed.sum"\n"","","inst"\n"0","load_32_by_2(int)","1,234"\n'
+    assert measuring.counters(page) == [{"smsp__inst_executed.sum": 1234}]

@@ -193,7 +193,7 @@ def emulated(case: Case, cubin: Any, arch: str) -> tuple[dict[str, int], int | N
 
     given, _, _ = case.arguments()
     trace = gpuemu.trace_kernel(cubin, case.kernel, case.grid, case.block, case.shared_bytes, given, arch=arch)
-    result = gpuemu.run(trace, arch)
+    result = gpuemu.run(trace, gpuemu.load_arch(arch))
     clocks = result.warps[0].clock_reads
     found = dict(result.counters) | {"smsp__cycles_active.max": result.cycles}
     return found, clocks[3] - clocks[2] if case.clocks else None
