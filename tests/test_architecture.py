@@ -26,7 +26,7 @@ BELOW = {
     "engine": "base isa arch banks trace program",
     "views": "base isa arch banks trace program engine",
     "emulate": "base isa arch banks trace program engine views",
-    "studies": "base isa arch banks trace program engine views emulate gpuemu",
+    "studies": "base isa arch banks trace sass program engine views emulate gpuemu",
     "cli": "base isa arch banks trace tensor sass program engine views emulate studies gpuemu",
     "__main__": "cli",
     "gpuemu": "base isa arch banks trace tensor sass program engine views emulate studies",

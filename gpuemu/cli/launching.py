@@ -17,6 +17,7 @@ from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
+    from gpuemu.sass.image.cubin import Cubin
     from gpuemu.trace.model import Trace
 
 MACHINE_CODE = (".cubin", ".cu", ".ptx")
@@ -118,22 +119,12 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
     """Run the kernel functionally and return its trace. Raises GpuemuError."""
     import numpy as np
 
-    from gpuemu.cli.kernel_arguments import default_arguments, parse_arguments
     from gpuemu.sass.launch import DEFAULT_BUDGET, trace_kernel
-    from gpuemu.sass.tools.disassembly import decode_function, load_cubin
+    from gpuemu.studies.check.notice import Notice
 
-    name = arch if isinstance(arch, str) or arch is None else f"sm_{arch.compute_capability.replace('.', '')}"
-    flags = compiler_options(options.define, options.include, options.compiler_flags)
-    if flags and Path(path).suffix == ".cubin":
-        raise GpuemuError.one(path, None, "", "a cubin with -D, -I or --nvcc-flag", "a .cu takes them")
-    cubin = load_cubin(path, name, options=flags)
-    if options.args:
-        arguments = parse_arguments(options.args)
-    else:
-        function = decode_function(cubin, options.kernel)
-        arguments = default_arguments([p.size for p in function.parameters], function.source_name)
-        if arguments:
-            click.echo("no --arg: each pointer gets a buffer of 1 MiB of zeros", err=True)
+    cubin = machine_code(path, options, arch)
+    arguments = arguments_of(cubin, options)
+    notice = Notice()
     saves = [_save(text, arguments) for text in options.save]
     expected = [Expected(text, arguments, options.tolerance) for text in options.expect]
     with ProgressBar("executing", ctas=math.prod(options.grid)) as bar:
@@ -141,8 +132,9 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
             cubin, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, arch=arch,
             ctas=_ctas(options.cta), budget=options.budget or DEFAULT_BUDGET, progress=bar.count_ctas,
             watch=bar.watch, stack_bytes=options.stack, zero_shared=options.zero_shared,
-            printer=_print, timed_only=options.execute == "timed",
+            printer=print_to_stderr, observer=notice, timed_only=options.execute == "timed",
         )  # fmt: skip
+    tell(notice.sentence())
     for number, target in saves:
         try:
             np.save(target, arguments[number])
@@ -158,7 +150,38 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
     return trace
 
 
-def _print(text: str) -> None:
+def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | None) -> Cubin:
+    """The cubin, or what a source compiles to with the options of the command line. Raises GpuemuError."""
+    from gpuemu.sass.tools.disassembly import load_cubin
+
+    name = arch if isinstance(arch, str) or arch is None else f"sm_{arch.compute_capability.replace('.', '')}"
+    flags = compiler_options(options.define, options.include, options.compiler_flags)
+    if flags and Path(path).suffix == ".cubin":
+        raise GpuemuError.one(path, None, "", "a cubin with -D, -I or --nvcc-flag", "a .cu takes them")
+    return load_cubin(path, name, options=flags)
+
+
+def arguments_of(cubin: Cubin, options: LaunchOptions) -> list[Any]:
+    """The kernel's arguments: those of --arg, else a buffer for each pointer. Raises GpuemuError."""
+    from gpuemu.cli.kernel_arguments import default_arguments, parse_arguments
+    from gpuemu.sass.tools.disassembly import decode_function
+
+    if options.args:
+        return parse_arguments(options.args)
+    function = decode_function(cubin, options.kernel)
+    arguments = default_arguments([p.size for p in function.parameters], function.source_name)
+    if arguments:
+        click.echo("no --arg: each pointer gets a buffer of 1 MiB of zeros", err=True)
+    return arguments
+
+
+def tell(sentence: str) -> None:
+    """A line on stderr, if there is anything to tell."""
+    if sentence:
+        click.echo(sentence, err=True)
+
+
+def print_to_stderr(text: str) -> None:
     """What a kernel prints goes to stderr: stdout is the report's."""
     click.echo(text, nl=False, err=True)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options
+from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options, tell
 from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -142,6 +142,9 @@ def run_trace(
     if arch is None:
         arch = load_arch(loaded.arch)
         arch = arch.with_overrides(overrides, where="--set") if overrides else arch
+    from gpuemu.studies.check.notice import noticed
+
+    tell(noticed(loaded))
     with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
         return emulate(loaded, arch, watch=bar.watch)
 

@@ -24,6 +24,7 @@ from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import Environment, ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Lanes
 from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder, Rows
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
@@ -58,6 +59,7 @@ def trace_kernel(
     printer: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
     watch: Callable[[Callable[[], int]], None] | None = None,
+    observer: Observer | None = None,
 ) -> Trace:
     """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
 
@@ -71,6 +73,7 @@ def trace_kernel(
     execute, and what the others would have stored is missing from the arrays. `printer` is called with what printf
     prints, as it is printed; all of it is in the trace's `printed`, too. `progress` is called with the CTAs done and
     all, `watch` once with a function that tells the warp instructions executed so far, also from another thread.
+    `observer` hears every access; if it forgives, what a kernel must not do ends the launch, but is no error.
 
     Raises GpuemuError: for arguments that do not fit, an instruction the executor does not know, and everything
     a kernel must not do, naming the instruction, warp, lane and source line.
@@ -112,6 +115,7 @@ def trace_kernel(
         lanes=lanes,
         zero_shared=zero_shared,
         system_wrote=system_wrote,
+        spread=0 if observer is None else observer.spread,
     )
     constants, known = constant_banks(function, launch, memory, args, hardware)
     printed: list[str] = []
@@ -132,7 +136,10 @@ def trace_kernel(
         shared_memory_size(launch, hardware),
         codeless=function.image.codeless,
         printer=take,
+        observer=observer,
     )
+    if observer is not None:
+        observer.launches(environment)
     try:
         executor = CtaExecutor(environment)
     except UnsupportedError as error:
@@ -148,12 +155,20 @@ def trace_kernel(
         environment.cta = (cta % grid[0], cta // grid[0] % grid[1], cta // (grid[0] * grid[1]))
         memory.new_cta()
         recorder = Recorder(lanes, code)
+        failed = False
+        if observer is not None:
+            observer.starts(cta)
         try:
             executor.run(recorder, cta in wanted, budget)
         except ExecutionError as error:
-            raise _explained(error, function, file, cta, launch) from None
+            if observer is None or not observer.forgives:
+                raise _explained(error, function, file, cta, launch) from None
+            failed = True
+            observer.fails(error)
         except UnsupportedError as error:
             raise _unknown(error, function, file) from None
+        if observer is not None:
+            observer.ends()
         if cta in wanted:
             its_warps, its_rows = recorder.trace_parts(cta, count)
             warps += its_warps
@@ -161,6 +176,8 @@ def trace_kernel(
             count += len(its_rows[0])
         if progress is not None:
             progress(done, len(executed))
+        if failed:
+            break
     replayed, warps = _with_barrier_numbers(code, warps, executor.barriers_used)
     addresses, active, spaces = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     return Trace(

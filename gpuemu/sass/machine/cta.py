@@ -130,6 +130,9 @@ class CtaExecutor(ControlFlow):
             else max(1, budget // warps)
         )
         done = 0
+        observer = environment.observer
+        if observer is not None:
+            observer.together(mask)
         self._executed = self.instructions(), environment.clock, warps
         while done < most:
             pc = group.pc
@@ -153,7 +156,10 @@ class CtaExecutor(ControlFlow):
             else:
                 step = steps[pc]
                 if step is None:
-                    step = steps[pc] = build(self._sites[pc])
+                    step = build(self._sites[pc])
+                    if observer is not None:
+                        step = observer.around(self._sites[pc], step)
+                    steps[pc] = step
                 guard = guards[pc]
                 if guard is None:
                     step(mask)
