@@ -82,10 +82,10 @@ def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
     divergence[0].taken_at = -s.mio_request_interval_cycles
     sendings = power_of_two(s.mio_queue_entries + 4)
     specials = power_of_two(2 * s.special_function_queue_entries + 16)
-    refills = power_of_two(4 * s.sm_max_warps)
+    refills = 4 * s.sm_max_warps
     for c, core in enumerate(cores):
         core.sendings, core.specials = room.ring(sendings, c * sendings), room.ring(specials, c * specials)
-        core.refills = room.ring(refills, c * refills)
+        core.refills_at = c * refills
         core.returning = room.ring(2 * parts)
         _core(s, room, sm[0], core, c)
         core.pipes_at = c * 2 * len(program.pipes)  # room for the parts of those that share some
@@ -170,7 +170,7 @@ def _sm(program: Program, s: Spec, facts: Facts, room: _Room, sm: Sm) -> None:
 
 def _load_store(s: Spec, room: _Room, unit: LoadStore, stage: DataStage) -> None:
     pool = s.mio_pool_entries
-    unit.sent = room.ring(pool + 64 * s.sm_sub_cores)
+    unit.sent = room.ring(pool + s.mio_data_read_cycles + 64 * s.sm_sub_cores)
     unit.entered = room.ring(pool + 2)
     unit.stored = room.ring(2 * s.mio_store_pool_wavefronts + 130)
     unit.held_data, unit.held_registers = (room.ring(s.mio_store_data_registers + 18) for _ in range(2))
@@ -184,7 +184,8 @@ def _load_store(s: Spec, room: _Room, unit: LoadStore, stage: DataStage) -> None
     stage.write_paths_at = room.numbers(s.sm_max_warps) if s.separate else stage.read_paths_at
     stage.copies = room.ring(max(pool, s.mio_copy_entries) + 2)
     stage.alone = room.ring(s.mio_window_entries + 4)
-    stage.openings, stage.opening_costs = (room.ring(8 * s.sm_max_warps + 64) for _ in range(2))
+    known = s.mio_queue_latency_cycles + s.mio_lane_register_early_cycles
+    stage.openings, stage.opening_costs = (room.ring(s.sm_max_warps * (8 + known)) for _ in range(2))
     stage.leaving = room.ring(s.mio_store_pool_wavefronts + s.global_memory_l1_store_cycles + 256)
 
 

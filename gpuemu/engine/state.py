@@ -155,6 +155,7 @@ class Core(Record):
     last_issue: int
     reader: int
     uncounted: int
+    refills_at: int
     refills: int
     code_busy_until: int
     closed_total: int

@@ -10,6 +10,10 @@ from typing import Annotated
 
 from gpuemu.engine.records import Record
 
+MOST_WORDS = 12
+"""Registers that an instruction sends at most: CAS of 128 bits has an address of two and twice four."""
+Words = Annotated[list[int], 12]
+
 
 class Flight(Record):
     """An instruction under way outside its sub-core's pipes of fixed latency, and when what becomes of it.
@@ -52,7 +56,7 @@ class Sending(Record):
     words: int
     late: int
     free_at: int
-    reads: Annotated[list[int], 12]
+    reads: Words
 
 
 class Special(Record):

@@ -6,8 +6,12 @@ Where they differ on purpose, `ON_PURPOSE` says why, and `without_lookahead` kee
 
 from __future__ import annotations
 
+import ast
+import importlib
 import math
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,12 +21,13 @@ from probes import builder, emit, kernels, machine, machines
 import gpuemu
 from gpuemu.arch import Architecture
 from gpuemu.base import resources
-from gpuemu.engine import Log, Machine, StuckError, execute
+from gpuemu.engine import Log, Machine, StuckError, execute, units
 from gpuemu.engine.allocate import allocate
 from gpuemu.engine.cycle import execute as execute_units
 from gpuemu.engine.cycle import run
 from gpuemu.engine.records import NEVER, objects
 from gpuemu.engine.spec import Spec, fill, refusals
+from gpuemu.engine.units import UNITS
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
 
@@ -186,6 +191,40 @@ def test_a_phase_lets_only_later_ones_act_in_its_own_cycle():
     watched = state._replace(wish=Watched(state.wish))
     run(watched)
     assert state.sm[0].issued == len(state.path)
+
+
+def test_each_unit_imports_only_from_those_named_before_it():
+    sources = {name: Path(importlib.import_module(name).__file__).read_text() for name in UNITS}
+    own = Path(units.__file__).parent
+    assert {Path(importlib.import_module(name).__file__) for name in UNITS} == {*own.glob("*.py")} - {
+        own / "__init__.py"
+    }
+    for place, name in enumerate(UNITS):
+        used = {
+            f"{units.__name__}.{other}"
+            for other in re.findall(r"from gpuemu\.engine\.units\.(\w+) import", sources[name])
+        }
+        assert used <= set(UNITS[:place]), name
+
+
+def test_units_keep_to_what_can_be_compiled():
+    """No class, closure, comprehension, default, keyword, exception or f-string: a list of what the form leaves out."""
+    banned = (
+        ast.ClassDef, ast.Lambda, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Dict, ast.Set, ast.Try,
+        ast.Raise, ast.With, ast.Yield, ast.JoinedStr, ast.Global, ast.Nonlocal, ast.Starred,
+    )  # fmt: skip
+    for name in UNITS:
+        tree = ast.parse(Path(importlib.import_module(name).__file__).read_text())
+        for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+            inside = [*ast.walk(function)]
+            where = f"{name}.{function.name}"
+            assert not [node for node in inside if isinstance(node, banned)], where
+            assert [node for node in inside if isinstance(node, ast.FunctionDef)] == [function], where
+            assert not function.args.defaults + function.args.kwonlyargs, where
+            assert not [node for node in inside if isinstance(node, ast.Call) and node.keywords], where
+            assert not [node for node in inside if isinstance(node, ast.Constant) and isinstance(node.value, float)], (
+                where
+            )
 
 
 if __name__ == "__main__":

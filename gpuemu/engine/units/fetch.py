@@ -19,29 +19,26 @@ from gpuemu.program.stall_reasons import BRANCH_RESOLVING, NO_INSTRUCTION
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 
 
-def branched(state: State, core: Core, w: int, cycle: int) -> None:
-    """The warp, whose next instruction is the target, has taken a branch; its count runs from `cycle`."""
+def branched(state: State, core: Core, w: int, cycle: int) -> int:
+    """The warp, whose next instruction is the target, has taken a branch; its count runs from `cycle`.
+
+    Returns from when on the target may issue.
+    """
     spec, warp = state.spec[0], state.warps[w]
     target = state.ops[warp.op]
     entries = spec.issue_instruction_buffer_entries
-    ring = state.rings[core.refills]
-    while ring.head < ring.tail and state.refills[ring.at + (ring.head & ring.mask)].begins + entries <= cycle:
-        ring.head += 1
-    number = ring.at + (ring.tail & ring.mask)
+    number = core.refills_at
+    while number < core.refills_at + core.refills and state.refills[number].begins + entries > cycle:
+        number += 1
+    core.refills = max(core.refills, number + 1 - core.refills_at)
     refill = state.refills[number]
     refill.warp, refill.slot, refill.position = w, target.slot, warp.position
     refill.resolves_at = cycle + spec.issue_taken_branch_cycles
     refill.begins = refill.resolves_at - entries
     refill.looks_up = refill.begins - _line_cycles(state)
-    ring.tail += 1
     core.code_busy_until = max(core.code_busy_until, refill.resolves_at)
     warp.next_line, warp.line_at = target.next_line, cycle + spec.issue_next_line_cycles
-
-
-def resolves_at(state: State, core: Core) -> int:
-    """From when on the target of the last branch may issue."""
-    ring = state.rings[core.refills]
-    return state.refills[ring.at + ((ring.tail - 1) & ring.mask)].resolves_at
+    return refill.resolves_at
 
 
 def held_for_code(state: State, w: int, until: int, reason: int, now: int) -> None:
@@ -56,9 +53,8 @@ def asks(state: State, core: Core, w: int, op: Op, now: int, stays: int) -> None
     """The warp has issued `op`; `stays`: the scheduler had stayed with it for that. What is next of it is known."""
     spec, warp = state.spec[0], state.warps[w]
     entries, slots = spec.issue_instruction_buffer_entries, spec.issue_instruction_line_bytes // INSTRUCTION_BYTES
-    ring = state.rings[core.refills]
-    for n in range(ring.head, ring.tail):
-        refill = state.refills[ring.at + (n & ring.mask)]
+    for number in range(core.refills_at, core.refills_at + core.refills):
+        refill = state.refills[number]
         if refill.warp == w:
             continue
         if now == refill.looks_up:

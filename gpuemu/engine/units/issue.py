@@ -8,7 +8,7 @@ from gpuemu.engine.spec import FAIR, YOUNGEST
 from gpuemu.engine.state import REASONS, Core, State, Warp
 from gpuemu.engine.units import kinds
 from gpuemu.engine.units.dependences import issued_fixed, issued_flight, issued_variable, look_again, ready_at
-from gpuemu.engine.units.fetch import asks, branched, held_for_code, resolves_at
+from gpuemu.engine.units.fetch import asks, branched, held_for_code
 from gpuemu.engine.units.order import issued
 from gpuemu.engine.units.phases import DIVERGENCE, LAUNCH, LOAD_STORE, wake, wake_barrier
 from gpuemu.engine.units.pipes import closed_before, enter_queue, shut, stand, take
@@ -127,16 +127,17 @@ def _go_on(state: State, c: int, w: int, op: Op, counts_from: int, now: int) -> 
     warp.pipe = core.pipes_at + state.ops[warp.op].pipe
     warp.seen_at = -1
     takes_branch = op.kind == kinds.BRANCH and warp.op != op.index + 1
+    resolves_at = now
     if takes_branch:
         warp.branched_at = now
-        branched(state, core, w, counts_from)
+        resolves_at = branched(state, core, w, counts_from)
     warp.stalled_until = warp.held_until = counts_from + op.stall_cycles
     warp.held_for = WAIT
     if warp.op == warp.next_line and warp.line_at > warp.held_until:
         warp.held_until, warp.held_for = warp.line_at, NO_INSTRUCTION
     warp.ready_at = ready_at(state, w, warp.held_until)
     if takes_branch:
-        held_for_code(state, w, resolves_at(state, core), BRANCH_RESOLVING, now)
+        held_for_code(state, w, resolves_at, BRANCH_RESOLVING, now)
 
 
 def _end(state: State, core: Core, w: int, now: int) -> None:
