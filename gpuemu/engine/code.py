@@ -84,7 +84,7 @@ class Op(Record):
     turnaround: int
 
 
-class Access(Record):
+class AccessRecord(Record):
     """What one execution of a memory instruction asks for (see `program.program.Access`)."""
 
     data_stage_cycles: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from gpuemu.engine.code import Access, Op
+from gpuemu.engine.code import AccessRecord, Op
 from gpuemu.engine.records import Record
 from gpuemu.engine.spec import Spec
 from gpuemu.engine.under_way import (
@@ -265,7 +265,7 @@ class State(NamedTuple):
     divergence: list[Divergence]
     rings: list[Ring]
     ops: list[Op]
-    accesses: list[Access]
+    accesses: list[AccessRecord]
     program: list[int]
     flight_of: list[int]
     path: list[int]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuemu.engine.code import Access, Op
+from gpuemu.engine.code import AccessRecord, Op
 from gpuemu.engine.records import fields, objects
 from gpuemu.engine.under_way import MOST_WORDS
 from gpuemu.isa.opcodes import Kind, Row
@@ -43,7 +43,7 @@ class Facts:
 
 def write_program(program: Program, block_lines: int) -> Facts:
     """`block_lines`: so many lines of L1 are a block of L2."""
-    facts = Facts(objects(Op, max(1, len(program.ops))), objects(Access, max(1, len(program.accesses))))
+    facts = Facts(objects(Op, max(1, len(program.ops))), objects(AccessRecord, max(1, len(program.accesses))))
     scoreboard = _numbered(register for op in program.ops for register in (*op.reads, *op.writes))
     forwarding = _numbered(register for op in program.ops for register in op.fresh)
     facts.registers, facts.forwarded = len(scoreboard), len(forwarding)

@@ -8,7 +8,7 @@ L1 keeps it until it is sent on. Data of stores are held until some time after t
 
 from __future__ import annotations
 
-from gpuemu.engine.code import Access, Op
+from gpuemu.engine.code import AccessRecord, Op
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
 from gpuemu.engine.units.data_stage import NO_LOAD, send_copy, serve, serve_lane_register
@@ -97,7 +97,7 @@ def take_complete(state: State, cycle: int, now: int) -> None:
     _serve(state, f, op, state.accesses[flight.access], now)
 
 
-def _serve(state: State, f: int, op: Op, access: Access, now: int) -> None:
+def _serve(state: State, f: int, op: Op, access: AccessRecord, now: int) -> None:
     """It comes to the data stage; what becomes of it."""
     spec, unit, flight = state.spec[0], state.load_store[0], state.flights[f]
     warp = state.warps[flight.warp]
