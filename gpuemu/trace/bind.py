@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
@@ -27,6 +27,7 @@ from gpuemu.trace.bulk import MOST_ROWS, THE_SIDE_FILE, Content, read_bulk
 from gpuemu.trace.form import MAX_ADDRESS, MAX_CTAS, TraceForm, WarpsForm, parse_range, parse_selection
 from gpuemu.trace.mistakes import Place, field_name
 from gpuemu.trace.model import SHARED, SPACES, Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.row_table import RowTable
 from gpuemu.trace.sizes import launch_of
 from gpuemu.trace.spaces import ALL_LANES, names_a_space, space_numbers
 
@@ -42,27 +43,6 @@ MAX_ROWS = MOST_ROWS
 
 _NOWHERE = ("", None, "")
 _LANE = np.arange(LANES, dtype=np.int64)[None, :]
-
-
-@dataclass
-class _Rows:
-    """The address table under construction: blocks of rows and how many there are so far."""
-
-    addresses: list[NDArray[np.int64]] = field(default_factory=list)
-    active: list[NDArray[np.bool_]] = field(default_factory=list)
-    spaces: list[NDArray[np.uint8]] = field(default_factory=list)
-    count: int = 0
-
-    def add(
-        self, addresses: NDArray[np.int64], active: NDArray[np.bool_], spaces: NDArray[np.uint8]
-    ) -> NDArray[np.int32]:
-        """Add rows [n, 32]; returns their numbers."""
-        first = self.count
-        self.count += len(addresses)
-        self.addresses.append(addresses)
-        self.active.append(active)
-        self.spaces.append(spaces)
-        return np.arange(first, self.count, dtype=np.int32)
 
 
 class Binder:
@@ -87,7 +67,7 @@ class Binder:
         self.problems: list[Problem] = []
         self.launch = Launch()
         self.offsets = np.array([i.offset for i in code], dtype=np.int64)
-        self._rows = _Rows()
+        self._rows = RowTable()
         self._known_rows: dict[tuple[Any, ...], NDArray[np.int32]] = {}
         self._compiled: dict[str, CompiledExpression] = {}
         self._memory = np.array([i.accesses_memory for i in code], dtype=bool)
