@@ -149,7 +149,10 @@ def _toy_ldmatrix() -> Finding:
     plain, swizzled = (
         wavefronts(f"toy_ldmatrix_{name}", Row.LOAD_MATRIX, **settings) for name in ("plain", "swizzled")
     )
-    return Finding(f"2 phases: {plain} wavefronts straight, {swizzled} swizzled", judge(plain == 4, swizzled == 2))
+    return Finding(
+        f"4 phases, of the 4 rows that fit: {plain} wavefronts straight, {swizzled} swizzled",
+        judge(plain == 8, swizzled == 4),
+    )
 
 
 @claim("C6", "WMMA of 16x16x16 becomes pairs of m16n8k8", "gpuemu run v2_shared_memory --page source")

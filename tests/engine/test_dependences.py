@@ -138,7 +138,7 @@ def test_depbar_waits_for_the_counters_of_its_mask_too(mask, waits):
     lines = ["LDGSTS.E.BYPASS.128 [R2], [R4.64] | S2", "LDGDEPBAR | W0 S2", "LDS.128 R8, [R2] | W1 S2"]
     control = f"{mask} S4" if waits else "S4"
     result = run([*lines, f"DEPBAR.LE SB0, 0x1 | {control}", END], lanes="128*lane")
-    there = result.execution.warps[0].done_log[2]
+    there = completions(result)[2]
     assert issues(result)[3] == (there if waits else 6)
     assert there > 20
 

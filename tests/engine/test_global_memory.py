@@ -151,7 +151,7 @@ def test_a_warp_does_not_find_what_another_stored_at_the_same_place_of_its_local
     with trace.only(warps=1):
         trace.emit("LDL R4, [R0]", lanes="8", control="B------:R-:W0:-:S02")
     emit(trace, "EXIT | S05")
-    assert gpuemu.run(trace.build(), machine()).execution.global_sectors == 4
+    assert gpuemu.run(trace.build(), machine()).log.loaded_sectors == 4
 
 
 def test_each_further_sector_takes_its_time_on_the_wire():
