@@ -174,11 +174,11 @@ class WayBack:
         for port in ports:
             port.decided = self._cycle
             for waiting in (port.returning, port.lanes):
-                if not waiting or waiting[0].due >= until:
-                    continue
-                for before, register in enumerate(waiting):
-                    if register.last and register.request.done_at < until + before:
-                        register.request.done_at = until + before
+                # They are written in order: what came over another way may be due before the first.
+                soonest = max(until, waiting[0].due) if waiting else until
+                for before, register in enumerate(waiting, soonest):
+                    if register.last and register.request.done_at < before:
+                        register.request.done_at = before
                         later.append(register.request)
         return done, later
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from probes import builder, emit, issues, machine
+from probes import builder, completions, emit, issues, machine, run
 
 import gpuemu
 
@@ -177,3 +177,14 @@ def test_loads_of_two_warps_a_sub_core_wait_for_each_other_s_arithmetic(loop):
         clocks = [issues(result, warp)[-times * (2 + products) - 3 :] for warp in range(8)]
         found = max(clock[-2] for clock in clocks) - min(clock[0] for clock in clocks)
         assert found == pytest.approx(cycles, abs=1)
+
+
+def test_registers_that_come_over_two_ways_out_of_order_are_written_all_the_same():
+    """The wide load's come over one way, the shuffle's over the other and sooner; it waits behind them."""
+    arch = machine(
+        register_file__write_cycles=1, mio__queue_entries=2,
+        shared_memory__ports__topology="separate", shared_memory__ports__read=2,
+    )  # fmt: skip
+    lines = ["STS [R0], R4 | S1", "SHFL.IDX PT, R9, R9, R10, R11 | S1", "LDS.128 R4, [R0] | S1"] * 3
+    result = run([*lines, "EXIT | S5"], arch, warps=8, lanes="16*lane")
+    assert all(min(completions(result, warp)) > 0 for warp in range(8))
