@@ -60,7 +60,7 @@ MOST_ROWS = 8_000_000
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     """The content of a member, no more of it than its entry says. Raises what zipfile does."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise NotImplementedError  # other methods unpack all that is there before they stop
+        raise zipfile.BadZipFile  # other methods unpack all that is there before they stop
     with archive.open(member) as file:
         return file.read(member.file_size)
 
