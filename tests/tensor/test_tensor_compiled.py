@@ -121,3 +121,15 @@ def test_what_was_compiled_is_found_by_the_next_process(tmp_path: Any) -> None:
         for _ in range(2)
     ]
     assert [int(n) for n in hits] == [0, 1]
+
+
+def test_operands_that_may_only_be_read_are_multiplied_too() -> None:
+    numerics, mode, rng = (
+        gpuemu.load_arch("sm_90").tensor_core.numerics,
+        mma_mode("m16n8k16.f32.f16"),
+        np.random.default_rng(5),
+    )
+    a, b, c = (drawn(rng, kind, registers, 1.0)[:1] for kind, registers in (("f16", 4), ("f16", 2), ("f32", 4)))
+    a.flags.writeable = False
+    plain, compiled = both_ways(numerics, mode, a, b, c)
+    assert np.array_equal(plain, compiled)
