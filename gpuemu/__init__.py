@@ -23,6 +23,8 @@ from gpuemu.views.result import Result, WarpResult
 if TYPE_CHECKING:
     from gpuemu.sass.launch import trace_kernel
     from gpuemu.sass.machine.tensor_map import TensorMap
+    from gpuemu.studies.check.api import check
+    from gpuemu.studies.check.initcheck import empty
     from gpuemu.studies.layout import search as layouts
     from gpuemu.studies.sweeps.api import sweep
 
@@ -40,6 +42,8 @@ __all__ = [
     "Trace",
     "TraceBuilder",
     "WarpResult",
+    "check",
+    "empty",
     "load_arch",
     "load_trace",
     "mma",
@@ -61,6 +65,14 @@ def __getattr__(name: str) -> Any:
 
         globals()[name] = by_name(layouts.search)
         return globals()[name]
+    if name == "check":
+        from gpuemu.studies.check.api import check
+
+        return check
+    if name == "empty":
+        from gpuemu.studies.check.initcheck import empty
+
+        return empty
     # Executing machine code needs the extra `sass`; replaying traces does not wait for it.
     if name == "trace_kernel":
         from gpuemu.sass.launch import trace_kernel

@@ -74,7 +74,7 @@ def test_a_function_that_takes_names_keeps_its_own_and_its_words() -> None:
     [
         (
             "k.ptx",
-            "found PTX, which is no machine code yet; the .cu that it comes from, or what ptxas makes of it, is right",
+            "found PTX; a trace of it is right, as gpuemu trace or gpuemu.trace_kernel records one",
         ),
         ("k.cu", "found a CUDA source; a trace of it is right, as gpuemu trace or gpuemu.trace_kernel records one"),
         ("here", "found a folder; the path of a trace or the name of a shipped one is right"),

@@ -8,6 +8,7 @@ from measured import measured
 from port_study import counted, shared_accesses
 
 import gpuemu
+from gpuemu.isa.fragments import matrix_fragment
 from gpuemu.isa.opcodes import Row
 
 HARDWARE = measured()["example_kernels"]
@@ -28,9 +29,10 @@ def _phase(access: gpuemu.SharedAccess, lane: int) -> int:
 @claim(
     "A1",
     "v2: 8 bank conflicts of matrix loads, 4 for each ldmatrix.x4: each of its 4 phases is 2-way conflicted "
-    "and counts once",
+    "and counts once, as even a 4-way conflict would",
     "gpuemu run v2_shared_memory --arch sm_89",
     "gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)'",
+    "gpuemu banks LDSM.4 --lanes '64*(lane%16) + 16*(lane//16)'",
 )
 def _matrix_loads_of_v2() -> Finding:
     found, loads = conflicts("v2_shared_memory", Row.LOAD_MATRIX), _accesses("v2_shared_memory", "LDSM")
@@ -40,7 +42,11 @@ def _matrix_loads_of_v2() -> Finding:
     )
     hardware = HARDWARE["v2_shared_memory"]["matrix_load_conflicts"]
     text = f"{found} conflicts; wavefronts of the phases: {'; '.join(', '.join(map(str, w)) for w in ways)}"
-    return Finding(text, judge(found == hardware == 8, once), f"{hardware} conflicts")
+    four = gpuemu.shared_access(
+        gpuemu.load_arch("sm_89"), "LDSM.4", [64 * (lane % 16) + 16 * (lane // 16) for lane in range(32)]
+    )
+    text += f"; where a phase is 4-way conflicted it counts {four.excess_wavefronts // 4}"
+    return Finding(text, judge(found == hardware == 8, once, four.excess_wavefronts == 4), f"{hardware} conflicts")
 
 
 @claim(
@@ -94,15 +100,20 @@ def _v3() -> Finding:
     "gpuemu banks LDSM.4 --lanes '48*(lane%16) + 16*(lane//16)'",
 )
 def _lanes_0_and_20() -> Finding:
-    loads = _accesses("v3_padded", "LDSM")
-    banks = sorted({_first_bank(access, 20) for access in loads})
-    sharing = sorted({lane for a in loads for lane in range(1, 32) if _first_bank(a, lane) == _first_bank(a, 0)})
-    apart = all(_phase(a, lane) != _phase(a, 0) for a in loads for lane in sharing)
-    clean = all(a.excess_wavefronts == 0 for a in loads)
-    text = f"lane 20 starts in bank {', '.join(map(str, banks))}; those that share bank 0 with lane 0 are lanes "
-    text += f"{', '.join(map(str, sharing))}, {'all in other phases' if apart else 'some in its phase'}; "
-    text += f"{'no' if clean else 'some'} conflicts"
-    return Finding(text, judge(20 in sharing, apart and clean))
+    """Lane 20 as the one that receives: row 5 of the third matrix, its word 0."""
+    access = _accesses("v3_padded", "LDSM")[0]
+    receives = matrix_fragment()
+    row, column = int(receives.row[0, 20, 0]), int(receives.column[0, 20, 0])
+    lane = 8 * 2 + row  # who gives the address of that row of the third matrix
+    word = access.lane_byte_addresses[lane] // 4 + column // 2
+    bank, first = word % access.geometry.banks, _first_bank(access, 0)
+    clean = all(a.excess_wavefronts == 0 for a in _accesses("v3_padded", "LDSM"))
+    apart = _phase(access, lane) != _phase(access, 0)
+    text = (
+        f"of the third matrix lane 20 receives row {row}, word {word}, bank {bank}; lane 0 of the first bank {first}; "
+    )
+    text += f"{'other phases' if apart else 'one phase'}, {'no' if clean else 'some'} conflicts"
+    return Finding(text, judge(bank == first == 0, apart and clean))
 
 
 @claim(
@@ -135,21 +146,22 @@ def _threads_that_swap() -> Finding:
     "A8",
     "Recipe: M and B name the index bits that repeat, S reaches those that vary; where bits 1 and 2 repeat, "
     "swizzle<3,2,1>",
-    "gpuemu search --tile 4x16:f32 --access 'LDS.32: row = lane % 4; column = step; steps = 16; active = lane"
-    " < 4' --set shared_memory.banks=8",
+    "gpuemu banks LDS.32 --lanes '4*(lane%2 + 8*(lane//2))'",
 )
 def _recipe() -> Finding:
-    """A machine of 8 banks; 4 lanes take numbers 16 apart: bits 1 and 2 repeat, bits 4 and 5 vary."""
-    arch = gpuemu.load_arch("sm_89").with_overrides({"shared_memory.banks": 8})
-    column = "LDS.32: row = lane % 4; column = step; steps = 16; active = lane < 4"
-    result = gpuemu.search(arch, "4x16:f32", [column])
-    found = next(c for c in result.candidates if c.label == "Swizzle<2,1,3>")
-    assert result.plain is not None
-    text = f"4 lanes, 16 words apart, 8 banks: {result.plain.total_wavefronts} wavefronts, with swizzle<3,2,1> "
-    text += (
-        f"{found.total_wavefronts}, the bound {result.lower_bound}; {len(result.reaching) - 1} other layouts reach it"
+    """A warp whose word numbers have the low bits xx00x: bits 1 and 2 repeat, those from bit 3 on vary."""
+    arch = gpuemu.load_arch("sm_89")
+    words = [lane % 2 + 8 * (lane // 2) for lane in range(32)]
+
+    def wavefronts_of(shift: int) -> int:
+        return gpuemu.shared_access(arch, "LDS.32", [4 * (w ^ ((w >> shift) & 0b110)) for w in words]).wavefronts
+
+    plain = gpuemu.shared_access(arch, "LDS.32", [4 * w for w in words]).wavefronts
+    found, better = wavefronts_of(3), wavefronts_of(4)
+    text = (
+        f"{plain} wavefronts, with swizzle<3,2,1> {found}, with swizzle<4,2,1> {better}: bit 4 chooses a bank already"
     )
-    return Finding(text, judge(found.total_wavefronts == result.lower_bound < result.plain.total_wavefronts))
+    return Finding(text, judge(found < plain, found == 1))
 
 
 @claim(
@@ -171,3 +183,39 @@ def _low_five_bits() -> Finding:
     words, halves = agree(4, "LDS.32"), agree(2, "LDS.U16")
     text = f"for addresses in 4-byte words right in {words:.0%} of 256, in halves in {halves:.0%}"
     return Finding(text, judge(words == 1, halves == 1))
+
+
+@claim(
+    "A10",
+    "Which lanes make up a group of eight does not matter for 128-bit accesses",
+    "gpuemu banks LDS.128 --lanes '16*lane'",
+    "gpuemu banks LDS.128 --lanes '16*(8*(lane%4) + lane//4)'",
+)
+def _groups_of_eight() -> Finding:
+    arch = gpuemu.load_arch("sm_89")
+    orders = [list(range(32)), [8 * (lane % 4) + lane // 4 for lane in range(32)]]
+    counts = [gpuemu.shared_access(arch, "LDS.128", [16 * piece for piece in order]).wavefronts for order in orders]
+    text = f"the same 32 pieces in order {counts[0]} wavefronts, in another order of lanes {counts[1]}"
+    return Finding(text, judge(counts[0] == counts[1]))
+
+
+@claim("A11", "Writes of several lanes to one word conflict", "gpuemu banks STS.32 --lanes '0'")
+def _writes_to_one_word() -> Finding:
+    access = gpuemu.shared_access(gpuemu.load_arch("sm_89"), "STS.32", [0] * 32)
+    text = f"32 lanes on one word: {access.wavefronts} wavefront, {access.excess_wavefronts} conflicts"
+    return Finding(text, judge(access.excess_wavefronts > 0))
+
+
+@claim(
+    "A12",
+    "v4 and v5 as written, with a generic pointer in place of stmatrix: v4 keeps v2's conflicts, v5 has none",
+    "gpuemu diff v4_generic v5_generic --arch sm_89",
+)
+def _generic_stores() -> Finding:
+    four, five = (sum(conflicts(name, row) for row in Row) for name in ("v4_generic", "v5_generic"))
+    stores = [wavefronts(name, Row.STORE) for name in ("v4_generic", "v5_generic")]
+    there = [HARDWARE[name]["stores"] for name in ("v4_ldmatrix", "v5_swizzle")]
+    text = f"{four} and {five} conflicts; stores {stores[0]} and {stores[1]} wavefronts"
+    return Finding(
+        text, judge(four == 12, five == 0 and stores == there), f"stores {there[0]} and {there[1]} wavefronts"
+    )

@@ -7,6 +7,7 @@ from claim import Finding, claim, conflicts, faster, judge, ran, wavefronts
 from port_study import shared_accesses
 
 import gpuemu
+from gpuemu.isa.fragments import matrix_fragment
 from gpuemu.isa.opcodes import Row
 
 TOY = {"shared_memory__banks": 4, "shared_memory__lanes_per_group__bits_32": 4}
@@ -85,12 +86,16 @@ def _half_of_the_banks() -> Finding:
     "gpuemu banks LDSM.4 --lanes '80*(lane%16) + 16*(lane//16)'",
 )
 def _banks_of_padded_rows() -> Finding:
+    """The article's table is of threads: lane 4 g + t has the words t of row g of its fragment."""
+    part = matrix_fragment()
+    row, column = part.row[0, :, 0], part.column[0, :, 0]
+    banks = (row * 80 + column * 2) // 4 % 32
+    starts, together = banks[::4].tolist(), bool((banks.reshape(8, 4) == banks[::4, None] + np.arange(4)).all())
     (_, access), *_rest = [a for a in shared_accesses(gpuemu.load_trace("gemm_tile_padded")) if a[0].startswith("LDSM")]
-    words = [address // 4 for address in access.lane_byte_addresses[:8]]
-    starts = [(word - words[0]) % 32 for word in words]
     listed = [0, 20, 8, 28, 16, 4, 24, 12]
-    text = f"the rows of a matrix start {', '.join(map(str, starts))} banks on; {access.excess_wavefronts} conflicts"
-    return Finding(text, judge(starts == listed, access.excess_wavefronts == 0))
+    text = f"lanes 4g to 4g + 3 are on banks {', '.join(map(str, starts))} and the three behind each; "
+    text += f"{access.excess_wavefronts} conflicts"
+    return Finding(text, judge(starts == listed and together, access.excess_wavefronts == 0))
 
 
 @claim(
@@ -131,3 +136,44 @@ def _swizzle_instead() -> Finding:
     bytes_of = {name: ran(f"gemm_tile_{name}").trace.launch.shared_bytes for name in ("plain", "padded", "swizzled")}
     text = f"{all_rows} conflicts in {bytes_of['swizzled']} bytes; padded it takes {bytes_of['padded']}"
     return Finding(text, judge(all_rows == 0, bytes_of["swizzled"] == bytes_of["plain"]))
+
+
+@claim(
+    "B4",
+    "On a toy machine of 4 banks of 16 bytes a phase of ldmatrix takes 2 wavefronts straight and 1 swizzled",
+    "gpuemu run toy_ldmatrix_plain --set shared_memory.banks=4 --set shared_memory.bank_width_bytes=16",
+    "gpuemu run toy_ldmatrix_swizzled --set shared_memory.banks=4 --set shared_memory.bank_width_bytes=16",
+)
+def _toy_ldmatrix() -> Finding:
+    settings = {"shared_memory__banks": 4, "shared_memory__bank_width_bytes": 16}
+    plain, swizzled = (
+        wavefronts(f"toy_ldmatrix_{name}", Row.LOAD_MATRIX, **settings) for name in ("plain", "swizzled")
+    )
+    return Finding(
+        f"4 phases, of the 4 rows that fit: {plain} wavefronts straight, {swizzled} swizzled",
+        judge(plain == 8, swizzled == 4),
+    )
+
+
+@claim("C6", "WMMA of 16x16x16 becomes pairs of m16n8k8", "gpuemu run v2_shared_memory --page source")
+def _wmma() -> Finding:
+    found = {
+        arch: sorted({i.opcode for i in gpuemu.load_trace("v2_shared_memory", arch=arch).code if "HMMA" in i.opcode})
+        for arch in ("sm_80", "sm_89")
+    }
+    text = "; ".join(f"{arch}: {', '.join(opcodes)}" for arch, opcodes in found.items()) + " (CUDA 13)"
+    return Finding(text, judge(all("1688" in opcode for opcodes in found.values() for opcode in opcodes)))
+
+
+@claim(
+    "C7",
+    "The product as written, B as 32x256 with transposed loads, sums in halves: padded, loads have no conflict",
+    "gpuemu diff gemm_nn_plain gemm_nn_padded --arch sm_89",
+)
+def _as_written() -> Finding:
+    loads = [conflicts(f"gemm_nn_{name}", Row.LOAD_MATRIX) for name in ("plain", "padded")]
+    stores = [conflicts(f"gemm_nn_{name}", Row.STORE) for name in ("plain", "padded")]
+    speed = faster("gemm_nn_plain", "gemm_nn_padded")
+    text = f"loads {loads[0]} conflicts plain, {loads[1]} padded; stores {stores[0]} and {stores[1]}; "
+    text += f"{speed:.2f} times as fast"
+    return Finding(text, judge(loads[1] == 0 < loads[0], speed > 1))

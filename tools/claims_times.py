@@ -140,11 +140,11 @@ def _tree() -> Finding:
 @claim(
     "D13",
     "The reduction is 1.5 times as fast by virtual threads",
-    "gpuemu diff reduction_plain reduction_v4 --arch sm_89",
+    "gpuemu diff written_reduction_plain written_reduction_v4 --arch sm_89",
 )
 def _reduction() -> Finding:
     here, there = (
-        faster("reduction_plain", "reduction_v4"),
+        faster("written_reduction_plain", "written_reduction_v4"),
         MEASURED["reduction"]["plain"] / MEASURED["reduction"]["v4"],
     )
     verdict = judge(same_ratio(here, 1.5), same_ratio(there, 1.5))
@@ -157,7 +157,7 @@ def _reduction() -> Finding:
     "gpuemu run tiled_straight_static --arch sm_89",
 )
 def _milliseconds() -> Finding:
-    cycles = {k: ran(f"tiled_straight_{k}").cycles for k in ("static", "dynamic")}
+    cycles = {k: ran(_kernel(f"straight_{k}")).cycles for k in ("static", "dynamic")}
     text = f"a 32x32 product takes {cycles['static']} and {cycles['dynamic']} cycles of one SM, "
     text += "which are no milliseconds of a GPU"
     return Finding(text, OPEN)
@@ -211,7 +211,9 @@ def _one_more_column() -> Finding:
     text += (
         f"; the padded kernel keeps {kernel} of {sum(conflicts('tiled_conflict_static', row) for row in Row)} conflicts"
     )
-    return Finding(text, judge(column == result.fewest[1], rows == result.fewest[0]))
+    row = gpuemu.shared_access(gpuemu.load_arch("sm_89"), "LDS.32", [4 * (17 * (t // 16) + t % 16) for t in range(32)])
+    text += f"; in rows of 17 two rows of 16 together cost {row.wavefronts}"
+    return Finding(text, judge(column == result.fewest[1], rows == result.fewest[0], row.excess_wavefronts == 0))
 
 
 for _number, (_kind, _part) in enumerate((("plain", 0.03125), ("padded", 0.75), (2, 0.5), (4, 0.85), (8, 0.9375)), 1):
@@ -227,6 +229,13 @@ for _number, (_kind, _times) in enumerate((("padded", 24), (2, 16), (4, 27), (8,
         f"Transpose, {NAMES[_kind]}: {_times} times as fast as plain",
         f"gpuemu diff transpose_plain transpose_{TRANSPOSE[_kind]} --arch sm_89",
     )(_speed_up(_kind, _times))
+
+
+def _kernel(name: str) -> str:
+    """The kernel as written: with dynamic shared memory the size of its block comes at run time."""
+    layout, memory = name.split("_")
+    return f"tiled_{name}" if memory == "static" else f"written_{layout}"
+
 
 _PADDED_ROWS = MEASURED["tiled_conflict"]["plain"] / MEASURED["tiled_conflict"]["padded"]
 _TEXT = "{} takes {:.2f} times as long as {} ({:g} to {:g} ms)"
@@ -244,5 +253,139 @@ for _number, (_slow, _fast, _ms, _ms_fast, _there) in enumerate(
     claim(
         f"E{_number}",
         _TEXT.format(_slow.replace("_", ", ").capitalize(), _ms / _ms_fast, _fast.replace("_", ", "), _ms, _ms_fast),
-        f"gpuemu diff tiled_{_fast} tiled_{_slow} --arch sm_89",
-    )(_ratio(f"tiled_{_slow}", f"tiled_{_fast}", _ms / _ms_fast, _there))
+        f"gpuemu diff {_kernel(_fast)} {_kernel(_slow)} --arch sm_89",
+    )(_ratio(_kernel(_slow), _kernel(_fast), _ms / _ms_fast, _there))
+
+
+@claim(
+    "D15",
+    "The matrix product has serious bank conflicts, 32 threads on one bank, which virtual threads take away",
+    "gpuemu diff written_matmul_plain written_matmul_v4 --arch sm_89",
+)
+def _product() -> Finding:
+    plain, remapped = (
+        sum(conflicts(f"written_matmul_{kind}", row) for row in (Row.LOAD, Row.STORE)) for kind in ("plain", "v4")
+    )
+    return Finding(f"{plain} conflicts plain, {remapped} with n = 4", judge(plain > 0, remapped < plain))
+
+
+def _bank(address: int) -> int:
+    access = gpuemu.shared_access(gpuemu.load_arch("sm_89"), "LDS.32", [address] * 32, 1)
+    return access.phases[0].served[0][0].bank
+
+
+@claim("D16", "Bits 2 to 7 of an address choose the bank", "gpuemu banks LDS.32 --lanes '128*(lane%2)'")
+def _bits() -> Finding:
+    chosen = [bit for bit in range(2, 12) if _bank(1 << bit) != _bank(0)]
+    text = f"those that change the bank: {chosen[0]} to {chosen[-1]}"
+    return Finding(text, judge(set(range(2, 7)) <= set(chosen), 7 in chosen))
+
+
+@claim("D17", "Address 0x04 is in bank 0", "gpuemu banks LDS.32 --lanes '4'")
+def _address_four() -> Finding:
+    return Finding(f"bank {_bank(4)}", judge(_bank(4) == 0))
+
+
+@claim("D18", "Virtual threads make the transpose 3 to 4 times as fast", "gpuemu diff transpose_plain transpose_v4")
+def _three_to_four() -> Finding:
+    here = {n: faster("transpose_plain", f"transpose_v{n}") for n in (2, 4, 8, 16)}
+    there = {n: EIGHT["plain"] / EIGHT[n] for n in (2, 4, 8, 16)}
+    best, best_there = max(here.values()), max(there.values())
+    hardware = f"{best_there:.2f} times at most (shared memory alone, 8 warps)"
+    return Finding(f"{best:.2f} times at most", judge(3 <= best <= 4, 3 <= best_there <= 4), hardware)
+
+
+@claim(
+    "D19",
+    "In a block of 256 with n = 4, v(32) = 1 and v(128) = 4",
+    "gpuemu layout virtual:4/256 --tile 8x32:f32 --vector 1",
+)
+def _values_of_v() -> Finding:
+    found = [t % 64 * 4 + t // 64 for t in (32, 128)]
+    return Finding(f"v(32) = {found[0]}, v(128) = {found[1]}", judge(found[0] == 1, found[1] == 4))
+
+
+@claim(
+    "D20",
+    "With n = 4 the speed-up is 8, 4 and 2 for c = 32, 16 and 8",
+    "gpuemu search --tile 32x16:f32 --access column",
+)
+def _speed_up_by_ways() -> Finding:
+    """Columns of tiles of c words a row: reads of c ways."""
+    gains = []
+    for ways in (32, 16, 8):
+        result = gpuemu.search(gpuemu.load_arch("sm_89"), f"32x{ways}:f32", ["column"], threads=32 * ways)
+        remapped = next(c for c in result.candidates if c.label.startswith("virtual threads, n = 4 "))
+        assert result.plain is not None
+        gains.append(result.plain.total_wavefronts / remapped.total_wavefronts)
+    text = f"columns of tiles {', '.join(f'{gain:.3g}' for gain in gains)} times fewer wavefronts"
+    return Finding(text, judge(*(same_ratio(gain, claimed) for gain, claimed in zip(gains, (8, 4, 2), strict=True))))
+
+
+@claim("D21", "Virtual threads take 5 to 10 % more registers", "gpuemu run transpose_v4 --arch sm_89")
+def _registers() -> Finding:
+    plain, remapped = (ran(f"transpose_{kind}").trace.launch.registers_per_thread for kind in ("plain", "v4"))
+    return Finding(f"{plain} and {remapped} a thread", judge(1.05 <= remapped / plain <= 1.10))
+
+
+def _ways_left(four: int, eight: int) -> Callable[[], Finding]:
+    def check() -> Finding:
+        reads, stores = (
+            [ran(f"transpose_v{n}").shared_memory[row].wavefronts // 32 for n in (4, 8)]
+            for row in (Row.LOAD, Row.STORE)
+        )
+        text = f"reads {reads[0]}- and {reads[1]}-way, stores {stores[0]}- and {stores[1]}-way"
+        return Finding(text, judge(reads == [four, eight], stores == [four, eight]))
+
+    return check
+
+
+claim("D22", "n = 4 leaves conflicts of 8 ways, n = 8 of 4 (one table)", "gpuemu run transpose_v8")(_ways_left(8, 4))
+claim("D23", "n = 4 leaves conflicts of 4 ways, n = 8 of 2 (the other)", "gpuemu run transpose_v8")(_ways_left(4, 2))
+
+
+@claim("D24", "A remapped warp has eight lanes served a cycle", "gpuemu run transpose_v4 --arch sm_89")
+def _eight_lanes() -> Finding:
+    rows = {row: ran("transpose_v4").shared_memory[row] for row in (Row.LOAD, Row.STORE)}
+    lanes = {row: 32 * counts.instructions / counts.wavefronts for row, counts in rows.items()}
+    text = f"n = 4: stores {lanes[Row.STORE]:g} lanes a wavefront, reads {lanes[Row.LOAD]:g}; without conflict 32"
+    return Finding(text, judge(lanes[Row.STORE] == 8, lanes[Row.LOAD] == 8))
+
+
+@claim("E10", "L1 is 20 to 30 times as fast as L2", "gpuemu arch show sm_89")
+def _l1() -> Finding:
+    memory = gpuemu.load_arch("sm_89").global_memory
+    l1, l2 = memory.l1.latency_cycles, memory.l2.latency_cycles
+    return Finding(f"{l1} and {l2} cycles, {l2 / l1:.1f} times", judge(20 <= l2 / l1 <= 30))
+
+
+@claim(
+    "E11",
+    "The tiles in static shared memory make the product about a third faster than none",
+    "gpuemu diff tiled_straight_static tiled_none --arch sm_89",
+)
+def _baseline() -> Finding:
+    found = faster("tiled_none", "tiled_straight_static")
+    return Finding(f"{found:.2f} times as fast", judge(same_ratio(found, 4 / 3)))
+
+
+@claim(
+    "E12",
+    "With conflicts it is slower than without shared memory",
+    "gpuemu diff tiled_none tiled_conflict_static --arch sm_89",
+)
+def _slower_than_none() -> Finding:
+    found = faster("tiled_conflict_static", "tiled_none")
+    return Finding(f"{found:.2f} times the cycles", judge(found > 1))
+
+
+@claim(
+    "E13",
+    "The padded static kernel, as published, computes the product M N",
+    "gpuemu run written_padded_slip --page source",
+)
+def _slip() -> Finding:
+    loads = sum(i.opcode.startswith("LDG") for i in ran("written_padded_slip").trace.code)
+    named = {i.operands[-1] for i in ran("written_padded_slip").trace.code if "c[0x0][0x168]" in " ".join(i.operands)}
+    text = f"its {loads} loads take both tiles from M, and N's pointer is {'read' if named else 'never read'}:"
+    return Finding(f"{text} its result is M M", judge(bool(named)))

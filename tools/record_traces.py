@@ -18,6 +18,7 @@ import gpuemu
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.tools.disassembly import load_cubin
+from gpuemu.trace.naming import Naming, linear, swizzled
 from gpuemu.trace.recorded import write_trace
 
 FOLDERS = {"sm_89": "", "sm_80": "sm_80"}
@@ -25,19 +26,34 @@ FOLDERS = {"sm_89": "", "sm_80": "sm_80"}
 
 
 @cache
-def cubin(source: str, arch: str) -> Cubin:
+def cubin(source: str, arch: str, option: str = "") -> Cubin:
     """The compiled source."""
-    return load_cubin(str(SOURCES / source), arch)
+    return load_cubin(str(SOURCES / source), arch, options=(option,) if option else ())
 
 
-def record(example: Example, arch: str) -> gpuemu.Trace:
+def naming_of(example: Example, arch: str) -> Naming | None:
+    """The names of the numbers in an example's layout, from recordings of it with others; None if it has none."""
+    named = example.named
+    if named is not None:
+        sizes = named.dynamic_shared_bytes or (lambda _: example.dynamic_shared_bytes)
+        recordings = {
+            value: record(dataclasses.replace(example, dynamic_shared_bytes=sizes(value)), arch, named.macro, value)
+            for value in named.values
+        }
+        return linear(named.name, recordings)
+    if example.swizzle is not None:
+        return swizzled(record(example, arch), record(example, arch, "BITS", 0), *example.swizzle)
+    return None
+
+
+def record(example: Example, arch: str, macro: str = "", value: int = 0) -> gpuemu.Trace:
     """Execute an example on an architecture, check its result, and return its trace.
 
     Raises AssertionError if the result is wrong.
     """
     arguments, output, expected = example.arguments()
     trace = trace_kernel(
-        cubin(example.source, arch), example.kernel, example.grid, example.block,
+        cubin(example.source, arch, f"-D{macro}={value}" if macro else ""), example.kernel, example.grid, example.block,
         example.dynamic_shared_bytes, arguments,
     )  # fmt: skip
     np.testing.assert_array_equal(arguments[output], expected)
@@ -52,8 +68,9 @@ def main() -> None:
     for arch, below in FOLDERS.items():
         (folder / below).mkdir(parents=True, exist_ok=True)
         for example in EXAMPLES:
-            files = write_trace(record(example, arch), folder / below / f"{example.kernel}.yaml")
-            print(*files)
+            naming = naming_of(example, arch)
+            trace = record(example, arch) if naming is None else naming.trace
+            print(*write_trace(trace, folder / below / f"{example.kernel}.yaml", naming))
 
 
 if __name__ == "__main__":

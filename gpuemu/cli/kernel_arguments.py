@@ -2,6 +2,7 @@
 
     64  -3  1.5                    a number
     zeros:u32:16384                a buffer of 16384 zeros; also ones, arange (0, 1, 2, ...), random (always the same)
+    empty:f32:256                  a buffer that nobody has filled: `gpuemu check` tells who reads it unwritten
     file:in.npy                    a buffer with the contents of a NumPy file, which itself is not changed
 
 Types: u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64; a size such as 256x256 is a shape.
@@ -22,7 +23,7 @@ from gpuemu.base.errors import GpuemuError
 
 _SIZES = {"u": (1, 2, 4, 8), "i": (1, 2, 4, 8), "f": (2, 4, 8)}
 TYPES = {f"{kind}{8 * size}": np.dtype(f"{kind}{size}") for kind, sizes in _SIZES.items() for size in sizes}
-FILLS = ("zeros", "ones", "arange", "random")
+FILLS = ("zeros", "ones", "arange", "random", "empty")
 MOST_BYTES = 1 << 32
 """Bytes of all buffers of a launch."""
 MOST_DIGITS = 40
@@ -92,6 +93,10 @@ def _filled(fill: str, kind: np.dtype[Any], count: int) -> Any:
     match fill:
         case "zeros":
             return np.zeros(count, kind)
+        case "empty":
+            from gpuemu.studies.check.initcheck import empty
+
+            return empty(count, kind)
         case "ones":
             return np.ones(count, kind)
     generator = np.random.default_rng(0)

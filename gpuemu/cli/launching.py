@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.building import Expected, build_options, compiler_options
 from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
+    from gpuemu.sass.image.cubin import Cubin
     from gpuemu.trace.model import Trace
 
-MACHINE_CODE = (".cubin", ".cu")
+MACHINE_CODE = (".cubin", ".cu", ".ptx")
+DIFFERS = 1
+"""Exit code where a result is not what --expect says."""
 Command = Callable[..., Any]
 
 
@@ -58,11 +62,18 @@ class LaunchOptions:
     stack: int = 1024
     zero_shared: bool = False
     save: tuple[str, ...] = ()
+    define: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    compiler_flags: tuple[str, ...] = ()
+    execute: str = "all"
+    expect: tuple[str, ...] = ()
+    tolerance: float = 0.0
 
     @property
     def given(self) -> str:
         """The options that are not at their defaults, as people write them; "" if none is."""
-        names = {"args": "--arg", "dynamic_shared": "--dynamic-shared", "zero_shared": "--zero-shared"}
+        names = {"args": "--arg", "dynamic_shared": "--dynamic-shared", "zero_shared": "--zero-shared",
+                 "define": "-D", "include": "-I", "compiler_flags": "--nvcc-flag"}  # fmt: skip
         changed = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
         return ", ".join(names.get(name, f"--{name}") for name in changed)
 
@@ -70,6 +81,7 @@ class LaunchOptions:
 def launch_options(command: Command) -> Command:
     """Add the options; the command receives their values under the names of LaunchOptions."""
     extent = ExtentOption()
+    command = build_options(command)
     for option in reversed(
         [
             click.option("--kernel", metavar="NAME", help="The kernel; may be left out where the file has one."),
@@ -107,26 +119,22 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
     """Run the kernel functionally and return its trace. Raises GpuemuError."""
     import numpy as np
 
-    from gpuemu.cli.kernel_arguments import default_arguments, parse_arguments
     from gpuemu.sass.launch import DEFAULT_BUDGET, trace_kernel
-    from gpuemu.sass.tools.disassembly import decode_function
+    from gpuemu.studies.check.notice import Notice
 
-    if options.args:
-        arguments = parse_arguments(options.args)
-    else:
-        name = arch if isinstance(arch, str) or arch is None else arch.name
-        function = decode_function(path, options.kernel, name)
-        arguments = default_arguments([p.size for p in function.parameters], function.source_name)
-        if arguments:
-            click.echo("no --arg: each pointer gets a buffer of 1 MiB of zeros", err=True)
+    cubin = machine_code(path, options, arch)
+    arguments = arguments_of(cubin, options)
+    notice = Notice()
     saves = [_save(text, arguments) for text in options.save]
+    expected = [Expected(text, arguments, options.tolerance) for text in options.expect]
     with ProgressBar("executing", ctas=math.prod(options.grid)) as bar:
         trace = trace_kernel(
-            path, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, arch=arch,
+            cubin, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, arch=arch,
             ctas=_ctas(options.cta), budget=options.budget or DEFAULT_BUDGET, progress=bar.count_ctas,
             watch=bar.watch, stack_bytes=options.stack, zero_shared=options.zero_shared,
-            printer=_print,
+            printer=print_to_stderr, observer=notice, timed_only=options.execute == "timed",
         )  # fmt: skip
+    tell(notice.sentence())
     for number, target in saves:
         try:
             np.save(target, arguments[number])
@@ -134,10 +142,46 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
             raise GpuemuError.one(
                 target, None, "", str(error.strerror), "a file that can be written is right"
             ) from None
+    wrong = [verdict for one in expected if (verdict := one.verdict(arguments[one.number])) is not None]
+    for verdict in wrong:
+        click.echo(verdict, err=True)
+    if wrong:
+        raise SystemExit(DIFFERS)
     return trace
 
 
-def _print(text: str) -> None:
+def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | None) -> Cubin:
+    """The cubin, or what a source compiles to with the options of the command line. Raises GpuemuError."""
+    from gpuemu.sass.tools.disassembly import load_cubin
+
+    name = arch if isinstance(arch, str) or arch is None else f"sm_{arch.compute_capability.replace('.', '')}"
+    flags = compiler_options(options.define, options.include, options.compiler_flags)
+    if flags and Path(path).suffix == ".cubin":
+        raise GpuemuError.one(path, None, "", "a cubin with -D, -I or --nvcc-flag", "a .cu takes them")
+    return load_cubin(path, name, options=flags)
+
+
+def arguments_of(cubin: Cubin, options: LaunchOptions) -> list[Any]:
+    """The kernel's arguments: those of --arg, else a buffer for each pointer. Raises GpuemuError."""
+    from gpuemu.cli.kernel_arguments import default_arguments, parse_arguments
+    from gpuemu.sass.tools.disassembly import decode_function
+
+    if options.args:
+        return parse_arguments(options.args)
+    function = decode_function(cubin, options.kernel)
+    arguments = default_arguments([p.size for p in function.parameters], function.source_name)
+    if arguments:
+        click.echo("no --arg: each pointer gets a buffer of 1 MiB of zeros", err=True)
+    return arguments
+
+
+def tell(sentence: str) -> None:
+    """A line on stderr, if there is anything to tell."""
+    if sentence:
+        click.echo(sentence, err=True)
+
+
+def print_to_stderr(text: str) -> None:
     """What a kernel prints goes to stderr: stdout is the report's."""
     click.echo(text, nl=False, err=True)
 

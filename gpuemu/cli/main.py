@@ -13,10 +13,13 @@ from gpuemu.base.errors import GpuemuError
 BAD_INPUT = 2
 COMMANDS = {
     "run": "Replay a trace or machine code: cycles, shared memory, stalls, what limited it.",
+    "check": "Find what a kernel does wrong: races, barriers, memory.",
     "trace": "Record a trace from a kernel's own machine code.",
     "diff": "Show two results side by side.",
     "sweep": "Run traces over a grid of hardware values and layouts.",
     "banks": "Show one shared-memory access as a picture of banks and wavefronts.",
+    "layout": "Show where a layout puts each thread's part of a tile.",
+    "fragment": "Show which lane holds which element of a matrix instruction.",
     "search": "Find the layouts of a tile that cost the fewest wavefronts.",
     "arch": "List, show and check architecture files.",
     "traces": "List the traces that come with gpuemu.",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options
+from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options, tell
 from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ def run(
     """Replay TRACE on one emulated SM: cycles, shared-memory table, stall reasons, what limited it.
 
     TRACE is a file, or the name of a trace that comes with gpuemu (gpuemu traces lists them). It may also be a
-    .cubin or .cu: then the kernel is executed first, as gpuemu trace does, with the options that follow --kernel below.
+    .cubin, a .cu or a .ptx (which takes ptxas on the PATH): then the kernel is executed first, as by gpuemu trace, with
+    the options that follow --kernel below.
 
     \b
     How the swizzled kernel runs on an RTX 4090, and on one with 64 banks:
@@ -77,6 +78,13 @@ def run(
     Straight from machine code:
       gpuemu run kernels.cubin --kernel wmma16 --block 32 --dynamic-shared 40960 --arg zeros:u32:16384 --arg file:in.npy
         --arg 64
+    \b
+    From source with macros and folders, its result held against NumPy's: exit code 1 if it differs.
+      gpuemu run k.cu -I include -D PAD=8 --arg file:a.npy --arg zeros:f32:1024 --expect 1=product.npy --tolerance 1e-3
+    \b
+    A large grid of which only the CTAs that are timed execute:
+      gpuemu run traces/src/tiled_as_written.cu --kernel tiled_none --grid 256,256 --block 16,16 --execute timed
+        --arg zeros:f32:16777216 --arg zeros:f32:16777216 --arg zeros:f32:16777216 --arg 4096
 
     A setting that starts with layout. changes a number of the trace's own layout.
 
@@ -134,6 +142,9 @@ def run_trace(
     if arch is None:
         arch = load_arch(loaded.arch)
         arch = arch.with_overrides(overrides, where="--set") if overrides else arch
+    from gpuemu.studies.check.notice import noticed
+
+    tell(noticed(loaded))
     with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
         return emulate(loaded, arch, watch=bar.watch)
 

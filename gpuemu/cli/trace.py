@@ -27,6 +27,9 @@ def trace(kernel_file: str, arch_name: str | None, output: str, **launch: Any) -
     With arguments: a buffer of zeros, the contents of a file, a number; the first is saved afterwards.
       gpuemu trace k.cubin --kernel scale --grid 4 --block 128 --arg zeros:f32:512 --arg file:in.npy --arg 2.5
         --save 0=out.npy -o scale.yaml
+    \b
+    With macros and folders for includes, or any flag of the compiler:
+      gpuemu trace traces/src/v3_padded.cu -D PITCH=40 -I include --nvcc-flag --use_fast_math -o v3.yaml
 
     An argument is a number; zeros, ones, arange or random with a type and a size, zeros:u32:128x64; or file:in.npy.
     Without any --arg each pointer gets a buffer of zeros. Needs pip install "gpuemu-sm[sass]".
@@ -34,7 +37,7 @@ def trace(kernel_file: str, arch_name: str | None, output: str, **launch: Any) -
     from gpuemu.trace.recorded import write_trace
 
     if not is_machine_code(kernel_file):
-        raise GpuemuError.one(kernel_file, None, "", "a file of another kind", "a .cu or .cubin file is right")
+        raise GpuemuError.one(kernel_file, None, "", "a file of another kind", "a .cu, .cubin or .ptx file is right")
     recorded = execute(kernel_file, LaunchOptions(**launch), arch_name)
     try:
         written = write_trace(recorded, output)

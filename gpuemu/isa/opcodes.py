@@ -122,6 +122,9 @@ _GLOBAL = {
     "ATOM": "atomic", "ATOMG": "atomic", "RED": "reduction",
     "REDG": "reduction",
 }  # fmt: skip
+_GENERIC = {"LD": "LDS", "ST": "STS", "ATOM": "ATOMS"}
+"""Instructions that take generic addresses, and what does the same to shared memory."""
+_OF_SHARED_MEMORY = _names("ADD MIN MAX INC DEC AND OR XOR EXCH CAS CAST SPIN U8 S8 U16 S16 64 128")
 _BEYOND_THE_SM = _names("GPU SYS MMIO CLUSTER")
 """Modifiers of loads that must see what other SMs wrote (ld.global.cg, ld.volatile): L1 cannot answer them."""
 _OTHERS = _names(
@@ -288,6 +291,17 @@ def describe(opcode: str) -> Operation:
         f"the unknown instruction '{opcode}'",
         f"did you mean '{close[0]}'?" if close else "an instruction that the model knows is right",
     )
+
+
+def takes_generic_addresses(opcode: str) -> bool:
+    """Whether the address of each lane says which memory it means: shared, the lane's own, or global."""
+    return opcode.partition(".")[0] in _GENERIC
+
+
+def shared_opcode(opcode: str) -> str:
+    """The opcode that does to shared memory what one with generic addresses does there: STS.64 for ST.E.64."""
+    mnemonic, *modifiers = opcode.split(".")
+    return ".".join([_GENERIC[mnemonic], *(m for m in modifiers if m in _OF_SHARED_MEMORY)])
 
 
 _CLOCK = re.compile(r"\bSR_CLOCK(LO|HI)?\b")

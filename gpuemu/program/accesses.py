@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,33 +14,80 @@ from gpuemu.banks.operations import AccessKind, parse_op
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa.opcodes import Kind, Operation, Row
 from gpuemu.isa.warp import LANES
-from gpuemu.program.program import Access, Op
-from gpuemu.trace.model import Trace
+from gpuemu.program.generic import IN_GLOBAL, IN_LOCAL, IN_SHARED, Variant, as_shared
+from gpuemu.program.program import Access
+from gpuemu.trace.model import LOCAL, SHARED, Instruction, Trace
+
+_LOCAL_LINES = 1 << 52
+"""Where local memory is put behind global memory for an access to both."""
 
 
 def lower_accesses(
-    trace: Trace, arch: Architecture, ops: Sequence[Op], executed: NDArray[np.int64], rows_of: NDArray[np.int64]
+    trace: Trace,
+    arch: Architecture,
+    variants: Sequence[Variant],
+    executed: NDArray[np.int64],
+    rows_of: NDArray[np.int64],
 ) -> tuple[list[Access], NDArray[np.int64]]:
     """The distinct accesses, and for each execution of a memory instruction the number of its own.
 
-    `executed` are the instructions, `rows_of` the address rows that they were executed with, [executions].
+    `executed` are numbers in `variants`, `rows_of` the address rows that they were executed with, [executions].
     """
     many = max(1, len(trace.addresses))
     keys, numbers = np.unique(executed * many + rows_of, return_inverse=True)
     made: list[Access] = []
     for index in np.unique(keys // many).tolist():
         rows = (keys[keys // many == index] % many).tolist()
-        made += _accesses_of(trace, arch, index, rows)
+        variant = variants[index]
+        addresses, active = trace.addresses[rows], trace.active[rows]
+        if variant.spaces == IN_GLOBAL or variant.spaces == IN_SHARED:
+            made += _accesses_of(trace.file, arch, variant.instruction, addresses, active)
+        else:
+            assert trace.spaces is not None
+            made += _generic_accesses(trace.file, arch, variant, addresses, active, trace.spaces[rows])
     return made, numbers
 
 
-def _accesses_of(trace: Trace, arch: Architecture, index: int, rows: list[int]) -> list[Access]:
-    """What one instruction asks with each of these address rows."""
+def _generic_accesses(
+    file: str,
+    arch: Architecture,
+    variant: Variant,
+    addresses: NDArray[np.int64],
+    active: NDArray[np.bool_],
+    spaces: NDArray[np.uint8],
+) -> list[Access]:
+    """What lanes ask that mean local memory, or several memories: those of shared memory, then the others."""
+    operation = variant.instruction.operation
+    in_local = active & (spaces == LOCAL)
+    if variant.spaces == IN_LOCAL:
+        return _global_accesses(replace(operation, local=True), addresses, active, arch)
+    addresses = np.where(
+        in_local, _LOCAL_LINES + _interleaved(addresses, arch.global_memory.local_word_bytes), addresses
+    )
+    in_shared = active & (spaces == SHARED)
+    beyond = _global_accesses(operation, addresses, active & ~in_shared, arch)
+    if not variant.is_mixed:
+        return beyond
+    shared = _accesses_of(file, arch, as_shared(variant.instruction), addresses, in_shared)
+    return [
+        replace(
+            there,
+            wavefronts=here.wavefronts,
+            ideal_wavefronts=here.ideal_wavefronts,
+            data_stage_cycles=here.data_stage_cycles + there.data_stage_cycles,
+            return_cycles=here.return_cycles + there.return_cycles,
+        )
+        for here, there in zip(shared, beyond, strict=True)
+    ]
+
+
+def _accesses_of(
+    file: str, arch: Architecture, instruction: Instruction, addresses: NDArray[np.int64], active: NDArray[np.bool_]
+) -> list[Access]:
+    """What one instruction asks with each of these rows of addresses."""
     geometry = banks.BankGeometry.of(arch)
     sector = arch.global_memory.sector_bytes
-    instruction = trace.code[index]
     operation = instruction.operation
-    addresses, active = trace.addresses[rows], trace.active[rows]
     if operation.kind is Kind.GLOBAL and operation.row is not Row.COPY:
         return _global_accesses(operation, addresses, active, arch)
     if operation.row is Row.COPY:
@@ -52,17 +100,17 @@ def _accesses_of(trace: Trace, arch: Architecture, index: int, rows: list[int]) 
         counts = banks.count(geometry, kind, width, addresses, active)
     except GpuemuError as error:
         raise GpuemuError(
-            Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", p.found, p.right)
+            Problem(file, instruction.line, f"code at {instruction.offset:#06x}", p.found, p.right)
             for p in error.problems
         ) from None
-    sectors = np.zeros(len(rows), dtype=np.int64)
+    sectors = np.zeros(len(addresses), dtype=np.int64)
     if operation.row is Row.COPY:
         sectors = -(-active.sum(axis=1) * (width // 8) // sector)
-    returned = np.zeros(len(rows), dtype=np.int64)
+    returned = np.zeros(len(addresses), dtype=np.int64)
     if operation.row is Row.LOAD:
         # A lane's words come in one wavefront, but a register goes back in one piece: so many more cycles.
         returned = (counts.groups - 1) * arch.shared_memory.cycles_per_further_group
-    held, pieces = counts.data_stage_cycles, np.zeros(len(rows), dtype=np.int64)
+    held, pieces = counts.data_stage_cycles, np.zeros(len(addresses), dtype=np.int64)
     if operation.row is Row.COPY and "BYPASS" in instruction.opcode.split("."):
         held, pieces = pieces, _copy_pieces(addresses, active, width // 8, arch)
     columns = (counts.wavefronts, counts.ideal, held, sectors, returned, pieces)

@@ -19,6 +19,7 @@ from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row, reads_lane_register
 from gpuemu.isa.operands import parse_integer, parse_operand
 from gpuemu.isa.registers import indexes_constants, mistake, source_words, written_and_read
 from gpuemu.program.accesses import lower_accesses
+from gpuemu.program.generic import IN_LOCAL, IN_SHARED, Variant, as_shared, of_code, variants
 from gpuemu.program.instruction_lines import lines
 from gpuemu.program.operand_fetch import operand_ports
 from gpuemu.program.program import NO_ACCESS, SHUFFLE_ACCESS, Op, Program
@@ -78,10 +79,6 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     if problems:
         raise GpuemuError(problems)
     units = {pipe: _unit_of(pipe, arch) for pipe in pipes}
-    fetched = zip(
-        lines(trace, arch.issue.instruction_line_bytes), operand_ports(ops, trace.code, arch, units), strict=True
-    )
-    ops = [replace(op, **line, **ports) for op, (line, ports) in zip(ops, fetched, strict=True)]
     carry = np.array([op.carries_addresses for op in ops])
     for warp in trace.warps:
         if len(warp.rows) != (count := int(np.count_nonzero(carry[warp.path]))):
@@ -94,7 +91,13 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     first_issue = np.cumsum([0, *(len(warp.path) for warp in warps)])
     carries = carry[path]
     rows = np.concatenate([warp.rows for warp in warps]).astype(np.int64)
-    distinct, numbers = lower_accesses(trace, arch, ops, path[carries].astype(np.int64), rows)
+    of_other_spaces, path = variants(trace, path, carries, rows)
+    ops += [_lower_variant(variant, ops[variant.index], arch, controlled, pipes) for variant in of_other_spaces]
+    everything = [*of_code(trace.code), *of_other_spaces]
+    line_of = lines(trace, arch.issue.instruction_line_bytes)
+    ports_of = operand_ports(ops, [variant.instruction for variant in everything], arch, units)
+    ops = [replace(op, **line_of[op.index], **ports) for op, ports in zip(ops, ports_of, strict=True)]
+    distinct, numbers = lower_accesses(trace, arch, everything, path[carries].astype(np.int64), rows)
     accesses = (NO_ACCESS, SHUFFLE_ACCESS, *distinct)
     access = np.array([op.kind in (Kind.SHUFFLE, Kind.LANE_REGISTER) for op in ops], dtype=np.int32)[path]
     access[carries] = numbers + 2
@@ -233,6 +236,16 @@ def _lower_instruction(
         long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
         is_cached=operation.cached, is_local=operation.local, late_cycles=late, **fields,
     )  # fmt: skip
+
+
+def _lower_variant(variant: Variant, op: Op, arch: Architecture, controlled: bool, pipes: dict[str, int]) -> Op:
+    """The op of a variant of the instruction whose op is `op`."""
+    if variant.is_mixed:
+        return replace(op, shared_row=as_shared(variant.instruction).operation.row)
+    if variant.spaces == IN_SHARED:
+        shared = _lower_instruction(variant.index, variant.instruction, arch, controlled, pipes, None)
+        return replace(shared, reads=op.reads, writes=op.writes)
+    return replace(op, is_local=variant.spaces == IN_LOCAL)
 
 
 def _waits_for_all(instruction: Instruction) -> bool:

@@ -66,7 +66,10 @@ SHUFFLE_ACCESS = Access(0, 0, 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Op:
-    """An instruction of the code, lowered: one object for all its executions.
+    """An instruction of the code, lowered: one object for all its executions that mean the same kind of memory.
+
+    The ops of the code come first; behind them stand those of instructions with generic addresses for other memories
+    than global (see `generic`). `index` is the instruction.
 
     `stall_cycles` is the least distance to the warp's next issue. `waits` are the dependence counters that
     must be clear before it issues. `reads` and `writes` serve the register scoreboard and are empty in
@@ -74,6 +77,7 @@ class Op:
     in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
     `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
     the line of code behind its own, -1 if none is known; `slot`: its place in its own.
+    `shared_row`: where the profiler counts what an access to global memory asks of shared memory for some lanes.
     `late_cycles`: of an LDC with a register in its address, by which it comes later than without, and keeps that.
     `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
     `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
@@ -111,6 +115,7 @@ class Op:
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     row: Row | None = None
+    shared_row: Row | None = None
     is_tensor: bool = False
     is_store: bool = False
     is_atomic: bool = False

@@ -24,8 +24,9 @@ from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import Environment, ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Lanes
 from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recorder import Recorder, Rows
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
@@ -54,9 +55,11 @@ def trace_kernel(
     budget: int = DEFAULT_BUDGET,
     stack_bytes: int = DEFAULT_STACK_BYTES,
     zero_shared: bool = False,
+    timed_only: bool = False,
     printer: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
     watch: Callable[[Callable[[], int]], None] | None = None,
+    observer: Observer | None = None,
 ) -> Trace:
     """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
 
@@ -66,9 +69,11 @@ def trace_kernel(
     count, itself or by name or path. `ctas` are the CTAs to keep in the trace, by default those resident on one SM at
     once. `budget`: warp instructions of one CTA before it is taken for endless. `stack_bytes`: a thread's stack where
     the cubin asks for less (cudaLimitStackSize); recursion and calls through pointers live on it. `zero_shared`:
-    shared memory that nobody wrote is zero; else reading it is an error. `printer` is called with what printf prints,
-    as it is printed; all of it is in the trace's `printed`, too. `progress` is called with the CTAs done and all,
-    `watch` once with a function that tells the warp instructions executed so far, also from another thread.
+    shared memory that nobody wrote is zero; else reading it is an error. `timed_only`: only the CTAs that are kept
+    execute, and what the others would have stored is missing from the arrays. `printer` is called with what printf
+    prints, as it is printed; all of it is in the trace's `printed`, too. `progress` is called with the CTAs done and
+    all, `watch` once with a function that tells the warp instructions executed so far, also from another thread.
+    `observer` hears every access; if it forgives, what a kernel must not do ends the launch, but is no error.
 
     Raises GpuemuError: for arguments that do not fit, an instruction the executor does not know, and everything
     a kernel must not do, naming the instruction, warp, lane and source line.
@@ -110,6 +115,7 @@ def trace_kernel(
         lanes=lanes,
         zero_shared=zero_shared,
         system_wrote=system_wrote,
+        spread=0 if observer is None else observer.spread,
     )
     constants, known = constant_banks(function, launch, memory, args, hardware)
     printed: list[str] = []
@@ -130,7 +136,10 @@ def trace_kernel(
         shared_memory_size(launch, hardware),
         codeless=function.image.codeless,
         printer=take,
+        observer=observer,
     )
+    if observer is not None:
+        observer.launches(environment)
     try:
         executor = CtaExecutor(environment)
     except UnsupportedError as error:
@@ -138,39 +147,50 @@ def trace_kernel(
     if watch is not None:
         watch(executor.instructions)
     warps: list[WarpTrace] = []
-    addresses = [np.zeros((0, WARP), np.int64)]
-    active = [np.zeros((0, WARP), np.bool_)]
-    rows = 0
+    rows: list[Rows] = [(np.zeros((0, WARP), np.int64), np.zeros((0, WARP), np.bool_), np.zeros((0, WARP), np.uint8))]
+    count = 0
     wanted = set(kept)
-    for cta in range(launch.ctas):
+    executed = kept if timed_only else range(launch.ctas)
+    for done, cta in enumerate(executed, 1):
         environment.cta = (cta % grid[0], cta // grid[0] % grid[1], cta // (grid[0] * grid[1]))
         memory.new_cta()
         recorder = Recorder(lanes, code)
+        failed = False
+        if observer is not None:
+            observer.starts(cta)
         try:
             executor.run(recorder, cta in wanted, budget)
         except ExecutionError as error:
-            raise _explained(error, function, file, cta, launch) from None
+            if observer is None or not observer.forgives:
+                raise _explained(error, function, file, cta, launch) from None
+            failed = True
+            observer.fails(error)
         except UnsupportedError as error:
             raise _unknown(error, function, file) from None
+        if observer is not None:
+            observer.ends()
         if cta in wanted:
-            parts = recorder.trace_parts(cta, rows)
-            warps += parts[0]
-            addresses.append(parts[1])
-            active.append(parts[2])
-            rows += len(parts[1])
+            its_warps, its_rows = recorder.trace_parts(cta, count)
+            warps += its_warps
+            rows.append(its_rows)
+            count += len(its_rows[0])
         if progress is not None:
-            progress(cta + 1, launch.ctas)
+            progress(done, len(executed))
+        if failed:
+            break
     replayed, warps = _with_barrier_numbers(code, warps, executor.barriers_used)
+    addresses, active, spaces = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     return Trace(
         function.source_name,
         function.arch,
         launch,
         replayed,
         tuple(warps),
-        np.concatenate(addresses),
-        np.concatenate(active),
+        addresses,
+        active,
         file=file,
         printed="".join(printed),
+        spaces=spaces if spaces.any() else None,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
@@ -26,8 +26,10 @@ from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import MOST_ROWS, THE_SIDE_FILE, Content, read_bulk
 from gpuemu.trace.form import MAX_ADDRESS, MAX_CTAS, TraceForm, WarpsForm, parse_range, parse_selection
 from gpuemu.trace.mistakes import Place, field_name
-from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.model import SHARED, SPACES, Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.row_table import RowTable
 from gpuemu.trace.sizes import launch_of
+from gpuemu.trace.spaces import ALL_LANES, names_a_space, space_numbers
 
 VARIABLES = ("lane", "warp", "cta", "i")
 MAX_PATH = 50_000_000
@@ -39,26 +41,8 @@ MAX_WARPS = 1_000_000
 MAX_ROWS = MOST_ROWS
 """Executions with addresses of their own."""
 
-ALL_LANES = 0xFFFFFFFF
 _NOWHERE = ("", None, "")
 _LANE = np.arange(LANES, dtype=np.int64)[None, :]
-
-
-@dataclass
-class _Rows:
-    """The address table under construction: blocks of rows and how many there are so far."""
-
-    addresses: list[NDArray[np.int64]] = field(default_factory=list)
-    active: list[NDArray[np.bool_]] = field(default_factory=list)
-    count: int = 0
-
-    def add(self, addresses: NDArray[np.int64], active: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """Add rows [n, 32]; returns their numbers."""
-        first = self.count
-        self.count += len(addresses)
-        self.addresses.append(addresses)
-        self.active.append(active)
-        return np.arange(first, self.count, dtype=np.int32)
 
 
 class Binder:
@@ -83,7 +67,7 @@ class Binder:
         self.problems: list[Problem] = []
         self.launch = Launch()
         self.offsets = np.array([i.offset for i in code], dtype=np.int64)
-        self._rows = _Rows()
+        self._rows = RowTable()
         self._known_rows: dict[tuple[Any, ...], NDArray[np.int32]] = {}
         self._compiled: dict[str, CompiledExpression] = {}
         self._memory = np.array([i.accesses_memory for i in code], dtype=bool)
@@ -116,10 +100,10 @@ class Binder:
                 ("launch", "block"), f"{self.launch.threads_per_cta} threads", f"up to {MAX_THREADS} are right"
             )
         self._raise()
-        warps, addresses, active = self._written(names) if form.bulk is None else self._side_file(form.bulk)
+        warps, addresses, active, spaces = self._written(names) if form.bulk is None else self._side_file(form.bulk)
         trace = Trace(
             form.kernel, form.arch, self.launch, self.code, warps, addresses, active, form.about, self.file,
-            {name: int(value) for name, value in names.items()},
+            {name: int(value) for name, value in names.items()}, spaces=spaces,
         )  # fmt: skip
         if not self.problems:
             self._check_shared_window(trace)
@@ -140,7 +124,8 @@ class Binder:
                 break
         addresses = np.concatenate([np.zeros((0, LANES), np.int64), *self._rows.addresses])
         active = np.concatenate([np.zeros((0, LANES), np.bool_), *self._rows.active])
-        return tuple(warps), addresses, active
+        spaces = np.concatenate([np.zeros((0, LANES), np.uint8), *self._rows.spaces])
+        return tuple(warps), addresses, active, spaces if spaces.any() else None
 
     def _side_file(self, name: str) -> Content:
         """What the side file holds. Raises GpuemuError."""
@@ -265,6 +250,9 @@ class Binder:
                     f"addresses for {self.code[index].opcode}",
                     "only memory instructions have addresses",
                 )
+            elif names_a_space(value) and not self.code[index].takes_generic_addresses:
+                found = f"a space for {self.code[index].opcode}"
+                self._refuse(place, found, "only LD, ST and ATOM, whose addresses are generic, have one")
             else:
                 by_index[index] = (place, value)
         if not len(memory):
@@ -297,12 +285,13 @@ class Binder:
             return np.concatenate([np.zeros(0, np.int32), *parts])
         lanes: Any = value
         active: Any = ALL_LANES
+        space: Any = SPACES[0]
         if isinstance(value, dict):
-            lanes, active = value["lanes"], value.get("active", ALL_LANES)
+            lanes, active, space = value["lanes"], value.get("active", ALL_LANES), value.get("space", space)
         if isinstance(active, int):
             active = f"{active} >> lane & 1"
         try:
-            rows = self._evaluated_rows(lanes, active, first, executions, who, names)
+            rows = self._evaluated_rows(lanes, active, space, first, executions, who, names)
         except GpuemuError as error:
             # Finding a line is slow in a large file, so it is looked up only now.
             for problem in error.problems:
@@ -311,7 +300,7 @@ class Binder:
         return rows if len(rows) == executions else np.repeat(rows, executions)
 
     def _evaluated_rows(
-        self, lanes: Any, active: str, first: int, executions: int, who: _Who, names: Mapping[str, int]
+        self, lanes: Any, active: str, space: Any, first: int, executions: int, who: _Who, names: Mapping[str, int]
     ) -> NDArray[np.int32]:
         """The rows of these expressions: one that is there already, one a warp, or one an execution."""
         address = self._evaluator(lanes, names)
@@ -321,7 +310,7 @@ class Binder:
         # The last warp of a CTA may have fewer threads than lanes.
         threads = min(LANES, self.launch.threads_per_cta - LANES * who.warp)
         key = (
-            repr((lanes, active)), who.cta if "cta" in read else None, who.warp if "warp" in read else None,
+            repr((lanes, active, space)), who.cta if "cta" in read else None, who.warp if "warp" in read else None,
             (first, executions) if "i" in read else None, threads,
         )  # fmt: skip
         known = self._known_rows.get(key)
@@ -338,7 +327,7 @@ class Binder:
                 k, lane = bad[0].tolist()
                 found = f"{table[k, lane]} in lane {lane}"
                 raise GpuemuError.one(*_NOWHERE, found, "an address of at least 0 is right")
-            known = self._known_rows[key] = self._rows.add(table, takes_part)
+            known = self._known_rows[key] = self._rows.add(table, takes_part, space_numbers(space, count))
         return known
 
     def _evaluator(self, value: Any, names: Mapping[str, int]) -> _Evaluator:
@@ -362,11 +351,13 @@ class Binder:
         for index in np.unique(indices).tolist():
             instruction = self.code[index]
             operation = instruction.operation
-            if operation.row is None:
-                continue
-            bytes_wide = 16 if operation.matrices else operation.width_bits // 8
             mine = row_numbers[indices == index]
             active = trace.active[mine]
+            if instruction.takes_generic_addresses and trace.spaces is not None:
+                active &= trace.spaces[mine] == SHARED
+            elif operation.row is None:
+                continue
+            bytes_wide = 16 if operation.matrices else operation.width_bits // 8
             if operation.matrices:
                 active[:, 8 * operation.matrices :] = False
             beyond = np.argwhere(active & (trace.addresses[mine] > limit - bytes_wide))

@@ -4,6 +4,8 @@ A NumPy .npz with
 
     addresses      uint16, uint32 or int64 [rows, 32]   lane byte addresses
     active         uint32 [rows]                        bit l is set if lane l takes part
+    shared, local  uint32 [rows]                        the same for lanes whose generic address means such memory;
+                                                        not there where there are none
     path_lengths   int64 [paths]                        instructions of each path
     paths          int32 [all of them]                  indices into the code's instructions, path after path
     cta, warp      int32 [warps]                        whom the following speak for
@@ -29,11 +31,11 @@ from numpy.typing import NDArray
 from gpuemu.base.array_files import read_header
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
-from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.model import LOCAL, SHARED, Instruction, Launch, Trace, WarpTrace
 
 Arrays = dict[str, NDArray[np.generic]]
-Content = tuple[tuple[WarpTrace, ...], NDArray[np.int64], NDArray[np.bool_]]
-"""(warps, addresses, active) as a trace holds them."""
+Content = tuple[tuple[WarpTrace, ...], NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8] | None]
+"""(warps, addresses, active, spaces) as a trace holds them."""
 
 FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
     "addresses": (("uint16", "uint32", "int64"), "[rows, 32]"),
@@ -45,11 +47,16 @@ FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
     "path": (("int32",), "[warps]"),
     "row_lengths": (("int64",), "[warps]"),
     "rows": (("int32",), "[memory instructions]"),
+    "shared": (("uint32",), "[rows]"),
+    "local": (("uint32",), "[rows]"),
 }
 """The arrays: which types they may have, and their shape."""
+_SPACES = {"shared": SHARED, "local": LOCAL}
 THE_SIDE_FILE = "the side file that was written with the trace is right"
 _DATE = (1980, 1, 1, 0, 0, 0)
 
+
+_MASKS = ("active", *_SPACES)
 
 MOST_BYTES = 1 << 30
 """Bytes of a side file when unpacked."""
@@ -65,11 +72,17 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
         return file.read(member.file_size)
 
 
+def _lanes(masks: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """The lanes of each mask, [masks, 32]."""
+    return (masks.astype(np.int64)[:, None] >> np.arange(LANES) & 1).astype(np.bool_)
+
+
 def is_side_file(path: Path) -> bool:
     """Whether a file is one that `write_bulk` wrote."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return archive.namelist() == [f"{name}.npy" for name in FIELDS]
+            members = [f"{name}.npy" for name in FIELDS]
+            return archive.namelist() in (members, members[: -len(_SPACES)])
     except (OSError, zipfile.BadZipFile):
         return False
 
@@ -86,7 +99,7 @@ def write_bulk(trace: Trace, path: Path, name: str = "") -> None:
         right = f"up to {MOST_BYTES:,} and {MOST_ROWS:,} are right: fewer CTAs, as --cta names them"
         raise GpuemuError.one(name or str(path), None, "", found, right)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for name in FIELDS:
+        for name in (name for name in FIELDS if name in arrays):
             member = zipfile.ZipInfo(f"{name}.npy", _DATE)
             member.compress_type = zipfile.ZIP_DEFLATED
             member.create_system = 3  # the same byte on every host
@@ -103,12 +116,12 @@ def _arrays(trace: Trace) -> Arrays:
     path_of = [numbers.setdefault(w.path.astype(np.int32).tobytes(), len(numbers)) for w in warps]
     paths = [np.frombuffer(content, dtype=np.int32) for content in numbers]
     rows = np.concatenate([np.zeros(0, np.int32), *(w.rows for w in warps)])
-    rows, addresses, active = _distinct(rows, trace.addresses, trace.active)
+    rows, addresses, masks = _distinct(rows, trace)
     greatest = int(addresses.max(initial=0))
     kind = np.uint16 if greatest < 1 << 16 else np.uint32 if greatest < 1 << 32 else np.int64
     return {
         "addresses": addresses.astype(kind),
-        "active": active,
+        "active": masks[:, 0],
         "path_lengths": np.array([len(p) for p in paths], dtype=np.int64),
         "paths": np.concatenate([np.zeros(0, np.int32), *paths]),
         "cta": np.array([w.cta for w in warps], dtype=np.int32),
@@ -116,17 +129,23 @@ def _arrays(trace: Trace) -> Arrays:
         "path": np.array(path_of, dtype=np.int32),
         "row_lengths": np.array([len(w.rows) for w in warps], dtype=np.int64),
         "rows": rows,
-    }
+    } | ({} if trace.spaces is None else {"shared": masks[:, SHARED], "local": masks[:, LOCAL]})
 
 
-def _distinct(
-    rows: NDArray[np.int32], addresses: NDArray[np.int64], active: NDArray[np.bool_]
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint32]]:
-    """(rows, addresses, active) with each row once, in the order of first use; inactive lanes are at 0."""
+def _distinct(rows: NDArray[np.int32], trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint32]]:
+    """(rows, addresses, masks) with each row once, in the order of first use; inactive lanes are at 0.
+
+    The masks are of the lanes that are active, in shared memory and in local memory, [rows, 3].
+    """
     used, at = np.unique(rows, return_inverse=True)
-    table = np.empty((len(used), LANES + 1), dtype=np.int64)
-    table[:, :LANES] = np.where(active[used], addresses[used], 0)
-    table[:, LANES] = active[used] @ (np.int64(1) << np.arange(LANES, dtype=np.int64))
+    active = trace.active[used]
+    bits = np.int64(1) << np.arange(LANES, dtype=np.int64)
+    table = np.zeros((len(used), LANES + 3), dtype=np.int64)
+    table[:, :LANES] = np.where(active, trace.addresses[used], 0)
+    table[:, LANES] = active @ bits
+    if trace.spaces is not None:
+        for space in (SHARED, LOCAL):
+            table[:, LANES + space] = (active & (trace.spaces[used] == space)) @ bits
     whole = table.view(np.dtype((np.void, table.shape[1] * table.itemsize))).ravel()
     _, content = np.unique(whole, return_inverse=True)
     by_use = content[at]
@@ -135,7 +154,7 @@ def _distinct(
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     kept = table[at[first[order]]]
-    return place[number], kept[:, :LANES], kept[:, LANES].astype(np.uint32)
+    return place[number], kept[:, :LANES], kept[:, LANES:].astype(np.uint32)
 
 
 def read_bulk(path: Path, name: str, launch: Launch, code: tuple[Instruction, ...]) -> Content:
@@ -159,10 +178,12 @@ class _Reader:
         arrays = self._load()
         sizes: dict[str, int] = {}
         for name, (_, shape) in FIELDS.items():
+            if name not in arrays:
+                continue
             size = sizes.setdefault(shape.strip("[]").split(",")[0], len(arrays[name]))
             if size != len(arrays[name]):
-                found = f"{len(arrays[name])} {'masks' if name == 'active' else 'entries'}"
-                other = "addresses" if name == "active" else "cta"
+                found = f"{len(arrays[name])} {'masks' if name in _MASKS else 'entries'}"
+                other = "addresses" if name in _MASKS else "cta"
                 raise self._refusal(name, found, f"one for each of the {size} in {other} is right")
         self._check_warps(arrays["cta"].astype(np.int64), arrays["warp"].astype(np.int64))
         paths = self._parts(arrays, "paths", "path_lengths", len(self.memory), "instructions in the code")
@@ -175,6 +196,10 @@ class _Reader:
         addresses = arrays["addresses"].astype(np.int64)
         masks = arrays["active"].astype("<u4").view(np.uint8).reshape(-1, LANES // 8)
         active = np.unpackbits(masks, axis=1, bitorder="little").view(np.bool_)
+        spaces = np.zeros(active.shape, dtype=np.uint8)
+        for name, number in _SPACES.items():
+            if name in arrays:
+                spaces[_lanes(arrays[name])] = number
         below = np.argwhere(active & (addresses < 0))
         if len(below):
             row, lane = below[0].tolist()
@@ -192,7 +217,8 @@ class _Reader:
                 found = f"lanes beyond the last thread in warp {warp} of CTA {cta}"
                 raise self._refusal("active", found, f"the warp has lanes 0 to {lanes_in_last - 1}")
             warps.append(WarpTrace(cta, warp, paths[path_number], mine))
-        return tuple(sorted(warps, key=lambda w: (w.cta, w.warp))), addresses, active
+        in_order = tuple(sorted(warps, key=lambda w: (w.cta, w.warp)))
+        return in_order, addresses, active, spaces if spaces.any() else None
 
     def _refusal(self, field: str, found: str, right: str) -> GpuemuError:
         return GpuemuError.one(self.name, None, field, found, right)
@@ -207,6 +233,8 @@ class _Reader:
                     raise self._refusal("", f"{size:,} bytes when unpacked", f"up to {MOST_BYTES:,} are right")
                 for name in FIELDS:
                     member = members.get(f"{name}.npy")
+                    if name in _SPACES and member is None:
+                        continue
                     arrays[name] = self._array(name, None if member is None else _unpacked(archive, member))
         # Of damaged archives zipfile reports each kind in its own way, RuntimeError among them for one with a password.
         except (OSError, zipfile.BadZipFile, zlib.error, EOFError, MemoryError, NotImplementedError, RuntimeError):

@@ -70,7 +70,7 @@ class TraceFile:
 
 _RECORD = "a trace of it is right, as gpuemu trace or gpuemu.trace_kernel records one"
 _NOT_TRACES = {
-    ".ptx": ("PTX, which is no machine code yet", "the .cu that it comes from, or what ptxas makes of it, is right"),
+    ".ptx": ("PTX", _RECORD),
     ".cu": ("a CUDA source", _RECORD),
     ".cubin": ("machine code", _RECORD),
 }

@@ -22,7 +22,8 @@ instruction, by its offset: an expression in `lane`, `warp`, `cta`, `i` (how oft
 instruction before) and the names under `layout`; or a list of 32 numbers; or, for lanes that do not
 all take part, `{lanes: ..., active: ...}`, where `active` is a mask or an expression that is not 0 in active
 lanes; or `{each: [...]}` with one of these for every execution. Lanes beyond the CTA's last thread never
-take part.
+take part. Of LD, ST and ATOM, whose addresses are generic, `{lanes: ..., space: shared}` says which memory they mean,
+global if it does not; where lanes mean different ones, `space: {shared: MASK, local: MASK}`.
 
 The bytes of shared memory under `launch` may be expressions in the names under `layout`, too: what a padding costs.
 
@@ -42,6 +43,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from gpuemu.base.strict_yaml import describe
+from gpuemu.trace.model import SPACES
+from gpuemu.trace.spaces import SPACE_SCHEMA, what_is_wrong_with_space
 
 _RANGE_PATTERN = r"\s*(0x[0-9a-fA-F]{1,8})\s*(?:-\s*(0x[0-9a-fA-F]{1,8})\s*)?"
 _NUMBERS_PATTERN = r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?"
@@ -160,13 +163,16 @@ def _check_addresses(value: Any) -> Any:
             except PydanticCustomError as error:
                 context: Any = error.context
                 raise _refuse(f"{context['found']} in entry {k} of each", context["right"]) from None
-    elif keys in ({"lanes"}, {"lanes", "active"}):
+    elif keys in ({"lanes"}, {"lanes", "active"}, {"lanes", "space"}, {"lanes", "active", "space"}):
         _check_lanes(value["lanes"])
+        wrong = what_is_wrong_with_space(value.get("space", SPACES[0]))
+        if wrong is not None:
+            raise _refuse(*wrong)
         active = value.get("active", 0)
         if not isinstance(active, str) and not (_is_int(active) and 0 <= active < 1 << 32):
             raise _refuse(f"active: {describe(active)}", "a mask such as 0x0000ffff or an expression is right")
     else:
-        raise _refuse(_keys(value), "{lanes, active} or {each} is right")
+        raise _refuse(_keys(value), "{lanes, active, space} or {each} is right")
     return value
 
 
@@ -247,6 +253,7 @@ SCHEMA_DEFINITIONS: dict[str, Any] = {
                     {"type": "string"},
                 ],
             },
+            "space": SPACE_SCHEMA,
         },
         "required": ["lanes"],
         "additionalProperties": False,

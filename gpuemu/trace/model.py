@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 from gpuemu.isa import opcodes as isa
 from gpuemu.isa.warp import LANES
 
+SPACES = ("global", "shared", "local")
+"""What a generic address may mean; a trace has the number of each lane's."""
+GLOBAL, SHARED, LOCAL = range(len(SPACES))
+
 
 @dataclass(frozen=True, slots=True)
 class ControlWord:
@@ -63,6 +67,11 @@ class Instruction:
     def accesses_memory(self) -> bool:
         """Whether an execution of it carries lane addresses in the trace."""
         return self.operation.kind in (isa.Kind.SHARED, isa.Kind.GLOBAL)
+
+    @property
+    def takes_generic_addresses(self) -> bool:
+        """Whether the address of each lane says which memory it means."""
+        return isa.takes_generic_addresses(self.opcode)
 
     @property
     def reads_clock(self) -> bool:
@@ -124,6 +133,9 @@ class Trace:
 
     `arch` names the architecture that the code was compiled for. `addresses`: int64 [rows, 32] lane byte
     addresses; `active`: bool [rows, 32] lanes that took part. Warps share rows where they did the same.
+    `spaces`: uint8 [rows, 32], of instructions with generic addresses the memory that each lane meant, a number of
+    SPACES; None where all meant global memory. Shared addresses count from the CTA's first byte, local ones from
+    the lane's, as those of instructions that name their memory.
     """
 
     name: str
@@ -140,6 +152,7 @@ class Trace:
     """What it was read from, where it has a layout: another layout binds that anew."""
     printed: str = ""
     """What printf printed while machine code was executed for it; "" in a trace that was read."""
+    spaces: NDArray[np.uint8] | None = None
 
     @property
     def has_control_words(self) -> bool:

@@ -21,10 +21,11 @@ from pydantic import ValidationError
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import is_side_file, write_bulk
-from gpuemu.trace.form import MAX_CTAS, TraceForm
+from gpuemu.trace.form import MAX_CTAS, LaunchForm, TraceForm
 from gpuemu.trace.listing import format_listing
 from gpuemu.trace.mistakes import refusal
-from gpuemu.trace.model import Launch, Trace, WarpTrace
+from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, SPACES, Launch, Trace, WarpTrace
+from gpuemu.trace.naming import SIZES, Naming
 from gpuemu.trace.paths import path_form, path_items
 from gpuemu.trace.symbolic import expression_of
 from gpuemu.trace.writing import write_form
@@ -39,17 +40,21 @@ _MOST_RULES = 64
 """Executions of an instruction for each of which a rule of its own is looked for."""
 
 
-def write_trace(trace: Trace, path: str | os.PathLike[str]) -> list[Path]:
+def write_trace(trace: Trace, path: str | os.PathLike[str], naming: Naming | None = None) -> list[Path]:
     """Write a trace as YAML, with a side file if its addresses are bulky; returns the files written.
 
+    With a `naming` (see `naming`), which holds the trace, its addresses and sizes name the numbers of a layout.
     The side file bears the name of the trace with `.npz` for `.yaml`. One from an earlier write is replaced, or
     removed where none is needed; any other file of that name stays, and is refused with a GpuemuError. Where
     writing fails, what was there before is left as it was.
     """
     target = Path(path)
     side = target.with_name(f"{target.stem if target.suffix in ('.yaml', '.yml') else target.name}.npz")
-    warps = _warp_forms(trace)
+    warps = _warp_forms(trace, naming)
     fields: dict[str, Any] = {"warps": warps} if warps is not None else {"bulk": side.name}
+    if naming is not None and warps is not None:
+        fields["layout"] = dict(naming.layout)
+        fields["launch"] = _launch(trace) | {name: naming.size(name) for name in SIZES}
     text = write_form(_form(trace, fields, os.fspath(path)))
     side_is_ours = is_side_file(side)
     if warps is None and side.exists() and not side_is_ours:
@@ -76,19 +81,18 @@ def write_trace(trace: Trace, path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _form(trace: Trace, fields: dict[str, Any], file: str) -> TraceForm:
-    launch = trace.launch
     head = {
-        "gpuemu_trace": 1, "kernel": trace.name, "arch": trace.arch, "about": trace.about,
-        "launch": {
-            "grid": launch.grid, "block": launch.block, "registers_per_thread": launch.registers_per_thread,
-            "static_shared_bytes": launch.static_shared_bytes, "dynamic_shared_bytes": launch.dynamic_shared_bytes,
-        },
+        "gpuemu_trace": 1, "kernel": trace.name, "arch": trace.arch, "about": trace.about, "launch": _launch(trace),
         "code": format_listing(trace.code),
     }  # fmt: skip
     try:
         return TraceForm.model_validate(head | fields)
     except ValidationError as error:
         raise refusal(error, file, lambda _: None) from None
+
+
+def _launch(trace: Trace) -> dict[str, Any]:
+    return {name: getattr(trace.launch, name) for name in LaunchForm.model_fields}
 
 
 class _TooManyNumbersError(Exception):
@@ -103,24 +107,25 @@ class _Entry:
     warps: list[WarpTrace] = field(default_factory=list)
 
 
-def _warp_forms(trace: Trace) -> list[dict[str, Any]] | None:
+def _warp_forms(trace: Trace, naming: Naming | None) -> list[dict[str, Any]] | None:
     """The `warps` entries, or None if they would need too many numbers, or more CTAs than a written trace may."""
     if len({w.cta for w in trace.warps}) > MAX_CTAS:
         return None
     memory = np.array([i.accesses_memory for i in trace.code], dtype=np.bool_)
     offsets = np.array([i.offset for i in trace.code], dtype=np.int64)
-    groups: dict[tuple[bytes, bytes], list[WarpTrace]] = {}
+    groups: dict[tuple[bytes, bytes, bytes], list[WarpTrace]] = {}
     for warp in sorted(trace.warps, key=lambda w: (w.cta, w.warp)):
         masks = np.packbits(_masks(trace, warp), axis=1)
-        groups.setdefault((warp.path.tobytes(), masks.tobytes()), []).append(warp)
+        spaces = b"" if trace.spaces is None else _spaces(trace, warp).tobytes()
+        groups.setdefault((warp.path.tobytes(), masks.tobytes(), spaces), []).append(warp)
     forms = []
     numbers = 0
     paths: dict[bytes, Any] = {}
     try:
-        for (path, _), group in groups.items():
+        for (path, *_), group in groups.items():
             if path not in paths:
                 paths[path] = path_form(group[0].path, offsets)
-            described = _Group(trace, memory, MOST_NUMBERS - numbers)
+            described = _Group(trace, memory, MOST_NUMBERS - numbers, naming)
             for entry in described.entries(group):
                 for ctas, warps in _products(entry.warps):
                     described.spend(path_items(paths[path]))
@@ -148,6 +153,12 @@ def _masks(trace: Trace, warp: WarpTrace) -> NDArray[np.bool_]:
     return trace.active[warp.rows] | ~_existing(trace.launch, warp.warp)
 
 
+def _spaces(trace: Trace, warp: WarpTrace) -> NDArray[np.uint8]:
+    """The memory that each lane means, [memory instructions, 32]; global of lanes that take no part."""
+    assert trace.spaces is not None
+    return np.where(trace.active[warp.rows], trace.spaces[warp.rows], np.uint8(GLOBAL))
+
+
 def _number(mask: NDArray[np.bool_]) -> int:
     return sum(1 << lane for lane, on in enumerate(mask.tolist()) if on)
 
@@ -155,8 +166,9 @@ def _number(mask: NDArray[np.bool_]) -> int:
 class _Group:
     """Describes warps that took one path with the same lanes."""
 
-    def __init__(self, trace: Trace, memory: NDArray[np.bool_], numbers_left: int):
+    def __init__(self, trace: Trace, memory: NDArray[np.bool_], numbers_left: int, naming: Naming | None):
         self.trace = trace
+        self.naming = naming
         self.memory = memory
         self.numbers_left = numbers_left
         self._found: dict[tuple[tuple[int, int], ...], dict[int, Any] | None] = {}
@@ -199,11 +211,12 @@ class _Group:
         executed = group[0].path[self.memory[group[0].path]]
         rows = np.stack([w.rows for w in group])
         masks = _masks(self.trace, group[0])
+        spaces = np.zeros_like(masks, np.uint8) if self.trace.spaces is None else _spaces(self.trace, group[0])
         found: dict[int, Any] = {}
         numbers = 0
         for index in np.unique(executed).tolist():
             here = executed == index
-            value = self._one_instruction(rows[:, here], masks[here], group)
+            value = self._one_instruction(rows[:, here], _Lanes(masks[here], spaces[here]), group)
             if value is None:
                 return None
             numbers += _numbers(value)
@@ -211,37 +224,38 @@ class _Group:
             found[self.trace.code[index].offset] = value
         return found
 
-    def _one_instruction(self, rows: NDArray[np.int32], masks: NDArray[np.bool_], group: Sequence[WarpTrace]) -> Any:
-        """The form of the addresses in these rows [warps, executions]; `masks` are [executions, 32].
-
-        None where several warps need different ones.
-        """
+    def _one_instruction(self, rows: NDArray[np.int32], lanes_of: _Lanes, group: Sequence[WarpTrace]) -> Any:
+        """The form of the addresses in these rows [warps, executions]; None where several warps need different ones."""
         times = rows.shape[1]
-        each_mask = not (masks == masks[0]).all()
+        each_mask = not lanes_of.always_the_same
         if rows.size <= _MOST_ROWS:
             ctas, warps = [w.cta for w in group], [w.warp for w in group]
-            addresses, active = self.trace.addresses[rows], self.trace.active[rows]
-            rule = expression_of(addresses, warps, ctas, active)
+            rule = self._rule(rows, warps, ctas)
             if rule is not None and not each_mask:
-                return _masked(rule, masks[0])
+                return lanes_of.written(rule, 0)
             if rule is not None:
                 self._expect(times * _OF_AN_EXPRESSION)
-                return {"each": [_masked(rule, mask) for mask in masks]}
+                return {"each": [lanes_of.written(rule, k) for k in range(times)]}
             if 1 < times <= _MOST_RULES:
                 entries: list[Any] = []
                 for k in range(times):
-                    lanes: Any = expression_of(addresses[:, k : k + 1], warps, ctas, active[:, k : k + 1])
+                    lanes: Any = self._rule(rows[:, k : k + 1], warps, ctas)
                     if lanes is None and len(group) > 1:
                         return None
-                    entries.append(_masked(lanes or self._numbers_of(rows[0, k]).tolist(), masks[k]))
+                    entries.append(lanes_of.written(lanes or self._numbers_of(rows[0, k]).tolist(), k))
                 return {"each": entries}
         if len(group) > 1:
             return None
         numbers = self._numbers_of(rows[0])
         if (numbers == numbers[0]).all() and not each_mask:
-            return _masked(numbers[0].tolist(), masks[0])
+            return lanes_of.written(numbers[0].tolist(), 0)
         self._expect(numbers.size)
-        return {"each": [_masked(lanes, mask) for lanes, mask in zip(numbers.tolist(), masks, strict=True)]}
+        return {"each": [lanes_of.written(lanes, k) for k, lanes in enumerate(numbers.tolist())]}
+
+    def _rule(self, rows: NDArray[np.int32], warps: list[int], ctas: list[int]) -> str | None:
+        if self.naming is not None:
+            return self.naming.expression(rows, warps, ctas)
+        return expression_of(self.trace.addresses[rows], warps, ctas, self.trace.active[rows])
 
     def _expect(self, numbers: int) -> None:
         """Give up before that many are written out, if there is no room for them."""
@@ -253,8 +267,29 @@ class _Group:
         return np.where(self.trace.active[rows], self.trace.addresses[rows], 0)
 
 
-def _masked(lanes: Any, mask: NDArray[np.bool_]) -> Any:
-    return lanes if mask.all() else {"lanes": lanes, "active": _number(mask)}
+@dataclass(frozen=True)
+class _Lanes:
+    """Which lanes take part in each execution of an instruction, and the memory that they mean, [executions, 32]."""
+
+    masks: NDArray[np.bool_]
+    spaces: NDArray[np.uint8]
+
+    @property
+    def always_the_same(self) -> bool:
+        """Whether that is the same in all executions."""
+        return bool((self.masks == self.masks[0]).all() and (self.spaces == self.spaces[0]).all())
+
+    def written(self, lanes: Any, k: int) -> Any:
+        """Addresses of the k-th execution with what is to be said of its lanes."""
+        mask, spaces = self.masks[k], self.spaces[k]
+        more: dict[str, Any] = {} if mask.all() else {"active": _number(mask)}
+        meant = {SPACES[space]: _number(spaces == space) for space in (SHARED, LOCAL) if (spaces == space).any()}
+        if meant:
+            name, *others = meant
+            # Lanes that take no part mean nothing, which is written as global.
+            alone = not others and not (mask & (spaces == GLOBAL)).any()
+            more["space"] = name if alone else meant
+        return {"lanes": lanes, **more} if more else lanes
 
 
 def _numbers(value: Any) -> int:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from gpuemu.trace.form import TraceForm, parse_range
+from gpuemu.trace.model import SPACES
 
 
 def write_form(form: TraceForm) -> str:
@@ -74,9 +75,10 @@ def _escaped(character: str) -> str:
 def _flow(value: Any) -> str:
     """A value in YAML's flow style."""
     if isinstance(value, dict):
-        # The one number that is not a size is the mask under `active`.
+        # The numbers that are no sizes are the masks under `active` and `space`.
         words = (
-            f"{k}: {v:#010x}" if k == "active" and isinstance(v, int) else f"{k}: {_item(v)}" for k, v in value.items()
+            f"{k}: {v:#010x}" if k in ("active", *SPACES) and isinstance(v, int) else f"{k}: {_item(v)}"
+            for k, v in value.items()
         )
         return "{" + ", ".join(words) + "}"
     if isinstance(value, (list, tuple)):

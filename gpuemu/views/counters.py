@@ -55,7 +55,8 @@ def shared_table(program: Program, log: Log, arch: Architecture) -> dict[Row, Ro
         log.start - log.dispatch - sent,
     )
     rows = list(Row)
-    row = np.array([-1 if op.row is None else rows.index(op.row) for op in program.ops])[index]
+    counted_in = [op.row or op.shared_row for op in program.ops]
+    row = np.array([-1 if row is None else rows.index(row) for row in counted_in])[index]
     return {
         name: RowCounts(int(np.count_nonzero(row == i)), *(int(column[row == i].sum()) for column in columns))
         for i, name in enumerate(rows)

@@ -55,7 +55,7 @@ class Result:
     def warps(self) -> tuple[WarpResult, ...]:
         """The warps, in launch order."""
         program, log = self.program, self.log
-        reads = np.array([instruction.reads_clock for instruction in self.trace.code])[program.path]
+        reads = np.array([program.code[op.index].reads_clock for op in program.ops])[program.path]
         return tuple(
             WarpResult(
                 cta=int(program.warp_cta[warp]),

@@ -97,12 +97,13 @@ class SourceRow:
 
 def instructions(program: Program, log: Log) -> list[SourceRow]:
     """A row for each instruction of the code, in its order."""
-    ops = len(program.ops)
-    executed = np.bincount(program.path, minlength=ops)
-    waited = np.zeros((ops, len(NAMES)), dtype=np.int64)
-    np.add.at(waited, program.path, log.waited)
+    count = len(program.code)
+    index = program.of_ops("index")[program.path]
+    executed = np.bincount(index, minlength=count)
+    waited = np.zeros((count, len(NAMES)), dtype=np.int64)
+    np.add.at(waited, index, log.waited)
     sums = {
-        name: _by_op(program, program.of_accesses(name))
+        name: _by_instruction(program, program.of_accesses(name))
         for name in ("wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors")
     }
     live = live_registers(program.code)
@@ -111,6 +112,8 @@ def instructions(program: Program, log: Log) -> list[SourceRow]:
         stalls = dict(zip(STALLS, (int(executed[i]), *waited[i].tolist()), strict=True))
         operation = _operation(program, i)
         space, does, size = _access(operation) if operation is not None and executed[i] else ("", "", 0)
+        if space and instruction.takes_generic_addresses:
+            space = "Generic"
         rows.append(
             SourceRow(
                 place=f"{instruction.offset:04x}",
@@ -132,15 +135,15 @@ def instructions(program: Program, log: Log) -> list[SourceRow]:
     return rows
 
 
-def _by_op(program: Program, of_access: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number of the accesses summed for each op."""
-    index = program.path[program.request_issue]
-    return np.bincount(index, of_access[program.access], minlength=len(program.ops)).astype(np.int64)
+def _by_instruction(program: Program, of_access: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number of the accesses summed for each instruction."""
+    index = program.of_ops("index")[program.path[program.request_issue]]
+    return np.bincount(index, of_access[program.access], minlength=len(program.code)).astype(np.int64)
 
 
-def _operation(program: Program, op: int) -> Operation | None:
+def _operation(program: Program, index: int) -> Operation | None:
     try:
-        return program.code[op].operation
+        return program.code[index].operation
     except UnknownOpcodeError:
         return None  # no warp executed it
 

@@ -162,7 +162,7 @@ def test_a_condition_that_holds_is_named_after_the_report(gpuemu: Run) -> None:
             "--set: layout.z: found '3x'; a whole number is right\n",
         ),
         (("run", "v5_swizzle", "--set", "shared_memory.bankz=1"), "--set: shared_memory.bankz: found an unknown name; did you mean"),
-        (("run", "v5_swizzle", "--set", "layout.z=3"), "traces/v5_swizzle.yaml:1: layout: found the unknown name 'z'; this trace's names are: none\n"),
+        (("run", "v5_swizzle", "--set", "layout.z=3"), "traces/v5_swizzle.yaml:6: layout: found the unknown name 'z'; this trace's names are: bits, base, shift\n"),
         (("run", "v5_swizzle", "--fail-on", "cycles"), "--fail-on: found 'cycles'; a condition such as 'excess_wavefronts>0' is right\n"),
         (("run", "v5_swizzle", "--fail-on", "cycle>3"), "--fail-on: found the unknown name 'cycle'; did you mean 'cycles'?\n"),
         (("diff", "v5_swizzle", "nowhere.json"), "nowhere.json: found no such file; a file written by gpuemu run --format json is right\n"),
@@ -220,7 +220,7 @@ def test_diff_refuses_what_is_not_a_result(content: str, gpuemu: Run, tmp_path: 
     [
         (
             ("run", "k.ptx", "--block", "64"),
-            "k.ptx: found PTX, which is no machine code yet; the .cu that it comes from, or what ptxas makes of it, is right",
+            "k.ptx: kernel: found no kernel; a file with a __global__ function is right",
         ),
         (("run", ".", "--block", "64"), ".: found a folder; the path of a trace or the name of a shipped one is right"),
         (

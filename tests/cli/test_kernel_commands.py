@@ -79,7 +79,10 @@ def test_a_fault_stops_the_run_and_writes_nothing(tmp_path: Path) -> None:
             "nosuch.cubin: found a file that cannot be read (No such file or directory); a cubin is right\n",
         ),
         (("run", "v5_swizzle", "--block", "64"), "v5_swizzle: found a trace with --block; a .cubin or .cu takes them"),
-        (("trace", "x.ptx", "-o", "t.yaml"), "x.ptx: found a file of another kind; a .cu or .cubin file is right\n"),
+        (
+            ("trace", "x.elf", "-o", "t.yaml"),
+            "x.elf: found a file of another kind; a .cu, .cubin or .ptx file is right\n",
+        ),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_every_claim_has_a_number_of_its_own_and_one_of_four_verdicts() -> None:
     assert len(claim.CLAIMS) == len(CHECKS)
     assert {verdict for _, verdict in rows} <= set(claim.VERDICTS)
     counts = {letter: sum(number[0] == letter for number in CHECKS) for letter in "ABCDE"}
-    assert counts == {"A": 9, "B": 3, "C": 5, "D": 14, "E": 9}
+    assert counts == {"A": 12, "B": 4, "C": 7, "D": 24, "E": 13}
 
 
 def test_every_shipped_kernel_is_in_the_page() -> None:
@@ -73,7 +73,7 @@ def test_ratios_are_the_same_within_a_fifth(found: float, same: bool) -> None:
 @pytest.mark.parametrize(
     ("number", "kernel", "value", "verdict"),
     [
-        ("A1", "v2_shared_memory", {"matrix_load_conflicts": 7}, "holds in part"),
+        ("A6", "v5_swizzle", {"store_conflicts": 2}, "refuted"),
         ("A4", "v3_padded", {"store_conflicts": 0}, "holds in part"),
         ("A6", "v5_swizzle", {"load_conflicts": 1}, "refuted"),
     ],
@@ -81,7 +81,8 @@ def test_ratios_are_the_same_within_a_fifth(found: float, same: bool) -> None:
 def test_other_hardware_counts_give_another_verdict(
     number: str, kernel: str, value: dict[str, int], verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert CHECKS[number]().verdict == "holds"
+    before = CHECKS[number]().verdict
+    assert before in ("holds", "holds in part")
     monkeypatch.setitem(
         tool("claims_kernels").HARDWARE, kernel, {**measured.measured()["example_kernels"][kernel], **value}
     )

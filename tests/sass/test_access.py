@@ -35,7 +35,7 @@ class World:
         """Execute; `pairs` are 64-bit values for two registers each."""
         environment = surroundings(sass, memory=self.memory, arch=self.arch, constants=self.constants)
 
-        def record(place, mask):
+        def record(place, mask, spaces=0):
             lanes = LANE if mask is None else np.flatnonzero(mask)
             at = dict(zip(lanes, place.addresses(64).tolist(), strict=True))
             self.recorded.append([at.get(lane) for lane in LANE])

@@ -68,7 +68,7 @@ class World:
                     registers[first + i] = np.array([int(v) >> 32 * i & 0xFFFFFFFF for v in numbers], np.uint64)
         environment = surroundings(sass, memory=self.memory)
         self.recorded = []
-        environment.record = lambda place, mask: self.recorded.append((place.addresses(64), mask))
+        environment.record = lambda place, mask, spaces=0: self.recorded.append((place.addresses(64), mask))
         self.files = execute("", registers, mask=mask, environment=environment)
         words = self.files.registers
         return [sum(int(words[16 + i, lane]) << 32 * i for i in range(self.size // 4)) for lane in LANE]

@@ -23,7 +23,7 @@ def run(sass, registers=None, predicates=None, lanes=LANES):
     files.reset = lambda: None  # keeps what was filled in
     recorder = Recorder(files, environment.code)
     CtaExecutor(environment).run(recorder, True, 10_000)
-    warps, _, _ = recorder.trace_parts(0, 0)
+    warps, _ = recorder.trace_parts(0, 0)
     return files, [w.path.tolist() for w in warps]
 
 

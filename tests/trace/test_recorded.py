@@ -1,3 +1,4 @@
+import re
 import zipfile
 from dataclasses import replace
 from io import BytesIO
@@ -18,7 +19,7 @@ from gpuemu.trace.bind import Binder
 from gpuemu.trace.files import load_trace
 from gpuemu.trace.form import TraceForm, json_schema
 from gpuemu.trace.listing import parse_listing
-from gpuemu.trace.model import Launch, Trace, WarpTrace
+from gpuemu.trace.model import SPACES, Launch, Trace, WarpTrace
 from gpuemu.trace.recorded import write_trace
 
 LANE = np.arange(32)
@@ -242,7 +243,7 @@ def test_bulky_addresses_go_to_a_side_file():
 def test_the_arrays_of_the_side_file_are_those_of_its_description():
     bulky()
     with np.load("t.npz", allow_pickle=False) as arrays:
-        assert list(arrays) == list(bulk.FIELDS)
+        assert list(arrays) == [name for name in bulk.FIELDS if name not in SPACES]
         assert arrays["addresses"].dtype == np.uint16
         assert arrays["addresses"].shape == (1400, 32)
         assert arrays["active"].tolist() == [0xFFFFFFFF] * 1400
@@ -701,3 +702,86 @@ def test_a_side_file_of_more_rows_than_fit_is_refused_by_its_header(monkeypatch)
     assert said() == ["t.npz: addresses: found 1,400 rows; up to 1,000 are right"]
     with pytest.raises(GpuemuError, match=r"1,400 rows of addresses; up to 1,073,741,824 and 1,000 are right"):
         bulky()
+
+
+# --- generic addresses ------------------------------------------------------------------------------------
+
+GENERIC = parse_listing(
+    """\
+0000: [B------:R-:W0:-:S02] LD.E R4, [R2.64]
+0010: [B0-----:R0:W-:-:S02] ST.E.64 [R2.64], R4
+0020: [B0-----:R-:W-:-:S05] EXIT
+""",
+    "<test>",
+    1,
+)
+
+
+def generic_trace(spaces, active=None, threads=None) -> Trace:
+    """Two warps that execute the load and the store twice; `spaces(warp, i)` gives 32 numbers."""
+    trace = trace_of([[0, 1, 0, 1, 2]] * 2, lambda cta, w, k, i: 8 * LANE, code=GENERIC, active=active, threads=threads)
+    rows = [np.broadcast_to(spaces(w, k // 2), 32) for w in range(2) for k in range(4)]
+    return replace(trace, spaces=np.array(rows, np.uint8))
+
+
+@pytest.mark.parametrize("most", [0, 20_000])
+@pytest.mark.parametrize(
+    "spaces",
+    [
+        lambda w, i: 1,
+        lambda w, i: i,
+        lambda w, i: np.where(LANE < 7, 1, 0),
+        lambda w, i: np.where(7 + w > LANE, i + 1, 0),
+        lambda w, i: LANE % 3,
+    ],
+)
+def test_the_memory_of_generic_addresses_comes_back(spaces, most, monkeypatch):
+    monkeypatch.setattr(recorded, "MOST_NUMBERS", most)
+    masked = lambda cta, w, k, i: LANE < 20  # noqa: E731
+    for trace in (generic_trace(spaces), generic_trace(spaces, masked), generic_trace(spaces, threads=40)):
+        assert len(write_trace(trace, "t.yaml")) == (1 if most else 2)
+        read = load_trace("t.yaml")
+        same(trace, read)
+        for x, y in zip(trace.warps, read.warps, strict=True):
+            active = trace.active[x.rows]
+            assert (trace.spaces[x.rows] * active).tolist() == (read.spaces[y.rows] * active).tolist()
+
+
+def test_the_memory_is_written_as_a_word_where_all_lanes_mean_it():
+    write_trace(generic_trace(lambda w, i: 1, lambda cta, w, k, i: LANE < 8), "t.yaml")
+    assert "{lanes: 8*lane, active: 0x000000ff, space: shared}" in Path("t.yaml").read_text()
+    write_trace(generic_trace(lambda w, i: LANE % 3), "t.yaml")
+    text = Path("t.yaml").read_text()
+    assert "{lanes: 8*lane, space: {shared: 0x92492492, local: 0x24924924}}" in text
+
+
+@pytest.mark.parametrize(
+    ("addresses", "found"),
+    [
+        (
+            "0x0000: {lanes: 4*lane, space: texture}",
+            "space: the text 'texture'; global, shared, local, or masks of lanes under these names are right",
+        ),
+        (
+            "0x0000: {lanes: 4*lane, space: {shared: -1}}",
+            "masks of lanes under global, shared, local are right",
+        ),
+        ("0x0000: {lanes: 4*lane, space: {shared: 3, local: 2}}", "a lane in two masks of space; one memory for each"),
+        (
+            "{0x0000: 4*lane, 0x0010: {lanes: 4*lane, space: shared}}",
+            "a space for LDS; only LD, ST and ATOM, whose addresses are generic, have one",
+        ),
+        (
+            "0x0000: {lanes: 4*lane + 9000, space: shared}",
+            "LD.E of 4 bytes at 9000 in lane 0; the CTA has 0 bytes of shared memory",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_space_is_said(addresses, found):
+    code = "code: |\n  0000: LD.E R4, [R2.64]\n  0010: LDS R4, [R2]\n  0020: EXIT\n"
+    path = "[0x0000, 0x0020]" if "0x0010" not in addresses else "0x0000-0x0020"
+    Path("t.yaml").write_text(
+        f"gpuemu_trace: 1\nkernel: k\narch: sm_90\n{code}warps:\n- path: {path}\n  addresses:\n    {addresses}\n"
+    )
+    with pytest.raises(GpuemuError, match=re.escape(found)):
+        load_trace("t.yaml")

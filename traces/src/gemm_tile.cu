@@ -4,6 +4,9 @@
 #include <cuda_fp16.h>
 #include <stdint.h>
 
+#ifndef PAD  // halves by which the padded rows are longer
+#define PAD 8
+#endif
 constexpr int K = 32;
 
 struct Plain {
@@ -11,7 +14,7 @@ struct Plain {
     static __device__ int at(int row, int column) { return pitch * row + column; }
 };
 struct Padded {
-    static constexpr int pitch = K + 8;
+    static constexpr int pitch = K + PAD;
     static __device__ int at(int row, int column) { return pitch * row + column; }
 };
 struct Swizzled {

@@ -3,6 +3,10 @@
 // conflict: the roles swapped, tiles filled as Ms[tx][ty], P[x * width + y] written: columns of 16 words, 8 ways.
 // padded: conflict with rows of 17 words. Each with static and with dynamic shared memory.
 
+#ifndef PITCH  // words from row to row of the padded kernels
+#define PITCH 17
+#endif
+
 template <int Pitch, bool Swapped>
 __device__ __forceinline__ void tiled(const float* m, const float* n, float* p, int width, float* ms, float* ns) {
     const int tx = threadIdx.x, ty = threadIdx.y;
@@ -32,4 +36,4 @@ extern __shared__ float tiles[];
 
 TILED(tiled_straight, 16, false)
 TILED(tiled_conflict, 16, true)
-TILED(tiled_padded, 17, true)
+TILED(tiled_padded, PITCH, true)

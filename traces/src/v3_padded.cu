@@ -10,7 +10,10 @@
 
 using namespace nvcuda;
 
-constexpr int padded_row = 24;
+#ifndef PITCH  // halves from row to row
+#define PITCH 24
+#endif
+constexpr int padded_row = PITCH;
 
 extern "C" __global__ void v3_padded(const half* a, const half* b, half* c) {
     __shared__ alignas(128) half sa[16 * padded_row];

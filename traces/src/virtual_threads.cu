@@ -1,6 +1,10 @@
 // Virtual threads: thread t of a block of W works as v(t) = (t mod (W/n)) n + t div (W/n).
 // Transposes of a 32x32 float tile by 1024 threads, a reduction of 256 numbers, and a product of 32x32 float tiles.
 
+#ifndef PITCH  // words from row to row of the padded transpose
+#define PITCH 33
+#endif
+
 template <int N>
 __device__ __forceinline__ int virtual_thread(int t, int width) {
     return (t % (width / N)) * N + t / (width / N);
@@ -16,7 +20,7 @@ __device__ __forceinline__ void transpose(const float* in, float* out) {
 }
 
 extern "C" __global__ void transpose_plain(const float* in, float* out) { transpose<1, 32>(in, out); }
-extern "C" __global__ void transpose_padded(const float* in, float* out) { transpose<1, 33>(in, out); }
+extern "C" __global__ void transpose_padded(const float* in, float* out) { transpose<1, PITCH>(in, out); }
 extern "C" __global__ void transpose_v2(const float* in, float* out) { transpose<2, 32>(in, out); }
 extern "C" __global__ void transpose_v4(const float* in, float* out) { transpose<4, 32>(in, out); }
 extern "C" __global__ void transpose_v8(const float* in, float* out) { transpose<8, 32>(in, out); }

@@ -97,7 +97,7 @@ def constant_banks(
         # The image has counted on where they come to lie.
         data = np.zeros(max(1, len(section.data)), dtype=np.uint8)
         data[: len(section.data)] = np.frombuffer(section.placed(addresses, file), dtype=np.uint8)
-        place = memory.add_buffer(section.name, data)
+        place = memory.add_buffer(section.name, data, fixed=True)
         assert place == addresses[section.name], section.name
     placed = function.placed_constant_banks(addresses)
     banks = {number: np.frombuffer(data, dtype=np.uint8).copy() for number, data in placed.items()}

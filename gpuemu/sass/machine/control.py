@@ -142,6 +142,8 @@ class ControlFlow(Jumps):
 
         def handler(group: Group, pc: int) -> bool:
             wanted = WHOLE_WARP if mask is None else mask()
+            if self.environment.observer is not None:
+                self.environment.observer.names(site, self._present(group.mask), wanted, self._convergence.alive)
             write(self._convergence.participants[CONVERGENCE], wanted, group.mask)
             if np.ndim(wanted) == 0:
                 return self._wait(group, CONVERGENCE, pc)
@@ -191,6 +193,8 @@ class ControlFlow(Jumps):
     def _release(self, group: Group | None) -> bool:
         """Let everyone go on whose partners have come or gone; returns whether `group` goes on as it is."""
         released = self._convergence.released()
+        if released and self.environment.observer is not None:
+            self.environment.observer.met(np.logical_or.reduce([lanes for _, lanes in released]))
         self._groups += [self._group(pc, lanes) for pc, lanes in released]
         return group is not None and not released
 
@@ -201,6 +205,8 @@ class ControlFlow(Jumps):
         def handler(group: Group, pc: int) -> bool:
             leaving = chosen(group, pc)
             self._convergence.leave(leaving)
+            if self.environment.observer is not None:
+                self.environment.observer.exits(leaving)
             rest = self._present(group.mask) & ~leaving
             if not any_lane(leaving):
                 group.pc = pc + 1
@@ -249,6 +255,11 @@ class ControlFlow(Jumps):
         def handler(group: Group, pc: int) -> bool:
             if simple and len(self._groups) == 1 and self._barriers.idle and not self._convergence.anyone_waits:
                 group.pc = pc + 1  # everyone who lives is here
+                if self.environment.observer is not None:
+                    here = self._present(group.mask) & self._convergence.alive
+                    barrier = named(here)[0][0]
+                    self.environment.observer.arrives(barrier, here, True, None, site)
+                    self.environment.observer.opens(barrier, here, here)
                 if votes:
                     self._tell(self._present(group.mask), votes[-1](), all_of)
                 return True
@@ -261,6 +272,8 @@ class ControlFlow(Jumps):
             parts = named(here)
             for barrier, expected, lanes in parts:
                 self._barriers.arrive(barrier, lanes, pc + 1 if waits else None, expected, vote, all_of)
+                if self.environment.observer is not None:
+                    self.environment.observer.arrives(barrier, lanes, waits, expected, site)
             if in_register and self._keep:
                 assert self._recorder is not None
                 self._recorder.instead((self._barrier_index(pc, *part[:2]), part[2]) for part in parts)
@@ -289,7 +302,12 @@ class ControlFlow(Jumps):
 
     def _open_barriers(self) -> None:
         alive = int(np.count_nonzero(self._convergence.alive))
-        for pc, lanes, outcome in self._barriers.opened(alive):
+        opened = self._barriers.opened(alive)
+        if self.environment.observer is not None:
+            for barrier in dict.fromkeys(barrier for barrier, *_ in opened):
+                waiting = np.logical_or.reduce([lanes for number, _, lanes, _ in opened if number == barrier])
+                self.environment.observer.opens(barrier, waiting, self._convergence.alive)
+        for _, pc, lanes, outcome in opened:
             if outcome is not None:
                 counts, truths = self.environment.barrier_results
                 counts[lanes], truths[lanes] = outcome
@@ -309,12 +327,14 @@ class ControlFlow(Jumps):
         waiting = self._convergence.waiting_lanes()
         if waiting.any():
             site = next(s for s in self._sites if s.mnemonic in ("BSYNC", "WARPSYNC"))
-            raise ExecutionError(
+            error = ExecutionError(
                 site.instruction,
                 int(np.argmax(waiting)),
                 "lanes that wait for others for ever",
                 "all of them must come",
             )
+            error.stuck = waiting
+            raise error
 
 
 def _barrier_number(site: Site) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.control import ControlFlow
-from gpuemu.sass.machine.environment import Environment, ExecutionError
+from gpuemu.sass.machine.environment import Environment, ExecutionError, Spaces
 from gpuemu.sass.machine.groups import Group
 from gpuemu.sass.machine.lanes import WARP, Mask, any_lane, every_lane
 from gpuemu.sass.machine.operands import Step
@@ -130,6 +130,9 @@ class CtaExecutor(ControlFlow):
             else max(1, budget // warps)
         )
         done = 0
+        observer = environment.observer
+        if observer is not None:
+            observer.together(mask)
         self._executed = self.instructions(), environment.clock, warps
         while done < most:
             pc = group.pc
@@ -153,7 +156,10 @@ class CtaExecutor(ControlFlow):
             else:
                 step = steps[pc]
                 if step is None:
-                    step = steps[pc] = build(self._sites[pc])
+                    step = build(self._sites[pc])
+                    if observer is not None:
+                        step = observer.around(self._sites[pc], step)
+                    steps[pc] = step
                 guard = guards[pc]
                 if guard is None:
                     step(mask)
@@ -174,7 +180,7 @@ class CtaExecutor(ControlFlow):
         return done * warps
 
 
-def _ignore(place: object, mask: Mask) -> None:
+def _ignore(place: object, mask: Mask, spaces: Spaces = 0) -> None:
     """Records nothing."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,34 @@ from gpuemu.trace.model import Instruction, Launch
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
     from gpuemu.sass.machine.memory import Memory
+    from gpuemu.sass.machine.observer import Observer
+
+
+class Fault(NamedTuple):
+    """An access that memory does not have: `memory` such as "global", `access` such as "load", all lanes it is of.
+
+    `kind` is "outside", "misaligned" or "unwritten"; `address` is that of the first lane. `places`: the bytes of shared
+    memory that nobody wrote.
+    """
+
+    memory: str
+    access: str
+    size: int
+    kind: str
+    address: int
+    lanes: NDArray[np.int64]
+    places: NDArray[np.int64] | None = None
 
 
 class ExecutionError(RuntimeError):
-    """An instruction did what a kernel must not do. `lane` counts in the CTA; None if it concerns all of it."""
+    """An instruction did what a kernel must not do. `lane` counts in the CTA; None if it concerns all of it.
+
+    `fault` says more of an access to memory.
+    """
+
+    fault: Fault | None = None
+    stuck: NDArray[np.bool_] | None = None
+    """The lanes that wait for others of their warps for ever."""
 
     def __init__(self, instruction: Instruction, lane: int | None, found: str, right: str):
         self.instruction = instruction
@@ -33,8 +57,19 @@ def _no_print(text: str) -> None:
     """Nobody reads."""
 
 
-def _no_record(place: Place, mask: Mask) -> None:
+Spaces = int | NDArray[np.uint8]
+"""The memory that lanes meant by generic addresses, numbers of trace.model.SPACES: one for all, or [place's lanes]."""
+
+
+def _no_record(place: Place, mask: Mask, spaces: Spaces = 0) -> None:
     """Nobody listens."""
+
+
+class Record(Protocol):
+    """Takes down an access: see Environment.record."""
+
+    def __call__(self, place: Place, mask: Mask, spaces: Spaces = 0, /) -> None:
+        """The addresses of an execution's lanes."""
 
 
 @dataclass
@@ -57,9 +92,10 @@ class Environment:
     """Bytes of shared memory that the CTA takes, what the system reserves included."""
     cta: tuple[int, int, int] = (0, 0, 0)
     clock: int = 0
-    record: Callable[[Place, Mask], None] = _no_record
+    record: Record = _no_record
     """Called by every access to shared, global or local memory, after its checks, with the byte addresses of the
     mask's lanes. Those in shared memory count from the CTA's first byte, those in local memory from the lane's.
+    Of generic addresses it is told which memory they mean.
     """
     patterns: Patterns = field(default_factory=Patterns)
     """What the addresses of accesses have looked like."""
@@ -69,6 +105,8 @@ class Environment:
     """Address → name of the functions that are called but are no code of the cubin: the driver's."""
     printer: Callable[[str], None] = _no_print
     """Takes what printf prints."""
+    observer: Observer | None = None
+    """Who listens."""
     barrier_results: tuple[NDArray[np.uint32], NDArray[np.bool_]] = field(init=False)
     """What the last BAR.RED of each lane brought together: how many votes were true, and AND or OR of them."""
     return_address: NDArray[np.uint32] = field(init=False)

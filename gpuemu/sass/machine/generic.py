@@ -13,6 +13,7 @@ from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.patterns import Place
 from gpuemu.sass.machine.spaces import GlobalSpace, LocalSpace, Piece, Purpose, SharedSpace, Space, Window
+from gpuemu.trace.model import GLOBAL, LOCAL, SHARED
 
 
 class GenericSpace(Space):
@@ -80,16 +81,22 @@ class GenericSpace(Space):
         if not in_windows(place):
             super().record(place, mask)
             return
+        record = self.site.environment.record
         one = self._one(place)
         if one is not None:
-            super().record(place.moved(-one[1]), mask)
+            record(place.moved(-one[1]), mask, self._number_of(one[0]))
             return
         addresses = place.addresses(64)
         shared, local = in_window(addresses, SHARED_WINDOW), in_window(addresses, LOCAL_WINDOW)
         local_start = np.where(local, np.uint64(LOCAL_WINDOW), np.uint64(0))
         counted = addresses - np.where(shared, np.uint64(self.shared_start), local_start)
         patterns = self.site.environment.patterns
-        super().record(patterns.place(counted, place.pattern.lanes, place.pattern.mask_name), mask)
+        spaces = np.where(shared, np.uint8(SHARED), np.where(local, np.uint8(LOCAL), np.uint8(GLOBAL)))
+        moved = patterns.place(counted, place.pattern.lanes, place.pattern.mask_name)
+        record(moved, mask, spaces)
+
+    def _number_of(self, space: Space) -> int:
+        return SHARED if space is self.to_shared else LOCAL if space is self.to_local else GLOBAL
 
 
 def in_windows(place: Place) -> bool:

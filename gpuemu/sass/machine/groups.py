@@ -188,8 +188,8 @@ class CtaBarriers:
             kept |= votes & lanes
             self._all_of[barrier] = all_of
 
-    def opened(self, alive: int) -> list[tuple[int, NDArray[np.bool_], tuple[int, bool] | None]]:
-        """(pc, lanes, outcome) of every barrier that is complete, `alive` lanes being left.
+    def opened(self, alive: int) -> list[tuple[int, int, NDArray[np.bool_], tuple[int, bool] | None]]:
+        """(barrier, pc, lanes, outcome) of every barrier that is complete, `alive` lanes being left.
 
         `outcome`: how many votes were true, and whether all were (for AND) or any was; None without votes.
         """
@@ -207,7 +207,7 @@ class CtaBarriers:
             if votes is not None:
                 count = int(np.count_nonzero(votes))
                 outcome = count, count == arrived if self._all_of[barrier] else count > 0
-            found += [(pc, together[pc], outcome) for pc in sorted(together)]
+            found += [(barrier, pc, together[pc], outcome) for pc in sorted(together)]
         return found
 
     def waiting(self) -> list[tuple[int, NDArray[np.bool_], int]]:

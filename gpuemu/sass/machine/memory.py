@@ -86,6 +86,7 @@ class Memory:
         lanes: Lanes,
         zero_shared: bool = False,
         system_wrote: slice = slice(0),
+        spread: int = 0,
     ):
         self.shared_bytes = shared_bytes
         self.shared_base = shared_base
@@ -99,6 +100,7 @@ class Memory:
         self.local_pitch = (-(-local_bytes_per_lane // 16) | 1) * 16
         self.local = views(np.zeros(self.local_pitch * lanes.count, dtype=np.uint8))
         self.zero_shared = zero_shared
+        self._spread = spread
         self._system_wrote = system_wrote
         self.all_written = zero_shared or shared_bytes == 0
         """Whether it is known that every byte of shared memory has been written, so that reads need no check."""
@@ -116,10 +118,11 @@ class Memory:
         self.places_written.clear()
         self._noted = 0
 
-    def add_buffer(self, name: str, array: NDArray[Any]) -> int:
+    def add_buffer(self, name: str, array: NDArray[Any], fixed: bool = False) -> int:
         """Give an array a device address, which is returned. The kernel's stores go into the array itself.
 
-        Addresses follow from the sizes of the buffers added before alone. Raises GpuemuError for an array that
+        Addresses follow from the sizes of the buffers added before alone; those that are not `fixed` lie further apart
+        by the memory's `spread`, in alignments. Raises GpuemuError for an array that
         the kernel could not write in place.
         """
         if not isinstance(array, np.ndarray):
@@ -133,6 +136,8 @@ class Memory:
         data = array.reshape(-1).view(np.uint8) if array.size else np.zeros(0, dtype=np.uint8)
         ordinary = [buffer for buffer in self.buffers if buffer.start < LOCAL_WINDOW]
         start = buffer_start(ordinary[-1].start + ordinary[-1].bytes if ordinary else None)
+        if not fixed:
+            start += self._spread * (len(ordinary) + 1) * BUFFER_ALIGNMENT
         if start + len(data) > LOCAL_WINDOW:
             raise _refused(name, f"{len(data)} bytes", "buffers of 1 TB in all are right")
         self.buffers.insert(len(ordinary), Buffer(name, start, data))

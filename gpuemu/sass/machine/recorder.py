@@ -12,9 +12,13 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.machine.environment import Spaces
 from gpuemu.sass.machine.lanes import WARP, Lanes, Mask
 from gpuemu.sass.machine.patterns import Place
 from gpuemu.trace.model import Instruction, WarpTrace
+
+Rows = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8]]
+"""Addresses, active lanes and spaces as a trace has them, [rows, 32]."""
 
 
 class Recorder:
@@ -29,8 +33,8 @@ class Recorder:
         self._set_numbers: dict[bytes, int] = {}
         self._set_of_mask: dict[bytes, int] = {}
         self._members: list[NDArray[np.bool_]] = []
-        self._block_numbers: dict[tuple[int, tuple[bytes, bytes]] | None, int] = {}
-        self._places: list[Place | None] = []
+        self._block_numbers: dict[tuple[int, tuple[bytes, bytes], int | bytes] | None, int] = {}
+        self._places: list[tuple[Place, Spaces] | None] = []
 
     def set_of(self, mask: Mask) -> int:
         """The number of the set of warps that have a lane in `mask`."""
@@ -57,28 +61,32 @@ class Recorder:
         """The warps of a set, [warps]."""
         return self._members[number]
 
-    def access(self, place: Place | None, mask: Mask) -> None:
+    def access(self, place: Place | None, mask: Mask, spaces: Spaces = 0) -> None:
         """Lane addresses of a memory instruction, as Environment.record takes them; None if no lane took part."""
-        key = None if place is None else (place.base, place.pattern.key)
+        key = None
+        if place is not None:
+            key = place.base, place.pattern.key, spaces if isinstance(spaces, int) else spaces.tobytes()
         number = self._block_numbers.get(key)
         if number is None:
             number = self._block_numbers[key] = len(self._places)
-            self._places.append(place)
+            self._places.append(None if place is None else (place, spaces))
         self._blocks.append(number)
 
-    def _block_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Addresses and active lanes of every block, [blocks x warps, 32]."""
+    def _block_arrays(self) -> Rows:
+        """Addresses, active lanes and spaces of every block, [blocks x warps, 32]."""
         shape = len(self._places), self._lanes.count
-        addresses, active = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
-        for block, place in enumerate(self._places):
-            if place is not None:
+        addresses, active, spaces = np.zeros(shape, np.int64), np.zeros(shape, np.bool_), np.zeros(shape, np.uint8)
+        for block, known in enumerate(self._places):
+            if known is not None:
+                place, its_spaces = known
                 lanes = slice(None) if place.pattern.lanes is None else place.pattern.lanes
                 addresses[block, lanes] = place.addresses(64).view(np.int64)
                 active[block, lanes] = True
-        return addresses.reshape(-1, WARP), active.reshape(-1, WARP)
+                spaces[block, lanes] = its_spaces
+        return addresses.reshape(-1, WARP), active.reshape(-1, WARP), spaces.reshape(-1, WARP)
 
-    def trace_parts(self, cta: int, first_row: int) -> tuple[list[WarpTrace], NDArray[np.int64], NDArray[np.bool_]]:
-        """(warps, addresses [rows, 32], active [rows, 32]); row numbers count from `first_row`."""
+    def trace_parts(self, cta: int, first_row: int) -> tuple[list[WarpTrace], Rows]:
+        """(warps, rows); row numbers count from `first_row`."""
         steps = np.frombuffer(self.steps, dtype=np.int32)
         member = np.array(self._members, dtype=np.bool_)[np.frombuffer(self.sets, dtype=np.int32)]
         # Numbers behind the code stand for barriers with their numbers written out.
@@ -89,4 +97,4 @@ class Recorder:
             path = steps[member[:, warp]]
             rows = first_row + blocks[member[in_memory, warp]] * self._lanes.warps + warp
             warps.append(WarpTrace(cta, warp, path.astype(np.int32), rows.astype(np.int32)))
-        return warps, *self._block_arrays()
+        return warps, self._block_arrays()

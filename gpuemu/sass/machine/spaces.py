@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, UNITS, WINDOW_BYTES, WRITTEN, Buffer, Views
 from gpuemu.sass.machine.operands import Site
@@ -63,6 +63,9 @@ EVERY = slice(None)
 class Space(ABC):
     """The addresses of one instruction: what all kinds of memory have in common."""
 
+    name = ""
+    """What the memory is called."""
+
     def __init__(self, site: Site, size: int, purpose: Purpose):
         self.site = site
         self.size = size
@@ -71,6 +74,7 @@ class Space(ABC):
         self.unit = UNITS[size]
         self.shift = size.bit_length() - 1
         self.what = sized(size, purpose.value)
+        self.observer = site.environment.observer
 
     @abstractmethod
     def window(self, place: Place) -> Window | None:
@@ -106,18 +110,29 @@ class Space(ABC):
         if window is not None:
             units, index = window
             units[EVERY if index is None else index] = values
-            return
-        for (units, index), part in self.windows(place):
-            units[index] = values[part]
+        else:
+            for (units, index), part in self.windows(place):
+                units[index] = values[part]
+        if self.observer is not None:
+            self.observer.stored(self, place, values)
 
     def record(self, place: Place, mask: Mask) -> None:
         """Tell whoever records where the lanes of the mask went."""
         self.site.environment.record(place, mask)
 
-    def error(self, place: Place, k: int, found: str, right: str) -> ExecutionError:
-        """An error about the k-th of the addresses."""
+    def error(
+        self, place: Place, k: int, found: str, right: str, bad: NDArray[np.bool_], kind: str = "outside"
+    ) -> ExecutionError:
+        """An error about the k-th of the addresses; `bad` are all of which it is true."""
         lanes = place.pattern.lanes
-        return ExecutionError(self.site.instruction, k if lanes is None else int(lanes[k]), found, right)
+        which = np.flatnonzero(bad) if lanes is None else lanes[bad]
+        error = ExecutionError(self.site.instruction, k if lanes is None else int(lanes[k]), found, right)
+        address = place.base + int(place.pattern.offsets[k])
+        places = None
+        if kind == "unwritten":
+            places = (place.base + place.pattern.offsets[bad][:, None] + np.arange(self.size)).reshape(-1)
+        error.fault = Fault(self.name, self.purpose.value, self.size, kind, address, which, places)
+        return error
 
     def inside(self, base: int, pattern: Pattern, length: int) -> bool:
         """Whether all addresses, counted from the start of a piece of `length` bytes, are in it and aligned."""
@@ -140,6 +155,8 @@ class Space(ABC):
 class GlobalSpace(Space):
     """Device addresses, uint64."""
 
+    name = "global"
+
     last: Buffer | None = None
     """The buffer that all lanes met in last time: most often it is that one again."""
 
@@ -148,10 +165,14 @@ class GlobalSpace(Space):
         base, pattern = place
         buffer = self.last
         if buffer is not None and self.inside(base - buffer.start, pattern, buffer.bytes):
+            if self.observer is not None and pattern.count:
+                self.observer.access(self, place)
             return self.cut(buffer.views, base - buffer.start, pattern)
         for buffer in self.memory.buffers:
             if self.inside(base - buffer.start, pattern, buffer.bytes):
                 self.last = buffer
+                if self.observer is not None and pattern.count:
+                    self.observer.access(self, place)
                 return self.cut(buffer.views, base - buffer.start, pattern)
         return None
 
@@ -162,40 +183,42 @@ class GlobalSpace(Space):
         if len(addresses) == 0:
             return
         if not buffers:
-            raise self._outside(place, addresses, 0)
+            raise self._outside(place, addresses, 0, np.ones(len(addresses), np.bool_))
         starts = np.array([b.start for b in buffers], dtype=np.uint64)
         owner = np.searchsorted(starts, addresses, side="right") - 1
         lengths = np.array([b.bytes for b in buffers], dtype=np.int64)
         into = (addresses - starts[np.maximum(owner, 0)]).view(np.int64)
         bad = (owner < 0) | (into > lengths[owner] - self.size) | (into & (self.size - 1) != 0)
         if bad.any():
-            raise self._outside(place, addresses, int(bad.argmax()))
+            raise self._outside(place, addresses, int(bad.argmax()), bad)
+        if self.observer is not None:
+            self.observer.access(self, place)
         for number in np.unique(owner):
             part = np.flatnonzero(owner == number)
             yield Piece(buffers[number].views, into[part] >> self.shift, part)
 
-    def _outside(self, place: Place, addresses: NDArray[Any], k: int) -> ExecutionError:
+    def _outside(self, place: Place, addresses: NDArray[Any], k: int, bad: NDArray[np.bool_]) -> ExecutionError:
         address = int(addresses[k])
         at = f"{self.what} at {address:#x}"
         nearest = min(self.memory.buffers, key=lambda b: _distance(b, address, self.size), default=None)
         for name, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
             if window <= address < window + WINDOW_BYTES:
                 found = f"{at}, an address in {name} memory"
-                return self.error(place, k, found, "this instruction accesses global memory only")
+                return self.error(place, k, found, "this instruction accesses global memory only", bad)
         if address < NULL_BYTES or nearest is None:
             found = f"{at}, a null pointer plus {counted(address)}" if address < NULL_BYTES else at
             names = ", ".join(b.name for b in self.memory.buffers) or "none"
-            return self.error(place, k, found, f"an address in a buffer of the launch is right ({names})")
+            return self.error(place, k, found, f"an address in a buffer of the launch is right ({names})", bad)
         first, last = nearest.start, nearest.start + nearest.bytes - self.size
         name = f"{nearest.name} ({counted(nearest.bytes)})"
         if address < first:
             found = f"{at}, {counted(first - address)} before the start of {name}"
-            return self.error(place, k, found, f"addresses from {first:#x} are in it")
+            return self.error(place, k, found, f"addresses from {first:#x} are in it", bad)
         if address > last:
             found = f"{at}, {counted(address - last)} past the end of {name}"
             right = f"addresses up to {last:#x} are in it" if last >= first else "nothing this wide is in it"
-            return self.error(place, k, found, right)
-        return self.error(place, k, *self.misaligned(f"{address:#x} in {nearest.name}"))
+            return self.error(place, k, found, right, bad)
+        return self.error(place, k, *self.misaligned(f"{address:#x} in {nearest.name}"), bad, "misaligned")
 
 
 def _distance(buffer: Buffer, address: int, size: int) -> int:
@@ -205,6 +228,8 @@ def _distance(buffer: Buffer, address: int, size: int) -> int:
 
 class SharedSpace(Space):
     """Bytes of the CTA's shared memory, counted from its first: uint32 offsets."""
+
+    name = "shared"
 
     def __init__(self, site: Site, size: int, purpose: Purpose):
         super().__init__(site, size, purpose)
@@ -229,6 +254,8 @@ class SharedSpace(Space):
                 shadow[EVERY if index is None else index] = _ALL[self.size]
             if whole:
                 memory.note_written((base, self.size, pattern.key))
+        if self.observer is not None and pattern.count:
+            self.observer.access(self, place)
         return window
 
     def _all_written(self, shadow: NDArray[Any], place: Place) -> bool:
@@ -242,7 +269,7 @@ class SharedSpace(Space):
         k = int(unwritten.argmax())
         start = place.base + int(place.pattern.offsets[k])
         what = f"{self.what} at byte {start} of shared memory, which was never written by the CTA"
-        raise self.error(place, k, what, "shared memory has no value before a store to it")
+        raise self.error(place, k, what, "shared memory has no value before a store to it", unwritten, "unwritten")
 
     def _outside(self, place: Place) -> ExecutionError:
         length = self.memory.shared_bytes
@@ -258,11 +285,12 @@ class SharedSpace(Space):
         if offset < 0:
             origin = f", which starts at {base:#x}" if base else ""
             found = f"{self.what} at {counted(-offset)} before the start of shared memory{origin}"
-            return self.error(place, k, found, holds)
+            return self.error(place, k, found, holds, bad)
         if offset > last:
             found = f"{self.what} at byte {offset} of shared memory, {counted(offset - last)} past its end"
-            return self.error(place, k, found, f"{holds}: up to byte {last} is right" if last >= 0 else holds)
-        return self.error(place, k, *self.misaligned(f"byte {offset} of shared memory"))
+            right = f"{holds}: up to byte {last} is right" if last >= 0 else holds
+            return self.error(place, k, found, right, bad)
+        return self.error(place, k, *self.misaligned(f"byte {offset} of shared memory"), bad, "misaligned")
 
 
 _WRITTEN_BYTE = bytes([WRITTEN])
@@ -271,6 +299,8 @@ _ALL: dict[int, Any] = {size: np.full(size, WRITTEN, dtype=np.uint8).view(unit)[
 
 class LocalSpace(Space):
     """Bytes of each lane's own local memory: uint32 offsets in its frame."""
+
+    name = "local"
 
     def __init__(self, site: Site, size: int, purpose: Purpose):
         super().__init__(site, size, purpose)
@@ -283,6 +313,8 @@ class LocalSpace(Space):
         base, pattern = place
         if not self.inside(base, pattern, length):
             raise self._outside(place, length)
+        if self.observer is not None and pattern.count:
+            self.observer.access(self, place)
         if pattern.lanes is None and pattern.low == pattern.high:  # as most often: the same variable of every lane
             units = self.memory.local[self.size]
             first = place.base + pattern.low >> self.shift
@@ -299,6 +331,7 @@ class LocalSpace(Space):
         k = int(bad.argmax())
         offset = int(offsets[k])
         if offset + self.size <= length:
-            return self.error(place, k, *self.misaligned(f"byte {offset} of local memory"))
+            what = self.misaligned(f"byte {offset} of local memory")
+            return self.error(place, k, *what, bad, "misaligned")
         found = f"{self.what} at byte {offset} of local memory"
-        return self.error(place, k, found, f"a lane has {counted(length)} of local memory")
+        return self.error(place, k, found, f"a lane has {counted(length)} of local memory", bad)

@@ -133,8 +133,8 @@ def atomic(site: Site) -> Step:
     everywhere = np.ones(site.lanes.count, dtype=np.bool_)
 
     def step(mask: Mask) -> None:
-        place = doing = atomic.addresses.of(mask)
-        if generic and in_windows(place):
+        doing = atomic.addresses.of(mask)
+        if generic and in_windows(doing):
             here = _reached(atomic.change, atomic.addresses.every())
             reached(here, mask)
             blocked = ~here if mask is None else ~here & mask
@@ -144,7 +144,7 @@ def atomic(site: Site) -> Step:
             doing = atomic.addresses.of(here if mask is None else here & mask)
         else:
             reached(everywhere, mask)
-        atomic.space.record(place, mask)
+        atomic.space.record(doing, mask)
         if doing.pattern.count:
             found = atomic.apply(doing)
             if found is not None:

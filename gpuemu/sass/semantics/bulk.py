@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine import tensor_map
-from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import WRITTEN, Buffer
 from gpuemu.sass.machine.operands import Site, Step
@@ -125,7 +125,13 @@ class _Copier:
             unwritten = self.memory.written[1][chosen] != WRITTEN
             if unwritten.all():
                 found = f"a copy from byte {first} of shared memory, which was never written by the CTA"
-                raise self.error(lane, found, "shared memory has no value before a store to it")
+                error = self.error(lane, found, "shared memory has no value before a store to it")
+                places = first + (np.arange(count) if places is None else places)
+                error.fault = Fault("shared", "load", count, "unwritten", first, np.array([lane]), places)
+                raise error
+        observer = self.site.environment.observer
+        if observer is not None:
+            observer.block(self.site, lane, first + (np.arange(count) if places is None else places), store)
         return chosen
 
     def buffer(self, address: int, count: int, lane: int) -> tuple[Buffer, int]:
@@ -146,6 +152,8 @@ class _Copier:
         after = arrived_90(int(words[place // 8]), 0, -count)
         assert after is not None  # nobody arrives
         words[place // 8] = after
+        if self.site.environment.observer is not None:
+            self.site.environment.observer.completes(place, lane)
 
     def error(self, lane: int, found: str, right: str) -> ExecutionError:
         return ExecutionError(self.site.instruction, lane, found, right)

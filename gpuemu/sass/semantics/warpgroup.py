@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.fragments import MmaMode, float_mode, mma_mode
-from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import WRITTEN
 from gpuemu.sass.machine.operands import Getter, Site, Step
@@ -117,7 +117,15 @@ class _SharedMatrix:
                     f"an element at byte {int(at[unwritten][0])} of shared memory, which was never written by the CTA"
                 )
                 right = "shared memory has no value before a store to it"
-                raise ExecutionError(site.instruction, warp * WARP, found, right)
+                error = ExecutionError(site.instruction, warp * WARP, found, right)
+                places = (at[unwritten][:, None] + np.arange(size)).reshape(-1)
+                first, lanes = int(at[unwritten][0]), np.arange(WARP) + warp * WARP
+                error.fault = Fault("shared", "load", size, "unwritten", first, lanes, places)
+                raise error
+        observer = site.environment.observer
+        if observer is not None:
+            places = (np.unique(at)[:, None] + np.arange(size)).reshape(-1)
+            observer.block(site, warp * WARP, places, False)
         found_elements: Matrix = memory.shared[size][at // size]
         if self._negative:
             found_elements = found_elements ^ found_elements.dtype.type(side.sign)

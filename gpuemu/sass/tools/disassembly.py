@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa import opcodes as isa
 from gpuemu.sass.image.cubin import Cubin, Kernel, read_cubin
 from gpuemu.sass.machine.linking import Image, Piece, link
-from gpuemu.sass.tools.toolchain import CompilerChoice, compile_cuda, run_nvdisasm
+from gpuemu.sass.tools.toolchain import CompilerChoice, assemble_ptx, compile_cuda, run_nvdisasm
 from gpuemu.trace.listing import INSTRUCTION_BYTES, split_operands
 from gpuemu.trace.model import ControlWord, Instruction
 
@@ -59,14 +59,20 @@ class DecodedFunction(Kernel):
 
 
 def load_cubin(
-    source: str | os.PathLike[str] | bytes, arch: str | None = None, compiler: CompilerChoice = "auto"
+    source: str | os.PathLike[str] | bytes,
+    arch: str | None = None,
+    compiler: CompilerChoice = "auto",
+    options: Sequence[str] = (),
 ) -> Cubin:
-    """The cubin of a file, by its name's ending: a CUDA source is compiled for `arch` (sm_89 if None).
+    """The cubin of a file, by its name's ending: a CUDA source is compiled for `arch` (sm_89 if None) with `options`,
+    a .ptx assembled.
 
     A cubin, given as a path or as bytes, is for the architecture that it names; `arch` then says nothing.
     """
     if not isinstance(source, bytes) and Path(source).suffix in _SOURCE_SUFFIXES:
-        return read_cubin(compile_cuda(os.fspath(source), arch or DEFAULT_ARCH, compiler), os.fspath(source))
+        return read_cubin(compile_cuda(os.fspath(source), arch or DEFAULT_ARCH, compiler, options), os.fspath(source))
+    if not isinstance(source, bytes) and Path(source).suffix == ".ptx":
+        return read_cubin(assemble_ptx(os.fspath(source), arch or DEFAULT_ARCH, options), os.fspath(source))
     return read_cubin(source)
 
 

@@ -134,6 +134,25 @@ def compile_cuda(path: str | Path, arch: str, compiler: CompilerChoice = "auto",
     return cubin
 
 
+def assemble_ptx(path: str | Path, arch: str, options: Sequence[str] = ()) -> bytes:
+    """The cubin of a PTX file for an architecture such as "sm_89", by ptxas on the PATH.
+
+    Raises GpuemuError where there is none, and with the assembler's errors.
+    """
+    file = str(path)
+    ptxas = shutil.which("ptxas")
+    if ptxas is None:
+        right = "ptxas of the CUDA toolkit on the PATH is right, or the .cubin that it makes: ptxas -arch=sm_89 k.ptx"
+        raise GpuemuError.one(file, None, "", "PTX, which takes ptxas to become machine code, and no ptxas", right)
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder) / "kernel.cubin"
+        command = [ptxas, f"-arch={arch}", "-lineinfo", *options, "-o", str(cubin), file]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode != 0:
+            raise _compile_error(done.stderr + done.stdout, file, arch, "ptxas")
+        return cubin.read_bytes()
+
+
 def _nvcc() -> str:
     found = find_nvcc()
     if found is None:

@@ -104,4 +104,6 @@ def _digest(trace: Trace) -> str:
     for warp in trace.warps:
         add(warp.cta, warp.warp, warp.path.astype("<i4"), warp.rows.astype("<i4"))
     add(trace.addresses.astype("<i8"), trace.active.astype(np.bool_))
+    if trace.spaces is not None:
+        add(trace.spaces)
     return content.hexdigest()

@@ -1,0 +1,83 @@
+"""The options that say how a kernel is compiled, and what its results must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from gpuemu.base.errors import GpuemuError
+
+Command = Callable[..., Any]
+
+
+def build_options(command: Command) -> Command:
+    """Add the options; the command receives their values under the names of LaunchOptions."""
+    for option in reversed(
+        [
+            click.option("-D", "define", multiple=True, metavar="NAME[=VALUE]", help="Define a macro for a .cu."),
+            click.option("-I", "include", multiple=True, metavar="FOLDER", help="Look for includes of a .cu there."),
+            click.option(
+                "--nvcc-flag", "compiler_flags", multiple=True, metavar="FLAG", help="A flag for the compiler as it is."
+            ),
+            click.option(
+                "--execute",
+                type=click.Choice(["all", "timed"]),
+                default="all",
+                show_default=True,
+                help="The CTAs to execute: all of the grid, or those that are timed; results are then in part.",
+            ),
+            click.option(
+                "--expect", multiple=True, metavar="K=FILE", help="Exit with 1 if argument K differs from this .npy."
+            ),
+            click.option(
+                "--tolerance", type=float, default=0.0, metavar="X", help="By so much, of its largest magnitude."
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def compiler_options(define: Sequence[str], include: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
+    """The options as nvcc and NVRTC take them."""
+    return (*(f"-D{text}" for text in define), *(f"-I{folder}" for folder in include), *flags)
+
+
+class Expected:
+    """What an argument must hold after the launch: the contents of a .npy file."""
+
+    def __init__(self, text: str, arguments: Sequence[Any], tolerance: float):
+        from gpuemu.cli.kernel_arguments import parse_argument
+
+        number, _, self.file = text.partition("=")
+        arrays = [str(k) for k, argument in enumerate(arguments) if hasattr(argument, "dtype")]
+        if number not in arrays or not self.file:
+            right = f"K=FILE.npy with K one of {', '.join(arrays) or 'no arguments'} is right"
+            raise GpuemuError.one("--expect", None, "", f"'{text}'", right)
+        if not tolerance >= 0:
+            raise GpuemuError.one("--tolerance", None, "", str(tolerance), "a number of at least 0 is right")
+        self.number = int(number)
+        self.tolerance = tolerance
+        self.wanted = parse_argument(f"file:{self.file}")
+        given = arguments[self.number]
+        if given.size != self.wanted.size:
+            found = f"{self.wanted.size} numbers for argument {number}, which has {given.size}"
+            raise GpuemuError.one(self.file, None, "", found, "as many are right")
+
+    def verdict(self, found: Any) -> str | None:
+        """What differs, as a sentence; None if nothing does."""
+        import numpy as np
+
+        there, wanted = found.reshape(-1), self.wanted.reshape(-1)
+        a, b = there.astype(np.float64), wanted.astype(np.float64)
+        finite = np.abs(b[np.isfinite(b)])
+        off = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= self.tolerance * finite.max(initial=0)))
+        if self.tolerance == 0 and found.dtype == self.wanted.dtype:
+            off = (there != wanted) & ~(np.isnan(a) & np.isnan(b))
+        if not off.any():
+            return None
+        k = int(off.argmax())
+        share = f"{int(off.sum())} of {len(a)} numbers"
+        return f"--expect {self.number}={self.file}: {share} differ, the first at {k}: {there[k]} for {wanted[k]}"

@@ -1,0 +1,93 @@
+"""`gpuemu check`: what a kernel or a trace does wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.launching import (
+    LaunchOptions,
+    arguments_of,
+    is_machine_code,
+    launch_options,
+    machine_code,
+    print_to_stderr,
+)
+from gpuemu.cli.progress import ProgressBar
+from gpuemu.cli.run import FAILED, write_whole
+
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
+
+
+@click.command()
+@click.argument("what", metavar="KERNEL.cu|.cubin|TRACE")
+@click.option("--tool", "tools", multiple=True, type=click.Choice(TOOLS), help="This one only; several may be given.")
+@click.option("--arch", "arch_name", metavar="NAME", help="Compile a .cu for this architecture; by default sm_89.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output."
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+@launch_options
+def check(
+    what: str, tools: tuple[str, ...], arch_name: str | None, form: str, output: str | None, **launch: Any
+) -> None:
+    """Find what a kernel does wrong, without a GPU: all of it in one run, the most telling first.
+
+    \b
+    memcheck      accesses outside of their buffer, misaligned, or to another argument's buffer
+    racecheck     two threads at one byte, one of them writing, and nothing that orders them
+    synccheck     barriers that not all threads reach; masks of lanes that are not there
+    initcheck     reads of memory that nobody wrote: shared, local, and --arg empty:f32:N
+    controlcheck  control words that let an instruction read or write a register too early
+
+    \b
+    A kernel of a .cu file, two CTAs of 128 threads, a buffer without values and one with:
+      gpuemu check k.cu --kernel scale --grid 2 --block 128 --arg empty:f32:256 --arg arange:f32:256
+    Only races, as data:
+      gpuemu check k.cubin --kernel scale --tool racecheck --format json
+    The control words and barriers of a trace:
+      gpuemu check traces/v5_swizzle.yaml
+
+    An access that would end the launch does not: its loads give 0, its stores are dropped. A barrier that is never
+    complete ends it. Each finding names both instructions, their source lines, threads and the address. Of a trace the
+    addresses are known, and not the values: racecheck, synccheck and controlcheck follow it.
+
+    Exit codes: 0 nothing but warnings, 1 an error was found, 2 bad input. docs/check.md has an example of each tool.
+    """
+    from gpuemu.studies.check.api import DEFAULT_BUDGET
+    from gpuemu.studies.check.api import check as run_check
+    from gpuemu.studies.check.check_text import lines
+
+    options = LaunchOptions(**launch)
+    chosen = tools or TOOLS
+    if is_machine_code(what):
+        for name, given in (("--save", options.save), ("--expect", options.expect), ("--cta", options.cta)):
+            if given:
+                raise GpuemuError.one(name, None, "", "an option of gpuemu trace", "gpuemu check goes without it")
+        cubin = machine_code(what, options, arch_name)
+        arguments = arguments_of(cubin, options)
+        with ProgressBar("checking", ctas=options.grid[0] * options.grid[1] * options.grid[2]) as bar:
+            report = run_check(
+                # Findings name a source as it was given, which one that is compiled already cannot.
+                cubin if options.define or options.include or options.compiler_flags else what,
+                options.kernel, options.grid, options.block, options.dynamic_shared, arguments, tools=chosen,
+                arch=arch_name, budget=options.budget or DEFAULT_BUDGET, stack_bytes=options.stack,
+                zero_shared=options.zero_shared, printer=print_to_stderr, progress=bar.count_ctas,
+            )  # fmt: skip
+    else:
+        if options.given:
+            right = "a .cubin or .cu takes them; a trace has its launch in it"
+            raise GpuemuError.one(what, None, "", f"a trace with {options.given}", right)
+        report = run_check(what, tools=chosen)
+    text = json.dumps(report.data(), indent=2) if form == "json" else "\n".join(lines(report))
+    text += "\n"
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(Path(output), text)
+    if report.errors:
+        raise SystemExit(FAILED)

@@ -1,0 +1,79 @@
+"""`gpuemu layout`: where a layout puts each thread's part of a tile."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command()
+@click.argument("name", metavar="LAYOUT")
+@click.option("--tile", required=True, metavar="ROWSxCOLUMNS:TYPE", help="The tile, 16x16:f16 for example.")
+@click.option("--vector", type=int, metavar="N", help="Elements of a thread; by default 16 bytes of them.")
+@click.option("--binary", is_flag=True, help="Addresses in binary as well.")
+@click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True, help="Output."
+)
+def layout(
+    name: str, tile: str, vector: int | None, binary: bool, arch_name: str, settings: tuple[str, ...], form: str
+) -> None:
+    """Show where a LAYOUT puts each part of a shared-memory tile: address and bank, thread by thread, and a picture.
+
+    \b
+    A LAYOUT is one of
+      plain                      rows one after another
+      swizzle<S,B,M>             i ^ ((i >> S) & (((1 << B) - 1) << M)), of the element's number
+      Swizzle<B,M,S>             the same in CuTe's order; :bytes behind either, of byte addresses
+      pad:8, pad:8/64            8 elements free after every row, or after every 64 elements
+      virtual:4, virtual:4/256   plain rows, thread t works as v(t) = (t mod (W/4)) 4 + t div (W/4)
+
+    \b
+    Threads 8 to 15 change places in pairs:
+      gpuemu layout 'swizzle<3,1,3>' --tile 16x16:f16 --binary
+    \b
+    The same in bytes, in CuTe's order; and the padding that does as well:
+      gpuemu layout 'Swizzle<1,4,3>:bytes' --tile 16x16:f16
+      gpuemu layout pad:8 --tile 16x16:f16
+    \b
+    Virtual threads, one word each; and the picture of a whole tile:
+      gpuemu layout virtual:4 --tile 8x32:f32 --vector 1
+      gpuemu layout 'Swizzle<3,3,3>' --tile 64x64:f16 --format svg
+    """
+    from dataclasses import asdict
+
+    from gpuemu.arch import load_arch, parse_override
+    from gpuemu.banks.wavefronts import BankGeometry
+    from gpuemu.studies.layout.layouts import VirtualThreads
+    from gpuemu.studies.layout.spelling import parse_layout, rows, table
+    from gpuemu.studies.layout.tile import Tile
+    from gpuemu.studies.layout.tile_picture import as_svg, cells, left_out, picture
+
+    arch = load_arch(arch_name).with_overrides(dict(parse_override(text) for text in settings))
+    geometry = BankGeometry.of(arch)
+    shape = Tile.parse(tile, where=("gpuemu layout", None, "--tile"))
+    each = vector if vector is not None else min(shape.columns, 16 // shape.element_bytes)
+    chosen = parse_layout(name, shape, max(1, shape.elements // max(1, each)))
+    found = rows(chosen, shape, each, geometry)
+    pictures = [] if isinstance(chosen, VirtualThreads) else [cells(geometry, shape, chosen, each)]
+    if form == "json":
+        data = {
+            "layout": chosen.label(shape),
+            "tile": str(shape),
+            "vector": each,
+            "threads": [asdict(r) for r in found],
+        }
+        click.echo(json.dumps(data, indent=2))
+    elif form == "svg":
+        click.echo(as_svg(geometry, pictures, each), nl=False)
+    else:
+        click.echo(f"{chosen.label(shape)} of {shape}, {each} elements a thread, addresses in bytes\n")
+        click.echo("\n".join(table(found, binary)))
+        if pictures:
+            click.echo("\nThe first bank of each thread's part, by row and column")
+            for line in picture(geometry, pictures, each):
+                click.echo("".join(segment.text for segment in line).rstrip())
+            if rest := left_out(pictures):
+                click.echo(rest)

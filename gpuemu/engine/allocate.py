@@ -1,0 +1,246 @@
+"""The state of an SM before its first cycle: everything that the program and the architecture size, allocated once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+import numpy as np
+
+from gpuemu.engine.records import NEVER, columns, fields, objects
+from gpuemu.engine.spec import Spec, fill
+from gpuemu.engine.state import REASONS, Core, Cta, Gathering, Pipe, Ring, Sm, State, Warp
+from gpuemu.engine.under_way import (
+    DataStage,
+    Divergence,
+    Flight,
+    LoadStore,
+    Memory,
+    Refill,
+    Sending,
+    Special,
+    WayBack,
+)
+from gpuemu.engine.units import kinds
+from gpuemu.engine.units.barrier import IDS
+from gpuemu.engine.units.data_stage import NO_LOAD
+from gpuemu.engine.units.dependences import FIELDS
+from gpuemu.engine.units.phases import SUB_CORES
+from gpuemu.engine.write_program import Facts, write_program
+from gpuemu.isa.opcodes import Kind
+from gpuemu.program.program import Program
+from gpuemu.program.units import Unit, parts_of
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+
+
+class _Room:
+    """Room in the pool, and rings there."""
+
+    def __init__(self) -> None:
+        self.pool: list[int] = []
+        self.rings: list[tuple[int, int]] = []
+
+    def numbers(self, count: int, value: int = 0) -> int:
+        """So many numbers of a value; returns where."""
+        at = len(self.pool)
+        self.pool += [value] * count
+        return at
+
+    def ring(self, capacity: int, at: int | None = None) -> int:
+        """A ring for at least so many numbers, or over records that begin `at`; returns its number."""
+        size = power_of_two(capacity)
+        self.rings.append((self.numbers(size) if at is None else at, size - 1))
+        return len(self.rings) - 1
+
+
+def power_of_two(least: int) -> int:
+    """The first that is no less."""
+    return 1 << max(0, least - 1).bit_length()
+
+
+def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
+    """The state as Python objects, or as columns for compiled code."""
+    spec = objects(Spec, 1)
+    fill(spec[0], arch)
+    s = spec[0]
+    facts = write_program(program, max(1, s.global_memory_l2_block_bytes // s.global_memory_l1_line_bytes))
+    room = _Room()
+    sm, cores = objects(Sm, 1), objects(Core, s.sm_sub_cores)
+    pipes = objects(Pipe, s.sm_sub_cores * 2 * len(program.pipes))
+    load_store, stage, memory = objects(LoadStore, 1), objects(DataStage, 1), objects(Memory, 1)
+    way_back, divergence = objects(WayBack, 1), objects(Divergence, 1)
+    flight_of, flights = _flights(program)
+    parts = 1 + sum(max(1, program.ops[program.path[i]].results) for i in program.request_issue)
+    _sm(program, s, facts, room, sm[0])
+    _load_store(s, room, load_store[0], stage[0])
+    _memory(program, s, facts, room, memory[0])
+    way_back[0].parts_at = room.numbers(3 * parts)
+    way_back[0].ways = s.shared_memory_returned_registers_per_cycle * s.read_ports
+    way_back[0].ways_at, way_back[0].last_back = room.numbers(way_back[0].ways), s.sm_sub_cores - 1
+    divergence[0].starts = room.ring(s.address_divergence_pool_entries + 2)
+    divergence[0].taken_at = -s.mio_request_interval_cycles
+    sendings = power_of_two(s.mio_queue_entries + 4)
+    specials = power_of_two(2 * s.special_function_queue_entries + 16)
+    refills = 4 * s.sm_max_warps
+    for c, core in enumerate(cores):
+        core.sendings, core.specials = room.ring(sendings, c * sendings), room.ring(specials, c * specials)
+        core.refills_at = c * refills
+        core.returning = room.ring(2 * parts)
+        _core(s, room, sm[0], core, c)
+        core.pipes_at = c * 2 * len(program.pipes)  # room for the parts of those that share some
+        _pipes(program, s, room, core, pipes)
+    ctas, warps = objects(Cta, program.ctas), objects(Warp, program.warps)
+    for cta, first, last in zip(ctas, program.first_warp[:-1], program.first_warp[1:], strict=True):
+        cta.first_warp, cta.warps = int(first), int(last - first)
+    for warp, first, last in zip(warps, program.first_issue[:-1], program.first_issue[1:], strict=True):
+        warp.position, warp.last = int(first), int(last)
+    rings = objects(Ring, len(room.rings))
+    for ring, (at, mask) in zip(rings, room.rings, strict=True):
+        ring.at, ring.mask = at, mask
+    issues = len(program.path)
+    made: dict[str, Any] = {
+        "spec": spec, "sm": sm, "ctas": ctas, "gatherings": objects(Gathering, program.resident_ctas * IDS),
+        "warps": warps, "cores": cores, "pipes": pipes, "flights": _under_way(program, flights, compiled),
+        "sendings": objects(Sending, sendings * s.sm_sub_cores),
+        "specials": objects(Special, specials * s.sm_sub_cores), "refills": objects(Refill, refills * s.sm_sub_cores),
+        "load_store": load_store, "data_stage": stage, "memory": memory, "way_back": way_back,
+        "divergence": divergence, "rings": rings, "ops": facts.ops, "accesses": facts.accesses,
+        "program": facts.flat or [0], "flight_of": flight_of, "path": program.path.tolist(), "pool": room.pool,
+        "wish": [0] + [NEVER] * (SUB_CORES + s.sm_sub_cores),
+        "issue": [0] * issues, "operands_late": [0] * issues, "waited": [0] * (issues * REASONS),
+    }  # fmt: skip
+    if compiled:
+        types = {name: get_args(hint)[0] for name, hint in get_type_hints(State).items()}
+        made = {name: _as_columns(types[name], one) for name, one in made.items()}
+    return State(**made)
+
+
+def _as_columns(kind: Any, made: Any) -> Any:
+    """Records as a structured array, numbers as a plain one."""
+    if kind is int:
+        return np.array(made, dtype=np.int64)
+    if not isinstance(made, list):
+        return made
+    found = columns(kind, len(made))
+    for name in fields(kind):
+        found[name] = [getattr(one, name) for one in made]
+    return found
+
+
+def _under_way(program: Program, flights: int, compiled: bool) -> Any:
+    """There are many of these, so that they are made as what they are to be."""
+    if compiled:
+        found = columns(Flight, max(1, flights))
+        found["access"][: len(program.access)] = program.access
+        return found
+    made = objects(Flight, max(1, flights))
+    for flight, access in zip(made, program.access.tolist(), strict=False):
+        flight.access = access
+    return made
+
+
+def _flights(program: Program) -> tuple[list[int], int]:
+    """The number of the flight of each issue, -1 for none: first the program's requests, behind them all others."""
+    flight_of = np.full(len(program.path), -1, dtype=np.int64)
+    flight_of[program.request_issue] = np.arange(len(program.request_issue))
+    others = np.array(
+        [op.kind is Kind.VARIABLE and program.units[op.pipe] is Unit.ADDRESS_DIVERGENCE for op in program.ops],
+        dtype=np.bool_,
+    )[program.path]
+    flight_of[others] = np.arange(np.count_nonzero(others)) + len(program.request_issue)
+    return flight_of.tolist(), len(program.request_issue) + int(np.count_nonzero(others))
+
+
+def _sm(program: Program, s: Spec, facts: Facts, room: _Room, sm: Sm) -> None:
+    sm.control_words, sm.ctas, sm.resident_ctas = int(program.uses_control_words), program.ctas, program.resident_ctas
+    sm.pipes, sm.forwarded = len(program.pipes), facts.forwarded
+    sm.registers = 0 if program.uses_control_words else facts.registers
+    sm.warp_slots_at, sm.cta_slots_at = room.numbers(s.sm_max_warps, -1), room.numbers(program.resident_ctas, -1)
+    sm.registers_at = room.numbers(s.sm_max_warps * sm.registers * FIELDS)
+    sm.forwarded_at = room.numbers(s.sm_max_warps * sm.forwarded)
+    sm.late_code_at = room.numbers(s.sm_max_warps * 8 * s.issue_instruction_buffer_entries)
+    sm.barrier_arrivals = room.ring(s.sm_sub_cores + 1)
+    interval = max(op.issue_interval_cycles for op in program.ops)
+    queued = max(op.latency_cycles for op in program.ops) + (s.special_function_queue_entries + 4) * interval
+    written = max(op.writes_after + op.results for op in program.ops)
+    sm.write_mask = power_of_two(256 + s.register_file_write_cycles + queued + written) - 1
+    sm.read_mask = power_of_two(128 + facts.reach + interval) - 1
+
+
+def _load_store(s: Spec, room: _Room, unit: LoadStore, stage: DataStage) -> None:
+    pool = s.mio_pool_entries
+    unit.sent = room.ring(pool + s.mio_data_read_cycles + 64 * s.sm_sub_cores)
+    unit.entered = room.ring(pool + 2)
+    unit.stored = room.ring(2 * s.mio_store_pool_wavefronts + 130)
+    unit.held_data, unit.held_registers = (room.ring(s.mio_store_data_registers + 18) for _ in range(2))
+    unit.data_path = room.ring(pool + 2)
+    stage.window = room.ring(s.mio_window_entries + 1)
+    stage.read_slots = s.read_ports * s.shared_memory_cycles_per_wavefront_per_warp
+    stage.write_slots = s.write_ports * s.shared_memory_cycles_per_wavefront_per_warp
+    stage.slots_at, stage.write_slots_at = room.numbers(stage.read_slots), room.numbers(stage.write_slots)
+    stage.loads_at = room.numbers(stage.read_slots, NO_LOAD)
+    stage.read_paths_at, stage.l1_paths_at = room.numbers(s.sm_max_warps), room.numbers(s.sm_max_warps)
+    stage.write_paths_at = room.numbers(s.sm_max_warps) if s.separate else stage.read_paths_at
+    stage.copies = room.ring(max(pool, s.mio_copy_entries) + 2)
+    stage.alone = room.ring(s.mio_window_entries + 4)
+    known = s.mio_queue_latency_cycles + s.mio_lane_register_early_cycles
+    stage.openings, stage.opening_costs = (room.ring(s.sm_max_warps * (8 + known)) for _ in range(2))
+    stage.leaving = room.ring(s.mio_store_pool_wavefronts + s.global_memory_l1_store_cycles + 256)
+
+
+def _memory(program: Program, s: Spec, facts: Facts, room: _Room, memory: Memory) -> None:
+    memory.shared_lines, memory.shared_sectors = len(facts.sectors_of) - 1, facts.sectors_of[-1]
+    memory.local_lines, memory.local_sectors = len(facts.local_sectors_of) - 1, facts.local_sectors_of[-1]
+    of_lines = [*facts.sectors_of]
+    for _ in range(program.warps):
+        before = of_lines[-1]
+        of_lines += [before + sectors for sectors in facts.local_sectors_of[1:]]
+    capacity = s.global_memory_l1_capacity_bytes - program.carveout_bytes
+    memory.l1_lines = max(0, capacity // s.global_memory_l1_line_bytes)
+    memory.mark = len(of_lines) - 1
+    memory.before_at, memory.behind_at = room.numbers(len(of_lines)), room.numbers(len(of_lines), -1)
+    room.pool[memory.before_at + memory.mark] = room.pool[memory.behind_at + memory.mark] = memory.mark
+    memory.valid_at, memory.from_dram_at, memory.asked_at = (room.numbers(of_lines[-1], -1) for _ in range(3))
+    memory.sectors_of_at = len(room.pool)
+    room.pool += of_lines
+
+
+def _core(s: Spec, room: _Room, sm: Sm, core: Core, c: int) -> None:
+    write, read = sm.write_mask + 1, sm.read_mask + 1
+    core.warps_at, core.ready_at = room.numbers(s.sm_max_warps), room.numbers(s.sm_max_warps)
+    core.current = core.reader = core.mma_warp = core.outside = core.last_sent = -1
+    core.last_issue = core.last_start = core.last_due = core.last_stop = core.last_writes = -1
+    for i in range(len(core.slot_last)):
+        core.slot_last[i] = core.slot_before[i] = -1
+    core.uncounted = room.ring(2 * (s.issue_issue_count_delay_cycles + 2))
+    core.tensor_writes_at, core.others_write_at = room.numbers(write, -1), room.numbers(write, -1)
+    core.arithmetic_at = room.numbers(write * s.register_file_banks, -1)
+    core.taken_at = room.numbers(read * s.register_file_banks, -1)
+    core.mma_reads_at = room.numbers(read * s.register_file_banks, -1)
+    core.queue = room.ring(s.mio_queue_entries + 2)
+    core.divergent = room.ring(s.address_divergence_queue_entries + 2)
+    core.dispatched_at = core.accepted_at = core.data_sent_at = core.divergent_sent_at = c - s.sm_sub_cores
+
+
+def _pipes(program: Program, s: Spec, room: _Room, core: Core, pipes: list[Pipe]) -> None:
+    shared = [part for name in program.pipes if len(parts_of(name)) > 1 for part in parts_of(name)]
+    places = {part: core.pipes_at + i for i, part in enumerate(dict.fromkeys(shared))}
+    for number, name in enumerate(program.pipes):
+        pipe = pipes[core.pipes_at + number]
+        unit = program.units[number]
+        pipe.taken_at, pipe.is_tensor = -1, int(unit is Unit.TENSOR)
+        if unit is Unit.LOAD_STORE:
+            pipe.kind, pipe.entries = kinds.MIO_QUEUE, s.mio_queue_entries
+        elif unit is Unit.ADDRESS_DIVERGENCE:
+            pipe.kind, pipe.entries = kinds.DIVERGENCE_QUEUE, s.address_divergence_queue_entries
+            core.divergent_pipe = core.pipes_at + number
+        elif unit is Unit.SPECIAL_FUNCTION:
+            pipe.kind, pipe.entries = kinds.SPECIAL_QUEUE, s.special_function_queue_entries
+            core.special_pipe = core.pipes_at + number
+        elif any(part in places for part in parts_of(name)):
+            own = [places[part] for part in parts_of(name)]
+            pipe.kind, pipe.any_part = kinds.SHARED_PARTS, int("|" in name)
+            pipe.part, pipe.other_part = own[0], own[-1]
+        if pipe.kind >= kinds.MIO_QUEUE:
+            pipe.leaves = room.ring(pipe.entries + 2)

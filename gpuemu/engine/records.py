@@ -1,0 +1,57 @@
+"""State as records of whole numbers: one declaration, plain objects for CPython and NumPy columns for Numba.
+
+    class Warp(Record):
+        ready_at: int
+        falls_at: Annotated[list[int], 6]
+
+    objects(Warp, 64)[3].falls_at[2]    # a list of Python objects: numbers and lists
+    columns(Warp, 64)[3].falls_at[2]    # one structured array, in compiled code
+
+Never assign a record or a list of it to another (`a[i] = b`): NumPy copies where objects share.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+NEVER = 1 << 60
+"""A cycle that does not come."""
+
+
+class Record:
+    """Declares fields: `name: int`, or `name: Annotated[list[int], N]` for N numbers."""
+
+
+R = TypeVar("R", bound=Record)
+
+
+def fields(record: type[Record]) -> dict[str, int]:
+    """Each field with how many numbers it has, 0 for a single one. Raises TypeError for any other declaration."""
+    found: dict[str, int] = {}
+    for name, hint in get_type_hints(record, include_extras=True).items():
+        if hint is int:
+            found[name] = 0
+        elif get_origin(hint) is Annotated and get_args(hint)[0] == list[int] and isinstance(get_args(hint)[1], int):
+            found[name] = get_args(hint)[1]
+        else:
+            raise TypeError(f"{record.__name__}.{name}: {hint}; int or Annotated[list[int], N] is right")
+    return found
+
+
+def objects(record: type[R], count: int) -> list[R]:
+    """So many records as Python objects, all numbers 0."""
+    form = fields(record)
+    made = [record() for _ in range(count)]
+    for one in made:
+        for name, length in form.items():
+            setattr(one, name, [0] * length if length else 0)
+    return made
+
+
+def columns(record: type[Record], count: int) -> NDArray[Any]:
+    """So many records as a structured array of int64, all numbers 0."""
+    form = [(name, np.int64, (length,)) if length else (name, np.int64) for name, length in fields(record).items()]
+    return np.zeros(count, np.dtype(form))

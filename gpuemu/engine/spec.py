@@ -1,0 +1,176 @@
+"""The numbers of the emulated hardware as the engine's units read them, by the architecture file's own names.
+
+`spec.mio_queue_entries` is `mio.queue_entries`. A value is used as it is; what could not be, because its effect would
+come before its cause, `refusals` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from gpuemu.engine.records import Record, fields
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+
+POLICIES = ("greedy_then_youngest", "greedy_then_fair", "loose_round_robin", "oldest_first")
+YOUNGEST, FAIR, ROTATING, OLDEST = range(len(POLICIES))
+
+
+class Values(Record):
+    """The values of the architecture file, each by its dotted name with _ for the dots."""
+
+    sm_sub_cores: int
+    sm_max_warps: int
+    sm_cta_launch_cycles: int
+    issue_pipe_wait_cycles: int
+    issue_tensor_wait_cycles: int
+    issue_issue_count_bits: int
+    issue_issue_count_delay_cycles: int
+    issue_taken_branch_cycles: int
+    issue_next_line_cycles: int
+    issue_instruction_line_bytes: int
+    issue_instruction_buffer_entries: int
+    issue_instruction_banks: int
+    register_file_banks: int
+    register_file_read_cycles: int
+    register_file_write_cycles: int
+    register_file_forwarding_cycles: int
+    register_file_bank_ready_cycles: int
+    special_function_queue_entries: int
+    special_function_queue_latency_cycles: int
+    special_function_beside_mma_cycles: int
+    special_function_mma_reach_cycles: int
+    address_divergence_queue_entries: int
+    address_divergence_queue_latency_cycles: int
+    address_divergence_pool_entries: int
+    address_divergence_interval_cycles: int
+    address_divergence_source_release_cycles: int
+    tensor_core_operands_memory_instruction_cycles: int
+    tensor_core_operands_scalar_write_cycles: int
+    mio_queue_entries: int
+    mio_queue_latency_cycles: int
+    mio_cycles_per_source_register: int
+    mio_request_interval_cycles: int
+    mio_minimum_dispatch_interval_cycles: int
+    mio_data_registers_per_cycle: int
+    mio_sending_entries: int
+    mio_pool_entries: int
+    mio_pool_release_cycles: int
+    mio_window_entries: int
+    mio_window_release_cycles: int
+    mio_store_data_registers: int
+    mio_store_data_release_cycles: int
+    mio_store_pool_wavefronts: int
+    mio_copy_latency_cycles: int
+    mio_copy_entries: int
+    mio_address_read_cycles: int
+    mio_data_read_cycles: int
+    mio_load_source_release_cycles: int
+    mio_store_source_release_cycles: int
+    mio_lane_register_latency_cycles: int
+    mio_lane_register_cycles: int
+    mio_lane_register_early_cycles: int
+    mio_shuffle_latency_cycles: int
+    shared_memory_latency_cycles: int
+    shared_memory_atomic_latency_cycles: int
+    shared_memory_cycles_per_wavefront_per_warp: int
+    shared_memory_returned_registers_per_cycle: int
+    barrier_latency_cycles: int
+    barrier_arrival_interval_cycles: int
+    barrier_single_warp_cycles: int
+    barrier_data_stage_cycles: int
+    barrier_load_delay_cycles: int
+    barrier_blocks_after_cycles: int
+    global_memory_latency_cycles: int
+    global_memory_store_data_release_cycles: int
+    global_memory_store_latency_cycles: int
+    global_memory_mask_sectors: int
+    global_memory_sector_bytes: int
+    global_memory_atomic_latency_cycles: int
+    global_memory_l1_capacity_bytes: int
+    global_memory_l1_line_bytes: int
+    global_memory_l1_latency_cycles: int
+    global_memory_l1_store_cycles: int
+    global_memory_l2_latency_cycles: int
+    global_memory_l2_spread_cycles: int
+    global_memory_l2_block_bytes: int
+
+
+class Spec(Values):
+    """The same, and what follows from them and from words and rates.
+
+    `ahead`: so many cycles early the clock of the load/store unit runs, so that sources which are released sooner
+    behind their issue than the request leaves its queue are known in time. `read_ports` and `write_ports` of the data
+    stage, which are `separate` or the same. A sector takes `load_sector_parts` of `load_cycle_parts` of a cycle on the
+    path to the SM, stores theirs on the path from it. `first_touch_dram`: L2 has nothing that was not touched before.
+    """
+
+    policy: int
+    ahead: int
+    separate: int
+    read_ports: int
+    write_ports: int
+    load_sector_parts: int
+    load_cycle_parts: int
+    store_sector_parts: int
+    store_cycle_parts: int
+    first_touch_dram: int
+
+
+def fill(spec: Spec, arch: Architecture) -> None:
+    """Give a record the values of an architecture."""
+    values: Mapping[str, Any] = {name.replace(".", "_"): value for name, value in arch.flat().items()}
+    for name in fields(Values):
+        setattr(spec, name, int(values[name]))
+    ports = arch.shared_memory.ports
+    spec.policy = POLICIES.index(arch.issue.policy)
+    spec.separate = int(ports.topology == "separate")
+    spec.read_ports = ports.read if spec.separate else ports.unified
+    spec.write_ports = ports.write if spec.separate else ports.unified
+    spec.first_touch_dram = int(arch.global_memory.first_touch == "dram")
+    first = spec.mio_store_source_release_cycles - spec.mio_cycles_per_source_register - spec.mio_data_read_cycles
+    spec.ahead = max(0, spec.mio_queue_latency_cycles - min(spec.mio_load_source_release_cycles, first))
+    memory = arch.global_memory
+    spec.load_sector_parts, spec.load_cycle_parts = _sector_time(memory.sector_bytes, memory.bytes_per_cycle)
+    spec.store_sector_parts, spec.store_cycle_parts = _sector_time(memory.sector_bytes, memory.store_bytes_per_cycle)
+
+
+def _sector_time(sector_bytes: int, bytes_per_cycle: float) -> tuple[int, int]:
+    """Of a rate, as it is written, the exact fraction of a cycle that a sector takes."""
+    return (sector_bytes / Fraction(str(bytes_per_cycle)).limit_denominator(1 << 20)).as_integer_ratio()
+
+
+def refusals(spec: Spec) -> list[str]:
+    """Combinations of values of which an effect would come before its cause, each in a sentence."""
+    found: list[str] = []
+    address = spec.mio_address_read_cycles
+    data = address + spec.mio_data_read_cycles
+    known = spec.mio_queue_latency_cycles - spec.ahead
+    before = spec.mio_queue_latency_cycles + spec.mio_cycles_per_source_register
+    atomic = before + spec.mio_cycles_per_source_register + spec.mio_data_read_cycles
+
+    def refuse(wrong: bool, sentence: str) -> None:
+        if wrong:
+            found.append(sentence)
+
+    refuse(
+        known < address,
+        "a load's address is released, or it leaves its queue, before mio.address_read_cycles have passed",
+    )
+    refuse(
+        known < data,
+        "a store's first register is released, or it leaves its queue, before it has been read: "
+        "mio.address_read_cycles + mio.data_read_cycles",
+    )
+    refuse(known < 1, "sources are released in the cycle of their issue: mio.store_source_release_cycles is too small")
+    for name, value, least in (
+        ("l1.latency_cycles", spec.global_memory_l1_latency_cycles, before),
+        ("l2.latency_cycles", spec.global_memory_l2_latency_cycles, before),
+        ("latency_cycles", spec.global_memory_latency_cycles, before),
+        ("atomic_latency_cycles", spec.global_memory_atomic_latency_cycles, atomic),
+    ):
+        refuse(value <= least, f"global_memory.{name} = {value} is over before the request is there, after {least}")
+    return found

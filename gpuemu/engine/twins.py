@@ -1,0 +1,104 @@
+"""Compiled twins of modules of plain functions, by Numba.
+
+A unit's module stays plain Python: SimPy drives it as it is. Its twin is the same source, executed once more as a
+module of another name, in which every function is compiled and every import from another unit is one from that
+unit's twin. Only the outermost function is kept on disk between processes, under a hash of all sources and versions:
+a rule that changes anywhere compiles anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+TWIN = "__compiled"
+
+
+class _Redirect(ast.NodeTransformer):
+    """Imports from the units become imports from their twins."""
+
+    def __init__(self, units: Sequence[str]):
+        self._units = units
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
+        if node.module is not None and node.module in self._units:
+            node.module += TWIN
+        return node
+
+
+def _source(module: str) -> Path:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(module)
+    return Path(spec.origin)
+
+
+def twins(units: Sequence[str], *, check_bounds: bool = False) -> dict[str, ModuleType]:
+    """The twins of these modules, which are named in the order of their imports. Needs Numba.
+
+    `check_bounds`: an index outside its array is an error; from -1 down it would else count from the end.
+    """
+    from numba import njit
+
+    made: dict[str, ModuleType] = {}
+    for name in units:
+        source = _source(name)
+        tree = _Redirect(units).visit(ast.parse(source.read_text(encoding="utf-8")))
+        twin = made[name] = sys.modules[name + TWIN] = ModuleType(name + TWIN)
+        twin.__file__ = str(source)
+        exec(compile(tree, str(source), "exec"), twin.__dict__)
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef):
+                function = twin.__dict__[node.name]
+                twin.__dict__[node.name] = njit(function, error_model="numpy", boundscheck=check_bounds)
+    return made
+
+
+def fingerprint(units: Sequence[str]) -> str:
+    """Tells these sources, with the versions of what compiles them, from all others."""
+    import llvmlite
+    import numba
+    import numpy as np
+
+    content = hashlib.sha256(repr((sys.version_info[:3], numba.__version__, llvmlite.__version__)).encode())
+    content.update(np.__version__.encode())
+    for name in units:
+        content.update(name.encode() + b"\0" + _source(name).read_bytes())
+    return content.hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Where compiled code is kept: GPUEMU_CACHE, or gpuemu in the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("GPUEMU_CACHE") or Path(base) / "gpuemu")
+
+
+def cached(units: Sequence[str], name: str, folder: Path | None = None) -> Callable[..., Any]:
+    """The function `name` of the last of the units, compiled, and found on disk again by the next process.
+
+    Numba keeps compiled code beside the file of its function, so that gets a file of its own.
+    """
+    from numba import njit
+
+    home = (folder or cache_folder()) / f"engine-{fingerprint(units)}"
+    path = home / "outermost.py"
+    if not path.is_file():
+        home.mkdir(parents=True, exist_ok=True)
+        partial = home / f".{os.getpid()}.py"
+        partial.write_text("def outermost(state, until):\n    return inner(state, until)\n", encoding="utf-8")
+        partial.replace(path)
+    spec = importlib.util.spec_from_file_location(f"{units[-1]}{TWIN}_outermost", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    module.__dict__["inner"] = getattr(twins(units)[units[-1]], name)
+    spec.loader.exec_module(module)
+    compiled: Callable[..., Any] = njit(module.outermost, error_model="numpy", cache=True)
+    return compiled

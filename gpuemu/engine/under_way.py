@@ -1,0 +1,165 @@
+"""What units beyond the sub-cores keep: instructions under way, and what each unit knows.
+
+As all records of the state, these are numbers; names in _at are offsets into the pool, other queues are numbers of
+rings.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from gpuemu.engine.records import Record
+
+MOST_WORDS = 12
+"""Registers that an instruction sends at most: CAS of 128 bits has an address of two and twice four."""
+Words = Annotated[list[int], 12]
+
+
+class Flight(Record):
+    """An instruction under way outside its sub-core's pipes of fixed latency, and when what becomes of it.
+
+    `core` it was issued by; its first register is read as if it were `issued_at`; for `late` cycles those behind are
+    held back; it comes to the data stage at `there`. `next`: the warp's next with the same counter. `completion`: what
+    is logged, `done_at`: when those who wait see it.
+    """
+
+    op: int
+    warp: int
+    position: int
+    core: int
+    access: int
+    issued_at: int
+    sources_read_at: int
+    done_at: int
+    next: int
+    late: int
+    comes_later: int
+    refused: int
+    in_transit: int
+    there: int
+    comes_behind: int
+    dispatched_at: int
+    start: int
+    completion: int
+    lost: int
+    due: int
+    registers: int
+    since: int
+    written: int
+
+
+class Sending(Record):
+    """A memory instruction with registers to read. `reads`: when each is; `free_at`: the sender is behind it."""
+
+    flight: int
+    issued_at: int
+    words: int
+    late: int
+    free_at: int
+    reads: Words
+
+
+class Special(Record):
+    """An instruction for the special-function unit: when it would have been issued had it not waited."""
+
+    op: int
+    warp: int
+    issued_at: int
+    as_issued_at: int
+    done_at: int
+    taken_at: int
+    read_at: int
+    meets_mma: int
+
+
+class Refill(Record):
+    """A warp that has branched: when its line is looked up, when the filling begins, when the first is there."""
+
+    warp: int
+    looks_up: int
+    begins: int
+    resolves_at: int
+    slot: int
+    position: int
+
+
+class LoadStore(Record):
+    """The load/store unit: what is on its way to the data stage, and what room there is."""
+
+    next_accept: int
+    sent: int
+    sent_places: int
+    sent_wavefronts: int
+    sent_registers: int
+    entered: int
+    stored: int
+    stored_wavefronts: int
+    held_data: int
+    held_registers: int
+    data_path: int
+
+
+class DataStage(Record):
+    """Slots of reads and writes, paths by warp slot, the window, and what is to pass it by."""
+
+    entered_at: int
+    window: int
+    slots_at: int
+    loads_at: int
+    read_slots: int
+    write_slots_at: int
+    write_slots: int
+    read_paths_at: int
+    write_paths_at: int
+    l1_paths_at: int
+    copies: int
+    copies_free_at: int
+    alone: int
+    openings: int
+    opening_costs: int
+    leaving: int
+    last: int
+
+
+class Memory(Record):
+    """L1 as a ring of lines in the order of use, `mark` its end; the paths to and from L2, in parts of a cycle.
+
+    Lines and sectors have numbers; behind those of `shared` global memory come so many `local` ones of each warp.
+    """
+
+    l1_lines: int
+    used: int
+    mark: int
+    shared_lines: int
+    shared_sectors: int
+    local_lines: int
+    local_sectors: int
+    before_at: int
+    behind_at: int
+    valid_at: int
+    from_dram_at: int
+    asked_at: int
+    sectors_of_at: int
+    free_at: int
+    store_free_at: int
+    loaded_sectors: int
+    stored_sectors: int
+
+
+class WayBack(Record):
+    """What is ready waits in a heap (`parts` of three numbers); each way is free at a time."""
+
+    parts_at: int
+    parts: int
+    number: int
+    ways_at: int
+    ways: int
+    last_back: int
+
+
+class Divergence(Record):
+    """The address divergence unit."""
+
+    taken_at: int
+    starts: int
+    next_start: int

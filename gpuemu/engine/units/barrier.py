@@ -1,0 +1,84 @@
+"""The barrier unit: joins the warps of a CTA, one unit for all CTAs of the SM.
+
+It takes the arrivals of a cycle, the oldest warp's first, each in `barrier.arrival_interval_cycles`, and releases all
+`barrier.latency_cycles` after the last. A barrier of a single warp keeps it `barrier.single_warp_cycles`. One without
+a thread count waits for every warp of the CTA that has not ended. The data stage hears of an opening, which costs it
+`barrier.data_stage_cycles` and a cycle for each sub-core whose warps wait.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.records import NEVER
+from gpuemu.engine.state import Cta, State
+from gpuemu.engine.units.data_stage import barrier_opens
+from gpuemu.engine.units.phases import SUB_CORES, wake
+from gpuemu.engine.units.rings import length, nth, take
+
+IDS = 17
+"""Barriers of a CTA, the cluster's behind them."""
+
+
+def tick_barrier(state: State, index: int, now: int) -> int:
+    """Take what has arrived in this cycle, and open what is complete."""
+    arrived = state.sm[0].barrier_arrivals
+    while length(state, arrived) > 0:
+        first = 0
+        for i in range(1, length(state, arrived)):
+            if nth(state, arrived, i) < nth(state, arrived, first):
+                first = i
+        w = nth(state, arrived, first)
+        take(state, arrived, first)
+        _arrive(state, w, now)
+    for slot in range(state.sm[0].resident_ctas):
+        number = state.pool[state.sm[0].cta_slots_at + slot]
+        if number >= 0 and state.ctas[number].last_end == now + 1 and state.ctas[number].live > 0:
+            for barrier in range(IDS):
+                if state.gatherings[slot * IDS + barrier].expected == 0:
+                    _open_if_complete(state, state.ctas[number], barrier, now)
+    return NEVER
+
+
+def _arrive(state: State, w: int, now: int) -> None:
+    """A warp has issued a barrier instruction in this cycle."""
+    spec, sm, warp = state.spec[0], state.sm[0], state.warps[w]
+    op, cta = state.ops[warp.barrier_op], state.ctas[warp.cta]
+    gathering = state.gatherings[cta.slot * IDS + op.barrier_id]
+    if gathering.arrivals == 0:
+        gathering.expected = op.barrier_warps
+    taken = max(sm.barrier_free_at, now) + spec.barrier_arrival_interval_cycles
+    sm.barrier_free_at = taken
+    if (op.barrier_warps if op.barrier_warps > 0 else cta.warps) == 1:
+        sm.barrier_free_at += max(0, spec.barrier_single_warp_cycles - spec.barrier_arrival_interval_cycles)
+    gathering.arrivals += 1
+    gathering.taken_at = taken
+    cta.last_arrival = now
+    if op.arrives_only == 0:
+        gathering.waiting += 1
+        warp.barrier_id = op.barrier_id
+    _open_if_complete(state, cta, op.barrier_id, now)
+
+
+def _open_if_complete(state: State, cta: Cta, barrier: int, now: int) -> None:
+    spec = state.spec[0]
+    gathering = state.gatherings[cta.slot * IDS + barrier]
+    expected = gathering.expected if gathering.expected > 0 else cta.live
+    if gathering.arrivals == 0 or gathering.arrivals < expected:
+        return
+    complete, seen = gathering.taken_at, cta.last_arrival
+    if gathering.expected == 0:
+        complete = max(complete, cta.last_end)
+        seen = max(seen, cta.last_end)
+    opens_at = complete + spec.barrier_latency_cycles
+    for w in range(cta.first_warp, cta.first_warp + cta.warps):
+        warp = state.warps[w]
+        if warp.barrier_id == barrier:
+            warp.barrier_id = -1
+            warp.opens_at = opens_at
+            wake(state, SUB_CORES + warp.core, max(now + 1, opens_at))
+    barrier_opens(state, max(opens_at, seen + spec.mio_queue_latency_cycles + 1), gathering.waiting, now)
+    gathering.arrivals = gathering.waiting = 0
+
+
+def arrivals(state: State, w: int) -> int:
+    """How many have come to the barrier that a warp waits at."""
+    return state.gatherings[state.ctas[state.warps[w].cta].slot * IDS + state.warps[w].barrier_id].arrivals

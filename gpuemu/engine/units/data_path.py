@@ -1,0 +1,64 @@
+"""The path on which the data of stores follow their addresses, one for all sub-cores.
+
+It takes `data_registers_per_cycle`, and a register of one store every `cycles_per_source_register`. The register that
+has waited longest goes first, of several the one of the store that could leave its queue first; stores that could leave
+in the same cycle take turns.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.records import NEVER
+from gpuemu.engine.state import State
+from gpuemu.engine.units.load_store import sent_later
+from gpuemu.engine.units.rings import length, nth, pop, push
+
+
+def tick_data_path(state: State, index: int, now: int) -> int:
+    """Send the registers whose turn it is; all others that are due come a cycle later."""
+    spec = state.spec[0]
+    path, cycle = state.load_store[0].data_path, now + spec.ahead
+    for _ in range(spec.mio_data_registers_per_cycle):
+        best = -1
+        for i in range(length(state, path)):
+            f = nth(state, path, i)
+            if state.flights[f].due <= cycle and (best < 0 or _goes_before(state, f, best)):
+                best = f
+        if best < 0:
+            break
+        best = _takes_turns(state, best, cycle)
+        flight = state.flights[best]
+        state.cores[flight.core].data_sent_at = cycle
+        flight.registers -= 1
+        flight.due = cycle + spec.mio_cycles_per_source_register
+    wanted = NEVER
+    for _ in range(length(state, path)):
+        f = pop(state, path)
+        flight = state.flights[f]
+        if flight.registers > 0:
+            if flight.due <= cycle:
+                sent_later(state, f, 1, now)
+            wanted = min(wanted, max(now + 1, flight.due - spec.ahead))
+            push(state, path, f)
+    return wanted
+
+
+def _goes_before(state: State, f: int, g: int) -> int:
+    """Whose register has waited longer, then who could leave its queue sooner."""
+    one, other = state.flights[f], state.flights[g]
+    if one.due != other.due:
+        return 1 if one.due < other.due else 0
+    return 1 if one.since < other.since else 0
+
+
+def _takes_turns(state: State, first: int, cycle: int) -> int:
+    """Of those that could leave their queue together with `first`, the one whose sub-core sent longest ago."""
+    path = state.load_store[0].data_path
+    best = -1
+    for i in range(length(state, path)):
+        f = nth(state, path, i)
+        flight = state.flights[f]
+        if flight.due > cycle or flight.since != state.flights[first].since:
+            continue
+        if best < 0 or state.cores[flight.core].data_sent_at < state.cores[state.flights[best].core].data_sent_at:
+            best = f
+    return best

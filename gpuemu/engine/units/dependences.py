@@ -1,0 +1,214 @@
+"""When a warp's next instruction may issue for the sake of its operands.
+
+With control words the compiler's stall counts carry fixed-latency results and six counters per warp the others; nothing
+is checked. Without them an instruction issues when the registers that it reads and writes are settled. Both say NEVER
+for what is not decided yet, and are told when it is (`result_at`, `sources_at`).
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.code import Op
+from gpuemu.engine.records import NEVER
+from gpuemu.engine.state import State, Warp
+from gpuemu.engine.units.kinds import COPY_COMMIT, SHARED, SHUFFLE
+from gpuemu.engine.units.phases import SUB_CORES, wake
+from gpuemu.program.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD, WAIT
+
+FIELDS = 6
+RELEASE, WHY, READ, LAST_READER, WHY_READ, READERS = range(FIELDS)
+"""Of a register in the scoreboard: when it is written, and why one waits; when it has been read, by which issue last
+(of equals the first), and why one waits; by how many more it will be.
+"""
+
+
+def ready_at(state: State, w: int, earliest: int) -> int:
+    """When the warp's next instruction may issue, not before `earliest`; sets why it waits."""
+    warp = state.warps[w]
+    warp.reason = warp.held_for
+    op = state.ops[warp.op]
+    if state.sm[0].control_words:
+        return _counters(state, warp, op, earliest)
+    return _registers(state, warp, op, earliest)
+
+
+def look_again(state: State, w: int, now: int) -> None:
+    """What the warp waits for may have moved."""
+    warp = state.warps[w]
+    if warp.op >= 0:
+        warp.ready_at = ready_at(state, w, warp.held_until)
+        if warp.ready_at < NEVER:
+            wake(state, SUB_CORES + warp.core, max(now, warp.ready_at))
+
+
+def _all_but(state: State, warp: Warp, counter: int, keep: int, earliest: int) -> int:
+    """When all but the last `keep` results of a counter are there, in the order of issue; `earliest` at least.
+
+    Those that are there by `earliest` are forgotten.
+    """
+    flight, count = warp.oldest[counter], warp.outstanding[counter]
+    while count > 0 and state.flights[flight].done_at <= earliest:
+        flight = state.flights[flight].next
+        count -= 1
+    warp.oldest[counter], warp.outstanding[counter] = flight, count
+    latest = earliest
+    for _ in range(count - keep):
+        latest = max(latest, state.flights[flight].done_at)
+        flight = state.flights[flight].next
+    return latest
+
+
+def _counters(state: State, warp: Warp, op: Op, earliest: int) -> int:
+    """The latest fall of the counters that it waits for.
+
+    Right behind its predecessor, in its first cycle, it does not see yet that a load's counter falls, but it sees a
+    fall in the cycle before, and if it waits the one that ends its wait (H200; not that of a MUFU or S2R).
+    """
+    if op.keep > 0:
+        fallen_at = _all_but(state, warp, op.keep_counter, op.keep, earliest)
+        if fallen_at == NEVER:
+            return NEVER
+        if fallen_at > earliest:
+            earliest = fallen_at
+            warp.reason = state.ops[state.flights[warp.oldest[op.keep_counter]].op].reason
+    first, unseen, waits = earliest, 0, op.waits
+    while waits > 0:
+        counter = (waits & 7) - 1
+        waits >>= 3
+        if warp.undecided[counter] > 0:
+            return NEVER
+        release = warp.falls_at[counter]
+        if release == first and warp.by_load[counter] > 0:
+            unseen = 1 if first - warp.issued_at <= 1 else 0
+        if release > earliest:
+            earliest = release
+            warp.reason = warp.why[counter]
+    if unseen > 0 and earliest == first:
+        earliest += 1
+        warp.reason = SHORT_SCOREBOARD
+    return earliest
+
+
+def _registers(state: State, warp: Warp, op: Op, earliest: int) -> int:
+    """When all its registers are settled; a DEPBAR waits for asynchronous copies."""
+    pool, program = state.pool, state.program
+    for i in range(op.reads + op.writes):
+        place = op.reads_at + i if i < op.reads else op.writes_at + i - op.reads
+        at = warp.registers_at + FIELDS * program[place]
+        if pool[at + RELEASE] > earliest:
+            earliest = pool[at + RELEASE]
+            if earliest == NEVER:
+                return NEVER
+            warp.reason = pool[at + WHY]
+    for i in range(op.writes):
+        at = warp.registers_at + FIELDS * program[op.writes_at + i]
+        if pool[at + READERS] > 0:
+            return NEVER
+        if pool[at + READ] > earliest:
+            earliest = pool[at + READ]
+            warp.reason = pool[at + WHY_READ]
+    if op.awaits > 0:
+        fallen_at = _all_but(state, warp, 0, op.keep, earliest)
+        if fallen_at > earliest:
+            earliest = fallen_at
+            warp.reason = LONG_SCOREBOARD
+    return earliest
+
+
+def _raise(warp: Warp, counter: int, cycle: int, loads: int, reason: int) -> None:
+    """A counter does not fall before `cycle`."""
+    if warp.falls_at[counter] <= cycle:
+        if loads > 0 or warp.falls_at[counter] < cycle:
+            warp.by_load[counter] = loads
+        warp.falls_at[counter] = cycle
+        warp.why[counter] = reason
+
+
+def issued_fixed(state: State, warp: Warp, op: Op, done_at: int) -> None:
+    """An instruction of fixed latency has its results at `done_at`; control words have that in the stall count."""
+    if state.sm[0].control_words == 0:
+        for i in range(op.writes):
+            at = warp.registers_at + FIELDS * state.program[op.writes_at + i]
+            state.pool[at + RELEASE] = done_at
+            state.pool[at + WHY] = WAIT
+
+
+def issued_variable(state: State, warp: Warp, op: Op, done_at: int) -> None:
+    """One whose completion is reported has its results at `done_at`, and has read its sources by then."""
+    if state.sm[0].control_words:
+        for counter in (op.write_counter, op.read_counter):
+            if counter >= 0 and warp.falls_at[counter] < done_at:
+                warp.falls_at[counter] = done_at
+                warp.why[counter] = op.reason
+                warp.by_load[counter] = 0
+        return
+    if warp.op < 0:
+        return
+    for i in range(op.writes):
+        at = warp.registers_at + FIELDS * state.program[op.writes_at + i]
+        state.pool[at + RELEASE] = done_at
+        state.pool[at + WHY] = op.reason
+
+
+def issued_flight(state: State, f: int) -> None:
+    """One goes to another unit, which has still to decide about it."""
+    flight = state.flights[f]
+    op, warp = state.ops[flight.op], state.warps[flight.warp]
+    flight.sources_read_at = flight.done_at = NEVER
+    kept = op.write_counter
+    if state.sm[0].control_words:
+        if op.write_counter >= 0:
+            warp.undecided[op.write_counter] += 1
+        if op.read_counter >= 0:
+            warp.undecided[op.read_counter] += 1
+    else:
+        kept = 0 if op.kind == COPY_COMMIT else -1
+        for i in range(op.writes):
+            at = warp.registers_at + FIELDS * state.program[op.writes_at + i]
+            state.pool[at + RELEASE] = NEVER
+            state.pool[at + WHY] = op.reason
+        for i in range(op.reads):
+            state.pool[warp.registers_at + FIELDS * state.program[op.reads_at + i] + READERS] += 1
+    if kept >= 0:
+        if warp.outstanding[kept] == 0:
+            warp.oldest[kept] = f
+        else:
+            state.flights[warp.newest[kept]].next = f
+        warp.newest[kept] = f
+        warp.outstanding[kept] += 1
+
+
+def result_at(state: State, f: int, cycle: int, now: int) -> None:
+    """It is decided when its result is there."""
+    flight = state.flights[f]
+    op, warp = state.ops[flight.op], state.warps[flight.warp]
+    flight.done_at = cycle
+    if state.sm[0].control_words:
+        if op.write_counter >= 0:
+            warp.undecided[op.write_counter] -= 1
+            loads = 1 if op.kind == SHARED or op.kind == SHUFFLE else 0
+            _raise(warp, op.write_counter, cycle, loads, op.reason)
+    elif warp.op >= 0:  # another may have its slot
+        for i in range(op.writes):
+            state.pool[warp.registers_at + FIELDS * state.program[op.writes_at + i] + RELEASE] = cycle
+    look_again(state, flight.warp, now)
+
+
+def sources_at(state: State, f: int, cycle: int, now: int) -> None:
+    """It is decided, or has turned out to be later, when its sources have been read."""
+    flight = state.flights[f]
+    op, warp = state.ops[flight.op], state.warps[flight.warp]
+    decided = 1 if flight.sources_read_at == NEVER else 0
+    flight.sources_read_at = cycle
+    if state.sm[0].control_words:
+        if op.read_counter >= 0:
+            warp.undecided[op.read_counter] -= decided
+            _raise(warp, op.read_counter, cycle, 0, op.reason)
+    elif warp.op >= 0:
+        for i in range(op.reads):
+            at = warp.registers_at + FIELDS * state.program[op.reads_at + i]
+            state.pool[at + READERS] -= decided
+            latest = state.pool[at + READ]
+            if latest < cycle or (latest == cycle and flight.position < state.pool[at + LAST_READER]):
+                state.pool[at + READ], state.pool[at + LAST_READER] = cycle, flight.position
+                state.pool[at + WHY_READ] = op.reason
+    look_again(state, flight.warp, now)

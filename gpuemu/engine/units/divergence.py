@@ -1,0 +1,59 @@
+"""The SM's address divergence unit: constants and registers that do not differ by lane, for all sub-cores in turn.
+
+LDC, S2UR, S2R of anything but a lane's number, REDUX and MATCH wait in a queue of their sub-core. Each can be sent
+`queue_latency_cycles` after its issue, and keeps its sub-core's way there, and its place in the queue, for its issue
+interval. The unit takes a request where the load/store unit would, from the sub-core served longest ago, while fewer
+than `pool_entries` wait, and begins one every `interval_cycles`. An LDC with a register in its address comes to its
+turn as many cycles later as it takes longer, and keeps that register until its result is there; of all others the
+sources count as read `source_release_cycles` behind the sending.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.records import NEVER
+from gpuemu.engine.state import State
+from gpuemu.engine.units.dependences import result_at, sources_at
+from gpuemu.engine.units.phases import SUB_CORES, wake
+from gpuemu.engine.units.pipes import leave_queue
+from gpuemu.engine.units.rings import first, forget, length, pop, push
+
+
+def tick_divergence(state: State, index: int, now: int) -> int:
+    """Take the request whose turn it is, if there is room."""
+    spec, unit = state.spec[0], state.divergence[0]
+    forget(state, unit.starts, now - 1)
+    best, soonest = -1, NEVER
+    for c in range(spec.sm_sub_cores):
+        core = state.cores[c]
+        if length(state, core.divergent) > 0:
+            flight = state.flights[first(state, core.divergent)]
+            able = max(flight.issued_at + spec.address_divergence_queue_latency_cycles, core.divergent_free_at)
+            soonest = min(soonest, able)
+            if able <= now and (best < 0 or core.divergent_sent_at < state.cores[best].divergent_sent_at):
+                best = c
+    if soonest == NEVER:
+        return NEVER
+    room_at = unit.taken_at + spec.mio_request_interval_cycles
+    if length(state, unit.starts) >= spec.address_divergence_pool_entries:
+        room_at = max(room_at, now + 1)
+    if best < 0 or room_at > now:
+        return max(now + 1, max(soonest, room_at))
+    _send(state, best, now)
+    return now + 1
+
+
+def _send(state: State, c: int, now: int) -> None:
+    spec, unit, core = state.spec[0], state.divergence[0], state.cores[c]
+    f = pop(state, core.divergent)
+    flight = state.flights[f]
+    op = state.ops[flight.op]
+    sent = now + op.issue_interval_cycles
+    core.divergent_sent_at, core.divergent_free_at, unit.taken_at = now, sent, now
+    if leave_queue(state, core, core.divergent_pipe, sent):
+        wake(state, SUB_CORES + c, sent)
+    start = max(now + op.late_cycles, unit.next_start)
+    unit.next_start = start + spec.address_divergence_interval_cycles
+    push(state, unit.starts, start)
+    done_at = start + op.latency_cycles - op.late_cycles - spec.address_divergence_queue_latency_cycles
+    sources_at(state, f, done_at if op.late_cycles > 0 else sent + spec.address_divergence_source_release_cycles, now)
+    result_at(state, f, done_at, now)

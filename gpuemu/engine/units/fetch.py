@@ -1,0 +1,108 @@
+"""How the warps of a sub-core get their code, as far as taken branches and other warps are in each other's way.
+
+A warp has a small buffer of instructions. What it issues makes room for the one so many behind it, which is asked for
+in that cycle and comes just in time for a warp that issues every cycle. A taken branch empties the buffer: the line of
+its target is looked up, then the buffer is filled, an instruction a cycle. Another warp that issues the last
+instruction of a line in the cycle of that look-up goes first, and the branch's line is looked up when its next would
+have been. Another warp may ask for an instruction in the same bank of the lines: if the scheduler stays with it, and it
+does not yield, the branch's comes a cycle later, else its own.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.code import Op
+from gpuemu.engine.records import NEVER
+from gpuemu.engine.state import Core, State
+from gpuemu.engine.under_way import Refill
+from gpuemu.engine.units.dependences import look_again
+from gpuemu.program.stall_reasons import BRANCH_RESOLVING, NO_INSTRUCTION
+from gpuemu.trace.listing import INSTRUCTION_BYTES
+
+
+def branched(state: State, core: Core, w: int, cycle: int) -> int:
+    """The warp, whose next instruction is the target, has taken a branch; its count runs from `cycle`.
+
+    Returns from when on the target may issue.
+    """
+    spec, warp = state.spec[0], state.warps[w]
+    target = state.ops[warp.op]
+    entries = spec.issue_instruction_buffer_entries
+    number = core.refills_at
+    while number < core.refills_at + core.refills and state.refills[number].begins + entries > cycle:
+        number += 1
+    core.refills = max(core.refills, number + 1 - core.refills_at)
+    refill = state.refills[number]
+    refill.warp, refill.slot, refill.position = w, target.slot, warp.position
+    refill.resolves_at = cycle + spec.issue_taken_branch_cycles
+    refill.begins = refill.resolves_at - entries
+    refill.looks_up = refill.begins - _line_cycles(state)
+    core.code_busy_until = max(core.code_busy_until, refill.resolves_at)
+    warp.next_line, warp.line_at = target.next_line, cycle + spec.issue_next_line_cycles
+    return refill.resolves_at
+
+
+def held_for_code(state: State, w: int, until: int, reason: int, now: int) -> None:
+    """The code of the warp's next instruction is there at `until`."""
+    warp = state.warps[w]
+    if until > warp.held_until:
+        warp.held_until, warp.held_for = until, reason
+    look_again(state, w, now)
+
+
+def asks(state: State, core: Core, w: int, op: Op, now: int, stays: int) -> None:
+    """The warp has issued `op`; `stays`: the scheduler had stayed with it for that. What is next of it is known."""
+    spec, warp = state.spec[0], state.warps[w]
+    entries, slots = spec.issue_instruction_buffer_entries, spec.issue_instruction_line_bytes // INSTRUCTION_BYTES
+    for number in range(core.refills_at, core.refills_at + core.refills):
+        refill = state.refills[number]
+        if refill.warp == w:
+            continue
+        if now == refill.looks_up:
+            if op.slot == slots - 1:
+                refill.looks_up += _line_cycles(state)
+                _put_off(state, core, refill, _line_cycles(state), now)
+            continue
+        ahead = now - refill.begins
+        if ahead < 0 or ahead >= min(entries, slots - refill.slot):
+            continue
+        if (refill.slot + ahead - op.slot) % spec.issue_instruction_banks != 0:
+            continue
+        if stays == 0 or op.yields:
+            _is_late(state, core, w, now, warp.position - 1 + entries)
+        elif ahead == 0:
+            _put_off(state, core, refill, 1, now)
+        else:
+            _is_late(state, core, refill.warp, now, refill.position + ahead)
+            refill.begins += 1
+    if warp.op >= 0 and warp.ready_at < NEVER:
+        due = _late_code(state, w)
+        if due >= warp.ready_at:
+            held_for_code(state, w, due + 1, NO_INSTRUCTION, now)
+
+
+def _line_cycles(state: State) -> int:
+    """From a look-up of a line until a warp's next may be looked up."""
+    return max(0, state.spec[0].issue_next_line_cycles - state.spec[0].issue_taken_branch_cycles)
+
+
+def _is_late(state: State, core: Core, w: int, asked: int, position: int) -> None:
+    """What the warp executes at `position`, asked for in the cycle `asked`, is not there when it is due."""
+    entries = state.spec[0].issue_instruction_buffer_entries
+    at = state.warps[w].late_code_at + 2 * (position % (4 * entries))
+    state.pool[at], state.pool[at + 1] = position, asked + entries
+    core.code_busy_until = max(core.code_busy_until, asked + entries)
+
+
+def _late_code(state: State, w: int) -> int:
+    """When the warp's next instruction is due, if it is late; -1 if not."""
+    warp = state.warps[w]
+    at = warp.late_code_at + 2 * (warp.position % (4 * state.spec[0].issue_instruction_buffer_entries))
+    return state.pool[at + 1] if state.pool[at] == warp.position else -1
+
+
+def _put_off(state: State, core: Core, refill: Refill, cycles: int, now: int) -> None:
+    refill.begins += cycles
+    refill.resolves_at += cycles
+    state.warps[refill.warp].line_at += cycles
+    core.code_busy_until = max(core.code_busy_until, refill.resolves_at)
+    held_for_code(state, refill.warp, refill.resolves_at, BRANCH_RESOLVING, now)

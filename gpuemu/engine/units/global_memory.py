@@ -1,0 +1,183 @@
+"""Global memory as seen from one SM: its L1, and behind that L2 and DRAM at the end of one path each way.
+
+A load that L1 may answer hits where this SM loaded the sector before; the line that was used least recently makes room.
+All others go to L2, and to DRAM for what this launch has not touched if `first_touch` says so. Stores are written
+through and change nothing in L1, but those to local memory stay there. What misses queues for the path to the SM, what
+is stored for that from it, where a line written in part takes `mask_sectors` more. A load that misses waits for the
+stores ahead of it. It is decided here, in the order in which requests pass the data stage, when each is complete.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.state import State
+from gpuemu.engine.units.data_stage import store_leaves
+
+LINE, BLOCK, SECTORS, MASKED, HEAD = range(5)
+"""Of a line of an access: its number, that of its block in L2, how many sectors follow, whether it is written in part.
+
+Then come the numbers of the sectors. Of local memory numbers count for each warp anew.
+"""
+
+
+def load(state: State, f: int, start: int) -> int:
+    """When the last sector of a load, an atomic or a copy is there, whose last lanes pass the tags at `start`."""
+    spec, memory, pool, program = state.spec[0], state.memory[0], state.pool, state.program
+    flight = state.flights[f]
+    op, access = state.ops[flight.op], state.accesses[flight.access]
+    more_lines, more_sectors = _own(state, op.is_local, flight.warp)
+    # Latencies count from the issue; the queue, and sending an address of two registers, are part of them.
+    before = spec.mio_queue_latency_cycles + spec.mio_cycles_per_source_register
+    done = start + spec.global_memory_l1_latency_cycles - before
+    missing, blocks, block, new = 0, 0, -1, 0
+    at = access.lines_at
+    for _ in range(access.lines):
+        line, absent = program[at + LINE] + more_lines, 0
+        found = 1 if op.is_cached and _use(state, line) else 0
+        for i in range(at + HEAD, at + HEAD + program[at + SECTORS]):
+            sector = program[i] + more_sectors
+            if found and pool[memory.valid_at + sector] >= 0:
+                done = max(done, pool[memory.valid_at + sector])
+                continue
+            absent += 1
+            pool[memory.asked_at + sector] = f
+            if spec.first_touch_dram:
+                if pool[memory.from_dram_at + sector] < 0:
+                    new += 1
+                else:
+                    done = max(done, pool[memory.from_dram_at + sector])
+        missing += absent
+        if absent > 0 and program[at + BLOCK] != block:
+            block = program[at + BLOCK]
+            blocks += 1
+        at += HEAD + program[at + SECTORS]
+    if access.lines == 0:
+        missing = access.sectors
+    if missing > 0 or access.lines == 0:
+        latency = spec.global_memory_l2_latency_cycles
+        if new > 0:
+            latency = spec.global_memory_latency_cycles
+        if op.is_atomic:  # it sends one register more, and reads later
+            latency = spec.global_memory_atomic_latency_cycles
+            before += spec.mio_cycles_per_source_register + spec.mio_data_read_cycles
+        elif latency == spec.global_memory_l2_latency_cycles:
+            # Blocks of lines lie in slices near and far: the slowest of n of them, as if each took its chance.
+            if blocks == 0:
+                block_bytes = max(spec.global_memory_l2_block_bytes, spec.global_memory_l1_line_bytes)
+                blocks = -(-access.sectors * spec.global_memory_sector_bytes // block_bytes)
+            latency += spec.global_memory_l2_spread_cycles * (blocks - 1) // max(1, blocks)
+        asked_at = max(start, -(-memory.store_free_at // spec.store_cycle_parts))
+        done = max(done, _from_beyond(state, asked_at, missing, latency - before))
+    _fill(state, f, done, more_lines, more_sectors)
+    return done
+
+
+def _own(state: State, is_local: int, w: int) -> tuple[int, int]:
+    """What is added to numbers of lines and sectors: local memory is each warp's own."""
+    memory = state.memory[0]
+    if is_local:
+        return memory.shared_lines + w * memory.local_lines, memory.shared_sectors + w * memory.local_sectors
+    return 0, 0
+
+
+def _fill(state: State, f: int, done: int, more_lines: int, more_sectors: int) -> None:
+    """What a load had to ask for is there at `done`."""
+    memory, pool, program = state.memory[0], state.pool, state.program
+    op, access = state.ops[state.flights[f].op], state.accesses[state.flights[f].access]
+    at = access.lines_at
+    for _ in range(access.lines):
+        filled = 0
+        for i in range(at + HEAD, at + HEAD + program[at + SECTORS]):
+            sector = program[i] + more_sectors
+            if pool[memory.asked_at + sector] == f:
+                if state.spec[0].first_touch_dram and pool[memory.from_dram_at + sector] < 0:
+                    pool[memory.from_dram_at + sector] = done
+                if op.is_cached and memory.l1_lines > 0:
+                    if filled == 0:
+                        _enter(state, program[at + LINE] + more_lines)
+                    filled += 1
+                    pool[memory.valid_at + sector] = done
+        if filled > 0:
+            _make_room(state)
+        at += HEAD + program[at + SECTORS]
+
+
+def _from_beyond(state: State, start: int, sectors: int, latency: int) -> int:
+    """When sectors that are asked for at `start` have come."""
+    spec, memory = state.spec[0], state.memory[0]
+    memory.free_at = max(memory.free_at, start * spec.load_cycle_parts) + sectors * spec.load_sector_parts
+    memory.loaded_sectors += sectors
+    # The first sector's time on the wire is part of the latency.
+    queued = (memory.free_at - spec.load_sector_parts) // spec.load_cycle_parts - start
+    return start + max(0, queued) + latency
+
+
+def store(state: State, f: int, start: int, last: int) -> int:
+    """When all of a store has left L1 whose wavefronts pass from `start` to `last`; the data stage hears of each."""
+    spec, memory, pool, program = state.spec[0], state.memory[0], state.pool, state.program
+    flight = state.flights[f]
+    op, access = state.ops[flight.op], state.accesses[flight.access]
+    more_lines, more_sectors = _own(state, op.is_local, flight.warp)
+    memory.stored_sectors += access.sectors
+    free_at = max(memory.store_free_at, (last + spec.global_memory_store_latency_cycles) * spec.store_cycle_parts)
+    at = access.lines_at
+    for _ in range(access.lines):
+        sectors = program[at + SECTORS]
+        if op.is_local and memory.l1_lines > 0:
+            _enter(state, program[at + LINE] + more_lines)
+        for i in range(at + HEAD, at + HEAD + sectors):
+            sector = program[i] + more_sectors
+            if op.is_local:
+                if memory.l1_lines > 0:
+                    pool[memory.valid_at + sector] = start
+            elif spec.first_touch_dram and pool[memory.from_dram_at + sector] < 0:
+                pool[memory.from_dram_at + sector] = start
+        if op.is_local:
+            _make_room(state)
+        store_leaves(state, free_at // spec.store_cycle_parts)
+        taken = sectors + spec.global_memory_mask_sectors * program[at + MASKED]
+        free_at += taken * spec.store_sector_parts
+        at += HEAD + sectors
+    if access.lines == 0:
+        store_leaves(state, free_at // spec.store_cycle_parts)
+        free_at += access.sectors * spec.store_sector_parts
+    memory.store_free_at = free_at
+    return free_at // spec.store_cycle_parts
+
+
+def _use(state: State, line: int) -> int:
+    """Whether L1 has a line; it is the last used now."""
+    memory, pool = state.memory[0], state.pool
+    if pool[memory.behind_at + line] < 0:
+        return 0
+    before, behind = pool[memory.before_at + line], pool[memory.behind_at + line]
+    pool[memory.behind_at + before], pool[memory.before_at + behind] = behind, before
+    _append(state, line)
+    return 1
+
+
+def _append(state: State, line: int) -> None:
+    """A line stands before the end mark, which closes the ring of lines in the order of use."""
+    memory, pool = state.memory[0], state.pool
+    last = pool[memory.before_at + memory.mark]
+    pool[memory.behind_at + last], pool[memory.before_at + line] = line, last
+    pool[memory.behind_at + line], pool[memory.before_at + memory.mark] = memory.mark, line
+
+
+def _enter(state: State, line: int) -> None:
+    """A line gets a place in L1, if it has none."""
+    if _use(state, line) == 0:
+        state.memory[0].used += 1
+        _append(state, line)
+
+
+def _make_room(state: State) -> None:
+    """The line that was used least recently leaves, if there are too many."""
+    memory, pool = state.memory[0], state.pool
+    if memory.used > memory.l1_lines > 0:
+        memory.used -= 1
+        line = pool[memory.behind_at + memory.mark]
+        behind = pool[memory.behind_at + line]
+        pool[memory.behind_at + memory.mark], pool[memory.before_at + behind] = behind, memory.mark
+        pool[memory.behind_at + line] = -1
+        for sector in range(pool[memory.sectors_of_at + line], pool[memory.sectors_of_at + line + 1]):
+            pool[memory.valid_at + sector] = -1

@@ -1,0 +1,206 @@
+"""What the issue of an instruction does: to its warp, the pipes and ports of its sub-core, and the units beyond."""
+
+from __future__ import annotations
+
+from gpuemu.engine.code import Op
+from gpuemu.engine.records import NEVER
+from gpuemu.engine.spec import FAIR, YOUNGEST
+from gpuemu.engine.state import REASONS, Core, State, Warp
+from gpuemu.engine.units import kinds
+from gpuemu.engine.units.dependences import issued_fixed, issued_flight, issued_variable, look_again, ready_at
+from gpuemu.engine.units.fetch import asks, branched, held_for_code
+from gpuemu.engine.units.order import issued
+from gpuemu.engine.units.phases import DIVERGENCE, LAUNCH, LOAD_STORE, wake, wake_barrier
+from gpuemu.engine.units.pipes import closed_before, enter_queue, shut, stand, take
+from gpuemu.engine.units.ports import entered, read_operands, standing
+from gpuemu.engine.units.result_port import arithmetic_writes
+from gpuemu.engine.units.rings import push
+from gpuemu.engine.units.sender import memory_issued, special_issued
+from gpuemu.program.stall_reasons import (
+    BARRIER,
+    BRANCH_RESOLVING,
+    DISPATCH_STALL,
+    MATH_PIPE_THROTTLE,
+    MIO_THROTTLE,
+    NO_INSTRUCTION,
+    NOT_SELECTED,
+    WAIT,
+)
+
+
+def issue(state: State, c: int, w: int, now: int) -> None:
+    """A warp of a sub-core issues its next instruction."""
+    spec, core, warp = state.spec[0], state.cores[c], state.warps[w]
+    o, p = warp.op, warp.pipe
+    op = state.ops[o]
+    stayed = 1 if core.current == w else 0
+    issued(state, core, w, now, op.yields)
+    state.issue[warp.position] = now
+    state.sm[0].issued += 1
+    _log_wait(state, core, warp, op, now)
+    if warp.opens_at <= now:
+        warp.passed_at = warp.opens_at
+        warp.blocked_from = warp.opens_at = NEVER
+    reads_at, late = _through_ports(state, c, w, op, now)
+    counts_from = now + late + (reads_at - now if op.plain else 0)
+    take(state, core, p, reads_at, reads_at + late + op.issue_interval_cycles)
+    if state.pipes[p].kind == kinds.PLAIN:
+        shut(state.pipes[p], now + 1, now + op.issue_interval_cycles + max(reads_at - now, counts_from - now))
+    state.operands_late[warp.position] = reads_at - now
+    warp.issued_at, warp.stall, warp.stood = now, op.stall_cycles, counts_from - now
+    warp.position += 1
+    warp.op = state.path[warp.position] if warp.position < warp.last else -1
+    core.current = w if op.yields == 0 and (spec.policy == FAIR or spec.policy == YOUNGEST) else -1
+    core.last_issue, core.next_slot = now, reads_at + 1
+    _to_unit(state, c, w, o, now)
+    _go_on(state, c, w, op, counts_from, now)
+    if now <= core.code_busy_until:
+        asks(state, core, w, op, now, stayed)
+
+
+def _log_wait(state: State, core: Core, warp: Warp, op: Op, now: int) -> None:
+    """For what it has waited since its last issue, but for the cycles of issues themselves.
+
+    First its stall count, then what it depends on; then its pipe was taken or its queue full, an instruction before it
+    waited for the register file, or the scheduler issued another warp.
+    """
+    at = warp.position * REASONS
+    if warp.issued_at >= 0:
+        state.waited[at + WAIT] = warp.stall - 1
+        state.waited[at + DISPATCH_STALL] = warp.stood
+    if warp.opens_at <= now and warp.opens_at > warp.ready_at and op.passes_barrier == 0:
+        state.waited[at + BARRIER] += warp.opens_at - warp.stalled_until
+    elif warp.ready_at > warp.stalled_until:
+        state.waited[at + warp.reason] += warp.ready_at - warp.stalled_until
+    pipe = state.pipes[warp.pipe]
+    stood = closed_before(core.closed_total, core.closed_until, now) - warp.seen_core
+    closed = closed_before(pipe.closed_total, pipe.closed_until, now) - warp.seen_pipe
+    state.waited[at + DISPATCH_STALL] += stood
+    state.waited[at + (MIO_THROTTLE if pipe.kind == kinds.MIO_QUEUE else MATH_PIPE_THROTTLE)] += closed - stood
+    state.waited[at + NOT_SELECTED] = now - warp.seen_at - closed
+
+
+def _through_ports(state: State, c: int, w: int, op: Op, now: int) -> tuple[int, int]:
+    """When its operands begin to be read, and how much later what counts from the issue starts."""
+    core, warp = state.cores[c], state.warps[w]
+    reads_at, late = now, standing(core, now)
+    if op.fills_latches and core.reader != w:
+        core.reader = w
+        warp.latched = 0
+    if op.uses_ports or op.turnaround > 0:
+        reads_at = read_operands(state, c, w, op, now, 1 if warp.latched >= op.kept_for else 0)
+        late = core.late
+        if core.put_off_cycles > 0:
+            for i in range(core.warps):
+                other = state.pool[core.warps_at + i]
+                if other != w:
+                    _stands(state, other, core.put_off_from, core.put_off_cycles, now)
+    warp.latched += op.fills_latches
+    if op.written_banks > 0:
+        written = max(now + late, entered(state, core)) + state.spec[0].register_file_write_cycles
+        arithmetic_writes(state, core, op.written_banks, written)
+    for i in range(op.forwards):
+        state.pool[warp.forwarded_at + state.program[op.forwards_at + i]] = now + late
+    if reads_at > now:
+        stand(state, core, now + 1, reads_at + 1)
+    return reads_at, late
+
+
+def _stands(state: State, w: int, begin: int, cycles: int, now: int) -> None:
+    """A stall count that runs until `begin` or longer stands for so many cycles from there."""
+    warp = state.warps[w]
+    if warp.stalled_until < begin or warp.issued_at < 0:
+        return
+    warp.stood += cycles
+    warp.stalled_until += cycles
+    if warp.stalled_until > warp.held_until:
+        warp.held_until, warp.held_for = warp.stalled_until, WAIT
+    look_again(state, w, now)
+
+
+def _go_on(state: State, c: int, w: int, op: Op, counts_from: int, now: int) -> None:
+    """The warp's next instruction is known, and from when on it may issue for all that is known."""
+    core, warp = state.cores[c], state.warps[w]
+    if warp.op < 0:
+        _end(state, core, w, now)
+        return
+    warp.pipe = core.pipes_at + state.ops[warp.op].pipe
+    warp.seen_at = -1
+    takes_branch = op.kind == kinds.BRANCH and warp.op != op.index + 1
+    resolves_at = now
+    if takes_branch:
+        warp.branched_at = now
+        resolves_at = branched(state, core, w, counts_from)
+    warp.stalled_until = warp.held_until = counts_from + op.stall_cycles
+    warp.held_for = WAIT
+    if warp.op == warp.next_line and warp.line_at > warp.held_until:
+        warp.held_until, warp.held_for = warp.line_at, NO_INSTRUCTION
+    warp.ready_at = ready_at(state, w, warp.held_until)
+    if takes_branch:
+        held_for_code(state, w, resolves_at, BRANCH_RESOLVING, now)
+
+
+def _end(state: State, core: Core, w: int, now: int) -> None:
+    """The warp has issued its last instruction."""
+    warp = state.warps[w]
+    cta = state.ctas[warp.cta]
+    warp.ready_at, warp.ended_at = NEVER, now + 1
+    core.warps -= 1
+    for i in range(core.warps):
+        if state.pool[core.warps_at + i] == w:
+            state.pool[core.warps_at + i] = state.pool[core.warps_at + core.warps]
+    cta.live -= 1
+    cta.last_end = now + 1
+    wake_barrier(state, now)
+    if cta.live == 0:
+        wake(state, LAUNCH, cta.last_end + state.spec[0].sm_cta_launch_cycles)
+
+
+def _to_unit(state: State, c: int, w: int, o: int, now: int) -> None:
+    """What its kind of unit does with it."""
+    core, warp, op = state.cores[c], state.warps[w], state.ops[o]
+    kind = state.pipes[core.pipes_at + op.pipe].kind
+    if kind == kinds.MIO_QUEUE:
+        _to_load_store(state, c, w, op, now)
+    elif op.kind == kinds.BARRIER:
+        warp.barrier_op = o
+        push(state, state.sm[0].barrier_arrivals, w)
+        wake_barrier(state, now)
+        if op.arrives_only == 0:
+            warp.flushes, warp.sent = warp.sent, 0
+            warp.blocked_from = now + state.spec[0].barrier_blocks_after_cycles
+    elif op.kind == kinds.VARIABLE and kind == kinds.DIVERGENCE_QUEUE:
+        f = _flight(state, c, w, o, now)
+        push(state, core.divergent, f)
+        enter_queue(state, core.divergent_pipe, now)
+        wake(state, DIVERGENCE, now + state.spec[0].address_divergence_queue_latency_cycles)
+    elif op.kind == kinds.VARIABLE and kind == kinds.SPECIAL_QUEUE:
+        issued_variable(state, warp, op, special_issued(state, c, w, o, now))
+    elif op.kind == kinds.VARIABLE:
+        issued_variable(state, warp, op, now + op.latency_cycles)
+    elif op.kind != kinds.BRANCH:
+        issued_fixed(state, warp, op, now + op.latency_cycles)
+
+
+def _flight(state: State, c: int, w: int, o: int, now: int) -> int:
+    position = state.warps[w].position - 1
+    f = state.flight_of[position]
+    flight = state.flights[f]
+    flight.position = position
+    flight.op, flight.warp, flight.core, flight.issued_at = o, w, c, now
+    issued_flight(state, f)
+    return f
+
+
+def _to_load_store(state: State, c: int, w: int, op: Op, now: int) -> None:
+    core, warp = state.cores[c], state.warps[w]
+    f = _flight(state, c, w, state.path[warp.position - 1], now)
+    if op.late_behind_barrier and warp.passed_at == now and warp.flushes:
+        state.flights[f].comes_later = state.spec[0].barrier_load_delay_cycles
+    warp.sent = 1
+    if op.source_words > 0:
+        memory_issued(state, c, f, now)
+    push(state, core.queue, f)
+    enter_queue(state, core.pipes_at, now)
+    # It leaves its queue no sooner than that, by the unit's own clock; if others are before it, later.
+    wake(state, LOAD_STORE, now + state.spec[0].mio_queue_latency_cycles - state.spec[0].ahead)

@@ -1,0 +1,182 @@
+"""The SM's load/store unit: requests leave the sub-cores' queues and are dispatched.
+
+A request leaves its queue when it has spent `queue_latency_cycles` there and its sub-core has sent the registers of
+the one before it, and is dispatched when there is room behind. The unit takes a request every
+`request_interval_cycles`: most as they are dispatched, of several that of the sub-core served longest ago; STS and
+ATOMS with their last register, where they give way to what comes then of a sub-core that was served before their own
+sent the register before. Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each
+by its registers beyond the first and by what holds those back on the way.
+
+Its clock, and that of all behind it up to the way back, runs `spec.ahead` cycles early: so much sooner than they leave
+their queue requests may release their sources (0 on sm_90).
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.code import Op
+from gpuemu.engine.records import NEVER
+from gpuemu.engine.state import State
+from gpuemu.engine.units.dependences import sources_at
+from gpuemu.engine.units.kinds import COPY_COMMIT, LANE_REGISTER
+from gpuemu.engine.units.pass_on import comes, first_sent, serve_lane, take_complete
+from gpuemu.engine.units.phases import DATA_PATH, PASS_ON, SUB_CORES, wake
+from gpuemu.engine.units.pipes import leave_queue
+from gpuemu.engine.units.rings import first, forget, length, nth, pop, push, take
+
+
+def tick_load_store(state: State, index: int, now: int) -> int:
+    """Let requests leave their queues, and dispatch those for which there is room."""
+    spec = state.spec[0]
+    cycle = now + spec.ahead
+    for c in range(spec.sm_sub_cores):
+        core = state.cores[c]
+        if core.outside < 0 and length(state, core.queue) > 0 and leaves_at(state, c) <= cycle:
+            core.outside = pop(state, core.queue)
+            core.left_at = cycle
+            if spec.mio_sending_entries:
+                _frees_entry(state, c, cycle, now)
+    while True:
+        best, longest = -1, NEVER
+        for c in range(spec.sm_sub_cores):
+            core = state.cores[c]
+            if core.outside >= 0 and _may_go(state, core.outside, cycle):
+                op = state.ops[state.flights[core.outside].op]
+                since = core.dispatched_at if op.taken_complete else core.accepted_at
+                if since < longest:
+                    best, longest = c, since
+        if best < 0:
+            break
+        f = state.cores[best].outside
+        if state.ops[state.flights[f].op].taken_complete == 0 and _another_first(state, best, cycle):
+            take_complete(state, cycle, now)
+        else:
+            _dispatch(state, best, f, cycle, now)
+            if state.flights[f].in_transit and state.flights[f].there == cycle:
+                take_complete(state, cycle, now)
+    wanted = NEVER
+    for c in range(spec.sm_sub_cores):
+        core = state.cores[c]
+        if core.outside >= 0:
+            wanted = now + 1
+        elif length(state, core.queue) > 0:
+            wanted = min(wanted, max(now + 1, leaves_at(state, c) - spec.ahead))
+    return wanted
+
+
+def leaves_at(state: State, c: int) -> int:
+    """When the first in a sub-core's queue leaves it, if nothing holds its registers back any longer."""
+    spec, core = state.spec[0], state.cores[c]
+    flight = state.flights[first(state, core.queue)]
+    sent = core.sending_until
+    if core.last_sent >= 0:
+        behind_load = state.ops[state.flights[core.last_sent].op].is_load
+        if behind_load and state.ops[flight.op].is_load == 0:
+            sent -= spec.mio_data_read_cycles  # it reads its first register so much later
+    return max(flight.issued_at + spec.mio_queue_latency_cycles, sent)
+
+
+def _frees_entry(state: State, c: int, cycle: int, now: int) -> None:
+    core = state.cores[c]
+    if leave_queue(state, core, core.pipes_at, cycle):
+        wake(state, SUB_CORES + c, max(now, cycle))
+
+
+def _may_go(state: State, f: int, cycle: int) -> int:
+    """Whether there is room behind the queues, and the unit takes it if it takes it now."""
+    spec, unit, flight = state.spec[0], state.load_store[0], state.flights[f]
+    op, access = state.ops[flight.op], state.accesses[flight.access]
+    if op.taken_complete == 0 and cycle < unit.next_accept:
+        return 0
+    if op.kind == COPY_COMMIT or access.takes_place == 0:
+        return 1
+    if op.is_plain_global_store:
+        while length(state, unit.stored) > 0 and first(state, unit.stored) <= cycle:
+            pop(state, unit.stored)
+            unit.stored_wavefronts -= pop(state, unit.stored)
+        room = max(0, spec.mio_store_pool_wavefronts - access.data_stage_cycles)
+        if unit.sent_wavefronts + unit.stored_wavefronts > room:
+            return 0
+    if op.stored_registers > 0:
+        held, i = unit.sent_registers, 0
+        while i < length(state, unit.held_data):
+            if nth(state, unit.held_data, i) <= cycle:
+                take(state, unit.held_data, i)
+                take(state, unit.held_registers, i)
+            else:
+                held += nth(state, unit.held_registers, i)
+                i += 1
+        if held > max(0, spec.mio_store_data_registers - op.stored_registers):
+            return 0
+    forget(state, unit.entered, cycle)
+    copies, waiting = state.data_stage[0].copies, 0
+    for n in range(length(state, copies) - 1, -1, -1):
+        if nth(state, copies, n) <= cycle:
+            break
+        waiting += 1
+    return 1 if unit.sent_places + length(state, unit.entered) + waiting < spec.mio_pool_entries else 0
+
+
+def _another_first(state: State, c: int, cycle: int) -> int:
+    """Whether what is complete now goes before the load of a sub-core that was served since it sent a register."""
+    if length(state, state.load_store[0].sent) == 0:
+        return 0
+    flight = state.flights[first_sent(state)]
+    if flight.there != cycle or state.ops[flight.op].taken_complete == 0:
+        return 0
+    sent = flight.there - flight.refused - state.spec[0].mio_cycles_per_source_register
+    return 1 if sent <= state.cores[c].accepted_at else 0
+
+
+def _dispatch(state: State, c: int, f: int, cycle: int, now: int) -> None:
+    spec, core, flight = state.spec[0], state.cores[c], state.flights[f]
+    op = state.ops[flight.op]
+    core.dispatched_at = flight.dispatched_at = cycle
+    if op.taken_complete == 0:
+        core.accepted_at = cycle
+        state.load_store[0].next_accept = cycle + spec.mio_request_interval_cycles
+    core.outside = -1
+    core.last_sent = f
+    _send(state, c, f, op, cycle, now)
+    if spec.mio_sending_entries == 0:
+        _frees_entry(state, c, cycle, now)
+
+
+def _send(state: State, c: int, f: int, op: Op, cycle: int, now: int) -> None:
+    """Its registers go to the data stage; those with data to store take turns, the address comes first."""
+    spec, core, flight = state.spec[0], state.cores[c], state.flights[f]
+    if op.kind == LANE_REGISTER:
+        core.sending_until = cycle + 1
+        serve_lane(state, f, cycle, now)
+        return
+    each = spec.mio_cycles_per_source_register
+    if op.sends_data and op.source_words > 1:
+        push(state, state.load_store[0].data_path, f)
+        flight.due, flight.registers, flight.since = cycle + each, op.source_words - 1, core.left_at
+        wake(state, DATA_PATH, max(now, cycle + each - spec.ahead))
+    sending = max(spec.mio_minimum_dispatch_interval_cycles, each * op.source_words)
+    core.sending_until = cycle + sending + flight.late
+    beyond_one = each * (op.source_words - 1) + flight.late
+    on_time = cycle - spec.mio_queue_latency_cycles  # when it was issued, or would have been had it not waited
+    release = spec.mio_store_source_release_cycles - each
+    flight.there = cycle + beyond_one + spec.mio_data_read_cycles
+    if op.is_load:
+        release = spec.mio_load_source_release_cycles
+        flight.there = cycle + beyond_one
+    sources_at(state, f, on_time + release + beyond_one, now)
+    flight.comes_behind = 1 if flight.there > cycle else 0
+    comes(state, f)
+    wake(state, PASS_ON, max(now, flight.there - spec.ahead))
+
+
+def sent_later(state: State, f: int, cycles: int, now: int) -> None:
+    """Registers behind the first are sent later, of a request in a queue or of the last that left it."""
+    flight = state.flights[f]
+    flight.late += cycles
+    if flight.sources_read_at == NEVER:
+        return
+    sources_at(state, f, flight.sources_read_at + cycles, now)
+    if flight.in_transit:
+        flight.there += cycles
+    core = state.cores[flight.core]
+    if core.last_sent == f:
+        core.sending_until += cycles

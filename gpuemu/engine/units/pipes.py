@@ -1,0 +1,98 @@
+"""The execution pipes of a sub-core and the queues in front of its slow units: from when on each accepts.
+
+A pipe takes an instruction when the interval of the one before has passed. A queue is full when `entries` are taken,
+until the first of them is known to leave. Some pipes have parts in common with others: "fmalite|fmaheavy" takes the
+first part that is free, "fmaheavy+fmalite" both.
+
+Each counts the cycles in which it accepted nothing; so does the sub-core those in which it stood for operands, which
+count for all its pipes. Such spans are told in the order of time, no later than in the cycle before they begin.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.records import NEVER
+from gpuemu.engine.state import Core, Pipe, State
+from gpuemu.engine.units.kinds import SHARED_PARTS
+from gpuemu.engine.units.rings import first, forget, length, push
+
+
+def closed_before(total: int, until: int, cycle: int) -> int:
+    """How many cycles before `cycle` were closed, of which `total` are until `until` and those behind `cycle` all."""
+    return total - max(0, until - cycle)
+
+
+def shut(pipe: Pipe, begin: int, until: int) -> None:
+    """Count a span in which it accepts nothing."""
+    begin = max(begin, pipe.closed_until)
+    if until > begin:
+        pipe.closed_total += until - begin
+        pipe.closed_until = until
+
+
+def close(pipe: Pipe, begin: int, until: int) -> None:
+    """Accept nothing from `begin` until `until`."""
+    if pipe.free_at < until:
+        pipe.free_at = until
+        shut(pipe, begin, until)
+
+
+def stand(state: State, core: Core, begin: int, until: int) -> None:
+    """The sub-core issues nothing in a span, for an instruction that waits for the register file."""
+    begin_here = max(begin, core.closed_until)
+    if until > begin_here:
+        core.closed_total += until - begin_here
+        core.closed_until = until
+    for p in range(core.pipes_at, core.pipes_at + state.sm[0].pipes):
+        shut(state.pipes[p], begin, until)
+
+
+def take(state: State, core: Core, p: int, start: int, until: int) -> None:
+    """An instruction occupies a pipe from `start` until `until`."""
+    pipe = state.pipes[p]
+    if pipe.kind != SHARED_PARTS:
+        pipe.taken_at = start
+        pipe.free_at = max(pipe.free_at, until)
+        return
+    part = pipe.part
+    if pipe.any_part and state.pipes[part].part_free_at > start and state.pipes[pipe.other_part].part_free_at <= start:
+        part = pipe.other_part
+    state.pipes[part].part_free_at = max(state.pipes[part].part_free_at, until)
+    if pipe.any_part == 0:
+        other = state.pipes[pipe.other_part]
+        other.part_free_at = max(other.part_free_at, until)
+    for n in range(core.pipes_at, core.pipes_at + state.sm[0].pipes):
+        view = state.pipes[n]
+        if view.kind == SHARED_PARTS:
+            view.taken_at = start
+            close(view, start + 1, _parts_free_at(state, view))
+
+
+def _parts_free_at(state: State, pipe: Pipe) -> int:
+    """When its parts let it accept an instruction."""
+    one, other = state.pipes[pipe.part].part_free_at, state.pipes[pipe.other_part].part_free_at
+    return min(one, other) if pipe.any_part else max(one, other)
+
+
+def enter_queue(state: State, p: int, now: int) -> None:
+    """An instruction that issues now takes an entry of a queue."""
+    pipe = state.pipes[p]
+    forget(state, pipe.leaves, now)
+    pipe.taken += 1
+    pipe.free_at = now + 1
+    if pipe.taken + length(state, pipe.leaves) >= pipe.entries:
+        pipe.free_at = first(state, pipe.leaves) if length(state, pipe.leaves) > 0 else NEVER
+        shut(pipe, now + 1, pipe.free_at)
+
+
+def leave_queue(state: State, core: Core, p: int, cycle: int) -> int:
+    """One that is known to leave it at `cycle` does; returns whether the queue was full."""
+    pipe = state.pipes[p]
+    pipe.taken -= 1
+    push(state, pipe.leaves, cycle)
+    if pipe.free_at < NEVER:
+        return 0
+    pipe.free_at = cycle
+    until = max(cycle, core.closed_until)
+    pipe.closed_total -= pipe.closed_until - until
+    pipe.closed_until = until
+    return 1

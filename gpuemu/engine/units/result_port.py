@@ -1,0 +1,86 @@
+"""The port through which results from outside a sub-core's pipes of fixed latency are written to its registers.
+
+It takes a register a cycle. What an mma or the special-function unit writes comes at its time; what the load/store unit
+returns gives way, in order, and also to arithmetic that writes to the same bank. Sub-cores that have registers waiting
+take turns on the way that they share, register by register.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.records import NEVER
+from gpuemu.engine.state import Core, State
+from gpuemu.engine.units.dependences import result_at
+from gpuemu.engine.units.rings import first, length, nth, pop, put
+from gpuemu.engine.units.way_back import PARTS
+
+
+def others_write(state: State, core: Core, first_cycle: int, count: int) -> None:
+    """An mma or the special-function unit writes in so many cycles; what was asked for once stays taken."""
+    mask = state.sm[0].write_mask
+    for cycle in range(first_cycle, first_cycle + count):
+        state.pool[core.others_write_at + (cycle & mask)] = cycle
+
+
+def arithmetic_writes(state: State, core: Core, banks: int, cycle: int) -> None:
+    """An instruction of fixed latency writes to these banks, a bit for each."""
+    mask = state.sm[0].write_mask
+    for bank in range(state.spec[0].register_file_banks):
+        if banks >> bank & 1:
+            state.pool[core.arithmetic_at + bank * (mask + 1) + (cycle & mask)] = cycle
+
+
+def tick_results(state: State, index: int, now: int) -> int:
+    """Write the registers that may be written, by turns."""
+    spec, way = state.spec[0], state.way_back[0]
+    room, last = way.ways, way.last_back
+    for n in range(spec.sm_sub_cores):
+        c = (last + 1 + n) % spec.sm_sub_cores
+        if room > 0 and _may_write(state, state.cores[c], now):
+            _write(state, state.cores[c], now)
+            way.last_back = c
+            room -= 1
+    wanted = NEVER
+    for c in range(spec.sm_sub_cores):
+        if length(state, state.cores[c].returning) > 0:
+            wanted = min(wanted, max(now + 1, nth(state, state.cores[c].returning, 1)))
+    return wanted
+
+
+def _may_write(state: State, core: Core, now: int) -> int:
+    """Whether the first register that comes has come, and nothing else writes to its bank or through the port."""
+    if length(state, core.returning) == 0 or nth(state, core.returning, 1) > now:
+        return 0
+    mask, pool = state.sm[0].write_mask, state.pool
+    if pool[core.others_write_at + (now & mask)] == now:
+        return 0
+    f, part = first(state, core.returning) // PARTS, first(state, core.returning) % PARTS
+    flight = state.flights[f]
+    op = state.ops[flight.op]
+    passes, nth_pass = 1 + state.accesses[flight.access].return_cycles, flight.written
+    if op.results_apart:
+        passes, nth_pass = op.results, part
+    words = max(1, op.bank_writes // passes)
+    for i in range(words * nth_pass, min(op.bank_writes, words * (nth_pass + 1))):
+        bank = state.program[op.bank_writes_at + i]
+        if pool[core.arithmetic_at + bank * (mask + 1) + (now & mask)] == now:
+            return 0
+    return 1
+
+
+def _write(state: State, core: Core, now: int) -> None:
+    """The first register is written; the part that it is of comes a register a cycle."""
+    f, part = first(state, core.returning) // PARTS, first(state, core.returning) % PARTS
+    flight = state.flights[f]
+    op = state.ops[flight.op]
+    if op.results_apart:
+        last, whole = 1, 1 if part == op.results - 1 else 0
+    else:
+        flight.written += 1
+        last = whole = 1 if flight.written > state.accesses[flight.access].return_cycles else 0
+    if last:
+        pop(state, core.returning)
+        pop(state, core.returning)
+    else:
+        put(state, core.returning, 1, nth(state, core.returning, 1) + 1)
+    if whole:
+        result_at(state, f, now, now)

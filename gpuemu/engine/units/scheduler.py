@@ -1,0 +1,78 @@
+"""A sub-core's scheduler, which issues at most one warp instruction a cycle.
+
+A warp may issue when its stall count has run out, what it depends on is settled, and the pipe of its next instruction
+accepts. At a barrier it goes on until `barrier.blocks_after_cycles` behind it, then only fixed-latency arithmetic does
+until the barrier opens. `units.order` says who goes first, `units.issue` what an issue does.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.records import NEVER
+from gpuemu.engine.state import Core, State, Warp
+from gpuemu.engine.units.issue import issue
+from gpuemu.engine.units.order import count, give_way, goes_before, is_kept
+from gpuemu.engine.units.pipes import closed_before
+from gpuemu.engine.units.ports import goes_on_at, next_stop
+
+
+def tick_sub_core(state: State, c: int, now: int) -> int:
+    """Issue if there is something to issue."""
+    core, pool = state.cores[c], state.pool
+    if now < core.next_slot:
+        return core.next_slot
+    soonest, ready = NEVER, 0
+    for i in range(core.warps):
+        w = pool[core.warps_at + i]
+        warp = state.warps[w]
+        _see(state, core, warp, now)
+        possible = max(warp.ready_at, state.pipes[warp.pipe].free_at, now)
+        if warp.blocked_from != NEVER:
+            possible = _past_barrier(state, warp, possible)
+        if possible <= now:
+            pool[core.ready_at + ready] = w
+            ready += 1
+        soonest = min(soonest, possible)
+    stop = next_stop(state, core, now)
+    goes_on = goes_on_at(core, now)
+    if goes_on > now:
+        ready = 0
+        soonest = goes_on
+    if now == core.next_slot:
+        give_way(state, core, 1 if ready == 0 else 0)
+    if ready == 0:
+        return min(soonest, stop) if stop > now else soonest
+    count(state, core, now)
+    issue(state, c, _choose(state, core, ready, now), now)
+    return core.next_slot
+
+
+def _choose(state: State, core: Core, ready: int, now: int) -> int:
+    """Who of those that are ready issues."""
+    best = state.pool[core.ready_at]
+    for i in range(ready):
+        w = state.pool[core.ready_at + i]
+        if w == core.current and is_kept(state, core, now):
+            return w
+        if goes_before(state, w, best):
+            best = w
+    return best
+
+
+def _past_barrier(state: State, warp: Warp, possible: int) -> int:
+    """When it may issue for the sake of the barrier, if else it might at `possible`."""
+    op = state.ops[warp.op]
+    if op.passes_barrier or possible >= warp.opens_at or (possible < warp.blocked_from and op.slips_barrier):
+        return possible
+    return warp.opens_at
+
+
+def _see(state: State, core: Core, warp: Warp, now: int) -> None:
+    """When a warp has become ready: for how long its core and its pipe had accepted nothing by then."""
+    ready = warp.ready_at
+    if warp.opens_at <= now and warp.opens_at > ready and state.ops[warp.op].passes_barrier == 0:
+        ready = warp.opens_at
+    if ready <= now and ready != warp.seen_at:
+        pipe = state.pipes[warp.pipe]
+        warp.seen_at = ready
+        warp.seen_core = closed_before(core.closed_total, core.closed_until, ready)
+        warp.seen_pipe = closed_before(pipe.closed_total, pipe.closed_until, ready)

@@ -1,0 +1,253 @@
+"""What a sub-core sends to slow units: when the registers of memory and special-function instructions are read.
+
+One register is read every `cycles_per_source_register`. Memory instructions send theirs in the order of issue: the
+first of a load or copy `address_read_cycles` after the issue at the earliest, that of others `data_read_cycles` later,
+and as much later again if it finds the sender busy. Special-function instructions wait beside that order until their
+unit takes one, and then go first; but a memory instruction that has begun sends all but its last register before.
+
+An mma that begins in the very cycle of such a read begins `memory_instruction_cycles` later. Then it keeps the ports
+for its issue interval, and a read that falls in there waits for the end or for a cycle that the mma leaves free.
+
+The ports of the register file need to know reads some cycles ahead, so they are planned at the issue, within the
+sub-core, and anew when an mma begins.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.code import Op
+from gpuemu.engine.state import Core, State
+from gpuemu.engine.under_way import Sending, Special
+from gpuemu.engine.units.dependences import issued_variable, look_again
+from gpuemu.engine.units.load_store import sent_later
+from gpuemu.engine.units.pipes import close
+from gpuemu.engine.units.result_port import others_write
+
+
+def sending_of(state: State, core: Core, number: int) -> Sending:
+    """A memory instruction by its number among those of the sub-core."""
+    ring = state.rings[core.sendings]
+    return state.sendings[ring.at + (number & ring.mask)]
+
+
+def special_of(state: State, core: Core, number: int) -> Special:
+    """A special-function instruction by its number among those of the sub-core."""
+    ring = state.rings[core.specials]
+    return state.specials[ring.at + (number & ring.mask)]
+
+
+def memory_issued(state: State, c: int, f: int, now: int) -> None:
+    """A memory instruction goes to its queue."""
+    core, flight = state.cores[c], state.flights[f]
+    ring = state.rings[core.sendings]
+    _forget(state, core, now)
+    number = ring.tail
+    ring.tail += 1
+    sending = sending_of(state, core, number)
+    sending.flight, sending.issued_at, sending.late = f, now, 0
+    sending.words = state.ops[flight.op].source_words
+    for i in range(sending.words):
+        sending.reads[i] = -1
+    unread = state.rings[core.specials]
+    _plan(state, core, ring.head if unread.head < unread.tail else number, now, now)
+
+
+def special_issued(state: State, c: int, w: int, o: int, now: int) -> int:
+    """A special-function instruction goes to its queue; returns when its result is there, as things are."""
+    core = state.cores[c]
+    ring = state.rings[core.specials]
+    _forget(state, core, now)
+    special = special_of(state, core, ring.tail)
+    special.op, special.warp, special.issued_at = o, w, now
+    special.as_issued_at = special.done_at = special.taken_at = special.read_at = -1
+    special.meets_mma = 0
+    ring.tail += 1
+    _plan(state, core, state.rings[core.sendings].head, now, now)
+    while special_of(state, core, core.specials_waiting).taken_at <= now:
+        core.specials_waiting += 1
+    state.pipes[core.special_pipe].free_at = now + 1
+    _queue_moved(state, core)
+    others_write(state, core, special.done_at, 1)
+    return special.done_at
+
+
+def mma_begins(state: State, c: int, op: Op, start: int, now: int) -> int:
+    """An mma has its ports from `start` on, or from the returned cycle; reads not yet begun go round it."""
+    core = state.cores[c]
+    _forget(state, core, start - 1)
+    if reads_in(state, core, -1, start):
+        start += state.spec[0].tensor_core_operands_memory_instruction_cycles
+    core.mma_from, core.mma_until = start, start + op.issue_interval_cycles
+    core.mma_free_every = op.free_every
+    sendings, specials = state.rings[core.sendings], state.rings[core.specials]
+    if sendings.head < sendings.tail or specials.head < specials.tail:
+        _plan(state, core, sendings.head, start, now)
+    for number in range(core.specials_running, specials.tail):
+        special = special_of(state, core, number)
+        _settle(state, core, special, special.as_issued_at, now)
+    if op.results > 0:
+        others_write(state, core, start + op.writes_after, op.results)
+    return start
+
+
+def reads_in(state: State, core: Core, bank: int, cycle: int) -> int:
+    """Whether a register, of this bank if it is not -1, is sent in a cycle that has not passed."""
+    ring = state.rings[core.sendings]
+    for number in range(ring.head, ring.tail):
+        sending = sending_of(state, core, number)
+        op = state.ops[state.flights[sending.flight].op]
+        for i in range(sending.words if bank < 0 else min(sending.words, op.sent_banks)):
+            if sending.reads[i] == cycle and (bank < 0 or state.program[op.sent_banks_at + i] == bank):
+                return 1
+    ring = state.rings[core.specials]
+    for number in range(ring.head, ring.tail):
+        special = special_of(state, core, number)
+        op = state.ops[special.op]
+        if special.read_at == cycle and (bank < 0 or (op.sent_banks > 0 and state.program[op.sent_banks_at] == bank)):
+            return 1
+    return 0
+
+
+def _forget(state: State, core: Core, until: int) -> None:
+    """Forget what has read everything by the end of cycle `until`."""
+    ring = state.rings[core.sendings]
+    while ring.head < ring.tail:
+        sending = sending_of(state, core, ring.head)
+        if sending.reads[sending.words - 1] > until:
+            break
+        core.sender_free_at = max(core.sender_free_at, sending.free_at)
+        ring.head += 1
+    ring = state.rings[core.specials]
+    while ring.head < ring.tail and special_of(state, core, ring.head).read_at <= until:
+        special = special_of(state, core, ring.head)
+        each = state.spec[0].mio_cycles_per_source_register
+        core.sender_free_at = max(core.sender_free_at, special.read_at + each)
+        core.unit_free_at = special.as_issued_at + state.ops[special.op].issue_interval_cycles
+        ring.head += 1
+    while core.specials_running < ring.head:
+        if _works_until(state, special_of(state, core, core.specials_running)) >= until:
+            break
+        core.specials_running += 1
+
+
+def _data_read(state: State) -> int:
+    return state.spec[0].mio_address_read_cycles + state.spec[0].mio_data_read_cycles
+
+
+def _plan(state: State, core: Core, begin: int, after: int, now: int) -> None:
+    """Find out, from a memory instruction on, when the registers are read that are read later than `after`."""
+    each = state.spec[0].mio_cycles_per_source_register
+    sendings, specials = state.rings[core.sendings], state.rings[core.specials]
+    free_at, unit_free_at = core.sender_free_at, core.unit_free_at
+    if begin > sendings.head:
+        free_at = sending_of(state, core, begin - 1).free_at
+    number = specials.head
+    for m in range(begin, sendings.tail):
+        sending = sending_of(state, core, m)
+        for i in range(sending.words):
+            if 0 <= sending.reads[i] <= after:
+                free_at = max(free_at, sending.reads[i] + each)
+                continue
+            due = _next_due(state, core, sending, i, free_at, after)
+            while number < specials.tail and (i == 0 or i == sending.words - 1):
+                special = special_of(state, core, number)
+                wanted = _wanted(state, special, unit_free_at)
+                if wanted > due:
+                    break
+                free_at = _read_special(state, core, special, max(wanted, free_at), unit_free_at, after, now)
+                unit_free_at = special.as_issued_at + state.ops[special.op].issue_interval_cycles
+                number += 1
+                due = _next_due(state, core, sending, i, free_at, after)
+            sending.reads[i] = due
+            free_at = due + each
+        _tell(state, sending, now)
+        free_at = sending.free_at
+    while number < specials.tail:
+        special = special_of(state, core, number)
+        due = max(_wanted(state, special, unit_free_at), free_at)
+        free_at = _read_special(state, core, special, due, unit_free_at, after, now)
+        unit_free_at = special.as_issued_at + state.ops[special.op].issue_interval_cycles
+        number += 1
+
+
+def _next_due(state: State, core: Core, sending: Sending, i: int, free_at: int, after: int) -> int:
+    """When a register is read if no special-function instruction goes before."""
+    due = free_at
+    if i == 0:
+        spec = state.spec[0]
+        first = state.ops[state.flights[sending.flight].op].address_first
+        due = sending.issued_at + (spec.mio_address_read_cycles if first else _data_read(state))
+        if sending.issued_at + spec.mio_address_read_cycles < free_at:
+            due = max(free_at, due if first else due + spec.mio_data_read_cycles)
+    return _past_mma(core, max(due, after + 1))
+
+
+def _past_mma(core: Core, cycle: int) -> int:
+    """The first cycle from `cycle` on in which no mma has the ports."""
+    if cycle <= core.mma_from or cycle >= core.mma_until:
+        return cycle
+    if core.mma_free_every > 0:
+        free = core.mma_from - (core.mma_from - cycle) // core.mma_free_every * core.mma_free_every
+        return min(free, core.mma_until)
+    return core.mma_until
+
+
+def _wanted(state: State, special: Special, unit_free_at: int) -> int:
+    """When its register is read if the sender is free: when it comes, or as the unit falls free."""
+    return max(special.issued_at + _data_read(state), unit_free_at + _data_read(state) - 1)
+
+
+def _read_special(state: State, core: Core, special: Special, due: int, unit_free_at: int, after: int, now: int) -> int:
+    """Its register is read when no mma has the ports; returns when the sender is free again."""
+    if special.read_at < 0 or special.read_at > after:
+        special.read_at = _past_mma(core, max(due, after + 1))
+        as_issued_at = max(special.read_at - _data_read(state), unit_free_at)
+        _settle(state, core, special, max(as_issued_at, special.as_issued_at), now)  # no earlier than was said
+    return special.read_at + state.spec[0].mio_cycles_per_source_register
+
+
+def _works_until(state: State, special: Special) -> int:
+    return special.as_issued_at + _data_read(state) + state.ops[special.op].issue_interval_cycles - 1
+
+
+def _settle(state: State, core: Core, special: Special, as_issued_at: int, now: int) -> None:
+    """Find out when it is done, and tell if that has changed."""
+    spec, op = state.spec[0], state.ops[special.op]
+    moved = 1 if special.as_issued_at != as_issued_at else 0
+    special.as_issued_at = as_issued_at
+    special.taken_at = as_issued_at + spec.special_function_queue_latency_cycles
+    meets = special.meets_mma if moved == 0 else 0
+    if core.mma_until > 0 and core.mma_from <= _works_until(state, special):
+        reach = core.mma_until + spec.special_function_mma_reach_cycles
+        meets = 1 if as_issued_at + _data_read(state) <= reach else meets
+    special.meets_mma = meets
+    done_at = as_issued_at + op.latency_cycles + (spec.special_function_beside_mma_cycles if meets else 0)
+    before = special.done_at
+    special.done_at = done_at
+    if before >= 0 and (done_at != before or moved):
+        _queue_moved(state, core)
+        others_write(state, core, done_at, 1)
+        issued_variable(state, state.warps[special.warp], op, done_at)
+        look_again(state, special.warp, now)
+
+
+def _queue_moved(state: State, core: Core) -> None:
+    """One in the queue in front of the unit leaves it at a time that is known only now."""
+    pipe, tail = state.pipes[core.special_pipe], state.rings[core.specials].tail
+    if tail - core.specials_waiting >= pipe.entries:
+        close(pipe, pipe.free_at, special_of(state, core, tail - pipe.entries).taken_at)
+
+
+def _tell(state: State, sending: Sending, now: int) -> None:
+    """The request leaves its queue as if it were issued later, and the registers behind its first may be late."""
+    spec, flight = state.spec[0], state.flights[sending.flight]
+    first, last = sending.reads[0], sending.reads[sending.words - 1]
+    read = spec.mio_address_read_cycles
+    if state.ops[flight.op].address_first == 0:
+        read = _data_read(state)
+    flight.issued_at = max(flight.issued_at, first - read)
+    each = spec.mio_cycles_per_source_register
+    sending.free_at = max(last + each, first + spec.mio_minimum_dispatch_interval_cycles)
+    late = last - first - each * (sending.words - 1)
+    if late > sending.late:
+        sent_later(state, sending.flight, late - sending.late, now)
+        sending.late = late

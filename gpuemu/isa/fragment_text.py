@@ -1,0 +1,65 @@
+"""Fragments as tables: who holds each element of the matrices of an instruction.
+
+The first rows of C of HMMA.16816.F32, each cell lane.register:
+
+     row     0     1     2     3     4     5     6     7
+       0   0.0   0.1   1.0   1.1   2.0   2.1   3.0   3.1
+       1   4.0   4.1   5.0   5.1   6.0   6.1   7.0   7.1
+"""
+
+from __future__ import annotations
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.isa.fragments import Fragment, matrix_fragment, mma_mode
+from gpuemu.isa.opcodes import UnknownOpcodeError, describe, matrices
+from gpuemu.isa.warp import LANES
+
+
+def report(instruction: str) -> list[str]:
+    """The tables of an instruction or a mode. Raises GpuemuError."""
+    mnemonic, *modifiers = instruction.strip().split(".")
+    if mnemonic in ("LDSM", "STSM"):
+        return _matrices(instruction, matrices(modifiers), bool({"T", "MT88"} & set(modifiers)))
+    name = instruction.strip()
+    if not name.startswith("m16"):
+        try:
+            operation = describe(name)
+        except UnknownOpcodeError as error:
+            raise GpuemuError.one("gpuemu fragment", None, "", error.found, error.right) from None
+        if not operation.tensor:
+            right = "LDSM.4, HMMA.16816.F32 or another matrix instruction is right"
+            raise GpuemuError.one("gpuemu fragment", None, "", f"'{name}'", right)
+        name = operation.operation
+    mode = mma_mode(name)
+    lines = [f"{instruction}: {mode.name}, D = A B + C"]
+    for letter, part in (("A", mode.a), ("B", mode.b), ("C and D", mode.c)):
+        lines += ["", _title(letter, part), *_table(part)]
+    return lines
+
+
+def _title(letter: str, part: Fragment) -> str:
+    per = part.elements_per_register
+    return f"{letter}, {part.rows}x{part.columns}, {part.registers} registers of {per} element{'s' * (per > 1)}"
+
+
+def _matrices(instruction: str, count: int, transposed: bool) -> list[str]:
+    part = matrix_fragment(transposed)
+    how = "transposed: a row in memory is a column here" if transposed else "as they lie in memory"
+    lines = [f"{instruction}: {count} of 8x8 elements of 16 bits, {how}"]
+    for number in range(count):
+        first = 8 * number
+        lines += ["", f"matrix {number}, register {number}: its rows at the addresses of lanes {first} to {first + 7}"]
+        lines += _table(part, number)
+    return lines
+
+
+def _table(part: Fragment, register: int = 0) -> list[str]:
+    lines = [" row" + "".join(f"{column:>6}" for column in range(part.columns))]
+    per = part.elements_per_register
+    for row in range(part.rows):
+        cells = []
+        for position in part.position[row].tolist():
+            number, lane = divmod(position // per, LANES)
+            cells.append(f"{f'{lane}.{number + register}':>6}")
+        lines.append(f"{row:>4}" + "".join(cells))
+    return lines

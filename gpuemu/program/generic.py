@@ -1,0 +1,77 @@
+"""Generic addresses: an instruction that means another memory with another execution gets an op for each.
+
+`ST.E [R2.64], R4` is a store to shared memory where its addresses lie in shared memory, and costs what `STS [R2], R4`
+does with the same ones; one to local memory is an STL. Where the lanes of one execution mean several memories, these
+are taken to be served one after another: it goes on to global memory and holds the data stage for its shared part, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.isa.opcodes import shared_opcode
+from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, SPACES, Instruction, Trace
+
+IN_GLOBAL, IN_SHARED, IN_LOCAL = (1 << space for space in (GLOBAL, SHARED, LOCAL))
+"""Bits of the memories that the lanes of an execution mean."""
+_SETS = 1 << len(SPACES)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An instruction of the code as it is executed for lanes that mean `spaces`, a set of bits.
+
+    `reads_as` is the instruction that does the same to the memory meant; `index` that of the code.
+    """
+
+    index: int
+    instruction: Instruction
+    spaces: int = IN_GLOBAL
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether lanes mean shared memory and others do not."""
+        return bool(self.spaces & IN_SHARED) and self.spaces != IN_SHARED
+
+
+def as_shared(instruction: Instruction) -> Instruction:
+    """The instruction that does the same by an address of shared memory, which is one register: STS [R2] for ST.E."""
+    operands = tuple(o[o.index("[R") :].replace(".64", "") if "[R" in o else o for o in instruction.operands)
+    return replace(instruction, opcode=shared_opcode(instruction.opcode), operands=operands)
+
+
+def variants(
+    trace: Trace, path: NDArray[np.int32], carries: NDArray[np.bool_], rows: NDArray[np.int64]
+) -> tuple[list[Variant], NDArray[np.int32]]:
+    """The variants that executions need besides the code itself, and the path with their numbers behind the code's.
+
+    `path` are the instructions executed, those of `carries` with the address rows `rows`, in order.
+    """
+    if trace.spaces is None:
+        return [], path
+    generic = np.array([i.takes_generic_addresses for i in trace.code])
+    meant = np.zeros(len(trace.addresses), dtype=np.uint8)
+    for space in range(len(SPACES)):
+        meant |= ((trace.spaces == space) & trace.active).any(axis=1).astype(np.uint8) << space
+    places = np.flatnonzero(carries)
+    spaces = np.where(generic[path[places]], meant[rows], IN_GLOBAL)
+    other = spaces > IN_GLOBAL
+    places, spaces = places[other], spaces[other]
+    keys, numbers = np.unique(path[places].astype(np.int64) * _SETS + spaces, return_inverse=True)
+    found = []
+    for index, its_spaces in (divmod(key, _SETS) for key in keys.tolist()):
+        instruction = trace.code[index]
+        shared = its_spaces == IN_SHARED
+        found.append(Variant(index, as_shared(instruction) if shared else instruction, its_spaces))
+    path = path.copy()
+    path[places] = len(trace.code) + numbers
+    return found, path
+
+
+def of_code(code: Sequence[Instruction]) -> list[Variant]:
+    """The instructions of the code as they are."""
+    return [Variant(index, instruction) for index, instruction in enumerate(code)]

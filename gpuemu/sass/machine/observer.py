@@ -1,0 +1,80 @@
+"""Who may listen to an execution: every access of every lane, and everything that orders them.
+
+The executor tells one `Observer` what happens, in the order in which it happens; without one it asks a pointer for
+None once an access, and nothing else. An observer may also stand around the steps of instructions (`around`), so that
+one of them which fails does not end the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.patterns import Place
+
+Bools = NDArray[np.bool_]
+Environment = Any
+ExecutionError = Any
+Site = Any
+Space = Any
+"""These know of the observer; it would be a circle of imports to know them here by their types."""
+Step = Callable[[Mask], None]
+
+
+class Observer:
+    """Hears everything and does nothing; what listens overrides what it wants."""
+
+    forgives = True
+    """Whether the launch just ends where a kernel does what it must not, in place of an error."""
+    spread = 0
+    """By how many alignments the launch's buffers lie further apart than they would."""
+
+    def launches(self, environment: Environment) -> None:
+        """A launch begins; its constants and buffers are there."""
+
+    def starts(self, cta: int) -> None:
+        """A CTA begins."""
+
+    def ends(self) -> None:
+        """It has ended, whatever way."""
+
+    def around(self, site: Site, step: Step) -> Step:
+        """What to execute instead of an instruction's step; it is asked once for each instruction."""
+        return step
+
+    def together(self, mask: Mask) -> None:
+        """The lanes of `mask` execute the next instructions together; each warp's among them in lockstep."""
+
+    def met(self, lanes: Bools) -> None:
+        """These lanes, each with the others of its warp, have waited for each other."""
+
+    def names(self, site: Site, lanes: Bools, wanted: Any, alive: Bools) -> None:
+        """WARPSYNC: these lanes name those of their warp, as bits, with which they want to meet."""
+
+    def access(self, space: Space, place: Place) -> None:
+        """An instruction accesses a place, which has been checked; addresses count from the space's start."""
+
+    def stored(self, space: Space, place: Place, values: NDArray[Any]) -> None:
+        """What each lane of a store has put there; `place` is as the instruction names it."""
+
+    def block(self, site: Site, lane: int, places: NDArray[np.int64], store: bool) -> None:
+        """A lane's instruction reads or writes these bytes of shared memory as a block."""
+
+    def completes(self, barrier: int, lane: int) -> None:
+        """A lane's copy has told the mbarrier at this byte of shared memory that its bytes are there."""
+
+    def arrives(self, barrier: int, lanes: Bools, waits: bool, expected: int | None, site: Site) -> None:
+        """Lanes have come to a barrier of the CTA that waits for `expected` threads, None for all."""
+
+    def opens(self, barrier: int, waiting: Bools, alive: Bools) -> None:
+        """A barrier of the CTA lets those go on who wait at it."""
+
+    def exits(self, lanes: Bools) -> None:
+        """These lanes have reached their end."""
+
+    def fails(self, error: ExecutionError) -> None:
+        """The CTA cannot go on."""

@@ -1,0 +1,145 @@
+"""`gpuemu.check`: execute a kernel, or follow a trace, with all tools looking on.
+
+report = gpuemu.check("k.cu", kernel="reduce", block=(256, 1, 1), args=[array, out])
+for finding in report.errors:
+    print(finding.title, finding.sentence)
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuemu.arch import Architecture, load_arch
+from gpuemu.base.errors import GpuemuError
+from gpuemu.studies.check.controlcheck import check_control
+from gpuemu.studies.check.findings import TOOLS, Findings, Point
+from gpuemu.studies.check.initcheck import Uninitialised
+from gpuemu.studies.check.report import Report
+from gpuemu.trace.model import Instruction, Trace
+
+DEFAULT_BUDGET = 20_000_000
+"""Warp instructions of one CTA before it is taken for endless."""
+_MOST_CTAS = 8
+"""CTAs whose paths controlcheck follows."""
+Extent = tuple[int, int, int]
+
+
+def check(
+    what: str | os.PathLike[str] | Trace | Any,
+    kernel: str | None = None,
+    grid: Extent = (1, 1, 1),
+    block: Extent = (32, 1, 1),
+    dynamic_shared_bytes: int = 0,
+    args: Sequence[Any] = (),
+    *,
+    tools: Iterable[str] = TOOLS,
+    arch: str | Architecture | None = None,
+    budget: int = DEFAULT_BUDGET,
+    stack_bytes: int = 1024,
+    zero_shared: bool = False,
+    printer: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """What a kernel of a .cu or .cubin file, or a trace, does wrong.
+
+    The launch is given as for `trace_kernel`; arrays are updated in place. An array of `gpuemu.empty` has no values
+    until the kernel writes them. `tools`: some of memcheck, racecheck, synccheck, initcheck, controlcheck. A trace
+    has the launch in it; its addresses are known, what it computes is not: memcheck and initcheck have nothing to say.
+
+    Raises GpuemuError for input that is wrong in itself.
+    """
+    chosen = tuple(tool for tool in TOOLS if tool in set(tools))
+    unknown = sorted(set(tools) - set(TOOLS))
+    if unknown or not chosen:
+        found = f"'{unknown[0]}'" if unknown else "none"
+        raise GpuemuError.one("--tool", None, "", found, f"one of {', '.join(TOOLS)} is right")
+    if isinstance(what, Trace):
+        return _check_trace(what, chosen)
+    if isinstance(what, str | os.PathLike) and Path(what).suffix not in (".cu", ".cubin"):
+        from gpuemu.trace.files import load_trace
+
+        return _check_trace(load_trace(what), chosen)
+    return _check_kernel(
+        what, kernel, grid, block, dynamic_shared_bytes, args, chosen, arch, budget, stack_bytes, zero_shared, printer,
+        progress,
+    )  # fmt: skip
+
+
+def _check_trace(trace: Trace, tools: tuple[str, ...]) -> Report:
+    from gpuemu.studies.check.traced import follow
+
+    findings = Findings()
+
+    def point(instruction: Instruction, thread: int | None, cta: int | None, does: str = "") -> Point:
+        source = None if instruction.line is None else (trace.file, instruction.line)
+        return Point(instruction, thread, cta, source, does)
+
+    if "racecheck" in tools or "synccheck" in tools:
+        follow(trace, findings, point, tools)
+    if "controlcheck" in tools:
+        check_control(trace, load_arch(trace.arch), findings, point)
+    kept = tuple(f for f in findings.sorted() if f.tool in tools)
+    return Report(trace.name, trace.arch, trace.launch.grid, trace.launch.block, tools, kept)
+
+
+def _check_kernel(
+    what: Any, kernel: str | None, grid: Extent, block: Extent, dynamic_shared_bytes: int, args: Sequence[Any],
+    tools: tuple[str, ...], arch: str | Architecture | None, budget: int, stack_bytes: int, zero_shared: bool,
+    printer: Callable[[str], None] | None, progress: Callable[[int, int], None] | None,
+) -> Report:  # fmt: skip
+    from gpuemu.sass.launch import trace_kernel
+    from gpuemu.sass.tools.disassembly import decode_function
+    from gpuemu.studies.check.watch import Watch
+
+    name = f"sm_{arch.compute_capability.replace('.', '')}" if isinstance(arch, Architecture) else arch
+    function = decode_function(what, kernel, name)
+    hardware = arch if isinstance(arch, Architecture) else load_arch(name or function.arch)
+    findings = Findings()
+
+    def point(instruction: Instruction, thread: int | None, cta: int | None, does: str = "") -> Point:
+        return Point(instruction, thread, cta, _as_given(function.source_line(instruction.offset), what), does)
+
+    ctas = grid[0] * grid[1] * grid[2]
+    kept = sorted({*range(min(ctas, _MOST_CTAS)), ctas - 1})
+    again = copy.deepcopy(list(args)) if "memcheck" in tools else []
+    watch = Watch(frozenset(tools), findings, point, _unfilled(args))
+
+    def launch(arguments: Sequence[Any], observer: Watch, record: Sequence[int], speak: bool) -> Trace:
+        return trace_kernel(
+            function.cubin, kernel, grid, block, dynamic_shared_bytes, arguments, arch=hardware, ctas=record,
+            budget=budget, stack_bytes=stack_bytes, zero_shared=zero_shared, observer=observer,
+            printer=printer if speak else None, progress=progress if speak else None,
+        )  # fmt: skip
+
+    trace = launch(args, watch, kept, True)
+    if "memcheck" in tools and watch.reaches_buffers and not watch.failed:
+        launch(again, Watch(frozenset(tools), findings, point, [], watch), [], False)
+    if "controlcheck" in tools:
+        own = hardware.name == function.arch and not isinstance(arch, Architecture)
+        check_control(trace, hardware if own else load_arch(function.arch), findings, point)
+    found = tuple(f for f in findings.sorted() if f.tool in tools)
+    return Report(function.source_name, function.arch, grid, block, tools, found, tuple(watch.notes))
+
+
+def _as_given(source: tuple[str, int] | None, what: Any) -> tuple[str, int] | None:
+    """A source line, its file called as the user called it."""
+    if source is None or not isinstance(what, str | os.PathLike):
+        return source
+    return (os.fspath(what), source[1]) if Path(source[0]) == Path(what).resolve() else source
+
+
+def _unfilled(args: Sequence[Any]) -> list[int]:
+    """Where in this process the arrays are that have no values yet."""
+    found = []
+    for argument in args:
+        if isinstance(argument, Uninitialised):
+            found.append(np.asarray(argument).__array_interface__["data"][0])
+        elif isinstance(argument, tuple):
+            found += _unfilled(argument)
+    return found

@@ -1,0 +1,64 @@
+"""A report as text: one paragraph for each finding.
+
+error    racecheck  Potential RAW hazard in __shared__ memory
+  byte 124 of shared memory: one reads what the other writes, and nothing orders them
+  write of 4 bytes  0x0090 STS [R7.X4], R0    race.cu:4   thread (31, 0, 0), warp 0 of CTA 0
+  read of 4 bytes   0x00b0 LDS R5, [R4.X4]    race.cu:5   thread (96, 0, 0), warp 3 of CTA 0
+  128 times; right: __syncthreads() between them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuemu.isa.warp import LANES
+from gpuemu.studies.check.findings import Finding, Point, Severity, coordinates
+from gpuemu.studies.check.report import Report
+
+_MOST = 50
+
+
+def lines(report: Report) -> Iterator[str]:
+    """The report, line by line."""
+    yield f"{report.name} on {report.arch}: {', '.join(report.tools)}"
+    yield ""
+    for finding in report.findings[:_MOST]:
+        yield from _finding(finding, report.block)
+        yield ""
+    if len(report.findings) > _MOST:
+        yield f"and {len(report.findings) - _MOST} more findings"
+        yield ""
+    for note in report.notes:
+        yield f"note: {note}"
+    yield _summary(report)
+
+
+def _summary(report: Report) -> str:
+    counts = [(len(report.of(severity)), severity.value) for severity in Severity]
+    words = [f"{count} {word}{'' if count == 1 or word == 'information' else 's'}" for count, word in counts if count]
+    return ", ".join(words) if words else "nothing found"
+
+
+def _finding(finding: Finding, block: tuple[int, int, int]) -> Iterator[str]:
+    yield f"{finding.severity.value:<11} {finding.tool:<12} {finding.title}"
+    yield f"  {finding.sentence}"
+    width = max((len(point.does) for point in finding.points), default=0)
+    sass = max((len(_sass(point)) for point in finding.points), default=0)
+    for point in finding.points:
+        yield f"  {point.does:<{width}}  {_sass(point):<{sass}}  {_where(point, block)}".rstrip()
+    times = "once" if finding.times == 1 else f"{finding.times} times"
+    yield f"  {times}; right: {finding.right}" if finding.right else f"  {times}"
+
+
+def _sass(point: Point) -> str:
+    return f"{point.instruction.offset:#06x} {point.instruction}"
+
+
+def _where(point: Point, block: tuple[int, int, int]) -> str:
+    parts = []
+    if point.source is not None:
+        parts.append(f"{point.source[0]}:{point.source[1]}")
+    if point.thread is not None:
+        x, y, z = coordinates(point.thread, block)
+        parts.append(f"thread ({x}, {y}, {z}), warp {point.thread // LANES} of CTA {point.cta}")
+    return "  ".join(parts)

@@ -1,0 +1,127 @@
+"""What the tools find: one record for each pair of instructions, however often it happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from gpuemu.isa.warp import LANES
+from gpuemu.trace.model import Instruction
+
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
+
+
+class Severity(Enum):
+    """How bad it is: an error makes results wrong or undefined, a warning may, an information tells."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFORMATION = "information"
+
+
+_ORDER = list(Severity)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One of the instructions of a finding: where it stands, and who executed it where and in which CTA.
+
+    `thread` counts in the CTA, None where it is not one thread's matter; `source` is (file, line).
+    """
+
+    instruction: Instruction
+    thread: int | None = None
+    cta: int | None = None
+    source: tuple[str, int] | None = None
+    does: str = ""
+
+    def data(self, block: tuple[int, int, int]) -> dict[str, Any]:
+        """As JSON has it."""
+        found: dict[str, Any] = {"offset": self.instruction.offset, "sass": str(self.instruction), "does": self.does}
+        if self.source is not None:
+            found["source"] = f"{self.source[0]}:{self.source[1]}"
+        if self.cta is not None:
+            found["cta"] = self.cta
+        if self.thread is not None:
+            found["warp"] = self.thread // LANES
+            found["lane"] = self.thread % LANES
+            found["thread"] = list(coordinates(self.thread, block))
+        return found
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong. `title` is what compute-sanitizer would call it, `sentence` says what happened here.
+
+    `address`: where in memory, in words. `times`: how often. `threads`: how many threads it concerns, at least.
+    """
+
+    tool: str
+    severity: Severity
+    title: str
+    sentence: str
+    points: tuple[Point, ...]
+    address: str = ""
+    times: int = 1
+    right: str = ""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What makes two findings the same one."""
+        return self.tool, self.title, tuple(p.instruction.offset for p in self.points)
+
+    def data(self, block: tuple[int, int, int]) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "tool": self.tool,
+            "severity": self.severity.value,
+            "title": self.title,
+            "sentence": self.sentence,
+            "right": self.right,
+            "address": self.address,
+            "times": self.times,
+            "points": [point.data(block) for point in self.points],
+        }
+
+
+@dataclass
+class Findings:
+    """Findings as they come, equal ones counted together."""
+
+    found: dict[tuple[Any, ...], Finding] = field(default_factory=dict)
+
+    def add(self, finding: Finding) -> None:
+        """Take one in; of equal ones the first keeps its example, the worst its severity."""
+        before = self.found.get(finding.key)
+        if before is None:
+            self.found[finding.key] = finding
+            return
+        worse = min(before, finding, key=lambda f: _ORDER.index(f.severity))
+        self.found[finding.key] = replace(worse, times=before.times + finding.times)
+
+    def sorted(self) -> list[Finding]:
+        """The most telling first: errors before warnings, then by tool, as one explains another, then by how often."""
+        return sorted(
+            self.found.values(),
+            key=lambda f: (
+                _ORDER.index(f.severity), TOOLS.index(f.tool), -f.times, [p.instruction.offset for p in f.points],
+            ),
+        )  # fmt: skip
+
+
+def shared_byte(at: int) -> str:
+    """What a place in shared memory is called."""
+    return f"byte {at} of shared memory"
+
+
+def coordinates(thread: int, block: tuple[int, int, int]) -> tuple[int, int, int]:
+    """A thread of the CTA as (x, y, z)."""
+    x, y, _ = block
+    return thread % x, thread // x % y, thread // (x * y)
+
+
+def worst(findings: Iterable[Finding]) -> Severity | None:
+    """The worst severity among them; None if there is none."""
+    return min((f.severity for f in findings), key=_ORDER.index, default=None)

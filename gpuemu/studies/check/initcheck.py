@@ -1,0 +1,165 @@
+"""Local and global memory that is read before anything wrote it; shared memory the executor itself watches over.
+
+Local memory counts where a value from it is used: what compilers copy about, padding among it, is not. Global memory
+counts where it was allocated without a value (`gpuemu.empty`): there a read counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.isa.registers import general_results, written_and_read
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
+from gpuemu.studies.check.shadow import Indices
+from gpuemu.trace.model import Instruction
+
+Bools = NDArray[np.bool_]
+Step = Callable[[Mask], None]
+_COPIES = ("MOV", "SEL", "FSEL", "SHFL", "PRMT", "R2UR", "UMOV")
+_WORD = 4
+_GENERAL = 255
+
+
+class Uninitialised(np.ndarray[Any, Any]):
+    """An array whose elements have no value yet: a kernel that reads one before it wrote it is told so by `check`."""
+
+
+def empty(shape: int | tuple[int, ...], dtype: Any = np.float32) -> Uninitialised:
+    """A device buffer that is allocated and not filled, as by cudaMalloc. Its bytes are 0, which nobody may rely on."""
+    return np.zeros(shape, dtype).view(Uninitialised)
+
+
+class Unwritten:
+    """Local and global bytes that nobody has written, and registers that hold such."""
+
+    def __init__(self, environment: Any, unfilled: list[int], findings: Findings, point: Callable[..., Point]):
+        memory = environment.memory
+        self._lanes = environment.lanes
+        self._pitch = memory.local_pitch
+        self._local = np.zeros(0, np.bool_)
+        self._wanted = any(i.opcode.split(".")[0] in ("LDL", "LD") for i in environment.code)
+        if self._wanted:
+            self._local = np.zeros(memory.local_pitch * environment.lanes.count, np.bool_)
+        self._global = {
+            b.start: (b, np.zeros(b.bytes, np.bool_))
+            for b in memory.buffers
+            if b.bytes and b.views[1].__array_interface__["data"][0] in unfilled
+        }
+        self._registers: dict[int, Bools] = {}
+        self._loads: dict[int, tuple[Instruction, int]] = {}
+        self._findings = findings
+        self._point = point
+        self.cta = 0
+
+    @property
+    def watches_registers(self) -> bool:
+        """Whether steps must be watched."""
+        return self._wanted
+
+    def start(self, cta: int) -> None:
+        """A new CTA."""
+        self.cta = cta
+        self._local[:] = False
+        self._registers.clear()
+        self._unwritten: tuple[Instruction, Bools] | None = None
+
+    def local(self, instruction: Instruction, load: bool, size: int, lanes: Indices, offsets: Indices) -> None:
+        """An access to local memory: byte offsets in the lanes' frames."""
+        if not self._wanted:
+            return
+        places = (lanes * self._pitch + offsets)[:, None] + np.arange(size)
+        if not load:
+            self._local[places] = True
+            return
+        words = self._local[places].reshape(len(lanes), -1, min(size, _WORD)).any(axis=2)
+        if words.all():
+            return
+        for k, register in enumerate(general_results(instruction.opcode, instruction.operands)[: words.shape[1]]):
+            bad = lanes[~words[:, k]]
+            if len(bad):
+                tainted = self._registers.setdefault(register, np.zeros(self._lanes.count, np.bool_))
+                tainted[bad] = True
+                self._loads[register] = instruction, int(offsets[~words[:, k]][0]) + _WORD * k
+        self._fresh = instruction
+
+    _fresh: Instruction | None = None
+
+    def around(self, site: Any, step: Step) -> Step:
+        """The step, with an eye on the registers that it reads."""
+        instruction = site.instruction
+        written, read = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
+        results = frozenset(r for r in written if r < _GENERAL)
+        sources = frozenset(r for r in read if r < _GENERAL)
+        copies = site.mnemonic in _COPIES or instruction.opcode.startswith("IMAD.MOV")
+        stores = instruction.operation.store and not instruction.operation.atomic
+        registers = self._registers
+
+        def watched(mask: Mask) -> None:
+            if not registers:
+                step(mask)
+                return
+            here = self._lanes.exists if mask is None else mask
+            bad = {r: registers[r] & here for r in sources & registers.keys()}
+            bad = {r: lanes for r, lanes in bad.items() if lanes.any()}
+            self._fresh = None
+            step(mask)
+            for register in results & registers.keys() if self._fresh is not instruction else ():
+                registers[register] = registers[register] & ~here
+                if not registers[register].any():
+                    del registers[register]
+            for register, lanes in bad.items():
+                if copies:
+                    for result in results:
+                        registers[result] = registers.get(result, False) | lanes
+                        self._loads[result] = self._loads[register]
+                elif not stores:
+                    self._tell(instruction, register, lanes)
+
+        return watched
+
+    def _tell(self, instruction: Instruction, register: int, lanes: Bools) -> None:
+        load, offset = self._loads[register]
+        self._registers.pop(register, None)
+        lane = int(lanes.argmax())
+        self._findings.add(
+            Finding(
+                "initcheck", Severity.ERROR, "Uninitialized __local__ memory read",
+                f"byte {offset} of a thread's local memory is used, and the thread has not written it",
+                (
+                    self._point(load, lane, self.cta, "reads it"), self._point(instruction, lane, self.cta, "uses it"),
+                ),
+                f"byte {offset} of local memory", int(lanes.sum()), "a store to it before is right",
+            )
+        )  # fmt: skip
+
+    def global_(
+        self, instruction: Instruction, does: str, size: int, base: int, offsets: Indices, lanes: Indices
+    ) -> None:
+        """An access to global memory."""
+        for start, (buffer, written) in self._global.items():
+            at = base - start + offsets
+            inside = (at >= 0) & (at + size <= buffer.bytes)
+            if not inside.any():
+                continue
+            places = at[inside][:, None] + np.arange(size)
+            if does != "store":
+                bad = ~written[places].all(axis=1)
+                if bad.any():
+                    k = int(bad.argmax())
+                    lane = int(lanes[inside][k])
+                    where = f"byte {int(places[k, 0])} of {buffer.name}"
+                    self._findings.add(
+                        Finding(
+                            "initcheck", Severity.ERROR, f"Uninitialized __global__ memory read of size {size} bytes",
+                            f"{where} is read, and nobody has written it",
+                            (self._point(instruction, lane, self.cta, f"read of {size} bytes"),),
+                            where, int(bad.sum()), "a store to it before, or a buffer with values, is right",
+                        )
+                    )  # fmt: skip
+            if does != "load":
+                written[places] = True

@@ -1,0 +1,181 @@
+"""What orders the lanes of a CTA besides barriers for all: named barriers, copies, mbarriers, fences.
+
+A copy that goes on behind its instruction is a strand beside the lanes' own. Its group is closed by a commit, and
+followed by what waits for it; until then it stays pending, also across barriers. A phase of an mbarrier is followed by
+whoever finds it over, and follows all that arrived in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.isa.warp import LANES
+from gpuemu.studies.check.strands import Strands
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass
+class _Groups:
+    """Copies of a warp: those of the group that is open by the strand that issued them, and closed groups in order."""
+
+    open: dict[int, int] = field(default_factory=dict)
+    closed: list[list[int]] = field(default_factory=list)
+
+
+@dataclass
+class _Phases:
+    """An mbarrier: who has arrived since the last phase ended, the strand behind the phases that have, its parity."""
+
+    arrived: list[int] = field(default_factory=list)
+    over: int | None = None
+    over_copies: list[int] = field(default_factory=list)
+    parity: int = 0
+
+
+class Order:
+    """Brings the strands of a CTA in order."""
+
+    def __init__(self, strands: Strands):
+        self.strands = strands
+        self.start()
+
+    def start(self) -> None:
+        """A new CTA."""
+        self._copies: dict[tuple[str, int], _Groups] = {}
+        self._pending: set[int] = set()
+        self._named: dict[int, list[int]] = {}
+        self._phases: dict[int, _Phases] = {}
+
+    # -- barriers of the CTA ----------------------------------------------------------------------------------
+
+    def arrive(self, barrier: int, lanes: Bools, waits: bool) -> None:
+        """Lanes come to a barrier."""
+        self._named.setdefault(barrier, []).extend(self.strands.of(lanes))
+        if not waits:
+            self.strands.advance(lanes)
+
+    def open(self, barrier: int, waiting: Bools, alive: Bools) -> dict[int, int] | None:
+        """A barrier lets those go on who wait; if that is everyone, what is pending by its old and new strands."""
+        arrived = self._named.pop(barrier, [])
+        if (waiting >= alive).all():
+            return self._everyone()
+        together = self.strands.side(sorted(set(arrived)))
+        self.strands.advance(waiting, [together])
+        return None
+
+    def _everyone(self) -> dict[int, int]:
+        strands = self.strands
+        self._named = {number: [] for number in self._named}
+        strands.everyone()
+        moved = {strand: strands.side([]) for strand in sorted(self._pending)}
+        self._pending = set(moved.values())
+        for groups in self._copies.values():
+            groups.open = {old: moved[new] for old, new in groups.open.items() if new in moved}
+            groups.closed = [[moved[s] for s in group if s in moved] for group in groups.closed]
+        for phases in self._phases.values():
+            phases.arrived = [moved[s] for s in phases.arrived if s in moved]
+            phases.over_copies = [moved[s] for s in phases.over_copies if s in moved]
+            phases.over = strands.side(phases.over_copies) if phases.over_copies else None
+        return moved
+
+    # -- copies -----------------------------------------------------------------------------------------------
+
+    def copying(self, kind: str, lanes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The strands in which these lanes' copies go on; `kind` tells who closes and awaits them."""
+        now = self.strands.of_lane[lanes]
+        found = np.empty_like(now)
+        for strand in np.unique(now).tolist():
+            here = now == strand
+            groups = self._copies.setdefault((kind, int(lanes[here][0]) // LANES), _Groups())
+            if strand not in groups.open:
+                groups.open[strand] = self.strands.side([strand])
+                self._pending.add(groups.open[strand])
+            found[here] = groups.open[strand]
+        return found
+
+    def commit(self, kind: str, lanes: Bools) -> None:
+        """The warps of these lanes close a group."""
+        for warp in _warps(lanes):
+            groups = self._copies.setdefault((kind, warp), _Groups())
+            groups.closed.append(list(groups.open.values()))
+            groups.open = {}
+
+    def wait(self, kind: str, lanes: Bools, keep: int) -> None:
+        """The warps of these lanes wait for all closed groups but the last `keep`."""
+        for warp in _warps(lanes):
+            groups = self._copies.get((kind, warp))
+            if groups is None:
+                continue
+            done = groups.closed[: len(groups.closed) - keep]
+            groups.closed = groups.closed[len(done) :]
+            strands = [s for group in done for s in group]
+            if strands:
+                here = np.zeros_like(lanes)
+                here[warp * LANES : warp * LANES + LANES] = lanes[warp * LANES : warp * LANES + LANES]
+                self.strands.advance(here, strands)
+                self._pending -= set(strands)
+
+    # -- mbarriers --------------------------------------------------------------------------------------------
+
+    def bulk_copy(self, lane: int) -> NDArray[np.int64]:
+        """The strand of a copy that an mbarrier will be told of; see `told`."""
+        strand = self.strands.side([int(self.strands.of_lane[lane])])
+        self._pending.add(strand)
+        self._told = strand
+        return np.array([strand], np.int64)
+
+    def told(self, barrier: int, parity: int) -> None:
+        """The last bulk copy has told the mbarrier at this byte, whose parity is now this."""
+        self._phases.setdefault(barrier, _Phases(parity=0)).arrived.append(self._told)
+        self.turned(barrier, parity)
+
+    def initialise(self, barrier: int, parity: int) -> None:
+        """The mbarrier is new."""
+        self._phases[barrier] = _Phases(parity=parity)
+
+    def arrive_at(self, barrier: int, lanes: Bools, with_copies: bool) -> None:
+        """Lanes arrive at an mbarrier, or their copies do."""
+        phases = self._phases.setdefault(barrier, _Phases())
+        phases.arrived += self.strands.of(lanes)
+        if with_copies:
+            for warp in _warps(lanes):
+                groups = self._copies.get(("LDGSTS", warp))
+                if groups is not None:
+                    phases.arrived += [s for group in groups.closed for s in group] + list(groups.open.values())
+        self.strands.advance(lanes)
+
+    def turned(self, barrier: int, parity: int) -> None:
+        """What the parity of an mbarrier is now: if it has changed, a phase is over."""
+        phases = self._phases.get(barrier)
+        if phases is None or phases.parity == parity:
+            return
+        phases.parity = parity
+        behind = [*phases.arrived, *([] if phases.over is None else [phases.over])]
+        phases.over = self.strands.side(sorted(set(behind)))
+        phases.over_copies += [s for s in phases.arrived if s in self._pending]
+        phases.arrived = []
+
+    def find_over(self, barrier: int, lanes: Bools) -> None:
+        """Lanes look at an mbarrier, and know of the phases that are over."""
+        phases = self._phases.get(barrier)
+        if phases is None or phases.over is None:
+            return
+        if all(self.strands.ordered(phases.over, s) for s in self.strands.of(lanes)):
+            return
+        self.strands.advance(lanes, [phases.over])
+        self._pending -= set(phases.over_copies)
+        phases.over_copies = []
+
+    @property
+    def mbarriers(self) -> dict[int, _Phases]:
+        """The mbarriers met, by their bytes of shared memory."""
+        return self._phases
+
+
+def _warps(lanes: Bools) -> list[int]:
+    found: list[int] = np.flatnonzero(lanes.reshape(-1, LANES).any(axis=1)).tolist()
+    return found

@@ -1,0 +1,122 @@
+"""What atomics and strong accesses order, within a CTA and between CTAs: a release, and whoever acquires it.
+
+A fence makes what happened before it visible; an atomic or strong store behind it releases that at its address; an
+atomic or strong load of the same address acquires it, and what follows is ordered. CTAs run one after the other here,
+so that one that acquires comes after one that releases. What a CTA has released is a number and bits: all strands
+before the number, and those of the bits, which count from it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.studies.check.strands import Strands
+
+_MOST_PLACES = 64
+"""An instruction whose lanes go to more addresses than that orders nobody: a histogram, not a flag."""
+Seen = dict[int, tuple[int, int]]
+"""First strand of a CTA → the base and bits of what is visible of it."""
+
+
+@dataclass
+class _Place:
+    """What is released at an address: of its CTA `ours` (its base, bits), and to other CTAs `others`."""
+
+    ours: tuple[int, int] | None = None
+    others: Seen = field(default_factory=dict)
+
+
+def _merge(into: Seen, more: Seen) -> None:
+    for cta, (base, bits) in more.items():
+        before = into.get(cta, (-1, 0))
+        into[cta] = (base, bits) if base > before[0] else (base, bits | before[1]) if base == before[0] else before
+
+
+class Releases:
+    """Releases and acquires of a launch."""
+
+    def __init__(self, strands: Strands):
+        self._strands = strands
+        self._global: dict[int, _Place] = {}
+        self._ctas: list[int] = []
+        self.start()
+
+    def start(self) -> None:
+        """A new CTA, which knows of nothing."""
+        self._ctas.append(self._strands.cta_base)
+        self._shared: dict[int, _Place] = {}
+        self._known: Seen = {}
+        self._acquired: list[tuple[int, Seen]] = []
+        self._fenced: tuple[int, int] | None = None
+
+    def close(self) -> None:
+        """A barrier for all is about to come: what one of them knows, all will."""
+        for _, seen in self._acquired:
+            _merge(self._known, seen)
+        self._acquired = []
+        bits = self._strands.fenced_by_anyone()
+        if bits is not None:
+            self._fenced = self._strands.base, bits
+
+    def ordered(self, first: int, second: int) -> bool:
+        """Whether a strand of another CTA is before one of this."""
+        cta = self._ctas[bisect_right(self._ctas, first) - 1]
+        for seen in (self._known, *(s for a, s in self._acquired if a == second or self._strands.ordered(a, second))):
+            base, bits = seen.get(cta, (0, 0))
+            if first < base or (first >= base and bits >> (first - base) & 1):
+                return True
+        return False
+
+    def flag(
+        self, shared: bool, addresses: NDArray[np.int64], lanes: NDArray[np.int64], reads: bool, writes: bool,
+        widely: bool,
+    ) -> None:  # fmt: skip
+        """Lanes access addresses by atomics or in strong order, one after the other; `widely`: as other CTAs see it."""
+        if len(np.unique(addresses)) > _MOST_PLACES:
+            return
+        places = self._shared if shared else self._global
+        for address in np.unique(addresses).tolist():
+            of_address = lanes[addresses == address]
+            for strand in dict.fromkeys(self._strands.of_lane[of_address].tolist()):
+                here = np.zeros(len(self._strands.of_lane), np.bool_)
+                here[of_address[self._strands.of_lane[of_address] == strand]] = True
+                place = places.get(address)
+                if reads and place is not None:
+                    self._acquire(place, here, widely and not shared)
+                if writes:
+                    place = places.setdefault(address, _Place())
+                    for now in self._strands.of(here):
+                        self._release(place, now, widely and not shared)
+
+    def _release(self, place: _Place, strand: int, widely: bool) -> None:
+        strands = self._strands
+        ours, others = strands.fenced(strand)
+        if ours:
+            before = place.ours
+            place.ours = strands.base, ours | (before[1] if before is not None and before[0] == strands.base else 0)
+        if not widely:
+            return
+        mine: Seen = {}
+        fenced = (strands.base, others) if others else self._fenced
+        if fenced is not None:
+            mine[strands.cta_base] = fenced
+        _merge(mine, self._known)
+        for acquired, seen in self._acquired:
+            if acquired == strand or strands.ordered(acquired, strand):
+                _merge(mine, seen)
+        _merge(place.others, mine)
+
+    def _acquire(self, place: _Place, here: NDArray[np.bool_], widely: bool) -> None:
+        strands = self._strands
+        others = {cta: seen for cta, seen in place.others.items() if cta != strands.cta_base} if widely else {}
+        behind = []
+        if place.ours is not None and place.ours[0] == strands.base:
+            behind = [strands.known(place.ours[1])]
+        if behind or others:
+            strands.advance(here, behind)
+        if others:
+            self._acquired += [(s, others) for s in strands.of(here)]

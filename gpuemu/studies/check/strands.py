@@ -1,0 +1,175 @@
+"""Who is ordered with whom in a CTA: strands of lanes that run in lockstep, split wherever something orders them.
+
+A strand is a number: lanes of one warp that execute their instructions together. Whatever happens in a strand is
+ordered with what happens later in it. Where lanes part or meet, arrive or are released, they go on in a new strand
+that follows the old ones; one strand is ordered before another if a way of followers leads there. A barrier for the
+whole CTA orders everything before it: strands before `base` are ordered with all that follow, and need no way.
+
+    together(mask)      lanes of `mask` run: those that parted or met go on in new strands
+    advance(lanes, [s]) what these lanes did so far is closed, and what they do next also follows the strands s
+    side([s])           a strand beside the lanes' own: an asynchronous copy
+    everyone()          a barrier for all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.isa.warp import LANES
+
+Bools = NDArray[np.bool_]
+GONE = -1
+"""The strand of lanes that have exited, or never were."""
+
+
+class Strands:
+    """The strands of one CTA after the other; numbers are never used again."""
+
+    def __init__(self, exists: Bools):
+        self._exists = exists
+        self._warps = len(exists) // LANES
+        self.count = 1
+        self.version = 0
+        """Changes whenever a lane changes its strand."""
+        self.start()
+
+    def start(self) -> None:
+        """A new CTA."""
+        self.cta_base = self.count
+        self.of_lane: NDArray[np.int64] = np.where(self._exists, 0, GONE)
+        """The strand of each lane; never changed in place."""
+        self.everyone()
+
+    def everyone(self) -> None:
+        """Everything so far is ordered before everything that follows."""
+        self.base = self.count
+        first = np.repeat(np.arange(self._warps), LANES) + self.base
+        self.of_lane = np.where(self.of_lane == GONE, GONE, first)
+        self.count += self._warps
+        self._before: list[tuple[int, ...]] = [()] * self._warps
+        self._reach: list[int] = []
+        self._given: dict[int, int] = {}
+        self._fences: dict[int, bool] = {}
+        self._fenced: list[tuple[int, int]] = []
+        self._checked: set[bytes] = set()
+        self.plain = True
+        """Whether nothing has happened since the last barrier for all."""
+        self.version += 1
+
+    def leave(self, lanes: Bools) -> None:
+        """These lanes are gone."""
+        self.of_lane = np.where(lanes, GONE, self.of_lane)
+        self.version += 1
+
+    def together(self, mask: Bools | None) -> None:
+        """The lanes of `mask` (None: all) execute what follows together."""
+        name = b"" if mask is None else mask.tobytes()
+        if name in self._checked:
+            return
+        here = self.of_lane != GONE
+        if mask is not None:
+            here &= mask
+        here = here.reshape(-1, LANES)
+        strands = self.of_lane.reshape(-1, LANES)
+        last = np.where(here, strands, GONE).max(axis=1)
+        same = (strands == last[:, None]) == here
+        torn = np.flatnonzero(~same.all(axis=1) & here.any(axis=1))
+        if len(torn):
+            lanes = np.zeros_like(here)
+            lanes[torn] = here[torn]
+            self.advance(lanes.reshape(-1))
+        self._checked.add(name)
+
+    def advance(self, lanes: Bools, behind: Iterable[int] = (), fence: bool | None = None) -> None:
+        """The lanes of each warp among `lanes` go on in a strand of their own that also follows those of `behind`.
+
+        `fence`: whether it begins with a fence, True for one that other CTAs see. Lanes of the same strands that are
+        not among them go on in others.
+        """
+        self._checked.clear()
+        self.plain = False
+        self.version += 1
+        after = self.of_lane.copy()
+        more = tuple(behind)
+        for warp in np.flatnonzero(lanes.reshape(-1, LANES).any(axis=1)).tolist():
+            part = slice(warp * LANES, warp * LANES + LANES)
+            here = lanes[part] & (after[part] != GONE)
+            now = after[part].copy()
+            old = np.unique(now[here]).tolist()
+            if not old:
+                continue
+            after[part][here] = self._new((*old, *more), fence)
+            for strand in old:
+                rest = (now == strand) & ~here
+                if rest.any():
+                    after[part][rest] = self._new((strand,))
+        self.of_lane = after
+
+    def side(self, behind: Sequence[int]) -> int:
+        """A strand that no lane is in."""
+        return self._new(tuple(behind))
+
+    def known(self, bits: int) -> int:
+        """A strand behind exactly those of `bits`, which count from the base."""
+        strand = self._new(())
+        self._given[strand - self.base] = bits
+        return strand
+
+    def _new(self, behind: tuple[int, ...], fence: bool | None = None) -> int:
+        strand = self.count
+        self.count += 1
+        self._before.append(tuple(s - self.base for s in behind if s >= self.base))
+        if fence is not None:
+            self._fences[strand - self.base] = fence
+        return strand
+
+    def of(self, lanes: Bools) -> list[int]:
+        """The strands that these lanes are in."""
+        found: list[int] = np.unique(self.of_lane[lanes]).tolist()
+        return [strand for strand in found if strand != GONE]
+
+    def reach(self, strand: int) -> int:
+        """The strands before this one, as bits that count from the base."""
+        reach = self._reach
+        for k in range(len(reach), strand - self.base + 1):
+            bits = self._given.get(k, 0)
+            for before in self._before[k]:
+                bits |= reach[before] | 1 << before
+            reach.append(bits)
+        return reach[strand - self.base]
+
+    def fenced(self, strand: int) -> tuple[int, int]:
+        """What a fence between it and this strand has made visible: to the CTA's own threads, and to other CTAs.
+
+        Strands as bits that count from the base.
+        """
+        self.reach(strand)
+        for k in range(len(self._fenced), strand - self.base + 1):
+            ours = others = 0
+            for before in self._before[k]:
+                ours |= self._fenced[before][0]
+                others |= self._fenced[before][1]
+            if k in self._fences:
+                ours |= self._reach[k]
+                others |= self._reach[k] if self._fences[k] else 0
+            self._fenced.append((ours, others))
+        return self._fenced[strand - self.base]
+
+    def fenced_by_anyone(self) -> int | None:
+        """As `fenced` for other CTAs, of all strands since the base; None where nobody has fenced at all."""
+        if not any(self._fences.values()):
+            return None
+        self.fenced(self.count - 1)
+        bits = 0
+        for _, others in self._fenced:
+            bits |= others
+        return bits
+
+    def ordered(self, first: int, second: int) -> bool:
+        """Whether `first`, of the same CTA, is before `second`, which is not before the base."""
+        if first == second or first < self.base:
+            return True
+        return bool(self.reach(second) >> (first - self.base) & 1)

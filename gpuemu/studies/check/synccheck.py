@@ -1,0 +1,153 @@
+"""Barriers that not all threads reach, and instructions for whole warps that parts of them execute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.lanes import WARP, ballots
+from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
+from gpuemu.trace.model import Instruction
+
+Bools = NDArray[np.bool_]
+_EXCHANGES = ("SHFL", "VOTE", "MATCH", "REDUX")
+_WHOLE = np.uint32(0xFFFFFFFF)
+
+
+class Sync:
+    """Who waits at which barrier of a CTA, and at which instruction."""
+
+    def __init__(
+        self, exists: Bools, code: Sequence[Instruction], findings: Findings, point: Callable[..., Point]
+    ):  # fmt: skip
+        self._exists = exists
+        self._exchanges = {
+            i.offset
+            for k, i in enumerate(code)
+            if i.opcode.startswith("WARPSYNC") and any(n.opcode.startswith(_EXCHANGES) for n in code[k + 1 : k + 3])
+        }
+        self._findings = findings
+        self._point = point
+        self.start(0)
+
+    def start(self, cta: int) -> None:
+        """A new CTA."""
+        self.cta = cta
+        self._waiting: dict[int, list[tuple[Instruction, Bools]]] = {}
+        self._named_lanes: list[tuple[Instruction, Bools, NDArray[np.uint32]]] = []
+        self._named: dict[int, tuple[Instruction, Bools, int | None]] = {}
+
+    def arrives(self, barrier: int, lanes: Bools, waits: bool, expected: int | None, instruction: Instruction) -> None:
+        """Lanes come to a barrier."""
+        self._named[barrier] = instruction, lanes, expected
+        if waits:
+            self._waiting.setdefault(barrier, []).append((instruction, lanes))
+
+    def opens(self, barrier: int, alive: Bools) -> None:
+        """A barrier lets go; threads that have exited have not come to it."""
+        self._waiting.pop(barrier, None)
+        instruction, lanes, expected = self._named[barrier]
+        if expected is not None or bool((alive == self._exists).all()):
+            return
+        gone = self._exists & ~alive
+        self._findings.add(
+            Finding(
+                "synccheck", Severity.WARNING, "Barrier error: exited threads",
+                f"{int(gone.sum())} threads of the CTA have exited without reaching the barrier",
+                (
+                    self._point(instruction, int(lanes.argmax()), self.cta, "waits"),
+                ),
+                f"barrier {barrier}", 1,
+                f"every thread reaches it; thread {int(gone.argmax())} is the first that does not",
+            )
+        )  # fmt: skip
+
+    def names(self, instruction: Instruction, lanes: Bools, wanted: Any, alive: Bools) -> None:
+        """Lanes name those of their warp with which they synchronise (the mask of a __sync function)."""
+        bits = np.broadcast_to(np.asarray(wanted, np.uint32), lanes.shape)
+        gone = np.repeat(ballots(self._exists & ~alive), WARP)
+        absent = np.repeat(ballots(alive & ~lanes), WARP)
+        self._named_lanes = [(i, these & ~lanes, b) for i, these, b in self._named_lanes if (these & ~lanes).any()]
+        waits = lanes & ((bits & absent) != 0)
+        if waits.any():
+            self._named_lanes.append((instruction, waits, bits))
+        # Compilers bring a whole warp together of themselves: then nothing is exchanged right behind.
+        concerned = (bits != _WHOLE) | (instruction.offset in self._exchanges)
+        missing = np.flatnonzero(lanes & concerned & ((bits & gone) != 0))
+        lane = np.arange(len(lanes), dtype=np.uint32) % WARP
+        outside = np.flatnonzero(lanes & ((bits >> lane & 1) == 0))
+        if len(outside):
+            k = int(outside[0])
+            self._mask(instruction, k, f"the mask {int(bits[k]):#010x} does not name the lane itself", len(outside))
+        if len(missing):
+            k = int(missing[0])
+            found = f"the mask {int(bits[k]):#010x} names lanes that have exited ({int(bits[k] & gone[k]):#x})"
+            self._mask(instruction, k, found, len(missing))
+
+    def exits(self, lanes: Bools) -> None:
+        """Lanes end; those that wait for them will not see them."""
+        gone = np.repeat(ballots(lanes), WARP)
+        for instruction, waits, bits in self._named_lanes:
+            concerned = (bits != _WHOLE) | (instruction.offset in self._exchanges)
+            missing = np.flatnonzero(waits & concerned & ((bits & gone) != 0))
+            if len(missing):
+                k = int(missing[0])
+                found = (
+                    f"the mask {int(bits[k]):#010x} names lanes that exit without coming ({int(bits[k] & gone[k]):#x})"
+                )
+                self._mask(instruction, k, found, len(missing))
+
+    def met(self, lanes: Bools) -> None:
+        """Lanes that have waited go on."""
+        self._named_lanes = [(i, these & ~lanes, b) for i, these, b in self._named_lanes if (these & ~lanes).any()]
+
+    def _mask(self, instruction: Instruction, lane: int, found: str, times: int) -> None:
+        right = "the mask names just the lanes that execute the instruction together"
+        self._findings.add(
+            Finding(
+                "synccheck", Severity.ERROR, "Barrier error: invalid mask of a warp's lanes", found,
+                (self._point(instruction, lane, self.cta, "names a mask"),), "", times, right,
+            )
+        )  # fmt: skip
+
+    def fails(self, error: Any, waiting: Bools) -> bool:
+        """The CTA cannot go on; whether that is because of a barrier. `waiting`: lanes that wait for their warp's."""
+        stuck = {barrier: arrived for barrier, arrived in self._waiting.items() if arrived}
+        for barrier, arrived in sorted(stuck.items(), key=lambda item: item[0])[
+            :1
+        ]:  # the others wait for the same threads
+            lanes = np.logical_or.reduce([these for _, these in arrived])
+            elsewhere = self._exists & ~lanes
+            points = [self._point(i, int(these.argmax()), self.cta, "waits") for i, these in arrived[:1]]
+            for other, others in stuck.items():
+                if other != barrier:
+                    points.append(self._point(others[0][0], int(others[0][1].argmax()), self.cta, "waits"))
+            if len(points) == 1 and error.instruction is not arrived[0][0]:
+                points.append(self._point(error.instruction, error.lane, self.cta, "is where others are"))
+            expected = self._named[barrier][2]
+            needs = f"{expected} threads" if expected is not None else "all that have not exited"
+            self._findings.add(
+                Finding(
+                    "synccheck", Severity.ERROR, "Barrier error: divergent threads in CTA",
+                    f"{int(lanes.sum())} threads wait at barrier {barrier} for ever, which needs {needs}",
+                    tuple(points[:2]), f"barrier {barrier}", 1,
+                    f"every thread that the barrier counts reaches it; thread {int(elsewhere.argmax())} does not",
+                )
+            )  # fmt: skip
+        if stuck:
+            return True
+        if waiting.any():
+            named = next((i for i, these, _ in self._named_lanes if (these & waiting).any()), error.instruction)
+            self._findings.add(
+                Finding(
+                    "synccheck", Severity.ERROR, "Barrier error: divergent threads in warp",
+                    f"{int(waiting.sum())} threads wait for others of their warps for ever",
+                    (self._point(named, int(waiting.argmax()), self.cta, "waits"),), "", 1,
+                    "all lanes that the mask names come there",
+                )
+            )  # fmt: skip
+            return True
+        return False

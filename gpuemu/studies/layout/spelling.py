@@ -1,0 +1,107 @@
+"""A layout from its name, and where it puts each thread's part of a tile, as a table.
+
+    plain                  rows one after another
+    swizzle<S,B,M>         i ^ ((i >> S) & (((1 << B) - 1) << M)), of the element's number
+    Swizzle<B,M,S>         the same in CuTe's order
+    pad:8  pad:8/64        8 elements left free after every row, or after every 64 elements
+    virtual:4  virtual:4/256   plain rows, thread t of the tile's threads, or of blocks of 256, working as v(t)
+
+`:bytes` behind a swizzle says that it is of byte addresses: swizzle<3,1,4>:bytes is swizzle<3,1,3> of halves.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuemu.banks.wavefronts import BankGeometry
+from gpuemu.base.errors import GpuemuError
+from gpuemu.studies.layout.layouts import BlockPadding, Layout, Padding, Plain, Swizzle, VirtualThreads
+from gpuemu.studies.layout.tile import Tile
+
+KNOWN = (
+    "plain, swizzle<S,B,M>, Swizzle<B,M,S> (either with :bytes), pad:8, pad:8/64, virtual:4 or virtual:4/256 is right"
+)
+_SWIZZLE = re.compile(r"(swizzle|Swizzle)<\s*(-?\d+)\s*,\s*(-?\d+)\s*,\s*(-?\d+)\s*>(:bytes)?")
+_PADDING = re.compile(r"pad:(\d+)(?:/(\d+))?")
+_VIRTUAL = re.compile(r"virtual:(\d+)(?:/(\d+))?")
+
+
+def parse_layout(text: str, tile: Tile, threads: int) -> Layout:
+    """The layout that a name says; `threads` is the block of virtual threads that names none. Raises GpuemuError."""
+
+    def refuse(found: str, right: str) -> GpuemuError:
+        return GpuemuError.one("gpuemu layout", None, "", found, right)
+
+    if text == "plain":
+        return Plain()
+    if match := _SWIZZLE.fullmatch(text.strip()):
+        numbers = int(match[2]), int(match[3]), int(match[4])
+        shift, bits, base = numbers if match[1] == "swizzle" else (numbers[2], numbers[0], numbers[1])
+        if match[5]:
+            base -= tile.element_bytes.bit_length() - 1
+        highest = max(base + bits, base + bits + shift, base + bits - shift)
+        if bits < 1 or base < 0 or shift == 0 or highest > tile.index_bits:
+            right = f"B of at least 1, M of at least 0 and bits of the tile's {tile.index_bits} are right"
+            raise refuse(f"'{text}' for {tile}", right)
+        return Swizzle(bits, base, shift)
+    if match := _PADDING.fullmatch(text.strip()):
+        every = int(match[2] or tile.columns)
+        if every < 1:
+            raise refuse(f"'{text}'", KNOWN)
+        return Padding(int(match[1]), every) if every == tile.columns else BlockPadding(int(match[1]), every)
+    if match := _VIRTUAL.fullmatch(text.strip()):
+        factor, block = int(match[1]), int(match[2] or threads)
+        if factor < 1 or block % factor:
+            raise refuse(f"'{text}', {factor} of a block of {block}", "a factor that divides the block is right")
+        return VirtualThreads(factor, block)
+    raise refuse(f"'{text}'", KNOWN)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A thread's part of the tile: its first element, and where that is without and with the layout, in bytes."""
+
+    thread: int
+    row: int
+    column: int
+    plain_address: int
+    address: int
+    bank: int
+
+
+def rows(layout: Layout, tile: Tile, vector: int, geometry: BankGeometry) -> list[Row]:
+    """A row for each thread, which has `vector` neighbouring elements. Raises GpuemuError."""
+    if vector < 1 or tile.columns % vector:
+        right = f"a number that divides {tile.columns} is right"
+        raise GpuemuError.one("gpuemu layout", None, "--vector", str(vector), right)
+    thread = np.arange(tile.elements // vector)
+    works_as = layout.works_as(thread) if isinstance(layout, VirtualThreads) else thread
+    places = layout.places(tile)
+    found = []
+    for t, first in zip(thread.tolist(), (works_as * vector).tolist(), strict=True):
+        address = int(places[first]) * tile.element_bytes
+        bank = address // geometry.bank_width_bytes % geometry.banks
+        found.append(
+            Row(t, first // tile.columns, first % tile.columns, t * vector * tile.element_bytes, address, bank)
+        )
+    return found
+
+
+def table(found: list[Row], binary: bool) -> list[str]:
+    """The rows as text, addresses in binary too if `binary`."""
+    bits = max(row.address.bit_length() for row in found) or 1
+    lines = [
+        f"{'thread':>6}  {'row':>4}  {'column':>6}  {'address':>7}  {'goes to':>7}  {'bank':>4}"
+        + (f"  {'address':<{bits}}    {'goes to':<{bits}}" if binary else "")
+    ]
+    for row in found:
+        text = (
+            f"{row.thread:>6}  {row.row:>4}  {row.column:>6}  {row.plain_address:>7}  {row.address:>7}  {row.bank:>4}"
+        )
+        if binary:
+            text += f"  {row.plain_address:0{bits}b} -> {row.address:0{bits}b}"
+        lines.append(text.rstrip())
+    return lines

@@ -1,0 +1,171 @@
+"""Names for the numbers of a layout, found from recordings of one kernel that differ in that number.
+
+A kernel compiled with rows of 24, 40 and 56 halves makes the same accesses at addresses that grow evenly with the row.
+Two recordings give for each lane a base and a part for each unit of the number, a third confirms them: the addresses
+become `512 + 32*(lane // 2) ... + pitch*(...)`, and `layout: {pitch: 24}` may then be varied without the source. For a
+swizzle a recording without it gives the plain addresses, of which the swizzled ones must be `swizzle(plain, ...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.isa.opcodes import Row
+from gpuemu.trace.model import Trace
+from gpuemu.trace.symbolic import expression_of
+
+Numbers = NDArray[np.int64]
+
+
+class Naming(Protocol):
+    """What a trace's addresses are in names; `layout` has the names' values in the trace."""
+
+    @property
+    def trace(self) -> Trace:
+        """The trace that is named."""
+
+    @property
+    def layout(self) -> Mapping[str, int]:
+        """Name → value."""
+
+    def expression(self, rows: NDArray[np.int32], warps: Sequence[int], ctas: Sequence[int]) -> str | None:
+        """The addresses of these rows of the trace, [warps, executions]; None if no rule is found."""
+
+    def size(self, field: str) -> int | str:
+        """Bytes of shared memory, static_ or dynamic_shared_bytes of the launch, as a number or an expression."""
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Addresses that grow with a number: `slopes` [rows, 32] for each unit of it, `sizes` for the launch."""
+
+    trace: Trace
+    name: str
+    value: int
+    slopes: Numbers
+    sizes: Mapping[str, int]
+
+    @property
+    def layout(self) -> Mapping[str, int]:
+        """See Naming."""
+        return {self.name: self.value}
+
+    def expression(self, rows: NDArray[np.int32], warps: Sequence[int], ctas: Sequence[int]) -> str | None:
+        """See Naming."""
+        active, slopes = self.trace.active[rows], self.slopes[rows]
+        addresses = self.trace.addresses[rows]
+        if not (slopes * active).any():
+            return expression_of(addresses, warps, ctas, active)
+        parts = [expression_of(table, warps, ctas, active) for table in (addresses - self.value * slopes, slopes)]
+        if parts[0] is None or parts[1] is None:
+            return None
+        return _sum(parts[0], f"{parts[1]}*{self.name}" if parts[1].isdigit() else f"{self.name}*({parts[1]})")
+
+    def size(self, field: str) -> int | str:
+        """See Naming."""
+        size, slope = int(getattr(self.trace.launch, field)), self.sizes[field]
+        return _sum(str(size - self.value * slope), f"{slope}*{self.name}") if slope else size
+
+
+def _sum(first: str, second: str) -> str:
+    return second if first == "0" else f"{first} + {second}"
+
+
+@dataclass(frozen=True)
+class Swizzled:
+    """Shared addresses that are those of `plain` [rows, 32] XORed by a swizzle; `rows_of_shared`: bool [rows]."""
+
+    trace: Trace
+    layout: Mapping[str, int]
+    plain: Numbers
+    shared: NDArray[np.bool_]
+
+    def expression(self, rows: NDArray[np.int32], warps: Sequence[int], ctas: Sequence[int]) -> str | None:
+        """See Naming."""
+        active = self.trace.active[rows]
+        if not self.shared[rows].all():
+            return expression_of(self.trace.addresses[rows], warps, ctas, active)
+        text = expression_of(self.plain[rows], warps, ctas, active)
+        return None if text is None else f"swizzle({text}, {', '.join(self.layout)})"
+
+    def size(self, field: str) -> int | str:
+        """See Naming."""
+        return int(getattr(self.trace.launch, field))
+
+
+SIZES = ("static_shared_bytes", "dynamic_shared_bytes")
+
+
+def unshared(trace: Trace) -> Trace:
+    """The same with a row for each execution, in the order of warps: two such traces can be compared row by row."""
+    rows = np.concatenate([np.zeros(0, np.int32), *(warp.rows for warp in trace.warps)])
+    ends = np.cumsum([0, *(len(warp.rows) for warp in trace.warps)])
+    numbers = np.arange(len(rows), dtype=np.int32)
+    warps = tuple(replace(w, rows=numbers[a:b]) for w, a, b in zip(trace.warps, ends, ends[1:], strict=False))
+    spaces = None if trace.spaces is None else trace.spaces[rows]
+    return replace(trace, warps=warps, addresses=trace.addresses[rows], active=trace.active[rows], spaces=spaces)
+
+
+def linear(name: str, recordings: Mapping[int, Trace]) -> Linear:
+    """The naming of the first recording, whose key is the number's value there.
+
+    Three recordings or more of the same kernel are right. Raises GpuemuError where they do not make the same accesses,
+    or where the addresses do not grow evenly.
+    """
+    values, traces = list(recordings), [unshared(t) for t in recordings.values()]
+    if len(values) < 3:
+        raise _refused(name, f"{len(values)} recordings", "three or more are right")
+    first, second = traces[:2]
+    for trace in traces[1:]:
+        _check_alike(name, first, trace)
+    step = values[1] - values[0]
+    rise = np.where(first.active, second.addresses - first.addresses, 0)
+    slopes = rise // step
+    sizes = {f: (getattr(second.launch, f) - getattr(first.launch, f)) // step for f in SIZES}
+    for value, trace in zip(values[1:], traces[1:], strict=True):
+        there = first.addresses + (value - values[0]) * slopes
+        even = all(getattr(first.launch, f) + (value - values[0]) * sizes[f] == getattr(trace.launch, f) for f in SIZES)
+        if not even or (first.active & (there != trace.addresses)).any():
+            raise _refused(name, f"addresses that do not grow evenly from {values[0]} to {value}", "a pitch does")
+    return Linear(first, name, values[0], slopes, sizes)
+
+
+def swizzled(trace: Trace, plain: Trace, bits: int, base: int, shift: int) -> Swizzled:
+    """The naming of a trace whose shared addresses are swizzle(those of `plain`, bits, base, shift), in bytes.
+
+    Raises GpuemuError where they are not.
+    """
+    names = {"bits": bits, "base": base, "shift": shift}
+    trace, plain = unshared(trace), unshared(plain)
+    _check_alike("bits", trace, plain)
+    memory = np.array([i.accesses_memory for i in trace.code], dtype=np.bool_)
+    in_shared = np.array([memory[k] and i.operation.row in set(Row) for k, i in enumerate(trace.code)])
+    paths = [w.path[memory[w.path]] for w in trace.warps]
+    shared = np.concatenate([np.zeros(0, np.bool_), *(in_shared[path] for path in paths)])
+    if trace.spaces is not None:
+        shared |= trace.spaces.any(axis=1)
+    ours = plain.addresses ^ ((plain.addresses >> shift) & (((1 << bits) - 1) << base))
+    if (trace.active & shared[:, None] & (ours != trace.addresses)).any():
+        raise _refused(
+            "bits", "shared addresses of another rule", f"swizzle(address, {bits}, {base}, {shift}) is right"
+        )
+    return Swizzled(trace, names, plain.addresses, shared)
+
+
+def _check_alike(name: str, a: Trace, b: Trace) -> None:
+    def accesses(trace: Trace) -> list[list[str]]:
+        memory = [i.opcode if i.accesses_memory else "" for i in trace.code]
+        return [[memory[k] for k in warp.path.tolist() if memory[k]] for warp in trace.warps]
+
+    if accesses(a) != accesses(b) or not np.array_equal(a.active, b.active):
+        raise _refused(name, "recordings with different accesses", "the same, at other addresses, are right")
+
+
+def _refused(name: str, found: str, right: str) -> GpuemuError:
+    return GpuemuError.one("layout", None, name, found, right)

@@ -1,0 +1,56 @@
+"""The memory that generic addresses mean, as the form of a trace has it: a word, or a mask of lanes for each word."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.base.strict_yaml import describe
+from gpuemu.isa.warp import LANES
+from gpuemu.trace.model import SPACES
+
+ALL_LANES = (1 << LANES) - 1
+
+SPACE_SCHEMA: dict[str, Any] = {
+    "description": "The memory that generic addresses mean, or a mask of lanes for each.",
+    "anyOf": [
+        {"enum": list(SPACES)},
+        {
+            "type": "object",
+            "properties": {name: {"type": "integer", "minimum": 0, "maximum": ALL_LANES} for name in SPACES},
+            "additionalProperties": False,
+        },
+    ],
+}
+
+
+def what_is_wrong_with_space(space: Any) -> tuple[str, str] | None:
+    """What was found and what would be right, or None."""
+    if isinstance(space, dict):
+        masks = list(space.values())
+        good = all(isinstance(mask, int) and not isinstance(mask, bool) and 0 <= mask <= ALL_LANES for mask in masks)
+        if not good or not set(space) <= set(SPACES):
+            return f"space: {describe(space)}", f"masks of lanes under {', '.join(SPACES)} are right"
+        if sum(masks) != reduce(or_, masks, 0):
+            return "a lane in two masks of space", "one memory for each lane is right"
+    elif space not in SPACES:
+        return f"space: {describe(space)}", f"{', '.join(SPACES)}, or masks of lanes under these names are right"
+    return None
+
+
+def names_a_space(addresses: Any) -> bool:
+    """Whether a form of addresses says which memory they are in."""
+    entries = addresses["each"] if isinstance(addresses, dict) and "each" in addresses else [addresses]
+    return any(isinstance(entry, dict) and "space" in entry for entry in entries)
+
+
+def space_numbers(space: Any, count: int) -> NDArray[np.uint8]:
+    """The number of each lane's memory, [count, 32]; lanes without a mask mean global memory."""
+    masks = space if isinstance(space, dict) else {space: ALL_LANES}
+    lane = np.arange(LANES)
+    numbers = sum(SPACES.index(name) * (mask >> lane & 1) for name, mask in masks.items())
+    return np.broadcast_to(numbers, (count, LANES)).astype(np.uint8)

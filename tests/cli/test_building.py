@@ -1,0 +1,131 @@
+"""Compiler options, expected results and CTAs to execute on the command line; and the tables of layouts and fragments."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.main import cli
+from gpuemu.sass.tools.toolchain import compile_cuda
+
+SOURCE = """
+#include "factor.h"
+extern "C" __global__ void scale(float* x) { x[32 * blockIdx.x + threadIdx.x] = FACTOR * OTHER * threadIdx.x; }
+"""
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("k.cu").write_text(SOURCE)
+    Path("inc").mkdir()
+    Path("inc/factor.h").write_text("#define FACTOR 3\n")
+    np.save("six.npy", np.tile(6 * np.arange(32, dtype=np.float32), 2))
+    return "k.cu"
+
+
+LAUNCH = ("-I", "inc", "-D", "OTHER=2", "--grid", "2", "--arg", "zeros:f32:64")
+
+
+def test_macros_and_folders_go_to_the_compiler_and_results_are_compared(kernel: str) -> None:
+    ran = run("run", kernel, *LAUNCH, "--expect", "0=six.npy")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    ran = run("run", kernel, "-I", "inc", "--nvcc-flag", "-DOTHER=5", *LAUNCH[4:], "--expect", "0=six.npy")
+    assert ran.exit_code == 1
+    assert "--expect 0=six.npy: 62 of 64 numbers differ, the first at 1: 15.0 for 6.0" in ran.stderr
+    near = np.load("six.npy")
+    near[40] += 1
+    np.save("near.npy", near)
+    assert run("run", kernel, *LAUNCH, "--expect", "0=near.npy").exit_code == 1
+    assert run("run", kernel, *LAUNCH, "--expect", "0=near.npy", "--tolerance", "0.01").exit_code == 0
+    assert run("trace", kernel, *LAUNCH, "--expect", "0=near.npy", "-o", "t.yaml").exit_code == 1
+
+
+def test_only_the_ctas_that_are_timed_execute_on_request(kernel: str) -> None:
+    for execute, left in (("all", 62), ("timed", 31)):
+        ran = run("run", kernel, *LAUNCH, "--cta", "1", "--execute", execute, "--save", "0=out.npy")
+        assert ran.exit_code == 0, ran.stderr
+        assert np.count_nonzero(np.load("out.npy")) == left
+
+
+def refusal(*arguments: str) -> str:
+    with pytest.raises(GpuemuError) as caught:
+        CliRunner().invoke(cli, arguments, catch_exceptions=False, standalone_mode=False)
+    return str(caught.value)
+
+
+def test_what_is_wrong_with_these_options_is_said(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("k.cubin").write_bytes(compile_cuda("k.cu", "sm_89", "nvrtc", ("-Iinc", "-DOTHER=1")))
+    assert "a cubin with -D, -I or --nvcc-flag; a .cu takes them" in refusal("run", "k.cubin", "-D", "A")
+    assert "'1=six.npy'; K=FILE.npy with K one of 0 is right" in refusal(
+        "run", kernel, *LAUNCH, "--expect", "1=six.npy"
+    )
+    np.save("few.npy", np.zeros(3, np.float32))
+    assert "3 numbers for argument 0, which has 64" in refusal("run", kernel, *LAUNCH, "--expect", "0=few.npy")
+    monkeypatch.setenv("PATH", str(Path.cwd()))
+    Path("k.ptx").write_text(".version 8.0\n")
+    assert "PTX, which takes ptxas to become machine code, and no ptxas" in refusal("run", "k.ptx")
+
+
+def test_ptx_is_assembled_where_ptxas_is(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("made.cubin").write_bytes(compile_cuda("k.cu", "sm_89", "nvrtc", ("-Iinc", "-DOTHER=2")))
+    script = Path("bin/ptxas")
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nwhile [ "$1" != "-o" ]; do shift; done\ncp {Path.cwd()}/made.cubin "$2"\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{script.parent.resolve()}{os.pathsep}{os.environ['PATH']}")
+    Path("k.ptx").write_text(".version 8.0\n")
+    assert run("run", "k.ptx", *LAUNCH[4:], "--expect", "0=six.npy").exit_code == 0
+
+
+def table(*arguments: str) -> list[dict[str, Any]]:
+    ran = run("layout", *arguments, "--format", "json")
+    assert ran.exit_code == 0, ran.stderr
+    threads: list[dict[str, Any]] = json.loads(ran.stdout)["threads"]
+    return threads
+
+
+def test_a_swizzle_in_either_order_and_unit_is_the_same_table() -> None:
+    found = [
+        table(name, "--tile", "16x16:f16")
+        for name in ("swizzle<3,1,3>", "Swizzle<1,3,3>", "swizzle<3,1,4>:bytes", "Swizzle<1,4,3>:bytes")
+    ]
+    assert found[0] == found[1] == found[2] == found[3]
+    assert [row["address"] // 16 for row in found[0][:16]] == [*range(8), 9, 8, 11, 10, 13, 12, 15, 14]
+    text = run("layout", "swizzle<3,1,3>", "--tile", "16x16:f16", "--binary").stdout
+    assert "     8     4       0      128      144     4  010000000 -> 010010000\n" in text
+
+
+def test_paddings_and_virtual_threads_have_tables_too() -> None:
+    assert [row["bank"] for row in table("pad:8", "--tile", "8x32:f16")[::4]] == [0, 20, 8, 28, 16, 4, 24, 12]
+    assert [row["column"] for row in table("virtual:4/256", "--tile", "8x32:f32", "--vector", "1")[:4]] == [0, 4, 8, 12]
+    assert run("layout", "plain", "--tile", "16x16:f16", "--format", "svg").stdout.startswith("<svg")
+    for name in ("swizzle<3,1>", "swizzle<0,1,3>", "pad:x", "virtual:3/32"):
+        assert "is right" in refusal("layout", name, "--tile", "16x16:f16") or "are right" in refusal(
+            "layout", name, "--tile", "16x16:f16"
+        )
+
+
+def test_fragments_say_which_lane_holds_what() -> None:
+    text = run("fragment", "LDSM.4").stdout
+    assert "matrix 2, register 2: its rows at the addresses of lanes 16 to 23" in text
+    assert "   5  20.2  20.2  21.2  21.2  22.2  22.2  23.2  23.2" in text
+    transposed = run("fragment", "LDSM.T.4").stdout
+    assert "   0   0.0   4.0   8.0  12.0  16.0  20.0  24.0  28.0" in transposed
+    product = run("fragment", "HMMA.16816.F32").stdout
+    assert "A, 16x16, 4 registers of 2 elements" in product
+    assert product == run("fragment", "m16n8k16.f32.f16").stdout.replace("m16n8k16.f32.f16:", "HMMA.16816.F32:", 1)
+    assert "the unknown instruction 'HMA.16816'" in refusal("fragment", "HMA.16816")
+    assert "'IADD3'; LDSM.4, HMMA.16816.F32 or another matrix instruction is right" in refusal("fragment", "IADD3")

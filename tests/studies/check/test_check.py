@@ -1,0 +1,145 @@
+"""The command, the report, and what checking costs."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import gpuemu
+from gpuemu.cli.main import cli
+from gpuemu.sass.image.cubin import read_cubin
+from gpuemu.sass.tools.toolchain import compile_cuda
+
+ROOT = Path(__file__).resolve().parents[3]
+RACES, OTHERS = (str(Path(__file__).parent / "kernels" / f"{name}.cu") for name in ("races", "others"))
+TILE = """
+extern "C" __global__ void tile(float *c, const float *a, const float *b, int k) {
+    __shared__ float as[32][128], bs[32][128];
+    float sum[8][8] = {};
+    int t = threadIdx.x, x = t % 16 * 8, y = t / 16 * 8;
+    for (int first = 0; first < k; first += 32) {
+        for (int i = t; i < 32 * 128; i += 256) {
+            as[i / 128][i % 128] = a[(first + i / 128) * 128 + i % 128];
+            bs[i / 128][i % 128] = b[(first + i / 128) * 128 + i % 128];
+        }
+        __syncthreads();
+        for (int j = 0; j < 32; j++)
+            for (int m = 0; m < 8; m++)
+                for (int n = 0; n < 8; n++) sum[m][n] += as[j][y + m] * bs[j][x + n];
+        SECOND
+    }
+    for (int m = 0; m < 8; m++)
+        for (int n = 0; n < 8; n++) c[(y + m) * 128 + x + n] = sum[m][n];
+}
+"""
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, ["check", *arguments])
+    return done.exit_code, done.stdout
+
+
+def test_an_error_is_exit_code_1_and_names_both_lines() -> None:
+    code, text = invoke(RACES, "--kernel", "neighbour_bad", "--block", "128", "--arg", "zeros:f32:128")
+    assert code == 1
+    assert "Potential RAW hazard in __shared__ memory" in text
+    assert text.count("races.cu:5") == 2
+    assert text.endswith("1 error\n")
+
+
+def test_a_clean_kernel_is_exit_code_0() -> None:
+    code, text = invoke(RACES, "--kernel", "neighbour_good", "--block", "128", "--arg", "zeros:f32:128")
+    assert (code, text.splitlines()[-1]) == (0, "nothing found")
+
+
+def test_a_warning_alone_is_exit_code_0() -> None:
+    code, text = invoke(OTHERS, "--kernel", "exits_bad", "--block", "128", "--arg", "zeros:u32:128")
+    assert (code, text.splitlines()[-1]) == (0, "1 warning")
+
+
+def test_json_has_every_part_of_a_finding() -> None:
+    _, text = invoke(RACES, "--kernel", "neighbour_bad", "--block", "128", "--arg", "zeros:f32:128", "--format", "json")
+    (finding,) = json.loads(text)["findings"]
+    assert set(finding) == {"tool", "severity", "title", "sentence", "right", "address", "times", "points"}
+    assert all({"offset", "sass", "source", "cta", "warp", "lane", "thread"} <= set(p) for p in finding["points"])
+
+
+def test_only_the_tools_that_are_asked_for_speak() -> None:
+    arguments = (OTHERS, "--kernel", "two_wrongs_bad", "--block", "128", "--arg", "zeros:f32:128")
+    assert "Potential" in invoke(*arguments)[1]
+    text = invoke(*arguments, "--tool", "memcheck")[1]
+    assert "Invalid __global__ write" in text
+    assert "Potential" not in text
+
+
+def test_buffers_without_values_come_from_the_command_line() -> None:
+    arguments = (
+        "--kernel",
+        "global_unwritten_bad",
+        "--block",
+        "128",
+        "--arg",
+        "empty:f32:128",
+        "--arg",
+        "zeros:f32:128",
+    )
+    code, text = invoke(OTHERS, *arguments)
+    assert code == 1
+    assert "Uninitialized __global__ memory read of size 4 bytes" in text
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(gpuemu.GpuemuError, match="one of memcheck, racecheck"):
+        gpuemu.check("v5_swizzle", tools=["leakcheck"])
+    with pytest.raises(gpuemu.GpuemuError, match="a trace has its launch in it"):
+        CliRunner().invoke(cli, ["check", "v5_swizzle", "--block", "64"], catch_exceptions=False)
+
+
+def test_run_notices_a_barrier_that_threads_never_reach() -> None:
+    arguments = ["run", OTHERS, "--kernel", "exits_bad", "--block", "128", "--arg", "zeros:u32:128"]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0
+    assert [line for line in done.stderr.splitlines() if line.startswith("noticed: barrier error: exited threads")]
+    assert "noticed" not in CliRunner().invoke(cli, ["run", "v5_swizzle"]).stderr
+
+
+def tiles(second: str, tmp_path: Path) -> tuple[Path, list[np.ndarray]]:
+    file = tmp_path / "tile.cu"
+    file.write_text(TILE.replace("SECOND", second), encoding="utf-8")
+    generator = np.random.default_rng(1)
+    a, b = (generator.random((64, 128), np.float32) for _ in range(2))
+    return file, [np.zeros((128, 128), np.float32), a, b]
+
+
+def test_a_barrier_removed_from_a_tile_is_found_with_both_lines_in_ten_seconds(tmp_path: Path) -> None:
+    file, arrays = tiles("", tmp_path)
+    cubin = read_cubin(compile_cuda(str(file), "sm_89", "nvrtc"), str(file))
+    started = time.process_time()
+    report = gpuemu.check(cubin, "tile", block=(256, 1, 1), args=[*arrays, 64])
+    assert time.process_time() - started < 10
+    text = file.read_text(encoding="utf-8").splitlines()
+    lines = {text[p.source[1] - 1].strip()[:4] for f in report.errors for p in f.points if p.source is not None}
+    assert {f.tool for f in report.errors} == {"racecheck"}
+    assert lines >= {"as[i", "bs[i", "for "}
+
+
+def test_all_tools_cost_at_most_six_executions(tmp_path: Path) -> None:
+    file, arrays = tiles("__syncthreads();", tmp_path)
+    cubin = read_cubin(compile_cuda(str(file), "sm_89", "nvrtc"), str(file))
+    gpuemu.check(cubin, "tile", block=(256, 1, 1), args=[*arrays, 64])
+    times = []
+    for run in (gpuemu.trace_kernel, gpuemu.check):
+        each = []
+        for _ in range(3):
+            started = time.process_time()
+            found = run(cubin, "tile", block=(256, 1, 1), args=[*arrays, 64])
+            each.append(time.process_time() - started)
+        times.append(min(each))
+    assert found.findings == ()
+    np.testing.assert_allclose(arrays[0], arrays[1].T @ arrays[2], rtol=1e-4)
+    assert times[1] < 6 * times[0], times
