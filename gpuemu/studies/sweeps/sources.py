@@ -24,7 +24,7 @@ class Source:
     """A trace: either `trace` is it, or `text` is that of its file.
 
     `layout` are the numbers that a point may replace, `arch` is the architecture that its code is for; `as_it_is`, of
-    a trace in memory with a layout, is its digest with that layout.
+    a trace with a layout, is its digest with the numbers it has, `digest` that of its text.
     """
 
     label: str
@@ -59,11 +59,11 @@ def of_file(path: Path, name: str, label: str) -> Source:
     """The source of a trace file; `name` is what messages call it. Raises GpuemuError with what is wrong."""
     document = strict_yaml.load(path, name)
     file = TraceFile(document, path.parent)
-    form = file.form
-    if not form.layout:
-        return of_trace(file.bind({}), label)
+    trace = file.bind({})
+    if not trace.layout:
+        return of_trace(trace, label)
     text = path.read_text(encoding="utf-8-sig")
-    return Source(label, name, form.arch, form.layout, _text_digest(text), text=text)
+    return Source(label, name, trace.arch, trace.layout, _text_digest(text), text=text, as_it_is=_digest(trace))
 
 
 def of_trace(trace: Trace, label: str) -> Source:

@@ -50,7 +50,7 @@ def test_points_are_in_the_order_of_traces_hardware_and_grid() -> None:
     )
     assert [point.number for point in planned.points] == list(range(16))
     # The trace that was recorded for the hardware is taken, as gpuemu run does.
-    assert [source.trace.arch for source in planned.sources if source.trace] == ["sm_80", "sm_89"] * 2
+    assert [source.arch for source in planned.sources] == ["sm_80", "sm_89"] * 2
 
 
 def test_without_hardware_each_trace_runs_on_what_its_code_is_for() -> None:
@@ -140,7 +140,7 @@ def test_wrong_values_and_names_are_refused_before_anything_runs(tile_file: str,
         f"--vary: layout.pich: found a name that the layout of {tile_file} does not have; did you mean 'layout.pitch'?"
     ]
     assert refused(plan, study(tile_file, "v5_swizzle", layout__pitch=[1 << 63, 1.5])) == [
-        "--vary: layout.pitch: found a name that the layout of v5_swizzle does not have; its names are: none",
+        "--vary: layout.pitch: found a name that the layout of v5_swizzle does not have; its names are: layout.bits, layout.base, layout.shift",
         "--vary: layout.pitch: found 9223372036854775808; a whole number of at most 63 bits is right",
         "--vary: layout.pitch: found 1.5; a whole number of at most 63 bits is right",
     ]
