@@ -60,6 +60,12 @@ def record(example: Example, arch: str, macro: str = "", value: int = 0) -> gpue
     return dataclasses.replace(trace, about=example.about)
 
 
+def recording(example: Example, arch: str) -> tuple[gpuemu.Trace, Naming | None]:
+    """The trace of an example, and the names of its layout."""
+    naming = naming_of(example, arch)
+    return (record(example, arch), None) if naming is None else (naming.trace, naming)
+
+
 def main() -> None:
     """Write every trace."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -68,8 +74,7 @@ def main() -> None:
     for arch, below in FOLDERS.items():
         (folder / below).mkdir(parents=True, exist_ok=True)
         for example in EXAMPLES:
-            naming = naming_of(example, arch)
-            trace = record(example, arch) if naming is None else naming.trace
+            trace, naming = recording(example, arch)
             print(*write_trace(trace, folder / below / f"{example.kernel}.yaml", naming))
 
 

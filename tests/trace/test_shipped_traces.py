@@ -37,7 +37,7 @@ def refusal(*args, **more) -> str:
 @pytest.mark.parametrize("arch", TOOL.FOLDERS)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.kernel)
 def test_recording_again_gives_the_trace_that_ships(example, arch, tmp_path):
-    again = TOOL.record(example, arch)
+    again, naming = TOOL.recording(example, arch)
     shipped = TRACES / TOOL.FOLDERS[arch] / f"{example.kernel}.yaml"
     known = load_trace(shipped)
     if [str(i) for i in again.code] != [str(i) for i in known.code]:
@@ -45,7 +45,7 @@ def test_recording_again_gives_the_trace_that_ships(example, arch, tmp_path):
         again, known = (run(trace, load_arch(arch)).shared_memory for trace in (again, known))
         assert [counts.bank_conflicts for counts in again.values()] == [c.bank_conflicts for c in known.values()]
         return
-    files = write_trace(dataclasses.replace(again, file="again"), tmp_path / shipped.name)
+    files = write_trace(dataclasses.replace(again, file="again"), tmp_path / shipped.name, naming)
     assert [f.name for f in files] == [shipped.name]
     assert files[0].read_bytes() == shipped.read_bytes()
 
