@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.engine import Machine, StuckError, execute
+from gpuemu.engine import StuckError, execute
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
 from gpuemu.trace.files import as_trace
@@ -19,36 +19,41 @@ def run(
     trace: Trace | str | os.PathLike[str],
     arch: Architecture | str | os.PathLike[str] | None = None,
     *,
+    engine: str = "auto",
     watch: Callable[[Callable[[], int]], None] | None = None,
 ) -> Result:
     """Replay `trace` on one SM of `arch`; each is the thing itself, its name, or its path.
 
     Without `arch` it is what the trace's code was compiled for.
 
+    `engine`: "simpy"; "compiled", which is many times faster and takes Numba; or "auto", which takes compiled code
+    where that is ready and the run is long enough. The result is the same.
+
     `watch` is called once, with a function that tells how many warp instructions have been issued so far; another
     thread may call it while this one runs.
 
     Raises GpuemuError if the trace cannot run there: a CTA too large, an operation without timing, a
-    misaligned access, a barrier that warps wait at for ever.
+    misaligned access, a barrier that warps wait at for ever, values of which an effect would come before its cause.
     """
     hardware = None if arch is None else as_architecture(arch, where="run()")
     loaded = as_trace(trace, None if hardware is None else hardware.name, where="run()")
     hardware = hardware or load_arch(loaded.arch)
-    return replay(loaded, hardware, lower(loaded, hardware), watch)
+    return replay(loaded, hardware, lower(loaded, hardware), engine, watch)
 
 
 def replay(
     trace: Trace,
     arch: Architecture,
     program: Program,
+    engine: str = "auto",
     watch: Callable[[Callable[[], int]], None] | None = None,
 ) -> Result:
     """Replay what `lower` made of `trace` for `arch`, or for one that differs from it in nothing lowering reads.
 
-    `watch` is as in `run`. Raises GpuemuError if warps wait at a barrier for ever.
+    `engine` and `watch` are as in `run`. Raises GpuemuError if warps wait at a barrier for ever.
     """
     try:
-        log = execute(program, Machine.of(arch), watch)
+        log = execute(program, arch, engine, watch)
     except StuckError as stuck:
         raise GpuemuError(_stuck_problem(trace, *warp) for warp in stuck.warps[:8]) from None
     return Result(trace, arch, program, log)

@@ -1,10 +1,10 @@
-"""The emulated streaming multiprocessor, on SimPy: programs in, logs of what happened when out.
+"""The emulated streaming multiprocessor: programs in, logs of what happened when out.
 
-`sm.execute(program, machine)` is the whole interface. The engine knows nothing of files, opcodes or reports.
+`execute(program, arch, engine)` is the whole interface. The engine knows nothing of files, opcodes or reports.
 """
 
+from gpuemu.engine.building import ENGINES
+from gpuemu.engine.execute import StuckError, execute
 from gpuemu.engine.log import Log
-from gpuemu.engine.machine import Machine
-from gpuemu.engine.sm import StuckError, execute
 
-__all__ = ["Log", "Machine", "StuckError", "execute"]
+__all__ = ["ENGINES", "Log", "StuckError", "execute"]

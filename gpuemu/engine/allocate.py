@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
@@ -111,9 +112,20 @@ def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
         "issue": [0] * issues, "operands_late": [0] * issues, "waited": [0] * (issues * REASONS),
     }  # fmt: skip
     if compiled:
-        types = {name: get_args(hint)[0] for name, hint in get_type_hints(State).items()}
-        made = {name: _as_columns(types[name], one) for name, one in made.items()}
+        made = {name: _as_columns(kind, made[name]) for name, kind in _kinds().items()}
     return State(**made)
+
+
+def nothing() -> State:
+    """A state for compiled code in which nothing wants to act."""
+    made = {name: _as_columns(kind, [NEVER] if kind is int else objects(kind, 1)) for name, kind in _kinds().items()}
+    return State(**made)
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    """What each field of the state has many of."""
+    return {name: get_args(hint)[0] for name, hint in get_type_hints(State).items()}
 
 
 def _as_columns(kind: Any, made: Any) -> Any:

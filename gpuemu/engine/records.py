@@ -12,6 +12,7 @@ Never assign a record or a list of it to another (`a[i] = b`): NumPy copies wher
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -28,6 +29,7 @@ class Record:
 R = TypeVar("R", bound=Record)
 
 
+@cache
 def fields(record: type[Record]) -> dict[str, int]:
     """Each field with how many numbers it has, 0 for a single one. Raises TypeError for any other declaration."""
     found: dict[str, int] = {}
@@ -44,10 +46,13 @@ def fields(record: type[Record]) -> dict[str, int]:
 def objects(record: type[R], count: int) -> list[R]:
     """So many records as Python objects, all numbers 0."""
     form = fields(record)
+    single = dict.fromkeys((name for name, length in form.items() if not length), 0)
+    several = [(name, length) for name, length in form.items() if length]
     made = [record() for _ in range(count)]
     for one in made:
-        for name, length in form.items():
-            setattr(one, name, [0] * length if length else 0)
+        vars(one).update(single)
+        for name, length in several:
+            setattr(one, name, [0] * length)
     return made
 
 

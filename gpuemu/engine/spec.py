@@ -102,13 +102,17 @@ class Values(Record):
 class Spec(Values):
     """The same, and what follows from them and from words and rates.
 
-    `ahead`: so many cycles early the clock of the load/store unit runs, so that sources which are released sooner
-    behind their issue than the request leaves its queue are known in time. `read_ports` and `write_ports` of the data
-    stage, which are `separate` or the same. A sector takes `load_sector_parts` of `load_cycle_parts` of a cycle on the
-    path to the SM, stores theirs on the path from it. `first_touch_dram`: L2 has nothing that was not touched before.
+    Sources of loads and stores count as read so long behind the issue, those of one register: `load_release` and
+    `store_release`, the later of their read and the value. `ahead`: so many cycles early the clock of the load/store
+    unit runs, so that sources which are released sooner behind their issue than the request leaves its queue are known
+    in time. `read_ports` and `write_ports` of the data stage, which are `separate` or the same. A sector takes
+    `load_sector_parts` of `load_cycle_parts` of a cycle on the path to the SM, stores theirs on the path from it.
+    `first_touch_dram`: L2 has nothing that was not touched before.
     """
 
     policy: int
+    load_release: int
+    store_release: int
     ahead: int
     separate: int
     read_ports: int
@@ -131,8 +135,11 @@ def fill(spec: Spec, arch: Architecture) -> None:
     spec.read_ports = ports.read if spec.separate else ports.unified
     spec.write_ports = ports.write if spec.separate else ports.unified
     spec.first_touch_dram = int(arch.global_memory.first_touch == "dram")
-    first = spec.mio_store_source_release_cycles - spec.mio_cycles_per_source_register - spec.mio_data_read_cycles
-    spec.ahead = max(0, spec.mio_queue_latency_cycles - min(spec.mio_load_source_release_cycles, first))
+    read = spec.mio_address_read_cycles
+    spec.load_release = max(1, read, spec.mio_load_source_release_cycles)
+    read += spec.mio_data_read_cycles
+    spec.store_release = max(1, read, spec.mio_store_source_release_cycles - spec.mio_cycles_per_source_register)
+    spec.ahead = max(0, spec.mio_queue_latency_cycles - min(spec.load_release, spec.store_release))
     memory = arch.global_memory
     spec.load_sector_parts, spec.load_cycle_parts = _sector_time(memory.sector_bytes, memory.bytes_per_cycle)
     spec.store_sector_parts, spec.store_cycle_parts = _sector_time(memory.sector_bytes, memory.store_bytes_per_cycle)
@@ -143,34 +150,22 @@ def _sector_time(sector_bytes: int, bytes_per_cycle: float) -> tuple[int, int]:
     return (sector_bytes / Fraction(str(bytes_per_cycle)).limit_denominator(1 << 20)).as_integer_ratio()
 
 
-def refusals(spec: Spec) -> list[str]:
-    """Combinations of values of which an effect would come before its cause, each in a sentence."""
-    found: list[str] = []
-    address = spec.mio_address_read_cycles
-    data = address + spec.mio_data_read_cycles
-    known = spec.mio_queue_latency_cycles - spec.ahead
-    before = spec.mio_queue_latency_cycles + spec.mio_cycles_per_source_register
-    atomic = before + spec.mio_cycles_per_source_register + spec.mio_data_read_cycles
-
-    def refuse(wrong: bool, sentence: str) -> None:
-        if wrong:
-            found.append(sentence)
-
-    refuse(
-        known < address,
-        "a load's address is released, or it leaves its queue, before mio.address_read_cycles have passed",
-    )
-    refuse(
-        known < data,
-        "a store's first register is released, or it leaves its queue, before it has been read: "
-        "mio.address_read_cycles + mio.data_read_cycles",
-    )
-    refuse(known < 1, "sources are released in the cycle of their issue: mio.store_source_release_cycles is too small")
+def refusals(spec: Spec) -> list[tuple[str, str, str]]:
+    """Combinations of values of which an effect would come before its cause: field, what was found, what is right."""
+    found: list[tuple[str, str, str]] = []
+    each, address, data = spec.mio_cycles_per_source_register, spec.mio_address_read_cycles, spec.mio_data_read_cycles
+    before = spec.mio_queue_latency_cycles + each
+    atomic = before + each + data
+    if spec.mio_queue_latency_cycles < address:
+        right = f"{spec.mio_queue_latency_cycles} at most is right: then a request leaves its queue"
+        found.append(("mio.address_read_cycles", str(address), right))
     for name, value, least in (
         ("l1.latency_cycles", spec.global_memory_l1_latency_cycles, before),
         ("l2.latency_cycles", spec.global_memory_l2_latency_cycles, before),
         ("latency_cycles", spec.global_memory_latency_cycles, before),
         ("atomic_latency_cycles", spec.global_memory_atomic_latency_cycles, atomic),
     ):
-        refuse(value <= least, f"global_memory.{name} = {value} is over before the request is there, after {least}")
+        if value <= least:
+            right = f"more than {least} is right: before that the request is not there"
+            found.append((f"global_memory.{name}", str(value), right))
     return found

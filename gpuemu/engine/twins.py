@@ -14,6 +14,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,10 +23,14 @@ TWIN = "__compiled"
 
 
 class _Redirect(ast.NodeTransformer):
-    """Imports from the units become imports from their twins."""
+    """Imports from the units become imports from their twins; assertions go where nothing is checked."""
 
-    def __init__(self, units: Sequence[str]):
+    def __init__(self, units: Sequence[str], keep_assertions: bool):
         self._units = units
+        self._keep_assertions = keep_assertions
+
+    def visit_Assert(self, node: ast.Assert) -> ast.Assert | None:
+        return node if self._keep_assertions else None
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
         if node.module is not None and node.module in self._units:
@@ -43,33 +48,36 @@ def _source(module: str) -> Path:
 def twins(units: Sequence[str], *, check_bounds: bool = False) -> dict[str, ModuleType]:
     """The twins of these modules, which are named in the order of their imports. Needs Numba.
 
-    `check_bounds`: an index outside its array is an error; from -1 down it would else count from the end.
+    `check_bounds`: an index outside its array is an error, and what is asserted is checked.
     """
     from numba import njit
 
     made: dict[str, ModuleType] = {}
     for name in units:
         source = _source(name)
-        tree = _Redirect(units).visit(ast.parse(source.read_text(encoding="utf-8")))
+        tree = _Redirect(units, check_bounds).visit(ast.parse(source.read_text(encoding="utf-8")))
         twin = made[name] = sys.modules[name + TWIN] = ModuleType(name + TWIN)
         twin.__file__ = str(source)
         exec(compile(tree, str(source), "exec"), twin.__dict__)
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 function = twin.__dict__[node.name]
-                twin.__dict__[node.name] = njit(function, error_model="numpy", boundscheck=check_bounds)
+                # Only compiled code calls these: they need no form that Python or C could call.
+                twin.__dict__[node.name] = njit(
+                    function, error_model="numpy", boundscheck=check_bounds,
+                    no_cpython_wrapper=True, no_cfunc_wrapper=True,
+                )  # fmt: skip
     return made
 
 
 def fingerprint(units: Sequence[str]) -> str:
-    """Tells these sources, with the versions of what compiles them, from all others."""
-    import llvmlite
-    import numba
-    import numpy as np
+    """Tells these sources, with the versions of what compiles them and the processor, from all others."""
+    import llvmlite.binding as llvm
 
-    content = hashlib.sha256(repr((sys.version_info[:3], numba.__version__, llvmlite.__version__)).encode())
-    content.update(np.__version__.encode())
-    for name in units:
+    versions = [version(name) for name in ("numba", "llvmlite", "numpy")]
+    features = llvm.get_host_cpu_features().flatten()
+    content = hashlib.sha256(repr((sys.version_info[:3], versions, llvm.get_host_cpu_name(), features)).encode())
+    for name in (__name__, *units):
         content.update(name.encode() + b"\0" + _source(name).read_bytes())
     return content.hexdigest()[:16]
 
@@ -80,14 +88,25 @@ def cache_folder() -> Path:
     return Path(os.environ.get("GPUEMU_CACHE") or Path(base) / "gpuemu")
 
 
-def cached(units: Sequence[str], name: str, folder: Path | None = None) -> Callable[..., Any]:
+def _home(units: Sequence[str], folder: Path | None, check_bounds: bool) -> Path:
+    return (folder or cache_folder()) / f"engine-{fingerprint(units)}{'-checked' if check_bounds else ''}"
+
+
+def is_kept(units: Sequence[str], folder: Path | None = None, *, check_bounds: bool = False) -> bool:
+    """Whether `cached` finds compiled code on disk."""
+    return any(_home(units, folder, check_bounds).glob("__pycache__/*.nbi"))
+
+
+def cached(
+    units: Sequence[str], name: str, folder: Path | None = None, *, check_bounds: bool = False
+) -> Callable[..., Any]:
     """The function `name` of the last of the units, compiled, and found on disk again by the next process.
 
     Numba keeps compiled code beside the file of its function, so that gets a file of its own.
     """
     from numba import njit
 
-    home = (folder or cache_folder()) / f"engine-{fingerprint(units)}"
+    home = _home(units, folder, check_bounds)
     path = home / "outermost.py"
     if not path.is_file():
         home.mkdir(parents=True, exist_ok=True)
@@ -98,7 +117,7 @@ def cached(units: Sequence[str], name: str, folder: Path | None = None) -> Calla
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    module.__dict__["inner"] = getattr(twins(units)[units[-1]], name)
+    module.__dict__["inner"] = getattr(twins(units, check_bounds=check_bounds)[units[-1]], name)
     spec.loader.exec_module(module)
     compiled: Callable[..., Any] = njit(module.outermost, error_model="numpy", cache=True)
     return compiled

@@ -19,8 +19,8 @@ class Flight(Record):
     """An instruction under way outside its sub-core's pipes of fixed latency, and when what becomes of it.
 
     `core` it was issued by; its first register is read as if it were `issued_at`; for `late` cycles those behind are
-    held back; it comes to the data stage at `there`. `next`: the warp's next with the same counter. `completion`: what
-    is logged, `done_at`: when those who wait see it.
+    held back, or all once it `has_left` its queue; it comes to the data stage at `there`. `next`: the warp's next with
+    the same counter. `completion`: what is logged, `done_at`: when those who wait see it.
     """
 
     op: int
@@ -35,6 +35,7 @@ class Flight(Record):
     late: int
     comes_later: int
     refused: int
+    has_left: int
     in_transit: int
     there: int
     comes_behind: int

@@ -277,6 +277,8 @@ _VALUES: dict[str, list[Any]] = {
     "mio.load_source_release_cycles": [9, 1, 15],
     "mio.store_source_release_cycles": [12, 4],
     "mio.cycles_per_source_register": [2, 1],
+    "mio.address_read_cycles": [2, 0, 3],
+    "mio.data_read_cycles": [2, 0, 12],
     "mio.pool_entries": [30, 1, 3],
     "mio.sending_entries": [0, 1],
     "mio.pool_release_cycles": [9, 1, 2],
@@ -313,4 +315,16 @@ _VALUES: dict[str, list[Any]] = {
 def machines(draw: st.DrawFn) -> Architecture:
     """The shipped architectures with other queues, ports, policies and latencies."""
     arch = shipped(draw(st.sampled_from(["sm_90", "sm_89", "sm_80"])))
-    return arch.with_overrides({name: draw(st.sampled_from(values)) for name, values in _VALUES.items()})
+    return causal(arch.with_overrides({name: draw(st.sampled_from(values)) for name, values in _VALUES.items()}))
+
+
+def causal(arch: Architecture) -> Architecture:
+    """The architecture with values of which no effect comes before its cause, where it has others."""
+    mio, memory = arch.mio, arch.global_memory
+    there = mio.queue_latency_cycles + 2 * mio.cycles_per_source_register + mio.data_read_cycles + 1
+    return arch.with_overrides({
+        "global_memory.l1.latency_cycles": max(there, memory.l1.latency_cycles),
+        "global_memory.l2.latency_cycles": max(there, memory.l2.latency_cycles),
+        "global_memory.latency_cycles": max(there, memory.latency_cycles),
+        "global_memory.atomic_latency_cycles": max(there, memory.atomic_latency_cycles),
+    })  # fmt: skip

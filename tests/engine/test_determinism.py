@@ -1,18 +1,21 @@
-"""Running ahead, waking and batching change nothing: the engine against a plain cycle-by-cycle emulator."""
+"""Both drivers log the same bytes, on every trace that ships and on kernels and machines at random.
+
+`python tests/engine/test_determinism.py 5000` compares so many at random.
+"""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
-from cycle_by_cycle import run as run_plainly
-from cycle_by_cycle import simulate
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from probes import builder, emit, kernels, logs, machine, machines
 
 import gpuemu
 from gpuemu.arch import Architecture
-from gpuemu.engine import Machine, execute
-from gpuemu.program.lowering import lower
+from gpuemu.base import resources
+from gpuemu.base.errors import GpuemuError
 
 at_random = settings(
     max_examples=150,
@@ -24,27 +27,25 @@ at_random = settings(
 
 
 def compare(trace: gpuemu.Trace, arch: Architecture) -> None:
-    """Both emulators log the same, entry for entry."""
-    program, flat = lower(trace, arch), Machine.of(arch)
-    reference = run_plainly(program, flat)
-    log, plain = execute(program, flat), reference.warps
-    assert log.lost.sum() == reference.lost
-    for warp, theirs in enumerate(plain):
-        mine, sent = program.issues_of(warp), program.requests_of(warp)
-        assert program.warp_cta[warp] == theirs.program.cta
-        assert program.warp_number[warp] == theirs.program.warp
-        assert log.warp_slot[warp] == theirs.slot
-        assert log.issue[mine].tolist() == theirs.issues
-        for ours, noted in (
-            (log.dispatch, theirs.dispatches), (log.start, theirs.starts), (log.done, theirs.completions),
-        ):  # fmt: skip
-            assert dict(enumerate(ours[sent].tolist())) == noted
-    assert log.cycles == max(w.issues[-1] + 1 for w in plain)
+    """Both drivers log the same, entry for entry, or refuse in the same words."""
+    found = []
+    for engine in ("simpy", "compiled"):
+        try:
+            found.append(logs(gpuemu.run(trace, arch, engine=engine)))
+        except GpuemuError as refused:
+            found.append(str(refused))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", resources.names("traces"))
+def test_traces_that_ship_run_alike(name):
+    for arch in ("sm_90", "sm_75"):
+        compare(gpuemu.load_trace(name), machine(arch))
 
 
 @at_random
 @given(kernels(), machines())
-def test_the_engine_logs_what_the_plain_cycle_by_cycle_emulator_logs(trace, arch):
+def test_kernels_and_machines_at_random_run_alike(trace, arch):
     compare(trace, arch)
 
 
@@ -134,9 +135,7 @@ def test_a_request_that_an_mma_delays_moves_what_its_sub_core_waits_for():
     emit(trace, "IADD3 R8, R8, R8, RZ | B0 S1")
     emit(trace, "EXIT | S1")
     arch = machine(sm__sub_cores=1, issue__policy="oldest_first")
-    program, flat = lower(trace.build(), arch), Machine.of(arch)
-    log, plain = execute(program, flat), simulate(program, flat)
-    assert [log.issue[program.issues_of(w)].tolist() for w in range(7)] == [w.issues for w in plain]
+    compare(trace.build(), arch)
 
 
 @at_random
@@ -182,3 +181,14 @@ def test_two_runs_of_a_trace_log_the_same_bytes():
 
 def test_two_builds_of_a_trace_log_the_same_bytes():
     assert logs(gpuemu.run(busy_trace(), machine())) == logs(gpuemu.run(busy_trace(), machine()))
+
+
+if __name__ == "__main__":
+
+    @settings(max_examples=int(sys.argv[1]), deadline=None, database=None, phases=[Phase.generate],
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(kernels(), machines())
+    def many(trace, arch):
+        compare(trace, arch)
+
+    many()

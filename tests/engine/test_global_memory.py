@@ -6,7 +6,6 @@ import pytest
 from probes import builder, completions, emit, gaps, issues, machine, run, starts
 
 import gpuemu
-from gpuemu.engine.global_memory import L1
 
 LOAD = "LDG.E R4, [R0.64] | W0 S02"
 AWAIT = "NOP | B0 S02"
@@ -93,12 +92,16 @@ def test_what_another_load_has_asked_dram_for_comes_when_it_comes_to_that():
 
 
 def test_the_line_that_was_used_least_recently_makes_room():
-    l1 = L1(2)
-    l1.fill(0, [0], 5)
-    l1.fill(1, [4], 6)
-    assert l1.valid(0) == {0: 5}
-    l1.fill(2, [8], 7)
-    assert (l1.valid(0), l1.valid(1), l1.valid(2)) == ({0: 5}, {}, {8: 7})
+    """Two lines fit: the third takes the place of the second, because the first was used again."""
+    trace = builder(static_shared_bytes=0)
+    for address in (0, 128, 0, 256, 0, 128):
+        emit(trace, "LDG.E R4, [R0.64] | W0 S02", str(address))
+        emit(trace, AWAIT)
+    emit(trace, "EXIT | S05")
+    arch = machine(**ROUND, global_memory__latency_cycles=600, global_memory__l1__capacity_bytes=256,
+                   shared_memory__reserved_bytes_per_cta=0)  # fmt: skip
+    logged = issues(gpuemu.run(trace.build(), arch))
+    assert [logged[2 * i + 1] - logged[2 * i] for i in range(6)] == [600, 600, 30, 600, 30, 200]
 
 
 @pytest.mark.parametrize(

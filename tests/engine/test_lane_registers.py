@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import pytest
 from probes import builder, emit, issues, machine
+from stage import DataStage
 
 import gpuemu
-from gpuemu.engine import Machine
-from gpuemu.engine.shared_memory import DataStage
 
 READ, WRITE = False, True
 COUNTER = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
 
 
 def stage(**overrides) -> DataStage:
-    return DataStage(Machine.of(machine(**overrides)))
+    return DataStage(machine(**overrides))
 
 
 @pytest.mark.parametrize(
@@ -26,9 +25,9 @@ def stage(**overrides) -> DataStage:
 def test_it_costs_a_load_of_another_sub_core_the_wavefront_in_its_second_cycle(behind, starts, lost):
     """A load of 4 wavefronts at 10, 12, 14, 16: it begins between two of them, and the second of these is lost."""
     data_stage = stage()
-    assert data_stage.serve(0, 10, 4, READ, load=1) == 10
+    assert data_stage.serve(0, 10, 4, READ, load=True) == 10
     assert data_stage.serve_lane_register(1, 10 + behind) == starts
-    assert sum(data_stage.lost.values()) == lost
+    assert data_stage.lost == lost
 
 
 @pytest.mark.parametrize(("arrival", "starts", "lost"), [(10, 13, 1), (11, 13, 1), (12, 12, 0)])
@@ -36,16 +35,16 @@ def test_a_load_that_comes_with_it_or_in_its_second_cycle_is_sent_in_vain(arriva
     """The arbiter keeps it out of the first cycle (10), not of the second (11)."""
     data_stage = stage()
     assert data_stage.serve_lane_register(1, 10) == 10
-    assert data_stage.serve(0, arrival, 1, READ, load=1) == starts
-    assert sum(data_stage.lost.values()) == lost
+    assert data_stage.serve(0, arrival, 1, READ, load=True) == starts
+    assert data_stage.lost == lost
 
 
 def test_each_of_several_in_a_row_keeps_the_stage_to_itself():
     """H200: four warps with an S2R and an LDS behind it lose two or three wavefronts, not one."""
     data_stage = stage()
     assert [data_stage.serve_lane_register(warp, 10) for warp in (1, 2)] == [10, 12]
-    assert data_stage.serve(0, 11, 1, READ, load=1) == 15
-    assert sum(data_stage.lost.values()) == 2
+    assert data_stage.serve(0, 11, 1, READ, load=True) == 15
+    assert data_stage.lost == 2
 
 
 @pytest.mark.parametrize(("loads", "waits"), [(4, 0), (5, 18), (6, 82)])
@@ -76,15 +75,15 @@ def test_only_wavefronts_of_loads_are_counted_as_lost():
     data_stage.serve(0, 10, 4, WRITE)
     data_stage.serve_lane_register(1, 11)
     data_stage.serve(2, 12, 1, READ)
-    assert sum(data_stage.lost.values()) == 0
+    assert data_stage.lost == 0
 
 
 def test_what_follows_a_load_that_lost_a_wavefront_comes_later():
     data_stage = stage()
-    data_stage.serve(0, 10, 4, READ, load=1)
+    data_stage.serve(0, 10, 4, READ, load=True)
     data_stage.serve_lane_register(1, 11)
-    data_stage.serve(2, 13, 8, READ, load=1)
-    assert data_stage.serve(3, 13, 1, READ, load=1) == 20
+    data_stage.serve(2, 13, 8, READ, load=True)
+    assert data_stage.serve(3, 13, 1, READ, load=True) == 20
 
 
 def lane_register_kernel(warps: int, count: int, register: str = "SR_TID.X", stall: int = 1):

@@ -77,7 +77,7 @@ def test_nine_wait_behind_the_one_that_is_sent_and_the_tenth_is_held_back(op, la
     assert cycles[10:30] == left[1:21]
 
 
-@pytest.mark.parametrize("later", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("later", [1, 2, 3, 4, 6, 12])
 def test_a_store_behind_a_load_is_dispatched_behind_it_however_late_it_reads_its_registers(later):
     """The place beyond the queue is free when the load has been dispatched, and no two are in one cycle."""
     lines = ["LDS R4, [R0] | S1", "STS [R0], R4 | S1"] * 4

@@ -9,9 +9,6 @@ import pytest
 from probes import issues, machine, run
 from test_sender import done
 
-from gpuemu.engine import Machine
-from gpuemu.engine.result_port import Register, ResultPort
-
 
 @pytest.mark.parametrize(
     ("mma", "op", "nops", "cycles"),
@@ -50,20 +47,6 @@ def test_when_an_mma_writes_is_a_value():
     assert [done("LDS", 4 + n, "F32", awaited=0, arch=arch) for n in range(4)] == [24, 24, 25, 26]
     arch = machine(tensor_core__operands__s32_write_cycles=9)
     assert [done("LDS", 5 + n, "S32", awaited=0, arch=arch) for n in range(4)] == [24, 25, 26, 24]
-
-
-def test_writes_are_forgotten_when_it_is_decided_what_they_meet():
-    """A sub-core runs ahead of the first registers of a wide load; an FFMA a cycle for 200 cycles does not hide that."""
-    port = ResultPort(Machine.of(machine()))
-    port.returning.append(Register(50, 1, False, None))
-    for cycle in range(200):
-        port.arithmetic(1, cycle, cycle)
-    port.take(100, 1, 200)
-    assert [port.may_write(port.returning, cycle) for cycle in (50, 100, 199)] == [False, False, False]
-    port.decided = 150
-    for cycle in range(200, 600):
-        port.arithmetic(1, cycle, cycle)
-    assert [port.may_write(port.returning, cycle) for cycle in (50, 100, 150)] == [True, True, False]
 
 
 LOADS = {

@@ -6,8 +6,10 @@ import pytest
 from probes import builder, emit, gaps, issues, machine, run
 
 import gpuemu
-from gpuemu.engine import Machine
-from gpuemu.engine.sm import StreamingMultiprocessor
+from gpuemu.engine.allocate import allocate
+from gpuemu.engine.records import NEVER
+from gpuemu.engine.units.cycle import act
+from gpuemu.engine.units.phases import SUB_CORES
 from gpuemu.program.lowering import lower
 
 NEXT = "FFMA R1, R0, R0, R0"
@@ -104,17 +106,15 @@ def test_a_branch_holds_although_what_the_target_waits_for_is_decided_later_and_
     assert result.warps[0].stalls["branch_resolving"] == 9
 
 
-def sub_cores(lines: list[str], warps: int) -> StreamingMultiprocessor:
-    trace = builder(warps)
-    for line in lines:
-        emit(trace, line)
-    arch = machine()
-    sm = StreamingMultiprocessor(lower(trace.build(), arch), Machine.of(arch))
-    sm.run()
-    return sm
-
-
 def test_a_sub_core_without_warps_is_never_woken():
-    sm = sub_cores(["LDS R4, [R0] | W0 S2", f"{NEXT} | B0 S4"] * 20 + ["EXIT | S5"], warps=2)
-    assert [s.wakes > 0 for s in sm.sub_cores] == [True, True, False, False]
-    assert [s.wakes for s in sm.sub_cores][2:] == [0, 0]
+    trace = builder(2)
+    for line in ["LDS R4, [R0] | W0 S2", f"{NEXT} | B0 S4"] * 20 + ["EXIT | S5"]:
+        emit(trace, line)
+    state = allocate(lower(trace.build(), machine()), machine(), compiled=False)
+    woken = set()
+    while (now := min(state.wish)) < NEVER:
+        for phase in range(len(state.wish)):
+            if state.wish[phase] == now:
+                woken.add(phase)
+                act(state, phase, now)
+    assert woken & {*range(SUB_CORES, SUB_CORES + 4)} == {SUB_CORES, SUB_CORES + 1}

@@ -6,16 +6,15 @@ from itertools import pairwise
 
 import pytest
 from probes import builder, completions, emit, issues, machine, run, starts
+from stage import DataStage
 
 import gpuemu
-from gpuemu.engine import Machine
-from gpuemu.engine.shared_memory import DataStage
 
 READ, WRITE = False, True
 
 
 def stage(**overrides) -> DataStage:
-    return DataStage(Machine.of(machine(**overrides)))
+    return DataStage(machine(**overrides))
 
 
 def test_a_sub_core_alone_drains_a_wavefront_every_two_cycles():

@@ -14,7 +14,7 @@ from gpuemu.engine.records import NEVER, Record, columns, fields, objects
 
 pytest.importorskip("numba")
 
-from gpuemu.engine.twins import cached, fingerprint, twins
+from gpuemu.engine.twins import cached, fingerprint
 
 STEP = """
 from toy_step import advance
@@ -90,7 +90,7 @@ def test_both_forms_of_one_source_do_the_same(toy):
     import toy_run
 
     mine, theirs = plain(), compiled()
-    assert toy_run.run(mine, 50) == twins(UNITS)["toy_run"].run(theirs, 50) == 50
+    assert toy_run.run(mine, 50) == cached(UNITS, "run", toy)(theirs, 50) == 50
     assert mine.log == theirs.log.tolist()
     assert mine.pool == theirs.pool.tolist()
     assert [c.ready_at for c in mine.counters] == theirs.counters["ready_at"].tolist()
@@ -100,7 +100,7 @@ def test_both_forms_of_one_source_do_the_same(toy):
 def test_an_index_outside_is_an_error_where_bounds_are_checked(toy):
     state = compiled()._replace(pool=np.zeros(1, np.int64))
     with pytest.raises(IndexError):
-        twins(UNITS, check_bounds=True)["toy_run"].run(state, 50)
+        cached(UNITS, "run", toy, check_bounds=True)(state, 50)
 
 
 CHILD = """

@@ -7,7 +7,6 @@ from engine.probes import builder, emit, kernels, machine, machines, run
 from hypothesis import HealthCheck, given, settings
 
 import gpuemu
-from gpuemu.engine import Machine
 from gpuemu.program.units import Unit
 
 NEXT = "FFMA R1, R0, R0, R0 | S1"
@@ -23,10 +22,10 @@ def tightest(result: gpuemu.Result) -> tuple[str, int]:
 
 def over(result: gpuemu.Result) -> int:
     """When the pipes accept again and every access is done; warps end before that."""
-    program, m = result.program, Machine.of(result.arch)
+    program = result.program
     queued = [op for op in program.ops if program.units[op.pipe] is Unit.SPECIAL_FUNCTION]
     # What is issued last to the special-function unit waits in its queue for those before it.
-    waits = [max(m.special_function_queue_latency_cycles, op.issue_interval_cycles) for op in queued]
+    waits = [max(result.arch.special_function.queue_latency_cycles, op.issue_interval_cycles) for op in queued]
     longest = max(op.issue_interval_cycles for op in program.ops) + max(waits, default=0)
     return max(result.cycles - 2 + longest, *result.log.done.tolist(), 0)
 

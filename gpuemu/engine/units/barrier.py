@@ -18,7 +18,7 @@ IDS = 17
 """Barriers of a CTA, the cluster's behind them."""
 
 
-def tick_barrier(state: State, index: int, now: int) -> int:
+def tick_barrier(state: State, now: int) -> int:
     """Take what has arrived in this cycle, and open what is complete."""
     arrived = state.sm[0].barrier_arrivals
     while length(state, arrived) > 0:

@@ -13,7 +13,7 @@ from gpuemu.engine.units.load_store import sent_later
 from gpuemu.engine.units.rings import length, nth, pop, push
 
 
-def tick_data_path(state: State, index: int, now: int) -> int:
+def tick_data_path(state: State, now: int) -> int:
     """Send the registers whose turn it is; all others that are due come a cycle later."""
     spec = state.spec[0]
     path, cycle = state.load_store[0].data_path, now + spec.ahead

@@ -18,7 +18,7 @@ from gpuemu.engine.units.pipes import leave_queue
 from gpuemu.engine.units.rings import first, forget, length, pop, push
 
 
-def tick_divergence(state: State, index: int, now: int) -> int:
+def tick_divergence(state: State, now: int) -> int:
     """Take the request whose turn it is, if there is room."""
     spec, unit = state.spec[0], state.divergence[0]
     forget(state, unit.starts, now - 1)

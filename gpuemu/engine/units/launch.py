@@ -16,7 +16,7 @@ from gpuemu.program.stall_reasons import WAIT
 LONG_AGO = -(1 << 40)
 
 
-def tick_launch(state: State, index: int, now: int) -> int:
+def tick_launch(state: State, now: int) -> int:
     """Clear the places of CTAs that ended long enough ago, and launch others there."""
     spec, sm, pool = state.spec[0], state.sm[0], state.pool
     wanted = NEVER

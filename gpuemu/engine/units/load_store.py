@@ -24,7 +24,7 @@ from gpuemu.engine.units.pipes import leave_queue
 from gpuemu.engine.units.rings import first, forget, length, nth, pop, push, take
 
 
-def tick_load_store(state: State, index: int, now: int) -> int:
+def tick_load_store(state: State, now: int) -> int:
     """Let requests leave their queues, and dispatch those for which there is room."""
     spec = state.spec[0]
     cycle = now + spec.ahead
@@ -33,6 +33,7 @@ def tick_load_store(state: State, index: int, now: int) -> int:
         if core.outside < 0 and length(state, core.queue) > 0 and leaves_at(state, c) <= cycle:
             core.outside = pop(state, core.queue)
             core.left_at = cycle
+            state.flights[core.outside].has_left = 1
             if spec.mio_sending_entries:
                 _frees_entry(state, c, cycle, now)
     while True:
@@ -157,11 +158,9 @@ def _send(state: State, c: int, f: int, op: Op, cycle: int, now: int) -> None:
     core.sending_until = cycle + sending + flight.late
     beyond_one = each * (op.source_words - 1) + flight.late
     on_time = cycle - spec.mio_queue_latency_cycles  # when it was issued, or would have been had it not waited
-    release = spec.mio_store_source_release_cycles - each
-    flight.there = cycle + beyond_one + spec.mio_data_read_cycles
+    release, flight.there = spec.store_release, cycle + beyond_one + spec.mio_data_read_cycles
     if op.is_load:
-        release = spec.mio_load_source_release_cycles
-        flight.there = cycle + beyond_one
+        release, flight.there = spec.load_release, cycle + beyond_one
     sources_at(state, f, on_time + release + beyond_one, now)
     flight.comes_behind = 1 if flight.there > cycle else 0
     comes(state, f)

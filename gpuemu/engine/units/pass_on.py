@@ -19,7 +19,7 @@ from gpuemu.engine.units.rings import length, nth, push, take
 from gpuemu.engine.units.way_back import comes_back
 
 
-def tick_pass_on(state: State, index: int, now: int) -> int:
+def tick_pass_on(state: State, now: int) -> int:
     """Pass on what is there by now."""
     ahead = state.spec[0].ahead
     while length(state, state.load_store[0].sent) > 0:

@@ -1,4 +1,4 @@
-"""The numbers of the phases of a cycle (`engine.sm` lists them), and how one is woken."""
+"""The numbers of the phases of a cycle (`units.cycle` lists them), and how one is woken."""
 
 from __future__ import annotations
 

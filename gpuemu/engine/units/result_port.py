@@ -29,7 +29,7 @@ def arithmetic_writes(state: State, core: Core, banks: int, cycle: int) -> None:
             state.pool[core.arithmetic_at + bank * (mask + 1) + (cycle & mask)] = cycle
 
 
-def tick_results(state: State, index: int, now: int) -> int:
+def tick_results(state: State, now: int) -> int:
     """Write the registers that may be written, by turns."""
     spec, way = state.spec[0], state.way_back[0]
     room, last = way.ways, way.last_back

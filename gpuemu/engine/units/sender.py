@@ -238,16 +238,20 @@ def _queue_moved(state: State, core: Core) -> None:
 
 
 def _tell(state: State, sending: Sending, now: int) -> None:
-    """The request leaves its queue as if it were issued later, and the registers behind its first may be late."""
+    """A request in its queue leaves it as if it were issued later; registers behind the first, then all, are late."""
     spec, flight = state.spec[0], state.flights[sending.flight]
     first, last = sending.reads[0], sending.reads[sending.words - 1]
     read = spec.mio_address_read_cycles
     if state.ops[flight.op].address_first == 0:
         read = _data_read(state)
-    flight.issued_at = max(flight.issued_at, first - read)
+    on_time = first
+    if flight.has_left:
+        on_time = flight.issued_at + read
+    else:
+        flight.issued_at = max(flight.issued_at, first - read)
     each = spec.mio_cycles_per_source_register
     sending.free_at = max(last + each, first + spec.mio_minimum_dispatch_interval_cycles)
-    late = last - first - each * (sending.words - 1)
+    late = last - on_time - each * (sending.words - 1)
     if late > sending.late:
         sent_later(state, sending.flight, late - sending.late, now)
         sending.late = late

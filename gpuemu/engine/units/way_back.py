@@ -36,7 +36,7 @@ def comes_back(state: State, f: int, done_at: int, now: int) -> None:
         wake(state, WAY_BACK, max(now, ready - spec.ahead))
 
 
-def tick_way_back(state: State, index: int, now: int) -> int:
+def tick_way_back(state: State, now: int) -> int:
     """What has been ready for the longest time goes back, on as many ways as there are."""
     spec, way, pool = state.spec[0], state.way_back[0], state.pool
     cycle = now + spec.ahead

@@ -1,0 +1,72 @@
+"""Which runs compiled code drives, and its compiling beside runs that are long enough.
+
+Nobody waits for the compiler. Where the code is on disk a process loads it when it has had enough to do; where it is
+not, long work starts a process that compiles, and whoever comes after it is ready changes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.engine import twins
+from gpuemu.engine.allocate import nothing
+from gpuemu.engine.units import UNITS
+
+ENGINES = ("auto", "simpy", "compiled")
+WORTH_LOADING = 4_000
+"""Instructions that take SimPy about as long as Numba and the code on disk take to load."""
+WORTH_COMPILING = 500_000
+"""Instructions that take SimPy longer than the compiler takes."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`advance(state, cycles)` as compiled code; `state` makes what it takes of the fields of a State."""
+
+    advance: Callable[[Any, int], int]
+    state: Callable[..., Any]
+
+
+_loaded: Loop | None = None
+_asked = 0
+
+
+def is_possible() -> bool:
+    """Whether there is a Numba."""
+    return find_spec("numba") is not None
+
+
+def is_ready() -> bool:
+    """Whether the code is on disk."""
+    return is_possible() and twins.is_kept(UNITS)
+
+
+def load() -> Loop:
+    """The compiled code; it compiles what is not on disk. Raises GpuemuError without Numba."""
+    global _loaded
+    if _loaded is None:
+        if not is_possible():
+            right = "pip install 'gpuemu-sm[fast]' installs it; simpy is right without"
+            raise GpuemuError.one("engine", None, "compiled", "no Numba", right)
+        from gpuemu.engine.compiled import StateProxy, loop
+
+        _loaded = Loop(loop(), StateProxy)
+        _loaded.advance(StateProxy(*nothing()), 1)
+    return _loaded
+
+
+def loop_for(engine: str, instructions: int) -> Loop | None:
+    """The compiled code if it is to drive a run of so many instructions, else None."""
+    global _asked
+    if engine not in ENGINES:
+        raise GpuemuError.one("engine", None, "", repr(engine), f"one of {', '.join(ENGINES)} is right")
+    if engine == "simpy":
+        return None
+    if engine == "compiled" or _loaded is not None:
+        return load()
+    _asked += instructions
+    return load() if _asked >= WORTH_LOADING and is_ready() else None

@@ -1,0 +1,151 @@
+"""Running a lowered program: one state, the phases of `units.cycle` over it, by SimPy or by compiled code.
+
+Both drive the same functions over the same records, so both log the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.engine import building
+from gpuemu.engine.allocate import allocate
+from gpuemu.engine.log import Log
+from gpuemu.engine.records import NEVER, objects
+from gpuemu.engine.spec import Spec, fill, refusals
+from gpuemu.engine.state import REASONS, State
+from gpuemu.engine.units.barrier import IDS
+from gpuemu.engine.units.cycle import act
+from gpuemu.program.program import Program
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+
+Watch = Callable[[Callable[[], int]], None]
+CYCLES_AT_ONCE = 20_000
+"""Compiled code comes back after so many cycles in which something acts: some 50 ms."""
+
+
+class StuckError(RuntimeError):
+    """Warps are left that can never issue again. `warps`: (CTA, warp, op index, arrivals at its barrier)."""
+
+    def __init__(self, warps: list[tuple[int, int, int, int]]):
+        self.warps = warps
+        super().__init__(f"{len(warps)} warps wait at a barrier that is never complete")
+
+
+class _Wish(simpy.Event):
+    """A phase's turn in a cycle; one that it no longer wishes for passes without effect."""
+
+    def __init__(self, environment: simpy.Environment, act: Callable[[simpy.Event], None], phase: int):
+        super().__init__(environment)
+        self._ok, self._value, self.phase = True, None, phase
+        self.callbacks.append(act)
+
+
+class Wishes(list[int]):
+    """When each phase wants to act next. Each wish is an event, with the phase's number as its priority."""
+
+    def __init__(self, state: State, environment: simpy.Environment):
+        super().__init__(state.wish)
+        self._environment = environment
+        self.state = state._replace(wish=self)
+        for phase, cycle in enumerate(state.wish):
+            self[phase] = cycle
+
+    def __setitem__(self, phase: Any, cycle: Any) -> None:
+        super().__setitem__(phase, cycle)
+        if cycle < NEVER:
+            event = _Wish(self._environment, self._act, phase)
+            self._environment.schedule(event, phase, cycle - self._environment.now)
+
+    def _act(self, event: Any) -> None:
+        if self[event.phase] == self._environment.now:
+            act(self.state, event.phase, int(self._environment.now))
+
+
+def run_on_simpy(state: State) -> None:
+    """Let everything act until nothing wants to."""
+    environment = simpy.Environment()
+    Wishes(state, environment)
+    environment.run()
+
+
+def execute(program: Program, arch: Architecture, engine: str = "auto", watch: Watch | None = None) -> Log:
+    """Run a lowered program on an architecture, with `engine` "auto", "simpy" or "compiled": the log is the same.
+
+    `watch` is called with what tells the instructions issued so far. Raises GpuemuError for values of which an effect
+    would come before its cause, StuckError if warps wait for ever.
+    """
+    loop = building.loop_for(engine, len(program.path))
+    refuse(arch)
+    state = allocate(program, arch, compiled=loop is not None)
+    if watch is not None:
+        watch(lambda: int(_column(state.sm, "issued")[0]))
+    if loop is None:
+        run_on_simpy(state)
+    else:
+        proxy = loop.state(*state)
+        while loop.advance(proxy, CYCLES_AT_ONCE) < NEVER:
+            pass
+    _refuse_stuck(program, state)
+    return _log(program, state)
+
+
+def refuse(arch: Architecture) -> None:
+    """Raise GpuemuError for values of which an effect would come before its cause."""
+    (spec,) = objects(Spec, 1)
+    fill(spec, arch)
+    problems = [Problem(arch.name, None, *found) for found in refusals(spec)]
+    if problems:
+        raise GpuemuError(problems)
+
+
+def _column(records: Any, name: str) -> NDArray[np.int64]:
+    """A field of all records."""
+    if isinstance(records, np.ndarray):
+        return np.ascontiguousarray(records[name])
+    return np.array([getattr(one, name) for one in records], dtype=np.int64)
+
+
+def _refuse_stuck(program: Program, state: State) -> None:
+    op, barrier, cta = (_column(state.warps, name) for name in ("op", "barrier_id", "cta"))
+    (waiting,) = np.nonzero((_column(state.warps, "issued_at") >= 0) & (op >= 0) & (barrier >= 0))
+    if not waiting.size:
+        return
+    arrivals = _column(state.gatherings, "arrivals")[_column(state.ctas, "slot")[cta] * IDS + barrier]
+    at = _column(state.warps, "barrier_op")
+    raise StuckError(
+        sorted((int(program.warp_cta[w]), int(program.warp_number[w]), int(at[w]), int(arrivals[w])) for w in waiting)
+    )
+
+
+def _log(program: Program, state: State) -> Log:
+    """What was logged, as columns."""
+    warps, flights, requests = state.warps, state.flights, len(program.access)
+    starts, ends = _column(warps, "started_at"), _column(warps, "ended_at")
+    return Log(
+        issue=np.array(state.issue, dtype=np.int64),
+        waited=np.array(state.waited, dtype=np.int32).reshape(-1, REASONS),
+        operands_late=np.array(state.operands_late, dtype=np.int32),
+        dispatch=_column(flights, "dispatched_at")[:requests],
+        start=_column(flights, "start")[:requests],
+        done=_column(flights, "completion")[:requests],
+        lost=_column(flights, "lost")[:requests],
+        warp_start=starts,
+        warp_end=ends,
+        warp_sub_core=_column(warps, "core"),
+        warp_slot=_column(warps, "slot"),
+        cta_start=np.minimum.reduceat(starts, program.first_warp[:-1]),
+        cta_end=np.maximum.reduceat(ends, program.first_warp[:-1]),
+        cta_slot=_column(state.ctas, "slot"),
+        read_cycles=int(_column(state.sm, "read_cycles")[0]),
+        write_cycles=int(_column(state.sm, "write_cycles")[0]),
+        loaded_sectors=int(_column(state.memory, "loaded_sectors")[0]),
+        stored_sectors=int(_column(state.memory, "stored_sectors")[0]),
+    )
