@@ -19,6 +19,16 @@ settings.register_profile("explore", deadline=None, suppress_health_check=[Healt
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Where several processes test, compile the engine before they start: each would do it for itself."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        from gpuemu.engine import building
+
+        if building.is_possible() and not building.is_ready():
+            print("compiling the engine, once")
+            building.load()
+
+
 def check_golden(name: str, text: str, folder: Path = GOLDEN) -> None:
     """Compare with a golden file. With GPUEMU_UPDATE_GOLDEN=1 it is written anew, and the test fails: nothing was compared."""
     path = folder / name

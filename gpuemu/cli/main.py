@@ -21,6 +21,7 @@ COMMANDS = {
     "layout": "Show where a layout puts each thread's part of a tile.",
     "fragment": "Show which lane holds which element of a matrix instruction.",
     "search": "Find the layouts of a tile that cost the fewest wavefronts.",
+    "engine": "Say what replays traces, and compile it.",
     "arch": "List, show and check architecture files.",
     "traces": "List the traces that come with gpuemu.",
 }

@@ -45,12 +45,19 @@ FAILED = 1
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True, help="Output."
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "simpy", "compiled"]),
+    default="auto",
+    show_default=True,
+    help="What replays: the result is the same. See gpuemu engine.",
+)
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
 @click.option("--fail-on", "conditions", metavar="CONDITION", multiple=True, help="Exit with 1 if this holds.")
 @launch_options
 def run(
     trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool, form: str,
-    output: str | None, conditions: tuple[str, ...], **launch: Any,
+    engine: str, output: str | None, conditions: tuple[str, ...], **launch: Any,
 ) -> None:  # fmt: skip
     """Replay TRACE on one emulated SM: cycles, shared-memory table, stall reasons, what limited it.
 
@@ -96,7 +103,7 @@ def run(
     from gpuemu.views.metrics import Condition, metrics
 
     tests = [Condition(text) for text in conditions]
-    result = run_trace(trace, arch_name, settings, LaunchOptions(**launch))
+    result = run_trace(trace, arch_name, settings, LaunchOptions(**launch), engine)
     holding = []
     if tests:
         values = metrics(as_data(result))
@@ -118,7 +125,11 @@ def run(
 
 
 def run_trace(
-    trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions | None = None
+    trace: str,
+    arch_name: str | None,
+    settings: tuple[str, ...],
+    launch: LaunchOptions | None = None,
+    engine: str = "auto",
 ) -> Result:
     """Load a trace, or record one from machine code as `launch` says, and replay it. Raises GpuemuError."""
     from gpuemu.arch import load_arch
@@ -146,7 +157,7 @@ def run_trace(
 
     tell(noticed(loaded))
     with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
-        return emulate(loaded, arch, watch=bar.watch)
+        return emulate(loaded, arch, engine=engine, watch=bar.watch)
 
 
 def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[str, int]]:

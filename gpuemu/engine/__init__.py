@@ -3,8 +3,8 @@
 `execute(program, arch, engine)` is the whole interface. The engine knows nothing of files, opcodes or reports.
 """
 
-from gpuemu.engine.building import ENGINES
+from gpuemu.engine.building import ENGINES, compiling
 from gpuemu.engine.execute import StuckError, execute
 from gpuemu.engine.log import Log
 
-__all__ = ["ENGINES", "Log", "StuckError", "execute"]
+__all__ = ["ENGINES", "Log", "StuckError", "compiling", "execute"]

@@ -6,9 +6,14 @@ not, long work starts a process that compiles, and whoever comes after it is rea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from gpuemu.base.errors import GpuemuError
@@ -40,9 +45,15 @@ def is_possible() -> bool:
     return find_spec("numba") is not None
 
 
+@cache
+def folder() -> Path:
+    """Where the code is kept."""
+    return twins.folder_of(UNITS)
+
+
 def is_ready() -> bool:
     """Whether the code is on disk."""
-    return is_possible() and twins.is_kept(UNITS)
+    return is_possible() and twins.is_kept(folder())
 
 
 def load() -> Loop:
@@ -70,3 +81,22 @@ def loop_for(engine: str, instructions: int) -> Loop | None:
         return load()
     _asked += instructions
     return load() if _asked >= WORTH_LOADING and is_ready() else None
+
+
+@contextmanager
+def compiling(instructions: int) -> Iterator[Callable[[], bool]]:
+    """Compile beside what takes so many instructions, if that is worth it; yields what tells whether it has been done.
+
+    The process that compiles has low priority and does not outlive this.
+    """
+    if instructions < WORTH_COMPILING or not is_possible() or is_ready():
+        yield lambda: False
+        return
+    command = [sys.executable, "-c", "import os; os.nice(19); from gpuemu.engine import building; building.load()"]
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+    try:
+        yield lambda: process.poll() == 0
+    finally:
+        process.kill()
+        process.wait()

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any
 
-from numba.core import types
 from numba.experimental import structref
 
 from gpuemu.engine.state import State
 from gpuemu.engine.twins import cached
 from gpuemu.engine.units import UNITS
 
+types: Any = import_module("numba.core.types")  # its type hints leave out what is used here
 
-@structref.register  # type: ignore[untyped-decorator]
+
+@structref.register
 class StateType(types.StructRef):  # type: ignore[misc]
     """The state as one pointer: as a tuple each call would hand over all its arrays."""
 

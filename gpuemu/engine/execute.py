@@ -69,11 +69,15 @@ class Wishes(list[int]):
             act(self.state, event.phase, int(self._environment.now))
 
 
-def run_on_simpy(state: State) -> None:
-    """Let everything act until nothing wants to."""
+def run_on_simpy(state: State, stop: Callable[[], bool] = lambda: False) -> bool:
+    """Let everything act until nothing wants to, or until `stop`; returns whether it came to the end."""
     environment = simpy.Environment()
-    Wishes(state, environment)
-    environment.run()
+    wishes = Wishes(state, environment)
+    while (cycle := min(wishes)) < NEVER:
+        if stop():
+            return False
+        environment.run(until=cycle + CYCLES_AT_ONCE)
+    return True
 
 
 def execute(program: Program, arch: Architecture, engine: str = "auto", watch: Watch | None = None) -> Log:
@@ -82,19 +86,28 @@ def execute(program: Program, arch: Architecture, engine: str = "auto", watch: W
     `watch` is called with what tells the instructions issued so far. Raises GpuemuError for values of which an effect
     would come before its cause, StuckError if warps wait for ever.
     """
-    loop = building.loop_for(engine, len(program.path))
     refuse(arch)
-    state = allocate(program, arch, compiled=loop is not None)
-    if watch is not None:
-        watch(lambda: int(_column(state.sm, "issued")[0]))
+    instructions = len(program.path)
+    loop = building.loop_for(engine, instructions)
     if loop is None:
-        run_on_simpy(state)
-    else:
+        state = _allocate(program, arch, False, watch)
+        with building.compiling(instructions if engine == "auto" else 0) as compiled:
+            if not run_on_simpy(state, compiled):
+                loop = building.load()
+    if loop is not None:
+        state = _allocate(program, arch, True, watch)
         proxy = loop.state(*state)
         while loop.advance(proxy, CYCLES_AT_ONCE) < NEVER:
             pass
     _refuse_stuck(program, state)
     return _log(program, state)
+
+
+def _allocate(program: Program, arch: Architecture, compiled: bool, watch: Watch | None) -> State:
+    state = allocate(program, arch, compiled)
+    if watch is not None:
+        watch(lambda: int(_column(state.sm, "issued")[0]))
+    return state
 
 
 def refuse(arch: Architecture) -> None:

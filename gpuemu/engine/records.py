@@ -12,7 +12,6 @@ Never assign a record or a list of it to another (`a[i] = b`): NumPy copies wher
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -27,11 +26,13 @@ class Record:
 
 
 R = TypeVar("R", bound=Record)
+_FIELDS: dict[type[Record], dict[str, int]] = {}
 
 
-@cache
 def fields(record: type[Record]) -> dict[str, int]:
     """Each field with how many numbers it has, 0 for a single one. Raises TypeError for any other declaration."""
+    if record in _FIELDS:
+        return _FIELDS[record]
     found: dict[str, int] = {}
     for name, hint in get_type_hints(record, include_extras=True).items():
         if hint is int:
@@ -40,6 +41,7 @@ def fields(record: type[Record]) -> dict[str, int]:
             found[name] = get_args(hint)[1]
         else:
             raise TypeError(f"{record.__name__}.{name}: {hint}; int or Annotated[list[int], N] is right")
+    _FIELDS[record] = found
     return found
 
 

@@ -88,13 +88,14 @@ def cache_folder() -> Path:
     return Path(os.environ.get("GPUEMU_CACHE") or Path(base) / "gpuemu")
 
 
-def _home(units: Sequence[str], folder: Path | None, check_bounds: bool) -> Path:
+def folder_of(units: Sequence[str], folder: Path | None = None, *, check_bounds: bool = False) -> Path:
+    """Where `cached` keeps what it compiles of these sources."""
     return (folder or cache_folder()) / f"engine-{fingerprint(units)}{'-checked' if check_bounds else ''}"
 
 
-def is_kept(units: Sequence[str], folder: Path | None = None, *, check_bounds: bool = False) -> bool:
-    """Whether `cached` finds compiled code on disk."""
-    return any(_home(units, folder, check_bounds).glob("__pycache__/*.nbi"))
+def is_kept(folder: Path) -> bool:
+    """Whether there is compiled code in a folder."""
+    return any(folder.glob("__pycache__/*.nbi"))
 
 
 def cached(
@@ -106,7 +107,7 @@ def cached(
     """
     from numba import njit
 
-    home = _home(units, folder, check_bounds)
+    home = folder_of(units, folder, check_bounds=check_bounds)
     path = home / "outermost.py"
     if not path.is_file():
         home.mkdir(parents=True, exist_ok=True)

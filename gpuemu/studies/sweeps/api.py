@@ -10,6 +10,7 @@ from gpuemu.arch import Architecture
 from gpuemu.arch.build import plain
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.strict_yaml import describe
+from gpuemu.engine import compiling
 from gpuemu.studies.sweeps.plan import PlannedSweep, plan
 from gpuemu.studies.sweeps.pools import Here, Pool, Processes
 from gpuemu.studies.sweeps.results import Record, records
@@ -80,10 +81,12 @@ def check_places(jobs: int | None, cluster: str | None) -> None:
 
 def execute(planned: PlannedSweep, runner: Runner, jobs: int | None, cluster: str | None) -> None:
     """Run what the runner does not know yet, on a cluster, in `jobs` processes, or in this one."""
-    missing = len(unfinished(planned, runner.outcomes))
-    pool = _pool(planned, missing, jobs, cluster)
+    missing = unfinished(planned, runner.outcomes)
+    pool = _pool(planned, len(missing), jobs, cluster)
     try:
-        runner.run(pool)
+        # Once what is compiled beside them is ready, workers change over by themselves.
+        with compiling(sum(planned.sources[point.source].instructions for point in missing)):
+            runner.run(pool)
     finally:
         pool.close()
 

@@ -24,7 +24,8 @@ class Source:
     """A trace: either `trace` is it, or `text` is that of its file.
 
     `layout` are the numbers that a point may replace, `arch` is the architecture that its code is for; `as_it_is`, of
-    a trace with a layout, is its digest with the numbers it has, `digest` that of its text.
+    a trace with a layout, is its digest with the numbers it has, `digest` that of its text. `instructions`: how many it
+    executes with its own layout.
     """
 
     label: str
@@ -32,6 +33,7 @@ class Source:
     arch: str
     layout: Mapping[str, int]
     digest: str
+    instructions: int
     trace: Trace | None = None
     text: str = ""
     as_it_is: str = ""
@@ -63,18 +65,19 @@ def of_file(path: Path, name: str, label: str) -> Source:
     if not trace.layout:
         return of_trace(trace, label)
     text = path.read_text(encoding="utf-8-sig")
-    return Source(label, name, trace.arch, trace.layout, _text_digest(text), text=text, as_it_is=_digest(trace))
+    return Source(label, name, trace.arch, trace.layout, _text_digest(text), trace.executed_instructions,
+                  text=text, as_it_is=_digest(trace))  # fmt: skip
 
 
 def of_trace(trace: Trace, label: str) -> Source:
     """The source of a trace in memory; its layout may vary where it still is what its text makes of that layout."""
-    digest = _digest(trace)
+    digest, instructions = _digest(trace), trace.executed_instructions
     if trace.text:
-        text = _text_digest(trace.text)
-        found = Source(label, trace.file, trace.arch, trace.layout, text, text=trace.text, as_it_is=digest)
+        found = Source(label, trace.file, trace.arch, trace.layout, _text_digest(trace.text), instructions,
+                       text=trace.text, as_it_is=digest)  # fmt: skip
         if _digest(found.bind({})) == digest:
             return found
-    return Source(label, trace.file, trace.arch, {}, digest, trace=trace)
+    return Source(label, trace.file, trace.arch, {}, digest, instructions, trace=trace)
 
 
 def _text_digest(text: str) -> str:

@@ -1,0 +1,55 @@
+"""`gpuemu engine`: what replays traces, and compiling it ahead."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+
+@click.group()
+def engine() -> None:
+    """Say what replays traces, and compile it.
+
+    One set of rules is driven in two ways, with the same results: by SimPy, which is always there, and as compiled
+    code, which replays many times faster and takes Numba (pip install 'gpuemu-sm[fast]').
+
+    Long runs and sweeps use compiled code once it is there. It is compiled once for all architectures and traces, and
+    kept until gpuemu, Python or Numba changes; a run of minutes compiles it beside itself. GPUEMU_CACHE names the
+    folder that it is kept in.
+    """
+
+
+@engine.command()
+def build() -> None:
+    """Compile the engine now: a minute or two of one core, once.
+
+    \b
+      gpuemu engine build
+      gpuemu run long_trace.yaml --engine compiled
+    """
+    from gpuemu.engine import building
+
+    if building.is_possible() and building.is_ready():
+        click.echo(f"compiled already, kept in {building.folder()}")
+        return
+    if building.is_possible() and sys.stderr.isatty():
+        click.echo("compiling: a minute or two", err=True)
+    started = time.monotonic()
+    building.load()
+    click.echo(f"compiled in {time.monotonic() - started:.0f} s, kept in {building.folder()}")
+
+
+@engine.command()
+def show() -> None:
+    """Say which engines there are, and whether the compiled one is ready."""
+    from gpuemu.engine import building
+
+    click.echo("simpy     always there")
+    if not building.is_possible():
+        click.echo("compiled  no Numba; pip install 'gpuemu-sm[fast]' installs it")
+    elif building.is_ready():
+        click.echo(f"compiled  ready, kept in {building.folder()}")
+    else:
+        click.echo("compiled  not compiled yet; gpuemu engine build does it")

@@ -1,0 +1,69 @@
+"""`gpuemu engine` and --engine: what people see of the two drivers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpuemu
+from gpuemu.base.errors import GpuemuError
+from gpuemu.engine import building, execute
+
+
+def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "gpuemu", *arguments], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+
+
+def test_show_says_what_is_there_and_what_would_bring_the_rest(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    shown = command("engine", "show", GPUEMU_CACHE=str(tmp_path)).stdout
+    assert shown == "simpy     always there\ncompiled  not compiled yet; gpuemu engine build does it\n"
+
+
+def test_build_says_where_the_code_is_kept() -> None:
+    pytest.importorskip("numba")
+    building.load()
+    assert command("engine", "build").stdout == f"compiled already, kept in {building.folder()}\n"
+    assert f"ready, kept in {building.folder()}" in command("engine", "show").stdout
+
+
+def test_a_run_prints_the_same_with_either(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    simpy, compiled = (command("run", "v5_swizzle", "--engine", name) for name in ("simpy", "compiled"))
+    assert (simpy.returncode, simpy.stdout) == (compiled.returncode, compiled.stdout)
+    assert simpy.returncode == 0
+
+
+def test_without_numba_compiled_is_refused_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "is_possible", lambda: False)
+    monkeypatch.setattr(building, "_loaded", None)
+    with pytest.raises(GpuemuError, match=r"engine: compiled: found no Numba; pip install 'gpuemu-sm\[fast\]'"):
+        gpuemu.run("v5_swizzle", engine="compiled")
+    assert gpuemu.run("v5_swizzle").cycles == gpuemu.run("v5_swizzle", engine="simpy").cycles
+
+
+def test_another_engine_is_refused_by_name() -> None:
+    with pytest.raises(GpuemuError, match="found 'fast'; one of auto, simpy, compiled is right"):
+        gpuemu.run("v5_swizzle", engine="fast")
+
+
+def test_a_long_run_changes_over_to_what_was_compiled_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins under SimPy, starts anew with compiled code, and gives the same."""
+    pytest.importorskip("numba")
+    wanted = gpuemu.run("v5_swizzle", engine="simpy").cycles
+    compiled, real = [], building.load()
+    monkeypatch.setattr(building, "_loaded", None)
+    monkeypatch.setattr(building, "is_ready", lambda: False)
+    monkeypatch.setattr(building, "WORTH_COMPILING", 1)
+    monkeypatch.setattr(building, "load", lambda: compiled.append(1) or real)
+    monkeypatch.setattr(subprocess.Popen, "poll", lambda self: 0)
+    monkeypatch.setattr(execute, "CYCLES_AT_ONCE", 100)
+    assert gpuemu.run("v5_swizzle").cycles == wanted
+    assert compiled == [1]
