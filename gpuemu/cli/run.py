@@ -54,7 +54,7 @@ def run(
     trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool, form: str,
     output: str | None, conditions: tuple[str, ...], **launch: Any,
 ) -> None:  # fmt: skip
-    """Replay TRACE on one emulated SM: cycles, shared-memory table, stall reasons, what limited it.
+    """Replay TRACE on one emulated SM: cycles, memory tables, stall reasons, occupancy, what limited it.
 
     TRACE is a file, or the name of a trace that comes with gpuemu (gpuemu traces lists them). It may also be a
     .cubin, a .cu or a .ptx (which takes ptxas on the PATH): then the kernel is executed first, as by gpuemu trace, with
@@ -91,8 +91,9 @@ def run(
     A setting that starts with layout. changes a number of the trace's own layout.
 
     A condition compares a number of the result: cycles, warp_instructions, wavefronts, ideal_wavefronts,
-    excess_wavefronts; of one row as in shared_load_matrix.excess_wavefronts; stall.barrier and the other stall
-    reasons; or any counter by its profiler name. Exit codes: 0 fine, 1 a condition holds, 2 bad input.
+    excess_wavefronts; of one row as in shared_load_matrix.excess_wavefronts; sectors, excess_sectors, and of one row as
+    in global_load.sectors; stall.barrier and the other stall reasons; or any counter by its profiler name. Exit codes:
+    0 fine, 1 a condition holds, 2 bad input.
     """
     from gpuemu.views.json_result import as_data
     from gpuemu.views.metrics import Condition, metrics

@@ -167,14 +167,14 @@ def resource_causes(result: Result) -> list[Cause]:
     found = [
         Cause("data_stage", "", "twice the ports of the data stage: fewer wavefronts, by layout or wider accesses",
               values.times([f"shared_memory.ports.{port}" for port in ports], 2),
-              little("shared-memory", "L1 data stage")),
+              little("shared-memory", "L1 ")),
         Cause("warp_path", "", "a wavefront of a warp every cycle: let more warps take part in the accesses",
               values.at_most({"shared_memory.cycles_per_wavefront_per_warp": 1}), little("a warp's path")),
         Cause("sending", "", "registers are sent twice as fast: fewer registers in stores, or asynchronous copies",
               values.times(["mio.cycles_per_source_register", "mio.minimum_dispatch_interval_cycles"], 0.5)
               | values.times(["mio.data_registers_per_cycle"], 2), little("operands sent")),
         Cause("pools", "", "endless pools behind the queues: fewer requests under way, with fewer wavefronts each",
-              values.endless(_POOLS), little("shared-memory", "L1 data stage", "a warp's path", "operands sent")),
+              values.endless(_POOLS), little("shared-memory", "L1 ", "a warp's path", "operands sent")),
         Cause("way_back", "", "twice the registers that come back a cycle: fewer loads of what is kept in registers",
               values.times(["shared_memory.returned_registers_per_cycle"], 2), loads),
         Cause("barrier_unit", "", "barriers that cost nothing, but are waited for",
