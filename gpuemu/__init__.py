@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gpuemu.studies.check.initcheck import empty
     from gpuemu.studies.layout import search as layouts
     from gpuemu.studies.sweeps.api import sweep
+    from gpuemu.studies.why.api import why
 
     search = by_name(layouts.search)
 
@@ -52,6 +53,7 @@ __all__ = [
     "shared_access",
     "sweep",
     "trace_kernel",
+    "why",
 ]
 
 
@@ -82,6 +84,10 @@ def __getattr__(name: str) -> Any:
         from gpuemu.studies.sweeps.api import sweep
 
         return sweep
+    if name == "why":
+        from gpuemu.studies.why.api import why
+
+        return why
     if name == "TensorMap":
         from gpuemu.sass.machine.tensor_map import TensorMap
 

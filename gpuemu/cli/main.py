@@ -13,6 +13,7 @@ from gpuemu.base.errors import GpuemuError
 BAD_INPUT = 2
 COMMANDS = {
     "run": "Replay a trace or machine code: cycles, shared memory, stalls, what limited it.",
+    "why": "Say what each cause costs, by running without it.",
     "check": "Find what a kernel does wrong: races, barriers, memory.",
     "trace": "Record a trace from a kernel's own machine code.",
     "diff": "Show two results side by side.",

@@ -5,6 +5,7 @@ thread beside it asks ten times a second. Without a terminal there is no thread 
 
     executing  ━━━━━━━━━━━━━━━━━╸━━━━━━━━━━━━━━━━━━━━━━  3/8 CTAs  1,203,402 warp instructions  0:00:04
     replaying  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  1,203,402 of 1,600,000 warp instructions  0:00:02
+    running without  ━━━━━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  40/72 runs  0:00:21
 """
 
 from __future__ import annotations
@@ -28,12 +29,22 @@ class ProgressBar:
     """A context in which a computation may be watched.
 
     `doing` is the word in front. `ctas`: how many there are to execute, of which `count_ctas` tells how many are
-    done; or `instructions`: how many warp instructions there are in all, if that is known.
+    done; or `runs`, told by `count_runs`; or `instructions`: how many warp instructions there are in all, if that is
+    known.
     """
 
-    def __init__(self, doing: str, *, ctas: int = 1, instructions: int | None = None, stream: TextIO | None = None):
+    def __init__(
+        self,
+        doing: str,
+        *,
+        ctas: int = 1,
+        runs: int | None = None,
+        instructions: int | None = None,
+        stream: TextIO | None = None,
+    ):
         self._doing = doing
         self._ctas = ctas
+        self._runs = runs
         self._instructions = instructions
         self._stream = sys.stderr if stream is None else stream
         self._shown = self._stream.isatty()
@@ -51,6 +62,14 @@ class ProgressBar:
     def count_ctas(self) -> Callable[[int, int], None] | None:
         """Takes the number of CTAs done and that of all; None if nobody will see it."""
         return self._take_ctas if self._shown else None
+
+    @property
+    def count_runs(self) -> Callable[[int, int], None] | None:
+        """Takes the number of runs done and that of all; None if nobody will see it."""
+        return self._take_runs if self._shown else None
+
+    def _take_runs(self, done: int, total: int) -> None:
+        self._ctas_done, self._runs = done, total
 
     def _watch(self, count: Count) -> None:
         self._count = count
@@ -88,14 +107,14 @@ class ProgressBar:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-        known = self._instructions is not None or self._ctas > 1
+        known = self._instructions is not None or self._ctas > 1 or self._runs is not None
         bar = Progress(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[counts]}"),
             TimeRemainingColumn() if known else TimeElapsedColumn(),
             console=Console(file=self._stream), transient=True, auto_refresh=False,
             redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip
-        total = self._instructions if self._instructions is not None else self._ctas if self._ctas > 1 else None
+        total = self._instructions if self._instructions is not None else self._ctas if self._ctas > 1 else self._runs
         bar.add_task(self._doing, total=total, counts="")
         return bar
 
@@ -103,6 +122,10 @@ class ProgressBar:
         done = 0 if self._count is None else self._count()
         counts = f"{done:,} warp instructions"
         completed = 0
+        if self._runs is not None:
+            bar.update(task, total=self._runs, completed=self._ctas_done, counts=f"{self._ctas_done}/{self._runs} runs",
+                       refresh=True)  # fmt: skip
+            return
         if self._instructions is not None:
             completed, counts = done, f"{done:,} of {self._instructions:,} warp instructions"
         elif self._ctas > 1:

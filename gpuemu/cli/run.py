@@ -15,6 +15,8 @@ from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch
 from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+    from gpuemu.trace.model import Trace
     from gpuemu.views.result import Result
 
 _STYLES: dict[str, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
@@ -59,7 +61,7 @@ def run(
     trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool, form: str,
     engine: str, output: str | None, conditions: tuple[str, ...], **launch: Any,
 ) -> None:  # fmt: skip
-    """Replay TRACE on one emulated SM: cycles, shared-memory table, stall reasons, what limited it.
+    """Replay TRACE on one emulated SM: cycles, memory tables, stall reasons, occupancy, what limited it.
 
     TRACE is a file, or the name of a trace that comes with gpuemu (gpuemu traces lists them). It may also be a
     .cubin, a .cu or a .ptx (which takes ptxas on the PATH): then the kernel is executed first, as by gpuemu trace, with
@@ -96,8 +98,9 @@ def run(
     A setting that starts with layout. changes a number of the trace's own layout.
 
     A condition compares a number of the result: cycles, warp_instructions, wavefronts, ideal_wavefronts,
-    excess_wavefronts; of one row as in shared_load_matrix.excess_wavefronts; stall.barrier and the other stall
-    reasons; or any counter by its profiler name. Exit codes: 0 fine, 1 a condition holds, 2 bad input.
+    excess_wavefronts; of one row as in shared_load_matrix.excess_wavefronts; sectors, excess_sectors, and of one row as
+    in global_load.sectors; stall.barrier and the other stall reasons; or any counter by its profiler name. Exit codes:
+    0 fine, 1 a condition holds, 2 bad input.
     """
     from gpuemu.views.json_result import as_data
     from gpuemu.views.metrics import Condition, metrics
@@ -132,8 +135,19 @@ def run_trace(
     engine: str = "auto",
 ) -> Result:
     """Load a trace, or record one from machine code as `launch` says, and replay it. Raises GpuemuError."""
-    from gpuemu.arch import load_arch
     from gpuemu.emulate import run as emulate
+
+    loaded, arch = loaded_trace(trace, arch_name, settings, launch)
+    with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
+        return emulate(loaded, arch, engine=engine, watch=bar.watch)
+
+
+def loaded_trace(
+    trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions | None = None
+) -> tuple[Trace, Architecture]:
+    """A trace, loaded or recorded from machine code as `launch` says, and what it runs on. Raises GpuemuError."""
+    from gpuemu.arch import load_arch
+    from gpuemu.studies.check.notice import noticed
     from gpuemu.trace.files import load_trace, locate
 
     overrides, layout = parse_settings(settings)
@@ -153,11 +167,8 @@ def run_trace(
     if arch is None:
         arch = load_arch(loaded.arch)
         arch = arch.with_overrides(overrides, where="--set") if overrides else arch
-    from gpuemu.studies.check.notice import noticed
-
     tell(noticed(loaded))
-    with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
-        return emulate(loaded, arch, engine=engine, watch=bar.watch)
+    return loaded, arch
 
 
 def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[str, int]]:
@@ -213,7 +224,7 @@ def _source_page(result: Result, form: str, by_line: bool, hottest: bool, colour
         return source_text.as_csv(result, by_line)
     if form == "json":
         return _json(source_text.records(result, by_line))
-    return _styled(source_text.page(result, hottest), colour)
+    return styled(source_text.page(result, hottest), colour)
 
 
 def _json(data: object) -> str:
@@ -227,8 +238,9 @@ def _text(result: Result, colour: bool) -> str:
 
     # Elsewhere than on a terminal the same run gives the same bytes.
     columns = shutil.get_terminal_size().columns if colour and sys.stdout.isatty() else WIDTH
-    return _styled(report(result, columns), colour)
+    return styled(report(result, columns), colour)
 
 
-def _styled(lines: Iterable[tuple[str, str]], colour: bool) -> str:
+def styled(lines: Iterable[tuple[str, str]], colour: bool) -> str:
+    """Lines with a style each as one text, `colour` on a terminal alone."""
     return "\n".join(click.style(line, **_STYLES[style]) if colour else line for style, line in lines) + "\n"

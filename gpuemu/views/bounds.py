@@ -56,19 +56,22 @@ def bounds(program: Program, log: Log, arch: Architecture, stalls: Sequence[Mapp
         np.where(alone, 1, mio.minimum_dispatch_interval_cycles),
         mio.cycles_per_source_register * program.of_ops("source_words")[index],
     )
+    # Accesses to global memory and shuffles go through the data stage as well; it is L1's where nothing else does.
+    uses_shared = any(op.row or op.shared_row for op in map(program.ops.__getitem__, np.unique(program.path).tolist()))
+    owner, goal = ("shared-memory", "shared memory") if uses_shared else ("L1", "L1")
     if ports.topology == "separate":
         stage = {
-            "shared-memory read ports": log.read_cycles / ports.read,
-            "shared-memory write ports": log.write_cycles / ports.write,
+            f"{owner} read ports": log.read_cycles / ports.read,
+            f"{owner} write ports": log.write_cycles / ports.write,
         }
     else:
-        stage = {"shared-memory data stage": (log.read_cycles + log.write_cycles) / ports.unified}
+        stage = {f"{owner} data stage": (log.read_cycles + log.write_cycles) / ports.unified}
     found = {
         "latency of one warp": _latency(program, log, stalls),
         "issue slots": int(issue.max(initial=0)),
         **_units(program.pipes, pipes.tolist()),
         **stage,
-        "a warp's path to shared memory": _most(log.warp_slot[sent_by], held),
+        f"a warp's path to {goal}": _most(log.warp_slot[sent_by], held),
         "operands sent to the load/store unit": _most(log.warp_sub_core[sent_by], sending),
         "global-memory bandwidth": log.loaded_sectors * memory.sector_bytes / memory.bytes_per_cycle,
         "path of global stores": log.stored_sectors * memory.sector_bytes / memory.store_bytes_per_cycle,

@@ -19,6 +19,7 @@ from gpuemu.arch import Architecture
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Row
 from gpuemu.program.program import Program
+from gpuemu.views.global_memory import GlobalCounts, GlobalRow, L1Counts
 
 
 @dataclass
@@ -97,4 +98,27 @@ def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]
         f"{by_instruction}_op_ldsm.sum": matrix.wavefronts,
         f"{by_instruction}_op_st.sum": store.wavefronts + store_matrix.wavefronts,
         "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum": matrix.bank_conflicts,
+    }
+
+
+def memory_counters(table: Mapping[GlobalRow, GlobalCounts], l1: L1Counts) -> dict[str, int]:
+    """The counters of global and local memory: at L1, then at L2, which sees what this SM sends there."""
+    names = {
+        GlobalRow.LOAD: "global_op_ld",
+        GlobalRow.COPY: "global_op_ldgsts",
+        GlobalRow.STORE: "global_op_st",
+        GlobalRow.REDUCTION: "global_op_red",
+        GlobalRow.ATOMIC: "global_op_atom",
+        GlobalRow.LOCAL_LOAD: "local_op_ld",
+        GlobalRow.LOCAL_STORE: "local_op_st",
+    }
+    found = {}
+    for row, name in names.items():
+        found[f"l1tex__t_requests_pipe_lsu_mem_{name}.sum"] = table[row].requests
+        found[f"l1tex__t_sectors_pipe_lsu_mem_{name}.sum"] = table[row].sectors
+    return found | {
+        "lts__t_sectors_srcunit_tex_op_read.sum": l1.loaded_sectors - table[GlobalRow.ATOMIC].sectors,
+        "lts__t_sectors_srcunit_tex_op_write.sum": l1.stored_sectors - table[GlobalRow.REDUCTION].sectors,
+        "lts__t_sectors_srcunit_tex_op_atom.sum": table[GlobalRow.ATOMIC].sectors,
+        "lts__t_sectors_srcunit_tex_op_red.sum": table[GlobalRow.REDUCTION].sectors,
     }

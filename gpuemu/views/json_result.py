@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from gpuemu.arch import Architecture
+from gpuemu.isa.opcodes import Kind
 from gpuemu.views.result import Result
 
 VERSION = 1
@@ -29,12 +32,14 @@ def as_data(result: Result) -> dict[str, Any]:
         "residency_limits": program.residency_limits,
         "dependences": "control_words" if program.uses_control_words else "register_scoreboard",
         **totals(result),
+        "scheduler": asdict(result.scheduler),
+        "occupancy": asdict(result.occupancy),
         "warps": [{**asdict(warp), "clock_reads": list(warp.clock_reads)} for warp in result.warps],
     }
 
 
 def totals(result: Result) -> dict[str, Any]:
-    """The numbers of the run as a whole: cycles, shared memory, counters, stalls, bounds."""
+    """The numbers of the run as a whole: cycles, shared and global memory, counters, stalls, bounds."""
     return {
         "cycles": result.cycles,
         "shared_memory": [
@@ -48,10 +53,19 @@ def totals(result: Result) -> dict[str, Any]:
             }
             for row, counts in result.shared_memory.items()
         ],
+        "shuffles": shuffles(result),
+        "global_memory": [{"row": row.value, **asdict(counts)} for row, counts in result.global_memory.items()],
+        "l1": asdict(result.l1),
         "counters": dict(result.counters),
         "stalls": dict(result.stalls),
         "bounds": [asdict(bound) for bound in result.bounds],
     }
+
+
+def shuffles(result: Result) -> int:
+    """Shuffles executed: they cross the lanes in the data stage, touch no bank, and are in no row of shared memory."""
+    is_shuffle = np.array([op.kind is Kind.SHUFFLE for op in result.program.ops])
+    return int(np.count_nonzero(is_shuffle[result.program.path]))
 
 
 def overrides(arch: Architecture) -> dict[str, Any]:

@@ -20,7 +20,8 @@ def metrics(data: Mapping[str, Any]) -> dict[str, int]:
     """Name → number, from the data of a result.
 
     cycles, warp_instructions, resident_ctas; wavefronts, ideal_wavefronts, excess_wavefronts of all shared
-    accesses and of each row (shared_load_matrix.excess_wavefronts); stall.REASON; bound.RESOURCE; and
+    accesses and of each row (shared_load_matrix.excess_wavefronts); sectors, excess_sectors of global and local memory
+    and of each row (global_load.sectors); l1.hit_sectors and its like; stall.REASON; bound.RESOURCE; and
     every profiler counter under its own name.
     """
     rows = data["shared_memory"]
@@ -37,6 +38,17 @@ def metrics(data: Mapping[str, Any]) -> dict[str, int]:
         found[f"{name}.instructions"] = row["instructions"]
         found[f"{name}.wavefronts"] = row["wavefronts"]
         found[f"{name}.excess_wavefronts"] = row["bank_conflicts"]
+    # A result that an earlier gpuemu saved has no table of global memory.
+    beyond = data.get("global_memory", ())
+    if beyond:
+        found["sectors"] = sum(row["sectors"] for row in beyond)
+        found["excess_sectors"] = sum(row["sectors"] - row["ideal_sectors"] for row in beyond)
+    for row in beyond:
+        name = row["row"].lower().replace(" ", "_")
+        found[f"{name}.requests"] = row["requests"]
+        found[f"{name}.sectors"] = row["sectors"]
+        found[f"{name}.excess_sectors"] = row["sectors"] - row["ideal_sectors"]
+    found.update({f"l1.{name}": count for name, count in data.get("l1", {}).items()})
     found.update({f"stall.{reason}": cycles for reason, cycles in data["stalls"].items()})
     found.update({f"bound.{_identifier(b['resource'])}": b["cycles"] for b in data["bounds"]})
     found.update(data["counters"])

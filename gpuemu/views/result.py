@@ -14,7 +14,9 @@ from gpuemu.isa.opcodes import Row
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
 from gpuemu.views.bounds import Bound, bounds
-from gpuemu.views.counters import RowCounts, profiler_counters, shared_table
+from gpuemu.views.counters import RowCounts, memory_counters, profiler_counters, shared_table
+from gpuemu.views.global_memory import GlobalCounts, GlobalRow, L1Counts, global_table, l1_counts
+from gpuemu.views.occupancy import OccupancyCounts, SchedulerCounts, occupancy_counts, scheduler_counts
 from gpuemu.views.stalls import warp_stalls
 
 
@@ -77,9 +79,30 @@ class Result:
         return shared_table(self.program, self.log, self.arch)
 
     @cached_property
+    def global_memory(self) -> Mapping[GlobalRow, GlobalCounts]:
+        """Requests and sectors of global and local memory."""
+        return global_table(self.program)
+
+    @cached_property
+    def l1(self) -> L1Counts:
+        """What L1 had of what loads asked for, and what went beyond."""
+        return l1_counts(self.program, self.log)
+
+    @cached_property
+    def scheduler(self) -> SchedulerCounts:
+        """Active, eligible and issued warps."""
+        return scheduler_counts(self.program, self.log)
+
+    @cached_property
+    def occupancy(self) -> OccupancyCounts:
+        """How full the SM could be, and was."""
+        return occupancy_counts(self.program, self.log, self.arch)
+
+    @cached_property
     def counters(self) -> Mapping[str, int]:
         """The profiler's counters by their names."""
-        return profiler_counters(self.program, self.log, self.shared_memory)
+        beyond = memory_counters(self.global_memory, self.l1)
+        return profiler_counters(self.program, self.log, self.shared_memory) | beyond
 
     @cached_property
     def bounds(self) -> tuple[Bound, ...]:

@@ -14,6 +14,12 @@
     Total                              9          36          24              12
     requests waited 12 cycles for the data stage
 
+    Global memory               Requests     Sectors       Ideal Sectors/Request
+    Global Load                        2          32          32            16.0
+    Global Store                       1          16          16            16.0
+    L1 had 0 of the 32 sectors asked of it, 0.0%
+    32 sectors came from beyond L1, 16 went there
+
     Stall reasons, cycles of all warps
     long_scoreboard              570   66.6%  ###########       global memory
     short_scoreboard             120   14.0%  ##                shared memory, shuffles, special units
@@ -21,6 +27,13 @@
     selected                      37    4.3%  #                 issued an instruction
     barrier                       34    4.0%  #                 the other warps of its CTA
     math_pipe_throttle             8    0.9%                    the pipe it needs is busy
+
+    Schedulers, each cycle with a warp on them
+    Active Warps                1.00
+    Eligible Warps              0.04
+    Issued Warp                 0.04  no eligible warp in 95.7%
+    Theoretical Occupancy      50.0%  24 of 48 warps, limited by CTAs
+    Achieved Occupancy          2.1%  1.0 warps
 
      CTA warp core   start     end     select       wait      short       long    barrier       math
                                                             scorebd    scorebd               throttl
@@ -39,7 +52,8 @@
     path of global stores                             16    1.9%
 
 How to read it. The shared-memory table has the profiler's rows and columns; a bank conflict is a wavefront beyond
-the ideal, the fewest that the instructions' widths need. Every cycle of a warp's life has one reason:
+the ideal, the fewest that the instructions' widths need. That of global memory has the sectors that the lanes touch
+beside the fewest that could hold what they ask for. Every cycle of a warp's life has one reason:
 `selected` when it issued, else why it could not; `not_selected` means that it could have, but another warp did.
 The last part names the resource that alone would take most of the cycles.
 """
@@ -51,7 +65,7 @@ from textwrap import wrap
 from typing import Literal
 
 from gpuemu.views.counters import RowCounts
-from gpuemu.views.json_result import overrides
+from gpuemu.views.json_result import overrides, shuffles
 from gpuemu.views.result import Result
 
 Style = Literal["plain", "strong", "faint"]
@@ -70,7 +84,7 @@ _MEANING = {
     "barrier": "the other warps of its CTA",
     "branch_resolving": "after taken branches",
     "no_instruction": "for code to be fetched",
-    "mio_throttle": "the queue to shared memory is full",
+    "mio_throttle": "the load/store unit's queue is full",
     "math_pipe_throttle": "the pipe it needs is busy",
     "dispatch_stall": "registers of one bank are read in turn",
     "not_selected": "another warp was issued",
@@ -96,9 +110,14 @@ def report(result: Result, columns: int = WIDTH) -> Iterator[Line]:
     """The lines of the report, each with a style; at most `columns` wide, from 80 on."""
     yield from _head(result, columns)
     yield "plain", ""
-    yield from _shared_table(result)
-    yield "plain", ""
+    for table in (_shared_table(result), _global_table(result)):
+        lines = list(table)
+        if lines:
+            yield from lines
+            yield "plain", ""
     yield from _stall_table(result, columns)
+    yield "plain", ""
+    yield from _scheduler_table(result)
     yield "plain", ""
     yield from _warp_table(result, columns)
     yield "plain", ""
@@ -131,18 +150,61 @@ def _head(result: Result, columns: int) -> Iterator[Line]:
 
 
 def _shared_table(result: Result) -> Iterator[Line]:
-    yield (
-        "strong",
-        f"{'Shared memory':22}{'Instructions':>14}{'Wavefronts':>12}{'Ideal':>12}{'Bank Conflicts':>16}",
-    )
     total = RowCounts()
-    for row, counts in result.shared_memory.items():
-        if counts.instructions:
-            total.add(counts)
-            yield "plain", _counts(row.value, counts)
-    yield "plain", _counts("Total", total)
+    for counts in result.shared_memory.values():
+        total.add(counts)
+    moved = shuffles(result)
+    if total.instructions:
+        yield (
+            "strong",
+            f"{'Shared memory':22}{'Instructions':>14}{'Wavefronts':>12}{'Ideal':>12}{'Bank Conflicts':>16}",
+        )
+        for row, counts in result.shared_memory.items():
+            if counts.instructions:
+                yield "plain", _counts(row.value, counts)
+        yield "plain", _counts("Total", total)
     if total.data_stage_wait_cycles:
         yield "faint", f"requests waited {total.data_stage_wait_cycles} cycles for the data stage"
+    if moved:
+        yield "faint", f"{moved} shuffle{'s' * (moved != 1)} crossed the data stage, touched no bank and are in no row"
+
+
+def _global_table(result: Result) -> Iterator[Line]:
+    rows = [(row.value, counts) for row, counts in result.global_memory.items() if counts.requests]
+    if not rows:
+        return
+    yield "strong", f"{'Global memory':22}{'Requests':>14}{'Sectors':>12}{'Ideal':>12}{'Sectors/Request':>16}"
+    for name, counts in rows:
+        yield (
+            "plain",
+            f"{name:22}{counts.requests:14}{counts.sectors:12}{counts.ideal_sectors:12}"
+            f"{counts.sectors_per_request:16.1f}",
+        )
+    l1 = result.l1
+    if l1.cached_sectors:
+        share = l1.hit_sectors / l1.cached_sectors
+        yield (
+            "faint",
+            f"L1 had {l1.hit_sectors} of the {l1.cached_sectors} sectors asked of it, {share:.1%}",
+        )
+    yield "faint", f"{l1.loaded_sectors} sectors came from beyond L1, {l1.stored_sectors} went there"
+
+
+def _scheduler_table(result: Result) -> Iterator[Line]:
+    counts, occupancy, program = result.scheduler, result.occupancy, result.program
+    limits = program.residency_limits
+    limit = min(limits, key=lambda name: limits[name])
+    yield "strong", "Schedulers, each cycle with a warp on them"
+    issued = counts.per_cycle(counts.issued)
+    yield "plain", f"{'Active Warps':22}{counts.per_cycle(counts.active_warps):10.2f}"
+    yield "plain", f"{'Eligible Warps':22}{counts.per_cycle(counts.eligible_warps):10.2f}"
+    yield "plain", f"{'Issued Warp':22}{issued:10.2f}  no eligible warp in {1 - issued:.1%}"
+    yield (
+        "plain",
+        f"{'Theoretical Occupancy':22}{occupancy.theoretical:10.1%}  {occupancy.theoretical_warps} of"
+        f" {occupancy.max_warps} warps, limited by {limit}",
+    )
+    yield "plain", f"{'Achieved Occupancy':22}{occupancy.achieved:10.1%}  {occupancy.achieved_warps:.1f} warps"
 
 
 def _counts(name: str, counts: RowCounts) -> str:

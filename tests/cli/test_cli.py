@@ -49,6 +49,7 @@ def gpuemu() -> Run:
         ("run_v2_with_64_banks.txt", ("run", "v2_shared_memory", "--set", "shared_memory.banks=64")),
         ("run_v3_as_json.json", ("run", "v3_padded", "--format", "json")),
         ("diff_v4_v5.txt", ("diff", "v4_ldmatrix", "v5_swizzle", "--arch", "sm_89")),
+        ("why_v2.txt", ("why", "v2_shared_memory")),
         ("traces.txt", ("traces",)),
         ("help.txt", ("--help",)),
         ("run_help.txt", ("run", "--help")),

@@ -194,3 +194,15 @@ def test_a_terminal_sees_the_bar_of_one_long_cta(tmp_path: Path) -> None:
     unwatched, errors = run_of(arguments, terminal=False)
     assert errors == b""
     assert watched == unwatched
+
+
+@pytest.mark.usefixtures("at_once")
+def test_runs_are_counted_towards_their_end() -> None:
+    stream = Terminal()
+    with ProgressBar("running without", runs=1, stream=stream) as bar:
+        assert bar.count_runs is not None
+        bar.count_runs(40, 72)
+        wait_for(lambda: "40/72" in stream.getvalue())
+    assert "40/72 runs" in plain(stream.getvalue())
+    with ProgressBar("running without", runs=1, stream=io.StringIO()) as bar:
+        assert bar.count_runs is None

@@ -14,10 +14,9 @@ import threading
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.studies.sweeps.work import Job, Outcome, Task
 
 _WORKER = "import sys; sys.path[:] = {path!r}; from gpuemu.studies.sweeps.worker import serve; serve()"
 _GONE = (EOFError, OSError, pickle.UnpicklingError)
@@ -28,6 +27,16 @@ PATIENCE_S = 5
 """So long a worker may take to end when nothing more is asked of it."""
 
 
+class Job(Protocol):
+    """What all points share; a worker gets it once, as a pickle."""
+
+    def run(self, tasks: list[Any]) -> tuple[list[Any], float]:
+        """The outcomes of these points, or of the first few, and the seconds they took."""
+
+    def check_program(self) -> str:
+        """What is wrong with running it here, or ""."""
+
+
 @dataclass(frozen=True)
 class Finished:
     """A chunk that came back, and the seconds it took.
@@ -35,8 +44,8 @@ class Finished:
     `outcomes` are those of all its points or of the first few, None if its worker was lost; `lost` says how.
     """
 
-    chunk: list[Task]
-    outcomes: list[Outcome] | None
+    chunk: list[Any]
+    outcomes: list[Any] | None
     seconds: float = 0.0
     lost: str = ""
 
@@ -48,7 +57,7 @@ class Pool(Protocol):
     def width(self) -> int:
         """How many chunks run at a time."""
 
-    def submit(self, chunk: list[Task]) -> None:
+    def submit(self, chunk: list[Any]) -> None:
         """Take a chunk on."""
 
     def collect(self) -> Finished:
@@ -65,9 +74,9 @@ class Here:
 
     def __init__(self, job: Job):
         self._job = job
-        self._chunks: deque[list[Task]] = deque()
+        self._chunks: deque[list[Any]] = deque()
 
-    def submit(self, chunk: list[Task]) -> None:
+    def submit(self, chunk: list[Any]) -> None:
         """Take a chunk on."""
         self._chunks.append(chunk)
 
@@ -92,7 +101,7 @@ class Processes:
         self._here = job
         self._ready = [threading.Event() for _ in range(processes)]
         self._job = pickle.dumps(job)
-        self._chunks: queue.SimpleQueue[list[Task] | None] = queue.SimpleQueue()
+        self._chunks: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
         self._finished: queue.SimpleQueue[Finished | BaseException] = queue.SimpleQueue()
         self._closing = False
         self._workers = [_Worker() for _ in range(processes)]
@@ -113,7 +122,7 @@ class Processes:
         """The workers' process numbers."""
         return [worker.process.pid for worker in self._workers]
 
-    def submit(self, chunk: list[Task]) -> None:
+    def submit(self, chunk: list[Any]) -> None:
         """Take a chunk on."""
         self._chunks.put(chunk)
 
@@ -207,11 +216,11 @@ class _Worker:
             right = "source files that stay as they are while a sweep runs are right"
             raise GpuemuError.one("gpuemu sweep", None, "", f"a worker with {wrong}", right)
 
-    def run(self, chunk: list[Task]) -> tuple[list[Outcome], float]:
+    def run(self, chunk: list[Any]) -> tuple[list[Any], float]:
         """Have it run a chunk. Raises EOFError or OSError if it is gone."""
         pickle.dump(chunk, self._input)
         self._input.flush()
-        answer: tuple[list[Outcome], float] = pickle.load(self._output)
+        answer: tuple[list[Any], float] = pickle.load(self._output)
         return answer
 
     def how_it_ended(self) -> str:

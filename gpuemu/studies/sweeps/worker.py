@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+from typing import Any
 
-from gpuemu.studies.sweeps.work import Job, Task
+from gpuemu.studies.sweeps.pools import Job
 
 
 def serve() -> None:
@@ -24,7 +25,7 @@ def serve() -> None:
             pickle.dump(job.check_program(), answers)
             answers.flush()
             while True:
-                chunk: list[Task] = pickle.load(requests)
+                chunk: list[Any] = pickle.load(requests)
                 pickle.dump(job.run(chunk), answers)
                 answers.flush()
         except (EOFError, BrokenPipeError):

@@ -1,0 +1,105 @@
+"""`gpuemu why`: what each cause costs, by running without it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpuemu.cli.launching import LaunchOptions, launch_options
+from gpuemu.cli.progress import ProgressBar
+
+
+@click.command()
+@click.argument("trace")
+@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware; by default what the code was compiled for.")
+@click.option(
+    "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware or layout."
+)
+@click.option(
+    "--by",
+    type=click.Choice(["instruction", "line"]),
+    default="instruction",
+    show_default=True,
+    help="Conflicts and uncoalesced accesses of each.",
+)
+@click.option("--only", metavar="CAUSE", multiple=True, help="Take away this cause alone; several go together.")
+@click.option("--all", "everything", is_flag=True, help="Run what cannot gain, too, and show all rows and pairs.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Worker processes; by default one for each core.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True, help="Output."
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+@launch_options
+def why(
+    trace: str, arch_name: str | None, settings: tuple[str, ...], by: str, only: tuple[str, ...], everything: bool,
+    jobs: int | None, form: str, output: str | None, **launch: Any,
+) -> None:  # fmt: skip
+    """Say what each cause costs: replay TRACE without it, and rank the causes by the cycles gained.
+
+    TRACE is what gpuemu run takes. Causes are bank conflicts and uncoalesced accesses of each instruction, tiles of
+    shared memory whose layout could be better, stall reasons, and resources; docs/why.md has a table of what is
+    changed for each. Then those that gain most are taken away in pairs. Each row has the command that repeats it.
+
+    \b
+    What do the bank conflicts of this kernel cost, and which layout would be rid of them?
+      gpuemu why v2_shared_memory
+    One cause alone, or two together:
+      gpuemu why v2_shared_memory --only conflicts@0160
+      gpuemu why v2_shared_memory --only conflicts --only stall.wait
+    By source line, of a kernel that is executed first:
+      gpuemu why kernel.cu --by line --block 256 --format csv -o why.csv
+
+    The numbers are exact for the model: every one is a run. They say what the cause costs there, not what a change of
+    the code would do, which adds instructions of its own.
+    """
+    from gpuemu.cli.run import loaded_trace, styled, write_whole
+    from gpuemu.studies.why import text as views
+    from gpuemu.studies.why.api import why as answer_of
+
+    options = LaunchOptions(**launch)
+    loaded, arch = loaded_trace(trace, arch_name, settings, options)
+    with ProgressBar("running without", runs=1) as bar:
+        answer = answer_of(
+            loaded, arch, by=by, only=only, everything=everything, jobs=jobs, progress=bar.count_runs,
+            command=command_words(trace, arch_name, settings, options),
+        )  # fmt: skip
+    if form == "json":
+        written = json.dumps(views.as_data(answer), indent=2) + "\n"
+    elif form == "csv":
+        written = views.as_csv(answer)
+    else:
+        written = styled(views.lines(answer, everything), colour=output is None)
+    if output is None:
+        click.echo(written, nl=False)
+    else:
+        write_whole(Path(output), written)
+
+
+_OPTIONS = {
+    "kernel": "--kernel", "grid": "--grid", "block": "--block", "dynamic_shared": "--dynamic-shared", "args": "--arg",
+    "cta": "--cta", "budget": "--budget", "stack": "--stack", "zero_shared": "--zero-shared", "define": "-D",
+    "include": "-I", "compiler_flags": "--nvcc-flag", "execute": "--execute",
+}  # fmt: skip
+"""Options that a repeated run needs; what --save and --expect do is done."""
+
+
+def command_words(trace: str, arch_name: str | None, settings: tuple[str, ...], options: LaunchOptions) -> list[str]:
+    """What followed the command's name, as far as the run depends on it."""
+    words = [trace, *(("--arch", arch_name) if arch_name is not None else ())]
+    words += [word for setting in settings for word in ("--set", setting)]
+    for field in fields(options):
+        value, option = getattr(options, field.name), _OPTIONS.get(field.name)
+        if option is None or value == field.default:
+            continue
+        if value is True:
+            words.append(option)
+        elif field.name in ("grid", "block"):
+            words += [option, ",".join(map(str, value))]
+        else:
+            for one in value if isinstance(value, tuple) else (value,):
+                words += [option, str(one)]
+    return words

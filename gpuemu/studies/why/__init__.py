@@ -1,0 +1,1 @@
+"""Why a kernel takes its time: what each cause costs, by running without it."""

@@ -1,0 +1,205 @@
+"""`gpuemu.why`: the causes of a run ranked by the cycles that it gains without each, then pairs of the largest.
+
+answer = gpuemu.why("v2_shared_memory", "sm_89")
+for row in answer.rows:
+    print(row.gained, row.cause.name, row.repeat)
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import combinations
+from typing import Any
+
+from gpuemu.arch import Architecture, as_architecture, load_arch
+from gpuemu.arch.values import yaml_value
+from gpuemu.base.errors import GpuemuError
+from gpuemu.studies.why.causes import Cause, access_causes, excess, program_causes, pruned
+from gpuemu.studies.why.edits import NOTHING
+from gpuemu.studies.why.hardware import resource_causes, stall_causes
+from gpuemu.studies.why.runs import Progress, Runner, Timing
+from gpuemu.studies.why.tiles import tile_causes
+from gpuemu.trace.files import as_trace
+from gpuemu.trace.model import Trace
+from gpuemu.views.json_result import overrides
+from gpuemu.views.result import Result
+
+PAIRED = 10
+"""Of the causes that gain most, each two are taken away together."""
+MOST_PLACES = 8
+"""Instructions or lines with conflicts, and as many with uncoalesced accesses: those with most of them are run."""
+_WHERE = "why()"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cause and the run without it, slower where `gained` is below 0; `repeat`: the command that repeats it."""
+
+    cause: Cause
+    cycles: int
+    gained: int
+    repeat: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two causes and the run without both. `beyond`: cycles gained beyond those of each alone, added up."""
+
+    first: str
+    second: str
+    cycles: int
+    gained: int
+    beyond: int
+    repeat: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What each cause costs. `left_out`: causes that were not run, with the reason."""
+
+    kernel: str
+    arch: str
+    overrides: dict[str, Any]
+    cycles: int
+    rows: tuple[Row, ...]
+    pairs: tuple[Pair, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        best = f", most for {self.rows[0].cause.name}: {self.rows[0].gained}" if self.rows else ""
+        return f"<Answer {self.kernel} on {self.arch}: {self.cycles} cycles{best}>"
+
+
+def why(
+    trace: Trace | str | os.PathLike[str],
+    arch: Architecture | str | os.PathLike[str] | None = None,
+    *,
+    by: str = "instruction",
+    only: Iterable[str] = (),
+    everything: bool = False,
+    pairs: int = PAIRED,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+    command: Sequence[str] | None = None,
+) -> Answer:
+    """Time the trace without each of its causes; docs/why.md lists them and what is edited for each.
+
+    `by`: conflicts and uncoalesced accesses of each "instruction" or source "line". `only`: these causes, all taken
+    away together. `everything`: what cannot gain, too. `pairs`: so many of the largest are taken away in pairs. `jobs`:
+    worker processes, by default one for each core where the work is worth it. `progress(runs done, runs)` is called
+    now and then. `command`: what follows `gpuemu run` on the command line that repeats it, by default trace and
+    architecture. Raises GpuemuError.
+    """
+    hardware = None if arch is None else as_architecture(arch, where=_WHERE)
+    loaded = as_trace(trace, None if hardware is None else hardware.name, where=_WHERE)
+    hardware = hardware or load_arch(loaded.arch)
+    if by not in ("instruction", "line"):
+        raise GpuemuError.one(_WHERE, None, "by", repr(by), '"instruction" or "line" is right')
+    lines = any(instruction.source for instruction in loaded.code)
+    if by == "line" and not lines:
+        right = "machine code with lines is right: a .cu, or a .cubin compiled with -lineinfo"
+        raise GpuemuError.one(loaded.file, None, "", "no source lines for --by line", right)
+    base = Timing(loaded, hardware).result(NOTHING)
+    wanted = tuple(dict.fromkeys(only))
+    given = list(command) if command is not None else _command(loaded, hardware)
+    causes = causes_of(base, by == "line")
+    if wanted:
+        other = causes_of(base, by != "line") if lines else []
+        return _only(base, wanted, [*causes, *other], given)
+    chosen = [cause for cause in causes if everything or not cause.light]
+    left_out = [(cause.name, cause.light) for cause in causes if cause not in chosen]
+    most = min(pairs, len(chosen))
+    with Runner(loaded, hardware, jobs, len(chosen) + most * (most - 1) // 2, progress) as runner:
+        runner.expect(len(chosen) + most * (most - 1) // 2)
+        rows = []
+        for cause, timed in zip(chosen, runner.times([cause.edit for cause in chosen]), strict=True):
+            if timed.error:
+                left_out.append((cause.name, timed.error))
+                continue
+            gained = base.cycles - timed.cycles
+            rows.append(Row(cause, timed.cycles, gained, repeats(given, [cause])))
+        rows.sort(key=lambda row: -row.gained)
+        large = [row for row in rows if row.gained > 0][:pairs]
+        both = [(a, b) for a, b in combinations(large, 2) if not a.cause.edit.meets(b.cause.edit)]
+        runner.expect(len(both))
+        found = []
+        for (a, b), timed in zip(both, runner.times([a.cause.edit | b.cause.edit for a, b in both]), strict=True):
+            if not timed.error:
+                gained = base.cycles - timed.cycles
+                beyond = gained - a.gained - b.gained
+                again = repeats(given, [a.cause, b.cause])
+                found.append(Pair(a.cause.name, b.cause.name, timed.cycles, gained, beyond, again))
+    found.sort(key=lambda pair: -pair.gained)
+    return _answer(base, rows, found, left_out)
+
+
+def causes_of(result: Result, by_line: bool) -> list[Cause]:
+    """Every cause of a run, light ones too."""
+    accesses = access_causes(result, by_line)
+    shared, _ = excess(result.program, result)
+    return pruned(
+        [
+            *_heaviest(accesses),
+            *tile_causes(result.trace, result.arch, shared),
+            *stall_causes(result),
+            *program_causes(result),
+            *resource_causes(result),
+        ]
+    )
+
+
+def _heaviest(causes: list[Cause]) -> list[Cause]:
+    """Of conflicts and of uncoalesced accesses those with most; the others are light."""
+    heavy: set[str] = set()
+    for kind in ("conflicts@", "sectors@"):
+        of = [cause for cause in causes if cause.name.startswith(kind)]
+        heavy.update(c.name for c in sorted(of, key=lambda c: -c.weight)[:MOST_PLACES])
+    reason = f"not among the {MOST_PLACES} places with most"
+    return [c if "@" not in c.name or c.name in heavy else replace(c, light=reason) for c in causes]
+
+
+def _only(base: Result, wanted: tuple[str, ...], causes: list[Cause], given: list[str]) -> Answer:
+    known = {cause.name: cause for cause in causes}
+    for name in wanted:
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            right = f"did you mean '{close[0]}'?" if close else f"one of {', '.join(known)} is right"
+            raise GpuemuError.one("--only", None, "", f"the unknown cause '{name}'", right)
+    chosen = [known[name] for name in wanted]
+    edit = NOTHING
+    for cause in chosen:
+        edit |= cause.edit
+    cycles = Timing(base.trace, base.arch).result(edit).cycles
+    first = chosen[0]
+    if len(chosen) > 1:
+        first = Cause(" + ".join(wanted), "", "; ".join(c.advice for c in chosen), edit)
+    return _answer(base, [Row(first, cycles, base.cycles - cycles, repeats(given, chosen))], [], [])
+
+
+def _answer(base: Result, rows: list[Row], pairs: list[Pair], left_out: list[tuple[str, str]]) -> Answer:
+    changed = overrides(base.arch)
+    return Answer(base.trace.name, base.arch.name, changed, base.cycles, tuple(rows), tuple(pairs), tuple(left_out))
+
+
+def _command(trace: Trace, arch: Architecture) -> list[str]:
+    """What follows `gpuemu run` for a trace and an architecture that are known by their names."""
+    values = {**{f"layout.{name}": value for name, value in trace.layout.items()}, **overrides(arch)}
+    settings = [word for name, value in values.items() for word in ("--set", f"{name}={yaml_value(value)}")]
+    return [trace.file, "--arch", arch.name, *settings]
+
+
+def repeats(given: Sequence[str], causes: Sequence[Cause]) -> str:
+    """The command that repeats a run without these causes: that of the hardware alone by `gpuemu run --set`."""
+    edit = NOTHING
+    for cause in causes:
+        edit |= cause.edit
+    words = ["gpuemu", "run" if edit.is_of_hardware else "why", *given]
+    if edit.is_of_hardware:
+        words += [word for name, value in edit.settings for word in ("--set", f"{name}={yaml_value(value)}")]
+    else:
+        words += [word for cause in causes for word in ("--only", cause.name)]
+    return shlex.join(words)

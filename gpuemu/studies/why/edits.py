@@ -1,0 +1,207 @@
+"""Taking a cause away: edits of copies of the trace, the architecture and the lowered program.
+
+The engine knows nothing of it: it replays what any other trace, architecture and program would be. A layout moves the
+addresses of a tile, a setting replaces a value of the hardware, the rest replaces accesses and ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from gpuemu.arch import Architecture
+from gpuemu.isa.opcodes import Kind
+from gpuemu.program.program import Access, Op, Program
+from gpuemu.studies.layout.layouts import Layout
+from gpuemu.studies.layout.tile import Tile
+from gpuemu.trace.model import Trace, WarpTrace
+
+
+@dataclass(frozen=True)
+class Relaid:
+    """A tile of shared memory in another layout: where it begins, in bytes, and the instructions that touch it."""
+
+    first_byte: int
+    tile: Tile
+    layout: Layout
+    instructions: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What is taken away. Instructions are numbers in the trace's code.
+
+    `settings`: values of the hardware, by dotted name. `wavefronts`: instructions whose shared accesses take the fewest
+    wavefronts; `sectors`: whose global accesses move the fewest sectors. `relaid`: tiles in other layouts.
+    `barriers_open`: who comes to a barrier goes on. `no_stall_counts`: a warp may issue in every cycle.
+    `all_resident`: all CTAs are on the SM at once, as far as it has room for warps.
+    """
+
+    settings: tuple[tuple[str, Any], ...] = ()
+    wavefronts: frozenset[int] = frozenset()
+    sectors: frozenset[int] = frozenset()
+    relaid: tuple[Relaid, ...] = ()
+    barriers_open: bool = False
+    no_stall_counts: bool = False
+    all_resident: bool = False
+
+    @property
+    def is_of_hardware(self) -> bool:
+        """Whether `gpuemu run --set` does the same."""
+        return self == Edit(settings=self.settings)
+
+    def __or__(self, other: Edit) -> Edit:
+        """Both together; of a value that both set, the second's."""
+        return Edit(
+            tuple({**dict(self.settings), **dict(other.settings)}.items()),
+            self.wavefronts | other.wavefronts,
+            self.sectors | other.sectors,
+            tuple(dict.fromkeys((*self.relaid, *other.relaid))),
+            *(getattr(self, f.name) or getattr(other, f.name) for f in fields(self)[4:]),
+        )
+
+    def meets(self, other: Edit) -> bool:
+        """Whether both change the same thing: together they are not two causes."""
+        names = {name for name, _ in self.settings} & {name for name, _ in other.settings}
+        mine, yours = (e.wavefronts.union(*(r.instructions for r in e.relaid)) for e in (self, other))
+        flags = any(getattr(self, f.name) and getattr(other, f.name) for f in fields(self)[4:])
+        return bool(names or mine & yours or self.sectors & other.sectors or flags)
+
+
+NOTHING = Edit()
+
+
+def relaid(trace: Trace, tiles: tuple[Relaid, ...]) -> Trace:
+    """The trace with tiles in other layouts, and with the shared memory that they take more.
+
+    Bytes of an element stay together. What lies behind a tile stays where it is: a tile that grows takes its room
+    elsewhere, which moves nothing to another bank as long as it is whole lines of banks.
+    """
+    addresses, active, spaces = [trace.addresses], [trace.active], trace.spaces
+    new_row: dict[tuple[int, int], int] = {}
+    tile_of = {index: tile for tile in tiles for index in tile.instructions}
+    places = {tile: tile.layout.places(tile.tile) for tile in tiles}
+    carries = np.array([_carries(trace, index) for index in range(len(trace.code))])
+    moved = np.array([index in tile_of for index in range(len(trace.code))])
+    count = len(trace.addresses)
+    warps = []
+    for warp in trace.warps:
+        indices = warp.path[carries[warp.path]]
+        rows = warp.rows.copy()
+        for place in np.flatnonzero(moved[indices]).tolist():
+            index, row = int(indices[place]), int(rows[place])
+            tile = tile_of[index]
+            if (index, row) not in new_row:
+                new_row[index, row] = count + len(new_row)
+                size = tile.tile.element_bytes
+                element, byte = np.divmod(trace.addresses[row] - tile.first_byte, size)
+                inside = trace.active[row] & (element >= 0) & (element < tile.tile.elements)
+                there = tile.first_byte + places[tile][np.where(inside, element, 0)] * size + byte
+                addresses.append(np.where(inside, there, trace.addresses[row])[None])
+                active.append(trace.active[row][None])
+            rows[place] = new_row[index, row]
+        warps.append(WarpTrace(warp.cta, warp.warp, warp.path, rows))
+    if spaces is not None:
+        spaces = np.concatenate([spaces, *(spaces[row][None] for _, row in new_row)])
+    grown = sum(
+        max(0, tile.layout.allocated(tile.tile) - tile.tile.elements) * tile.tile.element_bytes for tile in tiles
+    )
+    launch = replace(trace.launch, static_shared_bytes=trace.launch.static_shared_bytes + grown)
+    return replace(
+        trace, warps=tuple(warps), addresses=np.concatenate(addresses), active=np.concatenate(active), spaces=spaces,
+        launch=launch,
+    )  # fmt: skip
+
+
+def _carries(trace: Trace, index: int) -> bool:
+    try:
+        return trace.code[index].accesses_memory
+    except ValueError:
+        return False  # an instruction that no warp executed may be anything
+
+
+def without(program: Program, arch: Architecture, edit: Edit) -> Program:
+    """A copy of a lowered program without what is in it of a cause; settings and layouts are applied before."""
+    ops, accesses, resident = program.ops, program.accesses, program.resident_ctas
+    if edit.no_stall_counts:
+        ops = tuple(_without_stall_count(op, program.uses_control_words) for op in ops)
+    if edit.barriers_open:
+        ops = tuple(replace(op, arrives_only=True) if op.kind is Kind.BARRIER else op for op in ops)
+    if edit.all_resident:
+        warps = int(np.diff(program.first_warp).max(initial=1))
+        resident = max(resident, min(program.ctas, arch.sm.max_warps // warps))
+    if edit.wavefronts or edit.sectors:
+        of = instructions_of_accesses(program)
+        made = [
+            at_ideal(access, arch) if of[number] in edit.wavefronts else access
+            for number, access in enumerate(accesses)
+        ]
+        for instruction in sorted(edit.sectors):
+            _coalesce(program, arch, instruction, [n for n, index in of.items() if index == instruction], made)
+        accesses = tuple(made)
+    return replace(program, ops=ops, accesses=accesses, resident_ctas=resident)
+
+
+def instructions_of_accesses(program: Program) -> Mapping[int, int]:
+    """For each access the instruction that makes it; -1 for one that several share, which asks for no memory."""
+    index = program.of_ops("index")[program.path[program.request_issue]]
+    own = np.array([op.carries_addresses for op in program.ops])[program.path[program.request_issue]]
+    found = dict.fromkeys(range(len(program.accesses)), -1)
+    found.update(zip(program.access[own].tolist(), index[own].tolist(), strict=True))
+    return found
+
+
+def _without_stall_count(op: Op, controlled: bool) -> Op:
+    latency = 1 if op.kind is Kind.FIXED and not controlled else op.latency_cycles
+    return replace(op, stall_cycles=1, latency_cycles=latency)
+
+
+def at_ideal(access: Access, arch: Architecture) -> Access:
+    """A shared access with the fewest wavefronts, an asynchronous copy with the fewest pieces."""
+    excess = max(0, access.wavefronts - access.ideal_wavefronts)
+    memory = arch.global_memory
+    least = max(1, -(-access.sectors * memory.sector_bytes // memory.l1.line_bytes))
+    return replace(
+        access,
+        wavefronts=access.wavefronts - excess,
+        data_stage_cycles=access.data_stage_cycles - min(excess, max(0, access.data_stage_cycles - 1)),
+        copy_pieces=min(access.copy_pieces, least),
+    )
+
+
+def _coalesce(
+    program: Program, arch: Architecture, instruction: int, numbers: list[int], accesses: list[Access]
+) -> None:
+    """Let the accesses of an instruction move the fewest sectors each, as if its lanes lay side by side.
+
+    The sectors that it touches in all are dealt out in order, in as few lines as hold them: so no data is dropped that
+    others find in L1 as long as there is enough to go round.
+    """
+    memory = arch.global_memory
+    each = memory.l1.line_bytes // memory.sector_bytes
+    touched = sorted({sector for n in numbers for _, inside in accesses[n].lines for sector in inside})
+    lines = sorted({sector // each for sector in touched})
+    groups_of, width = arch.shared_memory.lanes_per_group, program.code[instruction].operation.width_bits
+    lanes = groups_of.bits_32 if width <= 32 else groups_of.bits_64 if width <= 64 else groups_of.bits_128
+    next_sector = 0
+    for n in numbers:
+        access = accesses[n]
+        if access.sectors <= access.ideal_sectors or not access.lines:
+            continue
+        dealt = [(next_sector + i) % len(touched) for i in range(access.ideal_sectors)]
+        next_sector += access.ideal_sectors
+        held: dict[int, list[int]] = {}
+        for place in sorted(dealt):
+            line = lines[place // each]
+            held.setdefault(line, []).append(line * each + place % each)
+        passes = min(access.data_stage_cycles - access.wavefronts, 32 // lanes)
+        accesses[n] = replace(
+            access,
+            sectors=len(dealt),
+            lines=tuple((line, tuple(inside)) for line, inside in sorted(held.items())),
+            data_stage_cycles=access.wavefronts + passes,
+            written_in_part=frozenset(),
+        )

@@ -1,0 +1,232 @@
+"""Causes in the hardware: each stall reason and each resource, with the values that take it away.
+
+A latency becomes the least that its path allows, a queue endless, a port or a rate double. Values that are better
+already stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gpuemu.isa.opcodes import Kind
+from gpuemu.isa.registers import indexes_constants
+from gpuemu.program.program import Op, Program
+from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, TENSOR_PIPE, Unit
+from gpuemu.studies.why.causes import LEAST_SHARE, Cause, light
+from gpuemu.studies.why.edits import Edit
+from gpuemu.views.result import Result
+
+ENDLESS: Mapping[str, int] = {
+    "mio.queue_entries": 4096,
+    "mio.pool_entries": 65536,
+    "mio.window_entries": 65536,
+    "mio.store_data_registers": 65536,
+    "mio.store_pool_wavefronts": 65536,
+    "mio.copy_entries": 65536,
+    "special_function.queue_entries": 64,
+    "address_divergence.queue_entries": 64,
+    "address_divergence.pool_entries": 64,
+    "issue.instruction_buffer_entries": 64,
+    "issue.instruction_banks": 64,
+    "global_memory.l1.capacity_bytes": 1 << 26,
+}
+"""As many as an architecture file may say."""
+_QUEUES = ("mio.queue_entries", "special_function.queue_entries", "address_divergence.queue_entries")
+_POOLS = (
+    "mio.pool_entries", "mio.window_entries", "mio.store_data_registers", "mio.store_pool_wavefronts",
+    "mio.copy_entries", "address_divergence.pool_entries",
+)  # fmt: skip
+
+
+class _Values:
+    """The values of an architecture, and what they would be without something."""
+
+    def __init__(self, result: Result):
+        self.flat = result.arch.flat()
+
+    def at_most(self, values: Mapping[str, int]) -> Edit:
+        return Edit(tuple((name, value) for name, value in values.items() if self.flat[name] > value))
+
+    def endless(self, names: Iterable[str]) -> Edit:
+        return Edit(tuple((name, ENDLESS[name]) for name in names if self.flat[name] < ENDLESS[name]))
+
+    def times(self, names: Iterable[str], factor: float) -> Edit:
+        """Whole numbers stay whole, and at least 1."""
+        found: list[tuple[str, Any]] = []
+        for name in names:
+            was = self.flat[name]
+            value = was * factor if isinstance(was, float) else max(1, int(was * factor))
+            if value != was:
+                found.append((name, value))
+        return Edit(tuple(found))
+
+
+def least_latencies(result: Result) -> tuple[dict[str, int], dict[str, int]]:
+    """The least latencies of global memory, and those of what else a warp waits for by a counter.
+
+    A request is sent after `mio.queue_latency_cycles` and a cycle for each register behind its first; its answer takes
+    a cycle. Less would be an effect before its cause.
+    """
+    flat = result.arch.flat()
+    queue, register = flat["mio.queue_latency_cycles"], flat["mio.cycles_per_source_register"]
+    late = flat["mio.data_read_cycles"]
+    sent = queue + register + 1
+    beyond = {
+        "global_memory.latency_cycles": sent,
+        "global_memory.l2.latency_cycles": sent,
+        "global_memory.l2.spread_cycles": 0,
+        "global_memory.l1.latency_cycles": sent,
+        "global_memory.atomic_latency_cycles": sent + register + late,
+    }
+    near = {
+        "shared_memory.latency_cycles": queue + 1,
+        "shared_memory.cycles_per_further_group": 0,
+        "shared_memory.atomic_latency_cycles": queue + late + 1,
+        "mio.shuffle_latency_cycles": queue + late + 1,
+        "mio.lane_register_latency_cycles": queue + 1,
+    }
+    program = result.program
+    for op, name in _executed(program):
+        unit = program.units[op.pipe]
+        interval = flat.get(f"{name}.issue_interval_cycles", 1)
+        if op.kind is not Kind.VARIABLE or not name.startswith("operations."):
+            continue
+        if unit is Unit.ADDRESS_DIVERGENCE:
+            least = flat["address_divergence.queue_latency_cycles"] + 1
+        elif unit is Unit.SPECIAL_FUNCTION:
+            least = flat["special_function.queue_latency_cycles"] + interval
+        else:
+            least = interval + 1
+        near[f"{name}.latency_cycles"] = least
+        if name == "operations.indexed_constant_load":  # what it takes longer than one without a register stays
+            near["operations.constant_load.latency_cycles"] = least
+    return beyond, near
+
+
+def _executed(program: Program) -> list[tuple[Op, str]]:
+    """Ops that were executed, each with where the architecture file has its timing; not those of memory."""
+    found = []
+    for number in np.unique(program.path).tolist():
+        op = program.ops[number]
+        if op.pipe == 0 or op.kind is Kind.BARRIER:
+            continue
+        instruction = program.code[op.index]
+        operation = instruction.operation
+        if operation.tensor or operation.warpgroup_columns:
+            found.append((op, f"tensor_core.operations.{operation.operation}"))
+        elif indexes_constants(instruction.opcode, instruction.operands):
+            found.append((op, "operations.indexed_constant_load"))
+        else:
+            found.append((op, f"operations.{operation.operation}"))
+    return found
+
+
+def stall_causes(result: Result) -> list[Cause]:
+    """A cause for each stall reason that values of the hardware take away."""
+    values = _Values(result)
+    beyond, near = least_latencies(result)
+    intervals = sorted({f"{name}.issue_interval_cycles" for _, name in _executed(result.program)})
+    made = (
+        ("long_scoreboard", "Long Scoreboard Stalls", values.at_most(beyond),
+         "global memory answers at once: ask earlier, for more at a time, or from more warps"),
+        ("short_scoreboard", "Short Scoreboard Stalls", values.at_most(near),
+         "shared memory, shuffles and special units answer at once: ask earlier, or with fewer, wider accesses"),
+        ("mio_throttle", "MIO Throttle Stalls", values.endless(_QUEUES),
+         "endless queues: fewer and wider memory instructions, arithmetic between them"),
+        ("math_pipe_throttle", "Math Pipe Throttle Stalls", values.at_most(dict.fromkeys(intervals, 1)),
+         "every pipe takes an instruction a cycle: spread the work over pipes"),
+        ("dispatch_stall", "Dispatch Stalls",
+         values.times(["register_file.banks"], 2) if values.flat["register_file.banks"] < 8 else Edit(),
+         "twice the banks of registers: use registers of both banks, and reuse flags"),
+        ("branch_resolving", "Branch Resolving Stalls", values.at_most({"issue.taken_branch_cycles": 1}),
+         "branches cost a cycle: unroll loops"),
+        ("no_instruction", "No Instruction Stalls",
+         values.at_most({"issue.next_line_cycles": 1})
+         | values.endless(["issue.instruction_buffer_entries", "issue.instruction_banks"]),
+         "code is there at once: align loops to lines of code, unroll them"),
+    )  # fmt: skip
+    return [Cause(f"stall.{reason}", rule, advice, edit, light(result, reason)) for reason, rule, edit, advice in made]
+
+
+def resource_causes(result: Result) -> list[Cause]:
+    """A cause for each resource: twice of it, or no end of it."""
+    values, arch, program = _Values(result), result.arch, result.program
+    bound = {b.resource: b.cycles / max(1, result.cycles) for b in result.bounds}
+
+    def little(*names: str) -> str:
+        share = max((share for name, share in bound.items() if name.startswith(names)), default=0.0)
+        return "" if share >= LEAST_SHARE else "used in under 1 % of the cycles"
+
+    ports = ("read", "write") if arch.shared_memory.ports.topology == "separate" else ("unified",)
+    slots = Edit((("sm.sub_cores", 2 * arch.sm.sub_cores),)) if arch.sm.sub_cores <= 32 else Edit()
+    loads = light(result, "short_scoreboard", "long_scoreboard")
+    again = result.log.loaded_sectors > _distinct_sectors(program)
+    found = [
+        Cause("data_stage", "", "twice the ports of the data stage: fewer wavefronts, by layout or wider accesses",
+              values.times([f"shared_memory.ports.{port}" for port in ports], 2),
+              little("shared-memory", "L1 ")),
+        Cause("warp_path", "", "a wavefront of a warp every cycle: let more warps take part in the accesses",
+              values.at_most({"shared_memory.cycles_per_wavefront_per_warp": 1}), little("a warp's path")),
+        Cause("sending", "", "registers are sent twice as fast: fewer registers in stores, or asynchronous copies",
+              values.times(["mio.cycles_per_source_register", "mio.minimum_dispatch_interval_cycles"], 0.5)
+              | values.times(["mio.data_registers_per_cycle"], 2), little("operands sent")),
+        Cause("pools", "", "endless pools behind the queues: fewer requests under way, with fewer wavefronts each",
+              values.endless(_POOLS), little("shared-memory", "L1 ", "a warp's path", "operands sent")),
+        Cause("way_back", "", "twice the registers that come back a cycle: fewer loads of what is kept in registers",
+              values.times(["shared_memory.returned_registers_per_cycle"], 2), loads),
+        Cause("barrier_unit", "", "barriers that cost nothing, but are waited for",
+              values.at_most({
+                  "barrier.latency_cycles": 1, "barrier.arrival_interval_cycles": 0, "barrier.single_warp_cycles": 0,
+                  "barrier.data_stage_cycles": 0, "barrier.load_delay_cycles": 0}), light(result, "barrier")),
+        Cause("global_bandwidth", "", "twice the bandwidth towards the SM: move fewer bytes, reuse what was loaded",
+              values.times(["global_memory.bytes_per_cycle"], 2), little("global-memory bandwidth")),
+        Cause("global_stores", "", "twice the bandwidth of stores: whole sectors, narrower types",
+              values.times(["global_memory.store_bytes_per_cycle"], 2), little("path of global stores")),
+        Cause("first_touch", "", "L2 has the data already, as after a launch that touched it",
+              Edit() if arch.global_memory.first_touch == "l2" else Edit((("global_memory.first_touch", "l2"),)),
+              light(result, "long_scoreboard")),
+        Cause("l1_capacity", "", "an endless L1: tile so that what is used again is still there",
+              values.endless(["global_memory.l1.capacity_bytes"]), "" if again else "nothing came to L1 twice"),
+        Cause("issue_slots", "Issue Slot Utilization", "twice the sub-cores, with pipes and queues: fewer instructions",
+              slots, light(result, "not_selected", "math_pipe_throttle", "dispatch_stall", "mio_throttle")),
+    ]  # fmt: skip
+    return [*found, *_pipes(result, values)]
+
+
+def _distinct_sectors(program: Program) -> int:
+    """Sectors that loads, atomics and copies touch, each once; of copies, whose addresses are not known, all."""
+    ops = [program.ops[number] for number in program.path[program.request_issue].tolist()]
+    touched: set[int] = set()
+    unknown = 0
+    for number, op in zip(program.access.tolist(), ops, strict=True):
+        access = program.accesses[number]
+        if op.kind is Kind.GLOBAL and not op.is_store:
+            touched.update(sector for _, inside in access.lines for sector in inside)
+            unknown += 0 if access.lines else access.sectors
+    return len(touched) + unknown
+
+
+def _pipes(result: Result, values: _Values) -> list[Cause]:
+    program = result.program
+    warp = np.repeat(np.arange(program.warps), np.diff(program.first_issue))
+    busy = np.zeros((len(program.pipes), result.arch.sm.sub_cores), dtype=np.int64)
+    interval = program.of_ops("issue_interval_cycles")[program.path]
+    np.add.at(busy, (program.of_ops("pipe")[program.path], result.log.warp_sub_core[warp]), interval)
+    names: dict[str, set[str]] = {}
+    share: dict[str, float] = {}
+    for op, name in _executed(program):
+        pipe = program.pipes[op.pipe].partition("/")[0]
+        names.setdefault(pipe, set()).add(f"{name}.issue_interval_cycles")
+        share[pipe] = max(share.get(pipe, 0.0), int(busy[op.pipe].max()) / max(1, result.cycles))
+    assert not names.keys() & {MIO_PIPE, BARRIER_PIPE}
+    found = []
+    for pipe in sorted(names):
+        what = "tensor core" if pipe == TENSOR_PIPE else f"pipe {pipe}"
+        edit = values.times(sorted(names[pipe]), 0.5)
+        little = "" if share[pipe] >= LEAST_SHARE else "used in under 1 % of the cycles"
+        advice = f"twice the rate of the {what}: fewer instructions on it, or others"
+        found.append(Cause(f"pipe.{pipe}", "High Pipe Utilization", advice, edit, little))
+    return found

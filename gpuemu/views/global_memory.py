@@ -1,0 +1,90 @@
+"""Global and local memory: what was asked for, what L1 had of it, and what went beyond.
+
+Every execution of an instruction is a request. L1 answers some of the loads that it may answer; the log has what came
+from beyond it in all, so hits are known of all those loads together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from gpuemu.engine.log import Log
+from gpuemu.isa.opcodes import Kind
+from gpuemu.program.program import Op, Program
+
+
+class GlobalRow(Enum):
+    """A row of the table."""
+
+    LOAD = "Global Load"
+    COPY = "Global Load To Shared"
+    STORE = "Global Store"
+    REDUCTION = "Global Reduction"
+    ATOMIC = "Global Atomic"
+    LOCAL_LOAD = "Local Load"
+    LOCAL_STORE = "Local Store"
+
+
+@dataclass(frozen=True)
+class GlobalCounts:
+    """A line of the table. `ideal_sectors`: the fewest that could hold what the lanes ask for."""
+
+    requests: int = 0
+    sectors: int = 0
+    ideal_sectors: int = 0
+
+    @property
+    def sectors_per_request(self) -> float:
+        """0 without requests."""
+        return self.sectors / self.requests if self.requests else 0.0
+
+
+@dataclass(frozen=True)
+class L1Counts:
+    """`cached_sectors` that loads asked L1 for, of which it had `hit_sectors`; what was loaded from beyond it by
+    whatever instruction, and stored there.
+    """
+
+    cached_sectors: int
+    hit_sectors: int
+    loaded_sectors: int
+    stored_sectors: int
+
+
+def row_of(op: Op) -> GlobalRow | None:
+    """The row that an op's requests are counted in; None for one that does not go to global or local memory."""
+    if op.kind is not Kind.GLOBAL:
+        return None
+    if op.row is not None:
+        return GlobalRow.COPY
+    if op.is_atomic:
+        return GlobalRow.REDUCTION if op.is_store else GlobalRow.ATOMIC
+    if op.is_local:
+        return GlobalRow.LOCAL_STORE if op.is_store else GlobalRow.LOCAL_LOAD
+    return GlobalRow.STORE if op.is_store else GlobalRow.LOAD
+
+
+def global_table(program: Program) -> dict[GlobalRow, GlobalCounts]:
+    """The table: every row, also those without requests."""
+    rows = list(GlobalRow)
+    counted_in = [row_of(op) for op in program.ops]
+    row = np.array([-1 if r is None else rows.index(r) for r in counted_in])[program.path[program.request_issue]]
+    columns = [program.of_accesses(name)[program.access] for name in ("sectors", "ideal_sectors")]
+    return {
+        name: GlobalCounts(int(np.count_nonzero(row == i)), *(int(column[row == i].sum()) for column in columns))
+        for i, name in enumerate(rows)
+    }
+
+
+def l1_counts(program: Program, log: Log) -> L1Counts:
+    """What L1 had."""
+    cached = np.array([op.is_cached and row_of(op) is not None for op in program.ops])
+    uncached = np.array([
+        row_of(op) is not None and not op.is_cached and not op.is_plain_global_store for op in program.ops
+    ])  # fmt: skip
+    op, sectors = program.path[program.request_issue], program.of_accesses("sectors")[program.access]
+    asked, never = int(sectors[cached[op]].sum()), int(sectors[uncached[op]].sum())
+    return L1Counts(asked, asked + never - log.loaded_sectors, log.loaded_sectors, log.stored_sectors)

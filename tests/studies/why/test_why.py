@@ -1,0 +1,193 @@
+"""`gpuemu why`: what each cause costs, ranked, in pairs, and how to run it again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import gpuemu
+from gpuemu.cli.launching import LaunchOptions
+from gpuemu.cli.main import cli
+from gpuemu.cli.why import command_words
+from gpuemu.studies.why.api import MOST_PLACES, Answer, causes_of
+from gpuemu.studies.why.text import WIDTH, as_csv, as_data, lines
+
+
+def invoked(*arguments: str) -> str:
+    ran = CliRunner().invoke(cli, list(arguments), catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def v2() -> Answer:
+    return gpuemu.why("v2_shared_memory", "sm_89")
+
+
+def row(answer: Answer, name: str) -> Any:
+    return next(row for row in answer.rows if row.cause.name == name)
+
+
+def test_on_v2_padding_or_swizzle_are_named_with_the_cycles_that_they_gain(v2: Answer) -> None:
+    tiles, a = row(v2, "tiles"), row(v2, "tile@0x0")
+    assert (v2.cycles, tiles.gained, a.gained, row(v2, "tile@0x200").gained) == (856, 16, 8, 8)
+    assert tiles.gained == row(v2, "conflicts").gained  # the layouts are as good as no conflicts at all
+    assert a.cause.advice.startswith("Swizzle<1,3,3> for the 16x16:f16 at shared byte 0")
+    assert "i ^ ((i >> 3) & 0x8)" in a.cause.code
+    assert a.cause.rule == "Uncoalesced Shared Accesses"
+    assert row(v2, "conflicts@0160").cause.rule == "Shared Load Bank Conflicts"
+    assert row(v2, "conflicts@01d0").cause.rule == "Shared Store Bank Conflicts"
+
+
+def test_rows_are_ranked_by_cycles_gained_and_add_up_to_the_run(v2: Answer) -> None:
+    gained = [row.gained for row in v2.rows]
+    assert gained == sorted(gained, reverse=True)
+    assert all(row.cycles + row.gained == v2.cycles for row in v2.rows)
+    assert v2.rows[0].cause.name == "stall.long_scoreboard"
+
+
+def test_every_row_and_pair_is_repeated_by_its_command(v2: Answer) -> None:
+    commands = {row.repeat: row.cycles for row in v2.rows} | {pair.repeat: pair.cycles for pair in v2.pairs}
+    assert len(commands) == len(v2.rows) + len(v2.pairs)
+    for command, cycles in commands.items():
+        program, *words = shlex.split(command)
+        assert program == "gpuemu"
+        found = json.loads(invoked(*words, "--format", "json"))
+        assert (found["causes"][0] if words[0] == "why" else found)["cycles"] == cycles, command
+
+
+def test_pairs_are_of_the_ten_largest_which_are_two_things_and_say_what_is_beyond_each(v2: Answer) -> None:
+    gained = {row.cause.name: row.gained for row in v2.rows}
+    largest = [row.cause.name for row in v2.rows[:10]]
+    for pair in v2.pairs:
+        assert {pair.first, pair.second} <= set(largest)
+        assert pair.beyond == pair.gained - gained[pair.first] - gained[pair.second]
+    assert [pair.gained for pair in v2.pairs] == sorted((pair.gained for pair in v2.pairs), reverse=True)
+    named = {(pair.first, pair.second) for pair in v2.pairs}
+    assert ("stall.long_scoreboard", "first_touch") in named  # DRAM's latency is in both: they share what they gain
+    assert ("conflicts", "tiles") not in named
+
+
+def test_what_cannot_gain_is_left_out_with_the_reason_and_run_on_request(v2: Answer) -> None:
+    reasons = dict(v2.left_out)
+    assert reasons["stall.mio_throttle"] == "no warp waited for it (mio_throttle)"
+    assert reasons["occupancy"] == "all timed CTAs are on the SM at once"
+    assert not reasons.keys() & {row.cause.name for row in v2.rows}
+    everything = gpuemu.why("v2_shared_memory", "sm_89", everything=True, pairs=0)
+    assert {row.cause.name for row in everything.rows} == reasons.keys() | {row.cause.name for row in v2.rows}
+    idle = [row for row in everything.rows if row.cause.light.startswith("no warp")]
+    assert len(idle) >= 3
+    assert all(row.gained == 0 for row in idle)
+
+
+def test_losses_are_shown() -> None:
+    answer = gpuemu.why("transpose_v8", "sm_89", only=["conflicts"])
+    assert answer.rows[0].gained < 0
+    assert any(line.startswith(f"{answer.rows[0].gained:9}") for _, line in lines(answer))
+
+
+def test_several_causes_go_together_and_an_unknown_one_is_refused(v2: Answer) -> None:
+    both = gpuemu.why("v2_shared_memory", "sm_89", only=["conflicts", "stall.wait"])
+    assert [row.cause.name for row in both.rows] == ["conflicts + stall.wait"]
+    (pair,) = (pair for pair in v2.pairs if {pair.first, pair.second} == {"conflicts", "stall.wait"})
+    assert (both.rows[0].gained, both.rows[0].cycles) == (pair.gained, pair.cycles)
+    with pytest.raises(
+        gpuemu.GpuemuError, match=r"--only: found the unknown cause 'conflict'; did you mean 'conflicts'"
+    ):
+        gpuemu.why("v2_shared_memory", "sm_89", only=["conflict"])
+
+
+def test_by_line_the_instructions_of_a_line_are_one_cause() -> None:
+    trace = gpuemu.load_trace("v2_shared_memory")
+    lines_of = {22: 7, 23: 7, 29: 9, 30: 9, 31: 10, 32: 10}
+    code = tuple(
+        replace(instruction, source=(("k.cu", lines_of.get(index, 1)),)) for index, instruction in enumerate(trace.code)
+    )
+    answer = gpuemu.why(replace(trace, code=code), "sm_89", by="line", pairs=0)
+    names = {row.cause.name for row in answer.rows}
+    assert {"conflicts@k.cu:7", "conflicts@k.cu:9", "conflicts@k.cu:10", "conflicts"} <= names
+    assert not any(name.startswith("conflicts@0") for name in names)
+    assert row(answer, "conflicts@k.cu:7").gained == 16
+    assert row(answer, "conflicts@k.cu:7").cause.advice.startswith("2 instructions, 8 excess wavefronts")
+    with pytest.raises(gpuemu.GpuemuError, match="no source lines for --by line"):
+        gpuemu.why(trace, "sm_89", by="line")
+    with pytest.raises(gpuemu.GpuemuError, match='"instruction" or "line" is right'):
+        gpuemu.why(trace, "sm_89", by="warp")
+
+
+def test_worker_processes_give_the_same_answer_and_report_their_progress(v2: Answer) -> None:
+    seen: list[tuple[int, int]] = []
+    answer = gpuemu.why("v2_shared_memory", "sm_89", jobs=2, progress=lambda done, total: seen.append((done, total)))
+    assert as_data(answer) == as_data(v2)
+    assert seen[-1][0] == seen[-1][1] == len(v2.rows) + len(v2.pairs)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_uncoalesced_accesses_are_found_under_the_profilers_rule_and_their_gain_timed() -> None:
+    answer = gpuemu.why("transpose_v16", "sm_89", pairs=0)
+    found = [r for r in answer.rows if r.cause.name.startswith("sectors")]
+    assert found[0].gained > 0
+    assert all(r.cause.rule == "Uncoalesced Global Accesses" for r in found)
+
+
+def test_a_long_unrolled_kernel_has_no_more_runs_than_a_minute_allows() -> None:
+    causes = causes_of(gpuemu.run("gemm_tile_plain", "sm_89"), False)
+    places = [cause for cause in causes if cause.name.startswith("conflicts@")]
+    assert len(places) > MOST_PLACES
+    assert sum(not cause.light for cause in places) == MOST_PLACES
+    heaviest = min(cause.weight for cause in places if not cause.light)
+    assert all(cause.weight <= heaviest for cause in places if cause.light)
+    assert sum(not cause.light for cause in causes) <= 45
+
+
+def test_where_padding_does_as_well_it_is_named_beside_the_swizzle() -> None:
+    causes = {cause.name: cause for cause in causes_of(gpuemu.run("transpose_plain", "sm_89"), False)}
+    assert causes["tile@0x0"].advice.startswith("Swizzle<5,0,5>, or rows of 32 + 1, for the 32x32:f32")
+
+
+def test_the_two_operands_of_a_tile_kernel_get_their_layouts() -> None:
+    causes = {cause.name: cause for cause in causes_of(gpuemu.run("gemm_tile_plain", "sm_89"), False)}
+    assert causes["tile@0x0"].advice.startswith("Swizzle<2,3,3>")
+    assert "128x32:f16 at shared byte 0" in causes["tile@0x0"].advice
+    assert "256x32:f16 at shared byte 8192" in causes["tile@0x2000"].advice
+
+
+def test_text_is_at_most_80_columns_and_csv_and_json_say_the_same(v2: Answer) -> None:
+    text = [line for _, line in lines(v2, everything=True)]
+    assert max(map(len, text)) <= WIDTH == 80
+    data = as_data(v2)
+    table = list(csv.DictReader(io.StringIO(as_csv(v2))))
+    assert [int(r["gained"]) for r in table] == [c["gained"] for c in (*data["causes"], *data["pairs"])]
+    assert [r["cause"] for r in table if not r["second"]] == [c["cause"] for c in data["causes"]]
+    assert dict(zip(table[0], table[0].values(), strict=True))["repeat"] == data["causes"][0]["repeat"]
+
+
+def test_commands_in_the_text_are_what_a_shell_joins_to_the_commands_of_the_rows(v2: Answer) -> None:
+    text = "\n".join(line for _, line in lines(v2, everything=True)).replace("\\\n", " ")
+    shown = [shlex.split(line.strip().removeprefix("$ ")) for line in text.splitlines() if line.startswith("    $ ")]
+    assert shown == [shlex.split(command) for command in [*(r.repeat for r in v2.rows), v2.pairs[0].repeat]]
+
+
+def test_settings_of_ones_own_and_the_launch_are_in_the_commands() -> None:
+    options = LaunchOptions(kernel="k", grid=(2, 1, 1), args=("zeros:f32:4", "7"), zero_shared=True, save=("0=x",))
+    words = command_words("k.cu", "sm_80", ("mio.queue_entries=9",), options)
+    assert words == [
+        "k.cu", "--arch", "sm_80", "--set", "mio.queue_entries=9", "--kernel", "k", "--grid", "2,1,1",
+        "--arg", "zeros:f32:4", "--arg", "7", "--zero-shared",
+    ]  # fmt: skip
+    text = invoked("why", "v2_shared_memory", "--set", "shared_memory.banks=16", "--only", "conflicts")
+    assert text.startswith("v2_shared_memory on sm_89, shared_memory.banks=16: 904 cycles;")
+    assert "$ gpuemu why v2_shared_memory --set shared_memory.banks=16 --only conflicts" in text
+    answer = gpuemu.why(
+        "v2_shared_memory", gpuemu.load_arch("sm_89").with_overrides({"shared_memory.banks": 16}), pairs=0
+    )
+    assert all("--set shared_memory.banks=16" in r.repeat for r in answer.rows)
+    laid_out = replace(gpuemu.load_trace("v2_shared_memory"), layout={"pitch": 48})
+    assert "--set layout.pitch=48" in gpuemu.why(laid_out, "sm_89", only=["conflicts"]).rows[0].repeat
