@@ -4,7 +4,7 @@
 """
 
 from gpuemu.engine.building import ENGINES, compiling
-from gpuemu.engine.execute import StuckError, execute
+from gpuemu.engine.drivers import StuckError, execute
 from gpuemu.engine.log import Log
 
 __all__ = ["ENGINES", "Log", "StuckError", "compiling", "execute"]

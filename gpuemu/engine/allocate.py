@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 
+from gpuemu.engine.log import Cycles
 from gpuemu.engine.records import NEVER, columns, fields, objects
 from gpuemu.engine.spec import Spec, fill
 from gpuemu.engine.state import REASONS, Core, Cta, Gathering, Pipe, Ring, Sm, State, Warp
@@ -39,13 +41,19 @@ class _Room:
     """Room in the pool, and rings there."""
 
     def __init__(self) -> None:
-        self.pool: list[int] = []
         self.rings: list[tuple[int, int]] = []
+        self._parts: list[Cycles] = []
+        self._size = 0
 
     def numbers(self, count: int, value: int = 0) -> int:
         """So many numbers of a value; returns where."""
-        at = len(self.pool)
-        self.pool += [value] * count
+        return self.given(np.full(count, value) if value else np.zeros(count, np.int64))
+
+    def given(self, numbers: Sequence[int] | Cycles) -> int:
+        """These numbers; returns where."""
+        at = self._size
+        self._parts.append(np.asarray(numbers, dtype=np.int64))
+        self._size += len(numbers)
         return at
 
     def ring(self, capacity: int, at: int | None = None) -> int:
@@ -53,6 +61,10 @@ class _Room:
         size = power_of_two(capacity)
         self.rings.append((self.numbers(size) if at is None else at, size - 1))
         return len(self.rings) - 1
+
+    def pool(self) -> Cycles:
+        """All numbers."""
+        return np.concatenate(self._parts)
 
 
 def power_of_two(least: int) -> int:
@@ -72,7 +84,8 @@ def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
     load_store, stage, memory = objects(LoadStore, 1), objects(DataStage, 1), objects(Memory, 1)
     way_back, divergence = objects(WayBack, 1), objects(Divergence, 1)
     flight_of, flights = _flights(program)
-    parts = 1 + sum(max(1, program.ops[program.path[i]].results) for i in program.request_issue)
+    results = np.array([max(1, op.results) for op in program.ops], dtype=np.int64)
+    parts = 1 + int(results[program.path[program.request_issue]].sum())
     _sm(program, s, facts, room, sm[0])
     _load_store(s, room, load_store[0], stage[0])
     _memory(program, s, facts, room, memory[0])
@@ -100,6 +113,9 @@ def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
     for ring, (at, mask) in zip(rings, room.rings, strict=True):
         ring.at, ring.mask = at, mask
     issues = len(program.path)
+    logged = {"issue": issues, "operands_late": issues, "waited": issues * REASONS}
+    numbers = {"flight_of": flight_of, "path": program.path.astype(np.int64), "pool": room.pool()}
+    numbers.update((name, np.zeros(count, np.int64)) for name, count in logged.items())
     made: dict[str, Any] = {
         "spec": spec, "sm": sm, "ctas": ctas, "gatherings": objects(Gathering, program.resident_ctas * IDS),
         "warps": warps, "cores": cores, "pipes": pipes, "flights": _under_way(program, flights, compiled),
@@ -107,9 +123,9 @@ def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
         "specials": objects(Special, specials * s.sm_sub_cores), "refills": objects(Refill, refills * s.sm_sub_cores),
         "load_store": load_store, "data_stage": stage, "memory": memory, "way_back": way_back,
         "divergence": divergence, "rings": rings, "ops": facts.ops, "accesses": facts.accesses,
-        "program": facts.flat or [0], "flight_of": flight_of, "path": program.path.tolist(), "pool": room.pool,
+        "program": facts.flat or [0],
         "wish": [0] + [NEVER] * (SUB_CORES + s.sm_sub_cores),
-        "issue": [0] * issues, "operands_late": [0] * issues, "waited": [0] * (issues * REASONS),
+        **{name: column if compiled else column.tolist() for name, column in numbers.items()},
     }  # fmt: skip
     if compiled:
         made = {name: _as_columns(kind, made[name]) for name, kind in _kinds().items()}
@@ -130,10 +146,10 @@ def _kinds() -> dict[str, Any]:
 
 def _as_columns(kind: Any, made: Any) -> Any:
     """Records as a structured array, numbers as a plain one."""
+    if isinstance(made, np.ndarray):
+        return made
     if kind is int:
         return np.array(made, dtype=np.int64)
-    if not isinstance(made, list):
-        return made
     found = columns(kind, len(made))
     for name in fields(kind):
         found[name] = [getattr(one, name) for one in made]
@@ -152,7 +168,7 @@ def _under_way(program: Program, flights: int, compiled: bool) -> Any:
     return made
 
 
-def _flights(program: Program) -> tuple[list[int], int]:
+def _flights(program: Program) -> tuple[Cycles, int]:
     """The number of the flight of each issue, -1 for none: first the program's requests, behind them all others."""
     flight_of = np.full(len(program.path), -1, dtype=np.int64)
     flight_of[program.request_issue] = np.arange(len(program.request_issue))
@@ -161,7 +177,7 @@ def _flights(program: Program) -> tuple[list[int], int]:
         dtype=np.bool_,
     )[program.path]
     flight_of[others] = np.arange(np.count_nonzero(others)) + len(program.request_issue)
-    return flight_of.tolist(), len(program.request_issue) + int(np.count_nonzero(others))
+    return flight_of, len(program.request_issue) + int(np.count_nonzero(others))
 
 
 def _sm(program: Program, s: Spec, facts: Facts, room: _Room, sm: Sm) -> None:
@@ -206,16 +222,16 @@ def _memory(program: Program, s: Spec, facts: Facts, room: _Room, memory: Memory
     memory.local_lines, memory.local_sectors = len(facts.local_sectors_of) - 1, facts.local_sectors_of[-1]
     of_lines = [*facts.sectors_of]
     for _ in range(program.warps):
-        before = of_lines[-1]
-        of_lines += [before + sectors for sectors in facts.local_sectors_of[1:]]
+        behind_last = of_lines[-1]
+        of_lines += [behind_last + sectors for sectors in facts.local_sectors_of[1:]]
     capacity = s.global_memory_l1_capacity_bytes - program.carveout_bytes
     memory.l1_lines = max(0, capacity // s.global_memory_l1_line_bytes)
     memory.mark = len(of_lines) - 1
-    memory.before_at, memory.behind_at = room.numbers(len(of_lines)), room.numbers(len(of_lines), -1)
-    room.pool[memory.before_at + memory.mark] = room.pool[memory.behind_at + memory.mark] = memory.mark
+    before, behind = np.zeros(len(of_lines), np.int64), np.full(len(of_lines), -1)
+    before[memory.mark] = behind[memory.mark] = memory.mark
+    memory.before_at, memory.behind_at = room.given(before), room.given(behind)
     memory.valid_at, memory.from_dram_at, memory.asked_at = (room.numbers(of_lines[-1], -1) for _ in range(3))
-    memory.sectors_of_at = len(room.pool)
-    room.pool += of_lines
+    memory.sectors_of_at = room.given(of_lines)
 
 
 def _core(s: Spec, room: _Room, sm: Sm, core: Core, c: int) -> None:

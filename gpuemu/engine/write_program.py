@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from gpuemu.engine.code import AccessRecord, Op
 from gpuemu.engine.records import fields, objects
 from gpuemu.engine.under_way import MOST_WORDS
@@ -107,9 +109,10 @@ def _write_op(
 
 def _write_accesses(program: Program, facts: Facts, block_lines: int) -> None:
     """Lines and sectors get numbers, those of local memory for themselves."""
-    local = [False] * len(program.accesses)
-    for access, issue in zip(program.access.tolist(), program.request_issue.tolist(), strict=True):
-        local[access] = program.ops[program.path[issue]].is_local
+    by_access = np.zeros(len(program.accesses), dtype=np.bool_)
+    if len(program.access):
+        by_access[program.access] = np.array([op.is_local for op in program.ops])[program.path[program.request_issue]]
+    local = by_access.tolist()
     lines: tuple[dict[int, int], dict[int, int]] = ({}, {})
     sectors: tuple[dict[int, int], dict[int, int]] = ({}, {})
     for place in (0, 1):

@@ -10,7 +10,7 @@ import pytest
 
 import gpuemu
 from gpuemu.base.errors import GpuemuError
-from gpuemu.engine import building, execute
+from gpuemu.engine import building, drivers
 
 
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -64,6 +64,6 @@ def test_a_long_run_changes_over_to_what_was_compiled_beside_it(monkeypatch: pyt
     monkeypatch.setattr(building, "WORTH_COMPILING", 1)
     monkeypatch.setattr(building, "load", lambda: compiled.append(1) or real)
     monkeypatch.setattr(subprocess.Popen, "poll", lambda self: 0)
-    monkeypatch.setattr(execute, "CYCLES_AT_ONCE", 100)
+    monkeypatch.setattr(drivers, "CYCLES_AT_ONCE", 100)
     assert gpuemu.run("v5_swizzle").cycles == wanted
     assert compiled == [1]

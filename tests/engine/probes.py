@@ -277,7 +277,7 @@ _VALUES: dict[str, list[Any]] = {
     "mio.load_source_release_cycles": [9, 1, 15],
     "mio.store_source_release_cycles": [12, 4],
     "mio.cycles_per_source_register": [2, 1],
-    "mio.address_read_cycles": [2, 0, 3],
+    "mio.address_read_cycles": [2, 1, 3],
     "mio.data_read_cycles": [2, 0, 12],
     "mio.pool_entries": [30, 1, 3],
     "mio.sending_entries": [0, 1],

@@ -14,6 +14,7 @@ def length(state: State, number: int) -> int:
 def push(state: State, number: int, value: int) -> None:
     """One more, behind all."""
     ring = state.rings[number]
+    assert ring.tail - ring.head <= ring.mask
     state.pool[ring.at + (ring.tail & ring.mask)] = value
     ring.tail += 1
 
