@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from gpuemu.views.result import Result
 
 PAGES = {
-    "summary": ("text", "json", "perfetto"),
+    "summary": ("text", "json", "html", "perfetto"),
     "source": ("text", "json", "csv"),
     "timeline": ("text", "json", "csv", "perfetto"),
 }
@@ -38,6 +39,7 @@ class Wanted:
     start: int | None = None
     cycles: int | None = None
     to_a_file: bool = False
+    sources: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.form in PAGES[self.page]:
@@ -55,6 +57,10 @@ def rendered(result: Result, wanted: Wanted) -> str:
         from gpuemu.views.perfetto import as_perfetto
 
         return as_perfetto(result)
+    if wanted.form == "html":
+        from gpuemu.views.report.page import as_html
+
+        return as_html(result, source_texts(result, wanted.sources))
     if wanted.page == "source":
         return _source(result, wanted)
     if wanted.page == "timeline":
@@ -65,6 +71,19 @@ def rendered(result: Result, wanted: Wanted) -> str:
     if wanted.form == "json":
         return _json(as_data(result))
     return _styled(report(result, _columns(wanted, WIDTH)), wanted)
+
+
+def source_texts(result: Result, places: Iterable[Path]) -> dict[str, list[str]]:
+    """The lines of the source files that the code names and that are among `places`, files and folders."""
+    names = {file for instruction in result.program.code for file, _ in instruction.source}
+    found: dict[str, list[str]] = {}
+    for name in sorted(names):
+        for place in places:
+            path = place / name if place.is_dir() else place
+            if path.name == Path(name).name and path.is_file():
+                found[name] = path.read_text(encoding="utf-8", errors="replace").splitlines()
+                break
+    return found
 
 
 def _source(result: Result, wanted: Wanted) -> str:

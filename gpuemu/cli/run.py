@@ -43,13 +43,19 @@ FAILED = 1
 @click.option("--from", "start", type=click.IntRange(0), help="First cycle of the timeline; by default the warp's.")
 @click.option("--cycles", type=click.IntRange(1), help="Of the timeline; by default those of 64 instructions.")
 @click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="Output.")
+@click.option(
+    "--sources",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    help="File or folder of source text for the report; a .cu brings its own.",
+)
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
 @click.option("--fail-on", "conditions", metavar="CONDITION", multiple=True, help="Exit with 1 if this holds.")
 @launch_options
 def run(
     trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool,
-    warps: tuple[str, ...], start: int | None, cycles: int | None, form: str, output: str | None,
-    conditions: tuple[str, ...], **launch: Any,
+    warps: tuple[str, ...], start: int | None, cycles: int | None, form: str, sources: tuple[Path, ...],
+    output: str | None, conditions: tuple[str, ...], **launch: Any,
 ) -> None:  # fmt: skip
     """Replay TRACE on one emulated SM: cycles, shared-memory table, stall reasons, what limited it.
 
@@ -76,6 +82,9 @@ def run(
     What each warp did cycle by cycle, here and in Perfetto (docs/report.md):
       gpuemu run v2_shared_memory --page timeline --from 660 --cycles 48
       gpuemu run v2_shared_memory --format perfetto -o v2.perfetto.json
+    \b
+    All of it in one file for a browser:
+      gpuemu run v2_shared_memory --format html -o v2.html
 
     \b
     Straight from machine code:
@@ -98,7 +107,8 @@ def run(
     from gpuemu.views.json_result import as_data
     from gpuemu.views.metrics import Condition, metrics
 
-    wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, output is not None)
+    texts = (Path(trace), *sources) if is_machine_code(trace) else sources
+    wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, output is not None, texts)
     tests = [Condition(text) for text in conditions]
     result = run_trace(trace, arch_name, settings, LaunchOptions(**launch))
     holding = []
