@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from views.browser import Browser
-from views.test_report import with_lines
+from views.test_report_page import with_lines
 
 import gpuemu
 from gpuemu.views.json_result import as_data

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuemu.program.stall_reasons import NAMES
-from gpuemu.views.accesses import Pattern, pitch_bytes, shared_patterns
+from gpuemu.views.accesses import Pattern, pitch_bytes
 from gpuemu.views.bank_picture import explain
 from gpuemu.views.json_result import as_data
 from gpuemu.views.result import Result
@@ -64,7 +64,7 @@ def _lines(rows: Sequence[SourceRow], result: Result, texts: Texts) -> list[dict
 def _banks(result: Result) -> dict[str, Any]:
     geometry = result.arch.shared_memory
     by_instruction: dict[int, list[Pattern]] = {}
-    for pattern in shared_patterns(result.trace, result.program, result.arch):
+    for pattern in result.accesses:
         by_instruction.setdefault(pattern.instruction, []).append(pattern)
     return {
         "banks": geometry.banks,
