@@ -6,8 +6,8 @@ const most = (row) => {
 const mostly = (row) => (row["Warp Stall Cycles"] ? `${most(row)[0]} ${Math.round((100 * most(row)[1]) / row["Warp Stall Cycles"])}%` : "");
 const positive = (name) => (row) => row[name] || "";
 const COUNTS = [
-  { head: "Executed", of: (row) => row["Instructions Executed"] ?? "", title: "Instructions Executed" },
-  { head: "Cycles", of: (row) => row["Warp Stall Cycles"] ?? "", title: "Warp Stall Cycles", heat: true },
+  { head: "Executed", of: (row) => row["Instructions Executed"] || "", title: "Instructions Executed" },
+  { head: "Cycles", of: (row) => row["Warp Stall Cycles"] || "", title: "Warp Stall Cycles", heat: true },
   { head: "Most of them", of: mostly, text: true, title: "What most of the cycles were waited for" },
   { head: "Wavefr", of: positive("L1 Wavefronts Shared"), title: "L1 Wavefronts Shared" },
   { head: "Excess", of: positive("L1 Wavefronts Shared Excessive"), title: "L1 Wavefronts Shared Excessive: bank conflicts", bad: true },

@@ -162,13 +162,14 @@
   const cycleAt = (event) => from + ((event.offsetX - LABEL) / (chart.clientWidth - LABEL)) * (to - from);
   let dragged = null;
   chart.addEventListener("pointerdown", (event) => {
-    dragged = { x: event.offsetX, from, moved: false };
+    dragged = { x: event.offsetX, y: event.offsetY, from, first, moved: false };
     chart.setPointerCapture(event.pointerId);
   });
   chart.addEventListener("pointermove", (event) => {
     if (!dragged) return;
-    const by = event.offsetX - dragged.x;
-    dragged.moved ||= Math.abs(by) > 4;
+    const by = event.offsetX - dragged.x, down = event.offsetY - dragged.y;
+    dragged.moved ||= Math.max(Math.abs(by), Math.abs(down)) > 4;
+    first = Math.min(Math.max(0, dragged.first - Math.round(down / ROW)), warps.length - rowsShown);
     if (dragged.moved) look(dragged.from - (by * (to - from)) / (chart.clientWidth - LABEL), to - from);
   });
   chart.addEventListener("pointerup", (event) => {
