@@ -100,8 +100,8 @@ class Browser:
             self._message()
 
     def js(self, expression: str) -> Any:
-        """The value of an expression; an error of the page fails the test."""
-        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """The value of an expression, or of what it promises; an error of the page fails the test."""
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
@@ -124,6 +124,8 @@ class Browser:
         """The window's size, and what the system prefers: light or dark."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        # The page hears of both with its next frame.
+        self.js("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(() => drawn(1))))")
 
     def picture(self, file: Path, whole: bool = False) -> None:
         """A PNG of the window, or of the whole page."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from views.browser import Browser
+from views.browser import Browser, chromium
 from views.test_report_page import with_lines
 
 import gpuemu
@@ -207,3 +207,32 @@ def test_a_value_is_found_by_a_part_of_its_name(page):
         "[...document.querySelectorAll('#values tbody tr')].filter(e => !e.hidden).map(e => e.cells[0].textContent)"
     )
     assert shown == [name for name in shown if "queue_e" in name] != []
+
+
+def test_the_chart_is_dragged_along_and_up(browser, tmp_path):
+    file = tmp_path / "many.html"
+    file.write_text(as_html(gpuemu.run("transpose_plain", "sm_89")), encoding="utf-8")
+    browser.dress(1280, 900, "light")
+    browser.open(file)
+    browser.click("[data-zoom=in]")
+    before = texts(browser, "#window")[0]
+    assert before.endswith("warps 1 to 26 of 32")
+    left, top = browser.js(
+        "(() => { const r = document.getElementById('chart').getBoundingClientRect(); return [r.left, r.top]; })()"
+    )
+    for kind, x, y in (("mousePressed", 600, 200), ("mouseMoved", 500, 140), ("mouseReleased", 500, 140)):
+        buttons = 0 if kind == "mouseReleased" else 1
+        browser.call(
+            "Input.dispatchMouseEvent", type=kind, x=left + x, y=top + y, button="left", buttons=buttons, clickCount=1
+        )
+    after = texts(browser, "#window")[0]
+    assert after.endswith("warps 4 to 29 of 32")
+    assert after.split(",")[0] != before.split(",")[0]
+
+
+@pytest.mark.parametrize(("demanded", "outcome"), [("", pytest.skip.Exception), ("required", pytest.fail.Exception)])
+def test_without_a_browser_tests_skip_unless_one_is_demanded(monkeypatch, demanded, outcome):
+    monkeypatch.setattr("views.browser.DEMANDED", demanded)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(outcome, match="chromium"):
+        chromium()
