@@ -41,6 +41,7 @@ OUTSIDE = {
     "rich": {"cli", "views", "studies"},
     "elftools": {"sass"},
     "numba": {"tensor", "engine"},
+    "jinja2": {"views"},
     "matplotlib": {"studies"},
     "polars": {"studies"},
     "distributed": {"studies"},

@@ -54,6 +54,9 @@ def test_the_wheel_is_called_gpuemu_sm_and_carries_its_data(wheel: Path) -> None
     assert len(shipped) >= 13
     assert shipped <= names
     assert {"gpuemu/py.typed", "gpuemu/trace/trace.schema.json", "gpuemu/views/result.schema.json"} <= names
+    report = {f"gpuemu/views/report/{p.name}" for p in (ROOT / "gpuemu/views/report").glob("*.*")}
+    assert {"page.html.j2", "report.css", "timeline.js"} <= {name.rpartition("/")[2] for name in report}
+    assert report <= names
 
 
 def test_an_installed_gpuemu_runs_a_shipped_trace_by_name_from_any_folder(installed: Path, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu.banks.operations import AccessKind, parse_op
+from gpuemu.banks.svg import as_svg
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
 
@@ -260,7 +261,7 @@ class Phase:
         return len(self.served)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SharedAccess:
     """One shared-memory access of a warp and what it costs.
 
@@ -278,6 +279,29 @@ class SharedAccess:
     wavefronts: int
     ideal_wavefronts: int
     data_stage_cycles: int
+
+    def __repr__(self) -> str:
+        return f"<SharedAccess {self.op}: {self._counts()}>"
+
+    def _counts(self) -> str:
+        return f"{self.wavefronts} wavefronts, ideal {self.ideal_wavefronts}, excess {self.excess_wavefronts}"
+
+    def svg(self) -> str:
+        """The access as a picture: a row for each wavefront, a column for each bank, lanes in the cells."""
+        phases = [(phase.ideal_wavefronts, phase.served) for phase in self.phases]
+        return as_svg(self.op, self._counts(), self.geometry.banks, self.geometry.bank_width_bytes, phases)
+
+    def _repr_html_(self) -> str:
+        return self.svg()
+
+    def records(self) -> list[dict[str, int]]:
+        """A flat record for each word that a lane asks for: its phase, wavefront (from 1), lane, word and bank."""
+        served = ((phase, wavefront) for phase in self.phases for wavefront in phase.served)
+        return [
+            {"phase": phase.index, "wavefront": number, **one._asdict()}
+            for number, (phase, wavefront) in enumerate(served, 1)
+            for one in wavefront
+        ]
 
     @property
     def excess_wavefronts(self) -> int:

@@ -23,7 +23,7 @@ COMMAND = "gpuemu banks"
 @click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output."
+    "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True, help="Output."
 )
 def banks(
     op: str,
@@ -50,6 +50,9 @@ def banks(
     A column of a 32x32 float tile whose rows are padded to 33, and then not padded, as JSON.
       gpuemu banks LDS.32 --lanes '4*33*lane'
       gpuemu banks LDS.32 --lanes '4*32*lane' --format json
+    \b
+    As a picture for a page or a notebook:
+      gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)' --format svg > ldmatrix.svg
     """
     from gpuemu.arch import load_arch, parse_override
     from gpuemu.banks.wavefronts import shared_access
@@ -72,6 +75,8 @@ def banks(
     if form == "json":
         document = bank_picture.as_json(access, arch.name, overrides)
         click.echo(json.dumps(document, indent=2))
+    elif form == "svg":
+        click.echo(access.svg(), nl=False)
     else:
         bank_picture.write(access, bank_picture.hardware_name(arch.name, overrides), sys.stdout)
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +9,7 @@ import click
 
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options, tell
+from gpuemu.cli.pages import FORMS, PAGES, Wanted, rendered
 from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from gpuemu.trace.model import Trace
     from gpuemu.views.result import Result
 
-_STYLES: dict[str, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
 FAILED = 1
 
 
@@ -31,10 +28,10 @@ FAILED = 1
 )
 @click.option(
     "--page",
-    type=click.Choice(["summary", "source"]),
+    type=click.Choice(list(PAGES)),
     default="summary",
     show_default=True,
-    help="The run as a whole, or by instruction and source line.",
+    help="The run as a whole, by instruction and source line, or cycle by cycle.",
 )
 @click.option(
     "--by",
@@ -44,8 +41,15 @@ FAILED = 1
     help="Rows of the source page as csv or json.",
 )
 @click.option("--hottest", is_flag=True, help="Instructions of the source page by their cycles, not in their order.")
+@click.option("--warp", "warps", metavar="[CTA:]WARP|all", multiple=True, help="Of the timeline; by default the first.")
+@click.option("--from", "start", type=click.IntRange(0), help="First cycle of the timeline; by default the warp's.")
+@click.option("--cycles", type=click.IntRange(1), help="Of the timeline; by default those of 64 instructions.")
+@click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="Output.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True, help="Output."
+    "--sources",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    help="File or folder of source text for the report; a .cu brings its own.",
 )
 @click.option(
     "--engine",
@@ -58,7 +62,8 @@ FAILED = 1
 @click.option("--fail-on", "conditions", metavar="CONDITION", multiple=True, help="Exit with 1 if this holds.")
 @launch_options
 def run(
-    trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool, form: str,
+    trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool,
+    warps: tuple[str, ...], start: int | None, cycles: int | None, form: str, sources: tuple[Path, ...],
     engine: str, output: str | None, conditions: tuple[str, ...], **launch: Any,
 ) -> None:  # fmt: skip
     """Replay TRACE on one emulated SM: cycles, memory tables, stall reasons, occupancy, what limited it.
@@ -82,6 +87,13 @@ def run(
     Which instruction, and which line of the source, costs what:
       gpuemu run v2_shared_memory --page source
       gpuemu run kernel.cu --page source --by line --format csv -o lines.csv
+    \b
+    What each warp did cycle by cycle, here and in Perfetto (docs/report.md):
+      gpuemu run v2_shared_memory --page timeline --from 660 --cycles 48
+      gpuemu run v2_shared_memory --format perfetto -o v2.perfetto.json
+    \b
+    All of it in one file for a browser:
+      gpuemu run v2_shared_memory --format html -o v2.html
 
     \b
     Straight from machine code:
@@ -105,18 +117,15 @@ def run(
     from gpuemu.views.json_result import as_data
     from gpuemu.views.metrics import Condition, metrics
 
+    texts = (Path(trace), *sources) if is_machine_code(trace) else sources
+    wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, output is not None, texts)
     tests = [Condition(text) for text in conditions]
     result = run_trace(trace, arch_name, settings, LaunchOptions(**launch), engine)
     holding = []
     if tests:
         values = metrics(as_data(result))
         holding = [test.verdict(values) for test in tests if test.holds(values)]
-    if page == "source":
-        text = _source_page(result, form, by == "line", hottest, colour=output is None)
-    elif form == "csv":
-        raise GpuemuError.one("--format", None, "", "csv", "the source page can be had so: --page source --format csv")
-    else:
-        text = _json(as_data(result)) if form == "json" else _text(result, colour=output is None)
+    text = rendered(result, wanted)
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -215,32 +224,3 @@ def write_whole(path: Path, content: str | bytes) -> None:
     except OSError as error:
         found = (error.strerror or str(error)).lower()
         raise GpuemuError.one(str(path), None, "", found, "a file that can be written is right") from None
-
-
-def _source_page(result: Result, form: str, by_line: bool, hottest: bool, colour: bool) -> str:
-    from gpuemu.views import source_text
-
-    if form == "csv":
-        return source_text.as_csv(result, by_line)
-    if form == "json":
-        return _json(source_text.records(result, by_line))
-    return styled(source_text.page(result, hottest), colour)
-
-
-def _json(data: object) -> str:
-    import json
-
-    return json.dumps(data, indent=2) + "\n"
-
-
-def _text(result: Result, colour: bool) -> str:
-    from gpuemu.views.text import WIDTH, report
-
-    # Elsewhere than on a terminal the same run gives the same bytes.
-    columns = shutil.get_terminal_size().columns if colour and sys.stdout.isatty() else WIDTH
-    return styled(report(result, columns), colour)
-
-
-def styled(lines: Iterable[tuple[str, str]], colour: bool) -> str:
-    """Lines with a style each as one text, `colour` on a terminal alone."""
-    return "\n".join(click.style(line, **_STYLES[style]) if colour else line for style, line in lines) + "\n"

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.base.html import paragraph, table
 from gpuemu.isa import opcodes as isa
 from gpuemu.isa.warp import LANES
 
@@ -127,7 +128,7 @@ class WarpTrace:
     rows: NDArray[np.int32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """A kernel launch as executed, ready to be lowered for an architecture.
 
@@ -153,6 +154,20 @@ class Trace:
     printed: str = ""
     """What printf printed while machine code was executed for it; "" in a trace that was read."""
     spaces: NDArray[np.uint8] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Trace {self.name} for {self.arch}: {self._size()}>"
+
+    def _size(self) -> str:
+        ctas, warps = len({warp.cta for warp in self.warps}), len(self.warps)
+        of = f"{ctas} CTA{'s' * (ctas != 1)}, {warps} warp{'s' * (warps != 1)}"
+        return f"{of}, {self.executed_instructions} warp instructions of {len(self.code)} in the code"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, str]] = [("compiled for", self.arch), ("size", self._size())]
+        rows += [(name.replace("_", " "), str(value)) for name, value in vars(self.launch).items()]
+        rows += [(f"layout.{name}", str(value)) for name, value in self.layout.items()]
+        return paragraph(self.name, strong=True) + paragraph(self.about) * bool(self.about) + table(("", ""), rows)
 
     @property
     def has_control_words(self) -> bool:

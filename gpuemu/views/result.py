@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from gpuemu.arch import Architecture
+from gpuemu.base.errors import GpuemuError
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Row
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
+from gpuemu.views import source, timeline
+from gpuemu.views.accesses import Pattern, shared_patterns
 from gpuemu.views.bounds import Bound, bounds
 from gpuemu.views.counters import RowCounts, memory_counters, profiler_counters, shared_table
 from gpuemu.views.global_memory import GlobalCounts, GlobalRow, L1Counts, global_table, l1_counts
+from gpuemu.views.notebook import summary
 from gpuemu.views.occupancy import OccupancyCounts, SchedulerCounts, occupancy_counts, scheduler_counts
 from gpuemu.views.stalls import warp_stalls
 
@@ -34,14 +39,55 @@ class WarpResult:
     clock_reads: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+Of = Literal["instructions", "lines", "warps", "issues", "accesses"]
+"""What records may be of."""
+
+
+@dataclass(frozen=True, repr=False)
 class Result:
     """What a run was like: the program that ran, the log of what happened, and what people want to know of it."""
 
     trace: Trace
     arch: Architecture
-    program: Program = field(repr=False)
-    log: Log = field(repr=False)
+    program: Program
+    log: Log
+
+    def __repr__(self) -> str:
+        conflicts = sum(counts.bank_conflicts for counts in self.shared_memory.values())
+        issued = len(self.program.path)
+        return f"<Result {self._title}: {self.cycles} cycles, {issued} warp instructions, {conflicts} bank conflicts>"
+
+    @property
+    def _title(self) -> str:
+        return f"{self.trace.name} on {self.arch.name}"
+
+    def _repr_html_(self) -> str:
+        issued = len(self.program.path)
+        return summary(self._title, self.cycles, issued, self.shared_memory, self.stalls, self.bounds)
+
+    def records(self, of: Of = "instructions") -> list[dict[str, Any]]:
+        """Flat records, as pandas.DataFrame and polars.DataFrame take them, under the profiler's names.
+
+        `of`: "instructions" or "lines", the rows of the source page; "warps"; "issues", a row for each instruction that
+        a warp issued; "accesses", each distinct access to shared memory. Raises GpuemuError for another word.
+        """
+        if of == "warps":
+            return [_flat(warp) for warp in self.warps]
+        if of == "issues":
+            return list(timeline.records(self.program, self.log, self.arch))
+        if of == "accesses":
+            return [_of_access(pattern, self.program) for pattern in self.accesses]
+        rows = source.instructions(self.program, self.log)
+        if of == "lines":
+            rows = source.lines(rows, self.program)
+        elif of != "instructions":
+            raise GpuemuError.one("records()", None, "of", repr(of), f"one of {', '.join(get_args(Of))} is right")
+        return [dict(row.as_record()) for row in rows]
+
+    @cached_property
+    def accesses(self) -> tuple[Pattern, ...]:
+        """Each distinct access to shared memory, by instruction."""
+        return tuple(shared_patterns(self.trace, self.program, self.arch))
 
     @property
     def cycles(self) -> int:
@@ -117,3 +163,30 @@ class Result:
     @cached_property
     def _stalls(self) -> list[dict[str, int]]:
         return warp_stalls(self.program, self.log)
+
+
+def _flat(warp: WarpResult) -> dict[str, Any]:
+    """Without clock reads, of which each warp has its own number; stalls under the source page's names."""
+    return {
+        "CTA": warp.cta,
+        "Warp": warp.warp,
+        "Sub-core": warp.sub_core,
+        "Start": warp.start_cycle,
+        "End": warp.end_cycle,
+        "Instructions Executed": warp.instructions,
+        **{source.STALLS[reason]: cycles for reason, cycles in warp.stalls.items()},
+    }
+
+
+def _of_access(pattern: Pattern, program: Program) -> dict[str, Any]:
+    instruction, access = program.code[pattern.instruction], pattern.access
+    return {
+        "Place": f"{instruction.offset:04x}",
+        "Source": str(instruction),
+        "Executed": pattern.times,
+        "First Byte": pattern.base,
+        "Wavefronts": access.wavefronts,
+        "Ideal": access.ideal_wavefronts,
+        "Excess": access.excess_wavefronts,
+        "Active Lanes": access.active_mask.bit_count(),
+    }

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
-from gpuemu.engine.units.rings import first, length, nth, pop, push, take
+from gpuemu.engine.units.rings import forget, length, nth, push, take
 
 NO_LOAD = -1
 
@@ -106,8 +106,7 @@ def store_leaves(state: State, cycle: int) -> None:
     """A wavefront of a global store will leave L1 at `cycle`, behind those of the stores before."""
     stage = state.data_stage[0]
     each = state.spec[0].global_memory_l1_store_cycles
-    while length(state, stage.leaving) > 0 and first(state, stage.leaving) + each <= stage.entered_at:
-        pop(state, stage.leaving)
+    forget(state, stage.leaving, stage.entered_at - each)
     push(state, stage.leaving, cycle)
 
 
@@ -161,8 +160,7 @@ def _past_lane_registers(state: State, start: int, load: int) -> int:
     """When a request begins that would begin at `start`, where lane registers may be under way."""
     spec, stage = state.spec[0], state.data_stage[0]
     each = spec.mio_lane_register_cycles
-    while length(state, stage.alone) > 0 and first(state, stage.alone) + each <= stage.entered_at:
-        pop(state, stage.alone)
+    forget(state, stage.alone, stage.entered_at - each)
     for n in range(length(state, stage.alone)):
         begin = nth(state, stage.alone, n)
         if start == begin:
@@ -184,6 +182,7 @@ def serve_lane_register(state: State, f: int, arrival: int) -> int:
     path = stage.read_paths_at + state.warps[state.flights[f].warp].slot
     pace = spec.shared_memory_cycles_per_wavefront_per_warp
     start = max(_enter(state, arrival), pool[path])
+    forget(state, stage.alone, stage.entered_at - spec.mio_lane_register_cycles)
     if length(state, stage.alone) > 0:
         start = max(start, nth(state, stage.alone, length(state, stage.alone) - 1) + spec.mio_lane_register_cycles)
     soonest = NEVER

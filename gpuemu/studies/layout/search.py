@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from gpuemu.banks.wavefronts import BankGeometry, BoolArray, HasSharedMemory, IntArray, count
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.html import paragraph, table
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.layout.accesses import TileAccess, as_warps, parse_access
 from gpuemu.studies.layout.bound import fewest_wavefronts, granules
@@ -24,6 +25,8 @@ from gpuemu.studies.layout.tile import Tile
 
 MOST_THREADS = 1024
 """Threads of a block, at most, in CUDA."""
+SHOWN = 10
+"""Layouts that a notebook shows."""
 LANES_AT_ONCE = 1 << 20
 """Lane addresses counted at once, which bounds memory."""
 
@@ -53,7 +56,7 @@ class Candidate:
         return self.total_wavefronts, self.bytes_lost, self.operations
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SearchResult:
     """All layouts that fit, best first.
 
@@ -68,8 +71,33 @@ class SearchResult:
     geometry: BankGeometry
     threads: int
     fewest: tuple[int, ...]
-    candidates: tuple[Candidate, ...] = field(repr=False)
+    candidates: tuple[Candidate, ...]
     refused: Mapping[str, int]
+
+    def __repr__(self) -> str:
+        best = f"best {self.best.label}, {self.best.total_wavefronts} wavefronts"
+        return f"<SearchResult {self.tile}: {best}, no fewer than {self.lower_bound}; {len(self.candidates)} layouts>"
+
+    def records(self) -> list[dict[str, str | int]]:
+        """A flat record for each layout, best first, as pandas.DataFrame and polars.DataFrame take them."""
+        names = _distinct([access.text for access in self.accesses])
+        return [
+            {
+                "rank": c.rank, "layout": c.label, "family": c.layout.family, "wavefronts": c.total_wavefronts,
+                **dict(zip(names, c.wavefronts, strict=True)),
+                "bytes lost": c.bytes_lost, "operations": c.operations, "lower bound": c.lower_bound,
+            }
+            for c in self.candidates
+        ]  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        shown = self.records()[:SHOWN]
+        rest = len(self.candidates) - len(shown)
+        return (
+            paragraph(f"{self.tile}: no layout has fewer than {self.lower_bound} wavefronts", strong=True)
+            + table(list(shown[0]), [tuple(record.values()) for record in shown])
+            + paragraph(f"and {rest} layouts more") * bool(rest)
+        )
 
     @property
     def best(self) -> Candidate:
@@ -147,6 +175,11 @@ def search(
     refused = Counter(layout.family for layout in layouts)
     refused.subtract(layout.family for layout in fitting)
     return SearchResult(tile, parsed, geometry, threads, fewest, ranked, dict(refused))
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, those that are there several times with their number: copy-in, copy-in #2."""
+    return [f"{n} #{names[:i].count(n) + 1}" if n in names[:i] else n for i, n in enumerate(names)]
 
 
 def _block(accesses: Sequence[TileAccess], threads: int | None, where: str) -> int:

@@ -1,0 +1,121 @@
+"""The pages of `gpuemu run`, in the form that is asked for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuemu.base.errors import GpuemuError
+
+if TYPE_CHECKING:
+    from gpuemu.views.result import Result
+
+PAGES = {
+    "summary": ("text", "json", "html", "perfetto"),
+    "source": ("text", "json", "csv"),
+    "timeline": ("text", "json", "csv", "perfetto"),
+}
+"""Each page and the forms it comes in."""
+FORMS = tuple(dict.fromkeys(form for forms in PAGES.values() for form in forms))
+_STYLES: dict[str, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be shown: a page, its form, and how much of it."""
+
+    page: str
+    form: str
+    by_line: bool = False
+    hottest: bool = False
+    warps: tuple[str, ...] = ()
+    start: int | None = None
+    cycles: int | None = None
+    to_a_file: bool = False
+    sources: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.form in PAGES[self.page]:
+            return
+        if self.form == "csv":
+            right = "the source page can be had so: --page source --format csv"
+        else:
+            right = f"the page {self.page} comes as {', '.join(PAGES[self.page])}"
+        raise GpuemuError.one("--format", None, "", self.form, right)
+
+
+def rendered(result: Result, wanted: Wanted) -> str:
+    """The page as text. Raises GpuemuError for warps that are not there."""
+    if wanted.form == "perfetto":
+        from gpuemu.views.perfetto import as_perfetto
+
+        return as_perfetto(result)
+    if wanted.form == "html":
+        from gpuemu.views.report.page import as_html
+
+        return as_html(result, source_texts(result, wanted.sources))
+    if wanted.page == "source":
+        return _source(result, wanted)
+    if wanted.page == "timeline":
+        return _timeline(result, wanted)
+    from gpuemu.views.json_result import as_data
+    from gpuemu.views.text import WIDTH, report
+
+    if wanted.form == "json":
+        return _json(as_data(result))
+    return styled(report(result, _columns(wanted, WIDTH)), not wanted.to_a_file)
+
+
+def source_texts(result: Result, places: Iterable[Path]) -> dict[str, list[str]]:
+    """The lines of the source files that the code names and that are among `places`, files and folders."""
+    names = {file for instruction in result.program.code for file, _ in instruction.source}
+    found: dict[str, list[str]] = {}
+    for name in sorted(names):
+        for place in places:
+            path = place / name if place.is_dir() else place
+            if path.name == Path(name).name and path.is_file():
+                found[name] = path.read_text(encoding="utf-8", errors="replace").splitlines()
+                break
+    return found
+
+
+def _source(result: Result, wanted: Wanted) -> str:
+    from gpuemu.views import source_text
+
+    if wanted.form == "csv":
+        return source_text.as_csv(result, wanted.by_line)
+    if wanted.form == "json":
+        return _json(source_text.records(result, wanted.by_line))
+    return styled(source_text.page(result, wanted.hottest), not wanted.to_a_file)
+
+
+def _timeline(result: Result, wanted: Wanted) -> str:
+    from gpuemu.views import timeline_text
+
+    window = timeline_text.Window(wanted.warps, wanted.start, wanted.cycles)
+    if wanted.form == "csv":
+        return timeline_text.as_csv(result, window)
+    if wanted.form == "json":
+        return _json(timeline_text.as_records(result, window))
+    return styled(timeline_text.page(result, window, _columns(wanted, timeline_text.WIDTH)), not wanted.to_a_file)
+
+
+def _columns(wanted: Wanted, elsewhere: int) -> int:
+    """As wide as the terminal; elsewhere the same run gives the same bytes."""
+    return elsewhere if wanted.to_a_file or not sys.stdout.isatty() else shutil.get_terminal_size().columns
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, indent=2) + "\n"
+
+
+def styled(lines: Iterable[tuple[str, str]], colour: bool) -> str:
+    """Lines with a style each as one text, `colour` on a terminal alone."""
+    return "\n".join(click.style(line, **_STYLES[style]) if colour else line for style, line in lines) + "\n"

@@ -1,0 +1,108 @@
+"""The accesses to shared memory that a run made, each distinct one once: who made it how often, lane by lane.
+
+Accesses that lie a multiple of a line of banks apart go through the banks alike and count as one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.arch import Architecture
+from gpuemu.banks.wavefronts import MATRIX_ROWS, BankGeometry, SharedAccess, shared_access
+from gpuemu.isa.opcodes import Kind, Row
+from gpuemu.isa.warp import LANES
+from gpuemu.program.generic import as_shared
+from gpuemu.program.program import Op, Program
+from gpuemu.trace.model import SHARED, Trace
+
+_MOSTLY = 0.75
+"""Share of the steps from one piece to the next that must agree to be taken for the pitch of a tile."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """An access of instruction `instruction` of the code, executed `times` times, the first time at byte `base`.
+
+    `access` has its addresses less `base`, a whole number of lines of banks.
+    """
+
+    instruction: int
+    access: SharedAccess
+    times: int
+    base: int
+
+    @property
+    def excess_wavefronts(self) -> int:
+        """Bank conflicts of all executions."""
+        return self.times * self.access.excess_wavefronts
+
+
+def shared_patterns(trace: Trace, program: Program, arch: Architecture) -> list[Pattern]:
+    """By instruction, those of one instruction with most bank conflicts first."""
+    geometry = BankGeometry.of(arch)
+    line = geometry.banks * geometry.bank_width_bytes
+    index = program.path[program.request_issue]
+    carries = np.array([op.carries_addresses for op in program.ops])[index]
+    rows = np.concatenate([warp.rows for warp in sorted(trace.warps, key=lambda warp: warp.cta)]).astype(np.int64)
+    many = max(1, len(trace.addresses))
+    keys, firsts, times = np.unique(index[carries] * many + rows, return_index=True, return_counts=True)
+    found: dict[tuple[int, bytes, int], list[int]] = {}
+    for key, _, count in sorted(zip(keys.tolist(), firsts.tolist(), times.tolist(), strict=True), key=lambda k: k[1]):
+        number, row = divmod(key, many)
+        op = program.ops[number]
+        active = _asks_shared(trace, op, row)
+        if not active.any():
+            continue
+        lanes = np.where(active, trace.addresses[row], 0)
+        base = int(lanes[active].min()) // line * line
+        mask = int((active.astype(np.int64) << np.arange(LANES)).sum())
+        place = (number, np.where(active, lanes - base, 0).tobytes(), mask)
+        found.setdefault(place, [0, base])[0] += count
+    patterns = []
+    for (number, lanes_of, mask), (count, base) in found.items():
+        op = program.ops[number]
+        addresses = np.frombuffer(lanes_of, dtype=np.int64)
+        access = shared_access(geometry, _opcode(program, op), addresses, mask, where=trace.file)
+        patterns.append(Pattern(op.index, access, count, base))
+    return sorted(patterns, key=lambda p: (p.instruction, -p.excess_wavefronts))
+
+
+def _asks_shared(trace: Trace, op: Op, row: int) -> NDArray[np.bool_]:
+    """The lanes that ask shared memory for something."""
+    active: NDArray[np.bool_] = trace.active[row]
+    if op.kind is Kind.SHARED or op.row is Row.COPY:
+        return active
+    if op.shared_row is not None and trace.spaces is not None:
+        in_shared: NDArray[np.bool_] = active & (trace.spaces[row] == SHARED)
+        return in_shared
+    return np.zeros(LANES, dtype=np.bool_)
+
+
+def _opcode(program: Program, op: Op) -> str:
+    instruction = program.code[op.index]
+    return as_shared(instruction).opcode if instruction.takes_generic_addresses else instruction.opcode
+
+
+def pitch_bytes(access: SharedAccess) -> int:
+    """How far apart the rows of the tile seem to lie that an access goes to; else a line of banks.
+
+    For matrices it is the usual step from one row to the next; for others that from one piece to the next, where lanes
+    that follow each other without a gap are a piece.
+    """
+    geometry = access.geometry
+    size = geometry.access_bytes(access.kind, access.width)
+    lanes = [a for lane, a in enumerate(access.lane_byte_addresses) if access.active_mask >> lane & 1]
+    if access.kind.is_matrix:
+        lanes = lanes[: MATRIX_ROWS * access.width]
+        steps = [b - a for n, (a, b) in enumerate(pairwise(lanes), 1) if n % MATRIX_ROWS]
+    else:
+        ordered = sorted(set(lanes))
+        starts = [a for n, a in enumerate(ordered) if n == 0 or a > ordered[n - 1] + size]
+        steps = [b - a for a, b in pairwise(starts)]
+    usual = max(set(steps), key=lambda step: (steps.count(step), -step), default=0)
+    fits = usual >= size and usual % geometry.bank_width_bytes == 0 and steps.count(usual) >= _MOSTLY * len(steps)
+    return usual if fits else geometry.banks * geometry.bank_width_bytes

@@ -1,0 +1,155 @@
+"""The timeline as Chrome trace events, which ui.perfetto.dev and chrome://tracing open; a cycle is shown as 1 us.
+
+Each CTA is a process whose threads are its warps: what a warp waits for, and what it issues. The SM is a process, too:
+its threads are the issue slot and the pipes of each sub-core, and the data stage; requests to the load/store unit are
+shown from issue to result, and a counter has the warps that live. The same run gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from gpuemu.program.program import Program
+from gpuemu.program.stall_reasons import NAMES
+from gpuemu.views.result import Result
+from gpuemu.views.timeline import Timeline, timeline
+
+Event = dict[str, Any]
+SM = 0
+"""The process of the SM; those of CTAs follow."""
+_TRACKS_OF_A_SUB_CORE = 100
+_DATA_STAGE = 10_000
+
+
+def as_perfetto(result: Result) -> str:
+    """A whole file."""
+    heads = {
+        "displayTimeUnit": "ns",
+        "otherData": {"kernel": result.trace.name, "arch": result.arch.name, "unit": "1 us is 1 cycle"},
+    }
+    events = ",\n".join(json.dumps(event, separators=(",", ":")) for event in _events(result))
+    return json.dumps(heads)[:-1] + ', "traceEvents": [\n' + events + "\n]}\n"
+
+
+def _events(result: Result) -> Iterator[Event]:
+    lines = timeline(result.program, result.log, result.arch)
+    yield from _warps(result, lines)
+    yield from _sub_cores(result, lines)
+    yield from _data_stage(result, lines)
+    yield from _requests(result, lines)
+    yield from _living(result)
+
+
+def _named(process: int, name: str, track: int | None = None) -> Iterator[Event]:
+    """Names and orders a process, or a thread of it."""
+    kind = "process" if track is None else "thread"
+    place = {"pid": process} if track is None else {"pid": process, "tid": track}
+    yield {"ph": "M", "name": f"{kind}_name", **place, "args": {"name": name}}
+    order = process if track is None else track
+    yield {"ph": "M", "name": f"{kind}_sort_index", **place, "args": {"sort_index": order}}
+
+
+def _slice(process: int, track: int, start: int, cycles: int, name: str, **details: Any) -> Event:
+    event = {"ph": "X", "pid": process, "tid": track, "ts": start, "dur": cycles, "name": name}
+    return event | ({"args": details} if details else {})
+
+
+def _warps(result: Result, lines: Timeline) -> Iterator[Event]:
+    program, log = result.program, result.log
+    for cta in range(program.ctas):
+        first, last = int(program.first_warp[cta]), int(program.first_warp[cta + 1])
+        process = cta + 1
+        yield from _named(process, f"CTA {program.warp_cta[first]}")
+        for warp in range(first, last):
+            yield from _named(
+                process, f"warp {program.warp_number[warp]}, sub-core {log.warp_sub_core[warp]}", warp - first
+            )
+            for i in range(*program.issues_of(warp).indices(len(lines.issue))):
+                at = int(lines.since[i])
+                for name, cycles in zip(NAMES, lines.waited[i].tolist(), strict=True):
+                    if cycles:
+                        yield _slice(process, warp - first, at, cycles, name)
+                        at += cycles
+                yield _slice(process, warp - first, at, 1, **_what(program, lines, i))
+
+
+def _what(program: Program, lines: Timeline, issue: int) -> dict[str, str]:
+    """How an instruction is named, and its details."""
+    instruction = program.code[int(lines.instruction[issue])]
+    source = {"line": ":".join(map(str, instruction.source[0]))} if instruction.source else {}
+    return {"name": instruction.opcode, "SASS": str(instruction), "place": f"{instruction.offset:04x}", **source}
+
+
+def _sub_cores(result: Result, lines: Timeline) -> Iterator[Event]:
+    """The issue slot of each sub-core and its pipes, as long as an instruction keeps them."""
+    program, log = result.program, result.log
+    pipe, interval = (program.of_ops(name)[program.path] for name in ("pipe", "issue_interval_cycles"))
+    sub_core = log.warp_sub_core[lines.warp]
+    yield from _named(SM, result.arch.name)
+    for core in np.unique(sub_core).tolist():
+        track = (core + 1) * _TRACKS_OF_A_SUB_CORE
+        of_core = np.flatnonzero(sub_core == core)
+        of_core = of_core[np.argsort(lines.issue[of_core], kind="stable")]
+        yield from _named(SM, f"sub-core {core}, issue", track)
+        for i in of_core.tolist():
+            yield _slice(SM, track, int(lines.issue[i]), 1, **_what(program, lines, i))
+        for number in np.unique(pipe[of_core]).tolist():
+            if number == 0:  # the load/store unit's own tracks have these
+                continue
+            yield from _named(SM, f"sub-core {core}, {program.pipes[number]}", track + number)
+            free = 0
+            for i in of_core[pipe[of_core] == number].tolist():
+                # A pipe that takes the next before its interval is over has several parts: no slice covers another.
+                start = max(free, int(lines.issue[i]))
+                free = max(free, int(lines.issue[i]) + int(interval[i]))
+                if free > start:
+                    yield _slice(SM, track + number, start, free - start, **_what(program, lines, i))
+
+
+def _data_stage(result: Result, lines: Timeline) -> Iterator[Event]:
+    """Requests from their first to their last wavefront, on as many tracks as there are at the same time."""
+    program = result.program
+    held = program.of_accesses("data_stage_cycles")[program.access]
+    free: list[tuple[int, int]] = []
+    tracks = 0
+    for request in np.argsort(result.log.start, kind="stable").tolist():
+        if held[request]:
+            i = int(program.request_issue[request])
+            start, stop = int(lines.first_pass[i]), int(lines.last_pass[i]) + 1
+            if free and free[0][0] <= start:
+                track = heappop(free)[1]
+            else:
+                track, tracks = tracks, tracks + 1
+                name = "data stage" if track == 0 else f"data stage, beside it {track}"
+                yield from _named(SM, name, _DATA_STAGE + track)
+            heappush(free, (stop, track))
+            what, cycles = _what(program, lines, i), int(held[request])
+            yield _slice(SM, _DATA_STAGE + track, start, stop - start, **what, data_stage_cycles=cycles)
+
+
+def _requests(result: Result, lines: Timeline) -> Iterator[Event]:
+    program, log = result.program, result.log
+    for number, i in enumerate(program.request_issue.tolist()):
+        what = _what(program, lines, i)
+        kind = f"requests of sub-core {log.warp_sub_core[lines.warp[i]]}"
+        same = {"cat": kind, "id": number, "pid": SM, "name": what["name"]}
+        details = {"SASS": what["SASS"], "dispatch": int(lines.sent[i]), "data stage": int(lines.first_pass[i])}
+        yield {"ph": "b", **same, "ts": int(lines.issue[i]), "args": details}
+        yield {"ph": "e", **same, "ts": int(lines.done[i])}
+
+
+def _living(result: Result) -> Iterator[Event]:
+    log = result.log
+    change = {int(cycle): 0 for cycle in np.union1d(log.warp_start, log.warp_end)}
+    for cycles, step in ((log.warp_start, 1), (log.warp_end, -1)):
+        for cycle in cycles.tolist():
+            change[cycle] += step
+    living = 0
+    for cycle, step in change.items():
+        living += step
+        yield {"ph": "C", "pid": SM, "name": "warps", "ts": cycle, "args": {"warps": living}}

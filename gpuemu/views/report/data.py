@@ -1,0 +1,134 @@
+"""What the report's page holds as data: the numbers of the result, rows of the source page, accesses, the timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuemu.program.stall_reasons import NAMES
+from gpuemu.views.accesses import Pattern, pitch_bytes
+from gpuemu.views.bank_picture import explain
+from gpuemu.views.json_result import as_data
+from gpuemu.views.result import Result
+from gpuemu.views.source import STALLS, SourceRow, instructions, lines
+from gpuemu.views.timeline import over_time, timeline
+
+MOST_PATTERNS = 6
+"""Distinct accesses shown of an instruction, those with most conflicts."""
+MOST_ISSUES = 100_000
+"""Issues in the timeline, warp by warp."""
+BINS = 240
+"""Intervals of the stalls over time."""
+
+Texts = Mapping[str, Sequence[str]]
+"""The lines of source files by their names in the code."""
+
+
+def page_data(result: Result, texts: Texts) -> dict[str, Any]:
+    """Everything that scripts of the page draw, in a fixed order; the same run gives the same data."""
+    rows = instructions(result.program, result.log)
+    return {
+        "result": as_data(result),
+        "instructions": [_row(row) for row in rows],
+        "links": [[f"{file}:{line}" for file, line in dict.fromkeys(i.source)] for i in result.program.code],
+        "lines": _lines(rows, result, texts),
+        "banks": _banks(result),
+        "reasons": ["selected", *NAMES],
+        "over_time": _over_time(result),
+        "timeline": _timeline(result),
+    }
+
+
+def _row(row: SourceRow) -> dict[str, Any]:
+    """Its record, the stalls there are by their names in the result."""
+    record = {name: value for name, value in row.as_record().items() if name not in STALLS.values()}
+    return record | {"stalls": {reason: cycles for reason, cycles in row.stalls.items() if cycles}}
+
+
+def _lines(rows: Sequence[SourceRow], result: Result, texts: Texts) -> list[dict[str, Any]]:
+    """The rows of the source lines, and all other lines of the files whose text is there."""
+    known = {row.place: _row(row) for row in lines(rows, result.program)}
+    places = {place for instruction in result.program.code for place in instruction.source}
+    found: list[dict[str, Any]] = []
+    for file in sorted({file for file, _ in places}, key=lambda file: (file not in texts, file)):
+        of_file = texts.get(file)
+        numbers = range(1, len(of_file) + 1) if of_file else sorted(line for name, line in places if name == file)
+        for line in numbers:
+            text = of_file[line - 1] if of_file else ""
+            found.append({"Place": f"{file}:{line}", **known.get(f"{file}:{line}", {}), "Source": text})
+    return found
+
+
+def _banks(result: Result) -> dict[str, Any]:
+    geometry = result.arch.shared_memory
+    by_instruction: dict[int, list[Pattern]] = {}
+    for pattern in result.accesses:
+        by_instruction.setdefault(pattern.instruction, []).append(pattern)
+    return {
+        "banks": geometry.banks,
+        "bank_width_bytes": geometry.bank_width_bytes,
+        "accesses": [
+            {"instruction": index, "patterns": [_pattern(p) for p in of[:MOST_PATTERNS]], "distinct": len(of)}
+            for index, of in by_instruction.items()
+        ],
+    }
+
+
+def _pattern(pattern: Pattern) -> dict[str, Any]:
+    """A phase is its lanes, its ideal, and for each wavefront the words with the lanes that each serves."""
+    access = pattern.access
+    phases = []
+    for phase in access.phases:
+        served = []
+        for wavefront in phase.served:
+            words: dict[int, list[int]] = {}
+            for lane, word, _ in wavefront:
+                words.setdefault(word, []).append(lane)
+            served.append([[word, *lanes] for word, lanes in words.items()])
+        phases.append({"ideal": phase.ideal_wavefronts, "served": served})
+    return {
+        "times": pattern.times,
+        "base": pattern.base,
+        "pitch": pitch_bytes(access),
+        "wavefronts": access.wavefronts,
+        "ideal": access.ideal_wavefronts,
+        "phases": phases,
+        "why": explain(access),
+    }
+
+
+def _over_time(result: Result) -> dict[str, Any]:
+    count = max(1, min(BINS, result.cycles))
+    edges = np.arange(count + 1, dtype=np.int64) * result.cycles // count
+    columns = over_time(result.program, result.log, edges)
+    return {"edges": edges.tolist(), "cycles": {name: column.tolist() for name, column in columns.items()}}
+
+
+def _timeline(result: Result) -> dict[str, Any]:
+    """For each warp its issues: the instruction, the cycles waited, the reason for most of them, cycles until done.
+
+    `whole` is false where not all warps are there.
+    """
+    program, log = result.program, result.log
+    drawn = timeline(program, log, result.arch)
+    warps = []
+    for warp in range(program.warps):
+        of_warp = program.issues_of(warp)
+        if of_warp.stop > MOST_ISSUES and warp:
+            break
+        waited = drawn.waited[of_warp]
+        warps.append(
+            {
+                "cta": int(program.warp_cta[warp]),
+                "warp": int(program.warp_number[warp]),
+                "sub_core": int(log.warp_sub_core[warp]),
+                "start": int(log.warp_start[warp]),
+                "instruction": drawn.instruction[of_warp].tolist(),
+                "waited": waited.sum(axis=1).tolist(),
+                "reason": (waited.argmax(axis=1) + 1).tolist(),
+                "took": (drawn.done[of_warp] - drawn.issue[of_warp]).tolist(),
+            }
+        )
+    return {"whole": len(warps) == program.warps, "warps": warps}

@@ -1,0 +1,180 @@
+"""The timeline as text, a row for each instruction issued. `gpuemu run v2_shared_memory --page timeline --from 690
+--cycles 47` prints, among others,
+
+                                     690       700       710       720       730
+    0160 LDSM.16.M88.4 R12, [R21]    bbbbbI..........DDDDDDDDDDDDDDD-------------R
+    0170 LDSM.16.MT88.4 R16, [R21..        wwwI..........------------DDDDDDDDDDDDDDD
+
+How to read it. A row begins where the warp's instruction before was issued. Small letters say what the warp waits for
+until it issues this one, at the `I`. Then a memory instruction stands in the queue (`.`), is under way (`-`), passes
+the data stage with its first to its last wavefront (`D`; those of other warps may pass between them), and has its
+result at the `R`; any other is under way until its result is there. Where the window is longer than the line is wide, a
+column stands for several cycles, and shows the rarest of what happened in them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.program.program import Program
+from gpuemu.program.stall_reasons import NAMES
+from gpuemu.views.result import Result
+from gpuemu.views.text import Line
+from gpuemu.views.timeline import NONE, Timeline, records, timeline
+
+WIDTH = 80
+SASS_COLUMNS = 26
+FIRST_INSTRUCTIONS = 64
+"""A window that nobody chose ends behind so many of a warp's instructions."""
+MOST_ROWS = 400
+_LETTERS = dict(zip(NAMES, "wslbjntmdo", strict=True))
+_ISSUED, _RESULT, _DATA, _QUEUED, _WAY = "IRD.-"
+_RARER = f"{_ISSUED}{_RESULT}{_DATA}"
+
+
+@dataclass(frozen=True)
+class Window:
+    """What of a timeline is wanted: warps as "WARP" of the first CTA, "CTA:WARP" or "all"; none is the first.
+
+    `start` and `cycles` are chosen so that a warp's first instructions are seen where they are None.
+    """
+
+    warps: tuple[str, ...] = ()
+    start: int | None = None
+    cycles: int | None = None
+
+
+def page(result: Result, window: Window, columns: int = WIDTH) -> Iterator[Line]:
+    """The lines of the page, each with a style; at most `columns` wide, from 60 on."""
+    program, log = result.program, result.log
+    lines = timeline(program, log, result.arch)
+    yield "strong", f"{result.trace.name} on {result.arch.name}: {result.cycles} cycles"
+    for warp in _chosen(program, window):
+        start, stop = _span(program, lines, warp, window)
+        room = columns - len("0000 ") - SASS_COLUMNS - 2
+        each = max(1, -(-(stop - start) // room))
+        rows = _rows(program, lines, warp, start, stop)
+        yield "plain", ""
+        where = f"warp {program.warp_number[warp]} of CTA {program.warp_cta[warp]}, sub-core {log.warp_sub_core[warp]}"
+        scale = f", {each} a column" if each > 1 else ""
+        yield "strong", f"{where}; cycles {start} to {stop - 1}{scale}"
+        yield "faint", " " * (columns - room) + _axis(start, each, min(room, -(-(stop - start) // each)))
+        for issue in rows[:MOST_ROWS].tolist():
+            instruction = program.code[int(lines.instruction[issue])]
+            text = str(instruction)
+            text = text if len(text) <= SASS_COLUMNS else text[: SASS_COLUMNS - 2] + ".."
+            drawn = _drawn(lines, issue, start, stop, each)
+            yield "plain", f"{instruction.offset:04x} {text:{SASS_COLUMNS}}  {drawn}".rstrip()
+        if len(rows) > MOST_ROWS:
+            yield "faint", f"and {len(rows) - MOST_ROWS} more; a shorter window has fewer (--from, --cycles)"
+    yield "plain", ""
+    yield from _legend([name for name in NAMES if result.stalls[name]], columns)
+
+
+def _legend(reasons: Sequence[str], columns: int) -> Iterator[Line]:
+    signs = {_ISSUED: "issued", _QUEUED: "in the queue", _WAY: "under way", _DATA: "data stage", _RESULT: "result"}
+    words = [f"{sign} {meaning}" for sign, meaning in signs.items()]
+    words += [f"{_LETTERS[name]} {name}" for name in reasons]
+    line = ""
+    for word in words:
+        if line and len(line) + 2 + len(word) > columns:
+            yield "faint", line
+            line = ""
+        line += f"{'  ' if line else ''}{word}"
+    yield "faint", line
+
+
+def as_records(result: Result, window: Window) -> list[dict[str, int | str]]:
+    """A record for each issue in the window; without bounds of their own, all issues of the warps chosen."""
+    program, lines = result.program, timeline(result.program, result.log, result.arch)
+    start = 0 if window.start is None else window.start
+    stop = int(lines.done.max(initial=0)) + 1 if window.cycles is None else start + window.cycles
+    rows = [_rows(program, lines, warp, start, stop) for warp in _chosen(program, window)]
+    return records(program, result.log, result.arch, np.concatenate(rows))
+
+
+def as_csv(result: Result, window: Window) -> str:
+    """The same as comma-separated values."""
+    text, found = io.StringIO(), as_records(result, window)
+    writer = csv.DictWriter(text, list(found[0]) if found else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found)
+    return text.getvalue()
+
+
+def _chosen(program: Program, window: Window) -> list[int]:
+    """Numbers of warps in the program."""
+    if "all" in window.warps:
+        return list(range(program.warps))
+    names = {f"{c}:{w}": n for n, (c, w) in enumerate(zip(program.warp_cta, program.warp_number, strict=True))}
+    first = int(program.warp_cta[0]) if program.warps else 0
+    chosen = []
+    for text in window.warps or (next(iter(names), ""),):
+        name = text if ":" in text else f"{first}:{text}"
+        if not re.fullmatch(r"\d+:\d+", name) or name not in names:
+            has = f"WARP, CTA:WARP or all is right; those of this run are {_some(list(names))}"
+            raise GpuemuError.one("--warp", None, "", f"'{text}'", has)
+        chosen.append(names[name])
+    return chosen
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 4 else f"{names[0]}, {names[1]}, ..., {names[-1]}"
+
+
+def _span(program: Program, lines: Timeline, warp: int, window: Window) -> tuple[int, int]:
+    """The first cycle of the window, and the one behind its last."""
+    of_warp = program.issues_of(warp)
+    issue = lines.issue[of_warp]
+    start = int(lines.since[of_warp][0]) if window.start is None else window.start
+    if window.cycles is not None:
+        return start, start + window.cycles
+    later = issue[issue >= start][:FIRST_INSTRUCTIONS]
+    return start, int(later[-1]) + 1 if len(later) else start + 1
+
+
+def _rows(program: Program, lines: Timeline, warp: int, start: int, stop: int) -> NDArray[np.int64]:
+    """The issues of a warp that show in a window."""
+    of_warp = program.issues_of(warp)
+    seen = (lines.since[of_warp] < stop) & (lines.done[of_warp] >= start)
+    rows: NDArray[np.int64] = np.flatnonzero(seen) + of_warp.start
+    return rows
+
+
+def _axis(start: int, each: int, columns: int) -> str:
+    """A number over every tenth column."""
+    marks = [f"{start + each * column:<10}" for column in range(0, columns, 10)]
+    return "".join(mark if len(mark) == 10 else " " * 10 for mark in marks).rstrip()
+
+
+def _drawn(lines: Timeline, i: int, start: int, stop: int, each: int) -> str:
+    """The row of an issue, from the first column of the window on."""
+    issue, done = int(lines.issue[i]), int(lines.done[i])
+    spans = []
+    at = int(lines.since[i])
+    for name, cycles in zip(NAMES, lines.waited[i].tolist(), strict=True):
+        spans.append((at, at + cycles, _LETTERS[name]))
+        at += cycles
+    sent, first, last = (int(column[i]) for column in (lines.sent, lines.first_pass, lines.last_pass))
+    spans.append((issue, done, _WAY))
+    if sent != NONE:
+        spans.append((issue, sent, _QUEUED))
+    if first != NONE:
+        spans.append((first, min(last + 1, done), _DATA))
+    if done > issue:
+        spans.append((done, done + 1, _RESULT))
+    spans.append((issue, issue + 1, _ISSUED))
+    row = [" "] * -(-(stop - start) // each)
+    for begin, end, sign in sorted(spans, key=lambda span: _RARER[::-1].find(span[2])):
+        if begin < stop and end > max(begin, start):
+            left, right = (max(begin, start) - start) // each, (min(end, stop) - 1 - start) // each
+            row[left : right + 1] = sign * (right + 1 - left)
+    return "".join(row)

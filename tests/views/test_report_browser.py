@@ -1,0 +1,238 @@
+"""The report in a real Chromium: opened, clicked, walked by keys, its numbers held against the JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from views.browser import Browser, chromium
+from views.test_report_page import with_lines
+
+import gpuemu
+from gpuemu.views.json_result import as_data
+from gpuemu.views.report.page import as_html
+from gpuemu.views.source import instructions
+
+TEXT = ["__global__ void k() {", *(f"  step({n});" for n in range(2, 12)), "}"]
+
+
+@pytest.fixture(scope="module")
+def result() -> gpuemu.Result:
+    return with_lines(gpuemu.run("v2_shared_memory", "sm_89"))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Browser, result: gpuemu.Result, tmp_path: Path) -> Browser:
+    file = tmp_path / "report.html"
+    file.write_text(
+        as_html(result, {"k.cu": TEXT}, [{"Cause": "bank conflicts", "Cycles gained": 12}]), encoding="utf-8"
+    )
+    browser.dress(1280, 900, "light")
+    browser.open(file)
+    return browser
+
+
+def texts(page: Browser, selector: str) -> list[str]:
+    return page.js(f"[...document.querySelectorAll({selector!r})].map(e => e.textContent.trim())")
+
+
+def test_it_opens_without_an_error_and_fetches_nothing(page):
+    assert [e for e in page.events if e["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")] == []
+    asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]
+    assert [url for url in asked if not url.startswith("data:")] == [page.js("location.href")]
+
+
+def test_the_numbers_it_shows_are_those_of_the_json(page, result):
+    data = json.loads(json.dumps(as_data(result)))
+    assert page.js("document.getElementById('cycles').textContent") == "856"
+    assert texts(page, "#bounds tbody td:nth-child(2)") == [str(b["cycles"]) for b in data["bounds"]]
+    shown = sorted((cycles for cycles in data["stalls"].values() if cycles), reverse=True)
+    assert texts(page, "#stalls tbody td:nth-child(2)") == [str(cycles) for cycles in shown]
+    rows = [row for row in data["shared_memory"] if row["instructions"]]
+    wanted = [str(row[f]) for row in rows for f in ("instructions", "wavefronts", "ideal_wavefronts", "bank_conflicts")]
+    assert texts(page, "#shared tbody td") == wanted
+    assert texts(page, "#counters td") == [str(count) for count in data["counters"].values()]
+    wide = page.js("[...document.querySelectorAll('#bounds .bar i')].map(e => e.getBoundingClientRect().width)")
+    assert wide == sorted(wide, reverse=True)
+    assert wide[1] / wide[0] == pytest.approx(data["bounds"][1]["cycles"] / data["bounds"][0]["cycles"], abs=0.02)
+    cycles = [row.cycles for row in instructions(result.program, result.log)]
+    assert texts(page, "#sass td.heat") == [str(cycles) for cycles in cycles]
+
+
+def test_an_instruction_shows_its_lines_and_its_accesses(page, result):
+    page.click("#sass tr[data-row='22']")
+    assert texts(page, "#sass tr.chosen td:nth-child(1)") == ["0160"]
+    assert texts(page, "#lines tr.linked td:nth-child(1)") == ["5"]
+    assert page.js("document.getElementById('access').selectedOptions[0].textContent").startswith("0160 LDSM.16.M88.4")
+    assert texts(page, "#which") == ["all 8"]
+    assert len(texts(page, "#wavefronts tbody tr")) == 8
+    assert len(texts(page, "#wavefronts tr.excess")) == 4
+    assert texts(page, "#wavefronts tbody tr:nth-child(2) td.word") == ["4"] * 4 + ["5"] * 4 + ["6"] * 4 + ["7"] * 4
+    tile = texts(page, "#tile tbody tr:nth-child(5) td")
+    assert tile == ["4"] * 4 + ["20"] * 4
+    assert page.js("document.getElementById('pitch').value") == "32"
+
+
+def test_a_line_shows_its_instructions(page):
+    page.click("#lines tr[data-row='1'] td")
+    assert texts(page, "#sass tr.linked td:nth-child(1)") == ["0050", "0060", "0070", "0080", "0090"]
+    assert texts(page, "#lines tr.chosen td.source") == ["step(2);"]
+
+
+def test_wavefronts_are_stepped_through_and_the_pitch_is_one_s_own(page):
+    page.click("#sass tr[data-row='22']")
+    page.click("#after")
+    assert texts(page, "#which") == ["1 of 8"]
+    assert texts(page, "#wavefronts tr.now th[scope=row]") == ["1"]
+    assert sorted(set(texts(page, "#tile td.word:not(.away)"))) == ["0", "1", "2", "3"]
+    page.click("#before")
+    page.click("#before")
+    assert texts(page, "#which") == ["8 of 8"]
+    page.click("#pitch")
+    page.js("document.getElementById('pitch').value = ''")
+    for digit in "128":
+        page.key(digit, digit)
+    assert len(texts(page, "#tile tbody tr")) == 4
+    assert len(texts(page, "#tile tbody tr:first-child td")) == 32
+
+
+def test_a_column_s_head_sorts_and_sorts_back(page, result):
+    head = "#sass thead th:nth-child(2) button"
+    cycles = [row.cycles for row in instructions(result.program, result.log)]
+    page.click(head)
+    assert [int(text) for text in texts(page, "#sass td:nth-child(2)")] == sorted(cycles, reverse=True)
+    assert page.js("document.querySelector('#sass th:nth-child(2)').getAttribute('aria-sort')") == "descending"
+    page.click(head)
+    assert [int(text) for text in texts(page, "#sass td:nth-child(2)")] == sorted(cycles)
+    page.click("#sass thead th:nth-child(1) button")
+    assert texts(page, "#sass td:nth-child(1)") == [f"{16 * n:04x}" for n in range(37)]
+
+
+def test_keys_reach_everything(page):
+    page.js("document.querySelector('#sass tr[tabindex=\"0\"]').focus()")
+    for _ in range(22):
+        page.key("ArrowDown")
+    page.key("Enter")
+    assert texts(page, "#sass tr.chosen td:nth-child(1)") == ["0160"]
+    page.js("document.getElementById('chart').focus()")
+    assert texts(page, "#window") == ["cycles 0 to 856"]
+    page.key("+", "+")
+    assert texts(page, "#window") == ["cycles 214 to 642"]
+    page.key("ArrowRight")
+    assert texts(page, "#window") == ["cycles 268 to 696"]
+    page.key(".", ".")
+    (picked,) = texts(page, "#picked")
+    assert picked.startswith("warp 0 of CTA 0, cycle 630: 0120  STS.128 [R2.X16], R4")
+    assert "waited 536 cycles, most of them long_scoreboard" in picked
+    assert texts(page, "#sass tr.chosen td:nth-child(1)") == ["0120"]
+    page.key("0", "0")
+    assert texts(page, "#window") == ["cycles 0 to 856"]
+    stops = page.js(
+        "[...document.querySelectorAll('a, button, select, input, canvas[role=application], tr[tabindex=\"0\"]')]"
+        ".filter(e => e.offsetParent && e.tabIndex < 0).length"
+    )
+    assert stops == 0
+
+
+def test_the_wheel_zooms_where_it_is_and_a_click_picks(page):
+    page.js("document.getElementById('chart').scrollIntoView({block: 'center'})")
+    left, top, width = page.js(
+        "(() => { const r = document.getElementById('chart').getBoundingClientRect(); return [r.left, r.top, r.width]; })()"
+    )
+    middle = left + 97 + (width - 98) / 2
+    page.call("Input.dispatchMouseEvent", type="mouseWheel", x=middle, y=top + 30, deltaX=0, deltaY=-100)
+    assert texts(page, "#window") == ["cycles 86 to 770"]
+    for kind in ("mousePressed", "mouseReleased"):
+        page.call("Input.dispatchMouseEvent", type=kind, x=middle, y=top + 30, button="left", clickCount=1)
+    assert texts(page, "#picked")[0].startswith("warp 0 of CTA 0, cycle 630: 0120")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_it_is_readable_at_both_widths_in_both_schemes(page, width, scheme):
+    page.dress(width, 900, scheme)
+    assert page.js("document.documentElement.scrollWidth") == width
+    smallest = page.js(
+        "Math.min(...[...document.querySelectorAll('td, th, p, button, a')].filter(e => e.offsetParent)"
+        ".map(e => parseFloat(getComputedStyle(e).fontSize)))"
+    )
+    assert smallest >= 10
+    light = "(c => { const [r, g, b] = c.match(/[0-9.]+/g).map(Number).map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; })"
+    ink, faint, paper = (
+        page.js(f"{light}(getComputedStyle({element})[{name!r}])")
+        for element, name in (
+            ("document.body", "color"), ("document.querySelector('.hint')", "color"), ("document.body", "backgroundColor"),
+        )
+    )  # fmt: skip
+    assert (paper > 0.9) if scheme == "light" else (paper < 0.05)
+    for text in (ink, faint):
+        assert (max(text, paper) + 0.05) / (min(text, paper) + 0.05) >= 4.5
+    cells = page.js(
+        f"[...document.querySelectorAll('#tile td.word')].map(e => [{light}(getComputedStyle(e).color), {light}(getComputedStyle(e).backgroundColor)])"
+    )
+    assert min((max(pair) + 0.05) / (min(pair) + 0.05) for pair in cells) >= 4.5
+
+
+def test_the_theme_is_one_s_own(page):
+    page.click("#theme")
+    page.click("#theme")
+    assert texts(page, "#theme") == ["theme: dark"]
+    assert page.js("document.documentElement.dataset.theme") == "dark"
+
+
+def test_what_comes_from_outside_is_text(browser, result, tmp_path):
+    file = tmp_path / "strange.html"
+    say = "<img src=x onerror='document.title=1'>"
+    file.write_text(as_html(with_lines(result, say), {say: [say] * 9}, [{say: say}]), encoding="utf-8")
+    browser.open(file)
+    browser.click("#sass tr[data-row='22']")
+    assert browser.js("document.images.length") == 0
+    assert browser.js("document.title").startswith("v2_shared_memory on sm_89")
+    assert texts(browser, "#lines tr[data-row='0'] td.source") == [say]
+
+
+def test_a_value_is_found_by_a_part_of_its_name(page):
+    page.click("#find")
+    for letter in "queue_e":
+        page.key(letter, letter)
+    shown = page.js(
+        "[...document.querySelectorAll('#values tbody tr')].filter(e => !e.hidden).map(e => e.cells[0].textContent)"
+    )
+    assert shown == [name for name in shown if "queue_e" in name] != []
+
+
+def test_the_chart_is_dragged_along_and_up(browser, tmp_path):
+    file = tmp_path / "many.html"
+    file.write_text(as_html(gpuemu.run("transpose_plain", "sm_89")), encoding="utf-8")
+    browser.dress(1280, 900, "light")
+    browser.open(file)
+    browser.click("[data-zoom=in]")
+    before = texts(browser, "#window")[0]
+    assert before.endswith("warps 1 to 26 of 32")
+    left, top = browser.js(
+        "(() => { const r = document.getElementById('chart').getBoundingClientRect(); return [r.left, r.top]; })()"
+    )
+    for kind, x, y in (("mousePressed", 600, 200), ("mouseMoved", 500, 140), ("mouseReleased", 500, 140)):
+        buttons = 0 if kind == "mouseReleased" else 1
+        browser.call(
+            "Input.dispatchMouseEvent", type=kind, x=left + x, y=top + y, button="left", buttons=buttons, clickCount=1
+        )
+    after = texts(browser, "#window")[0]
+    assert after.endswith("warps 4 to 29 of 32")
+    assert after.split(",")[0] != before.split(",")[0]
+
+
+@pytest.mark.parametrize(("demanded", "outcome"), [("", pytest.skip.Exception), ("required", pytest.fail.Exception)])
+def test_without_a_browser_tests_skip_unless_one_is_demanded(monkeypatch, demanded, outcome):
+    monkeypatch.setattr("views.browser.DEMANDED", demanded)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(outcome, match="chromium"):
+        chromium()

@@ -1,0 +1,196 @@
+"""The report's page holds the numbers of the result and fetches nothing; a browser opens it in test_report_browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import gpuemu
+from gpuemu.cli.main import cli
+from gpuemu.views.json_result import as_data
+from gpuemu.views.report import data as report_data
+from gpuemu.views.report.page import as_html
+from gpuemu.views.report.values import values
+from gpuemu.views.source import instructions
+
+ROOT = Path(__file__).resolve().parents[2]
+SAY = "</script><script>alert(1)</script><b>&\"'"
+
+
+@pytest.fixture(scope="module")
+def v2() -> gpuemu.Result:
+    return gpuemu.run("v2_shared_memory", "sm_89")
+
+
+def with_lines(result: gpuemu.Result, file: str = "k.cu") -> gpuemu.Result:
+    """The result as if its code came from lines of a file, five instructions a line, the last inlined from a header."""
+    code = tuple(replace(i, source=((file, 1 + n // 5),)) for n, i in enumerate(result.program.code))
+    code = (*code[:-1], replace(code[-1], source=(("help.h", 9), (file, 8))))
+    return replace(result, program=replace(result.program, code=code))
+
+
+def data_of(page: str) -> dict:
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(text)
+
+
+class Tags(HTMLParser):
+    """Tags with their attributes, in order."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+def test_its_data_are_those_of_the_result_and_of_the_source_page(v2):
+    data = data_of(as_html(v2))
+    assert data["result"] == json.loads(json.dumps(as_data(v2)))
+    rows = instructions(v2.program, v2.log)
+    assert [row["Warp Stall Cycles"] for row in data["instructions"]] == [row.cycles for row in rows]
+    assert [row["L1 Wavefronts Shared Excessive"] for row in data["instructions"]] == [
+        r.excess_wavefronts for r in rows
+    ]
+    assert {name: sum(bins) for name, bins in data["over_time"]["cycles"].items()} == dict(v2.stalls)
+
+
+def test_the_timeline_has_every_issue_and_leaves_whole_warps_out(v2, monkeypatch):
+    result = gpuemu.run("toy_transpose_plain", "sm_89")
+    (warp,) = data_of(as_html(result))["timeline"]["warps"]
+    at, issues = warp["start"], []
+    for waited in warp["waited"]:
+        issues.append(at + waited)
+        at += waited + 1
+    assert issues == result.log.issue.tolist()
+    many = gpuemu.run("transpose_plain", "sm_89")
+    monkeypatch.setattr(report_data, "MOST_ISSUES", 5 * len(many.program.path) // many.program.warps)
+    part = data_of(as_html(many))["timeline"]
+    assert (part["whole"], len(part["warps"])) == (False, 5)
+
+
+def test_each_access_is_there_with_its_wavefronts(v2):
+    accesses = data_of(as_html(v2))["banks"]["accesses"]
+    rows = instructions(v2.program, v2.log)
+    for access in accesses:
+        drawn = sum(p["times"] * sum(len(phase["served"]) for phase in p["phases"]) for p in access["patterns"])
+        assert drawn == rows[access["instruction"]].wavefronts
+    assert sum(rows[a["instruction"]].excess_wavefronts for a in accesses) == 12
+
+
+def test_nothing_is_fetched(v2):
+    page = as_html(with_lines(v2))
+    tags = Tags(page).found
+    assert [
+        tag for tag, _ in tags if tag in ("img", "iframe", "object", "embed", "base", "form", "video", "audio")
+    ] == []
+    places = [a[name] for _, a in tags for name in ("src", "href", "action", "srcset", "data") if a.get(name)]
+    assert all(place.startswith("#") or place == "data:," for place in places)
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|import\(|WebSocket|sendBeacon", page)
+    (policy,) = [a["content"] for tag, a in tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'")
+
+
+def test_names_are_escaped_wherever_they_come_from(v2):
+    trace = replace(v2.trace, name=SAY, about=SAY, file=SAY)
+    strange = with_lines(replace(v2, trace=trace), file=SAY)
+    page = as_html(strange, {SAY: [SAY, SAY]}, [{SAY: SAY, "cycles": 1}])
+    plain = as_html(with_lines(v2), {"k.cu": ["a", "b"]}, [{"cause": "c", "cycles": 1}])
+    assert "<b>&" not in page
+    assert "alert(1)</script>" not in page
+    elements = [tag for tag, _ in Tags(page).found]
+    assert elements.count("script") == [tag for tag, _ in Tags(plain).found].count("script") == 2
+    assert data_of(page)["result"]["kernel"] == SAY
+    assert data_of(page)["lines"][0]["Source"] == SAY
+
+
+def test_a_tile_loop_of_17500_instructions_stays_below_five_megabytes():
+    trace = gpuemu.load_trace("gemm_tile_plain")
+    warps = tuple(
+        replace(warp, cta=cta) for cta in range(6) for warp in trace.warps
+    )  # fmt: skip
+    trace = replace(trace, warps=warps, launch=replace(trace.launch, grid=(6, 1, 1)))
+    result = gpuemu.run(trace, "sm_90")
+    assert len(result.program.path) >= 17_500
+    page = as_html(result)
+    assert len(page.encode()) < 5_000_000
+    assert data_of(page)["timeline"]["whole"]
+
+
+def test_source_text_is_that_of_files_which_are_given(v2, tmp_path):
+    result = with_lines(v2)
+    text = [f"line {n}" for n in range(1, 11)]
+    rows = data_of(as_html(result, {"k.cu": text}))["lines"]
+    assert [row["Place"] for row in rows] == [f"k.cu:{n}" for n in range(1, 11)] + ["help.h:9"]
+    assert [row["Source"] for row in rows] == [*text, ""]
+    assert sum(row.get("Instructions Executed", 0) for row in rows[:-1]) == len(result.program.path)
+    without = data_of(as_html(result))["lines"]
+    assert [row["Place"] for row in without] == ["help.h:9", *(f"k.cu:{n}" for n in range(1, 9))]
+    assert "does not say which source lines" in as_html(v2)
+    assert "does not say which source lines" not in as_html(result)
+
+
+def test_the_command_takes_the_text_of_a_kernel_and_of_folders_named(tmp_path):
+    (tmp_path / "mma.hpp").write_text("// mine\n" * 600, encoding="utf-8")
+    source, out = ROOT / "traces" / "src" / "v2_shared_memory.cu", tmp_path / "v2.html"
+    arguments = ["run", str(source), *["--arg=zeros:f16:256"] * 3, "--format", "html", "-o", str(out)]
+    ran = CliRunner().invoke(cli, [*arguments, "--sources", str(tmp_path)])
+    assert ran.exit_code == 0, ran.output
+    rows = {row["Place"]: row for row in data_of(out.read_text(encoding="utf-8"))["lines"]}
+    assert "load_matrix_sync" in rows["v2_shared_memory.cu:28"]["Source"]
+    assert rows["v2_shared_memory.cu:28"]["L1 Wavefronts Shared Excessive"] == 4
+    assert rows["mma.hpp:600"]["Source"] == "// mine"
+
+
+def test_the_same_run_gives_the_same_bytes(v2, tmp_path):
+    ran = CliRunner().invoke(cli, ["run", "v2_shared_memory", "--arch", "sm_89", "--format", "html"])
+    assert ran.stdout == as_html(v2) == as_html(gpuemu.run("v2_shared_memory", "sm_89"))
+
+
+def test_the_values_are_those_that_the_run_depended_on():
+    arch = gpuemu.load_arch("sm_89").with_overrides({"tensor_core.operands.pause_cycles": 0})
+    found = values(gpuemu.run("transpose_plain", arch).program, arch)
+    names = [value["name"] for value in found]
+    assert names[0] == "tensor_core.operands.pause_cycles"
+    assert [value["name"] for value in found if value["changed"]] == names[:1]
+    assert {
+        "shared_memory.banks",
+        "mio.queue_entries",
+        "global_memory.latency_cycles",
+        "barrier.latency_cycles",
+    } <= set(names)
+    assert not [name for name in names[1:] if name.startswith(("tensor_core", "special_function", "operations.fp64"))]
+    (banks,) = [value for value in found if value["name"] == "shared_memory.banks"]
+    where = arch.provenance["shared_memory.banks"]
+    assert (banks["value"], banks["unit"], banks["status"], banks["confidence"]) == (
+        "32",
+        "banks",
+        where.status,
+        where.confidence,
+    )
+    assert banks["sources"] == {key: arch.sources[key] for key in where.source.split("; ")}
+    tensor = gpuemu.run("gemm_tile_plain", arch)
+    assert "tensor_core.operations.m16n8k8.f32.f16.latency_cycles" in [v["name"] for v in values(tensor.program, arch)]
+
+
+def test_a_ranking_has_a_section_if_there_is_one(v2):
+    assert 'id="ranking"' not in as_html(v2)
+    page = as_html(v2, ranking=[{"Cause": "bank conflicts of 0160", "Cycles gained": 12}])
+    assert 'id="ranking"' in page
+    assert re.search(r'<td>bank conflicts of 0160</td>\s*<td class="number">12</td>', page)
+
+
+def test_without_jinja2_it_says_what_brings_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    ran = CliRunner().invoke(cli, ["run", "v2_shared_memory", "--format", "html"])
+    assert isinstance(ran.exception, gpuemu.GpuemuError)
+    assert str(ran.exception) == 'jinja2: found no such tool; pip install "gpuemu-sm[report]" brings it'
