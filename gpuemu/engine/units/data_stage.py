@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
-from gpuemu.engine.units.rings import forget, length, nth, push, take
+from gpuemu.engine.units.rings import forget, length, nth, pop, push, take
 
 NO_LOAD = -1
 
@@ -98,6 +98,8 @@ def send_copy(state: State, there: int, pieces: int) -> int:
         stage.entered_at = max(stage.entered_at, nth(state, stage.copies, waiting - spec.mio_copy_entries))
     start = max(stage.entered_at + spec.mio_copy_latency_cycles, stage.copies_free_at)
     stage.copies_free_at = start + pieces
+    if waiting > state.rings[stage.copies].mask:
+        pop(state, stage.copies)  # there is room for as many as may still wait
     push(state, stage.copies, start)
     return start
 
