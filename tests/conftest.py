@@ -6,6 +6,8 @@ HYPOTHESIS_PROFILE=explore draws new ones each time. Golden files were written b
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
         if building.is_possible() and not building.is_ready():
             print("compiling the engine, once")
-            building.load()
+            # In a process of its own, whose gigabytes are then free again.
+            subprocess.run([sys.executable, "-c", "from gpuemu.engine import building; building.load()"], check=True)
 
 
 def check_golden(name: str, text: str, folder: Path = GOLDEN) -> None:
