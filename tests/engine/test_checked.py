@@ -22,7 +22,6 @@ from gpuemu.engine.twins import cached
 from gpuemu.engine.units import UNITS
 from gpuemu.program.lowering import lower
 
-
 COMPILE = """
 from gpuemu.engine.allocate import nothing
 from gpuemu.engine.compiled import StateProxy
