@@ -111,8 +111,13 @@ def test_a_swizzle_in_either_order_and_unit_is_the_same_table() -> None:
 def test_paddings_and_virtual_threads_have_tables_too() -> None:
     assert [row["bank"] for row in table("pad:8", "--tile", "8x32:f16")[::4]] == [0, 20, 8, 28, 16, 4, 24, 12]
     assert [row["column"] for row in table("virtual:4/256", "--tile", "8x32:f32", "--vector", "1")[:4]] == [0, 4, 8, 12]
+    assert [row["bank"] for row in table("diagonal:1", "--tile", "4x8:f32", "--vector", "1")[8:16]] == [
+        *range(9, 16),
+        8,
+    ]
+    assert [row["bank"] for row in table("diagonal:2/2", "--tile", "4x8:f32", "--vector", "1")[8:10]] == [8, 9]
     assert run("layout", "plain", "--tile", "16x16:f16", "--format", "svg").stdout.startswith("<svg")
-    for name in ("swizzle<3,1>", "swizzle<0,1,3>", "pad:x", "virtual:3/32"):
+    for name in ("swizzle<3,1>", "swizzle<0,1,3>", "pad:x", "virtual:3/32", "diagonal:16", "diagonal:1/3"):
         assert "is right" in refusal("layout", name, "--tile", "16x16:f16") or "are right" in refusal(
             "layout", name, "--tile", "16x16:f16"
         )
