@@ -234,6 +234,7 @@ def _lower_instruction(
         row=operation.row, is_tensor=operation.tensor, is_store=operation.store, is_atomic=operation.atomic,
         is_load=kind in (Kind.SHARED, Kind.GLOBAL) and not operation.store and not operation.atomic,
         long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
+        shared_row=Row.ATOMIC if operation.atomic and instruction.takes_generic_addresses else None,
         is_cached=operation.cached, is_local=operation.local, late_cycles=late, **fields,
     )  # fmt: skip
 

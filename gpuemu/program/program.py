@@ -38,7 +38,8 @@ class Access:
     `sectors` it moves from or to global memory, `lines` where they are, unless that is not known;
     `return_cycles` its data takes longer to come back. `copy_pieces`: of a copy past L1, the cycles that it holds
     the stage that sends copies on. `written_in_part`: the lines that a store leaves bytes of in a sector of which it
-    writes others. `ideal_sectors`: the fewest that could hold what its lanes ask global memory for.
+    writes others. `ideal_sectors`: the fewest that could hold what its lanes ask global memory for. `has_lanes`: any
+    lane takes part. `unmerged_wavefronts`: of a load by generic addresses, those that LDS, merging, would not have.
     """
 
     wavefronts: int
@@ -50,6 +51,8 @@ class Access:
     copy_pieces: int = 0
     written_in_part: frozenset[int] = frozenset()
     ideal_sectors: int = 0
+    has_lanes: bool = True
+    unmerged_wavefronts: int = 0
 
     @property
     def takes_place(self) -> bool:
@@ -77,7 +80,8 @@ class Op:
     in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
     `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
     the line of code behind its own, -1 if none is known; `slot`: its place in its own.
-    `shared_row`: where the profiler counts what an access to global memory asks of shared memory for some lanes.
+    `shared_row`: where the profiler counts what an access to global memory asks of shared memory for some lanes, or
+    what one by a generic address counts there for none.
     `late_cycles`: of an LDC with a register in its address, by which it comes later than without, and keeps that.
     `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
     `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.

@@ -67,7 +67,7 @@ def _addresses(
     if int(column.max()) >= pitch:
         right = f"at least the {int(column.max()) + 1} elements of a row are right"
         raise GpuemuError.one("gpuemu fragment", None, "--pitch", str(pitch), right)
-    return layout(tile).places(tile)[row * pitch + column] * tile.element_bytes
+    return np.asarray(layout(tile).places(tile)[row * pitch + column] * tile.element_bytes)
 
 
 def _banks(addresses: IntArray, geometry: BankGeometry) -> IntArray:
