@@ -196,6 +196,8 @@ class Program:
     `residency_limits`: CTAs that fit on the SM by each resource; `carveout_bytes`: what the driver takes of L1's memory
     for them.
 
+    `thread_instructions` [code]: threads that executed each instruction, all executions together.
+
     `path` [issues]: the op of each issue. `access` [requests]: the number of each request's access in `accesses`;
     `request_issue` [requests]: which issue it is. The issues of warp w are `first_issue[w]` to `first_issue[w + 1]`,
     its requests `first_request[w]` to `first_request[w + 1]`, the warps of CTA c `first_warp[c]` to
@@ -220,6 +222,7 @@ class Program:
     resident_ctas: int
     residency_limits: dict[str, int]
     carveout_bytes: int = 0
+    thread_instructions: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
 
     @property
     def warps(self) -> int:

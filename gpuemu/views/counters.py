@@ -89,6 +89,7 @@ def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]
     return {
         "sm__cycles_active.max": log.cycles,
         "smsp__inst_executed.sum": len(program.path),
+        "smsp__thread_inst_executed.sum": int(program.thread_instructions.sum()),
         "sm__inst_executed_pipe_tensor_op_hmma.sum": tensor["HMMA"],
         "sm__inst_executed_pipe_tensor_op_imma.sum": tensor["IMMA"],
         f"{wavefronts}_op_ld.sum": load.wavefronts + matrix.wavefronts + int(log.lost.sum()),
