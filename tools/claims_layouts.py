@@ -83,7 +83,7 @@ def _half_of_the_banks() -> Finding:
     "C2",
     "Padded by 8 halves a row is 20 banks, the rows of a matrix land on banks 0-3, 20-23, 8-11, 28-31, 16-19,"
     " 4-7, 24-27, 12-15, without conflict",
-    "gpuemu banks LDSM.4 --lanes '80*(lane%16) + 16*(lane//16)'",
+    "gpuemu fragment LDSM.4 --pitch 32 --layout pad:8",
 )
 def _banks_of_padded_rows() -> Finding:
     """The article's table is of threads: lane 4 g + t has the words t of row g of its fragment."""

@@ -1,4 +1,4 @@
-"""What was measured on hardware, as tools/h200/measured.yaml holds it, and how the pages that use it are written."""
+"""What was measured on hardware, as tools/h200/ holds it, and how the pages that use it are written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,28 @@ def measured() -> dict[str, Any]:
     """The measurements by section."""
     data = yaml.safe_load((H200 / "measured.yaml").read_text(encoding="utf-8"))
     assert isinstance(data, dict)
-    return data
+    return data | {"example_kernels": _example_kernels()}
+
+
+_COUNTERS = {
+    "loads": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "load_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "matrix_loads": "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldsm.sum",
+    "matrix_load_conflicts": "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum",
+    "stores": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "cycles": "smsp__cycles_active.max",
+    "instructions": "smsp__inst_executed.sum",
+}
+
+
+def _example_kernels() -> dict[str, dict[str, int]]:
+    """Of each launch that tools/h200/examples.py measured, among them the shipped kernels, the counters by short names.
+
+    Matrix loads are among the loads.
+    """
+    with open(H200 / "examples" / "counters.csv", newline="", encoding="utf-8") as file:
+        return {row["kernel"]: {name: int(row[of]) for name, of in _COUNTERS.items()} for row in csv.DictReader(file)}
 
 
 @cache

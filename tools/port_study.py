@@ -20,7 +20,7 @@ from gpuemu.isa.opcodes import Row
 from gpuemu.trace.model import Trace
 
 ARCH = "sm_90"
-KERNELS = tuple(measured()["example_kernels"])
+KERNELS = ("v1_global", "v2_shared_memory", "v3_padded", "v4_ldmatrix", "v5_swizzle")
 BUSY = tuple(measured()["ports"])
 TOPOLOGIES = {
     "unified:1": {"topology": "unified", "unified": 1},

@@ -147,3 +147,54 @@ def _yaml_entry(value: Any, where: Provenance) -> str:
         if text:
             entry += f", {key}: {quoted(text)}"
     return entry + "}"
+
+
+_DIFFERENCE_WIDTH = 80
+_NAME_WIDTH, _VALUE_WIDTH = 38, 20
+
+
+def differing(a: Architecture, b: Architecture) -> list[tuple[tuple[str, ...], str | None, str | None]]:
+    """The values in which two differ, by their path, as text; None where one does not have it. In the order of `a`."""
+    mine, other = a.paths(), b.paths()
+    found = []
+    for path in dict.fromkeys((*mine, *other)):
+        first, second = (_value(of[path]) if path in of else None for of in (mine, other))
+        if first != second:
+            found.append((path, first, second))
+    return found
+
+
+def difference(a: Architecture, b: Architecture, notes: bool = False) -> Iterator[tuple[Style, str]]:
+    """The values in which two architectures differ, at most 80 columns wide; with `notes` where each comes from.
+
+    shared_memory
+      max_bytes_per_cta                    101376               232448
+    """
+    found = differing(a, b)
+    same = len(set(a.paths()) & set(b.paths())) - sum(x is not None and y is not None for _, x, y in found)
+    yield "strong", f"{'':{_NAME_WIDTH}} {a.name[:_VALUE_WIDTH]:{_VALUE_WIDTH}} {b.name[:_VALUE_WIDTH]}"
+    section: tuple[str, ...] = ()
+    for path, mine, other in found:
+        if path[:-1] != section:
+            section = path[:-1]
+            yield "strong", ".".join(section)
+        cells = (f"  {path[-1]}", "-" if mine is None else mine, "-" if other is None else other)
+        widths = _NAME_WIDTH, _VALUE_WIDTH, _VALUE_WIDTH
+        wrapped = [textwrap.wrap(c, w, subsequent_indent="  ") or [""] for c, w in zip(cells, widths, strict=True)]
+        wrapped[0] = [cells[0]]
+        for line in zip_longest(*wrapped, fillvalue=""):
+            yield "plain", " ".join(f"{c:{w}}" for c, w in zip(line, widths, strict=True)).rstrip()
+        for arch in (a, b) if notes else ():
+            where = arch.provenance.get(".".join(path))
+            told = "" if where is None else "; ".join(filter(None, (where.status, where.source, where.note)))
+            for text in textwrap.wrap(f"{arch.name}: {told}", _DIFFERENCE_WIDTH - 6) if told else ():
+                yield "faint", "      " + text
+    yield "plain", ""
+    yield "plain", f"{_values(len(found))} differ, {same} are the same"
+
+
+def difference_json(a: Architecture, b: Architecture) -> str:
+    """The same as data: for each name the two values, null where one does not have it."""
+    mine, other = a.paths(), b.paths()
+    values = {".".join(path): [mine.get(path), other.get(path)] for path, _, _ in differing(a, b)}
+    return json.dumps({"a": a.name, "b": b.name, "values": values}, indent=2, ensure_ascii=False) + "\n"

@@ -11,6 +11,7 @@ class AccessKind(Enum):
     """What a shared-memory instruction does, as far as its wavefronts depend on it."""
 
     LOAD = "load"
+    GENERIC_LOAD = "generic load"
     STORE = "store"
     LOAD_MATRIX = "matrix load"
     STORE_MATRIX = "matrix store"
@@ -33,9 +34,11 @@ _ATOMIC_OPERATIONS = frozenset(
 )
 _COPY_WIDTHS = {"32": 32, "64": 64, "128": 128}
 _COPY_FORMS = frozenset(("E", "ACCESS", "BYPASS", "CONSTANT", "EF", "EL", "LTC64B", "LTC128B", "LTC256B", "ZFILL"))
+_GENERIC_FORMS = frozenset(("E", "STRONG", "CTA", "SM", "GPU", "SYS", "CONSTANT", "EF", "EL", "LU", "NA"))
 # mnemonic -> kind, width without a modifier, modifiers that change no width, modifiers that do
 _OPS: dict[str, tuple[AccessKind, int, frozenset[str], dict[str, int]]] = {
     "LDS": (AccessKind.LOAD, 32, frozenset("U"), _WIDTHS),
+    "LD": (AccessKind.GENERIC_LOAD, 32, _GENERIC_FORMS, _WIDTHS),
     "STS": (AccessKind.STORE, 32, frozenset("U"), _WIDTHS),
     "LDSM": (AccessKind.LOAD_MATRIX, 1, _MATRIX_FORMS, _MATRICES),
     "STSM": (AccessKind.STORE_MATRIX, 1, _MATRIX_FORMS, _MATRICES),
@@ -43,8 +46,8 @@ _OPS: dict[str, tuple[AccessKind, int, frozenset[str], dict[str, int]]] = {
     "LDGSTS": (AccessKind.COPY, 32, _COPY_FORMS, _COPY_WIDTHS),
 }
 KNOWN_OPS = (
-    "known are LDS and STS with U8, S8, U16, S16, 32, 64 or 128; LDSM and STSM with 1, 2 or 4, transposed "
-    "with T or MT88; ATOMS with an operation such as ADD; LDGSTS with 32, 64 or 128"
+    "known are LDS, STS and LD (by generic addresses) with U8, S8, U16, S16, 32, 64 or 128; LDSM and STSM with 1, 2 or "
+    "4, transposed with T or MT88; ATOMS with an operation such as ADD; LDGSTS with 32, 64 or 128"
 )
 
 

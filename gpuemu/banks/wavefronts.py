@@ -6,7 +6,8 @@ A wavefront is one pass of the data stage; it serves one distinct word of every 
 * loads and stores: consecutive lanes form groups, 32 lanes up to 32 bits, 16 at 64 bits, 8 at 128 bits.
   A group costs the largest number of distinct words that one bank must serve; lanes on one word share it.
 * merging, loads only: if every active lane agrees with its partner at lane XOR 1 (or every one with lane
-  XOR 2), that is the partner is inactive or has the same address, neighbouring groups join in pairs.
+  XOR 2), that is the partner is inactive or has the same address, neighbouring groups join in pairs. Those of
+  loads by generic addresses (LD) do not: 16 LD.64 of one word have 32 wavefronts, and the time of as many.
 * matrix loads and stores: phase p is 8 row addresses (lanes 8p to 8p+7), 16 bytes each. Transposition
   happens behind the banks and costs nothing here.
 * atomics: lanes on one word do not share; each is served by itself. Those that count lanes (ATOMS.POPC.INC,

@@ -16,7 +16,7 @@ _STYLES: dict[Style, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, 
 
 @click.group()
 def arch() -> None:
-    """List, show and check architecture files.
+    """List, show, check and compare architecture files.
 
     An architecture file describes one streaming multiprocessor: its shared memory, tensor cores, schedulers
     and their times, every value with its unit and where it comes from.
@@ -115,3 +115,35 @@ def check(files: tuple[str, ...]) -> None:
     if problems:
         raise GpuemuError(dict.fromkeys(problems))
     click.echo("\n".join(lines))
+
+
+@arch.command()
+@click.argument("a", metavar="NAME|FILE")
+@click.argument("b", metavar="NAME|FILE")
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of both.")
+@click.option("--set-b", "settings_b", metavar="NAME=VALUE", multiple=True, help="Change a value of the second alone.")
+@click.option("--notes", is_flag=True, help="Where the values come from, too.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output."
+)
+def diff(
+    a: str, b: str, settings: tuple[str, ...], settings_b: tuple[str, ...], notes: bool, form: str
+) -> None:  # fmt: skip
+    """Show the values in which two architectures differ, and those that only one has.
+
+    \b
+    Examples:
+      gpuemu arch diff sm_80 sm_90
+      gpuemu arch diff sm_89 mine.yaml --notes
+      gpuemu arch diff sm_89 sm_89 --set-b shared_memory.banks=64
+    """
+    from gpuemu.arch import load_arch, parse_overrides
+    from gpuemu.arch.text import difference, difference_json
+
+    first = load_arch(a).with_overrides(parse_overrides(settings), where="--set")
+    second = load_arch(b).with_overrides(parse_overrides((*settings, *settings_b)), where="--set")
+    if form == "json":
+        click.echo(difference_json(first, second), nl=False)
+    else:
+        lines = difference(first, second, notes)
+        click.echo("\n".join(click.style(text, **_STYLES[style]) for style, text in lines))

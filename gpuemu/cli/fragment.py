@@ -1,4 +1,4 @@
-"""`gpuemu fragment`: which lane and register of a warp hold which element."""
+"""`gpuemu fragment`: which lane and register of a warp hold which element, and from which banks they come."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import click
 
 @click.command()
 @click.argument("instruction")
-def fragment(instruction: str) -> None:
+@click.option("--pitch", type=click.IntRange(1, 1 << 16), metavar="N", help="Banks, of a tile of rows of N elements.")
+@click.option("--layout", "name", metavar="LAYOUT", help="The tile's layout, as gpuemu layout takes it.")
+@click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
+def fragment(instruction: str, pitch: int | None, name: str | None, arch_name: str, settings: tuple[str, ...]) -> None:
     """Show which lane holds which element of the matrices of an INSTRUCTION.
 
     INSTRUCTION is ldmatrix in machine code, LDSM.1 to LDSM.4 or LDSM.T.4 (for each matrix, by the lane that gives a
@@ -15,11 +19,46 @@ def fragment(instruction: str) -> None:
     m16n8k16.f32.f16. A cell says lane.register of the element of its row and column; where a register holds several
     elements, they are the neighbours in order.
 
+    With --pitch it shows the bank of the word that each lane holds, and the wavefronts of loading the fragment a
+    register at a time, or by LDSM, from the first element of a tile on. B is taken from a tile that holds it
+    transposed, as an mma wants it.
+
     \b
     What ldmatrix.x4 leaves where, and the operands of an mma:
       gpuemu fragment LDSM.4
       gpuemu fragment HMMA.16816.F32
+    \b
+    The banks of each thread's words in rows of 32 halves, plain, padded by 8 and swizzled:
+      gpuemu fragment HMMA.16816.F32 --pitch 32
+      gpuemu fragment LDSM.4 --pitch 32 --layout pad:8
+      gpuemu fragment LDSM.4 --pitch 32 --layout 'Swizzle<2,3,3>'
     """
+    from gpuemu.base.errors import GpuemuError
     from gpuemu.isa.fragment_text import report
 
-    click.echo("\n".join(report(instruction)))
+    if pitch is None:
+        if name is not None or settings:
+            right = "--pitch with the elements of a row is right beside it"
+            raise GpuemuError.one("gpuemu fragment", None, "", "--layout or --set alone", right)
+        click.echo("\n".join(report(instruction)))
+        return
+    from gpuemu.arch import load_arch, parse_override
+    from gpuemu.banks.wavefronts import BankGeometry
+    from gpuemu.studies.layout.fragment_banks import fragment_banks, table
+    from gpuemu.studies.layout.layouts import Layout
+    from gpuemu.studies.layout.spelling import parse_layout
+    from gpuemu.studies.layout.tile import Tile
+    from gpuemu.views.bank_picture import hardware_name
+
+    overrides = dict(parse_override(text) for text in settings)
+    geometry = BankGeometry.of(load_arch(arch_name).with_overrides(overrides))
+
+    def layout(tile: Tile) -> Layout:
+        return parse_layout(name or "plain", tile, 32)
+
+    found = fragment_banks(instruction, pitch, layout, geometry)
+    where = f"rows of {pitch} elements{f', {name}' if name else ''}, on {hardware_name(arch_name, overrides)}"
+    click.echo(f"{instruction}: the bank of each lane's word, from {where}")
+    word = "matrix" if instruction.startswith(("LDSM", "STSM")) else "register"
+    for part in found:
+        click.echo("\n" + "\n".join(table(part, word)))

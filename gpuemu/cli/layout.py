@@ -28,6 +28,7 @@ def layout(
       swizzle<S,B,M>             i ^ ((i >> S) & (((1 << B) - 1) << M)), of the element's number
       Swizzle<B,M,S>             the same in CuTe's order; :bytes behind either, of byte addresses
       pad:8, pad:8/64            8 elements free after every row, or after every 64 elements
+      diagonal:1, diagonal:8/2   columns move on by 1 in every row, or by 8 after every 2 rows, around the row's end
       virtual:4, virtual:4/256   plain rows, thread t works as v(t) = (t mod (W/4)) 4 + t div (W/4)
 
     \b

@@ -9,6 +9,7 @@ import sys
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.completion import VARIABLE, attach
 
 BAD_INPUT = 2
 COMMANDS = {
@@ -23,7 +24,7 @@ COMMANDS = {
     "fragment": "Show which lane holds which element of a matrix instruction.",
     "search": "Find the layouts of a tile that cost the fewest wavefronts.",
     "engine": "Say what replays traces, and compile it.",
-    "arch": "List, show and check architecture files.",
+    "arch": "List, show, check and compare architecture files.",
     "traces": "List the traces that come with gpuemu.",
 }
 """Subcommand: its line in the help, so that --help imports none of them."""
@@ -40,6 +41,7 @@ class _Lazy(click.Group):
             return None
         command = getattr(importlib.import_module(f"gpuemu.cli.{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)
+        attach(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -63,7 +65,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line: problems with the input go to standard error, with exit code 2."""
     try:
-        status = cli.main(standalone_mode=False)
+        status = cli.main(standalone_mode=False, complete_var=VARIABLE)
     except GpuemuError as error:
         for problem in error.problems:
             click.echo(str(problem), err=True)

@@ -26,7 +26,7 @@ def search(
 ) -> None:  # fmt: skip
     """Find the layouts of a shared-memory tile that cost the fewest wavefronts.
 
-    Every padding, every XOR swizzle and every virtual-thread factor that fits is counted under every access, exactly.
+    Every padding, XOR swizzle, diagonal and virtual-thread factor that fits is counted under every access, exactly.
     They rank by wavefronts, then by bytes lost, then by the operations of the index arithmetic. The winner is printed
     as C++ and for CuTe, the tile before and after in the colours of its banks.
 

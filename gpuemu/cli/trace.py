@@ -14,8 +14,9 @@ from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch
 @click.argument("kernel_file", metavar="KERNEL.cu|.cubin")
 @click.option("--arch", "arch_name", metavar="NAME", help="Compile a .cu for this architecture; by default sm_89.")
 @launch_options
+@click.option("--name", "named", metavar="NAME=MACRO:VALUES", help="Name a number of the layout, as told below.")
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), help="The trace to write, a YAML file.")
-def trace(kernel_file: str, arch_name: str | None, output: str, **launch: Any) -> None:
+def trace(kernel_file: str, arch_name: str | None, named: str | None, output: str, **launch: Any) -> None:
     """Record a trace of a kernel from its own machine code, with no GPU.
 
     A .cu is compiled (by nvcc on the PATH, else NVRTC); every CTA of the grid executes; the CTAs that fit on one
@@ -31,19 +32,34 @@ def trace(kernel_file: str, arch_name: str | None, output: str, **launch: Any) -
     With macros and folders for includes, or any flag of the compiler:
       gpuemu trace traces/src/v3_padded.cu -D PITCH=40 -I include --nvcc-flag --use_fast_math -o v3.yaml
 
+    \b
+    With a name for a number of the layout, which gpuemu sweep may then vary, from recordings with several values of a
+    macro; of a swizzle from one without it; or of an argument by its number, with bytes of dynamic shared memory:
+      gpuemu trace traces/src/v3_padded.cu --name pitch=PITCH:24,40,56 -o v3.yaml
+      gpuemu trace traces/src/v5_swizzle.cu --name swizzle=BITS:0 -o v5.yaml
+      gpuemu trace k.cu --arg zeros:f32:1024 --arg 33 --name pitch=1:33/4224,35/4480,37/4736 -o k.yaml
+
     An argument is a number; zeros, ones, arange or random with a type and a size, zeros:u32:128x64; or file:in.npy.
     Without any --arg each pointer gets a buffer of zeros. Needs pip install "gpuemu-sm[sass]".
     """
+    from gpuemu.cli.naming import NameOption, record_named
     from gpuemu.trace.recorded import write_trace
 
     if not is_machine_code(kernel_file):
         raise GpuemuError.one(kernel_file, None, "", "a file of another kind", "a .cu, .cubin or .ptx file is right")
-    recorded = execute(kernel_file, LaunchOptions(**launch), arch_name)
+    options, naming = LaunchOptions(**launch), None
+    if named is None:
+        recorded = execute(kernel_file, options, arch_name)
+    else:
+        recorded, naming = record_named(kernel_file, NameOption.parse(named), options, arch_name)
     try:
-        written = write_trace(recorded, output)
+        written = write_trace(recorded, output, naming)
     except OSError as error:
         right = "a file that can be written is right"
         raise GpuemuError.one(output, None, "", str(error.strerror).lower(), right) from None
+    if naming is not None:
+        names = " and ".join(f"layout.{name} = {value}" for name, value in naming.layout.items())
+        click.echo(f"without names, its addresses being too many: {names}" if len(written) > 1 else names, err=True)
     files = " and ".join(str(path) for path in written)
     click.echo(
         f"{files}: {recorded.name}, {recorded.executed_instructions} warp instructions of {len(recorded.warps)} warps"

@@ -10,7 +10,7 @@ The first rows of C of HMMA.16816.F32, each cell lane.register:
 from __future__ import annotations
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.isa.fragments import Fragment, matrix_fragment, mma_mode
+from gpuemu.isa.fragments import Fragment, MmaMode, matrix_fragment, mma_mode
 from gpuemu.isa.opcodes import UnknownOpcodeError, describe, matrices
 from gpuemu.isa.warp import LANES
 
@@ -20,6 +20,20 @@ def report(instruction: str) -> list[str]:
     mnemonic, *modifiers = instruction.strip().split(".")
     if mnemonic in ("LDSM", "STSM"):
         return _matrices(instruction, matrices(modifiers), bool({"T", "MT88"} & set(modifiers)))
+    mode = _mode(instruction)
+    lines = [f"{instruction}: {mode.name}, D = A B + C"]
+    for letter, part in (("A", mode.a), ("B", mode.b), ("C and D", mode.c)):
+        lines += ["", _title(letter, part), *_table(part)]
+    return lines
+
+
+def operands(instruction: str) -> tuple[Fragment, Fragment, Fragment]:
+    """A, B and C of a product or its mode. Raises GpuemuError."""
+    mode = _mode(instruction)
+    return mode.a, mode.b, mode.c
+
+
+def _mode(instruction: str) -> MmaMode:
     name = instruction.strip()
     if not name.startswith("m16"):
         try:
@@ -30,11 +44,7 @@ def report(instruction: str) -> list[str]:
             right = "LDSM.4, HMMA.16816.F32 or another matrix instruction is right"
             raise GpuemuError.one("gpuemu fragment", None, "", f"'{name}'", right)
         name = operation.operation
-    mode = mma_mode(name)
-    lines = [f"{instruction}: {mode.name}, D = A B + C"]
-    for letter, part in (("A", mode.a), ("B", mode.b), ("C and D", mode.c)):
-        lines += ["", _title(letter, part), *_table(part)]
-    return lines
+    return mma_mode(name)
 
 
 def _title(letter: str, part: Fragment) -> str:

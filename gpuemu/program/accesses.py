@@ -41,7 +41,8 @@ def lower_accesses(
         variant = variants[index]
         addresses, active = trace.addresses[rows], trace.active[rows]
         if variant.spaces == IN_GLOBAL or variant.spaces == IN_SHARED:
-            made += _accesses_of(trace.file, arch, variant.instruction, addresses, active)
+            generic = variant.spaces == IN_SHARED
+            made += _accesses_of(trace.file, arch, variant.instruction, addresses, active, generic=generic)
         else:
             assert trace.spaces is not None
             made += _generic_accesses(trace.file, arch, variant, addresses, active, trace.spaces[rows])
@@ -60,44 +61,57 @@ def _generic_accesses(
     operation = variant.instruction.operation
     in_local = active & (spaces == LOCAL)
     if variant.spaces == IN_LOCAL:
-        return _global_accesses(replace(operation, local=True), addresses, active, arch)
+        return _global_accesses(variant.instruction, replace(operation, local=True), addresses, active, arch)
     addresses = np.where(
         in_local, _LOCAL_LINES + _interleaved(addresses, arch.global_memory.local_word_bytes), addresses
     )
     in_shared = active & (spaces == SHARED)
-    beyond = _global_accesses(operation, addresses, active & ~in_shared, arch)
+    beyond = _global_accesses(variant.instruction, operation, addresses, active & ~in_shared, arch)
     if not variant.is_mixed:
         return beyond
-    shared = _accesses_of(file, arch, as_shared(variant.instruction), addresses, in_shared)
+    shared = _accesses_of(file, arch, as_shared(variant.instruction), addresses, in_shared, generic=True)
     return [
         replace(
             there,
+            has_lanes=True,
             wavefronts=here.wavefronts,
             ideal_wavefronts=here.ideal_wavefronts,
             data_stage_cycles=here.data_stage_cycles + there.data_stage_cycles,
             return_cycles=here.return_cycles + there.return_cycles,
+            unmerged_wavefronts=here.unmerged_wavefronts,
         )
         for here, there in zip(shared, beyond, strict=True)
     ]
 
 
 def _accesses_of(
-    file: str, arch: Architecture, instruction: Instruction, addresses: NDArray[np.int64], active: NDArray[np.bool_]
+    file: str,
+    arch: Architecture,
+    instruction: Instruction,
+    addresses: NDArray[np.int64],
+    active: NDArray[np.bool_],
+    *,
+    generic: bool,
 ) -> list[Access]:
-    """What one instruction asks with each of these rows of addresses."""
+    """What one instruction asks with each of these rows of addresses; `generic`: it stands for one by generic ones."""
     geometry = banks.BankGeometry.of(arch)
     sector = arch.global_memory.sector_bytes
     operation = instruction.operation
     if operation.kind is Kind.GLOBAL and operation.row is not Row.COPY:
-        return _global_accesses(operation, addresses, active, arch)
+        return _global_accesses(instruction, operation, addresses, active, arch)
     if operation.row is Row.COPY:
         # The trace has the shared side of an asynchronous copy; its global side is taken to be contiguous, and to
         # begin with a line.
         kind, width = AccessKind.COPY, operation.width_bits
     else:
         kind, width = parse_op(instruction.opcode)
+    unmerged = np.zeros(len(addresses), dtype=np.int64)
     try:
         counts = banks.count(geometry, kind, width, addresses, active)
+        if generic and kind is AccessKind.LOAD:
+            merged = counts.wavefronts
+            counts = banks.count(geometry, AccessKind.GENERIC_LOAD, width, addresses, active)
+            unmerged = counts.wavefronts - merged
     except GpuemuError as error:
         raise GpuemuError(
             Problem(file, instruction.line, f"code at {instruction.offset:#06x}", p.found, p.right)
@@ -113,18 +127,28 @@ def _accesses_of(
     held, pieces = counts.data_stage_cycles, np.zeros(len(addresses), dtype=np.int64)
     if operation.row is Row.COPY and "BYPASS" in instruction.opcode.split("."):
         held, pieces = pieces, _copy_pieces(addresses, active, width // 8, arch)
-    columns = (counts.wavefronts, counts.ideal, held, sectors, returned, pieces)
+    columns = (counts.wavefronts, counts.ideal, held, sectors, returned, pieces, active.any(axis=1), unmerged)
     return [
-        Access(wavefronts, ideal, cycles, moved, back, copy_pieces=piece, ideal_sectors=moved)
-        for wavefronts, ideal, cycles, moved, back, piece in zip(*(c.tolist() for c in columns), strict=True)
-    ]
+        Access(
+            wavefronts, ideal, cycles, moved, back, copy_pieces=piece, ideal_sectors=moved, has_lanes=lanes,
+            unmerged_wavefronts=more,
+        )
+        for wavefronts, ideal, cycles, moved, back, piece, lanes, more in zip(
+            *(c.tolist() for c in columns), strict=True
+        )
+    ]  # fmt: skip
 
 
 def _global_accesses(
-    operation: Operation, addresses: NDArray[np.int64], active: NDArray[np.bool_], arch: Architecture
+    instruction: Instruction,
+    operation: Operation,
+    addresses: NDArray[np.int64],
+    active: NDArray[np.bool_],
+    arch: Architecture,
 ) -> list[Access]:
     """An Access for each row. The lanes go through in the groups of a shared access of that width, and each group
-    holds the data stage once for every L1 line that it touches."""
+    holds the data stage once for every L1 line that it touches. An atomic by generic addresses has a wavefront of
+    shared memory even where no lane means that (H200, counted)."""
     memory, groups_of = arch.global_memory, arch.shared_memory.lanes_per_group
     width = operation.width_bits // 8
     ends = [addresses, addresses + (width - 1)]
@@ -147,7 +171,12 @@ def _global_accesses(
     )
     least = -(-active.sum(axis=1) * width // memory.sector_bytes)
     made = []
-    for row, held, partly, fewest in zip(sectors.tolist(), passes.tolist(), masks, least.tolist(), strict=True):
+    has_lanes: NDArray[np.bool_] = np.any(active, axis=1)
+    in_vain = has_lanes & np.bool_(operation.atomic and instruction.takes_generic_addresses)
+    for row, held, partly, fewest, lanes, vain in zip(
+        sectors.tolist(), passes.tolist(), masks, least.tolist(), has_lanes.tolist(), in_vain.tolist(),
+        strict=True,
+    ):  # fmt: skip
         distinct = sorted({sector for sector in row if sector >= 0})
         lines: dict[int, list[int]] = {}
         for sector in distinct:
@@ -155,8 +184,8 @@ def _global_accesses(
         held_lines = tuple((line, tuple(inside)) for line, inside in lines.items())
         made.append(
             Access(
-                0, 0, held, len(distinct), returned, held_lines,
-                written_in_part=partly, ideal_sectors=min(fewest, len(distinct)),
+                int(vain), int(vain), held, len(distinct), returned, held_lines,
+                written_in_part=partly, ideal_sectors=min(fewest, len(distinct)), has_lanes=lanes,
             )
         )  # fmt: skip
     return made

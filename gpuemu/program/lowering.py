@@ -23,6 +23,7 @@ from gpuemu.program.generic import IN_LOCAL, IN_SHARED, Variant, as_shared, of_c
 from gpuemu.program.instruction_lines import lines
 from gpuemu.program.operand_fetch import operand_ports
 from gpuemu.program.program import NO_ACCESS, SHUFFLE_ACCESS, Op, Program
+from gpuemu.program.threads import thread_instructions
 from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, SCALAR, TENSOR_PIPE, Unit, tensor_pipe
 from gpuemu.trace.model import Instruction, Trace
 from gpuemu.trace.residency import carveout, residency, shared_bytes_taken
@@ -122,6 +123,7 @@ def lower(trace: Trace, arch: Architecture) -> Program:
         resident_ctas=min(limits.values()),
         residency_limits=limits,
         carveout_bytes=carveout(min(limits.values()) * shared_bytes_taken(trace, arch), arch),
+        thread_instructions=thread_instructions(trace),
     )
 
 
@@ -234,6 +236,7 @@ def _lower_instruction(
         row=operation.row, is_tensor=operation.tensor, is_store=operation.store, is_atomic=operation.atomic,
         is_load=kind in (Kind.SHARED, Kind.GLOBAL) and not operation.store and not operation.atomic,
         long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
+        shared_row=Row.ATOMIC if operation.atomic and instruction.takes_generic_addresses else None,
         is_cached=operation.cached, is_local=operation.local, late_cycles=late, **fields,
     )  # fmt: skip
 

@@ -38,7 +38,8 @@ class Access:
     `sectors` it moves from or to global memory, `lines` where they are, unless that is not known;
     `return_cycles` its data takes longer to come back. `copy_pieces`: of a copy past L1, the cycles that it holds
     the stage that sends copies on. `written_in_part`: the lines that a store leaves bytes of in a sector of which it
-    writes others. `ideal_sectors`: the fewest that could hold what its lanes ask global memory for.
+    writes others. `ideal_sectors`: the fewest that could hold what its lanes ask global memory for. `has_lanes`: any
+    lane takes part. `unmerged_wavefronts`: of a load by generic addresses, those that LDS, merging, would not have.
     """
 
     wavefronts: int
@@ -50,6 +51,8 @@ class Access:
     copy_pieces: int = 0
     written_in_part: frozenset[int] = frozenset()
     ideal_sectors: int = 0
+    has_lanes: bool = True
+    unmerged_wavefronts: int = 0
 
     @property
     def takes_place(self) -> bool:
@@ -77,7 +80,8 @@ class Op:
     in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
     `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
     the line of code behind its own, -1 if none is known; `slot`: its place in its own.
-    `shared_row`: where the profiler counts what an access to global memory asks of shared memory for some lanes.
+    `shared_row`: where the profiler counts what an access to global memory asks of shared memory for some lanes, or
+    what one by a generic address counts there for none.
     `late_cycles`: of an LDC with a register in its address, by which it comes later than without, and keeps that.
     `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
     `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
@@ -192,6 +196,8 @@ class Program:
     `residency_limits`: CTAs that fit on the SM by each resource; `carveout_bytes`: what the driver takes of L1's memory
     for them.
 
+    `thread_instructions` [code]: threads that executed each instruction, all executions together.
+
     `path` [issues]: the op of each issue. `access` [requests]: the number of each request's access in `accesses`;
     `request_issue` [requests]: which issue it is. The issues of warp w are `first_issue[w]` to `first_issue[w + 1]`,
     its requests `first_request[w]` to `first_request[w + 1]`, the warps of CTA c `first_warp[c]` to
@@ -216,6 +222,7 @@ class Program:
     resident_ctas: int
     residency_limits: dict[str, int]
     carveout_bytes: int = 0
+    thread_instructions: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
 
     @property
     def warps(self) -> int:

@@ -15,6 +15,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError
@@ -28,6 +29,7 @@ from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder, Rows
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
+from gpuemu.trace.lines import with_threads
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
 from gpuemu.trace.residency import residency, units
@@ -147,6 +149,7 @@ def trace_kernel(
     if watch is not None:
         watch(executor.instructions)
     warps: list[WarpTrace] = []
+    threads = np.zeros(0, np.int64)
     rows: list[Rows] = [(np.zeros((0, WARP), np.int64), np.zeros((0, WARP), np.bool_), np.zeros((0, WARP), np.uint8))]
     count = 0
     wanted = set(kept)
@@ -174,13 +177,15 @@ def trace_kernel(
             warps += its_warps
             rows.append(its_rows)
             count += len(its_rows[0])
+            its_threads = recorder.threads(len(code) + len(executor.barriers_used))
+            threads = np.concatenate([threads, np.zeros(len(its_threads) - len(threads), np.int64)]) + its_threads
         if progress is not None:
             progress(done, len(executed))
         if failed:
             break
-    replayed, warps = _with_barrier_numbers(code, warps, executor.barriers_used)
+    replayed, warps, threads = _with_barrier_numbers(code, warps, threads, executor.barriers_used)
     addresses, active, spaces = (np.concatenate(parts) for parts in zip(*rows, strict=True))
-    return Trace(
+    trace = Trace(
         function.source_name,
         function.arch,
         launch,
@@ -192,6 +197,7 @@ def trace_kernel(
         printed="".join(printed),
         spaces=spaces if spaces.any() else None,
     )
+    return replace(trace, code=with_threads(trace, threads))
 
 
 def _extent(name: str, given: Extent) -> tuple[int, int, int]:
@@ -205,19 +211,22 @@ def _extent(name: str, given: Extent) -> tuple[int, int, int]:
 
 
 def _with_barrier_numbers(
-    code: tuple[Instruction, ...], warps: list[WarpTrace], used: Mapping[tuple[int, int, int | None], int]
-) -> tuple[tuple[Instruction, ...], list[WarpTrace]]:
-    """Code and warps with numbers for the registers of BAR, as a replay needs them.
+    code: tuple[Instruction, ...],
+    warps: list[WarpTrace],
+    threads: NDArray[np.int64],
+    used: Mapping[tuple[int, int, int | None], int],
+) -> tuple[tuple[Instruction, ...], list[WarpTrace], NDArray[np.int64]]:
+    """Code, warps and the threads of each instruction with numbers for the registers of BAR, as a replay needs them.
 
     Where it has always been the same barrier, the numbers stand in the instruction; else each barrier gets an
     instruction of its own behind the code.
     """
     if not used:
-        return code, warps
+        return code, warps, threads
     found = list(code)
     index = np.arange(len(code) + len(used), dtype=np.int32)
-    for (pc, barrier, threads), number in used.items():
-        numbers = (f"{barrier:#x}",) if threads is None else (f"{barrier:#x}", f"{threads:#x}")
+    for (pc, barrier, wanted), number in used.items():
+        numbers = (f"{barrier:#x}",) if wanted is None else (f"{barrier:#x}", f"{wanted:#x}")
         rest = tuple(o for o in code[pc].operands if not o.startswith(("R", "UR", "0x")))
         written = replace(code[pc], operands=(*numbers, *rest))
         if sum(key[0] == pc for key in used) == 1:
@@ -226,7 +235,9 @@ def _with_barrier_numbers(
         else:
             index[number] = len(found)
             found.append(replace(written, offset=found[-1].offset + INSTRUCTION_BYTES))
-    return tuple(found), [replace(warp, path=index[warp.path]) for warp in warps]
+    counted = np.zeros(len(found), np.int64)
+    np.add.at(counted, index[: len(threads)], threads)
+    return tuple(found), [replace(warp, path=index[warp.path]) for warp in warps], counted
 
 
 def _unknown(error: UnsupportedError, function: DecodedFunction, file: str) -> GpuemuError:

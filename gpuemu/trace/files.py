@@ -15,6 +15,7 @@ from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError
 from gpuemu.trace.bind import Binder
 from gpuemu.trace.form import TraceForm
+from gpuemu.trace.lines import with_lines, with_threads_of
 from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.mistakes import refusal
 from gpuemu.trace.model import Trace
@@ -59,7 +60,9 @@ class TraceFile:
             raise GpuemuError([document.problem(("gpuemu_study",), "a study in the place of a trace", right)])
         self.form = _validate(document)
         first_line, second_line = (document.text_line(("code",), i) for i in range(2))
-        self._code = parse_listing(self.form.code, document.name, first_line, line_step=second_line - first_line)
+        code = parse_listing(self.form.code, document.name, first_line, line_step=second_line - first_line)
+        code = with_lines(code, self.form.source) if self.form.source else code
+        self._code = with_threads_of(code, self.form.threads) if self.form.threads else code
         self._document = document
         self._folder = folder
 

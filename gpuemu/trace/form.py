@@ -25,6 +25,8 @@ lanes; or `{each: [...]}` with one of these for every execution. Lanes beyond th
 take part. Of LD, ST and ATOM, whose addresses are generic, `{lanes: ..., space: shared}` says which memory they mean,
 global if it does not; where lanes mean different ones, `space: {shared: MASK, local: MASK}`.
 
+`source` has file and line of instructions, `threads` how many threads executed them (see `lines`).
+
 The bytes of shared memory under `launch` may be expressions in the names under `layout`, too: what a padding costs.
 
 A recorded trace whose addresses follow no rule has `bulk: NAME.npz` in place of `warps`: a side file beside the
@@ -43,6 +45,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from gpuemu.base.strict_yaml import describe
+from gpuemu.trace.lines import PLACE, RIGHT, parse_places
 from gpuemu.trace.model import SPACES
 from gpuemu.trace.spaces import SPACE_SCHEMA, what_is_wrong_with_space
 
@@ -272,6 +275,27 @@ SCHEMA_DEFINITIONS: dict[str, Any] = {
     },
 }
 
+
+def _check_source(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError
+    found = {}
+    for key, places in value.items():
+        span, where = parse_range(key), parse_places(places)
+        if where is None:
+            raise _refuse(f"{describe(places)} at {key}", RIGHT)
+        found[span] = where
+    return found
+
+
+_KEY_PATTERN = "^(0x[0-9a-fA-F]{1,8}|[0-9]{1,10})$"
+_PLACE_SCHEMA = {"type": "string", "pattern": f"^{PLACE}$"}
+_SOURCE_SCHEMA = {
+    "description": "File and line of instructions by ranges of byte offsets; of inlined code a list, innermost first.",
+    "type": "object",
+    "propertyNames": {"pattern": f"^({_RANGE_PATTERN}|[0-9]{{1,10}})$"},
+    "additionalProperties": {"anyOf": [_PLACE_SCHEMA, {"type": "array", "minItems": 1, "items": _PLACE_SCHEMA}]},
+}
 Selection = Annotated[Any, AfterValidator(_check_selection), WithJsonSchema({})]
 Path = Annotated[Any, AfterValidator(_check_path), WithJsonSchema({})]
 Addresses = Annotated[Any, AfterValidator(_check_addresses), WithJsonSchema({})]
@@ -332,6 +356,11 @@ class TraceForm(_Strict):
         Field(description="Numbers that the address expressions may name."),
     ] = {}
     code: Annotated[str, Field(min_length=1, description="The listing, an instruction a line.")]
+    threads: Annotated[
+        dict[Annotated[int, Field(ge=0, le=MAX_OFFSET)], Annotated[int, Field(ge=0, le=MAX_ADDRESS)]],
+        Field(description="Threads that executed an instruction, by its offset, where not all of its warps did."),
+    ] = {}
+    source: Annotated[Any, AfterValidator(_check_source), WithJsonSchema({})] = {}
     warps: Annotated[list[WarpsForm], Field(min_length=1)] = [WarpsForm()]
     bulk: Annotated[
         str | None,
@@ -360,7 +389,9 @@ def json_schema() -> dict[str, Any]:
     fields["path"] = {**_ref("Path"), "default": None}
     fields["addresses"]["additionalProperties"] = _ref("Addresses")
     # A byte offset as a key: YAML has whole numbers for keys, JSON only words.
-    fields["addresses"]["propertyNames"] = {"pattern": "^(0x[0-9a-fA-F]{1,8}|[0-9]{1,10})$"}
+    fields["addresses"]["propertyNames"] = {"pattern": _KEY_PATTERN}
+    schema["properties"]["threads"]["propertyNames"] = {"pattern": _KEY_PATTERN}
+    schema["properties"]["source"] = _SOURCE_SCHEMA
     schema["$defs"].update(SCHEMA_DEFINITIONS)
     del schema["properties"]["bulk"]["default"]  # nothing is right only where nothing stands
     schema["allOf"] = [{"not": {"required": ["bulk", other]}} for other in ("warps", "layout")]

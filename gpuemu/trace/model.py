@@ -48,7 +48,8 @@ class Instruction:
     """One line of SASS. `offset` is its byte offset in the function; `guard` such as "@!P0", or "".
 
     `line`: where it stands in the file that messages name. `source`: files and lines of the source that it comes from,
-    the innermost first, then the calls that inlined it.
+    the innermost first, then the calls that inlined it. `threads`: how many executed it, all executions together, where
+    those are not all threads of the warps that did.
     """
 
     offset: int
@@ -58,6 +59,7 @@ class Instruction:
     control: ControlWord | None = None
     line: int | None = None
     source: tuple[tuple[str, int], ...] = ()
+    threads: int | None = None
 
     @cached_property
     def operation(self) -> isa.Operation:

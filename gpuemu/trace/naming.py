@@ -142,6 +142,35 @@ def swizzled(trace: Trace, plain: Trace, bits: int, base: int, shift: int) -> Sw
     Raises GpuemuError where they are not.
     """
     names = {"bits": bits, "base": base, "shift": shift}
+    trace, plain, shared = _beside(trace, plain)
+    ours = plain.addresses ^ ((plain.addresses >> shift) & (((1 << bits) - 1) << base))
+    if (trace.active & shared[:, None] & (ours != trace.addresses)).any():
+        raise _refused(
+            "bits", "shared addresses of another rule", f"swizzle(address, {bits}, {base}, {shift}) is right"
+        )
+    return Swizzled(trace, names, plain.addresses, shared)
+
+
+def find_swizzle(trace: Trace, plain: Trace) -> tuple[int, int, int]:
+    """Bits, base and shift of the swizzle that makes the shared addresses of `trace` from those of `plain`, in bytes.
+
+    The bits are those that change; of several shifts that do, the least. Raises GpuemuError where none does.
+    """
+    trace, plain, shared = _beside(trace, plain)
+    taken = trace.active & shared[:, None]
+    changes, before = (trace.addresses ^ plain.addresses)[taken], plain.addresses[taken]
+    mask = int(np.bitwise_or.reduce(changes, initial=0))
+    base = (mask & -mask).bit_length() - 1
+    bits = mask.bit_length() - base
+    for shift in range(1, int(before.max(initial=0)).bit_length() if mask else 1):
+        if (changes == (before >> shift) & (((1 << bits) - 1) << base)).all():
+            return bits, base, shift
+    found = "shared addresses of another rule" if mask else "the same shared addresses in both recordings"
+    raise _refused("swizzle", found, "address ^ ((address >> shift) & mask) is right")
+
+
+def _beside(trace: Trace, plain: Trace) -> tuple[Trace, Trace, NDArray[np.bool_]]:
+    """The two row by row, and which rows are of shared memory. Raises GpuemuError if they access other things."""
     trace, plain = unshared(trace), unshared(plain)
     _check_alike("bits", trace, plain)
     memory = np.array([i.accesses_memory for i in trace.code], dtype=np.bool_)
@@ -150,12 +179,7 @@ def swizzled(trace: Trace, plain: Trace, bits: int, base: int, shift: int) -> Sw
     shared = np.concatenate([np.zeros(0, np.bool_), *(in_shared[path] for path in paths)])
     if trace.spaces is not None:
         shared |= trace.spaces.any(axis=1)
-    ours = plain.addresses ^ ((plain.addresses >> shift) & (((1 << bits) - 1) << base))
-    if (trace.active & shared[:, None] & (ours != trace.addresses)).any():
-        raise _refused(
-            "bits", "shared addresses of another rule", f"swizzle(address, {bits}, {base}, {shift}) is right"
-        )
-    return Swizzled(trace, names, plain.addresses, shared)
+    return trace, plain, shared
 
 
 def _check_alike(name: str, a: Trace, b: Trace) -> None:

@@ -22,6 +22,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import is_side_file, write_bulk
 from gpuemu.trace.form import MAX_CTAS, LaunchForm, TraceForm
+from gpuemu.trace.lines import ranges
 from gpuemu.trace.listing import format_listing
 from gpuemu.trace.mistakes import refusal
 from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, SPACES, Launch, Trace, WarpTrace
@@ -55,6 +56,10 @@ def write_trace(trace: Trace, path: str | os.PathLike[str], naming: Naming | Non
     if naming is not None and warps is not None:
         fields["layout"] = dict(naming.layout)
         fields["launch"] = _launch(trace) | {name: naming.size(name) for name in SIZES}
+    if lines := ranges(trace.code):
+        fields["source"] = lines
+    if threads := {i.offset: i.threads for i in trace.code if i.threads is not None}:
+        fields["threads"] = threads
     text = write_form(_form(trace, fields, os.fspath(path)))
     side_is_ours = is_side_file(side)
     if warps is None and side.exists() and not side_is_ours:

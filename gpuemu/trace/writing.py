@@ -25,6 +25,14 @@ def write_form(form: TraceForm) -> str:
     # Without a number YAML takes the first line's own indentation for the block's.
     lines.append("code: |2" if form.code[:1].isspace() else "code: |")
     lines += [f"  {line}".rstrip() for line in form.code.rstrip("\n").split("\n")]
+    if form.threads:
+        counts = ", ".join(f"{offset:#06x}: {number}" for offset, number in form.threads.items())
+        lines.append(f"threads: {{{counts}}}")
+    if form.source:
+        lines.append("source:")
+        for (first, last), places in form.source.items():
+            texts = [f"{file}:{line}" for file, line in places]
+            lines.append(f"  {_path(f'{first:#x}-{last:#x}')}: {_flow(texts if len(texts) > 1 else texts[0])}")
     if form.bulk is not None:
         return "\n".join([*lines, f"bulk: {_word(form.bulk)}"]) + "\n"
     lines.append("warps:")

@@ -24,12 +24,16 @@ from gpuemu.views.global_memory import GlobalCounts, GlobalRow, L1Counts
 
 @dataclass
 class RowCounts:
-    """A line of the shared-memory table; `instructions` are warp instructions."""
+    """A line of the shared-memory table; `instructions` are warp instructions, those with no lane on left out (H200).
+
+    `unmerged_wavefronts` are those that loads by generic addresses have because their groups do not merge.
+    """
 
     instructions: int = 0
     wavefronts: int = 0
     ideal_wavefronts: int = 0
     data_stage_wait_cycles: int = 0
+    unmerged_wavefronts: int = 0
 
     @property
     def bank_conflicts(self) -> int:
@@ -42,6 +46,7 @@ class RowCounts:
         self.wavefronts += other.wavefronts
         self.ideal_wavefronts += other.ideal_wavefronts
         self.data_stage_wait_cycles += other.data_stage_wait_cycles
+        self.unmerged_wavefronts += other.unmerged_wavefronts
 
 
 def shared_table(program: Program, log: Log, arch: Architecture) -> dict[Row, RowCounts]:
@@ -54,12 +59,16 @@ def shared_table(program: Program, log: Log, arch: Architecture) -> dict[Row, Ro
         program.of_accesses("wavefronts")[program.access],
         program.of_accesses("ideal_wavefronts")[program.access],
         log.start - log.dispatch - sent,
+        program.of_accesses("unmerged_wavefronts")[program.access],
     )
+    has_lanes = program.of_accesses("has_lanes")[program.access] > 0
     rows = list(Row)
     counted_in = [op.row or op.shared_row for op in program.ops]
     row = np.array([-1 if row is None else rows.index(row) for row in counted_in])[index]
     return {
-        name: RowCounts(int(np.count_nonzero(row == i)), *(int(column[row == i].sum()) for column in columns))
+        name: RowCounts(
+            int(np.count_nonzero(has_lanes & (row == i))), *(int(column[row == i].sum()) for column in columns)
+        )
         for i, name in enumerate(rows)
     }
 
@@ -81,6 +90,7 @@ def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]
     return {
         "sm__cycles_active.max": log.cycles,
         "smsp__inst_executed.sum": len(program.path),
+        "smsp__thread_inst_executed.sum": int(program.thread_instructions.sum()),
         "sm__inst_executed_pipe_tensor_op_hmma.sum": tensor["HMMA"],
         "sm__inst_executed_pipe_tensor_op_imma.sum": tensor["IMMA"],
         f"{wavefronts}_op_ld.sum": load.wavefronts + matrix.wavefronts + int(log.lost.sum()),
@@ -94,7 +104,7 @@ def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]
         "sm__sass_inst_executed_op_shared_ld.sum": load.instructions,
         "sm__sass_inst_executed_op_shared_st.sum": store.instructions + store_matrix.instructions,
         "sm__sass_inst_executed_op_ldsm.sum": matrix.instructions,
-        f"{by_instruction}_op_ld.sum": load.wavefronts,
+        f"{by_instruction}_op_ld.sum": load.wavefronts - load.unmerged_wavefronts,
         f"{by_instruction}_op_ldsm.sum": matrix.wavefronts,
         f"{by_instruction}_op_st.sum": store.wavefronts + store_matrix.wavefronts,
         "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum": matrix.bank_conflicts,

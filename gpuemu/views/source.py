@@ -35,6 +35,7 @@ STALLS = {
 
 COLUMNS = {
     "executed": "Instructions Executed",
+    "thread_executed": "Thread Instructions Executed",
     "cycles": "Warp Stall Cycles",
     "address_space": "Address Space",
     "operation": "Access Operation",
@@ -72,6 +73,7 @@ class SourceRow:
     sectors: int = 0
     ideal_sectors: int = 0
     live_registers: int = 0
+    thread_executed: int = 0
 
     @property
     def excess_wavefronts(self) -> int:
@@ -130,6 +132,7 @@ def instructions(program: Program, log: Log) -> list[SourceRow]:
                 sectors=int(sums["sectors"][i]),
                 ideal_sectors=int(sums["ideal_sectors"][i]),
                 live_registers=live[i],
+                thread_executed=int(program.thread_instructions[i]),
             )
         )
     return rows
@@ -188,6 +191,7 @@ def _sum(place: str, rows: Sequence[SourceRow]) -> SourceRow:
         sectors=sum(row.sectors for row in rows),
         ideal_sectors=sum(row.ideal_sectors for row in rows),
         live_registers=max(row.live_registers for row in rows),
+        thread_executed=sum(row.thread_executed for row in rows),
     )
 
 

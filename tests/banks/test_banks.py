@@ -434,7 +434,7 @@ def test_an_unknown_op_is_refused_with_the_known_ones(op):
     with pytest.raises(GpuemuError) as caught:
         shared_access(HARDWARE, op, 4 * LANE)
     assert str(caught.value) == (
-        f"shared_access: op: found '{op}'; known are LDS and STS with U8, S8, U16, S16, 32, 64 or 128; "
+        f"shared_access: op: found '{op}'; known are LDS, STS and LD (by generic addresses) with U8, S8, U16, S16, 32, 64 or 128; "
         "LDSM and STSM with 1, 2 or 4, transposed with T or MT88; ATOMS with an operation such as ADD; "
         "LDGSTS with 32, 64 or 128"
     )

@@ -211,3 +211,23 @@ def test_heavy_libraries_are_imported_only_when_a_command_runs():
 def test_output_is_plain_ascii_so_that_any_terminal_shows_it_alike(name):
     for form in ("text", "yaml", "json"):
         assert run("show", name, "--format", form).isascii()
+
+
+def test_two_architectures_are_compared_value_by_value_in_80_columns():
+    text = run("diff", "sm_80", "sm_90", "--notes")
+    assert max(map(len, text.splitlines())) <= 80
+    data = json.loads(run("diff", "sm_80", "sm_90", "--format", "json"))
+    a, b = load_arch("sm_80").flat(), load_arch("sm_90").flat()
+    different = {name for name in a.keys() | b.keys() if a.get(name) != b.get(name)}
+    assert set(data["values"]) == different
+    same = len(a.keys() | b.keys()) - len(different)
+    assert text.splitlines()[-1] == f"{len(different)} values differ, {same} are the same"
+
+
+def test_what_an_override_changes_is_told_with_what_follows_from_it():
+    text = run("diff", "sm_89", "sm_89", "--set-b", "shared_memory.banks=64", "--notes")
+    assert "  banks                                32                   64\n" in text
+    assert "  bits_128                             8                    16\n" in text
+    assert "sm_89: override; 32 without it" in text
+    assert run("diff", "sm_89", "sm_89").endswith("0 values differ, 228 are the same\n")
+    assert "no such file" in refusal("diff", "sm_89", "none.yaml")[0]

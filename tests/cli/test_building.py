@@ -111,8 +111,13 @@ def test_a_swizzle_in_either_order_and_unit_is_the_same_table() -> None:
 def test_paddings_and_virtual_threads_have_tables_too() -> None:
     assert [row["bank"] for row in table("pad:8", "--tile", "8x32:f16")[::4]] == [0, 20, 8, 28, 16, 4, 24, 12]
     assert [row["column"] for row in table("virtual:4/256", "--tile", "8x32:f32", "--vector", "1")[:4]] == [0, 4, 8, 12]
+    assert [row["bank"] for row in table("diagonal:1", "--tile", "4x8:f32", "--vector", "1")[8:16]] == [
+        *range(9, 16),
+        8,
+    ]
+    assert [row["bank"] for row in table("diagonal:2/2", "--tile", "4x8:f32", "--vector", "1")[8:10]] == [8, 9]
     assert run("layout", "plain", "--tile", "16x16:f16", "--format", "svg").stdout.startswith("<svg")
-    for name in ("swizzle<3,1>", "swizzle<0,1,3>", "pad:x", "virtual:3/32"):
+    for name in ("swizzle<3,1>", "swizzle<0,1,3>", "pad:x", "virtual:3/32", "diagonal:16", "diagonal:1/3"):
         assert "is right" in refusal("layout", name, "--tile", "16x16:f16") or "are right" in refusal(
             "layout", name, "--tile", "16x16:f16"
         )
@@ -129,3 +134,35 @@ def test_fragments_say_which_lane_holds_what() -> None:
     assert product == run("fragment", "m16n8k16.f32.f16").stdout.replace("m16n8k16.f32.f16:", "HMMA.16816.F32:", 1)
     assert "the unknown instruction 'HMA.16816'" in refusal("fragment", "HMA.16816")
     assert "'IADD3'; LDSM.4, HMMA.16816.F32 or another matrix instruction is right" in refusal("fragment", "IADD3")
+
+
+def test_fragments_have_the_banks_of_each_lanes_words() -> None:
+    padded = run("fragment", "LDSM.4", "--pitch", "32", "--layout", "pad:8").stdout
+    rows = [line.split()[3:] for line in padded.splitlines() if " to " in line]
+    starts = [0, 20, 8, 28, 16, 4, 24, 12]  # the published table: 20 banks from row to row
+    assert [[int(bank) for bank in row[:4]] for row in rows] == [[s + t for t in range(4)] for s in starts]
+    assert [[int(bank) for bank in row[4:8]] for row in rows] == [[s + t for t in range(4)] for s in starts]
+    assert [[int(bank) for bank in row[8:12]] for row in rows] == [[(s + 4 + t) % 32 for t in range(4)] for s in starts]
+    assert "LDSM.4: 4 wavefronts" in padded
+    assert "LDSM.4: 16 wavefronts" in run("fragment", "LDSM.4", "--pitch", "32").stdout
+    swizzled = run("fragment", "LDSM.4", "--pitch", "32", "--layout", "Swizzle<2,3,3>").stdout
+    assert "LDSM.4: 4 wavefronts" in swizzled
+    product = run("fragment", "HMMA.16816.F32", "--pitch", "32").stdout
+    assert "A, 16x16\n" in product
+    assert "LDS.32: 4 + 4 + 4 + 4 = 16 wavefronts" in product
+    assert "B, 16x8, a row of the tile for each column\n" in product
+    assert "LDS.32: 8 + 8 = 16 wavefronts" in run("fragment", "IMMA.16832.S8.S8", "--pitch", "128").stdout
+    assert "4 + 4 + 4 + 4 = 16" not in run("fragment", "HMMA.16816.F32", "--pitch", "32", "--layout", "pad:8").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (("--pitch", "8"), "--pitch: found 8; at least the 16 elements of a row are right"),
+        (("--pitch", "17"), "an access of 4 bytes needs a multiple of 4"),
+        (("--pitch", "32", "--layout", "Swizzle<1,0,5>"), "a layout that keeps 2 elements together is right"),
+        (("--layout", "pad:8"), "--pitch with the elements of a row is right beside it"),
+    ],
+)
+def test_banks_of_fragments_refuse_tiles_that_do_not_hold_them(arguments: tuple[str, ...], found: str) -> None:
+    assert found in refusal("fragment", "HMMA.16816.F32", *arguments)

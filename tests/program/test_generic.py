@@ -50,8 +50,16 @@ def test_it_is_timed_and_counted_as_the_shared_access(generic: str, shared: str,
     lanes = f"({lanes}) % 8192"
     one = run(trace(generic, controls, lanes=lanes, space="shared"))
     other = run(trace(shared, controls, lanes=lanes))
-    assert one.counters == other.counters
-    assert one.cycles == other.cycles
+    if generic.startswith("LD.E.64") and lanes == "(0) % 8192":
+        # The halves of the warp go one after another, as of an LDS.64 whose lanes do not agree with their neighbours.
+        apart = run(trace(shared, controls, lanes="8*lane"))
+        assert one.counters["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] == 8
+        assert one.counters["sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] == 4
+        assert one.counters["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"] == 0
+        assert one.cycles == apart.cycles > other.cycles
+    else:
+        assert one.counters == other.counters
+        assert one.cycles == other.cycles
     assert sum(row.instructions for row in one.shared_memory.values()) == 4
 
 
@@ -102,3 +110,24 @@ def test_lanes_in_several_memories_are_served_one_after_another() -> None:
 def test_the_shared_form_of_an_instruction() -> None:
     (code,) = parse_listing("0000: ATOM.E.CAS.64.STRONG.GPU P0, R4, [R2.64+0x8], R6, R8", "t", None)
     assert str(as_shared(code)) == "ATOMS.CAS.64 P0, R4, [R2+0x8], R6, R8"
+
+
+@pytest.mark.parametrize("controls", [True, False])
+def test_an_atomic_by_generic_addresses_has_a_wavefront_of_shared_memory_wherever_it_goes(controls: bool) -> None:
+    generic, plain = (
+        run(trace(f"{opcode}.E.ADD.STRONG.GPU PT, R4, [R2.64], R6", controls, lanes="4*lane"))
+        for opcode in ("ATOM", "ATOMG")
+    )
+    name = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum"
+    assert (generic.counters[name], plain.counters[name]) == (4, 0)
+    assert generic.counters["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum"] == 0
+    assert generic.cycles == plain.cycles
+
+
+def test_instructions_without_a_lane_are_not_counted() -> None:
+    built = gpuemu.TraceBuilder("k", arch="sm_90", block=(64, 1, 1), static_shared_bytes=8192)
+    built.emit("@P0 LDS R4, [R2]", control="B------:R-:W0:-:S02", lanes="4*lane", active="warp == 0")
+    built.emit("EXIT", control="B0-----:R-:W-:-:S05")
+    result = run(built.build())
+    assert result.counters["sm__sass_inst_executed_op_shared_ld.sum"] == 1
+    assert result.counters["smsp__inst_executed.sum"] == 4

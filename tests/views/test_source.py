@@ -8,6 +8,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pytest
 from click.testing import CliRunner
 from engine.probes import builder, emit, kernels, machine, machines, run
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 import gpuemu
 from gpuemu.cli.main import cli
 from gpuemu.program.live_registers import live_registers
+from gpuemu.trace.recorded import write_trace
 from gpuemu.views.source import COLUMNS, STALLS, instructions, lines
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -31,11 +34,15 @@ def test_every_column_adds_up_to_its_counter(trace, arch):
     rows = instructions(result.program, result.log)
     table = result.shared_memory.values()
     assert sum(row.executed for row in rows) == result.counters["smsp__inst_executed.sum"]
+    assert sum(row.thread_executed for row in rows) == result.counters["smsp__thread_inst_executed.sum"]
+    conflicts = result.counters["l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"]
+    assert sum(row.excess_wavefronts for row in rows) == conflicts
     assert {reason: sum(row.stalls[reason] for row in rows) for reason in STALLS} == result.stalls
     assert sum(row.cycles for row in rows) == sum(result.stalls.values())
     assert sum(row.wavefronts for row in rows) == sum(counts.wavefronts for counts in table)
     assert sum(row.ideal_wavefronts for row in rows) == sum(counts.ideal_wavefronts for counts in table)
     assert all(row.ideal_sectors <= row.sectors for row in rows)
+    assert sum(row.sectors for row in rows) == int(result.program.of_accesses("sectors")[result.program.access].sum())
 
 
 def test_the_conflicts_of_v2_stand_at_its_matrix_loads_and_its_narrow_stores():
@@ -108,8 +115,11 @@ def test_the_page_reads_as_it_did():
 
 
 def test_the_hottest_come_first_if_asked():
-    cycles = [int(line[74:83]) for line in page("--hottest").splitlines()[3:]]
-    assert cycles == sorted(cycles, reverse=True)
+    by_line, _, by_instruction = page("--hottest").partition("Control word")
+    for text in (by_line.splitlines()[3:], by_instruction.splitlines()[1:]):
+        cycles = [int(line[74:83]) for line in text if line[74:83].strip()]
+        assert cycles == sorted(cycles, reverse=True)
+    assert len(cycles) == 37
 
 
 def test_csv_and_json_have_every_column_under_the_profiler_s_name():
@@ -139,3 +149,68 @@ def test_csv_is_of_the_source_page_alone():
     result = CliRunner().invoke(cli, ["run", "v2_shared_memory", "--format", "csv"])
     assert isinstance(result.exception, gpuemu.GpuemuError)
     assert str(result.exception) == "--format: found csv; the source page can be had so: --page source --format csv"
+
+
+def test_a_shipped_trace_has_its_conflicts_on_its_lines() -> None:
+    result = gpuemu.run("v2_shared_memory", "sm_89")
+    rows = lines(instructions(result.program, result.log), result.program)
+    source = (ROOT / "traces" / "src" / "v2_shared_memory.cu").read_text(encoding="utf-8").splitlines()
+    found = sorted(
+        (source[int(row.place.partition(":")[2]) - 1].strip().split("(")[0], row.excess_wavefronts)
+        for row in rows
+        if row.excess_wavefronts and row.place.startswith("v2_shared_memory.cu:")
+    )
+    loads, stores = "wmma::load_matrix_sync", "wmma::store_matrix_sync"
+    assert found == [(loads, 4), (loads, 4), (stores, 4)]
+    conflicts = result.counters["l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"]
+    assert sum(excess for _, excess in found) == conflicts == 12
+
+
+DIVERGED = """
+extern "C" __global__ void part(int *out) {
+    __shared__ int s[40];
+    s[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    if (threadIdx.x % 3 == 0) { __nanosleep(1); out[threadIdx.x] = s[39 - threadIdx.x]; }
+}
+"""
+
+
+def test_threads_that_went_another_way_are_not_counted(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(DIVERGED, encoding="utf-8")
+    recorded = gpuemu.trace_kernel(tmp_path / "k.cu", block=(40, 1, 1), args=[np.zeros(40, np.int32)], arch="sm_89")
+    write_trace(recorded, tmp_path / "t.yaml")
+    for trace in (recorded, gpuemu.load_trace(tmp_path / "t.yaml")):
+        result = gpuemu.run(trace, "sm_89")
+        rows = instructions(result.program, result.log)
+        threads = {i.opcode.split(".")[0]: row.thread_executed for i, row in zip(trace.code, rows, strict=True)}
+        assert (threads["STS"], threads["NANOSLEEP"], threads["STG"]) == (40, 14, 14)
+        assert sum(row.thread_executed for row in rows) == result.counters["smsp__thread_inst_executed.sum"]
+
+
+def test_source_and_threads_of_a_trace_come_back(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(DIVERGED, encoding="utf-8")
+    recorded = gpuemu.trace_kernel(tmp_path / "k.cu", block=(40, 1, 1), args=[np.zeros(40, np.int32)], arch="sm_89")
+    write_trace(recorded, tmp_path / "t.yaml")
+    read = gpuemu.load_trace(tmp_path / "t.yaml")
+    assert [(i.source, i.threads) for i in read.code] == [(i.source, i.threads) for i in recorded.code]
+    assert any(i.source == (("k.cu", 5),) for i in read.code)
+    assert str(tmp_path) not in (tmp_path / "t.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("field", "found"),
+    [
+        ("source: {0x0000: v2.cu}", "'v2.cu' at 0; file and line such as kernel.cu:12 are right"),
+        ("source: {0x0000: []}", "file and line such as kernel.cu:12 are right"),
+        ("source: {first: k.cu:1}", "an offset such as 0x0040 or a range"),
+        ("threads: {0x0000: -1}", "threads"),
+    ],
+)
+def test_lines_and_threads_that_are_none_are_refused(field: str, found: str, tmp_path: Path) -> None:
+    text = "gpuemu_trace: 1\nkernel: k\narch: sm_89\ncode: |\n  EXIT\n"
+    (tmp_path / "t.yaml").write_text(text + field + "\n", encoding="utf-8")
+    with pytest.raises(gpuemu.GpuemuError) as refused:
+        gpuemu.load_trace(tmp_path / "t.yaml")
+    assert found in str(refused.value)
+    assert "t.yaml:6" in str(refused.value)

@@ -1,7 +1,8 @@
 """Measures the example kernels and those of generic.cu on a GPU, and holds the figures against the emulator's.
 
     python tools/h200/examples.py measure -o FOLDER    # an NVIDIA GPU, CuPy, NumPy, nvcc; ncu for the counters
-    python tools/h200/examples.py compare FOLDER       # no GPU needed: replays the machine code that ran
+    python tools/h200/examples.py compare FOLDER       # no GPU needed: replays the machine code that ran, or, where
+                                                       # it is not there, what the sources compile to here
 
 `measure` compiles traces/src/*.cu and generic.cu beside this file with nvcc (its transpose also with -G), checks every
 result against NumPy, and writes
@@ -11,6 +12,8 @@ result against NumPy, and writes
                           second pass, the least of 11 launches
     FOLDER/counters.csv   a launch a row: the profiler's counters
     FOLDER/code.tar.xz    the machine code
+
+What one H200 gave is in tools/h200/examples/, without the machine code.
 """
 
 from __future__ import annotations
@@ -24,10 +27,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,6 +55,7 @@ METRICS = (
     "smsp__inst_executed.sum",
     "smsp__cycles_active.max",
 )
+CYCLES, SECOND_PASS = METRICS[-1], "cycles of the second pass"
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,15 @@ class Case:
     arguments: Any
     tolerance: float = 0.0
     clocks: bool = False
+
+
+class Difference(NamedTuple):
+    """A figure of a launch, measured and emulated."""
+
+    name: str
+    metric: str
+    measured: int
+    emulated: int
 
 
 def _words() -> tuple[list[Any], None, None]:
@@ -199,33 +214,56 @@ def emulated(case: Case, cubin: Any, arch: str) -> tuple[dict[str, int], int | N
     return found, clocks[3] - clocks[2] if case.clocks else None
 
 
-def compare(folder: Path) -> int:
-    """Print every figure that differs, and how many do not; returns the number that differ, cycles left out."""
+def compiled(folder: Path, arch: str) -> Any:
+    """The cubin of each name: the one that ran on the GPU, else what its source compiles to here."""
     from gpuemu.sass.image.cubin import read_cubin
+    from gpuemu.sass.tools.disassembly import load_cubin
 
+    if (folder / "code.tar.xz").is_file():
+        with tarfile.open(folder / "code.tar.xz") as archive:
+            code = {m.name: archive.extractfile(m).read() for m in archive.getmembers()}  # type: ignore[union-attr]
+        return cache(lambda name: read_cubin(code[f"{name}.cubin"], f"{name}.cubin"))
+
+    def compile_source(name: str) -> Any:
+        plain = name.removesuffix("_debug")
+        source = GENERIC if plain == "generic" else SOURCES / f"{plain}.cu"
+        return load_cubin(source, arch, options=("-G",) if plain != name else ())
+
+    return cache(compile_source)
+
+
+def differences(folder: Path, names: Collection[str] | None = None) -> Iterator[Difference]:
+    """Each figure that was measured, with the emulator's; `names` are the launches to replay, by default all."""
     facts = json.loads((folder / "device.json").read_text())
     arch = "sm_" + facts["compute_capability"].replace(".", "")
-    with tarfile.open(folder / "code.tar.xz") as archive:
-        code = {m.name.removesuffix(".cubin"): archive.extractfile(m).read() for m in archive.getmembers()}  # type: ignore[union-attr]
-    measured = {name: list(csv.DictReader((folder / name).open())) for name in ("clocks.csv", "counters.csv")}
-    same = different = 0
-    print(f"{facts['name']}: measured, emulated")
-    for row, clock in zip(measured["counters.csv"], measured["clocks.csv"], strict=True):
+    code = compiled(folder, arch)
+    measured = [list(csv.DictReader((folder / name).open())) for name in ("counters.csv", "clocks.csv")]
+    for row, clock in zip(*measured, strict=True):
         case = next(c for c in cases() if c.name == row["kernel"])
-        found, cycles = emulated(case, read_cubin(code[case.cubin], f"{case.cubin}.cubin"), arch)
+        if names is not None and case.name not in names:
+            continue
         if clock["right"] == "no":
-            print(f"{case.name:28} THE RESULT IS WRONG ON THE GPU")
+            yield Difference(case.name, "THE RESULT IS WRONG ON THE GPU", 0, 1)
+        found, cycles = emulated(case, code(case.cubin), arch)
         for metric in METRICS:
-            if metric in found and row[metric] != "" and metric != "smsp__cycles_active.max":
-                equal = int(row[metric]) == found[metric]
-                same, different = same + equal, different + (not equal)
-                if not equal:
-                    print(f"{case.name:28} {metric:75} {row[metric]:>7} {found[metric]:>7}")
-        active = row["smsp__cycles_active.max"], found["smsp__cycles_active.max"]
-        clocks = "" if cycles is None else f"   second pass {clock['cycles_second_pass']:>6} {cycles:>6}"
-        print(f"{case.name:28} cycles active {active[0]:>6} {active[1]:>6}{clocks}")
-    print(f"{same} counters are the same, {different} differ")
-    return different
+            if metric in found and row[metric] != "":
+                yield Difference(case.name, metric, int(row[metric]), found[metric])
+        if cycles is not None:
+            yield Difference(case.name, SECOND_PASS, int(clock["cycles_second_pass"]), cycles)
+
+
+def compare(folder: Path) -> int:
+    """Print every figure that differs, and how many do not; returns the number that differ, cycles left out."""
+    counts = Counter[bool]()
+    print(f"{'':28} {'':69} measured emulated")
+    for found in differences(folder):
+        counted = found.metric not in (SECOND_PASS, CYCLES)
+        if counted:
+            counts[found.measured == found.emulated] += 1
+        if not counted or found.measured != found.emulated:
+            print(f"{found.name:28} {found.metric:69} {found.measured:>8} {found.emulated:>8}")
+    print(f"{counts[True]} counters are the same, {counts[False]} differ")
+    return counts[False]
 
 
 def main() -> int:

@@ -150,12 +150,9 @@ class Kernel:
         """
         index = offset // INSTRUCTION_BYTES
         place = self.source_lines[index] if index < len(self.source_lines) else None
-        folder = PurePath(self.source_file or "").parent
-        found = []
+        folder, found = self.source_file or "", []
         while place is not None:
-            file = PurePath(place.file)
-            name = file.relative_to(folder).as_posix() if file.is_relative_to(folder) else file.name
-            found.append((name, place.line))
+            found.append((_named_from(place.file, folder), place.line))
             place = place.inlined_at
         return tuple(found)
 
@@ -171,6 +168,13 @@ class Kernel:
             place = place.inlined_at
             sites.append((place.file, place.line))
         return sites
+
+
+@lru_cache(maxsize=256)
+def _named_from(file: str, beside: str) -> str:
+    """A file's name as seen from the folder of another, or its name alone where it is not below that."""
+    path, folder = PurePath(file), PurePath(beside).parent
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
 
 
 @dataclass(frozen=True)

@@ -30,23 +30,21 @@ class Recorder:
         self.steps = array("i")
         self.sets = array("i")
         self._blocks = array("i")
-        self._set_numbers: dict[bytes, int] = {}
         self._set_of_mask: dict[bytes, int] = {}
         self._members: list[NDArray[np.bool_]] = []
+        self._threads: list[int] = []
         self._block_numbers: dict[tuple[int, tuple[bytes, bytes], int | bytes] | None, int] = {}
         self._places: list[tuple[Place, Spaces] | None] = []
 
     def set_of(self, mask: Mask) -> int:
-        """The number of the set of warps that have a lane in `mask`."""
+        """The number of a set of lanes, and of the warps that have a lane in it."""
         here = self._lanes.exists if mask is None else mask
         name = here.tobytes()
         number = self._set_of_mask.get(name)
         if number is None:
-            warps = np.asarray(here.reshape(-1, WARP).any(axis=1))
-            number = self._set_numbers.setdefault(warps.tobytes(), len(self._members))
-            if number == len(self._members):
-                self._members.append(warps)
-            self._set_of_mask[name] = number
+            number = self._set_of_mask[name] = len(self._members)
+            self._members.append(np.asarray(here.reshape(-1, WARP).any(axis=1)))
+            self._threads.append(int(np.count_nonzero(here & self._lanes.exists)))
         return number
 
     def instead(self, entries: Iterable[tuple[int, NDArray[np.bool_]]]) -> None:
@@ -84,6 +82,13 @@ class Recorder:
                 active[block, lanes] = True
                 spaces[block, lanes] = its_spaces
         return addresses.reshape(-1, WARP), active.reshape(-1, WARP), spaces.reshape(-1, WARP)
+
+    def threads(self, instructions: int) -> NDArray[np.int64]:
+        """How many threads executed each of so many instructions, all executions together."""
+        steps, sets = (np.frombuffer(column, dtype=np.int32) for column in (self.steps, self.sets))
+        found = np.zeros(instructions, dtype=np.int64)
+        np.add.at(found, steps, np.array(self._threads, np.int64)[sets])
+        return found
 
     def trace_parts(self, cta: int, first_row: int) -> tuple[list[WarpTrace], Rows]:
         """(warps, rows); row numbers count from `first_row`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,12 @@ def check(
     )  # fmt: skip
 
 
+@lru_cache(maxsize=8)
+def _of_code(name: str) -> Architecture:
+    """The shipped architecture that machine code is for; to read one takes as long as a small kernel."""
+    return load_arch(name)
+
+
 def _check_trace(trace: Trace, tools: tuple[str, ...]) -> Report:
     from gpuemu.studies.check.traced import follow
 
@@ -99,7 +106,7 @@ def _check_kernel(
 
     name = f"sm_{arch.compute_capability.replace('.', '')}" if isinstance(arch, Architecture) else arch
     function = decode_function(what, kernel, name)
-    hardware = arch if isinstance(arch, Architecture) else load_arch(name or function.arch)
+    hardware = arch if isinstance(arch, Architecture) else load_arch(name) if name else _of_code(function.arch)
     findings = Findings()
 
     def point(instruction: Instruction, thread: int | None, cta: int | None, does: str = "") -> Point:
@@ -122,7 +129,7 @@ def _check_kernel(
         launch(again, Watch(frozenset(tools), findings, point, [], watch), [], False)
     if "controlcheck" in tools:
         own = hardware.name == function.arch and not isinstance(arch, Architecture)
-        check_control(trace, hardware if own else load_arch(function.arch), findings, point)
+        check_control(trace, hardware if own else _of_code(function.arch), findings, point)
     found = tuple(f for f in findings.sorted() if f.tool in tools)
     return Report(function.source_name, function.arch, grid, block, tools, found, tuple(watch.notes))
 

@@ -35,6 +35,8 @@ _SLACK_CYCLES = 2
 """How much earlier than the latency compilers let an instruction begin that reads a result later than at its issue:
 one that leaves the sub-core or has no fixed latency, and a tensor or a wide one."""
 _SLACK = {"imad", "imad_wide", "fp64"}
+_HALF_TO_HALF_CYCLES = 4
+"""From one HFMA2 to another that reads its result compilers count a cycle less than to the rest (sm_90)."""
 _SLOW = 8
 """Cycles from one FP64 instruction to the next from which on counters tell of its results."""
 _BARE_CYCLES = 8
@@ -288,6 +290,8 @@ class _Follower:
             return _LATE_READ_CYCLES
         if producer.tensor and not consumer.tensor:
             return (_latency(self._code[pending.pc], self._arch) or 0) // 3  # the files' latencies are the longest seen
+        if consumer.operation == producer.operation == "half":
+            return max(0, (_latency(self._code[pending.pc], self._arch) or 0) - _HALF_TO_HALF_CYCLES)
         return _SLACK_CYCLES if producer.tensor or {consumer.operation, producer.operation} & _SLACK else 0
 
     def _tell(self, what: str, step: _Step, pending: _Pending) -> None:

@@ -149,3 +149,14 @@ class Moves:
             return False
         self._at += 2
         return codes[at + 1] != code
+
+
+def foreign(space: Any, place: Any, lane: int, times: int, cta: int, point: Callable[..., Point]) -> Finding:
+    """An access that goes elsewhere when the buffers lie elsewhere."""
+    access = _ACCESSES[space.purpose.value]
+    return Finding(
+        "memcheck", Severity.ERROR, f"Invalid __global__ {access} of size {space.size} bytes",
+        "it reaches a buffer from a pointer to another one: where it goes depends on where the buffers lie",
+        (point(space.site.instruction, lane, cta, f"{access} of {space.size} bytes"),),
+        f"{place.base:#x}", times, "addresses inside of the pointer's own buffer are right",
+    )  # fmt: skip

@@ -25,6 +25,8 @@ _MOST_ENTRIES = 1 << 14
 """Accesses between two barriers that are kept before they are looked at."""
 _SLICE = 64
 _GENERAL = 255
+_STRAND_BITS = 30
+_STRANDS = (1 << _STRAND_BITS) - 1
 _WORDS = {Does.READ: "read", Does.WRITE: "write", Does.ATOMIC: "atomic", Does.STRONG_READ: "read"}
 
 
@@ -40,7 +42,8 @@ class Memory:
         self._shadows: dict[int, Shadow] = {}
         self._log: dict[object, Entry] = {}
         self.last: Entry | None = None
-        self._clean: set[frozenset[object]] = set()
+        self._known: dict[frozenset[object], list[Finding]] = {}
+        """What equal accesses between two barriers were found to do before."""
         self._kept: list[Entry] = [None]  # type: ignore[list-item]
         self.ignored: set[int] = set()
         """Units of 8 bytes that are barriers themselves."""
@@ -90,7 +93,10 @@ class Memory:
         signature = None
         if strands.plain and not self._lasting and not any(e.values is not None and e.varied for e in entries):
             signature = frozenset((e.name[:-1] if isinstance(e.name, tuple) else e.name) for e in entries)
-            if signature in self._clean:
+            known = self._known.get(signature)
+            if known is not None:
+                for finding in known:
+                    self._race.findings.add(finding)
                 return
         shadow = self._shadow(min(e.size for e in entries))
         if len(self._kept) + len(entries) >= 1 << 24 or not self._lasting:
@@ -107,10 +113,12 @@ class Memory:
             self._kept.append(entry)
             shadow.mark(entry, 1 if lasting else base, stale, conflicts)
         pairs = conflicts.arrays()
-        if pairs is not None:
-            self._judge(*pairs, shadow)
-        elif signature is not None:
-            self._clean.add(signature)
+        found = [] if pairs is None else self._judge(*pairs, shadow)
+        for finding in found:
+            self._race.findings.add(finding)
+        # Whether stores of one instruction write the same value may be otherwise the next time.
+        if signature is not None and not any(f.points[0].instruction is f.points[1].instruction for f in found):
+            self._known[signature] = found
 
     def _shadow(self, unit: int) -> Shadow:
         unit = min(unit, _WIDEST)
@@ -127,30 +135,41 @@ class Memory:
             shadow = self._shadows[0] = shadow.finer(unit)
         return shadow
 
-    def _judge(self, old: Indices, new: Indices, units: Indices, shadow: Shadow) -> None:
-        """Of pairs in conflict, those that nothing orders become findings: one for each pair of instructions."""
+    def _judge(self, old: Indices, new: Indices, units: Indices, shadow: Shadow) -> list[Finding]:
+        """Of pairs in conflict, those that nothing orders are findings: one for each pair of instructions."""
         if self.ignored:
             keep = ~np.isin(units * shadow.unit // 8, np.fromiter(self.ignored, np.int64))
             old, new, units = old[keep], new[keep], units[keep]
-        named = np.stack([strand_of(old), strand_of(new)])
-        pairs, which = np.unique(named, axis=1, return_inverse=True)
-        which = which.reshape(-1)
-        racing = np.array([not self._race.ordered(int(a), int(b)) for a, b in pairs.T], np.bool_)
-        for k in np.flatnonzero(racing).tolist():
-            chosen = np.flatnonzero(which == k)
-            entries = np.stack([old[chosen] >> 10 & 0xFFFFFF, new[chosen] >> 10 & 0xFFFFFF])
-            _, first, counts = np.unique(entries, axis=1, return_index=True, return_counts=True)
-            for j, count in zip(first.tolist(), counts.tolist(), strict=True):
-                i = int(chosen[j])
-                self._tell(int(old[i]), int(new[i]), int(units[i]) * shadow.unit, count)
+        named = strand_of(old) << _STRAND_BITS | strand_of(new)
+        pairs, which = np.unique(named, return_inverse=True)
+        racing = np.array(
+            [not self._race.ordered(pair >> _STRAND_BITS, pair & _STRANDS) for pair in pairs.tolist()], np.bool_
+        )
+        chosen = np.flatnonzero(racing[which.reshape(-1)])
+        old, new, units = old[chosen], new[chosen], units[chosen]
+        # One finding for each two entries, but each two strands have their own where they may write the same value.
+        entries = (old >> 10 & 0xFFFFFF) << 24 | new >> 10 & 0xFFFFFF
+        told = []
+        for both in np.unique(entries).tolist():
+            here = np.flatnonzero(entries == both)
+            parts = [here]
+            if self._kept[both >> 24].instruction is self._kept[both & 0xFFFFFF].instruction:
+                _, part = np.unique(named[chosen][here], return_inverse=True)
+                parts = [here[part.reshape(-1) == k] for k in range(int(part.max()) + 1)]
+            for part in parts:
+                i = int(part[0])
+                told.append(self._finding(int(old[i]), int(new[i]), int(units[i]) * shadow.unit, len(part)))
+        return [finding for finding in told if finding is not None]
 
-    def _tell(self, old: int, new: int, at: int, times: int) -> None:
+    def _finding(self, old: int, new: int, at: int, times: int) -> Finding | None:
         first, second = self._kept[entry_of(old)], self._kept[entry_of(new)]
         kind = {
             (True, True): "WAW", (True, False): "RAW", (False, True): "WAR",
         }.get((first.does in (Does.WRITE, Does.ATOMIC), second.does in (Does.WRITE, Does.ATOMIC)))  # fmt: skip
+        if not self._race.polls.isdisjoint((first.instruction.offset, second.instruction.offset)):
+            return None
         if kind is None or (kind == "WAR" and only_stored(self._race.code, first.instruction, second.instruction)):
-            return
+            return None
         where = self._describe(at)
         same = kind == "WAW" and first.instruction is second.instruction and _same_value(first, old, second, new)
         between = "" if first.cta == second.cta else f" between CTAs {first.cta} and {second.cta}"
@@ -165,17 +184,15 @@ class Memory:
             self._race.point(e.instruction, lane_of(tag), e.cta, f"{_WORDS[e.does]} of {e.size} bytes")
             for e, tag in ((first, old), (second, new))
         )
-        self._race.findings.add(
-            Finding(
-                "racecheck",
-                severity,
-                f"Potential {kind} hazard in __{self.name}__ memory{' between CTAs' if between else ''}",
-                sentence,
-                points,
-                where,
-                times,
-                right,
-            )
+        return Finding(
+            "racecheck",
+            severity,
+            f"Potential {kind} hazard in __{self.name}__ memory{' between CTAs' if between else ''}",
+            sentence,
+            points,
+            where,
+            times,
+            right,
         )
 
 
@@ -225,6 +242,8 @@ class Race:
         self._known: dict[tuple[int, int], bool] = {}
         self.releases: Any = None
         self.code: Sequence[Instruction] = ()
+        self.polls: set[int] = set()
+        """Loads that wait for a flag (see `stores`), by their offsets: they race with nobody."""
 
     def ordered(self, first: int, second: int) -> bool:
         """Whether a strand is before another that runs in this CTA since its last barrier for all."""

@@ -73,9 +73,12 @@ class Releases:
 
     def flag(
         self, shared: bool, addresses: NDArray[np.int64], lanes: NDArray[np.int64], reads: bool, writes: bool,
-        widely: bool,
+        widely: bool, itself: bool = False,
     ) -> None:  # fmt: skip
-        """Lanes access addresses by atomics or in strong order, one after the other; `widely`: as other CTAs see it."""
+        """Lanes access addresses by atomics or in strong order, one after the other; `widely`: as other CTAs see it.
+
+        `itself`: the write, alone in its strand, is released, too, without a fence.
+        """
         if len(np.unique(addresses)) > _MOST_PLACES:
             return
         places = self._shared if shared else self._global
@@ -90,11 +93,12 @@ class Releases:
                 if writes:
                     place = places.setdefault(address, _Place())
                     for now in self._strands.of(here):
-                        self._release(place, now, widely and not shared)
+                        self._release(place, now, widely and not shared, itself)
 
-    def _release(self, place: _Place, strand: int, widely: bool) -> None:
+    def _release(self, place: _Place, strand: int, widely: bool, itself: bool) -> None:
         strands = self._strands
         ours, others = strands.fenced(strand)
+        ours |= itself << (strand - strands.base)
         if ours:
             before = place.ours
             place.ours = strands.base, ours | (before[1] if before is not None and before[0] == strands.base else 0)

@@ -13,14 +13,14 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import GLOBAL_START, LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, shared_byte
+from gpuemu.studies.check.findings import Findings, Point, shared_byte
 from gpuemu.studies.check.initcheck import Unwritten
-from gpuemu.studies.check.memcheck import Guard, Moves
+from gpuemu.studies.check.memcheck import Guard, Moves, foreign
 from gpuemu.studies.check.order import Order
 from gpuemu.studies.check.racecheck import Memory, Race
 from gpuemu.studies.check.releases import Releases
 from gpuemu.studies.check.shadow import Does, Entry
-from gpuemu.studies.check.stores import guesses, one_store
+from gpuemu.studies.check.stores import guesses, one_store, polls
 from gpuemu.studies.check.strands import Strands
 from gpuemu.studies.check.synccheck import Sync
 
@@ -78,7 +78,8 @@ class Watch(Observer):
         elif self._races:
             self._global = Memory(self._race, "global", span, self._buffer_of, True)
         fences = any(i.opcode.startswith("MEMBAR") for i in environment.code)
-        self._releases = Releases(self._strands) if fences else None
+        self._race.polls = polls(environment.code) if self._races else set()
+        self._releases = Releases(self._strands) if fences or self._race.polls else None
         self._race.releases = self._releases
         self._race.code = environment.code
         self._init = Unwritten(environment, self._unfilled, self._findings, self._point)
@@ -196,14 +197,29 @@ class Watch(Observer):
         if access == "load" and self._shared.ignored and place.base // 8 in self._shared.ignored:
             self._order.find_over(place.base // 8 * 8, self._among(place))
         does = self._does(site, access)
+        if site.instruction.offset in self._race.polls:
+            does = Does.STRONG_READ
+        elif self._race.polls and does is Does.WRITE:
+            self._may_be_polled(space, place)
+            return
         if does in (Does.ATOMIC, Does.STRONG_READ) and self._releases is not None:
             self._flags(True, place, access != "load", site.mnemonic != "ST", True)
         self._log(self._shared, space, place, does, "LDGSTS" if site.mnemonic == "LDGSTS" else None, place.base)
 
+    def _may_be_polled(self, space: Any, place: Place) -> None:
+        """A store that may be to a flag: whoever polls it comes behind the store itself, and what was fenced before."""
+        assert self._releases is not None
+        lanes = self._among(place)
+        self._strands.advance(lanes)
+        self._flags(True, place, True, False, True)
+        self._log(self._shared, space, place, Does.WRITE, None, place.base)
+        self._strands.advance(lanes)
+
     def _access_global(self, space: Any, place: Place) -> None:
         site = space.site
         if self._moves.add(site.instruction, place, space.last):
-            self._foreign(space, place)
+            lanes = self._every if place.pattern.lanes is None else place.pattern.lanes
+            self._findings.add(foreign(space, place, int(lanes[0]), len(lanes), self.cta, self._point))
         if self._before is not None:
             return
         lanes = self._every if place.pattern.lanes is None else place.pattern.lanes
@@ -234,7 +250,8 @@ class Watch(Observer):
         """Atomics and strong accesses release and acquire."""
         assert self._releases is not None
         lanes = self._every if place.pattern.lanes is None else place.pattern.lanes
-        self._releases.flag(shared, place.base + place.pattern.offsets, lanes, reads, writes, widely)
+        itself = writes and shared and bool(self._race.polls)
+        self._releases.flag(shared, place.base + place.pattern.offsets, lanes, reads, writes, widely, itself)
 
     def _log(self, memory: Memory, space: Any, place: Place, does: Does, copy: str | None, base: int) -> None:
         pattern, instruction = place.pattern, space.site.instruction
@@ -265,20 +282,6 @@ class Watch(Observer):
             found = one_store(space, place, values, lanes, where, lambda i, k, d: self._point(i, k, self.cta, d))
             if found is not None:
                 self._findings.add(found)
-
-    def _foreign(self, space: Any, place: Place) -> None:
-        """An access that goes elsewhere when the buffers lie elsewhere."""
-        lanes = self._every if place.pattern.lanes is None else place.pattern.lanes
-        words = {"load": "read", "store": "write", "atomic": "atomic access"}
-        access = words[space.purpose.value]
-        self._findings.add(
-            Finding(
-                "memcheck", Severity.ERROR, f"Invalid __global__ {access} of size {space.size} bytes",
-                "it reaches a buffer from a pointer to another one: where it goes depends on where the buffers lie",
-                (self._point(space.site.instruction, int(lanes[0]), self.cta, f"{access} of {space.size} bytes"),),
-                f"{place.base:#x}", len(lanes), "addresses inside of the pointer's own buffer are right",
-            )
-        )  # fmt: skip
 
     def block(self, site: Any, lane: int, places: NDArray[np.int64], store: bool) -> None:
         """See Observer."""

@@ -8,6 +8,8 @@ A layout maps element i = row x columns + column of a tile to its place in share
   nearer bits still give each element a place of its own, so they are tried as well.
 * `ColumnSwizzle(b, m, s)`: column ^ (((row >> s) & (2^b - 1)) << m), for rows of a length that is no power of two, in
   which the bits of i do not tell rows from columns. Where they do, it is one of the former.
+* `Diagonal(d, r)`: columns move on by d, around the end of their row, after every r rows: the elements of a column lie
+  on a diagonal.
 * `VirtualThreads(n, w)`: plain rows, and thread t of w works as v(t) = (t mod (w/n)) n + t div (w/n).
 
 Every layout's index arithmetic stands here once, as text which is both C++ and an expression of
@@ -220,6 +222,40 @@ class ColumnSwizzle(Layout):
 
 
 @dataclass(frozen=True)
+class Diagonal(Layout):
+    """Column (column + elements (row div every)) mod columns of its row."""
+
+    elements: int
+    every: int
+    family: ClassVar[str] = "diagonal"
+
+    def label(self, tile: Tile) -> str:
+        """See Layout."""
+        return (
+            f"diagonal, {self.elements} every {self.every} rows"
+            if self.every > 1
+            else f"diagonal, {self.elements} a row"
+        )
+
+    def places(self, tile: Tile) -> IntArray:
+        """See Layout."""
+        row, column = np.divmod(np.arange(tile.elements), tile.columns)
+        return np.asarray(row * tile.columns + (column + row // self.every * self.elements) % tile.columns)
+
+    def index(self, tile: Tile, unit: int = 1) -> Index:
+        """See Layout."""
+        columns = tile.columns
+        row = "row" if self.every == 1 else f"(row >> {self.every.bit_length() - 1})"
+        around = f"& {columns - 1:#x}" if columns & (columns - 1) == 0 else f"% {columns}"
+        turned = f"((column + {row}{_times(self.elements)}) {around})"
+        return Index("", f"row * {columns * unit} + {turned}{_times(unit)}")
+
+    def preference(self) -> tuple[int, ...]:
+        """See Layout."""
+        return (3, self.elements, self.every)
+
+
+@dataclass(frozen=True)
 class VirtualThreads(Layout):
     """Plain rows; thread t of `threads` works as thread (t mod (threads/factor)) factor + t div (threads/factor)."""
 
@@ -253,7 +289,7 @@ class VirtualThreads(Layout):
 
     def preference(self) -> tuple[int, ...]:
         """See Layout."""
-        return (3, self.factor)
+        return (4, self.factor)
 
 
 def _plain_index(tile: Tile, unit: int) -> str:
@@ -268,7 +304,8 @@ def every_layout(tile: Tile, geometry: BankGeometry, threads: int) -> Iterator[L
     """Every layout of each family; `threads` is the block of the virtual ones, 0 for none.
 
     Paddings stop below a whole line of banks: that many bytes more move no element to another bank. They come
-    after every row, every 2, 4, 8, ... rows, and after a row's halves, quarters, ....
+    after every row, every 2, 4, 8, ... rows, and after a row's halves, quarters, .... So do the steps of diagonals
+    in rows of whole lines.
     """
     yield Plain()
     line = geometry.banks * geometry.bank_width_bytes // tile.element_bytes
@@ -276,6 +313,9 @@ def every_layout(tile: Tile, geometry: BankGeometry, threads: int) -> Iterator[L
         family = Padding if every == tile.columns else BlockPadding
         yield from (family(elements, every) for elements in range(1, line))
     yield from _swizzles(tile)
+    steps = line if line and tile.columns % line == 0 else tile.columns
+    together = (1 << n for n in range((tile.rows - 1).bit_length()))
+    yield from (Diagonal(elements, every) for every in together for elements in range(1, steps))
     yield from (VirtualThreads(n, threads) for n in range(2, threads) if threads % n == 0)
 
 

@@ -23,6 +23,7 @@ _NAMES = {
     "padding of rows": ("padding of rows", "paddings of rows"),
     "padding of blocks": ("padding of blocks", "paddings of blocks"),
     "XOR swizzle": ("XOR swizzle", "XOR swizzles"),
+    "diagonal": ("diagonal", "diagonals"),
     "virtual threads": ("factor of virtual threads", "factors of virtual threads"),
 }
 """The families beside plain rows, one and several, in the order in which they are named."""

@@ -4,6 +4,7 @@
     swizzle<S,B,M>         i ^ ((i >> S) & (((1 << B) - 1) << M)), of the element's number
     Swizzle<B,M,S>         the same in CuTe's order
     pad:8  pad:8/64        8 elements left free after every row, or after every 64 elements
+    diagonal:1  diagonal:8/2   columns move on by 1 in every row, or by 8 after every 2 rows, around the row's end
     virtual:4  virtual:4/256   plain rows, thread t of the tile's threads, or of blocks of 256, working as v(t)
 
 `:bytes` behind a swizzle says that it is of byte addresses: swizzle<3,1,4>:bytes is swizzle<3,1,3> of halves.
@@ -18,14 +19,16 @@ import numpy as np
 
 from gpuemu.banks.wavefronts import BankGeometry
 from gpuemu.base.errors import GpuemuError
-from gpuemu.studies.layout.layouts import BlockPadding, Layout, Padding, Plain, Swizzle, VirtualThreads
+from gpuemu.studies.layout.layouts import BlockPadding, Diagonal, Layout, Padding, Plain, Swizzle, VirtualThreads
 from gpuemu.studies.layout.tile import Tile
 
 KNOWN = (
-    "plain, swizzle<S,B,M>, Swizzle<B,M,S> (either with :bytes), pad:8, pad:8/64, virtual:4 or virtual:4/256 is right"
+    "plain, swizzle<S,B,M>, Swizzle<B,M,S> (either with :bytes), pad:8, pad:8/64, diagonal:1, diagonal:8/2, virtual:4 "
+    "or virtual:4/256 is right"
 )
 _SWIZZLE = re.compile(r"(swizzle|Swizzle)<\s*(-?\d+)\s*,\s*(-?\d+)\s*,\s*(-?\d+)\s*>(:bytes)?")
 _PADDING = re.compile(r"pad:(\d+)(?:/(\d+))?")
+_DIAGONAL = re.compile(r"diagonal:(\d+)(?:/(\d+))?")
 _VIRTUAL = re.compile(r"virtual:(\d+)(?:/(\d+))?")
 
 
@@ -52,6 +55,12 @@ def parse_layout(text: str, tile: Tile, threads: int) -> Layout:
         if every < 1:
             raise refuse(f"'{text}'", KNOWN)
         return Padding(int(match[1]), every) if every == tile.columns else BlockPadding(int(match[1]), every)
+    if match := _DIAGONAL.fullmatch(text.strip()):
+        elements, every = int(match[1]), int(match[2] or 1)
+        if not 0 < elements < tile.columns or every < 1 or every & (every - 1):
+            right = f"1 to {tile.columns - 1} columns after a power of two of rows are right"
+            raise refuse(f"'{text}' for {tile}", right)
+        return Diagonal(elements, every)
     if match := _VIRTUAL.fullmatch(text.strip()):
         factor, block = int(match[1]), int(match[2] or threads)
         if factor < 1 or block % factor:

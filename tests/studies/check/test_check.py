@@ -14,6 +14,7 @@ import gpuemu
 from gpuemu.cli.main import cli
 from gpuemu.sass.image.cubin import read_cubin
 from gpuemu.sass.tools.toolchain import compile_cuda
+from gpuemu.studies.check import racecheck
 
 ROOT = Path(__file__).resolve().parents[3]
 RACES, OTHERS = (str(Path(__file__).parent / "kernels" / f"{name}.cu") for name in ("races", "others"))
@@ -143,3 +144,22 @@ def test_all_tools_cost_at_most_six_executions(tmp_path: Path) -> None:
     assert found.findings == ()
     np.testing.assert_allclose(arrays[0], arrays[1].T @ arrays[2], rtol=1e-4)
     assert times[1] < 6 * times[0], times
+
+
+def test_rounds_that_race_alike_are_judged_once_and_counted_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source = """
+    extern "C" __global__ void rounds(float *out) {
+        __shared__ float s[128];
+#pragma unroll 1
+        for (int k = 0; k < 40; k++) { s[threadIdx.x] = k; out[threadIdx.x] += s[127 - threadIdx.x]; __syncthreads(); }
+    }
+    """
+    (tmp_path / "k.cu").write_text(source)
+    judged = []
+    before = racecheck.Memory._judge
+    monkeypatch.setattr(racecheck.Memory, "_judge", lambda *given: judged.append(1) or before(*given))
+    report = gpuemu.check(tmp_path / "k.cu", "rounds", block=(128, 1, 1), args=[np.zeros(128, np.float32)])
+    assert sum(f.times for f in report.errors) >= 40 * 32
+    assert len(judged) < 20

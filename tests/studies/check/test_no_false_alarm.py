@@ -24,7 +24,6 @@ PROGRAMS = ROOT / "tests" / "sass" / "programs"
 TRITON = ROOT / "tests" / "sass" / "other_compilers" / "triton"
 RIGHTLY_FOUND = {
     ("barriers", "early"),  # threads that exit before a barrier: a warning
-    ("atomics", "locks"),  # a volatile flag in shared memory, which code cannot tell from another variable
     ("warps", "large_groups"),  # writes what the other half of the CTA may still read
 }
 

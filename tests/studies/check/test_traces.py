@@ -149,3 +149,14 @@ def test_a_barrier_that_not_all_warps_reach_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "traces").rglob("*.yaml")), ids=lambda p: f"{p.parent.name}/{p.stem}")
 def test_the_traces_that_ship_are_clean(path: Path) -> None:
     assert [f for f in gpuemu.check(path).findings if f.severity is not Severity.INFORMATION] == []
+
+
+@pytest.mark.parametrize(("reader", "stall", "found"), [("HFMA2 R5, R4, R8, R9", 4, False), ("HFMA2 R5, R4, R8, R9", 3, True),
+                                                        ("IADD3 R5, R4, R8, R9", 4, True)])  # fmt: skip
+def test_halves_read_halves_a_cycle_sooner_on_sm_90(reader: str, stall: int, found: bool, tmp_path: Path) -> None:
+    code = f"  [B------:R-:W-:-:S{stall:02d}] HFMA2 R4, R8, R9, R10\n  [B------:R-:W-:-:S05] {reader}\n"
+    code += "  [B------:R-:W-:-:S05] EXIT"
+    text = HEAD.format(name="halves", code=code, warps="- path: 0x0000-0x0020").replace("sm_89", "sm_90")
+    (tmp_path / "t.yaml").write_text(text)
+    report = gpuemu.check(str(tmp_path / "t.yaml"))
+    assert [f.title for f in report.findings] == ["Register RAW hazard"] * found

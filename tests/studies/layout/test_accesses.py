@@ -113,7 +113,7 @@ def test_work_written_in_threads_alone_may_go_to_any_thread():
         ("LDS.32: row = lane", "16x16:f16", "found 'LDS.32: row = lane'; row = ... and column = ... are right"),
         ("LDS.32: row = 0; row = 1", "16x16:f16", "found 'row = 1'; INSTRUCTION: row = ...; column = ...; steps = ...; active = ... is right"),
         ("LDS.32: row = 0; colum = 1", "16x16:f16", "found 'colum = 1'; INSTRUCTION: row = ...; column = ...; steps = ...; active = ... is right"),
-        ("LDG.32: row = 0; column = 0", "16x16:f16", "found 'LDG.32'; known are LDS and STS"),
+        ("LDG.32: row = 0; column = 0", "16x16:f16", "found 'LDG.32'; known are LDS, STS and LD"),
         ("LDS.U8: row = 0; column = 0", "16x16:f16", "found 'LDS.U8'; whole elements of 2 bytes are right"),
         ("LDS.32: row = lane; column = 0", "16x16:f16", "found row 16, column 0 and the 1 elements after it in lane 16 of step 0; places in the tile of 16x16 are right"),
         ("LDS.32: row = 0; column = 0; steps = 0", "16x16:f16", "found 0 steps; 1 to 8192 are right"),

@@ -14,6 +14,7 @@ from gpuemu.studies.layout.code import code
 from gpuemu.studies.layout.layouts import (
     BlockPadding,
     ColumnSwizzle,
+    Diagonal,
     Padding,
     Plain,
     Swizzle,
@@ -96,6 +97,17 @@ def test_columns_are_swizzled_by_rows_only_where_the_bits_of_the_index_do_not_te
     assert ColumnSwizzle not in kinds("16x32:f16")
 
 
+def test_diagonals_turn_each_row_by_its_number_and_stop_where_the_banks_repeat():
+    tile = Tile.parse("8x24:f32")
+    row, column = np.divmod(np.arange(tile.elements), 24)
+    np.testing.assert_array_equal(Diagonal(5, 1).places(tile), row * 24 + (column + 5 * row) % 24)
+    np.testing.assert_array_equal(Diagonal(5, 4).places(tile), row * 24 + (column + 5 * (row // 4)) % 24)
+    found = {(x.elements, x.every) for x in every_layout(tile, BankGeometry(), 0) if isinstance(x, Diagonal)}
+    assert found == {(d, r) for d in range(1, 24) for r in (1, 2, 4)}
+    wide = [x for x in every_layout(Tile.parse("8x128:f32"), BankGeometry(), 0) if isinstance(x, Diagonal)]
+    assert max(x.elements for x in wide) == 31  # a line of 32 words moves no element to another bank
+
+
 def test_virtual_threads_are_a_permutation_with_the_formula_of_its_inventors():
     thread = np.arange(2048)
     for n in (2, 4, 8, 16):
@@ -115,6 +127,8 @@ def test_operations_are_the_operators_of_the_code():
     assert Swizzle(5, 0, 5).index(tile).operations == 4  # nothing to mask away
     assert Swizzle(3, 2, 5).index(tile).operations == 5
     assert BlockPadding(4, 64).index(tile).operations == 5
+    assert Diagonal(1, 1).index(tile).operations == 4
+    assert Diagonal(3, 2).index(tile).operations == 6
     assert VirtualThreads(4, 1024).index(tile).operations == 6
 
 
@@ -165,7 +179,7 @@ def test_the_cute_forms_say_the_same(text):
             said += 1
             np.testing.assert_array_equal(cute(forms.cute_layout, tile), layout.places(tile), err_msg=str(layout))
         else:
-            assert isinstance(layout, (Swizzle, ColumnSwizzle, VirtualThreads)) or tile.rows % 16
+            assert isinstance(layout, (Swizzle, ColumnSwizzle, Diagonal, VirtualThreads)) or tile.rows % 16
         if isinstance(layout, Swizzle):
             assert bool(forms.cute_layout) == bool(forms.cute_swizzle) == layout.in_cute
     assert said > 50
@@ -194,6 +208,7 @@ def test_the_cpp_computes_the_places_when_it_is_compiled_and_executed(tmp_path):
         for layout in (
             Plain(), Padding(8, tile.columns), BlockPadding(8, 4 * tile.columns), BlockPadding(1, tile.columns // 2),
             Swizzle(1, 3, 3), Swizzle(3, 0, 5), Swizzle(2, 1, -3), Swizzle(3, 3, 1), ColumnSwizzle(2, 1, 1),
+            Diagonal(5, 1), Diagonal(3, 2),
         )
     ]  # fmt: skip
     source, body = [], []

@@ -15,7 +15,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.opcodes import Row
 from gpuemu.studies.layout.accesses import parse_access
 from gpuemu.studies.layout.bound import fewest_wavefronts, granules
-from gpuemu.studies.layout.layouts import BlockPadding, Padding, Plain, Swizzle, VirtualThreads
+from gpuemu.studies.layout.layouts import BlockPadding, Diagonal, Padding, Plain, Swizzle, VirtualThreads
 from gpuemu.studies.layout.search import Candidate, SearchResult, search
 from gpuemu.studies.layout.tile import Tile
 
@@ -70,8 +70,10 @@ def test_there_is_a_layout_for_the_transpose_without_conflicts_and_without_waste
     assert (result.best.total_wavefronts, result.best.bytes_lost) == (64, 0)
     assert result.best_of("padding of rows").layout == Padding(1, 32)
     assert result.best_of("padding of rows").bytes_lost == 128
-    # All odd paddings, and this one swizzle: no other reaches the bound.
-    assert {c.layout for c in result.reaching} == {Swizzle(5, 0, 5), *(Padding(p, 32) for p in range(1, 32, 2))}
+    # All odd paddings and diagonals, and this one swizzle: no other reaches the bound.
+    odd = range(1, 32, 2)
+    expected = {Swizzle(5, 0, 5), *(Padding(p, 32) for p in odd), *(Diagonal(p, 1) for p in odd)}
+    assert {c.layout for c in result.reaching} == expected
 
 
 @pytest.mark.parametrize(
@@ -285,3 +287,13 @@ def test_gpuemu_search_is_the_search():
     assert gpuemu.search is gpuemu.search
     result = gpuemu.search(gpuemu.load_arch("sm_90"), "64x64:f16", ["copy-in", "ldmatrix.x4"])
     assert result.best.layout == Swizzle(3, 3, 3)
+
+
+def test_the_diagonal_placement_mends_the_transpose_without_waste_in_rows_of_any_length():
+    for tile in ("32x32:f32", "32x24:f32"):
+        result = search(BankGeometry(), tile, ["copy-in:32", "column"])
+        best = result.best_of("diagonal")
+        assert best is not None
+        assert best.bytes_lost == 0
+        assert (best in result.reaching) == (tile == "32x32:f32")
+    assert result.best_of("diagonal").total_wavefronts < result.plain.total_wavefronts  # type: ignore[union-attr]

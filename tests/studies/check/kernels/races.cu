@@ -164,3 +164,49 @@ K(mbarrier_good)(float *out) {
 // One store of a warp, several values at one place.
 K(lanes_bad)(int *out) { __shared__ int s[4]; s[T / 32] = T; __syncthreads(); out[T] = s[T / 32]; }
 K(lanes_good)(int *out) { __shared__ int s[4]; if (T % 32 == 0) s[T / 32] = T; __syncthreads(); out[T] = s[T / 32]; }
+
+// One warp waits for another at a volatile flag. Without the fence what was written before the flag may come after it.
+K(flag_bad)(int *out) {
+    __shared__ volatile int flag; __shared__ int s[128];
+    if (T == 0) flag = 0;
+    __syncthreads();
+    if (T < 32) { s[T] = out[T]; __syncwarp(); if (T == 0) flag = 1; }
+    else { while (flag == 0) {} out[T] = s[T & 31]; }
+}
+K(flag_good)(int *out) {
+    __shared__ volatile int flag; __shared__ int s[128];
+    if (T == 0) flag = 0;
+    __syncthreads();
+    if (T < 32) { s[T] = out[T]; __threadfence_block(); __syncwarp(); if (T == 0) flag = 1; }
+    else { while (flag == 0) {} __threadfence_block(); out[T] = s[T & 31]; }
+}
+
+// The flag's first value and the other warp's: nothing says which is last.
+K(flag_twice_bad)(int *out) {
+    __shared__ volatile int flag;
+    if (T == 0) flag = 0;
+    if (T == 64) flag = 1;
+    if (T >= 96) { while (flag == 0) {} out[T] = 1; }
+}
+K(flag_twice_good)(int *out) {
+    __shared__ volatile int flag;
+    if (T == 0) flag = 0;
+    __syncthreads();
+    if (T == 64) flag = 1;
+    if (T >= 96) { while (flag == 0) {} out[T] = 1; }
+}
+
+// A loop that looks at one element after another waits for nobody.
+K(walk_bad)(int *out) {
+    __shared__ int s[128]; int k = 0;
+    s[T] = T != 100;
+    while (s[k] != 0) k++;
+    out[T] = k;
+}
+K(walk_good)(int *out) {
+    __shared__ int s[128]; int k = 0;
+    s[T] = T != 100;
+    __syncthreads();
+    while (s[k] != 0) k++;
+    out[T] = k;
+}

@@ -1,0 +1,121 @@
+"""The banks of a fragment: where the word that each lane holds lies in the tile it is loaded from.
+
+A of HMMA.16816.F32 from rows of 40 halves, its first two registers, a row for the four lanes of a row of the matrix:
+
+    lanes       register 0    register 1
+    0 to 3     0  1  2  3     0  1  2  3
+    4 to 7    20 21 22 23    20 21 22 23
+
+B lies in its tile transposed, as mma's col wants it: a row of the tile is a column of the matrix, so that a register's
+elements are neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuemu.banks.operations import AccessKind
+from gpuemu.banks.wavefronts import MATRIX_ROWS, BankGeometry, IntArray, count
+from gpuemu.base.errors import GpuemuError
+from gpuemu.isa.fragment_text import operands
+from gpuemu.isa.fragments import Fragment, matrix_fragment
+from gpuemu.isa.opcodes import matrices
+from gpuemu.isa.warp import LANES
+from gpuemu.studies.layout.layouts import Layout
+from gpuemu.studies.layout.tile import Tile
+
+ROWS = 64
+"""Rows of the tile, of which a fragment takes the first."""
+_ELEMENT = {8: "u8", 16: "f16", 32: "f32"}
+_WORD_BITS = 32
+_BESIDE = 4  # registers beside one another
+
+
+@dataclass(frozen=True)
+class FragmentBanks:
+    """A matrix in its tile: `banks` [registers, 32] of each lane's word; `wavefronts` of the loads, `how` made."""
+
+    title: str
+    banks: IntArray
+    wavefronts: tuple[int, ...]
+    how: str
+
+
+def fragment_banks(
+    instruction: str, pitch: int, layout: Callable[[Tile], Layout], geometry: BankGeometry
+) -> list[FragmentBanks]:
+    """The banks of each matrix of an instruction, from a tile of rows of `pitch` elements in a layout.
+
+    Raises GpuemuError.
+    """
+    mnemonic, *modifiers = instruction.strip().split(".")
+    if mnemonic in ("LDSM", "STSM"):
+        return [_of_matrices(instruction, matrices(modifiers), pitch, layout, geometry)]
+    return [
+        _of_registers(letter, part, letter == "B", pitch, layout, geometry)
+        for letter, part in zip(("A", "B", "C and D"), operands(instruction), strict=True)
+    ]
+
+
+def _addresses(
+    row: IntArray, column: IntArray, element_bits: int, pitch: int, layout: Callable[[Tile], Layout]
+) -> IntArray:
+    tile = Tile(ROWS, pitch, _ELEMENT[element_bits])
+    if int(column.max()) >= pitch:
+        right = f"at least the {int(column.max()) + 1} elements of a row are right"
+        raise GpuemuError.one("gpuemu fragment", None, "--pitch", str(pitch), right)
+    return np.asarray(layout(tile).places(tile)[row * pitch + column] * tile.element_bytes)
+
+
+def _banks(addresses: IntArray, geometry: BankGeometry) -> IntArray:
+    return np.asarray(addresses // geometry.bank_width_bytes % geometry.banks)
+
+
+def _of_registers(
+    letter: str, part: Fragment, transposed: bool, pitch: int, layout: Callable[[Tile], Layout], geometry: BankGeometry
+) -> FragmentBanks:
+    row, column = (part.column, part.row) if transposed else (part.row, part.column)
+    every = _addresses(row.astype(np.int64), column.astype(np.int64), part.element_bits, pitch, layout)
+    addresses = every[..., 0]
+    if (np.diff(every, axis=-1) != part.element_bits // 8).any():
+        right = f"a layout that keeps {part.elements_per_register} elements together is right"
+        raise GpuemuError.one("gpuemu fragment", None, "--layout", "elements of a register apart", right)
+    active = np.ones_like(addresses, np.bool_)
+    counts = count(geometry, AccessKind.LOAD, _WORD_BITS, addresses, active, where="gpuemu fragment")
+    title = f"{letter}, {part.rows}x{part.columns}{', a row of the tile for each column' * transposed}"
+    return FragmentBanks(title, _banks(addresses, geometry), tuple(counts.wavefronts.tolist()), "LDS.32")
+
+
+def _of_matrices(
+    instruction: str, number: int, pitch: int, layout: Callable[[Tile], Layout], geometry: BankGeometry
+) -> FragmentBanks:
+    """LDSM.xN of 8x8, 16x8 or 16x16 elements, and the words that lanes get where it is not transposed."""
+    part = matrix_fragment()
+    matrix = np.arange(number)[:, None]
+    row, column = part.row[0, :, 0] + MATRIX_ROWS * (matrix % 2), part.column[0, :, 0] + MATRIX_ROWS * (matrix // 2)
+    words = _addresses(row.astype(np.int64), column.astype(np.int64), part.element_bits, pitch, layout)
+    lane = np.arange(LANES) % (MATRIX_ROWS * number)
+    of_lane = lane % (2 * MATRIX_ROWS), lane // (2 * MATRIX_ROWS) * MATRIX_ROWS
+    rows = _addresses(*of_lane, part.element_bits, pitch, layout)
+    active = np.ones((1, LANES), np.bool_)
+    counts = count(geometry, AccessKind.LOAD_MATRIX, number, rows, active, where="gpuemu fragment")
+    title = f"{number} matri{'ces' if number > 1 else 'x'} of 8x8 from {16 if number > 1 else 8} rows"
+    return FragmentBanks(title, _banks(words, geometry), tuple(counts.wavefronts.tolist()), instruction.strip())
+
+
+def table(found: FragmentBanks, name: str) -> list[str]:
+    """Banks as text, four lanes a line; `name` is what a block of 32 words is called."""
+    lines = [found.title]
+    for first in range(0, len(found.banks), _BESIDE):
+        blocks = found.banks[first : first + _BESIDE]
+        heads = "".join(f"{f'{name} {first + n}':>14}" for n in range(len(blocks)))
+        lines.append(f"{'lanes':<8}{heads}")
+        for lane in range(0, LANES, 4):
+            cells = ("  " + "".join(f"{bank:>3}" for bank in block[lane : lane + 4].tolist()) for block in blocks)
+            lines.append(f"{f'{lane} to {lane + 3}':<8}" + "".join(cells))
+    many = " + ".join(map(str, found.wavefronts))
+    total = f" = {sum(found.wavefronts)}" if len(found.wavefronts) > 1 else ""
+    return [*lines, f"{found.how}: {many}{total} wavefronts"]

@@ -1,0 +1,90 @@
+"""What a trace tells of its instructions beside the code: lines of the source, and how many threads took part.
+
+`source` has file and line of each instruction, by ranges of byte offsets:
+
+    source:
+      0x0000-0x0030: v2_shared_memory.cu:27
+      0x0040: [mma.cuh:12, v2_shared_memory.cu:33]
+
+A list has the innermost place first, then the calls that inlined it. Files are relative to the kernel's own.
+
+`threads` has, by offset, how many threads executed an instruction, all executions together, where it was not every
+thread of the warps that did: `threads: {0x0120: 48}`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.isa.warp import LANES
+from gpuemu.trace.model import Instruction, Trace
+
+PLACE = r"[^\x00-\x1f]+:[0-9]{1,9}"
+RIGHT = "file and line such as kernel.cu:12 are right, or a list of them, the innermost first"
+_Places = tuple[tuple[str, int], ...]
+
+
+def parse_places(value: Any) -> _Places | None:
+    """The places of an entry; None if it is none."""
+    items = value if isinstance(value, list) else [value]
+    if not items or not all(isinstance(item, str) and re.fullmatch(PLACE, item) for item in items):
+        return None
+    return tuple((file, int(line)) for file, _, line in (item.rpartition(":") for item in items))
+
+
+def with_lines(code: Sequence[Instruction], source: Mapping[tuple[int, int], _Places]) -> tuple[Instruction, ...]:
+    """The code with the places of `source`, whose keys are the first and last byte offset of a range.
+
+    Of several ranges that hold an instruction the last counts.
+    """
+    of = {}
+    for (first, last), places in source.items():
+        of.update({i.offset: places for i in code if first <= i.offset <= last})
+    return tuple(replace(i, source=of[i.offset]) if i.offset in of else i for i in code)
+
+
+def with_threads_of(code: Sequence[Instruction], threads: Mapping[int, int]) -> tuple[Instruction, ...]:
+    """The code with the threads by byte offset."""
+    return tuple(replace(i, threads=threads[i.offset]) if i.offset in threads else i for i in code)
+
+
+def ranges(code: Sequence[Instruction]) -> dict[str, str | list[str]]:
+    """The places of the code as the form has them; neighbours of one place share a range."""
+    found: list[tuple[int, int, _Places]] = []
+    for instruction in code:
+        if not instruction.source:
+            continue
+        if found and found[-1][2] == instruction.source and instruction.offset == found[-1][1] + 16:
+            found[-1] = found[-1][0], instruction.offset, instruction.source
+        else:
+            found.append((instruction.offset, instruction.offset, instruction.source))
+    written: dict[str, str | list[str]] = {}
+    for first, last, places in found:
+        key = f"{first:#06x}" if first == last else f"{first:#06x}-{last:#06x}"
+        texts = [f"{file}:{line}" for file, line in places]
+        written[key] = texts if len(texts) > 1 else texts[0]
+    return written
+
+
+def of_whole_warps(trace: Trace) -> NDArray[np.int64]:
+    """Thread instructions [code] where every thread of a warp takes part in what the warp executes."""
+    found = np.zeros(len(trace.code), dtype=np.int64)
+    for warp in trace.warps:
+        lanes = min(LANES, trace.launch.threads_per_cta - LANES * warp.warp)
+        found += lanes * np.bincount(warp.path, minlength=len(trace.code))
+    return found
+
+
+def with_threads(trace: Trace, threads: NDArray[np.int64]) -> tuple[Instruction, ...]:
+    """The code of a trace with these numbers of threads, of which [code] may be the first part; the rest had none."""
+    whole = of_whole_warps(trace).tolist()
+    counted = [*threads.tolist(), *([0] * (len(whole) - len(threads)))]
+    return tuple(
+        replace(i, threads=None if n == every else n) for i, n, every in zip(trace.code, counted, whole, strict=True)
+    )
