@@ -68,7 +68,7 @@ def test_each_instruction_has_the_cycles_it_waited_by_reason():
 def test_nothing_of_the_simulator_outlives_a_run():
     result = run(["LDS R4, [R0] | W0 S2", "EXIT | B0 S5"])
     gc.collect()
-    assert not [o for o in gc.get_objects() if isinstance(o, (State, simpy.Environment))]
+    assert not [o for o in gc.get_objects() if type(o) in (State, simpy.Environment)]
     again = pickle.loads(pickle.dumps(result))
     assert (again.cycles, again.counters, again.stalls) == (result.cycles, result.counters, result.stalls)
 

@@ -200,7 +200,7 @@ def test_lanes_that_are_all_off_still_hold_the_data_stage_for_a_cycle_and_touch_
     assert issues(result, 0)[:2] == [0, 23]
     assert (result.log.read_cycles, result.log.write_cycles) == (1, 0)
     assert result.counters["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] == 0
-    assert result.counters["sm__sass_inst_executed_op_shared_ld.sum"] == 1
+    assert result.counters["sm__sass_inst_executed_op_shared_ld.sum"] == 0  # the profiler leaves such ones out
 
 
 def test_sixteen_banks_make_two_wavefronts_of_one():
