@@ -5,7 +5,7 @@
     python tools/mutate.py --list                   # the modules and their tests
 
     noticed   gpuemu/banks/wavefronts.py:92      0 < distance < LANES -> 0 <= distance < LANES
-    SURVIVED  gpuemu/engine/units/barrier.py:43  now + 1 -> now + 2
+    SURVIVED  gpuemu/engine/units/load_store.py:36 state.flights[core.outside].has_left = 1 -> pass
     27 of 28 mutants were noticed
 
 A mutant has another comparison, another constant, an operator or operands swapped, `and` for `or`, a condition
@@ -41,9 +41,11 @@ MODULES = {
     "gpuemu/base/strict_yaml.py": "tests/base/test_strict_yaml.py",
     "gpuemu/engine/units/barrier.py": "tests/engine/test_barrier.py",
     "gpuemu/engine/units/collector.py": "tests/engine/test_operand_collector.py",
+    "gpuemu/engine/units/data_stage.py": "tests/engine/test_shared_memory.py tests/engine/test_lane_registers.py",
     "gpuemu/engine/units/dependences.py": "tests/engine/test_dependences.py",
     "gpuemu/engine/units/global_memory.py": "tests/engine/test_global_memory.py",
     "gpuemu/engine/units/load_store.py": "tests/engine/test_mio_queue.py tests/engine/test_sender.py",
+    "gpuemu/engine/units/order.py": "tests/engine/test_warp_order.py",
     "gpuemu/engine/units/scheduler.py": "tests/engine/test_scheduler.py tests/engine/test_warp_order.py",
     "gpuemu/sass/machine/control.py": "tests/sass/test_jumps.py tests/sass/test_control.py",
     "gpuemu/sass/semantics/atomics.py": "tests/sass/test_atomics.py",

@@ -1,7 +1,7 @@
 """What each instruction asks of the register file's ports, and what operations on the tensor pipe lose between them.
 
 Both follow from the code alone: which registers an instruction names, which of them the instruction before it
-left in the operand cache (its reuse flags), which unit it goes to. `gpuemu.engine.operand_ports` acts on them.
+left in the operand cache (its reuse flags), which unit it goes to. `gpuemu.engine.units.ports` acts on them.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuemu import load_arch
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -108,3 +110,16 @@ def test_the_readme_has_the_two_commands_and_links_that_lead_somewhere() -> None
     for document in DOCUMENTS:
         for link in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
             assert "://" in link or (document.parent / link).exists(), f"{document.name}: {link}"
+
+
+def test_the_model_has_an_entry_for_each_unit_and_names_values_that_are_there() -> None:
+    text = (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
+    entries = re.findall(r"`(\w+\.py)`", "".join(re.findall(r"^\*\*(.+?)\*\*", text, re.MULTILINE)))
+    units = {path.name for path in (ROOT / "gpuemu" / "engine" / "units").glob("*.py")} - {"__init__.py"}
+    assert sorted(entries) == sorted(units)
+    values = load_arch("sm_90").flat()
+    sections = {name.split(".")[0] for name in values}
+    for name in re.findall(r"`([a-z_]\w*(?:\.[\w*]+)+)`", text):
+        if name.split(".")[0] in sections and not name.endswith(".py"):
+            form = re.compile(name.replace(".", r"\.").replace("*", r"\w+") + r"(\..+)?")
+            assert any(form.fullmatch(value) for value in values), name

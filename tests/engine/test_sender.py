@@ -7,7 +7,7 @@ waits for the result, or for the sources of a store to be read. The numbers are 
 from __future__ import annotations
 
 import pytest
-from probes import builder, emit, issues, machine
+from probes import builder, dispatches, emit, issues, machine, run, starts
 
 import gpuemu
 
@@ -192,3 +192,16 @@ def test_an_mma_before_a_special_function_costs_it_a_cycle(mma, until):
     assert done(mma, until - 1, "MUFU", awaited=1, arch=arch) == until - 1 + 23
     arch = machine(special_function__mma_reach_cycles=9)
     assert [done(mma, n, "MUFU", awaited=1, arch=arch) - n for n in (until + 1, until + 2)] == [20, 19]
+
+
+def test_an_mma_holds_back_the_registers_of_a_store_that_has_left_its_queue():
+    """The store leaves at 7 and reads from 14 on; an mma that begins then has the ports for its 6 cycles."""
+
+    def passes(last: str) -> list[int]:
+        lines = ["STS [R0], R4 | R0 S2", *["NOP | S1"] * 11, f"{last} | S1", "NOP | B0 S1", "EXIT | S5"]
+        result = run(lines, machine(mio__data_read_cycles=12))
+        assert dispatches(result) == [7]
+        return starts(result)
+
+    assert passes("NOP") == [21]
+    assert passes("HMMA.16816.F32 R8, R12, R16, R8") == [21 + 5]
