@@ -78,6 +78,16 @@ class LaunchOptions:
         return ", ".join(names.get(name, f"--{name}") for name in changed)
 
 
+def subject_options(command: Command) -> Command:
+    """Add what is replayed and on which hardware: `trace`, `arch_name`, `settings`."""
+    values = click.option(
+        "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware or layout."
+    )
+    found = "Hardware; by default what the code was compiled for."
+    hardware = click.option("--arch", "arch_name", metavar="NAME|FILE", help=found)
+    return click.argument("trace")(hardware(values(command)))
+
+
 def launch_options(command: Command) -> Command:
     """Add the options; the command receives their values under the names of LaunchOptions."""
     extent = ExtentOption()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options, tell
+from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options, subject_options, tell
 from gpuemu.cli.pages import FORMS, PAGES, Wanted, rendered
 from gpuemu.cli.progress import ProgressBar
 
@@ -21,11 +21,7 @@ FAILED = 1
 
 
 @click.command()
-@click.argument("trace")
-@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware; by default what the code was compiled for.")
-@click.option(
-    "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware or layout."
-)
+@subject_options
 @click.option(
     "--page",
     type=click.Choice(list(PAGES)),

@@ -9,16 +9,12 @@ from typing import Any
 
 import click
 
-from gpuemu.cli.launching import LaunchOptions, launch_options
+from gpuemu.cli.launching import LaunchOptions, launch_options, subject_options
 from gpuemu.cli.progress import ProgressBar
 
 
 @click.command()
-@click.argument("trace")
-@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware; by default what the code was compiled for.")
-@click.option(
-    "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware or layout."
-)
+@subject_options
 @click.option(
     "--by",
     type=click.Choice(["instruction", "line"]),

@@ -6,7 +6,6 @@ paired again. Cycles count from the launch of the first CTA.
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,15 +53,3 @@ class Log:
     def cycles(self) -> int:
         """From the launch of the first CTA to the end of the last warp."""
         return int(self.warp_end.max(initial=0))
-
-
-class Requests:
-    """The columns of requests while the engine fills them in, by number."""
-
-    __slots__ = ("dispatch", "done", "lost", "start")
-
-    def __init__(self, requests: int):
-        self.dispatch = array("q", bytes(8 * requests))
-        self.start = array("q", bytes(8 * requests))
-        self.done = array("q", bytes(8 * requests))
-        self.lost = array("q", bytes(8 * requests))

@@ -24,7 +24,6 @@ from gpuemu.engine.under_way import (
     WayBack,
 )
 
-COUNTERS = 6
 REASONS = 10
 Six = Annotated[list[int], 6]
 Eight = Annotated[list[int], 8]
