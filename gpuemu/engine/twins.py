@@ -71,13 +71,23 @@ def twins(units: Sequence[str], *, check_bounds: bool = False) -> dict[str, Modu
 
 
 def fingerprint(units: Sequence[str]) -> str:
-    """Tells these sources, with the versions of what compiles them and the processor, from all others."""
+    """Tells these sources, with the versions of what compiles them and the processor, from all others.
+
+    Numbers that they import are compiled in, so the modules that declare those count as well.
+    """
     import llvmlite.binding as llvm
 
     versions = [version(name) for name in ("numba", "llvmlite", "numpy")]
     features = llvm.get_host_cpu_features().flatten()
     content = hashlib.sha256(repr((sys.version_info[:3], versions, llvm.get_host_cpu_name(), features)).encode())
-    for name in (__name__, *units):
+    imported = {
+        node.module
+        for name in units
+        for node in ast.parse(_source(name).read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+    }
+    declared = sorted(name for name in imported - {*units} if name.partition(".")[0] not in sys.stdlib_module_names)
+    for name in (__name__, *declared, *units):
         content.update(name.encode() + b"\0" + _source(name).read_bytes())
     return content.hexdigest()[:16]
 

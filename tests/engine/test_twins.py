@@ -136,3 +136,12 @@ def test_machines_of_any_size_share_one_signature(toy):
     for many in (1, 2, 5):
         run(State(columns(Counter, many), np.zeros(9, np.int64), np.zeros(99, np.int64)), 5)
     assert len(run.signatures) == 1
+
+
+def test_a_number_that_a_unit_imports_counts_as_part_of_it(toy):
+    """It is compiled in: code that was kept with another would give the old result."""
+    (toy / "toy_numbers.py").write_text("PACE = 3\n")
+    (toy / "toy_step.py").write_text(ADVANCE.replace("PACE = 3", "from toy_numbers import PACE"))
+    before = fingerprint(UNITS)
+    (toy / "toy_numbers.py").write_text("PACE = 4\n")
+    assert fingerprint(UNITS) != before
