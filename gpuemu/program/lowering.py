@@ -263,13 +263,15 @@ def _barrier(instruction: Instruction) -> dict[str, Any]:
     """BAR.SYNC 0x1, 0x40: barrier 1, for 64 threads. UCGABAR_WAIT: that of the cluster, one more than CTAs have."""
     found: dict[str, Any] = {"arrives_only": ".ARV" in instruction.opcode}
     if instruction.opcode == "UCGABAR_WAIT":
-        found["barrier_id"] = CLUSTER_BARRIER
+        return {**found, "barrier_id": CLUSTER_BARRIER}
     for name, operand in zip(("barrier_id", "threads"), instruction.operands, strict=False):
         register, number = parse_operand(operand).register, parse_integer(operand)
         if register is not None and not register.is_predicate:
             raise _UnreadableBarrierError("its barrier" if name == "barrier_id" else "its thread count")
         if number is not None:
             found[name] = number
+    if not 0 <= found.get("barrier_id", 0) < CLUSTER_BARRIER:
+        raise ValueError(f"{instruction} names a barrier that there is not")
     return found
 
 

@@ -98,7 +98,7 @@ def _locate(name: str, arch: str | None) -> tuple[Path, str]:
             if shipped is not None:
                 return shipped, resources.label("traces", candidate)
     right = "the path of a trace or the name of a shipped one is right"
-    if given.is_dir():
+    if os.path.isdir(given):  # also of a path that the system takes for too long
         raise GpuemuError.one(name, None, "", "a folder", right)
     if given.suffix or "/" in name or "\\" in name:
         raise GpuemuError.one(name, None, "", "no such file", right)

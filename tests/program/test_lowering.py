@@ -137,6 +137,27 @@ def test_a_barrier_in_a_register_is_refused():
     ]
 
 
+def test_a_barrier_that_there_is_not_is_refused():
+    """There are 16 for a CTA; the engine has room for no more, and for that of the cluster."""
+    trace = builder()
+    emit(trace, "BAR.SYNC 0xf")
+    emit(trace, "BAR.SYNC 0x10")
+    emit(trace, "BAR.SYNC -0x1")
+    emit(trace, "EXIT")
+    right = "whose operands cannot be read; operands as nvdisasm prints them are right"
+    assert refusal(trace) == [
+        f"<builder>: code at 0x0010: found BAR.SYNC 0x10, {right}",
+        f"<builder>: code at 0x0020: found BAR.SYNC -0x1, {right}",
+    ]
+
+
+def test_the_barrier_of_a_cluster_is_that_whatever_stands_behind_it():
+    trace = builder()
+    emit(trace, "UCGABAR_WAIT 0xffffffffff, R4")
+    emit(trace, "EXIT")
+    assert gpuemu.run(trace.build(), machine()).program.ops[0].barrier_id == 16
+
+
 def test_memory_instructions_without_addresses_are_refused():
     trace = run_trace(["LDS R4, [R0]", "EXIT"])
     bare = replace(trace, warps=tuple(replace(w, rows=w.rows[:0]) for w in trace.warps))

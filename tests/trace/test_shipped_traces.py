@@ -217,3 +217,8 @@ def test_each_kernel_reads_and_writes_whole_matrices(kernel, arch):
                 touched[address & ~0x1FFFFF].update(range(address, address + width))
     for base, touched_bytes in touched.items():
         assert touched_bytes == set(range(base, base + 512))
+
+
+def test_a_name_that_the_system_takes_for_too_long_is_no_file():
+    assert "no trace of that name" in refusal("9" * 5000)
+    assert "no such file" in refusal("9" * 5000 + ".yaml")
