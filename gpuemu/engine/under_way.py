@@ -10,9 +10,7 @@ from typing import Annotated
 
 from gpuemu.engine.records import Record
 
-MOST_WORDS = 12
-"""Registers that an instruction sends at most: CAS of 128 bits has an address of two and twice four."""
-Words = Annotated[list[int], 12]
+Words = Annotated[list[int], 12]  # as many as isa.registers.MOST_SOURCE_WORDS
 
 
 class Flight(Record):

@@ -10,7 +10,6 @@ import numpy as np
 
 from gpuemu.engine.code import AccessRecord, Op
 from gpuemu.engine.records import fields, objects
-from gpuemu.engine.under_way import MOST_WORDS
 from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.program import program as lowered
 from gpuemu.program.program import SLOTS, Program
@@ -66,7 +65,6 @@ def _write_op(
         value = getattr(op, name, None)
         if isinstance(value, int):
             setattr(record, name, int(value))
-    assert op.source_words <= MOST_WORDS, f"{op.source_words} registers to send"
     record.kind = op.kind.value - 1
     counters = op.waits[:-1] if op.keep else op.waits
     record.waits = sum((counter + 1) << 3 * i for i, counter in enumerate(counters))

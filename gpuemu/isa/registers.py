@@ -229,6 +229,10 @@ def sent_registers(opcode: str, operands: tuple[str, ...]) -> tuple[int, ...]:
     return (*(register for sent in data for register in sent), *reversed(address))
 
 
+MOST_SOURCE_WORDS = 12
+"""Registers that an instruction sends at most: CAS of 128 bits has an address of two and twice four."""
+
+
 def source_words(opcode: str, operands: tuple[str, ...]) -> int:
     """How many 32-lane registers a memory instruction sends to the load/store unit: address and data.
 

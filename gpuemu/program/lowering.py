@@ -17,7 +17,7 @@ from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row, reads_lane_register
 from gpuemu.isa.operands import parse_integer, parse_operand
-from gpuemu.isa.registers import indexes_constants, mistake, source_words, written_and_read
+from gpuemu.isa.registers import MOST_SOURCE_WORDS, indexes_constants, mistake, source_words, written_and_read
 from gpuemu.program.accesses import lower_accesses
 from gpuemu.program.generic import IN_LOCAL, IN_SHARED, Variant, as_shared, of_code, variants
 from gpuemu.program.instruction_lines import lines
@@ -195,6 +195,8 @@ def _lower_instruction(
         fields["source_words"] = 0
     elif pipe == MIO_PIPE:
         fields["source_words"] = source_words(instruction.opcode, instruction.operands)
+        if fields["source_words"] > MOST_SOURCE_WORDS:
+            raise ValueError(f"{instruction} sends more registers than any does")
     if kind is Kind.SHUFFLE or (kind is Kind.SHARED and not operation.store):
         fields["results"] = max(1, operation.matrices)
         fields["results_apart"] = operation.row is Row.LOAD_MATRIX

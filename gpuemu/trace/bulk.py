@@ -250,6 +250,8 @@ class _Reader:
         stream = BytesIO(content)
         try:
             dimensions, by_columns, kind = read_header(stream)
+            if any(dimension >= 1 << 63 for dimension in dimensions):
+                raise ValueError
         except ValueError:
             raise self._refusal(name, "no array", right) from None
         columns = (LANES,) if shape == "[rows, 32]" else ()

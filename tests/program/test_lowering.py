@@ -151,6 +151,15 @@ def test_a_barrier_that_there_is_not_is_refused():
     ]
 
 
+def test_more_registers_than_any_instruction_sends_are_refused():
+    """The engine has room for as many as an exchange of 128 bits sends."""
+    trace = builder()
+    emit(trace, "SHFL.IDX PT, R0, " + ", ".join(f"R{n}" for n in range(2, 40)))
+    emit(trace, "EXIT")
+    (found,) = refusal(trace)
+    assert "whose operands cannot be read" in found
+
+
 def test_the_barrier_of_a_cluster_is_that_whatever_stands_behind_it():
     trace = builder()
     emit(trace, "UCGABAR_WAIT 0xffffffffff, R4")

@@ -482,6 +482,7 @@ def test_lanes_without_a_thread_take_no_part():
 
 def test_a_header_that_promises_more_than_there_is_is_refused():
     bulky()
+    huge = b"{'descr': '<u2', 'fortran_order': False, 'shape': (0x1" + b"0" * 4000 + b", 7), }"  # too long to print
     content = {}
     with zipfile.ZipFile("t.npz") as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
@@ -493,6 +494,8 @@ def test_a_header_that_promises_more_than_there_is_is_refused():
          "89600 bytes for uint16 [-400, 32]; the bytes of each number are right"),
         (lambda data: b"hello", "no array; uint16, uint32 or int64 [rows, 32] is right"),
         (lambda data: data.replace(b"(1400, 32)", b"(1400, 32,"),
+         "no array; uint16, uint32 or int64 [rows, 32] is right"),
+        (lambda data: data[:8] + len(huge).to_bytes(2, "little") + huge,
          "no array; uint16, uint32 or int64 [rows, 32] is right"),
     ]:  # fmt: skip
         with zipfile.ZipFile("t.npz", "w") as archive:
