@@ -10,15 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.engine import twins
 from gpuemu.engine.allocate import nothing
+from gpuemu.engine.state import State
 from gpuemu.engine.units import UNITS
 
 ENGINES = ("auto", "simpy", "compiled")
@@ -28,14 +27,8 @@ WORTH_COMPILING = 500_000
 """Instructions that take SimPy longer than the compiler takes."""
 
 
-@dataclass(frozen=True)
-class Loop:
-    """`advance(state, cycles)` as compiled code; `state` makes what it takes of the fields of a State."""
-
-    advance: Callable[[Any, int], int]
-    state: Callable[..., Any]
-
-
+Loop = Callable[[State, int], int]
+"""`units.cycle.advance` as compiled code."""
 _loaded: Loop | None = None
 _asked = 0
 
@@ -63,10 +56,10 @@ def load() -> Loop:
         if not is_possible():
             right = "pip install 'gpuemu-sm[fast]' installs it; simpy is right without"
             raise GpuemuError.one("engine", None, "compiled", "no Numba", right)
-        from gpuemu.engine.compiled import StateProxy, loop
+        from gpuemu.engine.compiled import loop
 
-        _loaded = Loop(loop(), StateProxy)
-        _loaded.advance(StateProxy(*nothing()), 1)
+        _loaded = loop()
+        _loaded(nothing(), 1)
     return _loaded
 
 

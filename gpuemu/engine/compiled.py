@@ -7,7 +7,6 @@ disk until a rule, a declaration or a version changes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -29,14 +28,13 @@ class StateType(types.StructRef):  # type: ignore[misc]
         return tuple((name, types.unliteral(kind)) for name, kind in fields)
 
 
-class StateProxy(structref.StructRefProxy):  # type: ignore[misc]
-    """The same, held by Python."""
+class Held(structref.StructRefProxy):  # type: ignore[misc]
+    """What makes it of the fields, in compiled code alone: for Python that would be compiled by every process."""
 
 
-structref.define_proxy(StateProxy, StateType, list(State._fields))
+structref.define_proxy(Held, StateType, list(State._fields))
 
 
-@cache
-def loop() -> Callable[[StateProxy, int], int]:
+def loop(*, check_bounds: bool = False) -> Callable[[State, int], int]:
     """`units.cycle.advance`, compiled or found on disk; the first call of it compiles."""
-    return cached(UNITS, "advance")
+    return cached(UNITS, "advance", holder=Held, check_bounds=check_bounds)

@@ -96,8 +96,7 @@ def execute(program: Program, arch: Architecture, engine: str = "auto", watch: W
                 loop = building.load()
     if loop is not None:
         state = _allocate(program, arch, True, watch)
-        proxy = loop.state(*state)
-        while loop.advance(proxy, CYCLES_AT_ONCE) < NEVER:
+        while loop(state, CYCLES_AT_ONCE) < NEVER:
             pass
     _refuse_stuck(program, state)
     return _log(program, state)

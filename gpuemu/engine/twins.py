@@ -109,26 +109,45 @@ def is_kept(folder: Path) -> bool:
 
 
 def cached(
-    units: Sequence[str], name: str, folder: Path | None = None, *, check_bounds: bool = False
+    units: Sequence[str],
+    name: str,
+    folder: Path | None = None,
+    *,
+    holder: type | None = None,
+    check_bounds: bool = False,
 ) -> Callable[..., Any]:
     """The function `name` of the last of the units, compiled, and found on disk again by the next process.
 
+    It takes a state as a tuple. With a `holder`, a Numba structure, the units are given that, made of its fields.
     Numba keeps compiled code beside the file of its function, so that gets a file of its own.
     """
     from numba import njit
+    from numba.extending import overload
 
     home = folder_of(units, folder, check_bounds=check_bounds)
     path = home / "outermost.py"
     if not path.is_file():
         home.mkdir(parents=True, exist_ok=True)
         partial = home / f".{os.getpid()}.py"
-        partial.write_text("def outermost(state, until):\n    return inner(state, until)\n", encoding="utf-8")
+        given = "state" if holder is None else "holder(*state)"
+        partial.write_text(f"def outermost(state, until):\n    return inner({given}, until)\n", encoding="utf-8")
         partial.replace(path)
     spec = importlib.util.spec_from_file_location(f"{units[-1]}{TWIN}_outermost", path)
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    module.__dict__["inner"] = getattr(twins(units, check_bounds=check_bounds)[units[-1]], name)
+
+    def inner(state: Any, until: Any) -> Any:
+        """What stands in for the twin, which is made when there is something to compile."""
+
+    def twin(state: Any, until: Any) -> Callable[[Any, Any], Any]:
+        function = getattr(twins(units, check_bounds=check_bounds)[units[-1]], name)
+        return lambda state, until: function(state, until)
+
+    overload(inner, strict=False)(twin)
+    module.__dict__.update(inner=inner, holder=holder)
+    for unit in units:  # what is found on disk asks for modules of these names, and reads nothing there
+        sys.modules.setdefault(unit + TWIN, ModuleType(unit + TWIN))
     spec.loader.exec_module(module)
     compiled: Callable[..., Any] = njit(module.outermost, error_model="numpy", cache=True)
     return compiled

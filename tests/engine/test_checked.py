@@ -18,30 +18,26 @@ import gpuemu
 from gpuemu.arch import Architecture
 from gpuemu.engine.allocate import allocate
 from gpuemu.engine.records import NEVER
-from gpuemu.engine.twins import cached
-from gpuemu.engine.units import UNITS
 from gpuemu.program.lowering import lower
 
 COMPILE = """
 from gpuemu.engine.allocate import nothing
-from gpuemu.engine.compiled import StateProxy
-from gpuemu.engine.twins import cached
-from gpuemu.engine.units import UNITS
-cached(UNITS, "advance", check_bounds=True)(StateProxy(*nothing()), 1)
+from gpuemu.engine.compiled import loop
+loop(check_bounds=True)(nothing(), 1)
 """
 
 
 @pytest.fixture(scope="module")
 def run() -> Callable[[gpuemu.Trace, Architecture], list[int]]:
     pytest.importorskip("numba")
-    from gpuemu.engine.compiled import StateProxy
+    from gpuemu.engine.compiled import loop
 
     subprocess.run([sys.executable, "-c", COMPILE], check=True)  # its gigabytes are then free again
-    advance: Any = cached(UNITS, "advance", check_bounds=True)
+    advance: Any = loop(check_bounds=True)
 
     def issued(trace: gpuemu.Trace, arch: Architecture) -> list[int]:
         state = allocate(lower(trace, arch), arch, compiled=True)
-        assert advance(StateProxy(*state), 1 << 40) == NEVER
+        assert advance(state, 1 << 40) == NEVER
         return state.issue.tolist()
 
     return issued
