@@ -7,9 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gpuemu.engine.code import AccessRecord, Op
 from gpuemu.engine.log import Cycles
-from gpuemu.engine.records import NEVER, columns, fields, objects
+from gpuemu.engine.records import NEVER, Record, as_objects, columns, fields, objects
 from gpuemu.engine.spec import Spec, fill
 from gpuemu.engine.state import REASONS, Core, Cta, Gathering, Pipe, Ring, Sm, State, Warp
 from gpuemu.engine.under_way import (
@@ -104,27 +106,25 @@ def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
         _core(s, room, sm[0], core, c)
         core.pipes_at = c * 2 * len(program.pipes)  # room for the parts of those that share some
         _pipes(program, s, room, core, pipes)
-    ctas, warps = objects(Cta, program.ctas), objects(Warp, program.warps)
-    for cta, first, last in zip(ctas, program.first_warp[:-1], program.first_warp[1:], strict=True):
-        cta.first_warp, cta.warps = int(first), int(last - first)
-    for warp, first, last in zip(warps, program.first_issue[:-1], program.first_issue[1:], strict=True):
-        warp.position, warp.last = int(first), int(last)
-    rings = objects(Ring, len(room.rings))
-    for ring, (at, mask) in zip(rings, room.rings, strict=True):
-        ring.at, ring.mask = at, mask
-    issues = len(program.path)
-    logged = {"issue": issues, "operands_late": issues, "waited": issues * REASONS}
-    numbers = {"flight_of": flight_of, "path": program.path.astype(np.int64), "pool": room.pool()}
-    numbers.update((name, np.zeros(count, np.int64)) for name, count in logged.items())
+    many = _columns if compiled else _objects
+    issues, first_warp, first_issue = len(program.path), program.first_warp, program.first_issue
+    at, masks = np.array(room.rings).T
+    numbers = {
+        "flight_of": flight_of, "path": program.path.astype(np.int64), "pool": room.pool(), "program": facts.flat,
+        "issue": np.zeros(issues, np.int64), "operands_late": np.zeros(issues, np.int64),
+        "waited": np.zeros(issues * REASONS, np.int64),
+    }  # fmt: skip
     made: dict[str, Any] = {
-        "spec": spec, "sm": sm, "ctas": ctas, "gatherings": objects(Gathering, program.resident_ctas * IDS),
-        "warps": warps, "cores": cores, "pipes": pipes, "flights": _under_way(program, flights, compiled),
-        "sendings": objects(Sending, sendings * s.sm_sub_cores),
-        "specials": objects(Special, specials * s.sm_sub_cores), "refills": objects(Refill, refills * s.sm_sub_cores),
+        "spec": spec, "sm": sm, "gatherings": many(Gathering, program.resident_ctas * IDS),
+        "ctas": many(Cta, program.ctas, first_warp=first_warp[:-1], warps=np.diff(first_warp)),
+        "warps": many(Warp, program.warps, position=first_issue[:-1], last=first_issue[1:]),
+        "cores": cores, "pipes": pipes, "flights": many(Flight, max(1, flights), access=program.access),
+        "sendings": many(Sending, sendings * s.sm_sub_cores), "specials": many(Special, specials * s.sm_sub_cores),
+        "refills": many(Refill, refills * s.sm_sub_cores), "rings": many(Ring, len(masks), at=at, mask=masks),
         "load_store": load_store, "data_stage": stage, "memory": memory, "way_back": way_back,
-        "divergence": divergence, "rings": rings, "ops": facts.ops, "accesses": facts.accesses,
-        "program": facts.flat or [0],
-        "wish": [0] + [NEVER] * (SUB_CORES + s.sm_sub_cores),
+        "divergence": divergence, "wish": [0] + [NEVER] * (SUB_CORES + s.sm_sub_cores),
+        "ops": facts.ops if compiled else as_objects(Op, facts.ops),
+        "accesses": facts.accesses if compiled else as_objects(AccessRecord, facts.accesses),
         **{name: column if compiled else column.tolist() for name, column in numbers.items()},
     }  # fmt: skip
     if compiled:
@@ -156,15 +156,20 @@ def _as_columns(kind: Any, made: Any) -> Any:
     return found
 
 
-def _under_way(program: Program, flights: int, compiled: bool) -> Any:
-    """There are many of these, so that they are made as what they are to be."""
-    if compiled:
-        found = columns(Flight, max(1, flights))
-        found["access"][: len(program.access)] = program.access
-        return found
-    made = objects(Flight, max(1, flights))
-    for flight, access in zip(made, program.access.tolist(), strict=False):
-        flight.access = access
+def _columns(kind: type[Record], count: int, **given: NDArray[Any]) -> Any:
+    """So many records for compiled code, the first of them with these columns."""
+    found = columns(kind, count)
+    for name, column in given.items():
+        found[name][: len(column)] = column
+    return found
+
+
+def _objects(kind: type[Record], count: int, **given: NDArray[Any]) -> Any:
+    """The same as Python objects."""
+    made = objects(kind, count)
+    for name, column in given.items():
+        for one, number in zip(made, column.tolist(), strict=False):
+            setattr(one, name, number)
     return made
 
 
@@ -218,19 +223,17 @@ def _load_store(s: Spec, room: _Room, unit: LoadStore, stage: DataStage) -> None
 
 
 def _memory(program: Program, s: Spec, facts: Facts, room: _Room, memory: Memory) -> None:
-    memory.shared_lines, memory.shared_sectors = len(facts.sectors_of) - 1, facts.sectors_of[-1]
-    memory.local_lines, memory.local_sectors = len(facts.local_sectors_of) - 1, facts.local_sectors_of[-1]
-    of_lines = [*facts.sectors_of]
-    for _ in range(program.warps):
-        behind_last = of_lines[-1]
-        of_lines += [behind_last + sectors for sectors in facts.local_sectors_of[1:]]
+    memory.shared_lines, memory.shared_sectors = len(facts.sectors_of) - 1, int(facts.sectors_of[-1])
+    memory.local_lines, memory.local_sectors = len(facts.local_sectors_of) - 1, int(facts.local_sectors_of[-1])
+    local = facts.sectors_of[-1] + facts.local_sectors_of[-1] * np.arange(program.warps)[:, None]
+    of_lines = np.append(facts.sectors_of, local + facts.local_sectors_of[1:])
     capacity = s.global_memory_l1_capacity_bytes - program.carveout_bytes
     memory.l1_lines = max(0, capacity // s.global_memory_l1_line_bytes)
     memory.mark = len(of_lines) - 1
     before, behind = np.zeros(len(of_lines), np.int64), np.full(len(of_lines), -1)
     before[memory.mark] = behind[memory.mark] = memory.mark
     memory.before_at, memory.behind_at = room.given(before), room.given(behind)
-    memory.valid_at, memory.from_dram_at, memory.asked_at = (room.numbers(of_lines[-1], -1) for _ in range(3))
+    memory.valid_at, memory.from_dram_at, memory.asked_at = (room.numbers(int(of_lines[-1]), -1) for _ in range(3))
     memory.sectors_of_at = room.given(of_lines)
 
 

@@ -58,6 +58,15 @@ def objects(record: type[R], count: int) -> list[R]:
     return made
 
 
+def as_objects(record: type[R], found: NDArray[Any]) -> list[R]:
+    """The records of such columns as Python objects; all of single numbers."""
+    made = [record() for _ in range(len(found))]
+    names = found.dtype.names or ()
+    for one, row in zip(made, found.tolist(), strict=True):
+        vars(one).update(zip(names, row, strict=True))
+    return made
+
+
 def columns(record: type[Record], count: int) -> NDArray[Any]:
     """So many records as a structured array of int64, all numbers 0."""
     form = [(name, np.int64, (length,)) if length else (name, np.int64) for name, length in fields(record).items()]

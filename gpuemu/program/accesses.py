@@ -15,11 +15,13 @@ from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa.opcodes import Kind, Operation, Row
 from gpuemu.isa.warp import LANES
 from gpuemu.program.generic import IN_GLOBAL, IN_LOCAL, IN_SHARED, Variant, as_shared
-from gpuemu.program.program import Access
+from gpuemu.program.program import Accesses, accesses_of
 from gpuemu.trace.model import LOCAL, SHARED, Instruction, Trace
 
 _LOCAL_LINES = 1 << 52
 """Where local memory is put behind global memory for an access to both."""
+_ROWS_AT_ONCE = 4096
+"""Rows of stores whose every byte is looked at together."""
 
 
 def lower_accesses(
@@ -28,24 +30,24 @@ def lower_accesses(
     variants: Sequence[Variant],
     executed: NDArray[np.int64],
     rows_of: NDArray[np.int64],
-) -> tuple[list[Access], NDArray[np.int64]]:
-    """The distinct accesses, and for each execution of a memory instruction the number of its own.
+) -> tuple[list[Accesses], NDArray[np.int64]]:
+    """The distinct accesses, in parts, and for each execution of a memory instruction the number of its own.
 
     `executed` are numbers in `variants`, `rows_of` the address rows that they were executed with, [executions].
     """
     many = max(1, len(trace.addresses))
     keys, numbers = np.unique(executed * many + rows_of, return_inverse=True)
-    made: list[Access] = []
+    made: list[Accesses] = []
     for index in np.unique(keys // many).tolist():
         rows = (keys[keys // many == index] % many).tolist()
         variant = variants[index]
         addresses, active = trace.addresses[rows], trace.active[rows]
         if variant.spaces == IN_GLOBAL or variant.spaces == IN_SHARED:
             generic = variant.spaces == IN_SHARED
-            made += _accesses_of(trace.file, arch, variant.instruction, addresses, active, generic=generic)
+            made.append(_accesses_of(trace.file, arch, variant.instruction, addresses, active, generic=generic))
         else:
             assert trace.spaces is not None
-            made += _generic_accesses(trace.file, arch, variant, addresses, active, trace.spaces[rows])
+            made.append(_generic_accesses(trace.file, arch, variant, addresses, active, trace.spaces[rows]))
     return made, numbers
 
 
@@ -56,7 +58,7 @@ def _generic_accesses(
     addresses: NDArray[np.int64],
     active: NDArray[np.bool_],
     spaces: NDArray[np.uint8],
-) -> list[Access]:
+) -> Accesses:
     """What lanes ask that mean local memory, or several memories: those of shared memory, then the others."""
     operation = variant.instruction.operation
     in_local = active & (spaces == LOCAL)
@@ -69,19 +71,16 @@ def _generic_accesses(
     beyond = _global_accesses(variant.instruction, operation, addresses, active & ~in_shared, arch)
     if not variant.is_mixed:
         return beyond
-    shared = _accesses_of(file, arch, as_shared(variant.instruction), addresses, in_shared, generic=True)
-    return [
-        replace(
-            there,
-            has_lanes=True,
-            wavefronts=here.wavefronts,
-            ideal_wavefronts=here.ideal_wavefronts,
-            data_stage_cycles=here.data_stage_cycles + there.data_stage_cycles,
-            return_cycles=here.return_cycles + there.return_cycles,
-            unmerged_wavefronts=here.unmerged_wavefronts,
-        )
-        for here, there in zip(shared, beyond, strict=True)
-    ]
+    here = _accesses_of(file, arch, as_shared(variant.instruction), addresses, in_shared, generic=True)
+    return replace(
+        beyond,
+        has_lanes=np.ones(len(beyond), np.int64),
+        wavefronts=here.wavefronts,
+        ideal_wavefronts=here.ideal_wavefronts,
+        data_stage_cycles=here.data_stage_cycles + beyond.data_stage_cycles,
+        return_cycles=here.return_cycles + beyond.return_cycles,
+        unmerged_wavefronts=here.unmerged_wavefronts,
+    )
 
 
 def _accesses_of(
@@ -92,7 +91,7 @@ def _accesses_of(
     active: NDArray[np.bool_],
     *,
     generic: bool,
-) -> list[Access]:
+) -> Accesses:
     """What one instruction asks with each of these rows of addresses; `generic`: it stands for one by generic ones."""
     geometry = banks.BankGeometry.of(arch)
     sector = arch.global_memory.sector_bytes
@@ -127,16 +126,11 @@ def _accesses_of(
     held, pieces = counts.data_stage_cycles, np.zeros(len(addresses), dtype=np.int64)
     if operation.row is Row.COPY and "BYPASS" in instruction.opcode.split("."):
         held, pieces = pieces, _copy_pieces(addresses, active, width // 8, arch)
-    columns = (counts.wavefronts, counts.ideal, held, sectors, returned, pieces, active.any(axis=1), unmerged)
-    return [
-        Access(
-            wavefronts, ideal, cycles, moved, back, copy_pieces=piece, ideal_sectors=moved, has_lanes=lanes,
-            unmerged_wavefronts=more,
-        )
-        for wavefronts, ideal, cycles, moved, back, piece, lanes, more in zip(
-            *(c.tolist() for c in columns), strict=True
-        )
-    ]  # fmt: skip
+    return accesses_of(
+        len(addresses), wavefronts=counts.wavefronts, ideal_wavefronts=counts.ideal, data_stage_cycles=held,
+        sectors=sectors, return_cycles=returned, copy_pieces=pieces, ideal_sectors=sectors,
+        has_lanes=active.any(axis=1), unmerged_wavefronts=unmerged,
+    )  # fmt: skip
 
 
 def _global_accesses(
@@ -145,8 +139,8 @@ def _global_accesses(
     addresses: NDArray[np.int64],
     active: NDArray[np.bool_],
     arch: Architecture,
-) -> list[Access]:
-    """An Access for each row. The lanes go through in the groups of a shared access of that width, and each group
+) -> Accesses:
+    """An access for each row. The lanes go through in the groups of a shared access of that width, and each group
     holds the data stage once for every L1 line that it touches. An atomic by generic addresses has a wavefront of
     shared memory even where no lane means that (H200, counted)."""
     memory, groups_of = arch.global_memory, arch.shared_memory.lanes_per_group
@@ -162,47 +156,53 @@ def _global_accesses(
         passes += np.maximum(1, _distinct(touched))
     returns = not operation.store
     returned = (LANES // lanes - 1) * arch.shared_memory.cycles_per_further_group if returns else 0
-    sectors = _blocks(ends, active, memory.sector_bytes)
-    sectors_per_line = memory.l1.line_bytes // memory.sector_bytes
-    masks = (
-        _written_in_part(ends[0], active, width, arch)
-        if operation.store and not operation.local
-        else [frozenset[int]()] * len(addresses)
-    )
-    least = -(-active.sum(axis=1) * width // memory.sector_bytes)
-    made = []
+    rows, sector = _blocks_by_row(ends, active, memory.sector_bytes)
+    line = sector * memory.sector_bytes // memory.l1.line_bytes
+    begins = _begins(rows, line)
+    of_line = begins[:-1]
+    moved = np.bincount(rows, minlength=len(addresses))
     has_lanes: NDArray[np.bool_] = np.any(active, axis=1)
     in_vain = has_lanes & np.bool_(operation.atomic and instruction.takes_generic_addresses)
-    for row, held, partly, fewest, lanes, vain in zip(
-        sectors.tolist(), passes.tolist(), masks, least.tolist(), has_lanes.tolist(), in_vain.tolist(),
-        strict=True,
-    ):  # fmt: skip
-        distinct = sorted({sector for sector in row if sector >= 0})
-        lines: dict[int, list[int]] = {}
-        for sector in distinct:
-            lines.setdefault(sector // sectors_per_line, []).append(sector)
-        held_lines = tuple((line, tuple(inside)) for line, inside in lines.items())
-        made.append(
-            Access(
-                int(vain), int(vain), held, len(distinct), returned, held_lines,
-                written_in_part=partly, ideal_sectors=min(fewest, len(distinct)), has_lanes=lanes,
-            )
-        )  # fmt: skip
-    return made
+    return accesses_of(
+        len(addresses), wavefronts=in_vain, ideal_wavefronts=in_vain, data_stage_cycles=passes, sectors=moved,
+        return_cycles=returned, has_lanes=has_lanes,
+        ideal_sectors=np.minimum(-(-active.sum(axis=1) * width // memory.sector_bytes), moved),
+        first_line=np.searchsorted(rows[of_line], np.arange(len(addresses) + 1)), line=line[of_line],
+        in_part=(
+            _written_in_part(rows[of_line], line[of_line], addresses, active, width, arch)
+            if operation.store and not operation.local
+            else np.zeros(len(of_line), np.int64)
+        ),
+        first_sector=begins, sector=sector,
+    )  # fmt: skip
+
+
+def _begins(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where runs of equal entries begin, and how many entries there are."""
+    change = np.any([np.diff(column) != 0 for column in columns], axis=0)
+    count = len(columns[0])
+    return np.concatenate([np.zeros(min(1, count), np.int64), np.flatnonzero(change) + 1, [count]])
 
 
 def _written_in_part(
-    addresses: NDArray[np.int64], active: NDArray[np.bool_], width_bytes: int, arch: Architecture
-) -> list[frozenset[int]]:
-    """Of stores to these addresses [rows, 32] the lines that have sectors of which not all bytes are written."""
+    rows: NDArray[np.int64],
+    lines: NDArray[np.int64],
+    addresses: NDArray[np.int64],
+    active: NDArray[np.bool_],
+    width_bytes: int,
+    arch: Architecture,
+) -> NDArray[np.bool_]:
+    """Which of these lines, of stores in `rows` of the addresses [rows, 32], have a sector written in part."""
     sector_bytes, line_bytes = arch.global_memory.sector_bytes, arch.global_memory.l1.line_bytes
-    found = []
-    for row, lanes in zip(addresses, active, strict=True):
-        written = np.unique(row[lanes][:, None] + np.arange(width_bytes))
-        sectors, bytes_of = np.unique(written // sector_bytes, return_counts=True)
-        partial = sectors[bytes_of < sector_bytes]
-        found.append(frozenset((partial * sector_bytes // line_bytes).tolist()))
-    return found
+    known = np.unique(lines)
+    partly = [np.zeros(0, np.int64)]
+    for first in range(0, len(addresses), _ROWS_AT_ONCE):
+        part = slice(first, first + _ROWS_AT_ONCE)
+        row, byte = _blocks_by_row([addresses[part] + n for n in range(width_bytes)], active[part], 1)
+        begins = _begins(row, byte // sector_bytes)
+        partial = begins[:-1][np.diff(begins) < sector_bytes]
+        partly.append((first + row[partial]) * len(known) + np.searchsorted(known, byte[partial] // line_bytes))
+    return np.isin(rows * len(known) + np.searchsorted(known, lines), np.concatenate(partly))
 
 
 def _copy_pieces(
@@ -247,8 +247,21 @@ def _blocks(addresses: list[NDArray[np.int64]], active: NDArray[np.bool_], block
     return blocks
 
 
+def _blocks_by_row(
+    addresses: list[NDArray[np.int64]], active: NDArray[np.bool_], block_bytes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The same as two columns, row by row: the number of the row, and the block; each block once in a row."""
+    blocks = _blocks(addresses, active, block_bytes)
+    rows, places = np.nonzero(_is_new(blocks))
+    return rows, blocks[rows, places]
+
+
+def _is_new(blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (np.diff(blocks, axis=1, prepend=-1) != 0) & (blocks >= 0)
+    return found
+
+
 def _distinct(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many distinct blocks stand in each row."""
-    new = np.diff(blocks, axis=1, prepend=-1) != 0
-    distinct: NDArray[np.int64] = np.count_nonzero(new & (blocks >= 0), axis=1)
+    distinct: NDArray[np.int64] = np.count_nonzero(_is_new(blocks), axis=1)
     return distinct

@@ -22,7 +22,7 @@ from gpuemu.program.accesses import lower_accesses
 from gpuemu.program.generic import IN_LOCAL, IN_SHARED, Variant, as_shared, of_code, variants
 from gpuemu.program.instruction_lines import lines
 from gpuemu.program.operand_fetch import operand_ports
-from gpuemu.program.program import NO_ACCESS, SHUFFLE_ACCESS, Op, Program
+from gpuemu.program.program import NO_ACCESS, SHUFFLE_ACCESS, Op, Program, joined
 from gpuemu.program.threads import thread_instructions
 from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, SCALAR, TENSOR_PIPE, Unit, tensor_pipe
 from gpuemu.trace.model import Instruction, Trace
@@ -99,7 +99,6 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     ports_of = operand_ports(ops, [variant.instruction for variant in everything], arch, units)
     ops = [replace(op, **line_of[op.index], **ports) for op, ports in zip(ops, ports_of, strict=True)]
     distinct, numbers = lower_accesses(trace, arch, everything, path[carries].astype(np.int64), rows)
-    accesses = (NO_ACCESS, SHUFFLE_ACCESS, *distinct)
     access = np.array([op.kind in (Kind.SHUFFLE, Kind.LANE_REGISTER) for op in ops], dtype=np.int32)[path]
     access[carries] = numbers + 2
     request_issue = np.flatnonzero(np.array([op.pipe == 0 for op in ops])[path])
@@ -110,7 +109,7 @@ def lower(trace: Trace, arch: Architecture) -> Program:
         pipes=tuple(pipes),
         units=tuple(units.values()),
         ops=tuple(ops),
-        accesses=accesses,
+        accesses=joined([NO_ACCESS, SHUFFLE_ACCESS, *distinct]),
         path=path,
         access=access[request_issue],
         request_issue=request_issue,

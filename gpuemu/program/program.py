@@ -7,7 +7,9 @@ The engine's log has its columns in the same two orders.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,44 +28,99 @@ Latch `bank * SLOTS + slot` holds what comes from a bank for a slot.
 Fetches = tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
 """For each bank the registers that are read from it, each with the latches that it goes into."""
 
-Lines = tuple[tuple[int, tuple[int, ...]], ...]
-"""The L1 lines that an access touches, in ascending order, each with the sectors in it: numbers of blocks."""
+Column = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Access:
-    """What one execution of a memory instruction asks of the load/store path.
+class Accesses:
+    """What executions of memory instructions ask of the load/store path, as columns [accesses].
 
     `data_stage_cycles` it holds the data stage (every group of lanes holds it at least once);
-    `sectors` it moves from or to global memory, `lines` where they are, unless that is not known;
-    `return_cycles` its data takes longer to come back. `copy_pieces`: of a copy past L1, the cycles that it holds
-    the stage that sends copies on. `written_in_part`: the lines that a store leaves bytes of in a sector of which it
-    writes others. `ideal_sectors`: the fewest that could hold what its lanes ask global memory for. `has_lanes`: any
-    lane takes part. `unmerged_wavefronts`: of a load by generic addresses, those that LDS, merging, would not have.
+    `sectors` it moves from or to global memory; `return_cycles` its data takes longer to come back. `copy_pieces`: of a
+    copy past L1, the cycles that it holds the stage that sends copies on. `ideal_sectors`: the fewest that could hold
+    what its lanes ask global memory for. `has_lanes`: any lane takes part. `unmerged_wavefronts`: of a load by generic
+    addresses, those that LDS, merging, would not have.
+
+    The L1 lines that access a touches, unless that is not known, are `line[first_line[a] : first_line[a + 1]]`, in
+    ascending order; of those `in_part` marks the lines that a store leaves bytes of in a sector of which it writes
+    others. The sectors in line l are `sector[first_sector[l] : first_sector[l + 1]]`. Both are numbers of blocks.
     """
 
-    wavefronts: int
-    ideal_wavefronts: int
-    data_stage_cycles: int
-    sectors: int = 0
-    return_cycles: int = 0
-    lines: Lines = ()
-    copy_pieces: int = 0
-    written_in_part: frozenset[int] = frozenset()
-    ideal_sectors: int = 0
-    has_lanes: bool = True
-    unmerged_wavefronts: int = 0
+    wavefronts: Column
+    ideal_wavefronts: Column
+    data_stage_cycles: Column
+    sectors: Column
+    return_cycles: Column
+    copy_pieces: Column
+    ideal_sectors: Column
+    has_lanes: Column
+    unmerged_wavefronts: Column
+    first_line: Column
+    line: Column
+    in_part: Column
+    first_sector: Column
+    sector: Column
+
+    def __len__(self) -> int:
+        return len(self.wavefronts)
 
     @property
-    def takes_place(self) -> bool:
-        """Whether it waits in the load/store unit's pool for its turn."""
-        return self.data_stage_cycles > 0 or self.copy_pieces > 0
+    def takes_place(self) -> Column:
+        """Whether each waits in the load/store unit's pool for its turn."""
+        return np.asarray((self.data_stage_cycles > 0) | (self.copy_pieces > 0), dtype=np.int64)
+
+    @property
+    def lines(self) -> Column:
+        """How many L1 lines each touches, as far as is known."""
+        return np.diff(self.first_line)
+
+    def part(self, first: int, end: int) -> Accesses:
+        """Those from one to before another."""
+        lines, firsts = slice(*self.first_line[[first, end]]), self.first_line[first : end + 1]
+        begins = self.first_sector[firsts[0] : firsts[-1] + 1]
+        single = {name: getattr(self, name)[first:end] for name in SINGLE}
+        return Accesses(
+            **single, first_line=firsts - firsts[0], line=self.line[lines], in_part=self.in_part[lines],
+            first_sector=begins - begins[0], sector=self.sector[begins[0] : begins[-1]],
+        )  # fmt: skip
 
 
-NO_ACCESS = Access(0, 0, 0)
+SINGLE = (
+    "wavefronts", "ideal_wavefronts", "data_stage_cycles", "sectors", "return_cycles", "copy_pieces", "ideal_sectors",
+    "has_lanes", "unmerged_wavefronts",
+)  # fmt: skip
+"""The columns with one number for each access."""
+
+
+def accesses_of(count: int, **given: Any) -> Accesses:
+    """So many accesses with these columns, each an array or one number for all; 0 where none is given, and no lines.
+
+    With all that tells of lines, or nothing.
+    """
+    made = {name: np.broadcast_to(np.asarray(given.pop(name, 0), np.int64), count) for name in SINGLE}
+    nothing, none = np.zeros(0, np.int64), np.zeros(1, np.int64)
+    without = {
+        "first_line": np.zeros(count + 1, np.int64), "line": nothing, "in_part": nothing, "first_sector": none,
+        "sector": nothing,
+    }  # fmt: skip
+    return Accesses(**made, **{name: np.asarray(column, np.int64) for name, column in (given or without).items()})
+
+
+def joined(parts: Sequence[Accesses]) -> Accesses:
+    """Accesses one behind another."""
+
+    def firsts(name: str) -> Column:
+        counts = [np.diff(getattr(part, name)) for part in parts]
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(counts))])
+
+    whole = {name: np.concatenate([getattr(p, name) for p in parts]) for name in (*SINGLE, "line", "in_part", "sector")}
+    return Accesses(**whole, first_line=firsts("first_line"), first_sector=firsts("first_sector"))
+
+
+NO_ACCESS = accesses_of(1)
 """That of a request which asks nothing of the data stage, such as the end of a group of copies."""
 
-SHUFFLE_ACCESS = Access(0, 0, 1)
+SHUFFLE_ACCESS = accesses_of(1, data_stage_cycles=1)
 """A shuffle crosses the lanes in one pass of the data stage and touches no bank."""
 
 
@@ -180,7 +237,7 @@ class Op:
 
     @property
     def carries_addresses(self) -> bool:
-        """Whether each execution has an Access of its own."""
+        """Whether each execution has an access of its own."""
         return self.kind in (Kind.SHARED, Kind.GLOBAL)
 
 
@@ -188,7 +245,7 @@ END = Op(-1, Kind.EXIT, 0, 1, 1, settles=True)
 """Stands behind the last instruction of every warp; the scheduler must look at it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Program:
     """A lowered trace.
 
@@ -209,7 +266,7 @@ class Program:
     pipes: tuple[str, ...]
     units: tuple[Unit, ...]
     ops: tuple[Op, ...] = field(repr=False)
-    accesses: tuple[Access, ...] = field(repr=False)
+    accesses: Accesses = field(repr=False)
     path: NDArray[np.int32] = field(repr=False)
     access: NDArray[np.int32] = field(repr=False)
     request_issue: NDArray[np.int64] = field(repr=False)
@@ -245,7 +302,3 @@ class Program:
     def of_ops(self, name: str) -> NDArray[np.int64]:
         """A field of the ops that is a number or a truth value, as a column [ops]."""
         return np.array([getattr(op, name) for op in self.ops], dtype=np.int64)
-
-    def of_accesses(self, name: str) -> NDArray[np.int64]:
-        """The same of the accesses, [accesses]."""
-        return np.array([getattr(access, name) for access in self.accesses], dtype=np.int64)

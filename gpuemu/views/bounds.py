@@ -50,7 +50,7 @@ def bounds(program: Program, log: Log, arch: Architecture, stalls: Sequence[Mapp
     pipes = np.zeros((arch.sm.sub_cores, len(program.pipes)), dtype=np.int64)
     np.add.at(pipes, (sub_core, pipe), program.of_ops("issue_interval_cycles")[program.path])
     index, sent_by = program.path[program.request_issue], warp[program.request_issue]
-    held = program.of_accesses("data_stage_cycles")[program.access] * arch.shared_memory.cycles_per_wavefront_per_warp
+    held = program.accesses.data_stage_cycles[program.access] * arch.shared_memory.cycles_per_wavefront_per_warp
     alone = np.array([op.kind is Kind.LANE_REGISTER for op in program.ops])[index]
     sending = np.maximum(
         np.where(alone, 1, mio.minimum_dispatch_interval_cycles),

@@ -56,12 +56,12 @@ def shared_table(program: Program, log: Log, arch: Architecture) -> dict[Row, Ro
     words, loads = program.of_ops("source_words")[index], program.of_ops("is_load")[index]
     sent = arch.mio.cycles_per_source_register * (words - 1) + np.where(loads, 0, arch.mio.data_read_cycles)
     columns = (
-        program.of_accesses("wavefronts")[program.access],
-        program.of_accesses("ideal_wavefronts")[program.access],
+        program.accesses.wavefronts[program.access],
+        program.accesses.ideal_wavefronts[program.access],
         log.start - log.dispatch - sent,
-        program.of_accesses("unmerged_wavefronts")[program.access],
+        program.accesses.unmerged_wavefronts[program.access],
     )
-    has_lanes = program.of_accesses("has_lanes")[program.access] > 0
+    has_lanes = program.accesses.has_lanes[program.access] > 0
     rows = list(Row)
     counted_in = [op.row or op.shared_row for op in program.ops]
     row = np.array([-1 if row is None else rows.index(row) for row in counted_in])[index]

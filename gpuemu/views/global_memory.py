@@ -72,7 +72,7 @@ def global_table(program: Program) -> dict[GlobalRow, GlobalCounts]:
     rows = list(GlobalRow)
     counted_in = [row_of(op) for op in program.ops]
     row = np.array([-1 if r is None else rows.index(r) for r in counted_in])[program.path[program.request_issue]]
-    columns = [program.of_accesses(name)[program.access] for name in ("sectors", "ideal_sectors")]
+    columns = [getattr(program.accesses, name)[program.access] for name in ("sectors", "ideal_sectors")]
     return {
         name: GlobalCounts(int(np.count_nonzero(row == i)), *(int(column[row == i].sum()) for column in columns))
         for i, name in enumerate(rows)
@@ -85,6 +85,6 @@ def l1_counts(program: Program, log: Log) -> L1Counts:
     uncached = np.array([
         row_of(op) is not None and not op.is_cached and not op.is_plain_global_store for op in program.ops
     ])  # fmt: skip
-    op, sectors = program.path[program.request_issue], program.of_accesses("sectors")[program.access]
+    op, sectors = program.path[program.request_issue], program.accesses.sectors[program.access]
     asked, never = int(sectors[cached[op]].sum()), int(sectors[uncached[op]].sum())
     return L1Counts(asked, asked + never - log.loaded_sectors, log.loaded_sectors, log.stored_sectors)

@@ -114,7 +114,7 @@ def _sub_cores(result: Result, lines: Timeline) -> Iterator[Event]:
 def _data_stage(result: Result, lines: Timeline) -> Iterator[Event]:
     """Requests from their first to their last wavefront, on as many tracks as there are at the same time."""
     program = result.program
-    held = program.of_accesses("data_stage_cycles")[program.access]
+    held = program.accesses.data_stage_cycles[program.access]
     free: list[tuple[int, int]] = []
     tracks = 0
     for request in np.argsort(result.log.start, kind="stable").tolist():

@@ -105,7 +105,7 @@ def instructions(program: Program, log: Log) -> list[SourceRow]:
     waited = np.zeros((count, len(NAMES)), dtype=np.int64)
     np.add.at(waited, index, log.waited)
     sums = {
-        name: _by_instruction(program, program.of_accesses(name))
+        name: _by_instruction(program, getattr(program.accesses, name))
         for name in ("wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors")
     }
     live = live_registers(program.code)

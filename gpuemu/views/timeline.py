@@ -48,7 +48,7 @@ def timeline(program: Program, log: Log, arch: Architecture) -> Timeline:
     issue = log.issue
     columns = {name: np.full(len(issue), NONE, dtype=np.int64) for name in ("sent", "first_pass", "last_pass")}
     columns["sent"][program.request_issue] = log.dispatch
-    held = program.of_accesses("data_stage_cycles")[program.access]
+    held = program.accesses.data_stage_cycles[program.access]
     passing = program.request_issue[held > 0]
     columns["first_pass"][passing] = log.start[held > 0]
     later = (held[held > 0] - 1) * arch.shared_memory.cycles_per_wavefront_per_warp

@@ -139,11 +139,15 @@ def test_local_memory_is_interleaved_by_lane_and_each_warps_own():
     emit(trace, "EXIT | S05")
     result = gpuemu.run(trace.build(), machine())
     assert result.log.loaded_sectors == 0  # what a warp has stored it finds in L1
-    access = result.program.accesses[result.program.access[0]]
-    assert (access.sectors, len(access.lines), access.data_stage_cycles) == (4, 1, 1)
+    assert _first_access(result) == (4, 1, 1)
     wider = gpuemu.run(trace.build(), machine(global_memory__local_word_bytes=16))
-    access = wider.program.accesses[wider.program.access[0]]
-    assert (access.sectors, len(access.lines), access.data_stage_cycles) == (16, 4, 4)
+    assert _first_access(wider) == (16, 4, 4)
+
+
+def _first_access(result: gpuemu.Result) -> tuple[int, ...]:
+    """Sectors, lines, cycles of the data stage."""
+    accesses, first = result.program.accesses, result.program.access[0]
+    return tuple(int(column[first]) for column in (accesses.sectors, accesses.lines, accesses.data_stage_cycles))
 
 
 def test_a_warp_does_not_find_what_another_stored_at_the_same_place_of_its_local_memory():

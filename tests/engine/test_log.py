@@ -49,9 +49,9 @@ def test_a_request_has_its_own_times_whatever_order_requests_pass_in():
     result = gpuemu.run(trace.build(), machine())
     program, log = result.program, result.log
     assert program.request_issue.tolist() == [0, 1, 2]
-    assert [program.accesses[a].wavefronts for a in program.access] == [4, 32, 0]
+    assert program.accesses.wavefronts[program.access].tolist() == [4, 32, 0]
     assert log.dispatch.tolist() == sorted(log.dispatch.tolist())
-    passes = program.of_accesses("data_stage_cycles")[program.access]
+    passes = program.accesses.data_stage_cycles[program.access]
     assert passes.tolist() == [4, 32, 1]
     assert log.read_cycles + log.write_cycles == passes.sum()
 

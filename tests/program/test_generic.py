@@ -70,9 +70,9 @@ def test_local_addresses_are_interleaved_and_each_warp_s_own(generic: str, local
     assert all(program.ops[number].is_local and number > 4 for number in program.path[:4])
     assert [program.ops[number].index for number in program.path] == [0, 1, 2, 3, 4]
     named = lower(trace(f"{local} {'[R2], R4' if local == 'STL' else 'R4, [R2]'}", lanes="16"), arch)
-    access = program.accesses[int(program.access[0])]
-    assert access.lines == named.accesses[int(named.access[0])].lines
-    assert access.sectors == 4
+    lines = [p.accesses.part(p.access[0], p.access[0] + 1).line.tolist() for p in (program, named)]
+    assert lines[0] == lines[1] != []
+    assert program.accesses.sectors[program.access[0]] == 4
 
 
 def test_without_a_space_an_address_is_global() -> None:
@@ -98,7 +98,7 @@ def test_lanes_in_several_memories_are_served_one_after_another() -> None:
         program = lower(
             trace("LD.E R4, [R2.64]", lanes="128*lane", active=active, space=space), gpuemu.load_arch("sm_90")
         )
-        return program.accesses[int(program.access[0])].data_stage_cycles
+        return int(program.accesses.data_stage_cycles[program.access[0]])
 
     both = stage_cycles({"shared": 0x0000FFFF})
     assert both == stage_cycles("shared", 0x0000FFFF) + stage_cycles("global", 0xFFFF0000)

@@ -194,7 +194,7 @@ def test_an_instruction_is_lowered_once_and_an_access_once_for_each_pattern():
     program = lower(trace.build(), machine())
     assert len(program.ops) == 3
     assert len(set(program.access[::2].tolist())) == 1
-    assert program.of_accesses("wavefronts")[program.access][1:20:2].tolist() == [1, 32] * 5
+    assert program.accesses.wavefronts[program.access][1:20:2].tolist() == [1, 32] * 5
 
 
 def test_a_control_word_is_read_into_its_parts():
@@ -224,8 +224,10 @@ def test_a_counting_wait_is_read(line, waits, keep):
 
 def test_each_global_access_has_its_lines_and_sectors():
     program = lower(run_trace(["LDG.E.64 R4, [R0.64]", "STG.E.U8 [R0.64], R4", "EXIT"], "8*lane"), machine())
-    accesses = [program.accesses[number] for number in program.access]
-    assert [(a.wavefronts, a.data_stage_cycles, a.sectors) for a in accesses] == [(0, 2, 8), (0, 2, 8)]
+    accesses = program.accesses
+    for column, number in ((accesses.wavefronts, 0), (accesses.data_stage_cycles, 2), (accesses.sectors, 8)):
+        assert column[program.access].tolist() == [number, number]
+    assert accesses.in_part.tolist() == [0, 0, 1, 1]  # a store of single bytes
 
 
 def test_the_same_trace_runs_on_every_shipped_architecture():

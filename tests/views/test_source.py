@@ -42,7 +42,7 @@ def test_every_column_adds_up_to_its_counter(trace, arch):
     assert sum(row.wavefronts for row in rows) == sum(counts.wavefronts for counts in table)
     assert sum(row.ideal_wavefronts for row in rows) == sum(counts.ideal_wavefronts for counts in table)
     assert all(row.ideal_sectors <= row.sectors for row in rows)
-    assert sum(row.sectors for row in rows) == int(result.program.of_accesses("sectors")[result.program.access].sum())
+    assert sum(row.sectors for row in rows) == int(result.program.accesses.sectors[result.program.access].sum())
 
 
 def test_the_conflicts_of_v2_stand_at_its_matrix_loads_and_its_narrow_stores():

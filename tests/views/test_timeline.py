@@ -191,7 +191,7 @@ def test_units_are_tracks_and_every_track_has_a_name():
     slots = [e for e in found if e["ph"] == "X" and names[e["pid"], e["tid"]].endswith("issue")]
     assert len(slots) == result.counters["smsp__inst_executed.sum"]
     held = sum(e["args"]["data_stage_cycles"] for e in found if e["ph"] == "X" and e["tid"] >= 10_000)
-    assert held == sum(result.program.accesses[a].data_stage_cycles for a in result.program.access)
+    assert held == result.program.accesses.data_stage_cycles[result.program.access].sum()
     opened, closed = (Counter((e["id"], e["name"], e["cat"]) for e in found if e["ph"] == kind) for kind in "be")
     assert opened == closed
     assert max(e["args"]["warps"] for e in found if e["ph"] == "C") == 8

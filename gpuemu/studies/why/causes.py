@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpuemu.program.program import Program
+import numpy as np
+
+from gpuemu.program.program import Column, Program
 from gpuemu.studies.why.edits import Edit, at_ideal, instructions_of_accesses
 from gpuemu.views.result import Result
 
@@ -58,23 +60,23 @@ _DO = {
 
 def excess(program: Program, result: Result) -> tuple[dict[int, int], dict[int, int]]:
     """By instruction the wavefronts, with the pieces of copies, and the sectors beyond the fewest, if there are any."""
-    shared: dict[int, int] = {}
-    beyond: dict[int, int] = {}
-    times = [0] * len(program.accesses)
-    for number in program.access.tolist():
-        times[number] += 1
-    local = {op.index for op in program.ops if op.is_local}
-    for number, index in instructions_of_accesses(program).items():
-        if index < 0:
-            continue
-        access = program.accesses[number]
-        least = at_ideal(access, result.arch)
-        saved = access.wavefronts - least.wavefronts + access.copy_pieces - least.copy_pieces
-        if saved:
-            shared[index] = shared.get(index, 0) + saved * times[number]
-        if access.sectors > access.ideal_sectors and access.lines and index not in local:
-            beyond[index] = beyond.get(index, 0) + (access.sectors - access.ideal_sectors) * times[number]
-    return shared, beyond
+    accesses = program.accesses
+    least = at_ideal(accesses, result.arch)
+    times = np.bincount(program.access, minlength=len(accesses))
+    of = instructions_of_accesses(program)
+    saved = accesses.wavefronts - least.wavefronts + accesses.copy_pieces - least.copy_pieces
+    local = [op.index for op in program.ops if op.is_local]
+    more = np.where((accesses.lines > 0) & ~np.isin(of, local), accesses.sectors - accesses.ideal_sectors, 0)
+    return _by_instruction(of, saved * times), _by_instruction(of, more * times)
+
+
+def _by_instruction(of: Column, counts: Column) -> dict[int, int]:
+    """Counts added up by instruction, those above 0."""
+    found: dict[int, int] = {}
+    (places,) = np.nonzero((of >= 0) & (counts > 0))
+    for index, count in zip(of[places].tolist(), counts[places].tolist(), strict=True):
+        found[index] = found.get(index, 0) + count
+    return found
 
 
 def _each(program: Program, of: dict[int, int], name: str, by_line: bool) -> Iterator[Cause]:

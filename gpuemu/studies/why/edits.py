@@ -6,15 +6,15 @@ addresses of a tile, a setting replaces a value of the hardware, the rest replac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.isa.opcodes import Kind
-from gpuemu.program.program import Access, Op, Program
+from gpuemu.program.program import Accesses, Column, Op, Program, joined
 from gpuemu.studies.layout.layouts import Layout
 from gpuemu.studies.layout.tile import Tile
 from gpuemu.trace.model import Trace, WarpTrace
@@ -135,22 +135,18 @@ def without(program: Program, arch: Architecture, edit: Edit) -> Program:
         resident = max(resident, min(program.ctas, arch.sm.max_warps // warps))
     if edit.wavefronts or edit.sectors:
         of = instructions_of_accesses(program)
-        made = [
-            at_ideal(access, arch) if of[number] in edit.wavefronts else access
-            for number, access in enumerate(accesses)
-        ]
+        accesses = at_ideal(accesses, arch, np.isin(of, [*edit.wavefronts]))
         for instruction in sorted(edit.sectors):
-            _coalesce(program, arch, instruction, [n for n, index in of.items() if index == instruction], made)
-        accesses = tuple(made)
+            accesses = _coalesced(program, arch, instruction, np.flatnonzero(of == instruction).tolist(), accesses)
     return replace(program, ops=ops, accesses=accesses, resident_ctas=resident)
 
 
-def instructions_of_accesses(program: Program) -> Mapping[int, int]:
+def instructions_of_accesses(program: Program) -> Column:
     """For each access the instruction that makes it; -1 for one that several share, which asks for no memory."""
     index = program.of_ops("index")[program.path[program.request_issue]]
     own = np.array([op.carries_addresses for op in program.ops])[program.path[program.request_issue]]
-    found = dict.fromkeys(range(len(program.accesses)), -1)
-    found.update(zip(program.access[own].tolist(), index[own].tolist(), strict=True))
+    found = np.full(len(program.accesses), -1, dtype=np.int64)
+    found[program.access[own]] = index[own]
     return found
 
 
@@ -159,22 +155,23 @@ def _without_stall_count(op: Op, controlled: bool) -> Op:
     return replace(op, stall_cycles=1, latency_cycles=latency)
 
 
-def at_ideal(access: Access, arch: Architecture) -> Access:
-    """A shared access with the fewest wavefronts, an asynchronous copy with the fewest pieces."""
-    excess = max(0, access.wavefronts - access.ideal_wavefronts)
+def at_ideal(accesses: Accesses, arch: Architecture, which: NDArray[np.bool_] | bool = True) -> Accesses:
+    """Shared accesses with the fewest wavefronts, asynchronous copies with the fewest pieces: those of `which`."""
+    excess = np.where(which, np.maximum(0, accesses.wavefronts - accesses.ideal_wavefronts), 0)
     memory = arch.global_memory
-    least = max(1, -(-access.sectors * memory.sector_bytes // memory.l1.line_bytes))
+    least = np.maximum(1, -(-accesses.sectors * memory.sector_bytes // memory.l1.line_bytes))
     return replace(
-        access,
-        wavefronts=access.wavefronts - excess,
-        data_stage_cycles=access.data_stage_cycles - min(excess, max(0, access.data_stage_cycles - 1)),
-        copy_pieces=min(access.copy_pieces, least),
+        accesses,
+        wavefronts=accesses.wavefronts - excess,
+        data_stage_cycles=accesses.data_stage_cycles
+        - np.minimum(excess, np.maximum(0, accesses.data_stage_cycles - 1)),
+        copy_pieces=np.where(which, np.minimum(accesses.copy_pieces, least), accesses.copy_pieces),
     )
 
 
-def _coalesce(
-    program: Program, arch: Architecture, instruction: int, numbers: list[int], accesses: list[Access]
-) -> None:
+def _coalesced(
+    program: Program, arch: Architecture, instruction: int, numbers: list[int], accesses: Accesses
+) -> Accesses:
     """Let the accesses of an instruction move the fewest sectors each, as if its lanes lay side by side.
 
     The sectors that it touches in all are dealt out in order, in as few lines as hold them: so no data is dropped that
@@ -182,26 +179,32 @@ def _coalesce(
     """
     memory = arch.global_memory
     each = memory.l1.line_bytes // memory.sector_bytes
-    touched = sorted({sector for n in numbers for _, inside in accesses[n].lines for sector in inside})
-    lines = sorted({sector // each for sector in touched})
+    first = accesses.first_sector[accesses.first_line]
+    touched = np.unique(np.concatenate([accesses.sector[first[n] : first[n + 1]] for n in numbers]))
+    lines = np.unique(touched // each)
     groups_of, width = arch.shared_memory.lanes_per_group, program.code[instruction].operation.width_bits
     lanes = groups_of.bits_32 if width <= 32 else groups_of.bits_64 if width <= 64 else groups_of.bits_128
-    next_sector = 0
+    passes = np.minimum(accesses.data_stage_cycles - accesses.wavefronts, 32 // lanes)
+    dealt: list[Accesses] = []
+    kept = next_sector = 0
     for n in numbers:
-        access = accesses[n]
-        if access.sectors <= access.ideal_sectors or not access.lines:
+        fewest = int(accesses.ideal_sectors[n])
+        if accesses.sectors[n] <= fewest or not accesses.lines[n]:
             continue
-        dealt = [(next_sector + i) % len(touched) for i in range(access.ideal_sectors)]
-        next_sector += access.ideal_sectors
-        held: dict[int, list[int]] = {}
-        for place in sorted(dealt):
-            line = lines[place // each]
-            held.setdefault(line, []).append(line * each + place % each)
-        passes = min(access.data_stage_cycles - access.wavefronts, 32 // lanes)
-        accesses[n] = replace(
-            access,
-            sectors=len(dealt),
-            lines=tuple((line, tuple(inside)) for line, inside in sorted(held.items())),
-            data_stage_cycles=access.wavefronts + passes,
-            written_in_part=frozenset(),
+        places = np.unique((next_sector + np.arange(fewest)) % len(touched))
+        next_sector += fewest
+        sector = lines[places // each] * each + places % each
+        line, begins = np.unique(sector // each, return_index=True)
+        changed = replace(
+            accesses.part(n, n + 1),
+            sectors=np.array([fewest]),
+            data_stage_cycles=(accesses.wavefronts + passes)[n : n + 1],
+            first_line=np.array([0, len(line)]),
+            line=line,
+            in_part=np.zeros(len(line), np.int64),
+            first_sector=np.append(begins, len(sector)),
+            sector=sector,
         )
+        dealt += [accesses.part(kept, n), changed]
+        kept = n + 1
+    return joined([*dealt, accesses.part(kept, len(accesses))])

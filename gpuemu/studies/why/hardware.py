@@ -198,15 +198,13 @@ def resource_causes(result: Result) -> list[Cause]:
 
 def _distinct_sectors(program: Program) -> int:
     """Sectors that loads, atomics and copies touch, each once; of copies, whose addresses are not known, all."""
-    ops = [program.ops[number] for number in program.path[program.request_issue].tolist()]
-    touched: set[int] = set()
-    unknown = 0
-    for number, op in zip(program.access.tolist(), ops, strict=True):
-        access = program.accesses[number]
-        if op.kind is Kind.GLOBAL and not op.is_store:
-            touched.update(sector for _, inside in access.lines for sector in inside)
-            unknown += 0 if access.lines else access.sectors
-    return len(touched) + unknown
+    accesses = program.accesses
+    asks = np.array([op.kind is Kind.GLOBAL and not op.is_store for op in program.ops])
+    asked = program.access[asks[program.path[program.request_issue]]]
+    does_ask = np.bincount(asked, minlength=len(accesses)) > 0
+    of_sector = np.repeat(np.repeat(does_ask, accesses.lines), np.diff(accesses.first_sector))
+    unknown = accesses.sectors[asked[accesses.lines[asked] == 0]]
+    return len(np.unique(accesses.sector[of_sector])) + int(unknown.sum())
 
 
 def _pipes(result: Result, values: _Values) -> list[Cause]:

@@ -11,7 +11,9 @@ from sweep_traces import tile
 
 import gpuemu
 from gpuemu.arch.schema import Part
+from gpuemu.engine import write_program
 from gpuemu.program.lowering import lower
+from gpuemu.studies.sweeps import work
 from gpuemu.studies.sweeps.sources import of_trace
 from gpuemu.studies.sweeps.work import REPLAY_ONLY, Job, Task
 from gpuemu.views.json_result import as_data
@@ -102,6 +104,21 @@ def test_points_of_one_program_are_neighbours() -> None:
     )
     assert task({"shared_memory.banks": 16}).program != task({"shared_memory.banks": 32}).program
     assert task({}, {"pitch": 3}).program != task({}, {"pitch": 4}).program
+
+
+def test_points_of_one_program_lower_and_write_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def counted(module: Any, name: str) -> None:
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *arguments: done.append(name) or real(*arguments))
+
+    counted(work, "lower")
+    counted(write_program, "_facts")
+    tasks = [Task(n, 0, 0, {"mio.queue_entries": n // 2 + 1, "shared_memory.banks": 16 << n % 2}, {}) for n in range(8)]
+    outcomes, _ = job("v2_shared_memory").run(tasks)
+    assert not any(outcome.error for outcome in outcomes)
+    assert sorted(done) == ["_facts", "_facts", "lower", "lower"]
 
 
 def test_a_point_that_cannot_run_says_why_and_the_others_go_on(tile_file: str) -> None:

@@ -14,7 +14,7 @@ from gpuemu.engine.records import objects
 from gpuemu.engine.spec import Spec, fill, refusals
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.lowering import lower
-from gpuemu.program.program import Access
+from gpuemu.program.program import accesses_of
 from gpuemu.studies.layout.layouts import Padding, Swizzle
 from gpuemu.studies.layout.tile import Tile
 from gpuemu.studies.why.api import causes_of
@@ -33,7 +33,7 @@ def result(trace: gpuemu.Trace, edit: Edit) -> Result:
 
 
 def columns(found: Result, name: str) -> list[int]:
-    accesses: list[int] = found.program.of_accesses(name)[found.program.access].tolist()
+    accesses: list[int] = getattr(found.program.accesses, name)[found.program.access].tolist()
     return accesses
 
 
@@ -59,19 +59,23 @@ def test_without_conflicts_every_access_of_the_chosen_instructions_is_ideal_and_
 
 
 def test_a_copy_past_l1_goes_in_the_fewest_pieces_and_a_group_of_lanes_keeps_its_cycle() -> None:
-    copy = at_ideal(Access(16, 4, 0, sectors=16, copy_pieces=32), ARCH)
-    assert (copy.wavefronts, copy.copy_pieces, copy.data_stage_cycles) == (4, 4, 0)
-    assert at_ideal(Access(8, 1, 8), ARCH).data_stage_cycles == 1
-    ideal = at_ideal(Access(4, 4, 4), ARCH)
-    assert (ideal.wavefronts, ideal.data_stage_cycles) == (4, 4)
+    copy_and_loads = accesses_of(
+        3, wavefronts=[16, 8, 4], ideal_wavefronts=[4, 1, 4], data_stage_cycles=[0, 8, 4], sectors=[16, 0, 0],
+        copy_pieces=[32, 0, 0],
+    )  # fmt: skip
+    ideal = at_ideal(copy_and_loads, ARCH)
+    assert ideal.wavefronts.tolist() == [4, 1, 4]
+    assert ideal.copy_pieces.tolist() == [4, 0, 0]
+    assert ideal.data_stage_cycles.tolist() == [0, 1, 4]
+    assert at_ideal(copy_and_loads, ARCH, np.array([False, True, False])).wavefronts.tolist() == [16, 1, 4]
 
 
 def test_a_strided_load_moves_the_sectors_of_as_many_neighbours_in_one_line() -> None:
     trace = strided(1, 0, 128)
     plain, coalesced = result(trace, Edit()), result(trace, Edit(sectors=frozenset({0})))
     assert (plain.log.loaded_sectors, coalesced.log.loaded_sectors) == (32, 4)
-    (access,) = (a for a in coalesced.program.accesses if a.lines)
-    assert (len(access.lines), access.data_stage_cycles) == (1, 1)
+    (access,) = np.flatnonzero(coalesced.program.accesses.lines)
+    assert coalesced.program.accesses.lines[access] == coalesced.program.accesses.data_stage_cycles[access] == 1
     assert coalesced.cycles <= plain.cycles
 
 
@@ -96,16 +100,15 @@ def test_executions_of_one_instruction_share_out_the_sectors_that_it_touches() -
     looped = replace(built, code=code, warps=(replace(built.warps[0], path=np.zeros(8, dtype=np.int32)),))
     coalesced = result(looped, Edit(sectors=frozenset({0})))
     assert coalesced.log.loaded_sectors == 32
-    touched = [sector for access in coalesced.program.accesses for _, inside in access.lines for sector in inside]
-    assert sorted(touched) == list(range(128, 160))
+    assert sorted(coalesced.program.accesses.sector.tolist()) == list(range(128, 160))
 
 
 def test_a_store_that_is_coalesced_leaves_no_line_written_in_part() -> None:
     trace = strided(1, 0, 64, op="STG.E [R2.64], R{}")
     plain, coalesced = result(trace, Edit()), result(trace, Edit(sectors=frozenset({0})))
     assert (plain.log.stored_sectors, coalesced.log.stored_sectors) == (32, 4)
-    assert any(a.written_in_part for a in plain.program.accesses)
-    assert not any(a.written_in_part for a in coalesced.program.accesses)
+    assert plain.program.accesses.in_part.any()
+    assert not coalesced.program.accesses.in_part.any()
 
 
 def test_with_barriers_open_nobody_waits_at_one() -> None:
