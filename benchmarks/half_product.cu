@@ -27,8 +27,9 @@ extern "C" __global__ void __launch_bounds__(256) half_product(const half* a, co
     b += TILE * blockIdx.x * k;
     float sum[4][4][4] = {};
     for (int first = 0; first < k; first += STEP) {
-        for (int piece = thread; piece < TILE * STEP / 8; piece += 256) {
-            const int row = piece / 4, column = 8 * (piece % 4);
+#pragma unroll
+        for (int half_tile = 0; half_tile < 2; ++half_tile) {
+            const int piece = thread + 256 * half_tile, row = piece / 4, column = 8 * (piece % 4);
             *reinterpret_cast<uint4*>(&sa[at(row, column)]) = *reinterpret_cast<const uint4*>(&a[row * k + first + column]);
             *reinterpret_cast<uint4*>(&sb[at(row, column)]) = *reinterpret_cast<const uint4*>(&b[row * k + first + column]);
         }

@@ -15,6 +15,7 @@ thread of the warps that did: `threads: {0x0120: 48}`.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,11 +42,12 @@ def parse_places(value: Any) -> _Places | None:
 def with_lines(code: Sequence[Instruction], source: Mapping[tuple[int, int], _Places]) -> tuple[Instruction, ...]:
     """The code with the places of `source`, whose keys are the first and last byte offset of a range.
 
-    Of several ranges that hold an instruction the last counts.
+    Of several ranges that hold an instruction the last counts. Offsets of the code ascend.
     """
-    of = {}
+    offsets = [i.offset for i in code]
+    of: dict[int, _Places] = {}
     for (first, last), places in source.items():
-        of.update({i.offset: places for i in code if first <= i.offset <= last})
+        of.update(dict.fromkeys(offsets[bisect_left(offsets, first) : bisect_right(offsets, last)], places))
     return tuple(replace(i, source=of[i.offset]) if i.offset in of else i for i in code)
 
 
