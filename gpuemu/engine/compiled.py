@@ -27,6 +27,11 @@ class StateType(types.StructRef):  # type: ignore[misc]
         """Fields as they are, not as the constants that they may begin as."""
         return tuple((name, types.unliteral(kind)) for name, kind in fields)
 
+    @property
+    def mangling_args(self) -> tuple[str, tuple[object, ...]]:
+        """How it stands in the name of each compiled function: with all its fields those were 70,000 letters long."""
+        return "State", ()
+
 
 class Held(structref.StructRefProxy):  # type: ignore[misc]
     """What makes it of the fields, in compiled code alone: for Python that would be compiled by every process."""
