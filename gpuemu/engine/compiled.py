@@ -10,7 +10,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from numba.experimental import structref
+from llvmlite import ir
+from numba import extending
+from numba.core import cgutils, typing
 
 from gpuemu.engine.state import State
 from gpuemu.engine.twins import cached
@@ -19,13 +21,14 @@ from gpuemu.engine.units import UNITS
 types: Any = import_module("numba.core.types")  # its type hints leave out what is used here
 
 
-@structref.register
-class StateType(types.StructRef):  # type: ignore[misc]
-    """The state as one pointer: as a tuple each call would hand over all its arrays."""
+class StateType(types.Type):  # type: ignore[misc]
+    """The state as a pointer to its arrays, which nobody counts the references to: as a tuple each call would hand
+    over all of them, and as one of Numba's own structures a third of the time went into that counting.
+    """
 
-    def preprocess_fields(self, fields: Any) -> Any:
-        """Fields as they are, not as the constants that they may begin as."""
-        return tuple((name, types.unliteral(kind)) for name, kind in fields)
+    def __init__(self, fields: dict[str, Any]):
+        super().__init__(f"State({fields})")
+        self.fields = fields
 
     @property
     def mangling_args(self) -> tuple[str, tuple[object, ...]]:
@@ -33,13 +36,41 @@ class StateType(types.StructRef):  # type: ignore[misc]
         return "State", ()
 
 
-class Held(structref.StructRefProxy):  # type: ignore[misc]
-    """What makes it of the fields, in compiled code alone: for Python that would be compiled by every process."""
+@extending.register_model(StateType)
+class _Model(extending.models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, state: StateType):
+        arrays = [manager.lookup(array).get_value_type() for array in state.fields.values()]
+        super().__init__(manager, state, ir.LiteralStructType(arrays).as_pointer())
 
 
-structref.define_proxy(Held, StateType, list(State._fields))
+@extending.infer_getattr
+class _Attributes(typing.templates.AttributeTemplate):  # type: ignore[misc]
+    key = StateType
+
+    def generic_resolve(self, state: StateType, name: str) -> Any:
+        """The type of a field."""
+        return state.fields.get(name)
+
+
+@extending.lower_getattr_generic(StateType)  # type: ignore[untyped-decorator]
+def _field(context: Any, builder: Any, state: StateType, pointer: Any, name: str) -> Any:
+    """An array of the state, owned by nobody here: whoever runs the loop holds it."""
+    place = cgutils.gep_inbounds(builder, pointer, 0, list(state.fields).index(name))
+    array = context.make_array(state.fields[name])(context, builder, builder.load(place))
+    array.meminfo = array.parent = cgutils.get_null_value(array.meminfo.type)
+    return array._getvalue()
+
+
+@extending.intrinsic  # type: ignore[untyped-decorator]
+def held(_: Any, state: Any) -> Any:
+    """The state of a tuple of its arrays, for as long as the function runs that makes it."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return cgutils.alloca_once_value(builder, arguments[0])
+
+    return StateType(dict(zip(state.fields, state.types, strict=True)))(state), code
 
 
 def loop(*, check_bounds: bool = False) -> Callable[[State, int], int]:
     """`units.cycle.advance`, compiled or found on disk; the first call of it compiles."""
-    return cached(UNITS, "advance", holder=Held, check_bounds=check_bounds)
+    return cached(UNITS, "advance", holder=held, check_bounds=check_bounds)

@@ -113,12 +113,12 @@ def cached(
     name: str,
     folder: Path | None = None,
     *,
-    holder: type | None = None,
+    holder: Callable[[Any], Any] | None = None,
     check_bounds: bool = False,
 ) -> Callable[..., Any]:
     """The function `name` of the last of the units, compiled, and found on disk again by the next process.
 
-    It takes a state as a tuple. With a `holder`, a Numba structure, the units are given that, made of its fields.
+    It takes a state as a tuple. The units are given what `holder`, which Numba can call, makes of it, if there is one.
     Numba keeps compiled code beside the file of its function, so that gets a file of its own.
     """
     from numba import njit
@@ -129,7 +129,7 @@ def cached(
     if not path.is_file():
         home.mkdir(parents=True, exist_ok=True)
         partial = home / f".{os.getpid()}.py"
-        given = "state" if holder is None else "holder(*state)"
+        given = "state" if holder is None else "holder(state)"
         partial.write_text(f"def outermost(state, until):\n    return inner({given}, until)\n", encoding="utf-8")
         partial.replace(path)
     spec = importlib.util.spec_from_file_location(f"{units[-1]}{TWIN}_outermost", path)
