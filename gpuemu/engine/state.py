@@ -95,24 +95,27 @@ class Warp(Record):
     newest that may be outstanding, and how many are.
     """
 
+    # What the scheduler looks at of every warp stands side by side.
+    op: int
+    pipe: int
+    ready_at: int
+    seen_at: int
+    blocked_from: int
+    opens_at: int
     cta: int
     slot: int
     core: int
     started_at: int
     ended_at: int
-    op: int
-    pipe: int
     position: int
     last: int
     issued_at: int
-    ready_at: int
     stalled_until: int
     held_until: int
     held_for: int
     reason: int
     stall: int
     stood: int
-    seen_at: int
     seen_core: int
     seen_pipe: int
     order: int
@@ -121,8 +124,6 @@ class Warp(Record):
     latched: int
     barrier_op: int
     barrier_id: int
-    blocked_from: int
-    opens_at: int
     passed_at: int
     sent: int
     flushes: int

@@ -36,8 +36,9 @@ def look_again(state: State, w: int, now: int) -> None:
     warp = state.warps[w]
     if warp.op >= 0:
         warp.ready_at = ready_at(state, w, warp.held_until)
-        if warp.ready_at < NEVER:
-            wake(state, SUB_CORES + warp.core, max(now, warp.ready_at))
+        possible = max(now, warp.ready_at, state.pipes[warp.pipe].free_at)  # who frees a place in a queue wakes, too
+        if possible < NEVER:
+            wake(state, SUB_CORES + warp.core, possible)
 
 
 def _all_but(state: State, warp: Warp, counter: int, keep: int, earliest: int) -> int:

@@ -17,15 +17,16 @@ from gpuemu.engine.units.ports import goes_on_at, next_stop
 
 def tick_sub_core(state: State, c: int, now: int) -> int:
     """Issue if there is something to issue."""
-    core, pool = state.cores[c], state.pool
+    core, pool, warps, pipes = state.cores[c], state.pool, state.warps, state.pipes
     if now < core.next_slot:
         return core.next_slot
     soonest, ready = NEVER, 0
     for i in range(core.warps):
         w = pool[core.warps_at + i]
-        warp = state.warps[w]
-        _see(state, core, warp, now)
-        possible = max(warp.ready_at, state.pipes[warp.pipe].free_at, now)
+        warp = warps[w]
+        if warp.ready_at <= now:
+            _see(state, core, warp, now)
+        possible = max(warp.ready_at, pipes[warp.pipe].free_at, now)
         if warp.blocked_from != NEVER:
             possible = _past_barrier(state, warp, possible)
         if possible <= now:
