@@ -25,16 +25,16 @@ def test_a_copy_is_sent_on_in_as_many_pieces_as_its_sectors_are_torn_apart(lanes
     trace = builder()
     emit(trace, COPY, lanes)
     emit(trace, "EXIT | S5")
-    access = lower(trace.build(), machine()).accesses[-1]
-    assert (access.copy_pieces, access.data_stage_cycles, access.sectors) == (pieces, 0, 16)
+    accesses = lower(trace.build(), machine()).accesses
+    assert (accesses.copy_pieces[-1], accesses.data_stage_cycles[-1], accesses.sectors[-1]) == (pieces, 0, 16)
 
 
 def test_copies_that_l1_may_answer_take_the_data_stage():
     trace = builder()
     emit(trace, "LDGSTS.E.128 [R2], [R4.64]", PLAIN)
     built = trace.build()
-    access = lower(built, machine()).accesses[-1]
-    assert (access.copy_pieces, access.data_stage_cycles) == (0, 4)
+    accesses = lower(built, machine()).accesses
+    assert (accesses.copy_pieces[-1], accesses.data_stage_cycles[-1]) == (0, 4)
     assert np.all(built.active)
 
 
