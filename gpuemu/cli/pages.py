@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,8 +51,8 @@ class Wanted:
         raise GpuemuError.one("--format", None, "", self.form, right)
 
 
-def rendered(result: Result, wanted: Wanted) -> str:
-    """The page as text. Raises GpuemuError for warps that are not there."""
+def rendered(result: Result, wanted: Wanted, ranking: Sequence[Mapping[str, str | int]] = ()) -> str:
+    """The page as text; `ranking`: for the report, what costs most. Raises GpuemuError for warps that are not there."""
     if wanted.form == "perfetto":
         from gpuemu.views.perfetto import as_perfetto
 
@@ -60,7 +60,7 @@ def rendered(result: Result, wanted: Wanted) -> str:
     if wanted.form == "html":
         from gpuemu.views.report.page import as_html
 
-        return as_html(result, source_texts(result, wanted.sources))
+        return as_html(result, source_texts(result, wanted.sources), ranking)
     if wanted.page == "source":
         return _source(result, wanted)
     if wanted.page == "timeline":
