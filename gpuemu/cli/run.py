@@ -45,7 +45,7 @@ FAILED = 1
     "--sources",
     type=click.Path(exists=True, path_type=Path),
     multiple=True,
-    help="File or folder of source text for the report; a .cu brings its own.",
+    help="File or folder of source text for the source page and the report; a .cu brings its own.",
 )
 @click.option("--why", "ranked", is_flag=True, help="Put gpuemu why's ranking of causes into the report, too.")
 @click.option(

@@ -17,6 +17,7 @@ from gpuemu.isa.opcodes import Kind, Operation, Row, UnknownOpcodeError
 from gpuemu.program.live_registers import live_registers
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import NAMES
+from gpuemu.trace.model import Trace
 
 STALLS = {
     "selected": "stall_selected",
@@ -162,7 +163,21 @@ def _access(operation: Operation) -> tuple[str, str, int]:
     return space, does, operation.width_bits
 
 
-def lines(rows: Sequence[SourceRow], program: Program) -> list[SourceRow]:
+Texts = Mapping[str, Sequence[str]]
+"""Lines of source files by the names that the code gives them."""
+
+
+def texts_in(trace: Trace) -> dict[str, list[str]]:
+    """The source text that a trace keeps."""
+    return {file: lines_of(text) for file, text in trace.source_text.items()}
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a source file, as compilers count them."""
+    return text.removesuffix("\n").split("\n")
+
+
+def lines(rows: Sequence[SourceRow], program: Program, texts: Texts) -> list[SourceRow]:
     """A row for each line of the source, in order of file and line: the sum of its instructions.
 
     Code that was inlined counts where it stands, and at the lines that called it.
@@ -171,15 +186,18 @@ def lines(rows: Sequence[SourceRow], program: Program) -> list[SourceRow]:
     for row, instruction in zip(rows, program.code, strict=True):
         for place in dict.fromkeys(instruction.source):
             members.setdefault(place, []).append(row)
-    return [_sum(f"{file}:{line}", members[file, line]) for file, line in sorted(members)]
+    return [
+        _sum(f"{file}:{line}", "".join(texts.get(file, ())[line - 1 : line]), members[file, line])
+        for file, line in sorted(members)
+    ]
 
 
-def _sum(place: str, rows: Sequence[SourceRow]) -> SourceRow:
+def _sum(place: str, text: str, rows: Sequence[SourceRow]) -> SourceRow:
     sizes = {row.size_bits for row in rows if row.size_bits}
     return SourceRow(
         place=place,
         control="",
-        text="",
+        text=text,
         executed=sum(row.executed for row in rows),
         cycles=sum(row.cycles for row in rows),
         stalls={reason: sum(row.stalls[reason] for row in rows) for reason in STALLS},
