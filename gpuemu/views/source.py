@@ -18,6 +18,7 @@ from gpuemu.program.live_registers import live_registers
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import NAMES
 from gpuemu.trace.model import Trace
+from gpuemu.views.global_memory import asks_l1
 
 STALLS = {
     "selected": "stall_selected",
@@ -48,9 +49,10 @@ COLUMNS = {
     "sectors": "L2 Theoretical Sectors Global",
     "ideal_sectors": "L2 Theoretical Sectors Global Ideal",
     "excess_sectors": "L2 Theoretical Sectors Global Excessive",
+    "hit_sectors": "L1 Hit Sectors",
     "live_registers": "Live Registers",
 }
-"""Fields of a row and what the profiler calls them."""
+"""Fields of a row and what the profiler calls them; it has none for the sectors of loads that L1 had."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class SourceRow:
     ideal_wavefronts: int = 0
     sectors: int = 0
     ideal_sectors: int = 0
+    hit_sectors: int = 0
     live_registers: int = 0
     thread_executed: int = 0
 
@@ -109,7 +112,7 @@ def instructions(program: Program, log: Log) -> list[SourceRow]:
         name: _by_instruction(program, program.of_accesses(name))
         for name in ("wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors")
     }
-    live = live_registers(program.code)
+    live, hits = live_registers(program.code), _hits(program, log)
     rows = []
     for i, instruction in enumerate(program.code):
         stalls = dict(zip(STALLS, (int(executed[i]), *waited[i].tolist()), strict=True))
@@ -132,6 +135,7 @@ def instructions(program: Program, log: Log) -> list[SourceRow]:
                 ideal_wavefronts=int(sums["ideal_wavefronts"][i]),
                 sectors=int(sums["sectors"][i]),
                 ideal_sectors=int(sums["ideal_sectors"][i]),
+                hit_sectors=int(hits[i]),
                 live_registers=live[i],
                 thread_executed=int(program.thread_instructions[i]),
             )
@@ -143,6 +147,13 @@ def _by_instruction(program: Program, of_access: NDArray[np.int64]) -> NDArray[n
     """A number of the accesses summed for each instruction."""
     index = program.of_ops("index")[program.path[program.request_issue]]
     return np.bincount(index, of_access[program.access], minlength=len(program.code)).astype(np.int64)
+
+
+def _hits(program: Program, log: Log) -> NDArray[np.int64]:
+    """Of each instruction the sectors that L1 had, of those that it was asked for."""
+    op = program.path[program.request_issue]
+    hits = np.where(asks_l1(program)[op], program.of_accesses("sectors")[program.access] - log.beyond, 0)
+    return np.bincount(program.of_ops("index")[op], hits, minlength=len(program.code)).astype(np.int64)
 
 
 def _operation(program: Program, index: int) -> Operation | None:
@@ -208,6 +219,7 @@ def _sum(place: str, text: str, rows: Sequence[SourceRow]) -> SourceRow:
         ideal_wavefronts=sum(row.ideal_wavefronts for row in rows),
         sectors=sum(row.sectors for row in rows),
         ideal_sectors=sum(row.ideal_sectors for row in rows),
+        hit_sectors=sum(row.hit_sectors for row in rows),
         live_registers=max(row.live_registers for row in rows),
         thread_executed=sum(row.thread_executed for row in rows),
     )
