@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shlex
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import gpuemu
 from gpuemu.cli.launching import LaunchOptions
 from gpuemu.cli.main import cli
 from gpuemu.cli.why import command_words
+from gpuemu.studies.why import api
 from gpuemu.studies.why.api import MOST_PLACES, Answer, causes_of
 from gpuemu.studies.why.text import WIDTH, as_csv, as_data, lines
 
@@ -205,3 +207,10 @@ def test_stall_reasons_have_the_headings_of_the_profilers_messages() -> None:
     assert rules["stall.dispatch_stall"] == "Dispatch Stall Stalls"
     table = (ROOT / "docs" / "why.md").read_text(encoding="utf-8")
     assert all(f"| `{name}` | {rule} |" in table for name, rule in rules.items())
+
+
+def test_many_runs_compile_the_engine_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(api, "compiling", lambda instructions: asked.append(instructions) or nullcontext())
+    answer = gpuemu.why("v5_swizzle", "sm_89", pairs=0)
+    assert asked == [len(answer.rows) * gpuemu.load_trace("v5_swizzle").executed_instructions]
