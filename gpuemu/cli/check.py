@@ -17,8 +17,9 @@ from gpuemu.cli.launching import (
     machine_code,
     print_to_stderr,
 )
+from gpuemu.cli.loading import write_whole
 from gpuemu.cli.progress import ProgressBar
-from gpuemu.cli.run import FAILED, write_whole
+from gpuemu.cli.run import FAILED
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
 

@@ -201,7 +201,7 @@ def _ctas(text: str | None) -> list[int] | None:
         return None
     from pydantic_core import PydanticCustomError
 
-    from gpuemu.trace.form import parse_selection
+    from gpuemu.trace.ranges import parse_selection
 
     try:
         chosen = parse_selection([part.strip() for part in text.split(",")])

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options, subject_options, tell
+from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.launching import LaunchOptions, is_machine_code, launch_options, subject_options
+from gpuemu.cli.loading import loaded_trace, write_whole
 from gpuemu.cli.pages import FORMS, PAGES, Wanted, rendered
 from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from gpuemu.arch import Architecture
-    from gpuemu.trace.model import Trace
     from gpuemu.views.result import Result
 
 FAILED = 1
@@ -45,8 +44,9 @@ FAILED = 1
     "--sources",
     type=click.Path(exists=True, path_type=Path),
     multiple=True,
-    help="File or folder of source text for the report; a .cu brings its own.",
+    help="File or folder of source text for the source page and the report; a .cu brings its own.",
 )
+@click.option("--why", "ranked", is_flag=True, help="Put gpuemu why's ranking of causes into the report, too.")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "simpy", "compiled"]),
@@ -60,7 +60,7 @@ FAILED = 1
 def run(
     trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool,
     warps: tuple[str, ...], start: int | None, cycles: int | None, form: str, sources: tuple[Path, ...],
-    engine: str, output: str | None, conditions: tuple[str, ...], **launch: Any,
+    ranked: bool, engine: str, output: str | None, conditions: tuple[str, ...], **launch: Any,
 ) -> None:  # fmt: skip
     """Replay TRACE on one emulated SM: cycles, memory tables, stall reasons, occupancy, what limited it.
 
@@ -88,8 +88,9 @@ def run(
       gpuemu run v2_shared_memory --page timeline --from 660 --cycles 48
       gpuemu run v2_shared_memory --format perfetto -o v2.perfetto.json
     \b
-    All of it in one file for a browser:
+    All of it in one file for a browser, and with what each cause costs:
       gpuemu run v2_shared_memory --format html -o v2.html
+      gpuemu run v2_shared_memory --format html --why -o v2.html
 
     \b
     Straight from machine code:
@@ -115,13 +116,18 @@ def run(
 
     texts = (Path(trace), *sources) if is_machine_code(trace) else sources
     wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, output is not None, texts)
+    if ranked and form != "html":
+        right = "--format html has the ranking; gpuemu why prints it"
+        raise GpuemuError.one("--why", None, "", f"--format {form}", right)
     tests = [Condition(text) for text in conditions]
-    result = run_trace(trace, arch_name, settings, LaunchOptions(**launch), engine)
+    options = LaunchOptions(**launch)
+    result = run_trace(trace, arch_name, settings, options, engine)
     holding = []
     if tests:
         values = metrics(as_data(result))
         holding = [test.verdict(values) for test in tests if test.holds(values)]
-    text = rendered(result, wanted)
+    ranking = _ranking(result, trace, arch_name, settings, options) if ranked else []
+    text = rendered(result, wanted, ranking)
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -130,6 +136,20 @@ def run(
         click.echo(verdict, err=True)
     if holding:
         raise SystemExit(FAILED)
+
+
+def _ranking(
+    result: Result, trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions
+) -> list[dict[str, str | int]]:
+    """What each cause of a run costs, as rows of the report's table."""
+    from gpuemu.cli.why import command_words
+    from gpuemu.studies.why.api import why
+    from gpuemu.studies.why.text import as_records
+
+    with ProgressBar("running without", runs=1) as bar:
+        words = command_words(trace, arch_name, settings, launch)
+        answer = why(result.trace, result.arch, pairs=0, progress=bar.count_runs, command=words)
+    return as_records(answer)
 
 
 def run_trace(
@@ -145,78 +165,3 @@ def run_trace(
     loaded, arch = loaded_trace(trace, arch_name, settings, launch)
     with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
         return emulate(loaded, arch, engine=engine, watch=bar.watch)
-
-
-def loaded_trace(
-    trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions | None = None
-) -> tuple[Trace, Architecture]:
-    """A trace, loaded or recorded from machine code as `launch` says, and what it runs on. Raises GpuemuError."""
-    from gpuemu.arch import load_arch
-    from gpuemu.studies.check.notice import noticed
-    from gpuemu.trace.files import load_trace, locate
-
-    overrides, layout = parse_settings(settings)
-    arch = load_arch(arch_name) if arch_name is not None else None
-    if arch is not None and overrides:
-        arch = arch.with_overrides(overrides, where="--set")
-    if is_machine_code(trace):
-        if layout:
-            raise GpuemuError.one("--set", None, "layout", "layout numbers", "machine code has none; a trace may")
-        loaded = execute(trace, launch or LaunchOptions(), arch)
-    elif launch is not None and launch.given:
-        locate(trace, None if arch is None else arch.name)  # what it is comes before what was given with it
-        right = "a .cubin or .cu takes them; a trace has its launch in it"
-        raise GpuemuError.one(trace, None, "", f"a trace with {launch.given}", right)
-    else:
-        loaded = load_trace(trace, arch=None if arch is None else arch.name, layout=layout)
-    if arch is None:
-        arch = load_arch(loaded.arch)
-        arch = arch.with_overrides(overrides, where="--set") if overrides else arch
-    tell(noticed(loaded))
-    return loaded, arch
-
-
-def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[str, int]]:
-    """The values of --set: those of the hardware, and those of the trace's layout. Raises GpuemuError."""
-    from gpuemu.arch import parse_override
-
-    overrides: dict[str, object] = {}
-    layout: dict[str, int] = {}
-    problems: list[Problem] = []
-    for setting in settings:
-        try:
-            name, value = parse_override(setting)
-        except GpuemuError as error:
-            problems += error.problems
-            continue
-        if not name.startswith("layout."):
-            overrides[name] = value
-        elif isinstance(value, int) and not isinstance(value, bool):
-            layout[name.removeprefix("layout.")] = value
-        else:
-            problems.append(Problem("--set", None, name, repr(value), "a whole number is right"))
-    if problems:
-        raise GpuemuError(problems)
-    return overrides, layout
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file in one step, so that nobody ever sees half of it. Raises GpuemuError."""
-    import os
-    import tempfile
-
-    try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content.encode() if isinstance(content, str) else content)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        found = (error.strerror or str(error)).lower()
-        raise GpuemuError.one(str(path), None, "", found, "a file that can be written is right") from None

@@ -24,9 +24,10 @@ from gpuemu.base.expressions import CompiledExpression, compile_expression
 from gpuemu.base.strict_yaml import describe
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import MOST_ROWS, THE_SIDE_FILE, Content, read_bulk
-from gpuemu.trace.form import MAX_ADDRESS, MAX_CTAS, TraceForm, WarpsForm, parse_range, parse_selection
+from gpuemu.trace.form import TraceForm, WarpsForm
 from gpuemu.trace.mistakes import Place, field_name
 from gpuemu.trace.model import SHARED, SPACES, Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.ranges import MAX_ADDRESS, MAX_CTAS, parse_range, parse_selection
 from gpuemu.trace.row_table import RowTable
 from gpuemu.trace.sizes import launch_of
 from gpuemu.trace.spaces import ALL_LANES, names_a_space, space_numbers
@@ -104,6 +105,7 @@ class Binder:
         trace = Trace(
             form.kernel, form.arch, self.launch, self.code, warps, addresses, active, form.about, self.file,
             {name: int(value) for name, value in names.items()}, spaces=spaces,
+            source_text=form.source_text,
         )  # fmt: skip
         if not self.problems:
             self._check_shared_window(trace)

@@ -29,10 +29,11 @@ from pydantic import BaseModel, ValidationError
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.strict_yaml import describe
 from gpuemu.trace.bind import Binder
-from gpuemu.trace.form import MAX_REPEAT, LaunchForm, TraceForm, WarpsForm, parse_selection
+from gpuemu.trace.form import LaunchForm, TraceForm, WarpsForm
 from gpuemu.trace.listing import INSTRUCTION_BYTES, format_listing, parse_listing
 from gpuemu.trace.mistakes import Place, refusal
 from gpuemu.trace.model import ControlWord, Instruction, Launch, Trace
+from gpuemu.trace.ranges import MAX_REPEAT, parse_selection
 from gpuemu.trace.writing import write_form
 
 Form = TypeVar("Form", bound=BaseModel)

@@ -25,7 +25,8 @@ lanes; or `{each: [...]}` with one of these for every execution. Lanes beyond th
 take part. Of LD, ST and ATOM, whose addresses are generic, `{lanes: ..., space: shared}` says which memory they mean,
 global if it does not; where lanes mean different ones, `space: {shared: MASK, local: MASK}`.
 
-`source` has file and line of instructions, `threads` how many threads executed them (see `lines`).
+`source` has file and line of instructions, `source_text` the text of such files, `threads` how many threads executed
+the instructions (see `lines`).
 
 The bytes of shared memory under `launch` may be expressions in the names under `layout`, too: what a padding costs.
 
@@ -47,68 +48,23 @@ from pydantic_core import PydanticCustomError
 from gpuemu.base.strict_yaml import describe
 from gpuemu.trace.lines import PLACE, RIGHT, parse_places
 from gpuemu.trace.model import SPACES
+from gpuemu.trace.ranges import (
+    MAX_ADDRESS,
+    MAX_OFFSET,
+    MAX_REPEAT,
+    NUMBERS_PATTERN,
+    RANGE_PATTERN,
+    is_int,
+    parse_range,
+    parse_selection,
+    refuse,
+)
 from gpuemu.trace.spaces import SPACE_SCHEMA, what_is_wrong_with_space
-
-_RANGE_PATTERN = r"\s*(0x[0-9a-fA-F]{1,8})\s*(?:-\s*(0x[0-9a-fA-F]{1,8})\s*)?"
-_NUMBERS_PATTERN = r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?"
-_RANGE = re.compile(_RANGE_PATTERN + r"\Z")
-_NUMBERS = re.compile(_NUMBERS_PATTERN + r"\Z")
-MAX_CTAS = 65_536
-"""CTAs that the entries of a trace speak for; one SM replays a launch of more a part at a time."""
-MAX_REPEAT = 1_000_000_000
-MAX_ADDRESS = (1 << 63) - 1
-MAX_OFFSET = (1 << 32) - 1
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _refuse(found: str, right: str, field: str = "") -> PydanticCustomError:
-    """An error that already has the two halves of our sentence, and the field if pydantic cannot know it."""
-    return PydanticCustomError("gpuemu", "{found}; {right}", {"found": found, "right": right, "field": field})
-
-
-def parse_selection(value: object) -> list[int] | None:
-    """`all` (None), `3`, `0-3` or a list of these as sorted numbers. Raises the error of a field."""
-    if value == "all":
-        return None
-    numbers: set[int] = set()
-    for item in value if isinstance(value, list) else [value]:
-        match = _NUMBERS.match(item) if isinstance(item, str) else None
-        if isinstance(item, int) and _is_int(item) and item >= 0:
-            numbers.add(item)
-        elif match is not None:
-            first, last = int(match[1]), int(match[2] or match[1])
-            if not 0 <= last - first < 1 << 16:
-                raise _refuse(f"the range {item}", "a range such as 0-3 is right")
-            numbers.update(range(first, last + 1))
-        else:
-            raise _refuse(describe(item), "all, a number, a range such as 0-3, or a list of these is right")
-        if len(numbers) > MAX_CTAS:
-            raise _refuse(f"more than {MAX_CTAS} numbers", f"up to {MAX_CTAS} are right")
-    if not numbers:
-        raise _refuse("an empty list", "a list of at least one number is right")
-    return sorted(numbers)
-
-
-def parse_range(item: object) -> tuple[int, int]:
-    """The first and last byte offset of a stretch of the path."""
-    if isinstance(item, int) and _is_int(item) and 0 <= item <= MAX_OFFSET:
-        return item, item
-    match = _RANGE.match(item) if isinstance(item, str) else None
-    if match is None:
-        right = "an offset such as 0x0040 or a range such as 0x0000-0x0040 is right"
-        raise _refuse(f"{describe(item)} in a path", right)
-    first, last = int(match[1], 16), int(match[2] or match[1], 16)
-    if last < first:
-        raise _refuse(f"the range {item}", "a range runs from the lower offset to the higher")
-    return first, last
 
 
 def _check_version(value: Any) -> Any:
     # To Python true and 1.0 are equal to 1, and Literal would take them.
-    if not _is_int(value):
+    if not is_int(value):
         raise ValueError
     return value
 
@@ -130,10 +86,10 @@ def _check_path(value: Any) -> Any:
             parse_range(item)
             continue
         if set(item) != {"repeat", "path"}:
-            raise _refuse(f"{_keys(item)} in a path", "{repeat: N, path: ...} is right")
+            raise refuse(f"{_keys(item)} in a path", "{repeat: N, path: ...} is right")
         times = item["repeat"]
-        if not _is_int(times) or not 0 <= times <= MAX_REPEAT:
-            raise _refuse(f"repeat: {describe(times)}", "a whole number of times is right")
+        if not is_int(times) or not 0 <= times <= MAX_REPEAT:
+            raise refuse(f"repeat: {describe(times)}", "a whole number of times is right")
         _check_path(item["path"])
     return value
 
@@ -141,12 +97,12 @@ def _check_path(value: Any) -> Any:
 def _check_lanes(value: Any) -> Any:
     if isinstance(value, list):
         if len(value) != 32:
-            raise _refuse(f"a list of {len(value)} addresses", "32 are right, one a lane")
+            raise refuse(f"a list of {len(value)} addresses", "32 are right, one a lane")
         for lane, address in enumerate(value):
-            if not _is_int(address) or not 0 <= address <= MAX_ADDRESS:
-                raise _refuse(f"{describe(address)} for lane {lane}", "a byte address is right")
-    elif not isinstance(value, str) and not (_is_int(value) and 0 <= value <= MAX_ADDRESS):
-        raise _refuse(describe(value), "an expression such as 16*lane or a list of 32 addresses is right")
+            if not is_int(address) or not 0 <= address <= MAX_ADDRESS:
+                raise refuse(f"{describe(address)} for lane {lane}", "a byte address is right")
+    elif not isinstance(value, str) and not (is_int(value) and 0 <= value <= MAX_ADDRESS):
+        raise refuse(describe(value), "an expression such as 16*lane or a list of 32 addresses is right")
     return value
 
 
@@ -157,25 +113,25 @@ def _check_addresses(value: Any) -> Any:
     if keys == {"each"}:
         if not isinstance(value["each"], list):
             right = "a list with one entry for every execution is right"
-            raise _refuse(f"each: {describe(value['each'])}", right)
+            raise refuse(f"each: {describe(value['each'])}", right)
         for k, item in enumerate(value["each"]):
             if isinstance(item, dict) and "each" in item:
-                raise _refuse("each inside each", "one level is right")
+                raise refuse("each inside each", "one level is right")
             try:
                 _check_addresses(item)
             except PydanticCustomError as error:
                 context: Any = error.context
-                raise _refuse(f"{context['found']} in entry {k} of each", context["right"]) from None
+                raise refuse(f"{context['found']} in entry {k} of each", context["right"]) from None
     elif keys in ({"lanes"}, {"lanes", "active"}, {"lanes", "space"}, {"lanes", "active", "space"}):
         _check_lanes(value["lanes"])
         wrong = what_is_wrong_with_space(value.get("space", SPACES[0]))
         if wrong is not None:
-            raise _refuse(*wrong)
+            raise refuse(*wrong)
         active = value.get("active", 0)
-        if not isinstance(active, str) and not (_is_int(active) and 0 <= active < 1 << 32):
-            raise _refuse(f"active: {describe(active)}", "a mask such as 0x0000ffff or an expression is right")
+        if not isinstance(active, str) and not (is_int(active) and 0 <= active < 1 << 32):
+            raise refuse(f"active: {describe(active)}", "a mask such as 0x0000ffff or an expression is right")
     else:
-        raise _refuse(_keys(value), "{lanes, active, space} or {each} is right")
+        raise refuse(_keys(value), "{lanes, active, space} or {each} is right")
     return value
 
 
@@ -185,7 +141,7 @@ _FILE_NAME_PATTERN = r"(?!\.{1,2}$)[^/\\\x00-\x1f]+"
 def _check_file_name(value: Any) -> Any:
     good = isinstance(value, str) and re.fullmatch(_FILE_NAME_PATTERN, value) and PurePath(value).name == value
     if not good:
-        raise _refuse(describe(value), "the name of a file beside the trace, without folders, is right")
+        raise refuse(describe(value), "the name of a file beside the trace, without folders, is right")
     return value
 
 
@@ -201,14 +157,14 @@ SCHEMA_DEFINITIONS: dict[str, Any] = {
         "description": "all, a number, a range such as 0-3, or a list of these.",
         "anyOf": [
             {"type": "integer", "minimum": 0},
-            {"type": "string", "pattern": f"^(all|{_NUMBERS_PATTERN})$"},
+            {"type": "string", "pattern": f"^(all|{NUMBERS_PATTERN})$"},
             {
                 "type": "array",
                 "minItems": 1,
                 "items": {
                     "anyOf": [
                         {"type": "integer", "minimum": 0},
-                        {"type": "string", "pattern": f"^{_NUMBERS_PATTERN}$"},
+                        {"type": "string", "pattern": f"^{NUMBERS_PATTERN}$"},
                     ]
                 },
             },
@@ -225,7 +181,7 @@ SCHEMA_DEFINITIONS: dict[str, Any] = {
     "PathItem": {
         "anyOf": [
             {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET},
-            {"type": "string", "pattern": f"^{_RANGE_PATTERN}$"},
+            {"type": "string", "pattern": f"^{RANGE_PATTERN}$"},
             {
                 "type": "object",
                 "properties": {
@@ -283,7 +239,7 @@ def _check_source(value: Any) -> Any:
     for key, places in value.items():
         span, where = parse_range(key), parse_places(places)
         if where is None:
-            raise _refuse(f"{describe(places)} at {key}", RIGHT)
+            raise refuse(f"{describe(places)} at {key}", RIGHT)
         found[span] = where
     return found
 
@@ -293,7 +249,7 @@ _PLACE_SCHEMA = {"type": "string", "pattern": f"^{PLACE}$"}
 _SOURCE_SCHEMA = {
     "description": "File and line of instructions by ranges of byte offsets; of inlined code a list, innermost first.",
     "type": "object",
-    "propertyNames": {"pattern": f"^({_RANGE_PATTERN}|[0-9]{{1,10}})$"},
+    "propertyNames": {"pattern": f"^({RANGE_PATTERN}|[0-9]{{1,10}})$"},
     "additionalProperties": {"anyOf": [_PLACE_SCHEMA, {"type": "array", "minItems": 1, "items": _PLACE_SCHEMA}]},
 }
 Selection = Annotated[Any, AfterValidator(_check_selection), WithJsonSchema({})]
@@ -303,7 +259,7 @@ Extent = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)], Annotat
 
 
 def _check_size(value: Any) -> Any:
-    if not isinstance(value, str) and not (_is_int(value) and value >= 0):
+    if not isinstance(value, str) and not (is_int(value) and value >= 0):
         raise ValueError
     return value
 
@@ -361,6 +317,9 @@ class TraceForm(_Strict):
         Field(description="Threads that executed an instruction, by its offset, where not all of its warps did."),
     ] = {}
     source: Annotated[Any, AfterValidator(_check_source), WithJsonSchema({})] = {}
+    source_text: Annotated[
+        dict[str, str], Field(description="The text of source files, by the names that they have under source.")
+    ] = {}
     warps: Annotated[list[WarpsForm], Field(min_length=1)] = [WarpsForm()]
     bulk: Annotated[
         str | None,
@@ -370,11 +329,19 @@ class TraceForm(_Strict):
     ] = None
 
     @model_validator(mode="after")
+    def _check_text_is_of_the_source(self) -> Self:
+        named = {file for places in self.source.values() for file, _ in places}
+        for file in self.source_text:
+            if file not in named:
+                raise refuse(f"the text of '{file}'", "text of a file that stands under source is right", "source_text")
+        return self
+
+    @model_validator(mode="after")
     def _check_bulk_stands_alone(self) -> Self:
         for other in ("warps", "layout"):
             if self.bulk is not None and other in self.model_fields_set:
                 right = {"warps": "one of the two is right", "layout": "names are right only where expressions are"}
-                raise _refuse(f"both bulk and {other}", right[other], "bulk")
+                raise refuse(f"both bulk and {other}", right[other], "bulk")
         return self
 
 

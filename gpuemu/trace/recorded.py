@@ -21,13 +21,14 @@ from pydantic import ValidationError
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import is_side_file, write_bulk
-from gpuemu.trace.form import MAX_CTAS, LaunchForm, TraceForm
+from gpuemu.trace.form import LaunchForm, TraceForm
 from gpuemu.trace.lines import ranges
 from gpuemu.trace.listing import format_listing
 from gpuemu.trace.mistakes import refusal
 from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, SPACES, Launch, Trace, WarpTrace
 from gpuemu.trace.naming import SIZES, Naming
 from gpuemu.trace.paths import path_form, path_items
+from gpuemu.trace.ranges import MAX_CTAS
 from gpuemu.trace.symbolic import expression_of
 from gpuemu.trace.writing import write_form
 
@@ -58,6 +59,8 @@ def write_trace(trace: Trace, path: str | os.PathLike[str], naming: Naming | Non
         fields["launch"] = _launch(trace) | {name: naming.size(name) for name in SIZES}
     if lines := ranges(trace.code):
         fields["source"] = lines
+    if trace.source_text:
+        fields["source_text"] = trace.source_text
     if threads := {i.offset: i.threads for i in trace.code if i.threads is not None}:
         fields["threads"] = threads
     text = write_form(_form(trace, fields, os.fspath(path)))

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuemu.trace import paths
-from gpuemu.trace.form import parse_range
 from gpuemu.trace.paths import path_form, path_items
+from gpuemu.trace.ranges import parse_range
 
 OFFSETS = 16 * np.arange(2000)
 

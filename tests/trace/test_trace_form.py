@@ -11,8 +11,9 @@ from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError
 from gpuemu.trace import form
 from gpuemu.trace.files import load_trace
-from gpuemu.trace.form import TraceForm, json_schema, parse_range, parse_selection
+from gpuemu.trace.form import TraceForm, json_schema
 from gpuemu.trace.mistakes import field_name
+from gpuemu.trace.ranges import parse_range, parse_selection
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "traces").rglob("*.yaml"))
@@ -123,13 +124,13 @@ def test_the_example_of_the_documentation_is_right():
             "about:",
             "zzz:",
             "4: zzz: found an unknown key; "
-            "the keys here are gpuemu_trace, kernel, arch, about, launch, layout, code, threads, source, warps, bulk",
+            "the keys here are gpuemu_trace, kernel, arch, about, launch, layout, code, threads, source, source_text, warps, bulk",
         ),
         (
             "about:",
             "5:",
             "4: [5]: found an unknown key; "
-            "the keys here are gpuemu_trace, kernel, arch, about, launch, layout, code, threads, source, warps, bulk",
+            "the keys here are gpuemu_trace, kernel, arch, about, launch, layout, code, threads, source, source_text, warps, bulk",
         ),
         # The launch.
         ("grid: [2, 1, 1], block", "grid: 2, block", f"5: launch.grid: found 2; {GRID_RIGHT}"),

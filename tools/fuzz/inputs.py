@@ -287,7 +287,7 @@ class Inputs:
 
     def override(self, choose: random.Random) -> None:
         """A value of --set."""
-        from gpuemu.cli.run import parse_settings
+        from gpuemu.cli.loading import parse_settings
 
         overrides, layout = parse_settings((mutators.text(choose, choose.choice(SETTINGS)),))
         arch = self.archs[choose.choice(ARCHS)].with_overrides(overrides)

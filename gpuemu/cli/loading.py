@@ -1,0 +1,88 @@
+"""What commands replay, loaded or recorded, and how they write what they found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, tell
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+    from gpuemu.trace.model import Trace
+
+
+def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[str, int]]:
+    """The values of --set: those of the hardware, and those of the trace's layout. Raises GpuemuError."""
+    from gpuemu.arch import parse_override
+
+    overrides: dict[str, object] = {}
+    layout: dict[str, int] = {}
+    problems: list[Problem] = []
+    for setting in settings:
+        try:
+            name, value = parse_override(setting)
+        except GpuemuError as error:
+            problems += error.problems
+            continue
+        if not name.startswith("layout."):
+            overrides[name] = value
+        elif isinstance(value, int) and not isinstance(value, bool):
+            layout[name.removeprefix("layout.")] = value
+        else:
+            problems.append(Problem("--set", None, name, repr(value), "a whole number is right"))
+    if problems:
+        raise GpuemuError(problems)
+    return overrides, layout
+
+
+def loaded_trace(
+    trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions | None = None
+) -> tuple[Trace, Architecture]:
+    """A trace, loaded or recorded from machine code as `launch` says, and what it runs on. Raises GpuemuError."""
+    from gpuemu.arch import load_arch
+    from gpuemu.studies.check.notice import noticed
+    from gpuemu.trace.files import load_trace, locate
+
+    overrides, layout = parse_settings(settings)
+    arch = load_arch(arch_name) if arch_name is not None else None
+    if arch is not None and overrides:
+        arch = arch.with_overrides(overrides, where="--set")
+    if is_machine_code(trace):
+        if layout:
+            raise GpuemuError.one("--set", None, "layout", "layout numbers", "machine code has none; a trace may")
+        loaded = execute(trace, launch or LaunchOptions(), arch)
+    elif launch is not None and launch.given:
+        locate(trace, None if arch is None else arch.name)  # what it is comes before what was given with it
+        right = "a .cubin or .cu takes them; a trace has its launch in it"
+        raise GpuemuError.one(trace, None, "", f"a trace with {launch.given}", right)
+    else:
+        loaded = load_trace(trace, arch=None if arch is None else arch.name, layout=layout)
+    if arch is None:
+        arch = load_arch(loaded.arch)
+        arch = arch.with_overrides(overrides, where="--set") if overrides else arch
+    tell(noticed(loaded))
+    return loaded, arch
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file in one step, so that nobody ever sees half of it. Raises GpuemuError."""
+    import os
+    import tempfile
+
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+        raise GpuemuError.one(str(path), None, "", found, "a file that can be written is right") from None

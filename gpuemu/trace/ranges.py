@@ -1,0 +1,66 @@
+"""Ranges and selections as people write them in traces: 0x0000-0x0040, 3, 0-3, all."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic_core import PydanticCustomError
+
+from gpuemu.base.strict_yaml import describe
+
+RANGE_PATTERN = r"\s*(0x[0-9a-fA-F]{1,8})\s*(?:-\s*(0x[0-9a-fA-F]{1,8})\s*)?"
+NUMBERS_PATTERN = r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?"
+_RANGE = re.compile(RANGE_PATTERN + r"\Z")
+_NUMBERS = re.compile(NUMBERS_PATTERN + r"\Z")
+MAX_CTAS = 65_536
+"""CTAs that the entries of a trace speak for; one SM replays a launch of more a part at a time."""
+MAX_REPEAT = 1_000_000_000
+MAX_ADDRESS = (1 << 63) - 1
+MAX_OFFSET = (1 << 32) - 1
+
+
+def is_int(value: object) -> bool:
+    """Whether it is a whole number, which to Python True is, too."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def refuse(found: str, right: str, field: str = "") -> PydanticCustomError:
+    """An error that already has the two halves of our sentence, and the field if pydantic cannot know it."""
+    return PydanticCustomError("gpuemu", "{found}; {right}", {"found": found, "right": right, "field": field})
+
+
+def parse_selection(value: object) -> list[int] | None:
+    """`all` (None), `3`, `0-3` or a list of these as sorted numbers. Raises the error of a field."""
+    if value == "all":
+        return None
+    numbers: set[int] = set()
+    for item in value if isinstance(value, list) else [value]:
+        match = _NUMBERS.match(item) if isinstance(item, str) else None
+        if isinstance(item, int) and is_int(item) and item >= 0:
+            numbers.add(item)
+        elif match is not None:
+            first, last = int(match[1]), int(match[2] or match[1])
+            if not 0 <= last - first < 1 << 16:
+                raise refuse(f"the range {item}", "a range such as 0-3 is right")
+            numbers.update(range(first, last + 1))
+        else:
+            raise refuse(describe(item), "all, a number, a range such as 0-3, or a list of these is right")
+        if len(numbers) > MAX_CTAS:
+            raise refuse(f"more than {MAX_CTAS} numbers", f"up to {MAX_CTAS} are right")
+    if not numbers:
+        raise refuse("an empty list", "a list of at least one number is right")
+    return sorted(numbers)
+
+
+def parse_range(item: object) -> tuple[int, int]:
+    """The first and last byte offset of a stretch of the path."""
+    if isinstance(item, int) and is_int(item) and 0 <= item <= MAX_OFFSET:
+        return item, item
+    match = _RANGE.match(item) if isinstance(item, str) else None
+    if match is None:
+        right = "an offset such as 0x0040 or a range such as 0x0000-0x0040 is right"
+        raise refuse(f"{describe(item)} in a path", right)
+    first, last = int(match[1], 16), int(match[2] or match[1], 16)
+    if last < first:
+        raise refuse(f"the range {item}", "a range runs from the lower offset to the higher")
+    return first, last
