@@ -72,7 +72,6 @@ class Cta(Record):
     warps: int
     live: int
     last_end: int
-    last_arrival: int
 
 
 class Gathering(Record):
@@ -123,9 +122,6 @@ class Warp(Record):
     barrier_id: int
     blocked_from: int
     opens_at: int
-    passed_at: int
-    sent: int
-    flushes: int
     branched_at: int
     next_line: int
     line_at: int

@@ -31,13 +31,14 @@ class Flight(Record):
     done_at: int
     next: int
     late: int
-    comes_later: int
     refused: int
     has_left: int
     in_transit: int
     there: int
     comes_behind: int
     dispatched_at: int
+    fences: int
+    fence_at: int
     start: int
     completion: int
     lost: int
@@ -102,6 +103,9 @@ class DataStage(Record):
     """Slots of reads and writes, paths by warp slot, the window, and what is to pass it by."""
 
     entered_at: int
+    requests: int
+    inside: int
+    held: int
     window: int
     slots_at: int
     loads_at: int
@@ -114,9 +118,14 @@ class DataStage(Record):
     copies: int
     copies_free_at: int
     alone: int
-    openings: int
-    opening_costs: int
+    fences: int
+    fences_come: int
+    fence_came_at: int
+    fences_passed: int
+    drained_at: int
+    sent: int
     leaving: int
+    chosen: int
     last: int
 
 
