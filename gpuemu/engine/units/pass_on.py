@@ -97,6 +97,8 @@ def take_complete(state: State, cycle: int, now: int) -> None:
 
 def serve_lane(state: State, f: int, cycle: int, now: int) -> None:
     """An S2R of a lane's number, which sends no registers, is dispatched."""
+    flight = state.flights[f]
     sources_at(state, f, cycle, now)
-    state.flights[f].there = cycle - state.spec[0].mio_lane_register_early_cycles
+    state.load_store[0].sent_places += state.accesses[flight.access].takes_place
+    flight.there = cycle - state.spec[0].mio_lane_register_early_cycles
     comes_to_data_stage(state, f, now)

@@ -120,7 +120,7 @@ def _let_in(state: State, cycle: int, now: int) -> int:
         stage.held += 1
         unit = state.load_store[0]
         push(state, unit.entered, entered + spec.mio_pool_release_cycles)
-        unit.sent_places -= 0 if op.kind == LANE_REGISTER else access.takes_place
+        unit.sent_places -= access.takes_place
     return NEVER
 
 
