@@ -213,7 +213,10 @@ def _load_store(requests: int, s: Spec, room: _Room, unit: LoadStore, stage: Dat
     stage.copies = room.ring(max(pool, s.mio_copy_entries) + 2)
     stage.alone = room.ring(s.mio_window_entries + 4)
     stage.requests = room.ring(requests + 1)
-    stage.fences = room.ring(s.sm_max_warps * (8 + s.mio_queue_latency_cycles + s.barrier_latency_cycles))
+    known = s.mio_queue_latency_cycles + s.barrier_latency_cycles
+    stage.fences, stage.fence_ways = (room.ring(s.sm_max_warps * (8 + known)) for _ in range(2))
+    stage.unpassed = room.ring(2 * (pool + s.mio_window_entries + 4))
+    stage.last_at = room.numbers(s.barrier_fence_ways, -1)
     stage.leaving = room.ring(s.mio_store_pool_wavefronts + s.global_memory_l1_store_cycles + 256)
 
 

@@ -89,16 +89,6 @@ def begin(state: State, f: int, start: int) -> int:
     return start
 
 
-def all_free_at(state: State) -> int:
-    """When all that has begun has passed, and the slots are free."""
-    stage, free_at = state.data_stage[0], 0
-    for i in range(stage.read_slots):
-        free_at = max(free_at, state.pool[stage.slots_at + i])
-    for i in range(stage.write_slots if state.spec[0].separate else 0):
-        free_at = max(free_at, state.pool[stage.write_slots_at + i])
-    return free_at
-
-
 def store_leaves(state: State, cycle: int) -> None:
     """A wavefront of a global store will leave L1 at `cycle`, behind those of the stores before."""
     stage = state.data_stage[0]
@@ -178,6 +168,7 @@ def _begin_lane_register(state: State, f: int, start: int) -> int:
                 state.flights[pool[stage.loads_at + i]].lost += 1
             pool[stage.slots_at + i] += pace
     pool[stage.read_paths_at + state.warps[state.flights[f].warp].slot] = pool[stage.chosen] = until
+    stage.last = until - pace
     state.sm[0].read_cycles += 1
     return start
 

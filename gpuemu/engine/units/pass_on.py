@@ -1,9 +1,8 @@
-"""From the load/store unit to the data stage, and what becomes of each request there.
+"""From the load/store unit to the data stage.
 
 Requests come to the window in the order in which their registers are there, a load before a store of the same cycle.
 Accesses to global memory go in the order of their dispatch: a load waits until the registers of the stores before it
-are there. An entry of the pool falls free `pool_release_cycles` after its request has got in; an asynchronous copy past
-L1 keeps it until it is sent on. Data of stores are held until some time after their last wavefront.
+are there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What becomes of a request that begins to pass the data stage: it comes back, leaves for L2, or is done.
 
-Data of stores are held until some time after their last wavefront.
+Data of stores are held until some time after their last wavefront. What a sub-core asked shared memory for comes back
+in the order in which it began to pass.
 """
 
 from __future__ import annotations

@@ -2,11 +2,13 @@
 
 Requests enter in the order in which they come. What is in the window begins when a slot and its warp's path are free,
 the first to come first, and holds its entry for `window_release_cycles` more. Asynchronous copies past L1 take no
-entry and no port, but `copy_entries` of them at most wait to be sent on, a piece a cycle.
+entry and no port, but `copy_entries` of them at most wait to be sent on, a piece a cycle. An entry of the pool falls
+free `pool_release_cycles` after its request has got in; a copy past L1 keeps it until it is sent on.
 
-The opening of a barrier is a fence: it comes with what is issued in its cycle. What comes behind it begins when all
-before it has passed, `barrier.drain_cycles` behind the last wavefront; if nothing is left to pass, a load that comes
-with it waits `barrier.load_delay_cycles`. There is none if nothing came since the last.
+The opening of a barrier is a fence, which comes with what is issued in its cycle. What comes behind it begins when all
+has passed that came before from the sub-cores whose warps it lets go, and from those that share a way with them (there
+are `barrier.fence_ways`, taken in turn): `barrier.drain_cycles` behind the last wavefront. If nothing is left to pass,
+a load that comes with it waits `barrier.load_delay_cycles`. There is none if nothing came since the last.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from __future__ import annotations
 from gpuemu.engine.code import Op
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
-from gpuemu.engine.units.data_stage import all_free_at, begin, find_slot
+from gpuemu.engine.units.data_stage import begin, find_slot
 from gpuemu.engine.units.kinds import COPY_COMMIT, LANE_REGISTER
 from gpuemu.engine.units.phases import WINDOW, wake
-from gpuemu.engine.units.rings import length, nth, pop, push, put, take
+from gpuemu.engine.units.rings import first, length, nth, pop, push, put, take
 from gpuemu.engine.units.served import committed, copy_sent, served
 
 
@@ -30,19 +32,25 @@ def comes(state: State, f: int, now: int) -> None:
         served(state, f, now)
         return
     _let_fences_come(state, now + state.spec[0].ahead)
-    flight.fences, flight.fence_at = stage.fences_come, stage.fence_came_at
+    flight.fences, flight.fence_at, flight.held_until = stage.fences_come, stage.fence_came_at, stage.passed_at
     if op.kind != COPY_COMMIT and access.copy_pieces == 0:
         stage.sent = 1
     push(state, stage.requests, f)
     wake(state, WINDOW, now)
 
 
-def opens(state: State, cycle: int, now: int) -> None:
-    """A barrier opens at `cycle`."""
+def opens(state: State, cycle: int, ways: int, now: int) -> None:
+    """A barrier opens at `cycle`, for warps of the sub-cores on these ways (a bit each)."""
     spec, stage = state.spec[0], state.data_stage[0]
     _let_fences_come(state, now + spec.ahead)
     if spec.barrier_drain_cycles > 0:
         push(state, stage.fences, cycle + spec.mio_queue_latency_cycles)
+        push(state, stage.fence_ways, ways)
+
+
+def way_of(state: State, c: int) -> int:
+    """The way of a sub-core, as a bit."""
+    return 1 << c % state.spec[0].barrier_fence_ways
 
 
 def _let_fences_come(state: State, cycle: int) -> None:
@@ -53,14 +61,43 @@ def _let_fences_come(state: State, cycle: int) -> None:
         for n in range(1, length(state, stage.fences)):
             if nth(state, stage.fences, n) < nth(state, stage.fences, soonest):
                 soonest = n
-        comes_at = nth(state, stage.fences, soonest)
+        comes_at, ways = nth(state, stage.fences, soonest), nth(state, stage.fence_ways, soonest)
         if comes_at > cycle:
             return
         take(state, stage.fences, soonest)
-        if stage.sent > 0:
+        take(state, stage.fence_ways, soonest)
+        if stage.sent:
+            stage.sent = 0
             stage.fences_come += 1
             stage.fence_came_at = comes_at
-            stage.sent = 0
+            push(state, stage.unpassed, comes_at)
+            push(state, stage.unpassed, ways)
+            _pass_fences(state)
+
+
+def _pass_fences(state: State) -> None:
+    """Of those before which nothing waits any longer: what is behind one begins when the last before it has passed."""
+    spec, stage = state.spec[0], state.data_stage[0]
+    while length(state, stage.unpassed) > 0:
+        came_at, ways = first(state, stage.unpassed), nth(state, stage.unpassed, 1)
+        for i in range(length(state, stage.requests)):
+            flight = state.flights[nth(state, stage.requests, i)]
+            slots = state.accesses[flight.access].data_stage_cycles
+            if slots > 0 and flight.fences <= stage.fences_passed and way_of(state, flight.core) & ways:
+                return
+        pop(state, stage.unpassed)
+        pop(state, stage.unpassed)
+        stage.fences_passed += 1
+        last = -1
+        for way in range(spec.barrier_fence_ways):
+            if ways >> way & 1:
+                last = max(last, state.pool[stage.last_at + way])
+        if last + spec.shared_memory_cycles_per_wavefront_per_warp >= came_at:
+            stage.passed_at = max(stage.passed_at, last + spec.barrier_drain_cycles)
+            for i in range(length(state, stage.requests)):
+                flight = state.flights[nth(state, stage.requests, i)]
+                if flight.fences >= stage.fences_passed:
+                    flight.held_until = stage.passed_at
 
 
 def tick_window(state: State, now: int) -> int:
@@ -138,7 +175,7 @@ def _send_copy(state: State, entered: int, pieces: int) -> int:
 def _begin(state: State, cycle: int, now: int) -> int:
     """Begin what can; returns when the next can, `cycle` if something has begun."""
     spec, stage = state.spec[0], state.data_stage[0]
-    wanted, i, ahead = NEVER, 0, 0
+    wanted, i = NEVER, 0
     while i < stage.inside:
         f = nth(state, stage.requests, i)
         flight = state.flights[f]
@@ -152,13 +189,11 @@ def _begin(state: State, cycle: int, now: int) -> int:
                 i += 1
             continue
         if flight.fences > stage.fences_passed:
-            if ahead > 0:
-                break
-            _pass_fence(state, flight.fences, flight.fence_at)
+            i += 1
+            continue
         start = find_slot(state, f, _earliest(state, f, op))
         if start > cycle:
             wanted = min(wanted, start)
-            ahead += 1
             i += 1
             continue
         wanted = cycle
@@ -167,29 +202,20 @@ def _begin(state: State, cycle: int, now: int) -> int:
         stage.held -= 1
         flight.start = begin(state, f, start)
         push(state, stage.window, flight.start + spec.mio_window_release_cycles)
+        way = stage.last_at + flight.core % spec.barrier_fence_ways
+        state.pool[way] = max(state.pool[way], stage.last)
         served(state, f, now)
+        _pass_fences(state)
     return wanted
 
 
 def _earliest(state: State, f: int, op: Op) -> int:
     """When a request that has entered may begin for the sake of fences."""
-    stage, flight = state.data_stage[0], state.flights[f]
-    earliest = flight.start
-    if flight.fences > 0:
-        earliest = max(earliest, stage.drained_at)
-        if op.late_behind_barrier and flight.there == flight.fence_at:
-            earliest = max(earliest, flight.there + state.spec[0].barrier_load_delay_cycles)
+    flight = state.flights[f]
+    earliest = max(flight.start, flight.held_until)
+    if flight.fences > 0 and op.late_behind_barrier and flight.there == flight.fence_at:
+        earliest = max(earliest, flight.there + state.spec[0].barrier_load_delay_cycles)
     return earliest
-
-
-def _pass_fence(state: State, number: int, came_at: int) -> None:
-    """All before a fence has begun: what is behind it begins when all that has passed."""
-    spec, stage = state.spec[0], state.data_stage[0]
-    stage.fences_passed = number
-    free_at = all_free_at(state)
-    if free_at >= came_at:
-        last = free_at - spec.shared_memory_cycles_per_wavefront_per_warp
-        stage.drained_at = last + spec.barrier_drain_cycles
 
 
 def _copies_before(state: State, index: int) -> int:
