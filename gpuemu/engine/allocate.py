@@ -214,8 +214,8 @@ def _load_store(requests: int, s: Spec, room: _Room, unit: LoadStore, stage: Dat
     stage.alone = room.ring(s.mio_window_entries + 4)
     stage.requests = room.ring(requests + 1)
     known = s.mio_queue_latency_cycles + s.barrier_latency_cycles
-    stage.fences, stage.fence_ways = (room.ring(s.sm_max_warps * (8 + known)) for _ in range(2))
-    stage.unpassed = room.ring(2 * (pool + s.mio_window_entries + 4))
+    stage.fences, stage.fence_ways, stage.fence_ctas = (room.ring(s.sm_max_warps * (8 + known)) for _ in range(3))
+    stage.unpassed = room.ring(4 * (pool + s.mio_window_entries + 4))
     stage.last_at = room.numbers(s.barrier_fence_ways, -1)
     stage.leaving = room.ring(s.mio_store_pool_wavefronts + s.global_memory_l1_store_cycles + 256)
 

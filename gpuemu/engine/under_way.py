@@ -105,7 +105,7 @@ class DataStage(Record):
     """Slots of reads and writes, paths by warp slot, the window, and what is to pass it by.
 
     Of the `requests` that have come and have not begun so many are `inside` the window, in `held` of its entries; in
-    `window` is when entries of others fall free. `fences` will come, `unpassed` have (when, on which ways); what is
+    `window` is when entries of others fall free. `fences` will come, `unpassed` have; what is
     behind those that have passed begins no sooner than `passed_at`. `sent`: whether anything came since the last.
     """
 
@@ -127,6 +127,7 @@ class DataStage(Record):
     alone: int
     fences: int
     fence_ways: int
+    fence_ctas: int
     unpassed: int
     fences_come: int
     fence_came_at: int

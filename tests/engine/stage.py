@@ -47,9 +47,12 @@ class DataStage:
         window.comes(self._state, flight.op, self._now)
         return flight.op
 
-    def fence(self, there: int, ways: int) -> None:
-        """A barrier opens whose fence comes at `there`, for warps of the sub-cores on these ways (a bit each)."""
-        window.opens(self._state, there - self._state.spec[0].mio_queue_latency_cycles, ways, self._now)
+    def fence(self, there: int, ways: int, cta: int = -1) -> None:
+        """A barrier opens whose fence comes at `there`, for warps of the sub-cores on these ways (a bit each).
+
+        `cta`: all requests are those of CTA 0.
+        """
+        window.opens(self._state, there - self._state.spec[0].mio_queue_latency_cycles, cta, ways, self._now)
 
     def begins(self, f: int) -> int:
         """When the first wavefront of a request passes."""

@@ -99,6 +99,25 @@ def test_each_of_several_fences_holds_what_is_behind_it():
     assert [data_stage.begins(f) for f in requests] == [10, 16, 22, 28]
 
 
+@pytest.mark.parametrize(
+    ("fence", "cta", "third", "fourth"), [(12, 0, 21, 22), (20, 0, 21, 22), (21, 0, 20, 23), (12, 1, 20, 21)]
+)
+def test_the_first_of_its_cta_to_find_a_slot_once_it_has_come_loses_a_turn(fence, cta, third, fourth):
+    """Two pass until 20 and 21; the third finds the first one's slot and goes through the other, the fourth has none."""
+    data_stage = stage()
+    requests = [data_stage.comes(slot, 10, 5, READ) for slot in (0, 4, 8, 12)]
+    data_stage.fence(fence, EVEN, cta)
+    data_stage.comes(1, 21, 1, READ)
+    assert [data_stage.begins(f) for f in requests] == [10, 11, third, fourth]
+
+
+def test_it_loses_the_two_cycles_of_a_turn_where_the_other_slot_is_taken():
+    data_stage = stage()
+    requests = [data_stage.comes(slot, 10, cycles, READ) for slot, cycles in ((0, 5), (4, 9), (8, 5))]
+    data_stage.fence(12, EVEN, cta=0)
+    assert [data_stage.begins(f) for f in requests] == [10, 11, 22]
+
+
 def behind_a_barrier(line: str, stall: int, **overrides) -> tuple[int, int]:
     """When the barrier of a lone warp that has stored opens, and when a load behind it begins to pass."""
     trace = builder()
@@ -114,7 +133,7 @@ def test_it_comes_with_what_is_issued_in_the_cycle_of_the_opening(stall, later):
     assert begins - opens == later
 
 
-@pytest.mark.parametrize(("ways", "cycles"), [(1, 160), (2, 93), (4, 86)])
+@pytest.mark.parametrize(("ways", "cycles"), [(1, 149), (2, 93), (4, 86)])
 def test_ctas_of_one_warp_wait_for_those_on_their_way(ways, cycles):
     """Eight CTAs with a load and a store of 4 wavefronts between barriers, 64 wavefronts a round."""
     trace = builder(1, grid=(8, 1, 1), static_shared_bytes=1024)

@@ -74,7 +74,7 @@ def _open_if_complete(state: State, cta: Cta, barrier: int, now: int) -> None:
             warp.opens_at = opens_at
             ways |= way_of(state, warp.core)
             wake(state, SUB_CORES + warp.core, max(now + 1, opens_at))
-    opens(state, opens_at, ways, now)
+    opens(state, opens_at, state.warps[cta.first_warp].cta, ways, now)
     gathering.arrivals = gathering.waiting = 0
 
 

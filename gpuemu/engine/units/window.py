@@ -8,7 +8,8 @@ free `pool_release_cycles` after its request has got in; a copy past L1 keeps it
 The opening of a barrier is a fence, which comes with what is issued in its cycle. What comes behind it begins when all
 has passed that came before from the sub-cores whose warps it lets go, and from those that share a way with them (there
 are `barrier.fence_ways`, taken in turn): `barrier.drain_cycles` behind the last wavefront. If nothing is left to pass,
-a load that comes with it waits `barrier.load_delay_cycles`. There is none if nothing came since the last.
+a load that comes with it waits `barrier.load_delay_cycles`. There is none if nothing came since the last. Of what the
+CTA itself sent before, the first to find a slot once the fence has come loses a turn of that slot.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ from gpuemu.engine.state import State
 from gpuemu.engine.units.data_stage import begin, find_slot
 from gpuemu.engine.units.kinds import COPY_COMMIT, LANE_REGISTER
 from gpuemu.engine.units.phases import WINDOW, wake
-from gpuemu.engine.units.rings import first, length, nth, pop, push, put, take
+from gpuemu.engine.units.rings import length, nth, pop, push, put, take
 from gpuemu.engine.units.served import committed, copy_sent, served
+
+FIELDS = 4
+CAME_AT, WAYS, CTA, LOSES = range(FIELDS)
+"""Of a fence that has come and not passed; whether a turn is to be lost yet."""
 
 
 def comes(state: State, f: int, now: int) -> None:
@@ -39,13 +44,14 @@ def comes(state: State, f: int, now: int) -> None:
     wake(state, WINDOW, now)
 
 
-def opens(state: State, cycle: int, ways: int, now: int) -> None:
-    """A barrier opens at `cycle`, for warps of the sub-cores on these ways (a bit each)."""
+def opens(state: State, cycle: int, cta: int, ways: int, now: int) -> None:
+    """A barrier opens at `cycle`, for warps of a CTA of the sub-cores on these ways (a bit each)."""
     spec, stage = state.spec[0], state.data_stage[0]
     _let_fences_come(state, now + spec.ahead)
     if spec.barrier_drain_cycles > 0:
         push(state, stage.fences, cycle + spec.mio_queue_latency_cycles)
         push(state, stage.fence_ways, ways)
+        push(state, stage.fence_ctas, cta)
 
 
 def way_of(state: State, c: int) -> int:
@@ -62,16 +68,20 @@ def _let_fences_come(state: State, cycle: int) -> None:
             if nth(state, stage.fences, n) < nth(state, stage.fences, soonest):
                 soonest = n
         comes_at, ways = nth(state, stage.fences, soonest), nth(state, stage.fence_ways, soonest)
+        cta = nth(state, stage.fence_ctas, soonest)
         if comes_at > cycle:
             return
         take(state, stage.fences, soonest)
         take(state, stage.fence_ways, soonest)
+        take(state, stage.fence_ctas, soonest)
         if stage.sent:
             stage.sent = 0
             stage.fences_come += 1
             stage.fence_came_at = comes_at
             push(state, stage.unpassed, comes_at)
             push(state, stage.unpassed, ways)
+            push(state, stage.unpassed, cta)
+            push(state, stage.unpassed, 1)
             _pass_fences(state)
 
 
@@ -79,14 +89,14 @@ def _pass_fences(state: State) -> None:
     """Of those before which nothing waits any longer: what is behind one begins when the last before it has passed."""
     spec, stage = state.spec[0], state.data_stage[0]
     while length(state, stage.unpassed) > 0:
-        came_at, ways = first(state, stage.unpassed), nth(state, stage.unpassed, 1)
+        came_at, ways = nth(state, stage.unpassed, CAME_AT), nth(state, stage.unpassed, WAYS)
         for i in range(length(state, stage.requests)):
             flight = state.flights[nth(state, stage.requests, i)]
             slots = state.accesses[flight.access].data_stage_cycles
             if slots > 0 and flight.fences <= stage.fences_passed and way_of(state, flight.core) & ways:
                 return
-        pop(state, stage.unpassed)
-        pop(state, stage.unpassed)
+        for _ in range(FIELDS):
+            pop(state, stage.unpassed)
         stage.fences_passed += 1
         last = -1
         for way in range(spec.barrier_fence_ways):
@@ -192,6 +202,8 @@ def _begin(state: State, cycle: int, now: int) -> int:
             i += 1
             continue
         start = find_slot(state, f, _earliest(state, f, op))
+        if start <= cycle and _loses_turn(state, f, start):
+            start = find_slot(state, f, start)
         if start > cycle:
             wanted = min(wanted, start)
             i += 1
@@ -216,6 +228,25 @@ def _earliest(state: State, f: int, op: Op) -> int:
     if flight.fences > 0 and op.late_behind_barrier and flight.there == flight.fence_at:
         earliest = max(earliest, flight.there + state.spec[0].barrier_load_delay_cycles)
     return earliest
+
+
+def _loses_turn(state: State, f: int, start: int) -> int:
+    """Whether it is the first of what its CTA sent before a fence to find a slot since that has come.
+
+    What can begin came before all fences that have not passed.
+    """
+    spec, stage, cta = state.spec[0], state.data_stage[0], state.warps[state.flights[f].warp].cta
+    loses = 0
+    for n in range(length(state, stage.unpassed) // FIELDS):
+        at = n * FIELDS
+        if nth(state, stage.unpassed, at + CAME_AT) > start:
+            break
+        if nth(state, stage.unpassed, at + CTA) == cta and nth(state, stage.unpassed, at + LOSES):
+            put(state, stage.unpassed, at + LOSES, 0)
+            loses = 1
+    if loses:
+        state.pool[stage.chosen] = start + spec.shared_memory_cycles_per_wavefront_per_warp
+    return loses
 
 
 def _copies_before(state: State, index: int) -> int:
