@@ -275,8 +275,9 @@ class Barrier(Part):
     latency_cycles: int = cycles("fixed part")
     arrival_interval_cycles: int = cycles("part per warp, of all CTAs", low=0)
     single_warp_cycles: int = cycles("what a barrier of a single warp keeps the unit for", low=0)
-    data_stage_cycles: int = cycles("an opening keeps the data stage, and one for each sub-core; 0: not at all", low=0)
-    load_delay_cycles: int = cycles("an LDS that a barrier has held back comes so much later", low=0)
+    drain_cycles: int = cycles("from the last wavefront before an opening to the first behind it; 0: at once", low=0)
+    fence_ways: int = whole("on which sub-cores send in turn; an opening waits for those of its warps", 1, 16, "ways")
+    load_delay_cycles: int = cycles("what a load waits for an opening that comes with it and finds all passed", low=0)
     blocks_after_cycles: int = cycles("from BAR.SYNC on, the warp still issues for so long", low=1)
 
 

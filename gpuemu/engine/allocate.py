@@ -89,7 +89,7 @@ def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
     results = np.array([max(1, op.results) for op in program.ops], dtype=np.int64)
     parts = 1 + int(results[program.path[program.request_issue]].sum())
     _sm(program, s, facts, room, sm[0])
-    _load_store(s, room, load_store[0], stage[0])
+    _load_store(len(program.access), s, room, load_store[0], stage[0])
     _memory(program, s, facts, room, memory[0])
     way_back[0].parts_at = room.numbers(3 * parts)
     way_back[0].ways = s.shared_memory_returned_registers_per_cycle * s.read_ports
@@ -201,7 +201,7 @@ def _sm(program: Program, s: Spec, facts: Facts, room: _Room, sm: Sm) -> None:
     sm.read_mask = power_of_two(128 + facts.reach + interval) - 1
 
 
-def _load_store(s: Spec, room: _Room, unit: LoadStore, stage: DataStage) -> None:
+def _load_store(requests: int, s: Spec, room: _Room, unit: LoadStore, stage: DataStage) -> None:
     pool = s.mio_pool_entries
     unit.sent = room.ring(pool + s.mio_data_read_cycles + 64 * s.sm_sub_cores)
     unit.entered = room.ring(pool + 2)
@@ -217,8 +217,11 @@ def _load_store(s: Spec, room: _Room, unit: LoadStore, stage: DataStage) -> None
     stage.write_paths_at = room.numbers(s.sm_max_warps) if s.separate else stage.read_paths_at
     stage.copies = room.ring(max(pool, s.mio_copy_entries) + 2)
     stage.alone = room.ring(s.mio_window_entries + 4)
-    known = s.mio_queue_latency_cycles + s.mio_lane_register_early_cycles
-    stage.openings, stage.opening_costs = (room.ring(s.sm_max_warps * (8 + known)) for _ in range(2))
+    stage.requests = room.ring(requests + 1)
+    known = s.mio_queue_latency_cycles + s.barrier_latency_cycles
+    stage.fences, stage.fence_ways, stage.fence_ctas = (room.ring(s.sm_max_warps * (8 + known)) for _ in range(3))
+    stage.unpassed = room.ring(4 * (pool + s.mio_window_entries + 4))
+    stage.last_at = room.numbers(s.barrier_fence_ways, -1)
     stage.leaving = room.ring(s.mio_store_pool_wavefronts + s.global_memory_l1_store_cycles + 256)
 
 

@@ -81,7 +81,8 @@ class Values(Record):
     barrier_latency_cycles: int
     barrier_arrival_interval_cycles: int
     barrier_single_warp_cycles: int
-    barrier_data_stage_cycles: int
+    barrier_drain_cycles: int
+    barrier_fence_ways: int
     barrier_load_delay_cycles: int
     barrier_blocks_after_cycles: int
     global_memory_latency_cycles: int

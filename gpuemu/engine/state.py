@@ -72,7 +72,6 @@ class Cta(Record):
     warps: int
     live: int
     last_end: int
-    last_arrival: int
 
 
 class Gathering(Record):
@@ -124,9 +123,6 @@ class Warp(Record):
     latched: int
     barrier_op: int
     barrier_id: int
-    passed_at: int
-    sent: int
-    flushes: int
     branched_at: int
     next_line: int
     line_at: int

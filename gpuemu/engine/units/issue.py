@@ -39,7 +39,6 @@ def issue(state: State, c: int, w: int, now: int) -> None:
     state.sm[0].issued += 1
     _log_wait(state, core, warp, op, now)
     if warp.opens_at <= now:
-        warp.passed_at = warp.opens_at
         warp.blocked_from = warp.opens_at = NEVER
     reads_at, late = _through_ports(state, c, w, op, now)
     counts_from = now + late + (reads_at - now if op.plain else 0)
@@ -167,7 +166,6 @@ def _to_unit(state: State, c: int, w: int, o: int, now: int) -> None:
         push(state, state.sm[0].barrier_arrivals, w)
         wake_barrier(state, now)
         if op.arrives_only == 0:
-            warp.flushes, warp.sent = warp.sent, 0
             warp.blocked_from = now + state.spec[0].barrier_blocks_after_cycles
     elif op.kind == kinds.VARIABLE and kind == kinds.DIVERGENCE_QUEUE:
         f = _flight(state, c, w, o, now)
@@ -195,9 +193,6 @@ def _flight(state: State, c: int, w: int, o: int, now: int) -> int:
 def _to_load_store(state: State, c: int, w: int, op: Op, now: int) -> None:
     core, warp = state.cores[c], state.warps[w]
     f = _flight(state, c, w, state.path[warp.position - 1], now)
-    if op.late_behind_barrier and warp.passed_at == now and warp.flushes:
-        state.flights[f].comes_later = state.spec[0].barrier_load_delay_cycles
-    warp.sent = 1
     if op.source_words > 0:
         memory_issued(state, c, f, now)
     push(state, core.queue, f)

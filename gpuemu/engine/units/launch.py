@@ -57,7 +57,7 @@ def _launch(state: State, slot: int, now: int) -> None:
         warp.op = state.path[warp.position]
         warp.pipe = core.pipes_at + state.ops[warp.op].pipe
         warp.issued_at = warp.seen_at = warp.barrier_id = warp.branched_at = warp.next_line = -1
-        warp.blocked_from = warp.opens_at = warp.passed_at = NEVER
+        warp.blocked_from = warp.opens_at = NEVER
         warp.order = 2 * now
         warp.ready_at = warp.stalled_until = warp.held_until = now
         warp.held_for = warp.reason = WAIT

@@ -180,7 +180,7 @@ def resource_causes(result: Result) -> list[Cause]:
         Cause("barrier_unit", "", "barriers that cost nothing, but are waited for",
               values.at_most({
                   "barrier.latency_cycles": 1, "barrier.arrival_interval_cycles": 0, "barrier.single_warp_cycles": 0,
-                  "barrier.data_stage_cycles": 0, "barrier.load_delay_cycles": 0}), light(result, "barrier")),
+                  "barrier.drain_cycles": 0, "barrier.load_delay_cycles": 0}), light(result, "barrier")),
         Cause("global_bandwidth", "", "twice the bandwidth towards the SM: move fewer bytes, reuse what was loaded",
               values.times(["global_memory.bytes_per_cycle"], 2), little("global-memory bandwidth")),
         Cause("global_stores", "", "twice the bandwidth of stores: whole sectors, narrower types",
