@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,8 +51,8 @@ class Wanted:
         raise GpuemuError.one("--format", None, "", self.form, right)
 
 
-def rendered(result: Result, wanted: Wanted) -> str:
-    """The page as text. Raises GpuemuError for warps that are not there."""
+def rendered(result: Result, wanted: Wanted, ranking: Sequence[Mapping[str, str | int]] = ()) -> str:
+    """The page as text; `ranking`: for the report, what costs most. Raises GpuemuError for warps that are not there."""
     if wanted.form == "perfetto":
         from gpuemu.views.perfetto import as_perfetto
 
@@ -60,7 +60,7 @@ def rendered(result: Result, wanted: Wanted) -> str:
     if wanted.form == "html":
         from gpuemu.views.report.page import as_html
 
-        return as_html(result, source_texts(result, wanted.sources))
+        return as_html(result, source_texts(result, wanted.sources), ranking)
     if wanted.page == "source":
         return _source(result, wanted)
     if wanted.page == "timeline":
@@ -74,26 +74,23 @@ def rendered(result: Result, wanted: Wanted) -> str:
 
 
 def source_texts(result: Result, places: Iterable[Path]) -> dict[str, list[str]]:
-    """The lines of the source files that the code names and that are among `places`, files and folders."""
-    names = {file for instruction in result.program.code for file, _ in instruction.source}
-    found: dict[str, list[str]] = {}
-    for name in sorted(names):
-        for place in places:
-            path = place / name if place.is_dir() else place
-            if path.name == Path(name).name and path.is_file():
-                found[name] = path.read_text(encoding="utf-8", errors="replace").splitlines()
-                break
-    return found
+    """The lines of the source files that the code names, of those among `places` or else as the trace keeps them."""
+    from gpuemu.trace.lines import texts_of
+    from gpuemu.views.source import lines_of, texts_in
+
+    files = {name: lines_of(text) for name, text in texts_of(result.program.code, places).items()}
+    return {**texts_in(result.trace), **files}
 
 
 def _source(result: Result, wanted: Wanted) -> str:
     from gpuemu.views import source_text
 
+    texts = source_texts(result, wanted.sources)
     if wanted.form == "csv":
-        return source_text.as_csv(result, wanted.by_line)
+        return source_text.as_csv(result, wanted.by_line, texts)
     if wanted.form == "json":
-        return _json(source_text.records(result, wanted.by_line))
-    return styled(source_text.page(result, wanted.hottest), not wanted.to_a_file)
+        return _json(source_text.records(result, wanted.by_line, texts))
+    return styled(source_text.page(result, wanted.hottest, texts), not wanted.to_a_file)
 
 
 def _timeline(result: Result, wanted: Wanted) -> str:

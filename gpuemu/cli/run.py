@@ -45,8 +45,9 @@ FAILED = 1
     "--sources",
     type=click.Path(exists=True, path_type=Path),
     multiple=True,
-    help="File or folder of source text for the report; a .cu brings its own.",
+    help="File or folder of source text for the source page and the report; a .cu brings its own.",
 )
+@click.option("--why", "ranked", is_flag=True, help="Put gpuemu why's ranking of causes into the report, too.")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "simpy", "compiled"]),
@@ -60,7 +61,7 @@ FAILED = 1
 def run(
     trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool,
     warps: tuple[str, ...], start: int | None, cycles: int | None, form: str, sources: tuple[Path, ...],
-    engine: str, output: str | None, conditions: tuple[str, ...], **launch: Any,
+    ranked: bool, engine: str, output: str | None, conditions: tuple[str, ...], **launch: Any,
 ) -> None:  # fmt: skip
     """Replay TRACE on one emulated SM: cycles, memory tables, stall reasons, occupancy, what limited it.
 
@@ -88,8 +89,9 @@ def run(
       gpuemu run v2_shared_memory --page timeline --from 660 --cycles 48
       gpuemu run v2_shared_memory --format perfetto -o v2.perfetto.json
     \b
-    All of it in one file for a browser:
+    All of it in one file for a browser, and with what each cause costs:
       gpuemu run v2_shared_memory --format html -o v2.html
+      gpuemu run v2_shared_memory --format html --why -o v2.html
 
     \b
     Straight from machine code:
@@ -115,13 +117,18 @@ def run(
 
     texts = (Path(trace), *sources) if is_machine_code(trace) else sources
     wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, output is not None, texts)
+    if ranked and form != "html":
+        right = "--format html has the ranking; gpuemu why prints it"
+        raise GpuemuError.one("--why", None, "", f"--format {form}", right)
     tests = [Condition(text) for text in conditions]
-    result = run_trace(trace, arch_name, settings, LaunchOptions(**launch), engine)
+    options = LaunchOptions(**launch)
+    result = run_trace(trace, arch_name, settings, options, engine)
     holding = []
     if tests:
         values = metrics(as_data(result))
         holding = [test.verdict(values) for test in tests if test.holds(values)]
-    text = rendered(result, wanted)
+    ranking = _ranking(result, trace, arch_name, settings, options) if ranked else []
+    text = rendered(result, wanted, ranking)
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -130,6 +137,20 @@ def run(
         click.echo(verdict, err=True)
     if holding:
         raise SystemExit(FAILED)
+
+
+def _ranking(
+    result: Result, trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions
+) -> list[dict[str, str | int]]:
+    """What each cause of a run costs, as rows of the report's table."""
+    from gpuemu.cli.why import command_words
+    from gpuemu.studies.why.api import why
+    from gpuemu.studies.why.text import as_records
+
+    with ProgressBar("running without", runs=1) as bar:
+        words = command_words(trace, arch_name, settings, launch)
+        answer = why(result.trace, result.arch, pairs=0, progress=bar.count_runs, command=words)
+    return as_records(answer)
 
 
 def run_trace(

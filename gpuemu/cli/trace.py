@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options
+
+if TYPE_CHECKING:
+    from gpuemu.trace.model import Trace
 
 
 @click.command()
@@ -15,8 +20,11 @@ from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch
 @click.option("--arch", "arch_name", metavar="NAME", help="Compile a .cu for this architecture; by default sm_89.")
 @launch_options
 @click.option("--name", "named", metavar="NAME=MACRO:VALUES", help="Name a number of the layout, as told below.")
+@click.option("--with-source", is_flag=True, help="Keep the text of the kernel's source files, not their lines alone.")
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), help="The trace to write, a YAML file.")
-def trace(kernel_file: str, arch_name: str | None, named: str | None, output: str, **launch: Any) -> None:
+def trace(
+    kernel_file: str, arch_name: str | None, named: str | None, with_source: bool, output: str, **launch: Any
+) -> None:  # fmt: skip
     """Record a trace of a kernel from its own machine code, with no GPU.
 
     A .cu is compiled (by nvcc on the PATH, else NVRTC); every CTA of the grid executes; the CTAs that fit on one
@@ -39,6 +47,11 @@ def trace(kernel_file: str, arch_name: str | None, named: str | None, output: st
       gpuemu trace traces/src/v5_swizzle.cu --name swizzle=BITS:0 -o v5.yaml
       gpuemu trace k.cu --arg zeros:f32:1024 --arg 33 --name pitch=1:33/4224,35/4480,37/4736 -o k.yaml
 
+    \b
+    A trace has file and line of each instruction. On request it takes the text along of the files beside the kernel and
+    in folders of -I, which gpuemu run shows where the files are not at hand:
+      gpuemu trace traces/src/v3_padded.cu --with-source -o v3.yaml
+
     An argument is a number; zeros, ones, arange or random with a type and a size, zeros:u32:128x64; or file:in.npy.
     Without any --arg each pointer gets a buffer of zeros. Needs pip install "gpuemu-sm[sass]".
     """
@@ -52,6 +65,8 @@ def trace(kernel_file: str, arch_name: str | None, named: str | None, output: st
         recorded = execute(kernel_file, options, arch_name)
     else:
         recorded, naming = record_named(kernel_file, NameOption.parse(named), options, arch_name)
+    if with_source:
+        recorded = keeping_source(recorded, kernel_file, options)
     try:
         written = write_trace(recorded, output, naming)
     except OSError as error:
@@ -64,3 +79,17 @@ def trace(kernel_file: str, arch_name: str | None, named: str | None, output: st
     click.echo(
         f"{files}: {recorded.name}, {recorded.executed_instructions} warp instructions of {len(recorded.warps)} warps"
     )
+
+
+def keeping_source(trace: Trace, kernel_file: str, options: LaunchOptions) -> Trace:
+    """The trace with the text of its source files. Raises GpuemuError if there is none."""
+    from gpuemu.trace.lines import texts_of
+
+    places = [Path(kernel_file).parent, *map(Path, options.include)]
+    texts = {name: text for name, text in texts_of(trace.code, places).items() if not Path(name).is_absolute()}
+    if not texts:
+        names = sorted({file for instruction in trace.code for file, _ in instruction.source})
+        found = f"no {' or '.join(names)} beside the kernel" if names else "code that does not name its source lines"
+        right = "a .cu, or a .cubin compiled with -lineinfo and its sources beside it, is right for --with-source"
+        raise GpuemuError.one(kernel_file, None, "", found, right)
+    return replace(trace, source_text=texts)

@@ -149,6 +149,7 @@ def _log(program: Program, state: State) -> Log:
         start=_column(flights, "start")[:requests],
         done=_column(flights, "completion")[:requests],
         lost=_column(flights, "lost")[:requests],
+        beyond=_column(flights, "beyond")[:requests],
         warp_start=starts,
         warp_end=ends,
         warp_sub_core=_column(warps, "core"),

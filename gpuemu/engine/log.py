@@ -23,7 +23,7 @@ class Log:
     `operands_late` [issues]: how much later than usual its operands were read.
     `dispatch`, `start`, `done` [requests]: when it left its queue, when its first wavefront passed the data stage,
     when its last result was there. `lost` [requests]: its wavefronts that were sent in vain, while an S2R had the data
-    stage.
+    stage. `beyond` [requests]: the sectors that it loaded from beyond L1.
     `warp_start`, `warp_end`, `warp_sub_core`, `warp_slot` [warps]; a warp ends behind its last issue.
     `cta_start`, `cta_end`, `cta_slot` [ctas].
     `read_cycles`, `write_cycles`: cycles of the data stage's ports used by reads and by writes. `loaded_sectors` came
@@ -37,6 +37,7 @@ class Log:
     start: Cycles
     done: Cycles
     lost: Cycles
+    beyond: Cycles
     warp_start: Cycles
     warp_end: Cycles
     warp_sub_core: Cycles

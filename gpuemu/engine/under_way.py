@@ -19,7 +19,8 @@ class Flight(Record):
     `core` it was issued by; its first register is read as if it were `issued_at`; for `late` cycles those behind are
     held back, or all once it `has_left` its queue; it comes to the data stage at `there`, behind so many `fences`, of
     which the last came at `fence_at`, and begins no sooner than `held_until`. `next`: the warp's next with the same
-    counter. `completion`: what is logged, `done_at`: when those who wait see it.
+    counter. `completion`: what is logged, `done_at`: when those who wait see it. `beyond`: sectors that it loads from
+    beyond L1.
     """
 
     op: int
@@ -44,6 +45,7 @@ class Flight(Record):
     start: int
     completion: int
     lost: int
+    beyond: int
     due: int
     registers: int
     since: int

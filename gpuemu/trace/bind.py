@@ -104,6 +104,7 @@ class Binder:
         trace = Trace(
             form.kernel, form.arch, self.launch, self.code, warps, addresses, active, form.about, self.file,
             {name: int(value) for name, value in names.items()}, spaces=spaces,
+            source_text=form.source_text,
         )  # fmt: skip
         if not self.problems:
             self._check_shared_window(trace)

@@ -25,7 +25,8 @@ lanes; or `{each: [...]}` with one of these for every execution. Lanes beyond th
 take part. Of LD, ST and ATOM, whose addresses are generic, `{lanes: ..., space: shared}` says which memory they mean,
 global if it does not; where lanes mean different ones, `space: {shared: MASK, local: MASK}`.
 
-`source` has file and line of instructions, `threads` how many threads executed them (see `lines`).
+`source` has file and line of instructions, `source_text` the text of such files, `threads` how many threads executed
+the instructions (see `lines`).
 
 The bytes of shared memory under `launch` may be expressions in the names under `layout`, too: what a padding costs.
 
@@ -361,6 +362,9 @@ class TraceForm(_Strict):
         Field(description="Threads that executed an instruction, by its offset, where not all of its warps did."),
     ] = {}
     source: Annotated[Any, AfterValidator(_check_source), WithJsonSchema({})] = {}
+    source_text: Annotated[
+        dict[str, str], Field(description="The text of source files, by the names that they have under source.")
+    ] = {}
     warps: Annotated[list[WarpsForm], Field(min_length=1)] = [WarpsForm()]
     bulk: Annotated[
         str | None,
@@ -368,6 +372,16 @@ class TraceForm(_Strict):
         Field(description="In place of warps: the side file beside this one that holds them."),
         WithJsonSchema({"type": "string", "pattern": f"^{_FILE_NAME_PATTERN}$"}),
     ] = None
+
+    @model_validator(mode="after")
+    def _check_text_is_of_the_source(self) -> Self:
+        named = {file for places in self.source.values() for file, _ in places}
+        for file in self.source_text:
+            if file not in named:
+                raise _refuse(
+                    f"the text of '{file}'", "text of a file that stands under source is right", "source_text"
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_bulk_stands_alone(self) -> Self:

@@ -8,6 +8,8 @@
 
 A list has the innermost place first, then the calls that inlined it. Files are relative to the kernel's own.
 
+`source_text` has the text of such files, where it was asked for.
+
 `threads` has, by offset, how many threads executed an instruction, all executions together, where it was not every
 thread of the warps that did: `threads: {0x0120: 48}`.
 """
@@ -16,8 +18,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,6 +75,18 @@ def ranges(code: Sequence[Instruction]) -> dict[str, str | list[str]]:
         texts = [f"{file}:{line}" for file, line in places]
         written[key] = texts if len(texts) > 1 else texts[0]
     return written
+
+
+def texts_of(code: Sequence[Instruction], places: Iterable[Path]) -> dict[str, str]:
+    """The text of the source files that the code names and that are among `places`, files and folders."""
+    found: dict[str, str] = {}
+    for name in sorted({file for instruction in code for file, _ in instruction.source}):
+        for place in places:
+            path = place / name if place.is_dir() else place
+            if path.name == Path(name).name and path.is_file():
+                found[name] = path.read_text(encoding="utf-8", errors="replace")
+                break
+    return found
 
 
 def of_whole_warps(trace: Trace) -> NDArray[np.int64]:

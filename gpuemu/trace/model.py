@@ -156,6 +156,8 @@ class Trace:
     printed: str = ""
     """What printf printed while machine code was executed for it; "" in a trace that was read."""
     spaces: NDArray[np.uint8] | None = None
+    source_text: dict[str, str] = field(default_factory=dict, repr=False)
+    """The text of source files, by the names that the code gives them; only where somebody asked for it."""
 
     def __repr__(self) -> str:
         return f"<Trace {self.name} for {self.arch}: {self._size()}>"

@@ -58,6 +58,8 @@ def write_trace(trace: Trace, path: str | os.PathLike[str], naming: Naming | Non
         fields["launch"] = _launch(trace) | {name: naming.size(name) for name in SIZES}
     if lines := ranges(trace.code):
         fields["source"] = lines
+    if trace.source_text:
+        fields["source_text"] = trace.source_text
     if threads := {i.offset: i.threads for i in trace.code if i.threads is not None}:
         fields["threads"] = threads
     text = write_form(_form(trace, fields, os.fspath(path)))

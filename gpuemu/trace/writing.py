@@ -33,6 +33,10 @@ def write_form(form: TraceForm) -> str:
         for (first, last), places in form.source.items():
             texts = [f"{file}:{line}" for file, line in places]
             lines.append(f"  {_path(f'{first:#x}-{last:#x}')}: {_flow(texts if len(texts) > 1 else texts[0])}")
+    if form.source_text:
+        lines.append("source_text:")
+        for file, text in form.source_text.items():
+            lines += _text(file, text)
     if form.bulk is not None:
         return "\n".join([*lines, f"bulk: {_word(form.bulk)}"]) + "\n"
     lines.append("warps:")
@@ -78,6 +82,15 @@ def _escaped(character: str) -> str:
     if character.isprintable():
         return character
     return f"\\U{ord(character):08x}"
+
+
+def _text(file: str, text: str) -> list[str]:
+    """A file's text as a block, the lines as they are; quoted where YAML has no block for it."""
+    if not all(c.isprintable() or c in "\t\n" for c in text) or not text.strip():
+        return [f"  {_word(file)}: {_quoted(text)}"]
+    kept = "+" if text.endswith("\n") else "-"
+    of_block = text.removesuffix("\n").split("\n")
+    return [f"  {_word(file)}: |2{kept}", *(f"    {line}" if line else "" for line in of_block)]
 
 
 def _flow(value: Any) -> str:

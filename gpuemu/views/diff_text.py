@@ -1,35 +1,43 @@
-"""Two results side by side, as `gpuemu diff v4_ldmatrix v5_swizzle --arch sm_89` prints them
+"""Two results side by side, as `gpuemu diff v4_ldmatrix v5_swizzle --arch sm_89` prints them, cut short here
 
     A  v4_ldmatrix on sm_89
     B  v5_swizzle on sm_89
 
-                                                                                 A           B       B - A    B / A
-    cycles                                                                     862         835         -27    0.969
-    warp_instructions                                                           50          54          +4    1.080
-    excess_wavefronts                                                           12           0         -12    0.000
+                                                    A          B      B - A   B / A
+    cycles                                        851        835        -16   0.981
+    warp_instructions                              50         54         +4   1.080
+    l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum
+                                                    8          0         -8   0.000
 
-Only numbers that differ are shown, unless all are asked for; the cycles always are.
+Only numbers that differ are shown, unless all are asked for; the cycles always are. A name that is too long for its
+column has a line of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from textwrap import wrap
+
+WIDTH = 80
+_NAME = 37
 
 
 def lines(
     title_a: str, title_b: str, a: Mapping[str, int], b: Mapping[str, int], everything: bool
 ) -> Iterator[tuple[bool, str]]:
     """The lines, each with whether it is a heading. `a` and `b` are metrics by name."""
-    yield False, f"A  {title_a}"
-    yield False, f"B  {title_b}"
+    for name, title in (("A", title_a), ("B", title_b)):
+        for line in wrap(title, WIDTH, initial_indent=f"{name}  ", subsequent_indent="   ", break_on_hyphens=False):
+            yield False, line
     yield False, ""
     names = list(dict.fromkeys([*a, *b]))
     shown = [n for n in names if everything or n == "cycles" or a.get(n, 0) != b.get(n, 0)]
-    width = max(38, *(len(n) for n in shown))
-    yield True, f"{'':{width}}{'A':>12}{'B':>12}{'B - A':>12}{'B / A':>9}"
+    yield True, f"{'':{_NAME}}{'A':>12}{'B':>11}{'B - A':>11}{'B / A':>8}"
     for name in shown:
         left, right = a.get(name, 0), b.get(name, 0)
-        ratio = f"{right / left:9.3f}" if left else f"{'':9}"
-        yield False, f"{name:{width}}{left:12}{right:12}{right - left:+12}{ratio}".rstrip()
+        ratio = f"{right / left:8.3f}" if left else ""
+        if len(name) > _NAME:
+            yield False, name
+        yield False, f"{name if len(name) <= _NAME else '':{_NAME}}{left:12}{right:11}{right - left:+11}{ratio}"
     if len(shown) == 1 and a == b:
         yield False, "All numbers are equal."

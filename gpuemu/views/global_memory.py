@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
@@ -79,9 +80,14 @@ def global_table(program: Program) -> dict[GlobalRow, GlobalCounts]:
     }
 
 
+def asks_l1(program: Program) -> NDArray[np.bool_]:
+    """Which ops are loads that L1 may answer."""
+    return np.array([op.is_cached and row_of(op) is not None for op in program.ops], dtype=np.bool_)
+
+
 def l1_counts(program: Program, log: Log) -> L1Counts:
     """What L1 had."""
-    cached = np.array([op.is_cached and row_of(op) is not None for op in program.ops])
+    cached = asks_l1(program)
     uncached = np.array([
         row_of(op) is not None and not op.is_cached and not op.is_plain_global_store for op in program.ops
     ])  # fmt: skip

@@ -79,7 +79,7 @@ class Result:
             return [_of_access(pattern, self.program) for pattern in self.accesses]
         rows = source.instructions(self.program, self.log)
         if of == "lines":
-            rows = source.lines(rows, self.program)
+            rows = source.lines(rows, self.program, source.texts_in(self.trace))
         elif of != "instructions":
             raise GpuemuError.one("records()", None, "of", repr(of), f"one of {', '.join(get_args(Of))} is right")
         return [dict(row.as_record()) for row in rows]

@@ -17,6 +17,8 @@ from gpuemu.isa.opcodes import Kind, Operation, Row, UnknownOpcodeError
 from gpuemu.program.live_registers import live_registers
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import NAMES
+from gpuemu.trace.model import Trace
+from gpuemu.views.global_memory import asks_l1
 
 STALLS = {
     "selected": "stall_selected",
@@ -47,9 +49,10 @@ COLUMNS = {
     "sectors": "L2 Theoretical Sectors Global",
     "ideal_sectors": "L2 Theoretical Sectors Global Ideal",
     "excess_sectors": "L2 Theoretical Sectors Global Excessive",
+    "hit_sectors": "L1 Hit Sectors",
     "live_registers": "Live Registers",
 }
-"""Fields of a row and what the profiler calls them."""
+"""Fields of a row and what the profiler calls them; it has none for the sectors of loads that L1 had."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class SourceRow:
     ideal_wavefronts: int = 0
     sectors: int = 0
     ideal_sectors: int = 0
+    hit_sectors: int = 0
     live_registers: int = 0
     thread_executed: int = 0
 
@@ -108,7 +112,7 @@ def instructions(program: Program, log: Log) -> list[SourceRow]:
         name: _by_instruction(program, getattr(program.accesses, name))
         for name in ("wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors")
     }
-    live = live_registers(program.code)
+    live, hits = live_registers(program.code), _hits(program, log)
     rows = []
     for i, instruction in enumerate(program.code):
         stalls = dict(zip(STALLS, (int(executed[i]), *waited[i].tolist()), strict=True))
@@ -131,6 +135,7 @@ def instructions(program: Program, log: Log) -> list[SourceRow]:
                 ideal_wavefronts=int(sums["ideal_wavefronts"][i]),
                 sectors=int(sums["sectors"][i]),
                 ideal_sectors=int(sums["ideal_sectors"][i]),
+                hit_sectors=int(hits[i]),
                 live_registers=live[i],
                 thread_executed=int(program.thread_instructions[i]),
             )
@@ -142,6 +147,13 @@ def _by_instruction(program: Program, of_access: NDArray[np.int64]) -> NDArray[n
     """A number of the accesses summed for each instruction."""
     index = program.of_ops("index")[program.path[program.request_issue]]
     return np.bincount(index, of_access[program.access], minlength=len(program.code)).astype(np.int64)
+
+
+def _hits(program: Program, log: Log) -> NDArray[np.int64]:
+    """Of each instruction the sectors that L1 had, of those that it was asked for."""
+    op = program.path[program.request_issue]
+    hits = np.where(asks_l1(program)[op], program.of_accesses("sectors")[program.access] - log.beyond, 0)
+    return np.bincount(program.of_ops("index")[op], hits, minlength=len(program.code)).astype(np.int64)
 
 
 def _operation(program: Program, index: int) -> Operation | None:
@@ -162,7 +174,21 @@ def _access(operation: Operation) -> tuple[str, str, int]:
     return space, does, operation.width_bits
 
 
-def lines(rows: Sequence[SourceRow], program: Program) -> list[SourceRow]:
+Texts = Mapping[str, Sequence[str]]
+"""Lines of source files by the names that the code gives them."""
+
+
+def texts_in(trace: Trace) -> dict[str, list[str]]:
+    """The source text that a trace keeps."""
+    return {file: lines_of(text) for file, text in trace.source_text.items()}
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a source file, as compilers count them."""
+    return text.removesuffix("\n").split("\n")
+
+
+def lines(rows: Sequence[SourceRow], program: Program, texts: Texts) -> list[SourceRow]:
     """A row for each line of the source, in order of file and line: the sum of its instructions.
 
     Code that was inlined counts where it stands, and at the lines that called it.
@@ -171,15 +197,18 @@ def lines(rows: Sequence[SourceRow], program: Program) -> list[SourceRow]:
     for row, instruction in zip(rows, program.code, strict=True):
         for place in dict.fromkeys(instruction.source):
             members.setdefault(place, []).append(row)
-    return [_sum(f"{file}:{line}", members[file, line]) for file, line in sorted(members)]
+    return [
+        _sum(f"{file}:{line}", "".join(texts.get(file, ())[line - 1 : line]), members[file, line])
+        for file, line in sorted(members)
+    ]
 
 
-def _sum(place: str, rows: Sequence[SourceRow]) -> SourceRow:
+def _sum(place: str, text: str, rows: Sequence[SourceRow]) -> SourceRow:
     sizes = {row.size_bits for row in rows if row.size_bits}
     return SourceRow(
         place=place,
         control="",
-        text="",
+        text=text,
         executed=sum(row.executed for row in rows),
         cycles=sum(row.cycles for row in rows),
         stalls={reason: sum(row.stalls[reason] for row in rows) for reason in STALLS},
@@ -190,6 +219,7 @@ def _sum(place: str, rows: Sequence[SourceRow]) -> SourceRow:
         ideal_wavefronts=sum(row.ideal_wavefronts for row in rows),
         sectors=sum(row.sectors for row in rows),
         ideal_sectors=sum(row.ideal_sectors for row in rows),
+        hit_sectors=sum(row.hit_sectors for row in rows),
         live_registers=max(row.live_registers for row in rows),
         thread_executed=sum(row.thread_executed for row in rows),
     )

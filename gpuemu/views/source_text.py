@@ -14,7 +14,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from gpuemu.views.result import Result
-from gpuemu.views.source import COLUMNS, STALLS, SourceRow, instructions, lines
+from gpuemu.views.source import COLUMNS, STALLS, SourceRow, Texts, instructions, lines
 from gpuemu.views.text import Line, Style
 
 SASS_COLUMNS = 36
@@ -24,18 +24,20 @@ _HEAD = (
 )
 
 
-def page(result: Result, hottest_first: bool) -> Iterator[Line]:
+def page(result: Result, hottest_first: bool, texts: Texts) -> Iterator[Line]:
     """The lines of the page, each with a style: source lines, where they are known, then instructions."""
     rows = instructions(result.program, result.log)
     total = sum(row.cycles for row in rows)
     yield "strong", f"{result.trace.name} on {result.arch.name}: {result.cycles} cycles, {total} of all warps"
     yield "plain", ""
-    by_line = lines(rows, result.program)
+    by_line = lines(rows, result.program, texts)
     if by_line:
+        widest = max(len(row.place) for row in by_line)
         yield "strong", f"{'Source line, most cycles first':{29 + SASS_COLUMNS}}{_HEAD}"
         for row in sorted(by_line, key=lambda row: -row.cycles):
             if row.executed:
-                yield "plain", f"{_cut(row.place, 28 + SASS_COLUMNS):{29 + SASS_COLUMNS}}{_numbers(row, total)}"
+                place = f"{row.place:{widest}}  {row.text.strip()}" if row.text else row.place
+                yield "plain", f"{_cut(place, 28 + SASS_COLUMNS):{29 + SASS_COLUMNS}}{_numbers(row, total)}"
         yield "plain", ""
     order = "most cycles first" if hottest_first else "in their order"
     yield "strong", f"{'':5} {'Control word':22} {'Instructions, ' + order:{SASS_COLUMNS}}{_HEAD}"
@@ -58,19 +60,19 @@ def _numbers(row: SourceRow, total: int) -> str:
     return text + f"{shared if row.wavefronts else '':28}{far if row.sectors else '':15}{row.live_registers:5}"
 
 
-def records(result: Result, by_line: bool) -> list[dict[str, str | int | float]]:
+def records(result: Result, by_line: bool, texts: Texts) -> list[dict[str, str | int | float]]:
     """A flat record for each instruction, or line of source, under the profiler's names."""
     rows: Sequence[SourceRow] = instructions(result.program, result.log)
     if by_line:
-        rows = lines(rows, result.program)
+        rows = lines(rows, result.program, texts)
     return [row.as_record() for row in rows]
 
 
-def as_csv(result: Result, by_line: bool) -> str:
+def as_csv(result: Result, by_line: bool, texts: Texts) -> str:
     """The same as comma-separated values."""
     text = io.StringIO()
     names = ["Place", "Control", "Source", *COLUMNS.values(), *STALLS.values()]
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records(result, by_line))
+    writer.writerows(records(result, by_line, texts))
     return text.getvalue()

@@ -207,6 +207,14 @@ def test_diff_compares_saved_results_and_settings_of_the_second_run(gpuemu: Run,
     assert more["b"] == "v2_shared_memory on sm_89, shared_memory.banks=64"
 
 
+def test_diff_holds_at_80_columns(gpuemu: Run) -> None:
+    words = ("diff", "v4_ldmatrix", "v5_swizzle", "--all", "--set-b", "global_memory.l2.latency_cycles=300")
+    lines = gpuemu(*words, "--set-b", "global_memory.latency_cycles=1000").output.splitlines()
+    assert max(map(len, lines)) <= 80
+    place = lines.index("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum")
+    assert lines[place + 1].split()[0].isdigit()
+
+
 @pytest.mark.parametrize("content", ["", "[1, 2", "3", "{}", '{"gpuemu_result": 1}', '{"gpuemu_result": 2}'])
 def test_diff_refuses_what_is_not_a_result(content: str, gpuemu: Run, tmp_path: Path) -> None:
     file = tmp_path / "x.json"

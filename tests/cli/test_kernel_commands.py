@@ -52,6 +52,43 @@ def test_a_cubin_runs_with_arguments_and_gives_its_results_back(tmp_path: Path) 
     np.testing.assert_array_equal(np.load(tmp_path / "in.npy"), tile)
 
 
+def test_a_trace_takes_the_text_of_its_source_along_on_request(tmp_path: Path) -> None:
+    """Which the source page and the report then show where the file is not at hand; one at hand goes before it."""
+    source = SOURCES / "v5_swizzle.cu"
+    head = ("trace", str(source), "--arch", "sm_89", "--block", "32")
+    assert command(*head, "-o", "plain.yaml", cwd=tmp_path).returncode == 0
+    assert command(*head, "--with-source", "-o", "v5.yaml", cwd=tmp_path).returncode == 0
+    assert gpuemu.load_trace(tmp_path / "plain.yaml").source_text == {}
+    assert gpuemu.load_trace(tmp_path / "v5.yaml").source_text == {"v5_swizzle.cu": source.read_text(encoding="utf-8")}
+    lines = source.read_text(encoding="utf-8").splitlines()
+
+    def texts(*more: str) -> dict[str, str]:
+        words = ("run", "v5.yaml", "--page", "source", "--by", "line", "--format", "json", *more)
+        return {row["Place"]: row["Source"] for row in json.loads(command(*words, cwd=tmp_path).stdout)}
+
+    shown = texts()
+    assert len(shown) > 5
+    own = {place: int(place.rpartition(":")[2]) for place in shown if place.startswith("v5_swizzle.cu:")}
+    assert shown == {place: lines[own[place] - 1] if place in own else "" for place in shown}
+    page = command("run", "v5.yaml", "--page", "source", cwd=tmp_path).stdout
+    report = command("run", "v5.yaml", "--format", "html", cwd=tmp_path).stdout
+    longest = max(shown.values(), key=len).strip()
+    assert longest[:30] in page
+    assert json.dumps(longest)[1:30].replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026") in report
+    assert longest[:30] not in command("run", "plain.yaml", "--page", "source", cwd=tmp_path).stdout
+    (tmp_path / "v5_swizzle.cu").write_text("// another\n" * 100, encoding="utf-8")
+    assert set(texts("--sources", ".").values()) == {"", "// another"}
+    assert gpuemu.run(gpuemu.load_trace(tmp_path / "v5.yaml"), "sm_89").records("lines")[-1]["Source"] in lines
+
+
+def test_source_text_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "k.cubin").write_bytes(load_cubin(str(SOURCES / "v5_swizzle.cu"), "sm_89").content)
+    done = command("trace", "k.cubin", "--block", "32", "--with-source", "-o", "t.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "v5_swizzle.cu beside the kernel; a .cu, or a .cubin compiled with -lineinfo and its sources" in done.stderr
+    assert not (tmp_path / "t.yaml").exists()
+
+
 def test_the_executor_tells_what_it_has_executed() -> None:
     counts: list[Callable[[], int]] = []
     trace = gpuemu.trace_kernel(

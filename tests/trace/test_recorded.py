@@ -788,3 +788,29 @@ def test_what_is_wrong_with_a_space_is_said(addresses, found):
     )
     with pytest.raises(GpuemuError, match=re.escape(found)):
         load_trace("t.yaml")
+
+
+# Text of the source.
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(codec="utf-8")) | st.text(" \t\na#:{|\u2028\x85\ufeff"))
+def test_the_text_of_a_source_file_comes_back_as_it_was(text):
+    code = (replace(CODE[0], source=(("a b.cu", 3),)), *CODE[1:])
+    trace = replace(trace_of([[0]], lambda *_: LANE, code=code), source_text={"a b.cu": text})
+    write_trace(trace, "t.yaml")
+    assert load_trace("t.yaml").source_text == {"a b.cu": text}
+    jsonschema.validate({**strict_yaml.load("t.yaml").value, "warps": [{}]}, json_schema())
+
+
+def test_the_text_of_a_source_file_reads_as_it_does():
+    text = "int k;\n\n\tk = 1;  // one \n"
+    code = (replace(CODE[0], source=(("k.cu", 1),)), *CODE[1:])
+    write_trace(replace(trace_of([[0]], lambda *_: LANE, code=code), source_text={"k.cu": text}), "t.yaml")
+    assert "source_text:\n  k.cu: |2+\n    int k;\n\n    \tk = 1;  // one \nwarps:" in Path("t.yaml").read_text()
+
+
+def test_text_of_a_file_that_no_instruction_names_is_refused():
+    trace = replace(trace_of([[0]], lambda *_: LANE), source_text={"k.cu": "int k;"})
+    with pytest.raises(GpuemuError, match=r"source_text: found the text of .k.cu.; text of a file"):
+        write_trace(trace, "t.yaml")

@@ -123,13 +123,13 @@ def test_the_example_of_the_documentation_is_right():
             "about:",
             "zzz:",
             "4: zzz: found an unknown key; "
-            "the keys here are gpuemu_trace, kernel, arch, about, launch, layout, code, threads, source, warps, bulk",
+            "the keys here are gpuemu_trace, kernel, arch, about, launch, layout, code, threads, source, source_text, warps, bulk",
         ),
         (
             "about:",
             "5:",
             "4: [5]: found an unknown key; "
-            "the keys here are gpuemu_trace, kernel, arch, about, launch, layout, code, threads, source, warps, bulk",
+            "the keys here are gpuemu_trace, kernel, arch, about, launch, layout, code, threads, source, source_text, warps, bulk",
         ),
         # The launch.
         ("grid: [2, 1, 1], block", "grid: 2, block", f"5: launch.grid: found 2; {GRID_RIGHT}"),

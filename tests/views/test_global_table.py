@@ -55,6 +55,10 @@ def test_what_l1_had_is_what_its_loads_asked_for_and_did_not_come_from_beyond():
     result = gpuemu.run(trace.build(), machine())
     l1 = result.l1
     assert (l1.cached_sectors, l1.hit_sectors, l1.loaded_sectors, l1.stored_sectors) == (8, 4, 8, 4)
+    rows = instructions(result.program, result.log)
+    assert [row.hit_sectors for row in rows] == [0, 0, 4, 0, 0, 0, 0]
+    assert rows[2].as_record()["L1 Hit Sectors"] == 4
+    assert result.log.beyond.tolist() == [4, 0, 4, 0]
     assert result.counters["lts__t_sectors_srcunit_tex_op_read.sum"] == 8
     assert result.counters["lts__t_sectors_srcunit_tex_op_write.sum"] == 4
     shown = text(result)
@@ -74,6 +78,8 @@ def test_the_tables_of_random_kernels_add_up(trace, arch):
     assert sum(row.sectors for row in rows) == sum(line.sectors for line in source)
     assert sum(row.ideal_sectors for row in rows) == sum(line.ideal_sectors for line in source)
     assert 0 <= l1.hit_sectors <= l1.cached_sectors
+    assert sum(line.hit_sectors for line in source) == l1.hit_sectors
+    assert result.log.beyond.sum() == l1.loaded_sectors
     at_l2 = ("read", "write", "atom", "red")
     moved = sum(result.counters[f"lts__t_sectors_srcunit_tex_op_{name}.sum"] for name in at_l2)
     assert moved == l1.loaded_sectors + l1.stored_sectors

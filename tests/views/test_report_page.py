@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -182,6 +183,33 @@ def test_the_values_are_those_that_the_run_depended_on():
     assert banks["sources"] == {key: arch.sources[key] for key in where.source.split("; ")}
     tensor = gpuemu.run("gemm_tile_plain", arch)
     assert "tensor_core.operations.m16n8k8.f32.f16.latency_cycles" in [v["name"] for v in values(tensor.program, arch)]
+
+
+def cells(page: str) -> list[list[str]]:
+    """The text of each cell of the ranking, row by row."""
+    (table,) = re.findall(r'<table class="plain" id="causes">(.*?)</table>', page, re.DOTALL)
+    rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
+    return [[unescape(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)] for row in rows]
+
+
+def test_on_request_the_report_has_what_each_cause_costs(tmp_path):
+    file = tmp_path / "v2.html"
+    words = ["run", "v2_shared_memory", "--arch", "sm_89", "--set", "shared_memory.banks=16"]
+    ran = CliRunner().invoke(cli, [*words, "--format", "html", "--why", "-o", str(file)], catch_exceptions=False)
+    assert (ran.exit_code, ran.stdout) == (0, "")
+    head, *rows = cells(file.read_text(encoding="utf-8"))
+    assert head == ["Cycles gained", "Of the run", "Without", "Rule", "What to do", "Again"]
+    arch = gpuemu.load_arch("sm_89").with_overrides({"shared_memory.banks": 16})
+    answer = gpuemu.why("v2_shared_memory", arch)
+    assert [(int(r[0]), r[2], r[3], r[4]) for r in rows] == [
+        (row.gained, row.cause.name, row.cause.rule, row.cause.advice) for row in answer.rows if row.gained
+    ]
+    assert all(" v2_shared_memory --arch sm_89 --set shared_memory.banks=16 " in row[5] for row in rows)
+
+
+def test_the_ranking_goes_into_the_report_alone():
+    with pytest.raises(gpuemu.GpuemuError, match="--why: found --format text; --format html has the ranking"):
+        CliRunner().invoke(cli, ["run", "v2_shared_memory", "--why"], catch_exceptions=False)
 
 
 def test_a_ranking_has_a_section_if_there_is_one(v2):

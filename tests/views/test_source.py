@@ -86,7 +86,7 @@ def test_a_line_has_the_sum_of_its_instructions_and_a_call_that_of_what_it_inlin
     code = tuple(replace(i, source=place) for i, place in zip(result.program.code, places, strict=True))
     program = replace(result.program, code=code)
     rows = instructions(program, result.log)
-    found = {row.place: row for row in lines(rows, program)}
+    found = {row.place: row for row in lines(rows, program, {})}
     assert list(found) == ["help.h:9", "k.cu:3", "k.cu:4"]
     assert found["help.h:9"].executed == found["k.cu:4"].executed == 2
     assert found["k.cu:4"].cycles == rows[1].cycles + rows[2].cycles
@@ -153,7 +153,7 @@ def test_csv_is_of_the_source_page_alone():
 
 def test_a_shipped_trace_has_its_conflicts_on_its_lines() -> None:
     result = gpuemu.run("v2_shared_memory", "sm_89")
-    rows = lines(instructions(result.program, result.log), result.program)
+    rows = lines(instructions(result.program, result.log), result.program, {})
     source = (ROOT / "traces" / "src" / "v2_shared_memory.cu").read_text(encoding="utf-8").splitlines()
     found = sorted(
         (source[int(row.place.partition(":")[2]) - 1].strip().split("(")[0], row.excess_wavefronts)

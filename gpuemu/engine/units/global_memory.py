@@ -52,6 +52,7 @@ def load(state: State, f: int, start: int) -> int:
         at += HEAD + program[at + SECTORS]
     if access.lines == 0:
         missing = access.sectors
+    flight.beyond = missing
     if missing > 0 or access.lines == 0:
         latency = spec.global_memory_l2_latency_cycles
         if new > 0:

@@ -35,8 +35,8 @@ _SLACK_CYCLES = 2
 """How much earlier than the latency compilers let an instruction begin that reads a result later than at its issue:
 one that leaves the sub-core or has no fixed latency, and a tensor or a wide one."""
 _SLACK = {"imad", "imad_wide", "fp64"}
-_HALF_TO_HALF_CYCLES = 4
-"""From one HFMA2 to another that reads its result compilers count a cycle less than to the rest (sm_90)."""
+_HALF_CYCLES, _HALF_TO_HALF_CYCLES = 5, 4
+"""Where HFMA2 takes 5 cycles, compilers count 4 to one that reads the result; docs/check.md has the evidence."""
 _SLOW = 8
 """Cycles from one FP64 instruction to the next from which on counters tell of its results."""
 _BARE_CYCLES = 8
@@ -291,7 +291,8 @@ class _Follower:
         if producer.tensor and not consumer.tensor:
             return (_latency(self._code[pending.pc], self._arch) or 0) // 3  # the files' latencies are the longest seen
         if consumer.operation == producer.operation == "half":
-            return max(0, (_latency(self._code[pending.pc], self._arch) or 0) - _HALF_TO_HALF_CYCLES)
+            latency = _latency(self._code[pending.pc], self._arch)
+            return _HALF_CYCLES - _HALF_TO_HALF_CYCLES if latency == _HALF_CYCLES else 0
         return _SLACK_CYCLES if producer.tensor or {consumer.operation, producer.operation} & _SLACK else 0
 
     def _tell(self, what: str, step: _Step, pending: _Pending) -> None:

@@ -7,7 +7,8 @@ ordered after all. Marks in global memory stay from one CTA to the next: CTAs ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,18 @@ from numpy.typing import NDArray
 from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.registers import written_and_read
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
-from gpuemu.studies.check.shadow import Conflicts, Does, Entry, Indices, Shadow, entry_of, lane_of, strand_of
+from gpuemu.studies.check.shadow import (
+    ENTRIES,
+    ENTRY_BITS,
+    Conflicts,
+    Does,
+    Entry,
+    Indices,
+    Shadow,
+    entry_of,
+    lane_of,
+    strand_of,
+)
 from gpuemu.studies.check.strands import Strands
 from gpuemu.trace.model import Instruction
 
@@ -27,6 +39,8 @@ _SLICE = 64
 _GENERAL = 255
 _STRAND_BITS = 30
 _STRANDS = (1 << _STRAND_BITS) - 1
+_Same = tuple[object, int, object, int]
+"""Two stores by their names, and of each a lane's place among its own."""
 _WORDS = {Does.READ: "read", Does.WRITE: "write", Does.ATOMIC: "atomic", Does.STRONG_READ: "read"}
 
 
@@ -42,8 +56,8 @@ class Memory:
         self._shadows: dict[int, Shadow] = {}
         self._log: dict[object, Entry] = {}
         self.last: Entry | None = None
-        self._known: dict[frozenset[object], list[Finding]] = {}
-        """What equal accesses between two barriers were found to do before."""
+        self._known: dict[frozenset[object], tuple[list[Finding], list[_Same]]] = {}
+        """What equal accesses between two barriers were found to do, and which of them stored the same values then."""
         self._kept: list[Entry] = [None]  # type: ignore[list-item]
         self.ignored: set[int] = set()
         """Units of 8 bytes that are barriers themselves."""
@@ -90,16 +104,17 @@ class Memory:
         if not entries or (not self._lasting and not any(e.does in (Does.WRITE, Does.ATOMIC) for e in entries)):
             return
         strands = self._race.strands
-        signature = None
-        if strands.plain and not self._lasting and not any(e.values is not None and e.varied for e in entries):
-            signature = frozenset((e.name[:-1] if isinstance(e.name, tuple) else e.name) for e in entries)
-            known = self._known.get(signature)
-            if known is not None:
-                for finding in known:
+        names: dict[object, Entry] = {}
+        if strands.plain and not self._lasting:
+            names = {_lasting_name(e): e for e in entries}
+            names = names if len(names) == len(entries) else {}
+            known = self._known.get(frozenset(names)) if names else None
+            if known is not None and all(_same_value(names[a], i, names[b], j) for a, i, b, j in known[1]):
+                for finding in known[0]:
                     self._race.findings.add(finding)
                 return
         shadow = self._shadow(min(e.size for e in entries))
-        if len(self._kept) + len(entries) >= 1 << 24 or not self._lasting:
+        if len(self._kept) + len(entries) >= ENTRIES or not self._lasting:
             self._kept = [None]  # type: ignore[list-item]
         base, cta_base = strands.base, strands.cta_base
         lasting = self._lasting
@@ -113,12 +128,12 @@ class Memory:
             self._kept.append(entry)
             shadow.mark(entry, 1 if lasting else base, stale, conflicts)
         pairs = conflicts.arrays()
-        found = [] if pairs is None else self._judge(*pairs, shadow)
+        same: list[_Same] = []
+        found = [] if pairs is None else self._judge(*pairs, shadow, same)
         for finding in found:
             self._race.findings.add(finding)
-        # Whether stores of one instruction write the same value may be otherwise the next time.
-        if signature is not None and not any(f.points[0].instruction is f.points[1].instruction for f in found):
-            self._known[signature] = found
+        if names:
+            self._known[frozenset(names)] = found, same
 
     def _shadow(self, unit: int) -> Shadow:
         unit = min(unit, _WIDEST)
@@ -135,8 +150,11 @@ class Memory:
             shadow = self._shadows[0] = shadow.finer(unit)
         return shadow
 
-    def _judge(self, old: Indices, new: Indices, units: Indices, shadow: Shadow) -> list[Finding]:
-        """Of pairs in conflict, those that nothing orders are findings: one for each pair of instructions."""
+    def _judge(self, old: Indices, new: Indices, units: Indices, shadow: Shadow, same: list[_Same]) -> list[Finding]:
+        """Of pairs in conflict, those that nothing orders are findings: one for each pair of instructions.
+
+        `same`: takes what has to store the same values for these findings to hold.
+        """
         if self.ignored:
             keep = ~np.isin(units * shadow.unit // 8, np.fromiter(self.ignored, np.int64))
             old, new, units = old[keep], new[keep], units[keep]
@@ -147,21 +165,32 @@ class Memory:
         )
         chosen = np.flatnonzero(racing[which.reshape(-1)])
         old, new, units = old[chosen], new[chosen], units[chosen]
-        # One finding for each two entries, but each two strands have their own where they may write the same value.
-        entries = (old >> 10 & 0xFFFFFF) << 24 | new >> 10 & 0xFFFFFF
-        told = []
-        for both in np.unique(entries).tolist():
-            here = np.flatnonzero(entries == both)
-            parts = [here]
-            if self._kept[both >> 24].instruction is self._kept[both & 0xFFFFFF].instruction:
-                _, part = np.unique(named[chosen][here], return_inverse=True)
-                parts = [here[part.reshape(-1) == k] for k in range(int(part.max()) + 1)]
-            for part in parts:
-                i = int(part[0])
-                told.append(self._finding(int(old[i]), int(new[i]), int(units[i]) * shadow.unit, len(part)))
+        return self._tell(old, new, units * shadow.unit, same) if len(chosen) else []
+
+    def _tell(self, old: Indices, new: Indices, places: Indices, same: list[_Same]) -> list[Finding]:
+        """One finding for each two instructions: the first pair of accesses, of those that are errors if any are."""
+        entries = entry_of(old) << ENTRY_BITS | entry_of(new)
+        pairs, first, which, times = np.unique(entries, return_index=True, return_inverse=True, return_counts=True)
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for k, both in enumerate(pairs.tolist()):
+            one, other = self._kept[both >> ENTRY_BITS], self._kept[both & ENTRIES]
+            name = id(one.instruction), one.does, id(other.instruction), other.does, one.cta == other.cta
+            alike.setdefault(name, []).append(k)
+
+        def examples(members: list[int]) -> Iterator[tuple[int, int, int]]:
+            """The first, then one of each two strands of each two accesses."""
+            yield int(old[first[members[0]]]), int(new[first[members[0]]]), int(places[first[members[0]]])
+            for k in members:
+                here = np.flatnonzero(which == k)
+                _, starts = np.unique(strand_of(old[here]) << _STRAND_BITS | strand_of(new[here]), return_index=True)
+                for i in here[starts].tolist():
+                    yield int(old[i]), int(new[i]), int(places[i])
+
+        told = [self._finding(examples(members), int(times[members].sum()), same) for members in alike.values()]
         return [finding for finding in told if finding is not None]
 
-    def _finding(self, old: int, new: int, at: int, times: int) -> Finding | None:
+    def _finding(self, examples: Iterator[tuple[int, int, int]], times: int, kept: list[_Same]) -> Finding | None:
+        old, new, at = next(examples)
         first, second = self._kept[entry_of(old)], self._kept[entry_of(new)]
         kind = {
             (True, True): "WAW", (True, False): "RAW", (False, True): "WAR",
@@ -170,8 +199,18 @@ class Memory:
             return None
         if kind is None or (kind == "WAR" and only_stored(self._race.code, first.instruction, second.instruction)):
             return None
+        same = kind == "WAW" and first.instruction is second.instruction
+        checked = []
+        for one, other, place in chain([(old, new, at)], examples) if same else ():
+            a, b = self._kept[entry_of(one)], self._kept[entry_of(other)]
+            i, j = _place(a, one), _place(b, other)
+            if not _same_value(a, i, b, j):
+                old, new, at, first, second, same = one, other, place, a, b, False
+                break
+            checked.append((_lasting_name(a), i, _lasting_name(b), j))
+        if same:
+            kept += checked
         where = self._describe(at)
-        same = kind == "WAW" and first.instruction is second.instruction and _same_value(first, old, second, new)
         between = "" if first.cta == second.cta else f" between CTAs {first.cta} and {second.cta}"
         severity = Severity.INFORMATION if same else Severity.ERROR
         words = {"RAW": "reads what the other writes", "WAR": "writes what the other reads", "WAW": "write to it"}
@@ -225,11 +264,20 @@ def only_stored(code: Sequence[Instruction], load: Instruction, store: Instructi
     return False
 
 
-def _same_value(first: Entry, old: int, second: Entry, new: int) -> bool:
+def _lasting_name(entry: Entry) -> object:
+    """The name of an access without what tells it from the same behind the next barrier."""
+    return entry.name[:-1] if isinstance(entry.name, tuple) else entry.name
+
+
+def _place(entry: Entry, tag: int) -> int:
+    """Which of an access's lanes a tag is of."""
+    return int(np.flatnonzero(entry.lanes == lane_of(tag))[0])
+
+
+def _same_value(first: Entry, i: int, second: Entry, j: int) -> bool:
     if first.values is None or second.values is None or first.varied or second.varied:
         return False
-    values = [e.values[np.flatnonzero(e.lanes == lane_of(t))[0]] for e, t in ((first, old), (second, new))]  # type: ignore[index]
-    return bool(values[0].tobytes() == values[1].tobytes())
+    return bool(first.values[i].tobytes() == second.values[j].tobytes())
 
 
 class Race:

@@ -19,8 +19,9 @@ from gpuemu.trace.model import Instruction
 
 Indices = NDArray[np.int64]
 _LANE_BITS = 10
-_ENTRY_BITS = 24
-STRAND_SHIFT = _LANE_BITS + _ENTRY_BITS
+ENTRY_BITS = 24
+ENTRIES = (1 << ENTRY_BITS) - 1
+STRAND_SHIFT = _LANE_BITS + ENTRY_BITS
 
 
 class Does(IntEnum):
@@ -76,9 +77,9 @@ def strand_of(tags: Any) -> Any:
     return tags >> STRAND_SHIFT
 
 
-def entry_of(tag: int) -> int:
-    """The number of a tag's entry."""
-    return tag >> _LANE_BITS & (1 << _ENTRY_BITS) - 1
+def entry_of(tags: Any) -> Any:
+    """The numbers of the entries of tags."""
+    return tags >> _LANE_BITS & ENTRIES
 
 
 def lane_of(tag: int) -> int:

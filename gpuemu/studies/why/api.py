@@ -18,6 +18,7 @@ from typing import Any
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.arch.values import yaml_value
 from gpuemu.base.errors import GpuemuError
+from gpuemu.engine import compiling
 from gpuemu.studies.why.causes import Cause, access_causes, excess, program_causes, pruned
 from gpuemu.studies.why.edits import NOTHING
 from gpuemu.studies.why.hardware import resource_causes, stall_causes
@@ -113,8 +114,10 @@ def why(
     chosen = [cause for cause in causes if everything or not cause.light]
     left_out = [(cause.name, cause.light) for cause in causes if cause not in chosen]
     most = min(pairs, len(chosen))
-    with Runner(loaded, hardware, jobs, len(chosen) + most * (most - 1) // 2, progress) as runner:
-        runner.expect(len(chosen) + most * (most - 1) // 2)
+    runs = len(chosen) + most * (most - 1) // 2
+    # Once what is compiled beside them is ready, workers change over by themselves.
+    with compiling(runs * loaded.executed_instructions), Runner(loaded, hardware, jobs, runs, progress) as runner:
+        runner.expect(runs)
         rows = []
         for cause, timed in zip(chosen, runner.times([cause.edit for cause in chosen]), strict=True):
             if timed.error:

@@ -113,12 +113,12 @@ def program_causes(result: Result) -> list[Cause]:
     limit = min(limits, key=lambda name: limits[name])
     return [
         Cause(
-            "stall.barrier", "Barrier Stalls",
+            "stall.barrier", stall_rule("barrier"),
             "who comes to a barrier goes on: give the warps equal work between barriers, or fewer barriers",
             Edit(barriers_open=True), light(result, "barrier"),
         ),
         Cause(
-            "stall.wait", "Wait Stalls",
+            "stall.wait", stall_rule("wait"),
             "no stall counts: more independent instructions between each result and its use, or more warps",
             Edit(no_stall_counts=True), light(result, "wait"),
         ),
@@ -129,6 +129,11 @@ def program_causes(result: Result) -> list[Cause]:
             "" if program.ctas > program.resident_ctas else "all timed CTAs are on the SM at once",
         ),
     ]  # fmt: skip
+
+
+def stall_rule(reason: str) -> str:
+    """What the profiler heads its message about a stall reason with: the reason's own words, each with a capital."""
+    return f"{reason.replace('_', ' ').title()} Stalls"
 
 
 def light(result: Result, *reasons: str) -> str:

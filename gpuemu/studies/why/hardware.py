@@ -15,7 +15,7 @@ from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.registers import indexes_constants
 from gpuemu.program.program import Op, Program
 from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, TENSOR_PIPE, Unit
-from gpuemu.studies.why.causes import LEAST_SHARE, Cause, light
+from gpuemu.studies.why.causes import LEAST_SHARE, Cause, light, stall_rule
 from gpuemu.studies.why.edits import Edit
 from gpuemu.views.result import Result
 
@@ -129,26 +129,28 @@ def stall_causes(result: Result) -> list[Cause]:
     values = _Values(result)
     beyond, near = least_latencies(result)
     intervals = sorted({f"{name}.issue_interval_cycles" for _, name in _executed(result.program)})
+    banks = values.times(["register_file.banks"], 2) if values.flat["register_file.banks"] < 8 else Edit()
     made = (
-        ("long_scoreboard", "Long Scoreboard Stalls", values.at_most(beyond),
+        ("long_scoreboard", values.at_most(beyond),
          "global memory answers at once: ask earlier, for more at a time, or from more warps"),
-        ("short_scoreboard", "Short Scoreboard Stalls", values.at_most(near),
+        ("short_scoreboard", values.at_most(near),
          "shared memory, shuffles and special units answer at once: ask earlier, or with fewer, wider accesses"),
-        ("mio_throttle", "MIO Throttle Stalls", values.endless(_QUEUES),
+        ("mio_throttle", values.endless(_QUEUES),
          "endless queues: fewer and wider memory instructions, arithmetic between them"),
-        ("math_pipe_throttle", "Math Pipe Throttle Stalls", values.at_most(dict.fromkeys(intervals, 1)),
+        ("math_pipe_throttle", values.at_most(dict.fromkeys(intervals, 1)),
          "every pipe takes an instruction a cycle: spread the work over pipes"),
-        ("dispatch_stall", "Dispatch Stalls",
-         values.times(["register_file.banks"], 2) if values.flat["register_file.banks"] < 8 else Edit(),
+        ("dispatch_stall", banks,
          "twice the banks of registers: use registers of both banks, and reuse flags"),
-        ("branch_resolving", "Branch Resolving Stalls", values.at_most({"issue.taken_branch_cycles": 1}),
+        ("branch_resolving", values.at_most({"issue.taken_branch_cycles": 1}),
          "branches cost a cycle: unroll loops"),
-        ("no_instruction", "No Instruction Stalls",
-         values.at_most({"issue.next_line_cycles": 1})
+        ("no_instruction", values.at_most({"issue.next_line_cycles": 1})
          | values.endless(["issue.instruction_buffer_entries", "issue.instruction_banks"]),
          "code is there at once: align loops to lines of code, unroll them"),
     )  # fmt: skip
-    return [Cause(f"stall.{reason}", rule, advice, edit, light(result, reason)) for reason, rule, edit, advice in made]
+    return [
+        Cause(f"stall.{reason}", stall_rule(reason), advice, edit, light(result, reason))
+        for reason, edit, advice in made
+    ]
 
 
 def resource_causes(result: Result) -> list[Cause]:

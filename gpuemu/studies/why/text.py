@@ -150,6 +150,22 @@ def as_data(answer: Answer) -> dict[str, Any]:
     }
 
 
+def as_records(answer: Answer) -> list[dict[str, str | int]]:
+    """The rows that gain or lose something, flat, under the headings of a table."""
+    return [
+        {
+            "Cycles gained": row.gained,
+            "Of the run": f"{row.gained / answer.cycles if answer.cycles else 0:.1%}",
+            "Without": row.cause.name,
+            "Rule": row.cause.rule,
+            "What to do": row.cause.advice,
+            "Again": row.repeat,
+        }
+        for row in answer.rows
+        if row.gained
+    ]
+
+
 def as_csv(answer: Answer) -> str:
     """A line for each cause, then for each pair, whose second cause is in a column of its own."""
     text = io.StringIO()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from gpuemu.views.accesses import Pattern, pitch_bytes
 from gpuemu.views.bank_picture import explain
 from gpuemu.views.json_result import as_data
 from gpuemu.views.result import Result
-from gpuemu.views.source import STALLS, SourceRow, instructions, lines
+from gpuemu.views.source import STALLS, SourceRow, Texts, instructions, lines
 from gpuemu.views.timeline import over_time, timeline
 
 MOST_PATTERNS = 6
@@ -21,9 +21,6 @@ MOST_ISSUES = 100_000
 """Issues in the timeline, warp by warp."""
 BINS = 240
 """Intervals of the stalls over time."""
-
-Texts = Mapping[str, Sequence[str]]
-"""The lines of source files by their names in the code."""
 
 
 def page_data(result: Result, texts: Texts) -> dict[str, Any]:
@@ -49,7 +46,7 @@ def _row(row: SourceRow) -> dict[str, Any]:
 
 def _lines(rows: Sequence[SourceRow], result: Result, texts: Texts) -> list[dict[str, Any]]:
     """The rows of the source lines, and all other lines of the files whose text is there."""
-    known = {row.place: _row(row) for row in lines(rows, result.program)}
+    known = {row.place: _row(row) for row in lines(rows, result.program, texts)}
     places = {place for instruction in result.program.code for place in instruction.source}
     found: list[dict[str, Any]] = []
     for file in sorted({file for file, _ in places}, key=lambda file: (file not in texts, file)):

@@ -13,9 +13,10 @@ from typing import Any
 
 from gpuemu.base.extras import missing
 from gpuemu.views.json_result import overrides
-from gpuemu.views.report.data import Texts, page_data
+from gpuemu.views.report.data import page_data
 from gpuemu.views.report.values import values
 from gpuemu.views.result import Result
+from gpuemu.views.source import Texts, texts_in
 
 FOLDER = Path(__file__).parent
 SCRIPTS = ("base.js", "source.js", "banks.js", "timeline.js")
@@ -27,8 +28,9 @@ Ranking = Sequence[Mapping[str, str | int | float]]
 def as_html(result: Result, texts: Texts | None = None, ranking: Ranking = ()) -> str:
     """The page.
 
-    `texts`: lines of source files, by the names that the code gives them. `ranking`: rows of a table of what costs
-    most, under the names of its columns; its section is there if it has rows. Raises MissingToolError without jinja2.
+    `texts`: lines of source files, by the names that the code gives them; where one is missing, the trace may have it.
+    `ranking`: rows of a table of what costs most, under the names of its columns; its section is there if it has rows.
+    Raises MissingToolError without jinja2.
     """
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -41,7 +43,7 @@ def as_html(result: Result, texts: Texts | None = None, ranking: Ranking = ()) -
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    data = page_data(result, texts or {})
+    data = page_data(result, {**texts_in(result.trace), **(texts or {})})
     page = environment.get_template("page.html.j2")
     return page.render(
         result=data["result"],

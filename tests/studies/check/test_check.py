@@ -15,6 +15,7 @@ from gpuemu.cli.main import cli
 from gpuemu.sass.image.cubin import read_cubin
 from gpuemu.sass.tools.toolchain import compile_cuda
 from gpuemu.studies.check import racecheck
+from gpuemu.studies.check.findings import Severity
 
 ROOT = Path(__file__).resolve().parents[3]
 RACES, OTHERS = (str(Path(__file__).parent / "kernels" / f"{name}.cu") for name in ("races", "others"))
@@ -162,4 +163,28 @@ def test_rounds_that_race_alike_are_judged_once_and_counted_all(
     monkeypatch.setattr(racecheck.Memory, "_judge", lambda *given: judged.append(1) or before(*given))
     report = gpuemu.check(tmp_path / "k.cu", "rounds", block=(128, 1, 1), args=[np.zeros(128, np.float32)])
     assert sum(f.times for f in report.errors) >= 40 * 32
+    assert len(judged) < 20
+
+
+@pytest.mark.parametrize(
+    ("value", "severity"), [("k", Severity.INFORMATION), ("k < 30 ? k : threadIdx.x", Severity.ERROR)]
+)
+def test_rounds_that_store_the_same_values_are_judged_anew_where_these_differ(
+    value: str, severity: Severity, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source = """
+    extern "C" __global__ void rounds(int *out) {
+        __shared__ int s[32];
+#pragma unroll 1
+        for (int k = 0; k < 40; k++) { s[threadIdx.x % 32] = VALUE; __syncthreads(); out[threadIdx.x] = s[5]; __syncthreads(); }
+    }
+    """
+    (tmp_path / "k.cu").write_text(source.replace("VALUE", value))
+    judged = []
+    before = racecheck.Memory._judge
+    monkeypatch.setattr(racecheck.Memory, "_judge", lambda *given: judged.append(1) or before(*given))
+    report = gpuemu.check(tmp_path / "k.cu", "rounds", block=(128, 1, 1), args=[np.zeros(128, np.int32)])
+    (finding,) = [f for f in report.findings if "shared" in f.title]
+    assert (finding.title, finding.severity) == ("Potential WAW hazard in __shared__ memory", severity)
+    assert finding.times == 40 * 3 * 32
     assert len(judged) < 20

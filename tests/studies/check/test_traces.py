@@ -151,12 +151,21 @@ def test_the_traces_that_ship_are_clean(path: Path) -> None:
     assert [f for f in gpuemu.check(path).findings if f.severity is not Severity.INFORMATION] == []
 
 
-@pytest.mark.parametrize(("reader", "stall", "found"), [("HFMA2 R5, R4, R8, R9", 4, False), ("HFMA2 R5, R4, R8, R9", 3, True),
-                                                        ("IADD3 R5, R4, R8, R9", 4, True)])  # fmt: skip
-def test_halves_read_halves_a_cycle_sooner_on_sm_90(reader: str, stall: int, found: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arch", "reader", "stall", "found"),
+    [
+        ("sm_90", "HFMA2 R5, R4, R8, R9", 4, False), ("sm_90", "HFMA2 R5, R4, R8, R9", 3, True),
+        ("sm_90", "IADD3 R5, R4, R8, R9", 4, True),
+        ("sm_89", "HFMA2 R5, R4, R8, R9", 4, False), ("sm_89", "HFMA2 R5, R4, R8, R9", 3, True),
+        ("sm_75", "HFMA2 R5, R4, R8, R9", 6, False), ("sm_75", "HFMA2 R5, R4, R8, R9", 5, True),
+    ],
+)  # fmt: skip
+def test_halves_read_halves_a_cycle_sooner_but_not_on_sm_75(
+    arch: str, reader: str, stall: int, found: bool, tmp_path: Path
+) -> None:
     code = f"  [B------:R-:W-:-:S{stall:02d}] HFMA2 R4, R8, R9, R10\n  [B------:R-:W-:-:S05] {reader}\n"
     code += "  [B------:R-:W-:-:S05] EXIT"
-    text = HEAD.format(name="halves", code=code, warps="- path: 0x0000-0x0020").replace("sm_89", "sm_90")
+    text = HEAD.format(name="halves", code=code, warps="- path: 0x0000-0x0020").replace("sm_89", arch)
     (tmp_path / "t.yaml").write_text(text)
     report = gpuemu.check(str(tmp_path / "t.yaml"))
     assert [f.title for f in report.findings] == ["Register RAW hazard"] * found

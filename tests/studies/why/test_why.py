@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import shlex
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +18,11 @@ import gpuemu
 from gpuemu.cli.launching import LaunchOptions
 from gpuemu.cli.main import cli
 from gpuemu.cli.why import command_words
+from gpuemu.studies.why import api
 from gpuemu.studies.why.api import MOST_PLACES, Answer, causes_of
 from gpuemu.studies.why.text import WIDTH, as_csv, as_data, lines
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def invoked(*arguments: str) -> str:
@@ -191,3 +196,21 @@ def test_settings_of_ones_own_and_the_launch_are_in_the_commands() -> None:
     assert all("--set shared_memory.banks=16" in r.repeat for r in answer.rows)
     laid_out = replace(gpuemu.load_trace("v2_shared_memory"), layout={"pitch": 48})
     assert "--set layout.pitch=48" in gpuemu.why(laid_out, "sm_89", only=["conflicts"]).rows[0].repeat
+
+
+def test_stall_reasons_have_the_headings_of_the_profilers_messages() -> None:
+    """Its rule on warp stalls makes them of the reasons' names, by capitals alone: "Mio", and "Stall Stalls"."""
+    result = gpuemu.run("v2_shared_memory", "sm_89")
+    rules = {c.name: c.rule for c in causes_of(result, False) if c.name.startswith("stall.")}
+    assert rules["stall.long_scoreboard"] == "Long Scoreboard Stalls"
+    assert rules["stall.mio_throttle"] == "Mio Throttle Stalls"
+    assert rules["stall.dispatch_stall"] == "Dispatch Stall Stalls"
+    table = (ROOT / "docs" / "why.md").read_text(encoding="utf-8")
+    assert all(f"| `{name}` | {rule} |" in table for name, rule in rules.items())
+
+
+def test_many_runs_compile_the_engine_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(api, "compiling", lambda instructions: asked.append(instructions) or nullcontext())
+    answer = gpuemu.why("v5_swizzle", "sm_89", pairs=0)
+    assert asked == [len(answer.rows) * gpuemu.load_trace("v5_swizzle").executed_instructions]
