@@ -113,6 +113,7 @@ class DataStage(Record):
     l1_paths_at: int
     copies: int
     copies_free_at: int
+    copied_at: int
     alone: int
     openings: int
     opening_costs: int

@@ -136,10 +136,12 @@ def _serve(state: State, f: int, op: Op, access: AccessRecord, now: int) -> None
         unit.stored_wavefronts += access.data_stage_cycles
         push(state, unit.stored, done_at)
         push(state, unit.stored, access.data_stage_cycles)
-        _done(state, f, done_at, now)
+        buffered = spec.global_memory_store_buffer_sectors * spec.store_sector_parts // spec.store_cycle_parts
+        _done(state, f, max(last + spec.global_memory_store_latency_cycles, done_at - buffered), now)
     elif op.kind == GLOBAL:
         done_at = load(state, f, last) + access.return_cycles
         if op.is_copy:
+            done_at = _copied(state, done_at, access.data_stage_cycles)
             warp.copies_done_at = max(warp.copies_done_at, done_at)
         if op.is_load:
             comes_back(state, f, done_at, now)
@@ -154,6 +156,14 @@ def _serve(state: State, f: int, op: Op, access: AccessRecord, now: int) -> None
         if op.is_atomic:
             latency = spec.shared_memory_atomic_latency_cycles - spec.mio_data_read_cycles
         comes_back(state, f, tail + flight.comes_later + access.return_cycles + latency, now)
+
+
+def _copied(state: State, there: int, lines: int) -> int:
+    """When what came `there` into L1 has been copied to shared memory, in the order in which it was asked for."""
+    spec, stage = state.spec[0], state.data_stage[0]
+    begins = max(there, stage.copied_at)
+    stage.copied_at = begins + spec.global_memory_l1_copy_cycles + lines * spec.copy_line_parts // spec.copy_cycle_parts
+    return max(there, stage.copied_at - spec.global_memory_l1_copy_cycles - spec.copy_line_parts // spec.copy_cycle_parts)
 
 
 def _done(state: State, f: int, cycle: int, now: int) -> None:
