@@ -308,7 +308,7 @@ class L2(Part):
     """The chip's cache, of which no capacity is modelled: what was touched once is there."""
 
     latency_cycles: int = cycles("one line: as of L1", high=1_000_000)
-    spread_cycles: int = cycles("what the slowest of many lines takes longer", low=0)
+    spread_cycles: int = cycles("what the farthest block of lines takes longer than the nearest", low=0)
     block_bytes: PowerOfTwo = power_of_two("lines of one such block are equally far", 1 << 20, "bytes")
 
 
@@ -322,6 +322,7 @@ class GlobalMemory(Part):
     store_data_release_cycles: int = cycles("as of mio, for a store to global memory")
     store_latency_cycles: int = cycles("a store's last wavefront to the first that leaves L1", low=0)
     store_buffer_sectors: int = whole("may be on the way from L1 of stores that count as done", 0, 100_000, "sectors")
+    store_merge_lines: int = whole("sent last, in which a store finds its line while that waits", 0, 100_000, "lines")
     mask_sectors: int = whole("what the mask of a line written in part takes on the way out", 0, 64, "sectors")
     sector_bytes: PowerOfTwo = power_of_two("unit of transfer", 4096, "bytes")
     atomic_latency_cycles: int = cycles("atomic with a result, issue to dependent issue", high=1_000_000)

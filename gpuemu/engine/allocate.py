@@ -235,6 +235,9 @@ def _memory(program: Program, s: Spec, facts: Facts, room: _Room, memory: Memory
     before[memory.mark] = behind[memory.mark] = memory.mark
     memory.before_at, memory.behind_at = room.given(before), room.given(behind)
     memory.valid_at, memory.from_dram_at, memory.asked_at = (room.numbers(of_lines[-1], -1) for _ in range(3))
+    memory.distance_at = room.numbers(facts.blocks, -1)
+    memory.sent_at, memory.leaves_at = (room.numbers(len(of_lines), -1) for _ in range(2))
+    memory.pending_at = room.numbers(of_lines[-1], -1)
     memory.sectors_of_at = room.given(of_lines)
 
 

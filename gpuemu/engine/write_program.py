@@ -22,7 +22,7 @@ class Facts:
 
     `registers` and `forwarded`: how many registers the scoreboard and the forwarding path have numbers for; of
     `lines` and `sectors` of global memory likewise, and of local ones of each warp. `sectors_of`: the first sector of
-    each line, and their number behind the last; `reach`: cycles that an mma reads fragments in.
+    each line, and their number behind the last; `blocks` of lines in L2; `reach`: cycles that an mma reads fragments in.
     """
 
     ops: list[Any]
@@ -32,6 +32,7 @@ class Facts:
     forwarded: int = 0
     sectors_of: list[int] = field(default_factory=list)
     local_sectors_of: list[int] = field(default_factory=list)
+    blocks: int = 0
     reach: int = 0
 
     def put(self, record: Any, name: str, numbers: Iterable[int], count: int | None = None) -> None:
@@ -130,12 +131,20 @@ def _write_accesses(program: Program, facts: Facts, block_lines: int) -> None:
             facts.local_sectors_of = first
         else:
             facts.sectors_of = first
+    blocks = {
+        block: number
+        for number, block in enumerate(dict.fromkeys(
+            (is_local, line // block_lines)
+            for access, is_local in zip(program.accesses, local, strict=True) for line, _ in access.lines
+        ))
+    }  # fmt: skip
+    facts.blocks = len(blocks)
     for access, record, is_local in zip(program.accesses, facts.accesses, local, strict=False):
         for name in ("data_stage_cycles", "sectors", "return_cycles", "copy_pieces"):
             setattr(record, name, getattr(access, name))
         record.takes_place = int(access.takes_place)
         numbers: list[int] = []
         for line, held in access.lines:
-            numbers += [lines[is_local][line], line // block_lines, len(held), int(line in access.written_in_part)]
+            numbers += [lines[is_local][line], blocks[is_local, line // block_lines], len(held), int(line in access.written_in_part)]
             numbers += [sectors[is_local][sector] for sector in held]
         facts.put(record, "lines", numbers, len(access.lines))
