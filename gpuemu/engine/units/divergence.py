@@ -56,7 +56,7 @@ def _send(state: State, c: int, now: int) -> None:
     unit.next_start = start + spec.address_divergence_interval_cycles
     push(state, unit.starts, start)
     if op.loaded_line >= 0:
-        start = line_there(state, op.loaded_line, LDC, start)
+        start = max(start, line_there(state, op.loaded_line, LDC, start))
     done_at = start + op.latency_cycles - op.late_cycles - spec.address_divergence_queue_latency_cycles
     sources_at(state, f, done_at if op.late_cycles > 0 else sent + spec.address_divergence_source_release_cycles, now)
     result_at(state, f, done_at, now)
