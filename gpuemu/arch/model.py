@@ -69,6 +69,19 @@ class Sm(Part):
     cta_launch_cycles: int = cycles("from the end of a CTA to the first issue of the one in its place")
 
 
+class Launch(Part):
+    """What a launch costs before its code runs, and behind it. With all of it 0 a launch costs nothing."""
+
+    overhead_cycles: int = cycles("for which the SM counts as active before the first warp and behind the last", low=0)
+    warp_interval_cycles: int = cycles("from a warp's start to that of the CTA's next", low=0)
+    cta_interval_cycles: int = cycles("from the start of a CTA's first warp to that of the next CTA, at least", low=0)
+    cta_gap_cycles: int = cycles("from the start of a CTA's last warp to that of the next CTA, at least", low=0)
+    first_code_cycles: int = cycles("from a warp's start until it has its first instruction", low=0)
+    constant_line_bytes: PowerOfTwo = power_of_two("a line of the constant caches, empty at first", 4096, "bytes")
+    constant_load_miss_cycles: int = cycles("an LDC takes longer, the SM's first of a line", low=0)
+    constant_operand_miss_cycles: int = cycles("until a constant operand is there, the SM's first of a line", low=0)
+
+
 class Issue(Part):
     """The warp scheduler of a sub-core."""
 
@@ -287,6 +300,8 @@ class L1(Part):
     capacity_bytes: int = size("L1 and shared memory together", 1)
     line_bytes: PowerOfTwo = power_of_two("unit of its tags", 4096, "bytes")
     latency_cycles: int = cycles("a hit: load of 32 bits from an address of two registers, issue to dependent issue")
+    copy_cycles: int = cycles("of an asynchronous copy through L1, to go on to shared memory: fixed part", low=0)
+    copy_bytes_per_cycle: float = rate("the rate of the other part, of whole lines", "bytes/cycle", 65536.0)
     store_cycles: int = cycles("for which a wavefront of a store that leaves keeps loads from the tags", low=0)
 
 
@@ -294,7 +309,7 @@ class L2(Part):
     """The chip's cache, of which no capacity is modelled: what was touched once is there."""
 
     latency_cycles: int = cycles("one line: as of L1", high=1_000_000)
-    spread_cycles: int = cycles("what the slowest of many lines takes longer", low=0)
+    spread_cycles: int = cycles("what the farthest block of lines takes longer than the nearest", low=0)
     block_bytes: PowerOfTwo = power_of_two("lines of one such block are equally far", 1 << 20, "bytes")
 
 
@@ -307,6 +322,8 @@ class GlobalMemory(Part):
     store_bytes_per_cycle: float = rate("the same, of stores", "bytes/cycle", 65536.0)
     store_data_release_cycles: int = cycles("as of mio, for a store to global memory")
     store_latency_cycles: int = cycles("a store's last wavefront to the first that leaves L1", low=0)
+    store_buffer_sectors: int = whole("may be on the way from L1 of stores that count as done", 0, 100_000, "sectors")
+    store_merge_lines: int = whole("sent last, in which a store finds its line while that waits", 0, 100_000, "lines")
     mask_sectors: int = whole("what the mask of a line written in part takes on the way out", 0, 64, "sectors")
     sector_bytes: PowerOfTwo = power_of_two("unit of transfer", 4096, "bytes")
     atomic_latency_cycles: int = cycles("atomic with a result, issue to dependent issue", high=1_000_000)
@@ -323,6 +340,7 @@ class Architecture(Labelled):
         "products that the values hold for", "a list of product names is right"
     )
     sm: Sm
+    launch: Launch
     issue: Issue
     operations: Frozen[Operation] = table(
         "classes of arithmetic instructions",

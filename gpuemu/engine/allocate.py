@@ -27,6 +27,7 @@ from gpuemu.engine.under_way import (
 )
 from gpuemu.engine.units import kinds
 from gpuemu.engine.units.barrier import IDS
+from gpuemu.engine.units.constants import CACHES
 from gpuemu.engine.units.data_stage import NO_LOAD
 from gpuemu.engine.units.dependences import FIELDS
 from gpuemu.engine.units.phases import SUB_CORES
@@ -193,6 +194,9 @@ def _sm(program: Program, s: Spec, facts: Facts, room: _Room, sm: Sm) -> None:
     sm.registers_at = room.numbers(s.sm_max_warps * sm.registers * FIELDS)
     sm.forwarded_at = room.numbers(s.sm_max_warps * sm.forwarded)
     sm.late_code_at = room.numbers(s.sm_max_warps * 8 * s.issue_instruction_buffer_entries)
+    lines = 1 + max(max(op.constant_line, op.loaded_line) for op in program.ops)
+    sm.constants_at = room.numbers(lines * CACHES, -1)
+    sm.next_launch_at = s.launch_overhead_cycles
     sm.barrier_arrivals = room.ring(s.sm_sub_cores + 1)
     interval = max(op.issue_interval_cycles for op in program.ops)
     queued = max(op.latency_cycles for op in program.ops) + (s.special_function_queue_entries + 4) * interval
@@ -236,7 +240,11 @@ def _memory(program: Program, s: Spec, facts: Facts, room: _Room, memory: Memory
     before, behind = np.zeros(len(of_lines), np.int64), np.full(len(of_lines), -1)
     before[memory.mark] = behind[memory.mark] = memory.mark
     memory.before_at, memory.behind_at = room.given(before), room.given(behind)
-    memory.valid_at, memory.from_dram_at, memory.asked_at = (room.numbers(int(of_lines[-1]), -1) for _ in range(3))
+    memory.valid_at, memory.from_dram_at, memory.asked_at, memory.pending_at = (
+        room.numbers(int(of_lines[-1]), -1) for _ in range(4)
+    )
+    memory.sent_at, memory.leaves_at = (room.numbers(len(of_lines), -1) for _ in range(2))
+    memory.distance_at = room.numbers(facts.blocks, -1)
     memory.sectors_of_at = room.given(of_lines)
 
 

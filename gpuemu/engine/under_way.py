@@ -126,6 +126,7 @@ class DataStage(Record):
     l1_paths_at: int
     copies: int
     copies_free_at: int
+    copied_at: int
     alone: int
     fences: int
     fence_ways: int
@@ -145,6 +146,8 @@ class DataStage(Record):
 class Memory(Record):
     """L1 as a ring of lines in the order of use, `mark` its end; the paths to and from L2, in parts of a cycle.
 
+    Blocks of lines get a distance to L2 when they are touched first, `blocks` have. `lines_sent` have been on the way
+    from L1; for each line which of these it was last and when it has left, for each sector when it has.
     Lines and sectors have numbers; behind those of `shared` global memory come so many `local` ones of each warp.
     """
 
@@ -161,6 +164,12 @@ class Memory(Record):
     from_dram_at: int
     asked_at: int
     sectors_of_at: int
+    distance_at: int
+    blocks: int
+    sent_at: int
+    leaves_at: int
+    pending_at: int
+    lines_sent: int
     free_at: int
     store_free_at: int
     loaded_sectors: int

@@ -88,6 +88,8 @@ _MEANING = {
     "math_pipe_throttle": "the pipe it needs is busy",
     "dispatch_stall": "registers of one bank are read in turn",
     "not_selected": "another warp was issued",
+    "imc_miss": "a constant had to be fetched",
+    "drain": "the last accesses were under way",
 }
 
 _HEADS = {
@@ -102,6 +104,8 @@ _HEADS = {
     "math_pipe_throttle": ("math", "throttl"),
     "dispatch_stall": ("dispat", "stall"),
     "not_selected": ("not", "select"),
+    "imc_miss": ("imc", "miss"),
+    "drain": ("drain", ""),
 }
 """Heads of the columns, at most 7 characters a line, so that all of them keep a space between."""
 

@@ -7,10 +7,12 @@ from gpuemu.engine.records import NEVER
 from gpuemu.engine.spec import FAIR, YOUNGEST
 from gpuemu.engine.state import REASONS, Core, State, Warp
 from gpuemu.engine.units import kinds
+from gpuemu.engine.units.constants import OPERAND, line_there
 from gpuemu.engine.units.dependences import issued_fixed, issued_flight, issued_variable, look_again, ready_at
+from gpuemu.engine.units.drain import issued_last
 from gpuemu.engine.units.fetch import asks, branched, held_for_code
 from gpuemu.engine.units.order import issued
-from gpuemu.engine.units.phases import DIVERGENCE, LAUNCH, LOAD_STORE, wake, wake_barrier
+from gpuemu.engine.units.phases import DIVERGENCE, LOAD_STORE, wake, wake_barrier
 from gpuemu.engine.units.pipes import closed_before, enter_queue, shut, stand, take
 from gpuemu.engine.units.ports import entered, read_operands, standing
 from gpuemu.engine.units.result_port import arithmetic_writes
@@ -20,6 +22,7 @@ from gpuemu.program.stall_reasons import (
     BARRIER,
     BRANCH_RESOLVING,
     DISPATCH_STALL,
+    IMC_MISS,
     MATH_PIPE_THROTTLE,
     MIO_THROTTLE,
     NO_INSTRUCTION,
@@ -57,6 +60,20 @@ def issue(state: State, c: int, w: int, now: int) -> None:
         asks(state, core, w, op, now, stayed)
 
 
+def waits_for_constant(state: State, core: Core, w: int, now: int) -> int:
+    """Whether an operand of the warp's next instruction, which might issue `now`, is not in the constant cache."""
+    warp = state.warps[w]
+    op = state.ops[warp.op]
+    there = line_there(state, op.constant_line, OPERAND, now)
+    if there <= now:
+        return 0
+    _log_wait(state, core, warp, op, now)
+    warp.stall, warp.stood, warp.seen_at, warp.stalled_until = 1, 0, -1, now
+    warp.held_until, warp.held_for = there, IMC_MISS
+    look_again(state, w, now)
+    return 1
+
+
 def _log_wait(state: State, core: Core, warp: Warp, op: Op, now: int) -> None:
     """For what it has waited since its last issue, but for the cycles of issues themselves.
 
@@ -65,8 +82,8 @@ def _log_wait(state: State, core: Core, warp: Warp, op: Op, now: int) -> None:
     """
     at = warp.position * REASONS
     if warp.issued_at >= 0:
-        state.waited[at + WAIT] = warp.stall - 1
-        state.waited[at + DISPATCH_STALL] = warp.stood
+        state.waited[at + WAIT] += warp.stall - 1
+        state.waited[at + DISPATCH_STALL] += warp.stood
     if warp.opens_at <= now and warp.opens_at > warp.ready_at and op.passes_barrier == 0:
         state.waited[at + BARRIER] += warp.opens_at - warp.stalled_until
     elif warp.ready_at > warp.stalled_until:
@@ -76,7 +93,7 @@ def _log_wait(state: State, core: Core, warp: Warp, op: Op, now: int) -> None:
     closed = closed_before(pipe.closed_total, pipe.closed_until, now) - warp.seen_pipe
     state.waited[at + DISPATCH_STALL] += stood
     state.waited[at + (MIO_THROTTLE if pipe.kind == kinds.MIO_QUEUE else MATH_PIPE_THROTTLE)] += closed - stood
-    state.waited[at + NOT_SELECTED] = now - warp.seen_at - closed
+    state.waited[at + NOT_SELECTED] += now - warp.seen_at - closed
 
 
 def _through_ports(state: State, c: int, w: int, op: Op, now: int) -> tuple[int, int]:
@@ -142,17 +159,13 @@ def _go_on(state: State, c: int, w: int, op: Op, counts_from: int, now: int) -> 
 def _end(state: State, core: Core, w: int, now: int) -> None:
     """The warp has issued its last instruction."""
     warp = state.warps[w]
-    cta = state.ctas[warp.cta]
-    warp.ready_at, warp.ended_at = NEVER, now + 1
+    warp.ready_at = NEVER
     core.warps -= 1
     for i in range(core.warps):
         if state.pool[core.warps_at + i] == w:
             state.pool[core.warps_at + i] = state.pool[core.warps_at + core.warps]
-    cta.live -= 1
-    cta.last_end = now + 1
+    issued_last(state, w, now)
     wake_barrier(state, now)
-    if cta.live == 0:
-        wake(state, LAUNCH, cta.last_end + state.spec[0].sm_cta_launch_cycles)
 
 
 def _to_unit(state: State, c: int, w: int, o: int, now: int) -> None:

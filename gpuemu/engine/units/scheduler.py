@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import Core, State, Warp
-from gpuemu.engine.units.issue import issue
+from gpuemu.engine.units.issue import issue, waits_for_constant
 from gpuemu.engine.units.order import count, give_way, goes_before, is_kept
 from gpuemu.engine.units.pipes import closed_before
 from gpuemu.engine.units.ports import goes_on_at, next_stop
@@ -29,6 +29,8 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
         possible = max(warp.ready_at, pipes[warp.pipe].free_at, now)
         if warp.blocked_from != NEVER:
             possible = _past_barrier(state, warp, possible)
+        if possible <= now and state.ops[warp.op].constant_line >= 0 and waits_for_constant(state, core, w, now):
+            possible = warp.ready_at
         if possible <= now:
             pool[core.ready_at + ready] = w
             ready += 1

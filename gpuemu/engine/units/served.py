@@ -38,10 +38,12 @@ def served(state: State, f: int, now: int) -> None:
         unit.stored_wavefronts += access.data_stage_cycles
         push(state, unit.stored, done_at)
         push(state, unit.stored, access.data_stage_cycles)
-        _done(state, f, done_at, now)
+        buffered = spec.global_memory_store_buffer_sectors * spec.store_sector_parts // spec.store_cycle_parts
+        _done(state, f, max(last + spec.global_memory_store_latency_cycles, done_at - buffered), now)
     elif op.kind == GLOBAL:
         done_at = load(state, f, last) + access.return_cycles
         if op.is_copy:
+            done_at = _copied(state, done_at, access.data_stage_cycles)
             warp.copies_done_at = max(warp.copies_done_at, done_at)
         if op.is_load:
             comes_back(state, f, done_at, now)
@@ -75,6 +77,17 @@ def committed(state: State, f: int, cycle: int, now: int) -> None:
     warp = state.warps[state.flights[f].warp]
     _done(state, f, max(cycle, warp.copies_done_at), now)
     warp.copies_done_at = 0
+
+
+def _copied(state: State, there: int, lines: int) -> int:
+    """When what came `there` into L1 has been copied to shared memory, in the order in which it was asked for.
+
+    That of one line, if nothing waits, is part of the latency.
+    """
+    spec, stage = state.spec[0], state.data_stage[0]
+    fixed, line = spec.global_memory_l1_copy_cycles, spec.copy_line_parts
+    stage.copied_at = max(there, stage.copied_at) + fixed + lines * line // spec.copy_cycle_parts
+    return max(there, stage.copied_at - fixed - line // spec.copy_cycle_parts)
 
 
 def _done(state: State, f: int, cycle: int, now: int) -> None:
