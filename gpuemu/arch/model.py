@@ -66,7 +66,7 @@ class Sm(Part):
     registers: int = whole("32-bit registers of the register file", 1024, 1 << 24, "registers")
     max_registers_per_thread: int = whole("registers a thread may use", 16, 4096, "registers")
     register_allocation_unit: int = whole("registers a warp is given at a time", 1, 65536, "registers")
-    cta_launch_cycles: int = cycles("from the end of a CTA to the first issue of the one in its place")
+    cta_launch_cycles: int = cycles("from the end of a CTA to the start of the one in its place")
 
 
 class Launch(Part):
@@ -80,6 +80,8 @@ class Launch(Part):
     constant_line_bytes: PowerOfTwo = power_of_two("a line of the constant caches, empty at first", 4096, "bytes")
     constant_load_miss_cycles: int = cycles("an LDC takes longer, the SM's first of a line", low=0)
     constant_operand_miss_cycles: int = cycles("until a constant operand is there, the SM's first of a line", low=0)
+    cold_cycles: int = cycles("as overhead_cycles, more if all caches are flushed (global_memory.first_touch)", low=0)
+    cold_line_cycles: int = cycles("until a line of code is there that the SM asks for first, if they are", low=0)
 
 
 class Issue(Part):

@@ -196,7 +196,8 @@ def _sm(program: Program, s: Spec, facts: Facts, room: _Room, sm: Sm) -> None:
     sm.late_code_at = room.numbers(s.sm_max_warps * 8 * s.issue_instruction_buffer_entries)
     lines = 1 + max(max(op.constant_line, op.loaded_line) for op in program.ops)
     sm.constants_at = room.numbers(lines * CACHES, -1)
-    sm.next_launch_at = s.launch_overhead_cycles
+    sm.next_launch_at = s.launch_overhead_cycles + s.first_touch_dram * s.launch_cold_cycles
+    sm.code_at = room.numbers(1 + max(op.code_line for op in program.ops), -1)
     sm.barrier_arrivals = room.ring(s.sm_sub_cores + 1)
     interval = max(op.issue_interval_cycles for op in program.ops)
     queued = max(op.latency_cycles for op in program.ops) + (s.special_function_queue_entries + 4) * interval

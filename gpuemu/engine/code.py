@@ -54,6 +54,7 @@ class Op(Record):
     index: int
     next_line: int
     slot: int
+    code_line: int
     uses_ports: int
     writes_registers: int
     fills_latches: int

@@ -32,6 +32,8 @@ class Values(Record):
     launch_first_code_cycles: int
     launch_constant_load_miss_cycles: int
     launch_constant_operand_miss_cycles: int
+    launch_cold_cycles: int
+    launch_cold_line_cycles: int
     issue_pipe_wait_cycles: int
     issue_tensor_wait_cycles: int
     issue_issue_count_bits: int

@@ -48,6 +48,8 @@ class Sm(Record):
     next_cta: int
     next_launch_at: int
     constants_at: int
+    code_at: int
+    code_free_at: int
     resident_ctas: int
     warp_slots_at: int
     cta_slots_at: int

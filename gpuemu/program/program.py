@@ -136,7 +136,7 @@ class Op:
     control-word mode. `plain` marks what the scheduler need not look at twice: a fixed-latency instruction
     in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
     `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
-    the line of code behind its own, -1 if none is known; `slot`: its place in its own.
+    the line of code behind its own, -1 if none is known; `slot`: its place in its own, `code_line`.
     `shared_row`: where the profiler counts what an access to global memory asks of shared memory for some lanes, or
     what one by a generic address counts there for none.
     `late_cycles`: of an LDC with a register in its address, by which it comes later than without, and keeps that.
@@ -173,6 +173,7 @@ class Op:
     settles: bool = False
     next_line: int = -1
     slot: int = 0
+    code_line: int = 0
     write_counter: int | None = None
     read_counter: int | None = None
     reads: tuple[int, ...] = ()

@@ -148,7 +148,8 @@ def _head(result: Result, columns: int) -> Iterator[Line]:
         yield "plain", line
     instructions = result.counters["smsp__inst_executed.sum"]
     yield "plain", ""
-    yield "strong", f"{result.cycles:10} cycles"
+    caches = "warm" if result.arch.global_memory.first_touch == "l2" else "cold"
+    yield "strong", f"{result.cycles:10} cycles from launch to last store, caches {caches}"
     rate = instructions / result.cycles if result.cycles else 0.0
     yield "plain", f"{instructions:10} warp instructions, {rate:.2f} a cycle"
 

@@ -24,10 +24,21 @@ def shipped(name: str) -> Architecture:
     return load_arch(name)
 
 
+NO_LAUNCH = {
+    f"launch.{name}": 0
+    for name in (
+        "overhead_cycles", "warp_interval_cycles", "cta_interval_cycles", "cta_gap_cycles", "first_code_cycles",
+        "constant_load_miss_cycles", "constant_operand_miss_cycles",
+    )
+}  # fmt: skip
+"""Without these cycle 0 is that of the first issue."""
+
+
 def machine(name: str = "sm_90", **overrides: Any) -> Architecture:
-    """A shipped architecture; the names of overrides have __ for the dot: issue__policy="oldest_first"."""
-    dotted = {key.replace("__", "."): value for key, value in overrides.items()}
-    return shipped(name).with_overrides(dotted) if dotted else shipped(name)
+    """A shipped architecture whose launches cost nothing; overrides have __ for the dot: issue__policy="oldest_first"."""
+    return shipped(name).with_overrides(
+        {**NO_LAUNCH, **{key.replace("__", "."): value for key, value in overrides.items()}}
+    )
 
 
 def builder(warps: int = 1, **launch: Any) -> gpuemu.TraceBuilder:
@@ -308,7 +319,17 @@ _VALUES: dict[str, list[Any]] = {
     "global_memory.store_data_release_cycles": [23, 1],
     "global_memory.store_latency_cycles": [8, 0, 40],
     "global_memory.mask_sectors": [1, 0],
+    "global_memory.store_buffer_sectors": [90, 0, 7],
+    "global_memory.store_merge_lines": [16, 0, 1],
     "global_memory.l1.store_cycles": [2, 0, 5],
+    "global_memory.l1.copy_cycles": [3, 0],
+    "global_memory.l2.spread_cycles": [62, 0, 7],
+    "launch.overhead_cycles": [77, 0],
+    "launch.warp_interval_cycles": [2, 0, 9],
+    "launch.cta_interval_cycles": [24, 0],
+    "launch.first_code_cycles": [18, 0],
+    "launch.constant_load_miss_cycles": [68, 0],
+    "launch.constant_operand_miss_cycles": [42, 0, 200],
 }
 
 

@@ -11,7 +11,7 @@ LDC, OPERAND, CACHES = 0, 1, 2
 """Where each cache keeps, line by line, since when it has it; -1: nobody has asked."""
 
 
-def line_there(state: State, line: int, cache: int, now: int) -> int:
+def constant_there(state: State, line: int, cache: int, now: int) -> int:
     """When a line is there that is wanted `now`."""
     at = state.sm[0].constants_at + CACHES * line + cache
     if state.pool[at] < 0:

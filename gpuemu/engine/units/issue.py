@@ -7,10 +7,10 @@ from gpuemu.engine.records import NEVER
 from gpuemu.engine.spec import FAIR, YOUNGEST
 from gpuemu.engine.state import REASONS, Core, State, Warp
 from gpuemu.engine.units import kinds
-from gpuemu.engine.units.constants import OPERAND, line_there
+from gpuemu.engine.units.constants import OPERAND, constant_there
 from gpuemu.engine.units.dependences import issued_fixed, issued_flight, issued_variable, look_again, ready_at
 from gpuemu.engine.units.drain import issued_last
-from gpuemu.engine.units.fetch import asks, branched, held_for_code
+from gpuemu.engine.units.fetch import asks, branched, held_for_code, line_there
 from gpuemu.engine.units.order import issued
 from gpuemu.engine.units.phases import DIVERGENCE, LOAD_STORE, wake, wake_barrier
 from gpuemu.engine.units.pipes import closed_before, enter_queue, shut, stand, take
@@ -60,16 +60,20 @@ def issue(state: State, c: int, w: int, now: int) -> None:
         asks(state, core, w, op, now, stayed)
 
 
-def waits_for_constant(state: State, core: Core, w: int, now: int) -> int:
-    """Whether an operand of the warp's next instruction, which might issue `now`, is not in the constant cache."""
+def waits_for_caches(state: State, core: Core, w: int, now: int) -> int:
+    """Whether the warp's next instruction, which might issue `now`, or a constant that it reads is not there yet."""
     warp = state.warps[w]
     op = state.ops[warp.op]
-    there = line_there(state, op.constant_line, OPERAND, now)
+    there, reason = now, NO_INSTRUCTION
+    if state.spec[0].first_touch_dram:
+        there = line_there(state, op.code_line, now)
+    if there <= now and op.constant_line >= 0:
+        there, reason = constant_there(state, op.constant_line, OPERAND, now), IMC_MISS
     if there <= now:
         return 0
     _log_wait(state, core, warp, op, now)
     warp.stall, warp.stood, warp.seen_at, warp.stalled_until = 1, 0, -1, now
-    warp.held_until, warp.held_for = there, IMC_MISS
+    warp.held_until, warp.held_for = there, reason
     look_again(state, w, now)
     return 1
 
