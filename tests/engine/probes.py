@@ -24,18 +24,21 @@ def shipped(name: str) -> Architecture:
     return load_arch(name)
 
 
-NO_LAUNCH = {
+NO_LAUNCH: dict[str, Any] = {
     f"launch.{name}": 0
     for name in (
         "overhead_cycles", "warp_interval_cycles", "cta_interval_cycles", "cta_gap_cycles", "first_code_cycles",
-        "constant_load_miss_cycles", "constant_operand_miss_cycles",
+        "constant_load_miss_cycles", "constant_operand_miss_cycles", "cold_cycles", "cold_line_cycles",
     )
-}  # fmt: skip
+} | {"sm.cta_launch_cycles": 1, "global_memory.first_touch": "dram"}  # fmt: skip
 """Without these cycle 0 is that of the first issue."""
 
 
 def machine(name: str = "sm_90", **overrides: Any) -> Architecture:
-    """A shipped architecture whose launches cost nothing; overrides have __ for the dot: issue__policy="oldest_first"."""
+    """A shipped architecture on which a launch costs nothing and finds nothing in L2.
+
+    The names of overrides have __ for the dot: issue__policy="oldest_first".
+    """
     return shipped(name).with_overrides(
         {**NO_LAUNCH, **{key.replace("__", "."): value for key, value in overrides.items()}}
     )
