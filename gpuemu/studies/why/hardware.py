@@ -20,6 +20,7 @@ from gpuemu.studies.why.edits import Edit
 from gpuemu.views.result import Result
 
 ENDLESS: Mapping[str, int] = {
+    "global_memory.store_buffer_sectors": 100_000,
     "mio.queue_entries": 4096,
     "mio.pool_entries": 65536,
     "mio.window_entries": 65536,
@@ -143,7 +144,11 @@ def stall_causes(result: Result) -> list[Cause]:
          "twice the banks of registers: use registers of both banks, and reuse flags"),
         ("branch_resolving", values.at_most({"issue.taken_branch_cycles": 1}),
          "branches cost a cycle: unroll loops"),
-        ("no_instruction", values.at_most({"issue.next_line_cycles": 1})
+        ("imc_miss", values.at_most({"launch.constant_operand_miss_cycles": 0}),
+         "constants are there at once: read fewer lines of them before the first loads are sent"),
+        ("drain", values.endless(["global_memory.store_buffer_sectors"]),
+         "stores are buffered without end: store whole lines, and sooner"),
+        ("no_instruction", values.at_most({"issue.next_line_cycles": 1, "launch.first_code_cycles": 0})
          | values.endless(["issue.instruction_buffer_entries", "issue.instruction_banks"]),
          "code is there at once: align loops to lines of code, unroll them"),
     )  # fmt: skip
