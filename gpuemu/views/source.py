@@ -154,7 +154,7 @@ def _by_instruction(program: Program, of_access: NDArray[np.int64]) -> NDArray[n
 def _hits(program: Program, log: Log) -> NDArray[np.int64]:
     """Of each instruction the sectors that L1 had, of those that it was asked for."""
     op = program.path[program.request_issue]
-    hits = np.where(asks_l1(program)[op], program.of_accesses("sectors")[program.access] - log.beyond, 0)
+    hits = np.where(asks_l1(program)[op], program.accesses.sectors[program.access] - log.beyond, 0)
     return np.bincount(program.of_ops("index")[op], hits, minlength=len(program.code)).astype(np.int64)
 
 

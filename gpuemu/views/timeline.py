@@ -1,8 +1,8 @@
 """The life of each instruction that was issued: since when its warp waited for it, and what became of it.
 
 A warp's cycles before an issue are known by reason and not one by one. They are laid behind each other in the order of
-`stall_reasons.NAMES`: a stall count runs first, what holds up a warp that could go comes last. Only what is drained, the
-last reason of all, stands behind the issue.
+`stall_reasons.NAMES`: a stall count runs first, what holds up a warp that could go comes last. Only the drain, the last
+reason of all, stands behind the issue.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ class Timeline:
     """Columns [issues], in the program's order.
 
     `warp`, `instruction`: numbers in the program. `since`: the first cycle behind the warp's issue before, or its
-    start; `issue`; `waited` [issues, reasons] fills what lies between, but for DRAIN, which follows it. `sent`, `first_pass`, `last_pass`: of a request,
-    when it left its queue, and when its first and last wavefront passed the data stage; those of another warp may pass
-    between them. NONE for others. `done`: when its result was there; that of an instruction without one is its issue.
+    start; `issue`; `waited` [issues, reasons] fills what lies between, but for DRAIN, which follows it. `sent`,
+    `first_pass`, `last_pass`: of a request, when it left its queue, and when its first and last wavefront passed the
+    data stage; those of another warp may pass between them. NONE for others. `done`: when its result was there; that of
+    an instruction without one is its issue.
     """
 
     warp: Cycles
