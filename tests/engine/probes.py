@@ -30,8 +30,11 @@ NO_LAUNCH: dict[str, Any] = {
         "overhead_cycles", "warp_interval_cycles", "cta_interval_cycles", "cta_gap_cycles", "first_code_cycles",
         "constant_load_miss_cycles", "constant_operand_miss_cycles", "cold_cycles", "cold_line_cycles",
     )
-} | {"sm.cta_launch_cycles": 1, "global_memory.first_touch": "dram"}  # fmt: skip
-"""Without these cycle 0 is that of the first issue."""
+} | {
+    "sm.cta_launch_cycles": 1, "global_memory.first_touch": "dram", "global_memory.l2.spread_cycles": 0,
+    "global_memory.store_merge_lines": 0,
+}  # fmt: skip
+"""Without these cycle 0 is that of the first issue, all lines are equally far, and each store goes out for itself."""
 
 
 def machine(name: str = "sm_90", **overrides: Any) -> Architecture:
