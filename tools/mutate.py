@@ -42,6 +42,7 @@ MODULES = {
     "gpuemu/engine/units/barrier.py": "tests/engine/test_barrier.py",
     "gpuemu/engine/units/collector.py": "tests/engine/test_operand_collector.py",
     "gpuemu/engine/units/data_stage.py": "tests/engine/test_shared_memory.py tests/engine/test_lane_registers.py",
+    "gpuemu/engine/units/window.py": "tests/engine/test_fences.py tests/engine/test_shared_memory.py",
     "gpuemu/engine/units/dependences.py": "tests/engine/test_dependences.py",
     "gpuemu/engine/units/global_memory.py": "tests/engine/test_global_memory.py",
     "gpuemu/engine/units/load_store.py": "tests/engine/test_mio_queue.py tests/engine/test_sender.py",

@@ -36,12 +36,21 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--gpu", default="h200", help="a folder of validation/data, or the path of one")
         command.add_argument("--arch", help="an architecture's name or file; by default the GPU's own")
         command.add_argument("--jobs", type=int, help="processes; by default as many as cores")
+    launches = commands.add_parser(
+        "launches", help="replay whole launches of recorded kernels, warm or flushed, and compare; no GPU needed"
+    )
+    launches.add_argument("--gpu", default="h200", help="a folder of validation/data, or the path of one")
+    launches.add_argument("--arch", help="an architecture's name or file; by default the GPU's own")
+    launches.add_argument("--jobs", type=int, help="processes; by default as many as cores")
+    launches.add_argument("--caches", choices=("warm", "flushed"), default="warm", help="as they were measured")
     score.add_argument("--worst", type=int, default=10)
-    chosen = score.add_mutually_exclusive_group()
-    for which in WHICH:
-        chosen.add_argument(f"--{which}", dest="which", action="store_const", const=which, default="all")
-    score.add_argument("--family", default="", help="only families that begin so")
-    score.add_argument("--limit", type=int, default=0, help="at most this many kernels, spread over the list")
+    launches.add_argument("--worst", type=int, default=10)
+    for command in (score, launches):
+        chosen = command.add_mutually_exclusive_group()
+        for which in WHICH:
+            chosen.add_argument(f"--{which}", dest="which", action="store_const", const=which, default="all")
+        command.add_argument("--family", default="", help="only families that begin so")
+        command.add_argument("--limit", type=int, default=0, help="at most this many kernels, spread over the list")
     score.add_argument("-o", "--output", type=Path, help="also write every kernel's figures, as CSV")
     verify.add_argument("--all", action="store_true", help="replay every kernel and repeat every search, not a sample")
     verify.add_argument(
@@ -109,6 +118,18 @@ def _score(options: argparse.Namespace) -> None:
     _say("\n".join(score.table(found, options.worst)))
     if options.output:
         score.write_scores(options.output, found)
+
+
+def _launches(options: argparse.Namespace) -> None:
+    from gpuemu import load_arch
+    from validation import launches, records
+
+    folder = records.data_folder(options.gpu)
+    arch = load_arch(options.arch or records.read_device(folder / records.DEVICE_FILE)["arch"])
+    chosen = options.which, options.family, options.limit, options.jobs
+    with _Progress() as progress:
+        found = launches.score(folder, arch, options.caches, *chosen, progress)
+    _say("\n".join(launches.table(found, options.worst)))
 
 
 def _report(options: argparse.Namespace) -> None:
@@ -210,7 +231,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; 0 where it went well, 1 where `verify` found a problem, 2 where it could not."""
     options = _parser().parse_args(arguments)
     commands = {"build": _build, "measure": _measure, "fit": _fit, "score": _score, "report": _report,
-                "verify": _verify, "sequences": _sequences}  # fmt: skip
+                "verify": _verify, "sequences": _sequences, "launches": _launches}  # fmt: skip
     try:
         return commands[options.command](options) or 0
     except Exception as error:

@@ -66,7 +66,22 @@ class Sm(Part):
     registers: int = whole("32-bit registers of the register file", 1024, 1 << 24, "registers")
     max_registers_per_thread: int = whole("registers a thread may use", 16, 4096, "registers")
     register_allocation_unit: int = whole("registers a warp is given at a time", 1, 65536, "registers")
-    cta_launch_cycles: int = cycles("from the end of a CTA to the first issue of the one in its place")
+    cta_launch_cycles: int = cycles("from the end of a CTA to the start of the one in its place")
+
+
+class Launch(Part):
+    """What a launch costs before its code runs, and behind it. With all of it 0 a launch costs nothing."""
+
+    overhead_cycles: int = cycles("for which the SM counts as active before the first warp and behind the last", low=0)
+    warp_interval_cycles: int = cycles("from a warp's start to that of the CTA's next", low=0)
+    cta_interval_cycles: int = cycles("from the start of a CTA's first warp to that of the next CTA, at least", low=0)
+    cta_gap_cycles: int = cycles("from the start of a CTA's last warp to that of the next CTA, at least", low=0)
+    first_code_cycles: int = cycles("from a warp's start until it has its first instruction", low=0)
+    constant_line_bytes: PowerOfTwo = power_of_two("a line of the constant caches, empty at first", 4096, "bytes")
+    constant_load_miss_cycles: int = cycles("an LDC takes longer, the SM's first of a line", low=0)
+    constant_operand_miss_cycles: int = cycles("until a constant operand is there, the SM's first of a line", low=0)
+    cold_cycles: int = cycles("as overhead_cycles, more if all caches are flushed (global_memory.first_touch)", low=0)
+    cold_line_cycles: int = cycles("until a line of code is there that the SM asks for first, if they are", low=0)
 
 
 class Issue(Part):
@@ -275,8 +290,9 @@ class Barrier(Part):
     latency_cycles: int = cycles("fixed part")
     arrival_interval_cycles: int = cycles("part per warp, of all CTAs", low=0)
     single_warp_cycles: int = cycles("what a barrier of a single warp keeps the unit for", low=0)
-    data_stage_cycles: int = cycles("an opening keeps the data stage, and one for each sub-core; 0: not at all", low=0)
-    load_delay_cycles: int = cycles("an LDS that a barrier has held back comes so much later", low=0)
+    drain_cycles: int = cycles("from the last wavefront before an opening to the first behind it; 0: at once", low=0)
+    fence_ways: int = whole("on which sub-cores send in turn; an opening waits for those of its warps", 1, 16, "ways")
+    load_delay_cycles: int = cycles("what a load waits for an opening that comes with it and finds all passed", low=0)
     blocks_after_cycles: int = cycles("from BAR.SYNC on, the warp still issues for so long", low=1)
 
 
@@ -286,6 +302,8 @@ class L1(Part):
     capacity_bytes: int = size("L1 and shared memory together", 1)
     line_bytes: PowerOfTwo = power_of_two("unit of its tags", 4096, "bytes")
     latency_cycles: int = cycles("a hit: load of 32 bits from an address of two registers, issue to dependent issue")
+    copy_cycles: int = cycles("of an asynchronous copy through L1, to go on to shared memory: fixed part", low=0)
+    copy_bytes_per_cycle: float = rate("the rate of the other part, of whole lines", "bytes/cycle", 65536.0)
     store_cycles: int = cycles("for which a wavefront of a store that leaves keeps loads from the tags", low=0)
 
 
@@ -293,7 +311,7 @@ class L2(Part):
     """The chip's cache, of which no capacity is modelled: what was touched once is there."""
 
     latency_cycles: int = cycles("one line: as of L1", high=1_000_000)
-    spread_cycles: int = cycles("what the slowest of many lines takes longer", low=0)
+    spread_cycles: int = cycles("what the farthest block of lines takes longer than the nearest", low=0)
     block_bytes: PowerOfTwo = power_of_two("lines of one such block are equally far", 1 << 20, "bytes")
 
 
@@ -306,6 +324,8 @@ class GlobalMemory(Part):
     store_bytes_per_cycle: float = rate("the same, of stores", "bytes/cycle", 65536.0)
     store_data_release_cycles: int = cycles("as of mio, for a store to global memory")
     store_latency_cycles: int = cycles("a store's last wavefront to the first that leaves L1", low=0)
+    store_buffer_sectors: int = whole("may be on the way from L1 of stores that count as done", 0, 100_000, "sectors")
+    store_merge_lines: int = whole("sent last, in which a store finds its line while that waits", 0, 100_000, "lines")
     mask_sectors: int = whole("what the mask of a line written in part takes on the way out", 0, 64, "sectors")
     sector_bytes: PowerOfTwo = power_of_two("unit of transfer", 4096, "bytes")
     atomic_latency_cycles: int = cycles("atomic with a result, issue to dependent issue", high=1_000_000)
@@ -322,6 +342,7 @@ class Architecture(Labelled):
         "products that the values hold for", "a list of product names is right"
     )
     sm: Sm
+    launch: Launch
     issue: Issue
     operations: Frozen[Operation] = table(
         "classes of arithmetic instructions",

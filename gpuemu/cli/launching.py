@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,9 @@ class LaunchOptions:
         return ", ".join(names.get(name, f"--{name}") for name in changed)
 
 
+FIRST_TOUCH = {"warm": "l2", "cold": "dram"}
+
+
 def subject_options(command: Command) -> Command:
     """Add what is replayed and on which hardware: `trace`, `arch_name`, `settings`."""
     values = click.option(
@@ -85,7 +89,15 @@ def subject_options(command: Command) -> Command:
     )
     found = "Hardware; by default what the code was compiled for."
     hardware = click.option("--arch", "arch_name", metavar="NAME|FILE", help=found)
-    return click.argument("trace")(hardware(values(command)))
+    told = "A launch behind another, whose data lie in L2, or one with all caches flushed (global_memory.first_touch)."
+    caches = click.option("--caches", type=click.Choice(list(FIRST_TOUCH)), help=f"{told} Warm is the default.")
+
+    @wraps(command)
+    def with_caches(*given: Any, caches: str | None, settings: tuple[str, ...], **others: Any) -> Any:
+        first = () if caches is None else (f"global_memory.first_touch={FIRST_TOUCH[caches]}",)
+        return command(*given, settings=(*first, *settings), **others)
+
+    return click.argument("trace")(hardware(caches(values(with_caches))))
 
 
 def launch_options(command: Command) -> Command:

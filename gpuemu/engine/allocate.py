@@ -27,6 +27,7 @@ from gpuemu.engine.under_way import (
 )
 from gpuemu.engine.units import kinds
 from gpuemu.engine.units.barrier import IDS
+from gpuemu.engine.units.constants import CACHES
 from gpuemu.engine.units.data_stage import NO_LOAD
 from gpuemu.engine.units.dependences import FIELDS
 from gpuemu.engine.units.phases import SUB_CORES
@@ -89,7 +90,7 @@ def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
     results = np.array([max(1, op.results) for op in program.ops], dtype=np.int64)
     parts = 1 + int(results[program.path[program.request_issue]].sum())
     _sm(program, s, facts, room, sm[0])
-    _load_store(s, room, load_store[0], stage[0])
+    _load_store(len(program.access), s, room, load_store[0], stage[0])
     _memory(program, s, facts, room, memory[0])
     way_back[0].parts_at = room.numbers(3 * parts)
     way_back[0].ways = s.shared_memory_returned_registers_per_cycle * s.read_ports
@@ -193,6 +194,10 @@ def _sm(program: Program, s: Spec, facts: Facts, room: _Room, sm: Sm) -> None:
     sm.registers_at = room.numbers(s.sm_max_warps * sm.registers * FIELDS)
     sm.forwarded_at = room.numbers(s.sm_max_warps * sm.forwarded)
     sm.late_code_at = room.numbers(s.sm_max_warps * 8 * s.issue_instruction_buffer_entries)
+    lines = 1 + max(max(op.constant_line, op.loaded_line) for op in program.ops)
+    sm.constants_at = room.numbers(lines * CACHES, -1)
+    sm.next_launch_at = s.launch_overhead_cycles + s.first_touch_dram * s.launch_cold_cycles
+    sm.code_at = room.numbers(1 + max(op.code_line for op in program.ops), -1)
     sm.barrier_arrivals = room.ring(s.sm_sub_cores + 1)
     interval = max(op.issue_interval_cycles for op in program.ops)
     queued = max(op.latency_cycles for op in program.ops) + (s.special_function_queue_entries + 4) * interval
@@ -201,7 +206,7 @@ def _sm(program: Program, s: Spec, facts: Facts, room: _Room, sm: Sm) -> None:
     sm.read_mask = power_of_two(128 + facts.reach + interval) - 1
 
 
-def _load_store(s: Spec, room: _Room, unit: LoadStore, stage: DataStage) -> None:
+def _load_store(requests: int, s: Spec, room: _Room, unit: LoadStore, stage: DataStage) -> None:
     pool = s.mio_pool_entries
     unit.sent = room.ring(pool + s.mio_data_read_cycles + 64 * s.sm_sub_cores)
     unit.entered = room.ring(pool + 2)
@@ -217,8 +222,11 @@ def _load_store(s: Spec, room: _Room, unit: LoadStore, stage: DataStage) -> None
     stage.write_paths_at = room.numbers(s.sm_max_warps) if s.separate else stage.read_paths_at
     stage.copies = room.ring(max(pool, s.mio_copy_entries) + 2)
     stage.alone = room.ring(s.mio_window_entries + 4)
-    known = s.mio_queue_latency_cycles + s.mio_lane_register_early_cycles
-    stage.openings, stage.opening_costs = (room.ring(s.sm_max_warps * (8 + known)) for _ in range(2))
+    stage.requests = room.ring(requests + 1)
+    known = s.mio_queue_latency_cycles + s.barrier_latency_cycles
+    stage.fences, stage.fence_ways, stage.fence_ctas = (room.ring(s.sm_max_warps * (8 + known)) for _ in range(3))
+    stage.unpassed = room.ring(4 * (pool + s.mio_window_entries + 4))
+    stage.last_at = room.numbers(s.barrier_fence_ways, -1)
     stage.leaving = room.ring(s.mio_store_pool_wavefronts + s.global_memory_l1_store_cycles + 256)
 
 
@@ -233,7 +241,11 @@ def _memory(program: Program, s: Spec, facts: Facts, room: _Room, memory: Memory
     before, behind = np.zeros(len(of_lines), np.int64), np.full(len(of_lines), -1)
     before[memory.mark] = behind[memory.mark] = memory.mark
     memory.before_at, memory.behind_at = room.given(before), room.given(behind)
-    memory.valid_at, memory.from_dram_at, memory.asked_at = (room.numbers(int(of_lines[-1]), -1) for _ in range(3))
+    memory.valid_at, memory.from_dram_at, memory.asked_at, memory.pending_at = (
+        room.numbers(int(of_lines[-1]), -1) for _ in range(4)
+    )
+    memory.sent_at, memory.leaves_at = (room.numbers(len(of_lines), -1) for _ in range(2))
+    memory.distance_at = room.numbers(facts.blocks, -1)
     memory.sectors_of_at = room.given(of_lines)
 
 

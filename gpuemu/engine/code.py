@@ -43,6 +43,8 @@ class Op(Record):
     barrier_warps: int
     arrives_only: int
     reason: int
+    constant_line: int
+    loaded_line: int
     is_cached: int
     is_local: int
     late_cycles: int
@@ -52,6 +54,7 @@ class Op(Record):
     index: int
     next_line: int
     slot: int
+    code_line: int
     uses_ports: int
     writes_registers: int
     fills_latches: int

@@ -25,6 +25,15 @@ class Values(Record):
     sm_sub_cores: int
     sm_max_warps: int
     sm_cta_launch_cycles: int
+    launch_overhead_cycles: int
+    launch_warp_interval_cycles: int
+    launch_cta_interval_cycles: int
+    launch_cta_gap_cycles: int
+    launch_first_code_cycles: int
+    launch_constant_load_miss_cycles: int
+    launch_constant_operand_miss_cycles: int
+    launch_cold_cycles: int
+    launch_cold_line_cycles: int
     issue_pipe_wait_cycles: int
     issue_tensor_wait_cycles: int
     issue_issue_count_bits: int
@@ -81,12 +90,15 @@ class Values(Record):
     barrier_latency_cycles: int
     barrier_arrival_interval_cycles: int
     barrier_single_warp_cycles: int
-    barrier_data_stage_cycles: int
+    barrier_drain_cycles: int
+    barrier_fence_ways: int
     barrier_load_delay_cycles: int
     barrier_blocks_after_cycles: int
     global_memory_latency_cycles: int
     global_memory_store_data_release_cycles: int
     global_memory_store_latency_cycles: int
+    global_memory_store_buffer_sectors: int
+    global_memory_store_merge_lines: int
     global_memory_mask_sectors: int
     global_memory_sector_bytes: int
     global_memory_atomic_latency_cycles: int
@@ -94,6 +106,7 @@ class Values(Record):
     global_memory_l1_line_bytes: int
     global_memory_l1_latency_cycles: int
     global_memory_l1_store_cycles: int
+    global_memory_l1_copy_cycles: int
     global_memory_l2_latency_cycles: int
     global_memory_l2_spread_cycles: int
     global_memory_l2_block_bytes: int
@@ -106,8 +119,9 @@ class Spec(Values):
     `store_release`, the later of their read and the value. `ahead`: so many cycles early the clock of the load/store
     unit runs, so that sources which are released sooner behind their issue than the request leaves its queue are known
     in time. `read_ports` and `write_ports` of the data stage, which are `separate` or the same. A sector takes
-    `load_sector_parts` of `load_cycle_parts` of a cycle on the path to the SM, stores theirs on the path from it.
-    `first_touch_dram`: L2 has nothing that was not touched before.
+    `load_sector_parts` of `load_cycle_parts` of a cycle on the path to the SM, stores theirs on the path from it, and a
+    line that is copied through L1 `copy_line_parts` of `copy_cycle_parts`. `first_touch_dram`: L2 has nothing that was
+    not touched before.
     """
 
     policy: int
@@ -121,6 +135,8 @@ class Spec(Values):
     load_cycle_parts: int
     store_sector_parts: int
     store_cycle_parts: int
+    copy_line_parts: int
+    copy_cycle_parts: int
     first_touch_dram: int
 
 
@@ -143,6 +159,7 @@ def fill(spec: Spec, arch: Architecture) -> None:
     memory = arch.global_memory
     spec.load_sector_parts, spec.load_cycle_parts = _sector_time(memory.sector_bytes, memory.bytes_per_cycle)
     spec.store_sector_parts, spec.store_cycle_parts = _sector_time(memory.sector_bytes, memory.store_bytes_per_cycle)
+    spec.copy_line_parts, spec.copy_cycle_parts = _sector_time(memory.l1.line_bytes, memory.l1.copy_bytes_per_cycle)
 
 
 def _sector_time(sector_bytes: int, bytes_per_cycle: float) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from gpuemu.engine.under_way import (
     WayBack,
 )
 
-REASONS = 10
+REASONS = 12
 Six = Annotated[list[int], 6]
 Eight = Annotated[list[int], 8]
 Latches = Annotated[list[int], 48]
@@ -46,6 +46,10 @@ class Sm(Record):
     control_words: int
     ctas: int
     next_cta: int
+    next_launch_at: int
+    constants_at: int
+    code_at: int
+    code_free_at: int
     resident_ctas: int
     warp_slots_at: int
     cta_slots_at: int
@@ -65,14 +69,18 @@ class Sm(Record):
 
 
 class Cta(Record):
-    """A CTA: `live` of its warps have not ended; the last that did ended at `last_end`."""
+    """A CTA: `live` of its warps have not issued their last instruction, the last that did was through at `last_end`.
+
+    The accesses of `draining` of these are under way; all of it was over at `drained_at`.
+    """
 
     slot: int
     first_warp: int
     warps: int
     live: int
     last_end: int
-    last_arrival: int
+    draining: int
+    drained_at: int
 
 
 class Gathering(Record):
@@ -92,7 +100,8 @@ class Warp(Record):
     longer it took because the sub-core stood. A barrier holds it from `blocked_from` until `opens_at`. `seen_core` and
     `seen_pipe`: for how long those had been closed when it was ready at `seen_at`. By counter: when it falls as far as
     is known, how many raises are undecided, whether a load comes last, why one waits; of its results the oldest and
-    newest that may be outstanding, and how many are.
+    newest that may be outstanding, and how many are. Of all its accesses `under_way` are not decided, those that are
+    will be over at `drained_at`.
     """
 
     # What the scheduler looks at of every warp stands side by side.
@@ -107,6 +116,8 @@ class Warp(Record):
     core: int
     started_at: int
     ended_at: int
+    under_way: int
+    drained_at: int
     position: int
     last: int
     issued_at: int
@@ -124,9 +135,6 @@ class Warp(Record):
     latched: int
     barrier_op: int
     barrier_id: int
-    passed_at: int
-    sent: int
-    flushes: int
     branched_at: int
     next_line: int
     line_at: int

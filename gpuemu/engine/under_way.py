@@ -17,9 +17,10 @@ class Flight(Record):
     """An instruction under way outside its sub-core's pipes of fixed latency, and when what becomes of it.
 
     `core` it was issued by; its first register is read as if it were `issued_at`; for `late` cycles those behind are
-    held back, or all once it `has_left` its queue; it comes to the data stage at `there`. `next`: the warp's next with
-    the same counter. `completion`: what is logged, `done_at`: when those who wait see it. `beyond`: sectors that it
-    loads from beyond L1.
+    held back, or all once it `has_left` its queue; it comes to the data stage at `there`, behind so many `fences`, of
+    which the last came at `fence_at`, and begins no sooner than `held_until`. `next`: the warp's next with the same
+    counter. `completion`: what is logged, `done_at`: when those who wait see it. `beyond`: sectors that it loads from
+    beyond L1.
     """
 
     op: int
@@ -32,13 +33,15 @@ class Flight(Record):
     done_at: int
     next: int
     late: int
-    comes_later: int
     refused: int
     has_left: int
     in_transit: int
     there: int
     comes_behind: int
     dispatched_at: int
+    fences: int
+    fence_at: int
+    held_until: int
     start: int
     completion: int
     lost: int
@@ -101,9 +104,17 @@ class LoadStore(Record):
 
 
 class DataStage(Record):
-    """Slots of reads and writes, paths by warp slot, the window, and what is to pass it by."""
+    """Slots of reads and writes, paths by warp slot, the window, and what is to pass it by.
+
+    Of the `requests` that have come and have not begun so many are `inside` the window, in `held` of its entries; in
+    `window` is when entries of others fall free. `fences` will come, `unpassed` have; what is
+    behind those that have passed begins no sooner than `passed_at`. `sent`: whether anything came since the last.
+    """
 
     entered_at: int
+    requests: int
+    inside: int
+    held: int
     window: int
     slots_at: int
     loads_at: int
@@ -115,16 +126,28 @@ class DataStage(Record):
     l1_paths_at: int
     copies: int
     copies_free_at: int
+    copied_at: int
     alone: int
-    openings: int
-    opening_costs: int
+    fences: int
+    fence_ways: int
+    fence_ctas: int
+    unpassed: int
+    fences_come: int
+    fence_came_at: int
+    fences_passed: int
+    passed_at: int
+    last_at: int
+    sent: int
     leaving: int
+    chosen: int
     last: int
 
 
 class Memory(Record):
     """L1 as a ring of lines in the order of use, `mark` its end; the paths to and from L2, in parts of a cycle.
 
+    Blocks of lines get a distance to L2 when they are touched first, `blocks` have. `lines_sent` have been on the way
+    from L1; for each line which of these it was last and when it has left, for each sector when it has.
     Lines and sectors have numbers; behind those of `shared` global memory come so many `local` ones of each warp.
     """
 
@@ -141,6 +164,12 @@ class Memory(Record):
     from_dram_at: int
     asked_at: int
     sectors_of_at: int
+    distance_at: int
+    blocks: int
+    sent_at: int
+    leaves_at: int
+    pending_at: int
+    lines_sent: int
     free_at: int
     store_free_at: int
     loaded_sectors: int

@@ -26,7 +26,8 @@ class Facts:
 
     `registers` and `forwarded`: how many registers the scoreboard and the forwarding path have numbers for. Lines and
     sectors of global memory have some as well, and local ones of each warp: `sectors_of`, the first sector of each
-    line, and their number behind the last. `reach`: cycles that an mma reads fragments in.
+    line, and their number behind the last. So have the `blocks` of lines in L2. `reach`: cycles that an mma reads
+    fragments in.
     """
 
     ops: NDArray[Any]
@@ -36,6 +37,7 @@ class Facts:
     forwarded: int
     sectors_of: Column
     local_sectors_of: Column
+    blocks: int
     reach: int
 
 
@@ -95,8 +97,8 @@ def _facts(program: Program, block_lines: int) -> Facts:
         reads = [_port_reads(getattr(op, name)) for op in ops]
         reach = max(reach, max((cycle for each in reads for cycle in each[1::2]), default=0))
         flat.put(records, name, reads, 2)
-    accesses, shared, local = _write_accesses(program, flat, block_lines)
-    return Facts(records, accesses, flat.column(), len(scoreboard), len(forwarding), shared, local, reach)
+    accesses, shared, local, blocks = _write_accesses(program, flat, block_lines)
+    return Facts(records, accesses, flat.column(), len(scoreboard), len(forwarding), shared, local, blocks, reach)
 
 
 def _numbered(names: Iterable[int]) -> dict[int, int]:
@@ -168,8 +170,10 @@ def _port_reads(masks: Sequence[int]) -> list[int]:
     ]  # fmt: skip
 
 
-def _write_accesses(program: Program, flat: _Flat, block_lines: int) -> tuple[NDArray[Any], Column, Column]:
-    """Lines and sectors get numbers, those of local memory for themselves; returns the first sector of each line, too.
+def _write_accesses(program: Program, flat: _Flat, block_lines: int) -> tuple[NDArray[Any], Column, Column, int]:
+    """Lines, sectors and blocks get numbers, those of local memory for themselves.
+
+    Returns the first sector of each line, too, and how many blocks there are.
 
     Of each line an access has four numbers, its own, that of its block, how many sectors, whether it is written in
     part, and then its sectors.
@@ -196,10 +200,11 @@ def _write_accesses(program: Program, flat: _Flat, block_lines: int) -> tuple[ND
     heads = np.arange(len(held)) * 4 + accesses.first_sector[:-1]  # where each line's numbers begin
     numbers = np.empty(4 * len(held) + len(accesses.sector), np.int64)
     is_sector = np.ones(len(numbers), dtype=np.bool_)
-    for offset, column in enumerate((line_number, accesses.line // block_lines, held, accesses.in_part)):
+    blocks, block_number = np.unique(accesses.line // block_lines * 2 + local_line, return_inverse=True)
+    for offset, column in enumerate((line_number, block_number, held, accesses.in_part)):
         numbers[heads + offset] = column
         is_sector[heads + offset] = False
     numbers[is_sector] = sector_number
     counts = np.diff(4 * accesses.first_line + accesses.first_sector[accesses.first_line])
     flat.put_column(records, "lines", numbers, counts, accesses.lines)
-    return records, firsts[0], firsts[1]
+    return records, firsts[0], firsts[1], len(blocks)

@@ -16,7 +16,7 @@ from gpuemu.isa.opcodes import Kind, Operation, Row
 from gpuemu.isa.warp import LANES
 from gpuemu.program.generic import IN_GLOBAL, IN_LOCAL, IN_SHARED, Variant, as_shared
 from gpuemu.program.program import Accesses, accesses_of
-from gpuemu.trace.model import LOCAL, SHARED, Instruction, Trace
+from gpuemu.trace.model import LOCAL, SHARED, ZEROS, Instruction, Trace
 
 _LOCAL_LINES = 1 << 52
 """Where local memory is put behind global memory for an access to both."""
@@ -44,7 +44,8 @@ def lower_accesses(
         addresses, active = trace.addresses[rows], trace.active[rows]
         if variant.spaces == IN_GLOBAL or variant.spaces == IN_SHARED:
             generic = variant.spaces == IN_SHARED
-            made.append(_accesses_of(trace.file, arch, variant.instruction, addresses, active, generic=generic))
+            zeros = np.zeros_like(active) if trace.spaces is None else trace.spaces[rows] == ZEROS
+            made.append(_accesses_of(trace.file, arch, variant.instruction, addresses, active, zeros, generic=generic))
         else:
             assert trace.spaces is not None
             made.append(_generic_accesses(trace.file, arch, variant, addresses, active, trace.spaces[rows]))
@@ -71,7 +72,8 @@ def _generic_accesses(
     beyond = _global_accesses(variant.instruction, operation, addresses, active & ~in_shared, arch)
     if not variant.is_mixed:
         return beyond
-    here = _accesses_of(file, arch, as_shared(variant.instruction), addresses, in_shared, generic=True)
+    nowhere, as_ours = np.zeros_like(active), as_shared(variant.instruction)
+    here = _accesses_of(file, arch, as_ours, addresses, in_shared, nowhere, generic=True)
     return replace(
         beyond,
         has_lanes=np.ones(len(beyond), np.int64),
@@ -89,10 +91,14 @@ def _accesses_of(
     instruction: Instruction,
     addresses: NDArray[np.int64],
     active: NDArray[np.bool_],
+    zeros: NDArray[np.bool_],
     *,
     generic: bool,
 ) -> Accesses:
-    """What one instruction asks with each of these rows of addresses; `generic`: it stands for one by generic ones."""
+    """What one instruction asks with each of these rows of addresses; `generic`: it stands for one by generic ones.
+
+    `zeros` [rows, 32]: lanes of a copy that read nothing.
+    """
     geometry = banks.BankGeometry.of(arch)
     sector = arch.global_memory.sector_bytes
     operation = instruction.operation
@@ -118,7 +124,7 @@ def _accesses_of(
         ) from None
     sectors = np.zeros(len(addresses), dtype=np.int64)
     if operation.row is Row.COPY:
-        sectors = -(-active.sum(axis=1) * (width // 8) // sector)
+        sectors = -(-(active & ~zeros).sum(axis=1) * (width // 8) // sector)
     returned = np.zeros(len(addresses), dtype=np.int64)
     if operation.row is Row.LOAD:
         # A lane's words come in one wavefront, but a register goes back in one piece: so many more cycles.

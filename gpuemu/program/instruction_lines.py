@@ -15,13 +15,18 @@ from gpuemu.trace.model import Trace
 
 
 def lines(trace: Trace, line_bytes: int) -> list[dict[str, Any]]:
-    """For each instruction its `slot` in its line and, if a warp came to it by a branch, `next_line`.
+    """For each instruction its line, its `slot` there and, if a warp came to it by a branch, `next_line`.
 
     That is the first instruction of the line behind its own, which the scheduler has to look at before it lets it
     issue (`settles`).
     """
+    first = min((instruction.offset for instruction in trace.code), default=0) // line_bytes
     found: list[dict[str, Any]] = [
-        {"slot": instruction.offset % line_bytes // INSTRUCTION_BYTES} for instruction in trace.code
+        {
+            "slot": instruction.offset % line_bytes // INSTRUCTION_BYTES,
+            "code_line": instruction.offset // line_bytes - first,
+        }
+        for instruction in trace.code
     ]
     targets: set[int] = set()
     for warp in trace.warps:

@@ -19,6 +19,7 @@ from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row, reads_lane_register
 from gpuemu.isa.operands import parse_integer, parse_operand
 from gpuemu.isa.registers import MOST_SOURCE_WORDS, indexes_constants, mistake, source_words, written_and_read
 from gpuemu.program.accesses import lower_accesses
+from gpuemu.program.constant_lines import constant_lines
 from gpuemu.program.generic import IN_LOCAL, IN_SHARED, Variant, as_shared, of_code, variants
 from gpuemu.program.instruction_lines import lines
 from gpuemu.program.operand_fetch import operand_ports
@@ -96,8 +97,12 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     ops += [_lower_variant(variant, ops[variant.index], arch, controlled, pipes) for variant in of_other_spaces]
     everything = [*of_code(trace.code), *of_other_spaces]
     line_of = lines(trace, arch.issue.instruction_line_bytes)
+    constants = constant_lines(trace, arch.launch.constant_line_bytes)
     ports_of = operand_ports(ops, [variant.instruction for variant in everything], arch, units)
-    ops = [replace(op, **line_of[op.index], **ports) for op, ports in zip(ops, ports_of, strict=True)]
+    ops = [
+        replace(op, **line_of[op.index], **constants[op.index], **ports)
+        for op, ports in zip(ops, ports_of, strict=True)
+    ]
     distinct, numbers = lower_accesses(trace, arch, everything, path[carries].astype(np.int64), rows)
     access = np.array([op.kind in (Kind.SHUFFLE, Kind.LANE_REGISTER) for op in ops], dtype=np.int32)[path]
     access[carries] = numbers + 2

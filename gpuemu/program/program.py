@@ -136,10 +136,12 @@ class Op:
     control-word mode. `plain` marks what the scheduler need not look at twice: a fixed-latency instruction
     in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
     `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
-    the line of code behind its own, -1 if none is known; `slot`: its place in its own.
+    the line of code behind its own, -1 if none is known; `slot`: its place in its own, `code_line`.
     `shared_row`: where the profiler counts what an access to global memory asks of shared memory for some lanes, or
     what one by a generic address counts there for none.
     `late_cycles`: of an LDC with a register in its address, by which it comes later than without, and keeps that.
+    `constant_line`: the number of the line of the constant banks that an operand is in, -1 for none or one that is not
+    known; `loaded_line`: that of an LDC.
     `passes_barrier`: it issues behind a closed barrier; `slips_barrier`: it does within the first few cycles;
     `late_behind_barrier`: it is delayed if a barrier opens in the cycle of its issue.
     What the ports of the register file need to know, set by `operand_fetch`: for each bank the registers that it
@@ -171,6 +173,7 @@ class Op:
     settles: bool = False
     next_line: int = -1
     slot: int = 0
+    code_line: int = 0
     write_counter: int | None = None
     read_counter: int | None = None
     reads: tuple[int, ...] = ()
@@ -191,6 +194,8 @@ class Op:
     is_cached: bool = False
     is_local: bool = False
     late_cycles: int = 0
+    constant_line: int = -1
+    loaded_line: int = -1
     passes_barrier: bool = False
     slips_barrier: bool = True
     late_behind_barrier: bool = False

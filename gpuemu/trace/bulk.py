@@ -6,6 +6,7 @@ A NumPy .npz with
     active         uint32 [rows]                        bit l is set if lane l takes part
     shared, local  uint32 [rows]                        the same for lanes whose generic address means such memory;
                                                         not there where there are none
+    zeros          uint32 [rows]                        the same for lanes that an asynchronous copy gives zeros
     path_lengths   int64 [paths]                        instructions of each path
     paths          int32 [all of them]                  indices into the code's instructions, path after path
     cta, warp      int32 [warps]                        whom the following speak for
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 from gpuemu.base.array_files import read_header
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
-from gpuemu.trace.model import LOCAL, SHARED, Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.model import LOCAL, SHARED, ZEROS, Instruction, Launch, Trace, WarpTrace
 
 Arrays = dict[str, NDArray[np.generic]]
 Content = tuple[tuple[WarpTrace, ...], NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8] | None]
@@ -49,9 +50,10 @@ FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
     "rows": (("int32",), "[memory instructions]"),
     "shared": (("uint32",), "[rows]"),
     "local": (("uint32",), "[rows]"),
+    "zeros": (("uint32",), "[rows]"),
 }
 """The arrays: which types they may have, and their shape."""
-_SPACES = {"shared": SHARED, "local": LOCAL}
+_SPACES = {"shared": SHARED, "local": LOCAL, "zeros": ZEROS}
 THE_SIDE_FILE = "the side file that was written with the trace is right"
 _DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -82,7 +84,7 @@ def is_side_file(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             members = [f"{name}.npy" for name in FIELDS]
-            return archive.namelist() in (members, members[: -len(_SPACES)])
+            return archive.namelist() in [members[: len(members) - left] for left in (0, 1, len(_SPACES))]
     except (OSError, zipfile.BadZipFile):
         return False
 
@@ -129,22 +131,26 @@ def _arrays(trace: Trace) -> Arrays:
         "path": np.array(path_of, dtype=np.int32),
         "row_lengths": np.array([len(w.rows) for w in warps], dtype=np.int64),
         "rows": rows,
-    } | ({} if trace.spaces is None else {"shared": masks[:, SHARED], "local": masks[:, LOCAL]})
+    } | {
+        name: masks[:, number]
+        for name, number in _SPACES.items()
+        if trace.spaces is not None and (number != ZEROS or masks[:, ZEROS].any())
+    }
 
 
 def _distinct(rows: NDArray[np.int32], trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint32]]:
     """(rows, addresses, masks) with each row once, in the order of first use; inactive lanes are at 0.
 
-    The masks are of the lanes that are active, in shared memory and in local memory, [rows, 3].
+    The masks are of the lanes that are active, in shared memory, in local memory, and given zeros, [rows, 4].
     """
     used, at = np.unique(rows, return_inverse=True)
     active = trace.active[used]
     bits = np.int64(1) << np.arange(LANES, dtype=np.int64)
-    table = np.zeros((len(used), LANES + 3), dtype=np.int64)
+    table = np.zeros((len(used), LANES + 1 + len(_SPACES)), dtype=np.int64)
     table[:, :LANES] = np.where(active, trace.addresses[used], 0)
     table[:, LANES] = active @ bits
     if trace.spaces is not None:
-        for space in (SHARED, LOCAL):
+        for space in _SPACES.values():
             table[:, LANES + space] = (active & (trace.spaces[used] == space)) @ bits
     whole = table.view(np.dtype((np.void, table.shape[1] * table.itemsize))).ravel()
     _, content = np.unique(whole, return_inverse=True)

@@ -23,7 +23,8 @@ instruction before) and the names under `layout`; or a list of 32 numbers; or, f
 all take part, `{lanes: ..., active: ...}`, where `active` is a mask or an expression that is not 0 in active
 lanes; or `{each: [...]}` with one of these for every execution. Lanes beyond the CTA's last thread never
 take part. Of LD, ST and ATOM, whose addresses are generic, `{lanes: ..., space: shared}` says which memory they mean,
-global if it does not; where lanes mean different ones, `space: {shared: MASK, local: MASK}`.
+global if it does not; where lanes mean different ones, `space: {shared: MASK, local: MASK}`. Of LDGSTS, `space: zeros`
+or `space: {zeros: MASK}` says which lanes read nothing and get zeros.
 
 `source` has file and line of instructions, `source_text` the text of such files, `threads` how many threads executed
 the instructions (see `lines`).

@@ -16,9 +16,9 @@ from gpuemu.base.html import paragraph, table
 from gpuemu.isa import opcodes as isa
 from gpuemu.isa.warp import LANES
 
-SPACES = ("global", "shared", "local")
+SPACES = ("global", "shared", "local", "zeros")
 """What a generic address may mean; a trace has the number of each lane's."""
-GLOBAL, SHARED, LOCAL = range(len(SPACES))
+GLOBAL, SHARED, LOCAL, ZEROS = range(len(SPACES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,9 @@ class Trace:
     `arch` names the architecture that the code was compiled for. `addresses`: int64 [rows, 32] lane byte
     addresses; `active`: bool [rows, 32] lanes that took part. Warps share rows where they did the same.
     `spaces`: uint8 [rows, 32], of instructions with generic addresses the memory that each lane meant, a number of
-    SPACES; None where all meant global memory. Shared addresses count from the CTA's first byte, local ones from
-    the lane's, as those of instructions that name their memory.
+    SPACES; None where all meant global memory. Of an asynchronous copy ZEROS marks lanes that read nothing and get
+    zeros. Shared addresses count from the CTA's first byte, local ones from the lane's, as those of instructions that
+    name their memory.
     """
 
     name: str

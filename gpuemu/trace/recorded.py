@@ -25,7 +25,7 @@ from gpuemu.trace.form import LaunchForm, TraceForm
 from gpuemu.trace.lines import ranges
 from gpuemu.trace.listing import format_listing
 from gpuemu.trace.mistakes import refusal
-from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, SPACES, Launch, Trace, WarpTrace
+from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, SPACES, ZEROS, Launch, Trace, WarpTrace
 from gpuemu.trace.naming import SIZES, Naming
 from gpuemu.trace.paths import path_form, path_items
 from gpuemu.trace.ranges import MAX_CTAS
@@ -291,7 +291,7 @@ class _Lanes:
         """Addresses of the k-th execution with what is to be said of its lanes."""
         mask, spaces = self.masks[k], self.spaces[k]
         more: dict[str, Any] = {} if mask.all() else {"active": _number(mask)}
-        meant = {SPACES[space]: _number(spaces == space) for space in (SHARED, LOCAL) if (spaces == space).any()}
+        meant = {SPACES[space]: _number(spaces == space) for space in (SHARED, LOCAL, ZEROS) if (spaces == space).any()}
         if meant:
             name, *others = meant
             # Lanes that take no part mean nothing, which is written as global.

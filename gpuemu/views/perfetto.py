@@ -71,11 +71,14 @@ def _warps(result: Result, lines: Timeline) -> Iterator[Event]:
             )
             for i in range(*program.issues_of(warp).indices(len(lines.issue))):
                 at = int(lines.since[i])
-                for name, cycles in zip(NAMES, lines.waited[i].tolist(), strict=True):
+                *before, drained = zip(NAMES, lines.waited[i].tolist(), strict=True)
+                for name, cycles in before:
                     if cycles:
                         yield _slice(process, warp - first, at, cycles, name)
                         at += cycles
                 yield _slice(process, warp - first, at, 1, **_what(program, lines, i))
+                if drained[1]:
+                    yield _slice(process, warp - first, at + 1, drained[1], drained[0])
 
 
 def _what(program: Program, lines: Timeline, issue: int) -> dict[str, str]:

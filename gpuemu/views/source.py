@@ -32,6 +32,8 @@ STALLS = {
     "math_pipe_throttle": "stall_math",
     "dispatch_stall": "stall_dispatch",
     "not_selected": "stall_not_selected",
+    "imc_miss": "stall_imc",
+    "drain": "stall_drain",
 }
 """The source page's own names of the stall reasons."""
 

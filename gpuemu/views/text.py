@@ -4,15 +4,15 @@
     A, B and C through shared memory, rows of 32 bytes: two-way conflicts
     1 CTA of 1 warp; 24 fit on the SM, limited by CTAs
 
-           856 cycles
-            37 warp instructions, 0.04 a cycle
+           778 cycles from launch to last store, caches warm
+            37 warp instructions, 0.05 a cycle
 
     Shared memory           Instructions  Wavefronts       Ideal  Bank Conflicts
     Shared Load                        1           4           4               0
     Shared Load Matrix                 2          16           8               8
     Shared Store                       6          16          12               4
     Total                              9          36          24              12
-    requests waited 12 cycles for the data stage
+    requests waited 15 cycles for the data stage
 
     Global memory               Requests     Sectors       Ideal Sectors/Request
     Global Load                        2          32          32            16.0
@@ -21,35 +21,42 @@
     32 sectors came from beyond L1, 16 went there
 
     Stall reasons, cycles of all warps
-    long_scoreboard              570   66.6%  ###########       global memory
-    short_scoreboard             120   14.0%  ##                shared memory, shuffles, special units
-    wait                          87   10.2%  ##                stall counts of the code
-    selected                      37    4.3%  #                 issued an instruction
-    barrier                       34    4.0%  #                 the other warps of its CTA
-    math_pipe_throttle             8    0.9%                    the pipe it needs is busy
+    long_scoreboard              295   40.0%  ######            global memory
+    imc_miss                     126   17.1%  ###               a constant had to be fetched
+    short_scoreboard              99   13.4%  ##                shared memory, shuffles, special units
+    wait                          87   11.8%  ##                stall counts of the code
+    selected                      37    5.0%  #                 issued an instruction
+    barrier                       34    4.6%  #                 the other warps of its CTA
+    drain                         34    4.6%  #                 the last accesses were under way
+    no_instruction                18    2.4%                    for code to be fetched
+    math_pipe_throttle             8    1.1%                    the pipe it needs is busy
 
     Schedulers, each cycle with a warp on them
     Active Warps                1.00
-    Eligible Warps              0.04
-    Issued Warp                 0.04  no eligible warp in 95.7%
+    Eligible Warps              0.05
+    Issued Warp                 0.05  no eligible warp in 95.0%
     Theoretical Occupancy      50.0%  24 of 48 warps, limited by CTAs
     Achieved Occupancy          2.1%  1.0 warps
 
-     CTA warp core   start     end     select       wait      short       long    barrier       math
-                                                            scorebd    scorebd               throttl
-       0    0    0       0     856         37         87        120        570         34          8
+     CTA warp core   start     end     select       wait      short       long    barrier
+                                                            scorebd    scorebd
+       0    0    0      40     778         37         87         99        295         34
 
-    Limited by latency of one warp: 99% of the cycles; most go to long_scoreboard (global memory)
-    latency of one warp                              848   99.1%
-    a warp's path to shared memory                   100   11.7%
-    global-memory bandwidth                           77    9.0%
-    operands sent to the load/store unit              70    8.2%
-    shared-memory data stage                          50    5.8%
-    issue slots                                       37    4.3%
-    tensor core                                       32    3.7%
-    IMAD pipe (FMA heavy)                             22    2.6%
-    integer pipe (ALU)                                18    2.1%
-    path of global stores                             16    1.9%
+     CTA warp core   start     end         no       math        imc      drain
+                                        instr    throttl       miss
+       0    0    0      40     778         18          8        126         34
+
+    Limited by latency of one warp: 73% of the cycles; most go to long_scoreboard (global memory)
+    latency of one warp                              570   73.3%
+    a warp's path to shared memory                   100   12.9%
+    global-memory bandwidth                           77    9.9%
+    operands sent to the load/store unit              70    9.0%
+    shared-memory data stage                          50    6.4%
+    issue slots                                       37    4.8%
+    tensor core                                       32    4.1%
+    IMAD pipe (FMA heavy)                             22    2.8%
+    integer pipe (ALU)                                18    2.3%
+    path of global stores                             16    2.1%
 
 How to read it. The shared-memory table has the profiler's rows and columns; a bank conflict is a wavefront beyond
 the ideal, the fewest that the instructions' widths need. That of global memory has the sectors that the lanes touch
@@ -88,6 +95,8 @@ _MEANING = {
     "math_pipe_throttle": "the pipe it needs is busy",
     "dispatch_stall": "registers of one bank are read in turn",
     "not_selected": "another warp was issued",
+    "imc_miss": "a constant had to be fetched",
+    "drain": "the last accesses were under way",
 }
 
 _HEADS = {
@@ -102,6 +111,8 @@ _HEADS = {
     "math_pipe_throttle": ("math", "throttl"),
     "dispatch_stall": ("dispat", "stall"),
     "not_selected": ("not", "select"),
+    "imc_miss": ("imc", "miss"),
+    "drain": ("drain", ""),
 }
 """Heads of the columns, at most 7 characters a line, so that all of them keep a space between."""
 
@@ -144,7 +155,8 @@ def _head(result: Result, columns: int) -> Iterator[Line]:
         yield "plain", line
     instructions = result.counters["smsp__inst_executed.sum"]
     yield "plain", ""
-    yield "strong", f"{result.cycles:10} cycles"
+    caches = "warm" if result.arch.global_memory.first_touch == "l2" else "cold"
+    yield "strong", f"{result.cycles:10} cycles from launch to last store, caches {caches}"
     rate = instructions / result.cycles if result.cycles else 0.0
     yield "plain", f"{instructions:10} warp instructions, {rate:.2f} a cycle"
 

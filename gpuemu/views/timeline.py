@@ -1,7 +1,8 @@
 """The life of each instruction that was issued: since when its warp waited for it, and what became of it.
 
 A warp's cycles before an issue are known by reason and not one by one. They are laid behind each other in the order of
-`stall_reasons.NAMES`: a stall count runs first, what holds up a warp that could go comes last.
+`stall_reasons.NAMES`: a stall count runs first, what holds up a warp that could go comes last. Only the drain, the last
+reason of all, stands behind the issue.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from gpuemu.arch import Architecture
 from gpuemu.engine.log import Cycles, Log
 from gpuemu.program.program import Program
-from gpuemu.program.stall_reasons import NAMES
+from gpuemu.program.stall_reasons import DRAIN, NAMES
 from gpuemu.views.source import STALLS
 
 NONE = -1
@@ -27,9 +28,10 @@ class Timeline:
     """Columns [issues], in the program's order.
 
     `warp`, `instruction`: numbers in the program. `since`: the first cycle behind the warp's issue before, or its
-    start; `issue`; `waited` [issues, reasons] fills what lies between. `sent`, `first_pass`, `last_pass`: of a request,
-    when it left its queue, and when its first and last wavefront passed the data stage; those of another warp may pass
-    between them. NONE for others. `done`: when its result was there; that of an instruction without one is its issue.
+    start; `issue`; `waited` [issues, reasons] fills what lies between, but for DRAIN, which follows it. `sent`,
+    `first_pass`, `last_pass`: of a request, when it left its queue, and when its first and last wavefront passed the
+    data stage; those of another warp may pass between them. NONE for others. `done`: when its result was there; that of
+    an instruction without one is its issue.
     """
 
     warp: Cycles
@@ -59,7 +61,7 @@ def timeline(program: Program, log: Log, arch: Architecture) -> Timeline:
     return Timeline(
         warp=np.repeat(np.arange(program.warps), np.diff(program.first_issue)),
         instruction=program.of_ops("index")[program.path],
-        since=issue - log.waited.sum(axis=1, dtype=np.int64),
+        since=issue - log.waited[:, :DRAIN].sum(axis=1, dtype=np.int64),
         issue=issue,
         waited=log.waited,
         done=np.maximum(done, issue),
@@ -103,10 +105,11 @@ def over_time(program: Program, log: Log, edges: NDArray[np.int64]) -> Mapping[s
 
     `edges` are cycles in ascending order; from 0 to the end of the run they give every cycle of every warp.
     """
-    waited = np.cumsum(log.waited, axis=1, dtype=np.int64)
+    waited = np.cumsum(log.waited[:, :DRAIN], axis=1, dtype=np.int64)
     ends = log.issue[:, None] - waited[:, -1:] + waited
     spans = {"selected": (log.issue, log.issue + 1)}
-    spans |= {name: (ends[:, n] - log.waited[:, n], ends[:, n]) for n, name in enumerate(NAMES)}
+    spans |= {name: (ends[:, n] - log.waited[:, n], ends[:, n]) for n, name in enumerate(NAMES[:DRAIN])}
+    spans["drain"] = (log.issue + 1, log.issue + 1 + log.waited[:, DRAIN])
     return {name: np.diff(_spent(starts, edges) - _spent(stops, edges)) for name, (starts, stops) in spans.items()}
 
 

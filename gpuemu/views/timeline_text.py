@@ -1,9 +1,9 @@
-"""The timeline as text, a row for each instruction issued. `gpuemu run v2_shared_memory --page timeline --from 690
+"""The timeline as text, a row for each instruction issued. `gpuemu run v2_shared_memory --page timeline --from 583
 --cycles 47` prints, among others,
 
-                                     690       700       710       720       730
-    0160 LDSM.16.M88.4 R12, [R21]    bbbbbI..........DDDDDDDDDDDDDDD-------------R
-    0170 LDSM.16.MT88.4 R16, [R21..        wwwI..........------------DDDDDDDDDDDDDDD
+                                     583       593       603       613       623
+    0160 LDSM.16.M88.4 R12, [R21]    ..........-DDDDDDDDDDDDDDD------------R
+    0170 LDSM.16.MT88.4 R16, [R21..  wwwI..........-------------DDDDDDDDDDDDDDD-----
 
 How to read it. A row begins where the warp's instruction before was issued. Small letters say what the warp waits for
 until it issues this one, at the `I`. Then a memory instruction stands in the queue (`.`), is under way (`-`), passes
@@ -35,7 +35,7 @@ SASS_COLUMNS = 26
 FIRST_INSTRUCTIONS = 64
 """A window that nobody chose ends behind so many of a warp's instructions."""
 MOST_ROWS = 400
-_LETTERS = dict(zip(NAMES, "wslbjntmdo", strict=True))
+_LETTERS = dict(zip(NAMES, "wslbjntmdoce", strict=True))
 _ISSUED, _RESULT, _DATA, _QUEUED, _WAY = "IRD.-"
 _RARER = f"{_ISSUED}{_RESULT}{_DATA}"
 
@@ -160,9 +160,11 @@ def _drawn(lines: Timeline, i: int, start: int, stop: int, each: int) -> str:
     issue, done = int(lines.issue[i]), int(lines.done[i])
     spans = []
     at = int(lines.since[i])
-    for name, cycles in zip(NAMES, lines.waited[i].tolist(), strict=True):
+    *before, drained = zip(NAMES, lines.waited[i].tolist(), strict=True)
+    for name, cycles in before:
         spans.append((at, at + cycles, _LETTERS[name]))
         at += cycles
+    spans.append((issue + 1, issue + 1 + drained[1], _LETTERS[drained[0]]))
     sent, first, last = (int(column[i]) for column in (lines.sent, lines.first_pass, lines.last_pass))
     spans.append((issue, done, _WAY))
     if sent != NONE:

@@ -221,7 +221,7 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
         "barrier.arrival_interval_cycles": 2,
         "barrier.single_warp_cycles": 3,
         "barrier.load_delay_cycles": 1,
-        "barrier.data_stage_cycles": 1,
+        "barrier.drain_cycles": 4,
         "barrier.blocks_after_cycles": 5,
         "issue.policy": "greedy_then_fair",
         "issue.taken_branch_cycles": 10,
@@ -737,14 +737,14 @@ def test_a_complete_file_must_be_complete(here):
     start = next(i for i, line in enumerate(lines) if line.startswith("  pool_entries:") and i > lines.index("mio:"))
     del lines[start]
     start = next(i for i, line in enumerate(lines) if line == "barrier:")
-    del lines[start : start + 7]
+    del lines[start : start + 8]
     write("mine.yaml", "\n".join(lines))
     mio = lines.index("mio:") + 1
     operations = lines.index("operations:") + 1
     top = next(i for i, line in enumerate(lines) if line.startswith("name:")) + 1
     assert refusal(load_arch, "mine.yaml") == [
         f"mine.yaml:{top}: barrier: found nothing; a section with latency_cycles, arrival_interval_cycles, "
-        "single_warp_cycles, data_stage_cycles, load_delay_cycles, blocks_after_cycles is right",
+        "single_warp_cycles, drain_cycles, fence_ways, load_delay_cycles, blocks_after_cycles is right",
         f"mine.yaml:{operations}: operations.mufu: found nothing; "
         "pipe, latency_cycles and issue_interval_cycles of the class are right",
         f"mine.yaml:{mio}: mio.pool_entries: found nothing; a whole number from 1 to 65536 is right",

@@ -24,10 +24,27 @@ def shipped(name: str) -> Architecture:
     return load_arch(name)
 
 
+NO_LAUNCH: dict[str, Any] = {
+    f"launch.{name}": 0
+    for name in (
+        "overhead_cycles", "warp_interval_cycles", "cta_interval_cycles", "cta_gap_cycles", "first_code_cycles",
+        "constant_load_miss_cycles", "constant_operand_miss_cycles", "cold_cycles", "cold_line_cycles",
+    )
+} | {
+    "sm.cta_launch_cycles": 1, "global_memory.first_touch": "dram", "global_memory.l2.spread_cycles": 0,
+    "global_memory.store_merge_lines": 0,
+}  # fmt: skip
+"""Without these cycle 0 is that of the first issue, all lines are equally far, and each store goes out for itself."""
+
+
 def machine(name: str = "sm_90", **overrides: Any) -> Architecture:
-    """A shipped architecture; the names of overrides have __ for the dot: issue__policy="oldest_first"."""
-    dotted = {key.replace("__", "."): value for key, value in overrides.items()}
-    return shipped(name).with_overrides(dotted) if dotted else shipped(name)
+    """A shipped architecture on which a launch costs nothing and finds nothing in L2.
+
+    The names of overrides have __ for the dot: issue__policy="oldest_first".
+    """
+    return shipped(name).with_overrides(
+        {**NO_LAUNCH, **{key.replace("__", "."): value for key, value in overrides.items()}}
+    )
 
 
 def builder(warps: int = 1, **launch: Any) -> gpuemu.TraceBuilder:
@@ -300,14 +317,25 @@ _VALUES: dict[str, list[Any]] = {
     "barrier.arrival_interval_cycles": [2, 0],
     "barrier.single_warp_cycles": [3, 1, 7],
     "barrier.load_delay_cycles": [1, 0, 4],
-    "barrier.data_stage_cycles": [1, 0, 9],
+    "barrier.drain_cycles": [4, 0, 9],
+    "barrier.fence_ways": [2, 1, 4],
     "global_memory.latency_cycles": [200, 5],
     "global_memory.atomic_latency_cycles": [30],
     "global_memory.store_bytes_per_cycle": [32.0, 7.0],
     "global_memory.store_data_release_cycles": [23, 1],
     "global_memory.store_latency_cycles": [8, 0, 40],
     "global_memory.mask_sectors": [1, 0],
+    "global_memory.store_buffer_sectors": [90, 0, 7],
+    "global_memory.store_merge_lines": [16, 0, 1],
     "global_memory.l1.store_cycles": [2, 0, 5],
+    "global_memory.l1.copy_cycles": [3, 0],
+    "global_memory.l2.spread_cycles": [62, 0, 7],
+    "launch.overhead_cycles": [77, 0],
+    "launch.warp_interval_cycles": [2, 0, 9],
+    "launch.cta_interval_cycles": [24, 0],
+    "launch.first_code_cycles": [18, 0],
+    "launch.constant_load_miss_cycles": [68, 0],
+    "launch.constant_operand_miss_cycles": [42, 0, 200],
 }
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from probes import builder, emit
 
 from gpuemu.arch import Architecture
 from gpuemu.engine.allocate import allocate
-from gpuemu.engine.code import AccessRecord
+from gpuemu.engine.code import AccessRecord, Op
 from gpuemu.engine.records import objects
 from gpuemu.engine.state import Warp
 from gpuemu.engine.under_way import Flight
-from gpuemu.engine.units import data_stage
+from gpuemu.engine.units import window
+from gpuemu.engine.units.kinds import LANE_REGISTER, SHARED
 from gpuemu.program.lowering import lower
 
 
@@ -19,29 +22,58 @@ class DataStage:
 
     def __init__(self, arch: Architecture):
         trace = builder()
+        for _ in range(40):
+            emit(trace, "LDS R4, [R0] | S1")
         emit(trace, "EXIT | S1")
         self._state = allocate(lower(trace.build(), arch), arch, compiled=False)
-        for of in (self._state.warps, self._state.flights, self._state.accesses):
+        for of in (self._state.warps, self._state.flights, self._state.accesses, self._state.ops):
             of.clear()
         self._state.warps.extend(objects(Warp, 64))
         for slot, warp in enumerate(self._state.warps):
             warp.slot = slot
+        self._now = 0
 
-    def _request(self, slot: int, cycles: int) -> int:
-        (flight,), (access,) = objects(Flight, 1), objects(AccessRecord, 1)
-        flight.warp, flight.access, access.data_stage_cycles = slot, len(self._state.accesses), cycles
+    def comes(self, slot: int, there: int, cycles: int, write: bool, load: bool = False, kind: int = SHARED) -> int:
+        """A request comes; returns its number. `load`: of shared memory, which may lose wavefronts."""
+        (flight,), (access,), (op,) = objects(Flight, 1), objects(AccessRecord, 1), objects(Op, 1)
+        op.kind, op.is_store, op.is_load, op.late_behind_barrier = kind, int(write), int(load), int(load)
+        flight.warp, flight.core, flight.there = slot, slot % 4, there
+        flight.op = flight.access = len(self._state.flights)
+        access.data_stage_cycles, access.takes_place = cycles, 1
+        self._state.ops.append(op)
         self._state.accesses.append(access)
         self._state.flights.append(flight)
-        return len(self._state.flights) - 1
+        self._to(there)
+        window.comes(self._state, flight.op, self._now)
+        return flight.op
+
+    def fence(self, there: int, ways: int, cta: int = -1) -> None:
+        """A barrier opens whose fence comes at `there`, for warps of the sub-cores on these ways (a bit each).
+
+        `cta`: all requests are those of CTA 0.
+        """
+        window.opens(self._state, there - self._state.spec[0].mio_queue_latency_cycles, cta, ways, self._now)
+
+    def begins(self, f: int) -> int:
+        """When the first wavefront of a request passes."""
+        self._to(1 << 20, f)
+        return self._state.flights[f].start
 
     def serve(self, slot: int, there: int, cycles: int, write: bool, load: bool = False) -> int:
-        """When the first of so many wavefronts passes; `load`: of shared memory, which may lose some."""
-        f = self._request(slot, cycles)
-        return data_stage.serve(self._state, f, there, int(write), f if load else data_stage.NO_LOAD, 0)
+        """The same of one that comes."""
+        return self.begins(self.comes(slot, there, cycles, write, load))
 
     def serve_lane_register(self, slot: int, there: int) -> int:
         """When an S2R has it."""
-        return data_stage.serve_lane_register(self._state, self._request(slot, 0), there)
+        return self.begins(self.comes(slot, there, 1, write=False, kind=LANE_REGISTER))
+
+    def _to(self, cycle: int, f: int = -1) -> None:
+        """Let it act until a cycle, or until a request has begun."""
+        begun: list[int] = []
+        with patch.object(window, "served", lambda state, f, now: begun.append(f)):
+            while f not in begun and (wanted := window.tick_window(self._state, self._now)) < cycle:
+                self._now = wanted
+        self._now = max(self._now, cycle) if f < 0 else self._now
 
     @property
     def lost(self) -> int:

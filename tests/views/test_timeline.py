@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 
 import gpuemu
 from gpuemu.cli.main import cli
+from gpuemu.program.stall_reasons import DRAIN
 from gpuemu.views import timeline_text
 from gpuemu.views.perfetto import as_perfetto
 from gpuemu.views.timeline import NONE, over_time, records, timeline
@@ -45,7 +46,7 @@ def test_issues_and_waits_fill_each_warp_s_life_without_gap_or_overlap(trace, ar
         of_warp = result.program.issues_of(number)
         since, issue = lines.since[of_warp].tolist(), lines.issue[of_warp].tolist()
         assert since == [warp.start_cycle, *(cycle + 1 for cycle in issue[:-1])]
-        assert issue[-1] + 1 == warp.end_cycle
+        assert issue[-1] + 1 + int(lines.waited[of_warp][-1, DRAIN]) == warp.end_cycle
     edges = np.array([0, result.cycles // 3, result.cycles // 2, result.cycles])
     cycles = over_time(result.program, result.log, edges)
     assert {reason: int(column.sum()) for reason, column in cycles.items()} == dict(result.stalls)
@@ -77,14 +78,14 @@ def test_a_window_begins_where_it_is_told_and_a_longer_one_is_drawn_smaller():
     whole = drawn(result, columns=80)
     assert len(whole) == 37
     assert all(row.count("I") == 1 and len(row) <= 47 for row in whole)
-    part = drawn(result, columns=80, start=690, cycles=47)
+    part = drawn(result, columns=80, start=583, cycles=47)
     assert [row.strip()[:1] for row in part] == ["D", "b", "w", "w"]
-    at = issues(result)[22] - 690
+    at = issues(result)[22] - 583
     assert part[1][at] == "I"
 
 
 def test_the_page_is_as_wide_as_told_and_reads_as_its_module_says():
-    shown = page("--from", "690", "--cycles", "47")
+    shown = page("--from", "583", "--cycles", "47")
     sample = timeline_text.__doc__.partition("among others,\n\n")[2].partition("\n\nHow to read it")[0]
     for line in sample.splitlines():
         assert line.removeprefix("    ") in shown
@@ -120,7 +121,7 @@ def test_csv_and_json_have_every_issue_with_its_stages():
     assert [row["Issue"] for row in data] == issues(result)
     assert [row["Dispatch"] for row in data if row["Dispatch"] != NONE] == dispatches(result)
     assert sum(row["stall_long_sb"] for row in data) == result.stalls["long_scoreboard"]
-    some = json.loads(page("--format", "json", "--from", "690", "--cycles", "47"))
+    some = json.loads(page("--format", "json", "--from", "583", "--cycles", "47"))
     assert [row["Place"] for row in some] == ["0130", "0160", "0170", "0180"]
 
 

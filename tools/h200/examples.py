@@ -22,6 +22,7 @@ import argparse
 import csv
 import io
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -207,7 +208,10 @@ def emulated(case: Case, cubin: Any, arch: str) -> tuple[dict[str, int], int | N
     import gpuemu
 
     given, _, _ = case.arguments()
-    trace = gpuemu.trace_kernel(cubin, case.kernel, case.grid, case.block, case.shared_bytes, given, arch=arch)
+    ctas = range(math.prod(case.grid))
+    trace = gpuemu.trace_kernel(
+        cubin, case.kernel, case.grid, case.block, case.shared_bytes, given, arch=arch, ctas=ctas
+    )
     result = gpuemu.run(trace, gpuemu.load_arch(arch))
     clocks = result.warps[0].clock_reads
     found = dict(result.counters) | {"smsp__cycles_active.max": result.cycles}

@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -111,6 +112,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="compute-sanitizer and gpuemu check on the same kernels")
     parser.add_argument("--kernels", type=Path, default=Path("tests/studies/check/kernels"))
     parser.add_argument("--only", default="", help="kernels whose names hold this")
+    parser.add_argument("--jobs", type=int, default=8, help="so many at once, all on the one GPU")
     parser.add_argument("-o", "--output", type=Path, default=Path("sanitizer.md"))
     options = parser.parse_args()
     table = launches(options.kernels)
@@ -118,19 +120,23 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         programs = {source.stem: build(source, folder) for source in sorted(options.kernels.glob("*.cu"))}
+        asked = []
         for case_name, case in table.CASES.items():
             for kernel in (f"{case_name}_bad", f"{case_name}_good"):
                 if options.only not in kernel:
                     continue
+                own = folder / kernel
+                own.mkdir()
+                launch = [str(case.ctas), str(case.threads), str(case.shared_bytes), *words(case.args(), own)]
                 ours = table.checked(case, kernel, "sm_90").findings
-                launch = [str(case.ctas), str(case.threads), str(case.shared_bytes), *words(case.args(), folder)]
-                command = [str(programs[case.source]), kernel, *launch]
-                for tool in TOOLS:
-                    mine = [f"{f.severity.value}: {f.title}" for f in ours if f.tool == tool]
-                    theirs = sanitizer(tool, command)
-                    if mine or theirs != "-":
-                        rows.append(f"| {kernel} | {tool} | {theirs} | {mine[0] if mine else '-'} |")
-                        print(rows[-1], flush=True)
+                asked += [(kernel, tool, ours, [str(programs[case.source]), kernel, *launch]) for tool in TOOLS]
+        with ThreadPoolExecutor(options.jobs) as pool:
+            answers = pool.map(lambda row: sanitizer(row[1], row[3]), asked)
+            for (kernel, tool, ours, _), theirs in zip(asked, answers, strict=True):
+                mine = [f"{f.severity.value}: {f.title}" for f in ours if f.tool == tool]
+                if mine or theirs != "-":
+                    rows.append(f"| {kernel} | {tool} | {theirs} | {mine[0] if mine else '-'} |")
+                    print(rows[-1], flush=True)
     options.output.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return 0
 

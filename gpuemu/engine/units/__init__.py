@@ -7,9 +7,9 @@ of integers and records alone: no dict, set, closure, method, exception, default
 UNITS = tuple(
     f"{__name__}.{name}"
     for name in (
-        "kinds", "rings", "phases", "dependences", "pipes", "fetch", "data_stage", "global_memory", "way_back",
-        "result_port", "pass_on", "load_store", "data_path", "sender", "collector", "ports", "order", "divergence",
-        "barrier", "issue", "scheduler", "launch", "cycle",
+        "kinds", "rings", "phases", "constants", "drain", "dependences", "pipes", "fetch", "data_stage",
+        "global_memory", "way_back", "served", "window", "result_port", "pass_on", "load_store", "data_path", "sender",
+        "collector", "ports", "order", "divergence", "barrier", "issue", "scheduler", "launch", "cycle",
     )
 )  # fmt: skip
 """The modules, each behind those that it imports, as a loader of compiled twins wants them."""

@@ -2,17 +2,17 @@
 
 It takes the arrivals of a cycle, the oldest warp's first, each in `barrier.arrival_interval_cycles`, and releases all
 `barrier.latency_cycles` after the last. A barrier of a single warp keeps it `barrier.single_warp_cycles`. One without
-a thread count waits for every warp of the CTA that has not ended. The data stage hears of an opening, which costs it
-`barrier.data_stage_cycles` and a cycle for each sub-core whose warps wait.
+a thread count waits for every warp of the CTA that has not ended. An opening is a fence at the data stage
+(`units.window`).
 """
 
 from __future__ import annotations
 
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import Cta, State
-from gpuemu.engine.units.data_stage import barrier_opens
 from gpuemu.engine.units.phases import SUB_CORES, wake
 from gpuemu.engine.units.rings import length, nth, take
+from gpuemu.engine.units.window import opens, way_of
 
 IDS = 17
 """Barriers of a CTA, the cluster's behind them."""
@@ -51,7 +51,6 @@ def _arrive(state: State, w: int, now: int) -> None:
         sm.barrier_free_at += max(0, spec.barrier_single_warp_cycles - spec.barrier_arrival_interval_cycles)
     gathering.arrivals += 1
     gathering.taken_at = taken
-    cta.last_arrival = now
     if op.arrives_only == 0:
         gathering.waiting += 1
         warp.barrier_id = op.barrier_id
@@ -64,18 +63,18 @@ def _open_if_complete(state: State, cta: Cta, barrier: int, now: int) -> None:
     expected = gathering.expected if gathering.expected > 0 else cta.live
     if gathering.arrivals == 0 or gathering.arrivals < expected:
         return
-    complete, seen = gathering.taken_at, cta.last_arrival
+    complete = gathering.taken_at
     if gathering.expected == 0:
         complete = max(complete, cta.last_end)
-        seen = max(seen, cta.last_end)
-    opens_at = complete + spec.barrier_latency_cycles
+    opens_at, ways = complete + spec.barrier_latency_cycles, 0
     for w in range(cta.first_warp, cta.first_warp + cta.warps):
         warp = state.warps[w]
         if warp.barrier_id == barrier:
             warp.barrier_id = -1
             warp.opens_at = opens_at
+            ways |= way_of(state, warp.core)
             wake(state, SUB_CORES + warp.core, max(now + 1, opens_at))
-    barrier_opens(state, max(opens_at, seen + spec.mio_queue_latency_cycles + 1), gathering.waiting, now)
+    opens(state, opens_at, state.warps[cta.first_warp].cta, ways, now)
     gathering.arrivals = gathering.waiting = 0
 
 

@@ -23,10 +23,12 @@ from gpuemu.engine.units.phases import (
     RESULTS,
     SUB_CORES,
     WAY_BACK,
+    WINDOW,
 )
 from gpuemu.engine.units.result_port import tick_results
 from gpuemu.engine.units.scheduler import tick_sub_core
 from gpuemu.engine.units.way_back import tick_way_back
+from gpuemu.engine.units.window import tick_window
 
 
 def tick(state: State, phase: int, now: int) -> int:
@@ -39,6 +41,8 @@ def tick(state: State, phase: int, now: int) -> int:
         return tick_data_path(state, now)
     if phase == PASS_ON:  # a register that the path holds back does not come to the data stage
         return tick_pass_on(state, now)
+    if phase == WINDOW:  # what comes to the data stage can begin in the same cycle
+        return tick_window(state, now)
     if phase == WAY_BACK:  # what passes the data stage goes back from the cycle on in which it is ready
         return tick_way_back(state, now)
     if phase == RESULTS:  # what has come back is written at once if its port and bank are free

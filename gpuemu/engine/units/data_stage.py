@@ -1,43 +1,47 @@
 """The data stage: banked shared memory behind its ports, and the paths from and to the sub-cores.
 
 A port passes one wavefront a cycle, a warp one every `cycles_per_wavefront_per_warp`: a port is that many slots, each
-serving one instruction at that pace. In front is a window of `window_entries`: what is in it goes when a slot and its
-warp are free, and holds its entry for `window_release_cycles` more. Accesses to global memory have a path of their own.
-Loads of those look up the tags of L1 as they pass; a wavefront of a global store that leaves L1 holds them up for
-`l1.store_cycles`. Asynchronous copies past L1 take no port, but `copy_entries` of them at most wait to be sent on, a
-piece a cycle. An S2R of a lane's number has the stage for itself for `lane_register_cycles`: in the first the arbiter
-keeps others out, in the second a load's wavefront is lost and comes again.
+serving one instruction at that pace. Accesses to global memory have a path of their own. Loads of those look up the
+tags of L1 as they pass; a wavefront of a global store that leaves L1 holds them up for `l1.store_cycles`. An S2R of a
+lane's number has the stage for itself for `lane_register_cycles`: in the first the arbiter keeps others out, in the
+second a load's wavefront is lost and comes again.
 """
 
 from __future__ import annotations
 
+from gpuemu.engine.code import Op
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
-from gpuemu.engine.units.rings import forget, length, nth, pop, push, take
+from gpuemu.engine.units.kinds import GLOBAL, LANE_REGISTER, SHARED
+from gpuemu.engine.units.rings import forget, length, nth, push
 
 NO_LOAD = -1
 
 
-def serve(state: State, f: int, there: int, write: int, load: int, l1: int) -> int:
-    """The cycle in which the first wavefront of a request passes; `data_stage[0].last` is that of the last.
+def find_slot(state: State, f: int, earliest: int) -> int:
+    """When a request can begin to pass, not before `earliest`; `data_stage[0].chosen` is in which slot then."""
+    op = state.ops[state.flights[f].op]
+    start = max(earliest, state.pool[_path(state, f, op)])
+    if op.kind == LANE_REGISTER:
+        return _lane_register_slot(state, start)
+    return _slot(state, op.is_store, start)
 
-    `load`: of a shared-memory load its number.
-    """
+
+def _path(state: State, f: int, op: Op) -> int:
+    """Where it is kept from when on the warp's path is free."""
+    stage = state.data_stage[0]
+    slot = state.warps[state.flights[f].warp].slot
+    if op.kind == GLOBAL and op.is_copy == 0:
+        return stage.l1_paths_at + slot
+    return (stage.write_paths_at if op.is_store else stage.read_paths_at) + slot
+
+
+def _slot(state: State, write: int, start: int) -> int:
     spec, stage, pool = state.spec[0], state.data_stage[0], state.pool
-    flight = state.flights[f]
-    cycles = state.accesses[flight.access].data_stage_cycles
-    stage.last = there
-    if cycles == 0:
-        return there
-    _pass_openings(state, there)
     pace = spec.shared_memory_cycles_per_wavefront_per_warp
-    path = state.warps[flight.warp].slot
-    path += stage.l1_paths_at if l1 else stage.write_paths_at if write else stage.read_paths_at
-    slots_at, slots = stage.slots_at, stage.read_slots
-    ports = spec.read_ports
+    slots_at, slots, ports = stage.slots_at, stage.read_slots, spec.read_ports
     if write and spec.separate:
         slots_at, slots, ports = stage.write_slots_at, stage.write_slots, spec.write_ports
-    start = max(_enter(state, there), pool[path])
     chosen = -1
     while chosen < 0:
         # The slot that has been free for the shortest time leaves the others to requests that can start sooner.
@@ -54,53 +58,34 @@ def serve(state: State, f: int, there: int, write: int, load: int, l1: int) -> i
         elif same >= ports:
             chosen = -1
             start += 1  # others' wavefronts pass in this very cycle
-    if slots_at == stage.slots_at:
-        pool[stage.loads_at + chosen] = load
-        start = _past_lane_registers(state, start, load)
-    stage.last = start + (cycles - 1) * pace
-    if l1 and write == 0:
-        stage.last = _look_up(state, start, cycles)
-    pool[path] = pool[slots_at + chosen] = stage.last + pace
-    if write:
-        state.sm[0].write_cycles += cycles
-    else:
-        state.sm[0].read_cycles += cycles
-    push(state, stage.window, start + spec.mio_window_release_cycles)
+    stage.chosen = slots_at + chosen
     return start
 
 
-def _enter(state: State, there: int) -> int:
-    """When a request enters the window: behind those before it, when it has an entry to spare."""
-    stage, window = state.data_stage[0], state.data_stage[0].window
-    entered, i = max(there, stage.entered_at), 0
-    while i < length(state, window):
-        if nth(state, window, i) <= entered:
-            take(state, window, i)
-        else:
-            i += 1
-    if length(state, window) >= state.spec[0].mio_window_entries:
-        soonest = 0
-        for n in range(1, length(state, window)):
-            if nth(state, window, n) < nth(state, window, soonest):
-                soonest = n
-        entered = nth(state, window, soonest)
-        take(state, window, soonest)
-    stage.entered_at = entered
-    return entered
+def begin(state: State, f: int, start: int) -> int:
+    """A request begins in the slot that was found for `start`; returns when its first wavefront passes.
 
-
-def send_copy(state: State, there: int, pieces: int) -> int:
-    """The cycle in which an asynchronous copy past L1 begins to be sent on."""
-    spec, stage = state.spec[0], state.data_stage[0]
-    stage.entered_at = max(there, stage.entered_at)
-    waiting = length(state, stage.copies)
-    if waiting >= spec.mio_copy_entries:
-        stage.entered_at = max(stage.entered_at, nth(state, stage.copies, waiting - spec.mio_copy_entries))
-    start = max(stage.entered_at + spec.mio_copy_latency_cycles, stage.copies_free_at)
-    stage.copies_free_at = start + pieces
-    if waiting > state.rings[stage.copies].mask:
-        pop(state, stage.copies)  # there is room for as many as may still wait
-    push(state, stage.copies, start)
+    `data_stage[0].last` is when the last does.
+    """
+    spec, stage, pool = state.spec[0], state.data_stage[0], state.pool
+    flight = state.flights[f]
+    op, cycles = state.ops[flight.op], state.accesses[flight.access].data_stage_cycles
+    pace = spec.shared_memory_cycles_per_wavefront_per_warp
+    if op.kind == LANE_REGISTER:
+        return _begin_lane_register(state, f, start)
+    of_reads = 1 if stage.slots_at <= stage.chosen < stage.slots_at + stage.read_slots else 0
+    if of_reads:
+        load = f if op.is_load and op.kind == SHARED else NO_LOAD
+        pool[stage.loads_at + stage.chosen - stage.slots_at] = load
+        start = _past_lane_registers(state, start, load)
+    stage.last = start + (cycles - 1) * pace
+    if op.kind == GLOBAL and op.is_copy == 0 and op.is_store == 0:
+        stage.last = _look_up(state, start, cycles)
+    pool[_path(state, f, op)] = pool[stage.chosen] = stage.last + pace
+    if op.is_store:
+        state.sm[0].write_cycles += cycles
+    else:
+        state.sm[0].read_cycles += cycles
     return start
 
 
@@ -127,42 +112,11 @@ def _look_up(state: State, start: int, cycles: int) -> int:
     return last
 
 
-def barrier_opens(state: State, cycle: int, warps: int, now: int) -> None:
-    """A barrier opens at `cycle`, which lies ahead of every arrival so far, for so many warps that wait."""
-    spec, stage = state.spec[0], state.data_stage[0]
-    if spec.barrier_data_stage_cycles > 0:
-        _pass_openings(state, now - spec.mio_lane_register_early_cycles)
-        push(state, stage.openings, cycle)
-        push(state, stage.opening_costs, spec.barrier_data_stage_cycles + min(warps, spec.sm_sub_cores))
-
-
-def _pass_openings(state: State, arrival: int) -> None:
-    """Nothing passes for a while behind the openings that come no later than `arrival`."""
-    stage, pool = state.data_stage[0], state.pool
-    while length(state, stage.openings) > 0:
-        soonest = 0
-        for n in range(1, length(state, stage.openings)):
-            cycle, other = nth(state, stage.openings, n), nth(state, stage.openings, soonest)
-            cost, other_cost = nth(state, stage.opening_costs, n), nth(state, stage.opening_costs, soonest)
-            if cycle < other or (cycle == other and cost < other_cost):
-                soonest = n
-        opening, cost = nth(state, stage.openings, soonest), nth(state, stage.opening_costs, soonest)
-        if opening > arrival:
-            return
-        take(state, stage.openings, soonest)
-        take(state, stage.opening_costs, soonest)
-        for i in range(stage.read_slots):
-            pool[stage.slots_at + i] = max(pool[stage.slots_at + i], opening) + cost
-        if state.spec[0].separate:
-            for i in range(stage.write_slots):
-                pool[stage.write_slots_at + i] = max(pool[stage.write_slots_at + i], opening) + cost
-
-
 def _past_lane_registers(state: State, start: int, load: int) -> int:
     """When a request begins that would begin at `start`, where lane registers may be under way."""
     spec, stage = state.spec[0], state.data_stage[0]
     each = spec.mio_lane_register_cycles
-    forget(state, stage.alone, stage.entered_at - each)
+    forget(state, stage.alone, start - each - spec.mio_lane_register_early_cycles)
     for n in range(length(state, stage.alone)):
         begin = nth(state, stage.alone, n)
         if start == begin:
@@ -174,33 +128,36 @@ def _past_lane_registers(state: State, start: int, load: int) -> int:
     return start
 
 
-def serve_lane_register(state: State, f: int, arrival: int) -> int:
-    """The cycle at which an S2R gets the data stage.
-
-    A load that passes in another slot is not told that its result comes later: that was settled with it.
-    """
+def _lane_register_slot(state: State, start: int) -> int:
+    """When an S2R gets the data stage: behind others of its kind, when a slot is free."""
     spec, stage, pool = state.spec[0], state.data_stage[0], state.pool
-    _pass_openings(state, arrival)
-    path = stage.read_paths_at + state.warps[state.flights[f].warp].slot
-    pace = spec.shared_memory_cycles_per_wavefront_per_warp
-    start = max(_enter(state, arrival), pool[path])
-    forget(state, stage.alone, stage.entered_at - spec.mio_lane_register_cycles)
     if length(state, stage.alone) > 0:
         start = max(start, nth(state, stage.alone, length(state, stage.alone) - 1) + spec.mio_lane_register_cycles)
     soonest = NEVER
     for i in range(stage.read_slots):
         soonest = min(soonest, pool[stage.slots_at + i])
     start = max(start, soonest)
-    chosen, chosen_free_at = -1, -1
+    chosen_free_at = -1
     for i in range(stage.read_slots):
         if chosen_free_at < pool[stage.slots_at + i] <= start:
-            chosen, chosen_free_at = i, pool[stage.slots_at + i]
-    meets = 0
+            stage.chosen, chosen_free_at = stage.slots_at + i, pool[stage.slots_at + i]
+    return start
+
+
+def _begin_lane_register(state: State, f: int, start: int) -> int:
+    """The cycle at which an S2R has the data stage.
+
+    A load that passes in another slot is not told that its result comes later: that was settled with it.
+    """
+    spec, stage, pool = state.spec[0], state.data_stage[0], state.pool
+    pace = spec.shared_memory_cycles_per_wavefront_per_warp
+    chosen, meets = stage.chosen - stage.slots_at, 0
     for i in range(stage.read_slots):
         meets += 1 if i != chosen and _passes(pool[stage.slots_at + i], start, pace) else 0
     if meets > 0:
         start += 1  # one of the others passes in this very cycle
     until = start + spec.mio_lane_register_cycles
+    forget(state, stage.alone, start - spec.mio_lane_register_cycles - spec.mio_lane_register_early_cycles)
     push(state, stage.alone, start)
     for i in range(stage.read_slots):
         meets = 0
@@ -210,9 +167,9 @@ def serve_lane_register(state: State, f: int, arrival: int) -> int:
             if pool[stage.loads_at + i] != NO_LOAD:
                 state.flights[pool[stage.loads_at + i]].lost += 1
             pool[stage.slots_at + i] += pace
-    pool[path] = pool[stage.slots_at + chosen] = until
+    pool[stage.read_paths_at + state.warps[state.flights[f].warp].slot] = pool[stage.chosen] = until
+    stage.last = until - pace
     state.sm[0].read_cycles += 1
-    push(state, stage.window, start + spec.mio_window_release_cycles)
     return start
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from gpuemu.engine.code import Op
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State, Warp
+from gpuemu.engine.units.drain import over, sent
 from gpuemu.engine.units.kinds import COPY_COMMIT, SHARED, SHUFFLE
 from gpuemu.engine.units.phases import SUB_CORES, wake
 from gpuemu.program.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD, WAIT
@@ -155,6 +156,7 @@ def issued_flight(state: State, f: int) -> None:
     flight = state.flights[f]
     op, warp = state.ops[flight.op], state.warps[flight.warp]
     flight.sources_read_at = flight.done_at = NEVER
+    sent(state, flight.warp)
     kept = op.write_counter
     if state.sm[0].control_words:
         if op.write_counter >= 0:
@@ -192,6 +194,7 @@ def result_at(state: State, f: int, cycle: int, now: int) -> None:
         for i in range(op.writes):
             state.pool[warp.registers_at + FIELDS * state.program[op.writes_at + i] + RELEASE] = cycle
     look_again(state, flight.warp, now)
+    over(state, flight.warp, cycle)
 
 
 def sources_at(state: State, f: int, cycle: int, now: int) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
+from gpuemu.engine.units.constants import LDC, constant_there
 from gpuemu.engine.units.dependences import result_at, sources_at
 from gpuemu.engine.units.phases import SUB_CORES, wake
 from gpuemu.engine.units.pipes import leave_queue
@@ -54,6 +55,8 @@ def _send(state: State, c: int, now: int) -> None:
     start = max(now + op.late_cycles, unit.next_start)
     unit.next_start = start + spec.address_divergence_interval_cycles
     push(state, unit.starts, start)
+    if op.loaded_line >= 0:
+        start = max(start, constant_there(state, op.loaded_line, LDC, start))
     done_at = start + op.latency_cycles - op.late_cycles - spec.address_divergence_queue_latency_cycles
     sources_at(state, f, done_at if op.late_cycles > 0 else sent + spec.address_divergence_source_release_cycles, now)
     result_at(state, f, done_at, now)

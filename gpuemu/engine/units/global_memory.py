@@ -2,9 +2,11 @@
 
 A load that L1 may answer hits where this SM loaded the sector before; the line that was used least recently makes room.
 All others go to L2, and to DRAM for what this launch has not touched if `first_touch` says so. Stores are written
-through and change nothing in L1, but those to local memory stay there. What misses queues for the path to the SM, what
-is stored for that from it, where a line written in part takes `mask_sectors` more. A load that misses waits for the
-stores ahead of it. It is decided here, in the order in which requests pass the data stage, when each is complete.
+through and change nothing in L1, but those to local memory stay there; one that finds its line among the last
+`store_merge_lines`, still on the way out, brings nothing but the sectors that are not. What misses queues for the
+path to the SM, what is stored for that from it, where a line written in part takes `mask_sectors` more. A load that
+misses waits for the stores ahead of it. It is decided here, in the order in which requests pass the data stage, when
+each is complete.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from gpuemu.engine.state import State
 from gpuemu.engine.units.data_stage import store_leaves
 
+DISTANCES = 32
 LINE, BLOCK, SECTORS, MASKED, HEAD = range(5)
 """Of a line of an access: its number, that of its block in L2, how many sectors follow, whether it is written in part.
 
@@ -28,7 +31,7 @@ def load(state: State, f: int, start: int) -> int:
     # Latencies count from the issue; the queue, and sending an address of two registers, are part of them.
     before = spec.mio_queue_latency_cycles + spec.mio_cycles_per_source_register
     done = start + spec.global_memory_l1_latency_cycles - before
-    missing, blocks, block, new = 0, 0, -1, 0
+    missing, far, new = 0, 0, 0
     at = access.lines_at
     for _ in range(access.lines):
         line, absent = program[at + LINE] + more_lines, 0
@@ -46,14 +49,13 @@ def load(state: State, f: int, start: int) -> int:
                 else:
                     done = max(done, pool[memory.from_dram_at + sector])
         missing += absent
-        if absent > 0 and program[at + BLOCK] != block:
-            block = program[at + BLOCK]
-            blocks += 1
+        if absent > 0:
+            far = max(far, _distance(state, program[at + BLOCK]))
         at += HEAD + program[at + SECTORS]
-    if access.lines == 0:
+    if access.lines == 0:  # where its sectors are is not known, or it only fills with zeros and has none
         missing = access.sectors
     flight.beyond = missing
-    if missing > 0 or access.lines == 0:
+    if missing > 0:
         latency = spec.global_memory_l2_latency_cycles
         if new > 0:
             latency = spec.global_memory_latency_cycles
@@ -61,15 +63,32 @@ def load(state: State, f: int, start: int) -> int:
             latency = spec.global_memory_atomic_latency_cycles
             before += spec.mio_cycles_per_source_register + spec.mio_data_read_cycles
         elif latency == spec.global_memory_l2_latency_cycles:
-            # Blocks of lines lie in slices near and far: the slowest of n of them, as if each took its chance.
-            if blocks == 0:
+            if access.lines == 0:  # the farthest of so many
                 block_bytes = max(spec.global_memory_l2_block_bytes, spec.global_memory_l1_line_bytes)
                 blocks = -(-access.sectors * spec.global_memory_sector_bytes // block_bytes)
-            latency += spec.global_memory_l2_spread_cycles * (blocks - 1) // max(1, blocks)
+                far = spec.global_memory_l2_spread_cycles * blocks // (blocks + 1)
+            latency += far
         asked_at = max(start, -(-memory.store_free_at // spec.store_cycle_parts))
         done = max(done, _from_beyond(state, asked_at, missing, latency - before))
     _fill(state, f, done, more_lines, more_sectors)
     return done
+
+
+def _distance(state: State, block: int) -> int:
+    """How much farther than the nearest a block of lines lies in L2.
+
+    Which one is far is not known: the first that the launch touches lies in the middle, and so on in halves.
+    """
+    memory, at = state.memory[0], state.memory[0].distance_at + block
+    if state.pool[at] < 0:
+        memory.blocks += 1
+        number, place, half = memory.blocks, 0, DISTANCES // 2
+        while half > 0:
+            place += half * (number & 1)
+            number >>= 1
+            half >>= 1
+        state.pool[at] = state.spec[0].global_memory_l2_spread_cycles * place // DISTANCES
+    return state.pool[at]
 
 
 def _own(state: State, is_local: int, w: int) -> tuple[int, int]:
@@ -119,7 +138,8 @@ def store(state: State, f: int, start: int, last: int) -> int:
     op, access = state.ops[flight.op], state.accesses[flight.access]
     more_lines, more_sectors = _own(state, op.is_local, flight.warp)
     memory.stored_sectors += access.sectors
-    free_at = max(memory.store_free_at, (last + spec.global_memory_store_latency_cycles) * spec.store_cycle_parts)
+    ready_at = (last + spec.global_memory_store_latency_cycles) * spec.store_cycle_parts
+    free_at = max(memory.store_free_at, ready_at)
     at = access.lines_at
     for _ in range(access.lines):
         sectors = program[at + SECTORS]
@@ -134,9 +154,21 @@ def store(state: State, f: int, start: int, last: int) -> int:
                 pool[memory.from_dram_at + sector] = start
         if op.is_local:
             _make_room(state)
-        store_leaves(state, free_at // spec.store_cycle_parts)
+        line = program[at + LINE] + more_lines
         taken = sectors + spec.global_memory_mask_sectors * program[at + MASKED]
-        free_at += taken * spec.store_sector_parts
+        recent = memory.lines_sent - pool[memory.sent_at + line] < spec.global_memory_store_merge_lines
+        if recent and pool[memory.leaves_at + line] > ready_at:
+            taken = 0
+            for i in range(at + HEAD, at + HEAD + sectors):
+                taken += 1 if pool[memory.pending_at + program[i] + more_sectors] <= ready_at else 0
+        if taken > 0:
+            memory.lines_sent += 1
+            pool[memory.sent_at + line] = memory.lines_sent
+            store_leaves(state, free_at // spec.store_cycle_parts)
+            free_at += taken * spec.store_sector_parts
+            pool[memory.leaves_at + line] = free_at
+            for i in range(at + HEAD, at + HEAD + sectors):
+                pool[memory.pending_at + program[i] + more_sectors] = free_at
         at += HEAD + sectors
     if access.lines == 0:
         store_leaves(state, free_at // spec.store_cycle_parts)

@@ -7,10 +7,12 @@ from gpuemu.engine.records import NEVER
 from gpuemu.engine.spec import FAIR, YOUNGEST
 from gpuemu.engine.state import REASONS, Core, State, Warp
 from gpuemu.engine.units import kinds
+from gpuemu.engine.units.constants import OPERAND, constant_there
 from gpuemu.engine.units.dependences import issued_fixed, issued_flight, issued_variable, look_again, ready_at
-from gpuemu.engine.units.fetch import asks, branched, held_for_code
+from gpuemu.engine.units.drain import issued_last
+from gpuemu.engine.units.fetch import asks, branched, held_for_code, line_there
 from gpuemu.engine.units.order import issued
-from gpuemu.engine.units.phases import DIVERGENCE, LAUNCH, LOAD_STORE, wake, wake_barrier
+from gpuemu.engine.units.phases import DIVERGENCE, LOAD_STORE, wake, wake_barrier
 from gpuemu.engine.units.pipes import closed_before, enter_queue, shut, stand, take
 from gpuemu.engine.units.ports import entered, read_operands, standing
 from gpuemu.engine.units.result_port import arithmetic_writes
@@ -20,6 +22,7 @@ from gpuemu.program.stall_reasons import (
     BARRIER,
     BRANCH_RESOLVING,
     DISPATCH_STALL,
+    IMC_MISS,
     MATH_PIPE_THROTTLE,
     MIO_THROTTLE,
     NO_INSTRUCTION,
@@ -39,7 +42,6 @@ def issue(state: State, c: int, w: int, now: int) -> None:
     state.sm[0].issued += 1
     _log_wait(state, core, warp, op, now)
     if warp.opens_at <= now:
-        warp.passed_at = warp.opens_at
         warp.blocked_from = warp.opens_at = NEVER
     reads_at, late = _through_ports(state, c, w, op, now)
     counts_from = now + late + (reads_at - now if op.plain else 0)
@@ -58,6 +60,24 @@ def issue(state: State, c: int, w: int, now: int) -> None:
         asks(state, core, w, op, now, stayed)
 
 
+def waits_for_caches(state: State, core: Core, w: int, now: int) -> int:
+    """Whether the warp's next instruction, which might issue `now`, or a constant that it reads is not there yet."""
+    warp = state.warps[w]
+    op = state.ops[warp.op]
+    there, reason = now, NO_INSTRUCTION
+    if state.spec[0].first_touch_dram:
+        there = line_there(state, op.code_line, now)
+    if there <= now and op.constant_line >= 0:
+        there, reason = constant_there(state, op.constant_line, OPERAND, now), IMC_MISS
+    if there <= now:
+        return 0
+    _log_wait(state, core, warp, op, now)
+    warp.stall, warp.stood, warp.seen_at, warp.stalled_until = 1, 0, -1, now
+    warp.held_until, warp.held_for = there, reason
+    look_again(state, w, now)
+    return 1
+
+
 def _log_wait(state: State, core: Core, warp: Warp, op: Op, now: int) -> None:
     """For what it has waited since its last issue, but for the cycles of issues themselves.
 
@@ -66,8 +86,8 @@ def _log_wait(state: State, core: Core, warp: Warp, op: Op, now: int) -> None:
     """
     at = warp.position * REASONS
     if warp.issued_at >= 0:
-        state.waited[at + WAIT] = warp.stall - 1
-        state.waited[at + DISPATCH_STALL] = warp.stood
+        state.waited[at + WAIT] += warp.stall - 1
+        state.waited[at + DISPATCH_STALL] += warp.stood
     if warp.opens_at <= now and warp.opens_at > warp.ready_at and op.passes_barrier == 0:
         state.waited[at + BARRIER] += warp.opens_at - warp.stalled_until
     elif warp.ready_at > warp.stalled_until:
@@ -77,7 +97,7 @@ def _log_wait(state: State, core: Core, warp: Warp, op: Op, now: int) -> None:
     closed = closed_before(pipe.closed_total, pipe.closed_until, now) - warp.seen_pipe
     state.waited[at + DISPATCH_STALL] += stood
     state.waited[at + (MIO_THROTTLE if pipe.kind == kinds.MIO_QUEUE else MATH_PIPE_THROTTLE)] += closed - stood
-    state.waited[at + NOT_SELECTED] = now - warp.seen_at - closed
+    state.waited[at + NOT_SELECTED] += now - warp.seen_at - closed
 
 
 def _through_ports(state: State, c: int, w: int, op: Op, now: int) -> tuple[int, int]:
@@ -143,17 +163,13 @@ def _go_on(state: State, c: int, w: int, op: Op, counts_from: int, now: int) -> 
 def _end(state: State, core: Core, w: int, now: int) -> None:
     """The warp has issued its last instruction."""
     warp = state.warps[w]
-    cta = state.ctas[warp.cta]
-    warp.ready_at, warp.ended_at = NEVER, now + 1
+    warp.ready_at = NEVER
     core.warps -= 1
     for i in range(core.warps):
         if state.pool[core.warps_at + i] == w:
             state.pool[core.warps_at + i] = state.pool[core.warps_at + core.warps]
-    cta.live -= 1
-    cta.last_end = now + 1
+    issued_last(state, w, now)
     wake_barrier(state, now)
-    if cta.live == 0:
-        wake(state, LAUNCH, cta.last_end + state.spec[0].sm_cta_launch_cycles)
 
 
 def _to_unit(state: State, c: int, w: int, o: int, now: int) -> None:
@@ -167,7 +183,6 @@ def _to_unit(state: State, c: int, w: int, o: int, now: int) -> None:
         push(state, state.sm[0].barrier_arrivals, w)
         wake_barrier(state, now)
         if op.arrives_only == 0:
-            warp.flushes, warp.sent = warp.sent, 0
             warp.blocked_from = now + state.spec[0].barrier_blocks_after_cycles
     elif op.kind == kinds.VARIABLE and kind == kinds.DIVERGENCE_QUEUE:
         f = _flight(state, c, w, o, now)
@@ -195,9 +210,6 @@ def _flight(state: State, c: int, w: int, o: int, now: int) -> int:
 def _to_load_store(state: State, c: int, w: int, op: Op, now: int) -> None:
     core, warp = state.cores[c], state.warps[w]
     f = _flight(state, c, w, state.path[warp.position - 1], now)
-    if op.late_behind_barrier and warp.passed_at == now and warp.flushes:
-        state.flights[f].comes_later = state.spec[0].barrier_load_delay_cycles
-    warp.sent = 1
     if op.source_words > 0:
         memory_issued(state, c, f, now)
     push(state, core.queue, f)

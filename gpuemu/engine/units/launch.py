@@ -1,5 +1,8 @@
 """The launching of CTAs: as many as fit, each in the place of one that ended `sm.cta_launch_cycles` before.
 
+The first begins `launch.overhead_cycles` behind the start of the launch, the others one behind another, and so do the
+warps of each. A warp has its first instruction `launch.first_code_cycles` behind its start.
+
 A CTA gets the lowest free place, each of its warps the lowest free warp slot; warp slot w lies in sub-core w mod
 `sm.sub_cores`.
 """
@@ -11,7 +14,7 @@ from gpuemu.engine.state import State
 from gpuemu.engine.units.barrier import IDS
 from gpuemu.engine.units.dependences import FIELDS
 from gpuemu.engine.units.phases import SUB_CORES, wake
-from gpuemu.program.stall_reasons import WAIT
+from gpuemu.program.stall_reasons import NO_INSTRUCTION
 
 LONG_AGO = -(1 << 40)
 
@@ -22,8 +25,8 @@ def tick_launch(state: State, now: int) -> int:
     wanted = NEVER
     for slot in range(sm.resident_ctas):
         number = pool[sm.cta_slots_at + slot]
-        if number >= 0 and state.ctas[number].live == 0:
-            free_at = state.ctas[number].last_end + spec.sm_cta_launch_cycles
+        if number >= 0 and state.ctas[number].live == 0 and state.ctas[number].draining == 0:
+            free_at = state.ctas[number].drained_at + spec.sm_cta_launch_cycles
             if free_at > now:
                 wanted = min(wanted, free_at)
             else:
@@ -35,6 +38,8 @@ def tick_launch(state: State, now: int) -> int:
                     state.gatherings[barrier].arrivals = state.gatherings[barrier].waiting = 0
     for slot in range(sm.resident_ctas):
         if sm.next_cta < sm.ctas and pool[sm.cta_slots_at + slot] < 0:
+            if now < sm.next_launch_at:
+                return min(wanted, sm.next_launch_at)
             _launch(state, slot, now)
     return wanted
 
@@ -46,21 +51,22 @@ def _launch(state: State, slot: int, now: int) -> None:
     pool[sm.cta_slots_at + slot] = number
     cta.slot, cta.live = slot, cta.warps
     sm.next_cta += 1
-    warp_slot = 0
+    warp_slot, start = 0, now
     for w in range(cta.first_warp, cta.first_warp + cta.warps):
         while pool[sm.warp_slots_at + warp_slot] >= 0:
             warp_slot += 1
         pool[sm.warp_slots_at + warp_slot] = w
         warp, c = state.warps[w], warp_slot % spec.sm_sub_cores
         core = state.cores[c]
-        warp.cta, warp.slot, warp.core, warp.started_at = number, warp_slot, c, now
+        warp.cta, warp.slot, warp.core, warp.started_at = number, warp_slot, c, start
         warp.op = state.path[warp.position]
         warp.pipe = core.pipes_at + state.ops[warp.op].pipe
         warp.issued_at = warp.seen_at = warp.barrier_id = warp.branched_at = warp.next_line = -1
-        warp.blocked_from = warp.opens_at = warp.passed_at = NEVER
-        warp.order = 2 * now
-        warp.ready_at = warp.stalled_until = warp.held_until = now
-        warp.held_for = warp.reason = WAIT
+        warp.blocked_from = warp.opens_at = NEVER
+        warp.order = 2 * start
+        warp.stalled_until = start
+        warp.ready_at = warp.held_until = start + spec.launch_first_code_cycles
+        warp.held_for = warp.reason = NO_INSTRUCTION
         warp.registers_at = sm.registers_at + warp_slot * sm.registers * FIELDS
         warp.forwarded_at = sm.forwarded_at + warp_slot * sm.forwarded
         warp.late_code_at = sm.late_code_at + warp_slot * 8 * spec.issue_instruction_buffer_entries
@@ -72,4 +78,7 @@ def _launch(state: State, slot: int, now: int) -> None:
             pool[warp.late_code_at + i] = -1
         pool[core.warps_at + core.warps] = w
         core.warps += 1
-        wake(state, SUB_CORES + c, now)
+        wake(state, SUB_CORES + c, max(now, warp.ready_at))
+        start += spec.launch_warp_interval_cycles
+    last = start - spec.launch_warp_interval_cycles
+    sm.next_launch_at = max(now + spec.launch_cta_interval_cycles, last + spec.launch_cta_gap_cycles)

@@ -1,22 +1,18 @@
-"""From the load/store unit to the data stage, and what becomes of each request there.
+"""From the load/store unit to the data stage.
 
 Requests come to the window in the order in which their registers are there, a load before a store of the same cycle.
 Accesses to global memory go in the order of their dispatch: a load waits until the registers of the stores before it
-are there. An entry of the pool falls free `pool_release_cycles` after its request has got in; an asynchronous copy past
-L1 keeps it until it is sent on. Data of stores are held until some time after their last wavefront.
+are there.
 """
 
 from __future__ import annotations
 
-from gpuemu.engine.code import AccessRecord, Op
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
-from gpuemu.engine.units.data_stage import NO_LOAD, send_copy, serve, serve_lane_register
-from gpuemu.engine.units.dependences import result_at, sources_at
-from gpuemu.engine.units.global_memory import load, store
-from gpuemu.engine.units.kinds import COPY_COMMIT, GLOBAL, SHARED, SHUFFLE
+from gpuemu.engine.units.dependences import sources_at
+from gpuemu.engine.units.kinds import COPY_COMMIT, GLOBAL
 from gpuemu.engine.units.rings import length, nth, push, take
-from gpuemu.engine.units.way_back import comes_back
+from gpuemu.engine.units.window import comes as comes_to_data_stage
 
 
 def tick_pass_on(state: State, now: int) -> int:
@@ -94,80 +90,14 @@ def take_complete(state: State, cycle: int, now: int) -> None:
             take(state, unit.sent, i)
             break
     flight.in_transit = 0
-    _serve(state, f, op, state.accesses[flight.access], now)
-
-
-def _serve(state: State, f: int, op: Op, access: AccessRecord, now: int) -> None:
-    """It comes to the data stage; what becomes of it."""
-    spec, unit, flight = state.spec[0], state.load_store[0], state.flights[f]
-    warp = state.warps[flight.warp]
-    there = flight.there
-    flight.start = there
-    if op.kind == COPY_COMMIT:
-        _done(state, f, max(there, warp.copies_done_at), now)
-        warp.copies_done_at = 0
-        return
-    unit.sent_places -= access.takes_place
-    if access.copy_pieces > 0:
-        flight.start = send_copy(state, there, access.copy_pieces)
-        sent = flight.start + access.copy_pieces - 1
-        done_at = load(state, f, max(there, sent - spec.mio_copy_latency_cycles))
-        warp.copies_done_at = max(warp.copies_done_at, done_at)
-        _done(state, f, done_at, now)
-        return
-    l1 = 1 if op.kind == GLOBAL and op.is_copy == 0 else 0
-    number = f if op.is_load and op.kind == SHARED else NO_LOAD
-    flight.start = serve(state, f, there, op.is_store, number, l1)
-    last = state.data_stage[0].last
-    if access.data_stage_cycles > 0:
-        push(state, unit.entered, state.data_stage[0].entered_at + spec.mio_pool_release_cycles)
-    if op.stored_registers > 0:
-        release = spec.mio_store_data_release_cycles
-        if op.kind == GLOBAL:
-            release = spec.global_memory_store_data_release_cycles
-        unit.sent_registers -= op.stored_registers
-        push(state, unit.held_data, last + release)
-        push(state, unit.held_registers, op.stored_registers)
-    # Latencies count from the issue: what a request does up to here when nothing waits is part of them.
-    tail = last - spec.mio_queue_latency_cycles
-    if op.is_plain_global_store:
-        done_at = store(state, f, flight.start, last)
-        unit.sent_wavefronts -= access.data_stage_cycles
-        unit.stored_wavefronts += access.data_stage_cycles
-        push(state, unit.stored, done_at)
-        push(state, unit.stored, access.data_stage_cycles)
-        _done(state, f, done_at, now)
-    elif op.kind == GLOBAL:
-        done_at = load(state, f, last) + access.return_cycles
-        if op.is_copy:
-            warp.copies_done_at = max(warp.copies_done_at, done_at)
-        if op.is_load:
-            comes_back(state, f, done_at, now)
-        else:
-            _done(state, f, done_at, now)
-    elif op.kind == SHUFFLE:
-        comes_back(state, f, tail - spec.mio_data_read_cycles + spec.mio_shuffle_latency_cycles, now)
-    elif op.is_store:
-        _done(state, f, tail + spec.shared_memory_latency_cycles, now)
-    else:
-        latency = spec.shared_memory_latency_cycles
-        if op.is_atomic:
-            latency = spec.shared_memory_atomic_latency_cycles - spec.mio_data_read_cycles
-        comes_back(state, f, tail + flight.comes_later + access.return_cycles + latency, now)
-
-
-def _done(state: State, f: int, cycle: int, now: int) -> None:
-    """Nothing comes back; it is done then."""
-    state.flights[f].completion = cycle
-    result_at(state, f, cycle, now)
+    flight.start = flight.there
+    comes_to_data_stage(state, f, now)
 
 
 def serve_lane(state: State, f: int, cycle: int, now: int) -> None:
-    """An S2R of a lane's number, which sends no registers, is dispatched; its result waits for none before it."""
-    spec, flight = state.spec[0], state.flights[f]
-    early = spec.mio_lane_register_early_cycles
+    """An S2R of a lane's number, which sends no registers, is dispatched."""
+    flight = state.flights[f]
     sources_at(state, f, cycle, now)
-    flight.start = serve_lane_register(state, f, cycle - early)
-    push(state, state.load_store[0].entered, state.data_stage[0].entered_at + spec.mio_pool_release_cycles)
-    latency = spec.mio_lane_register_latency_cycles - spec.mio_queue_latency_cycles
-    _done(state, f, flight.start + early + latency, now)
+    state.load_store[0].sent_places += state.accesses[flight.access].takes_place
+    flight.there = cycle - state.spec[0].mio_lane_register_early_cycles
+    comes_to_data_stage(state, f, now)

@@ -8,10 +8,11 @@ LAUNCH = 0
 LOAD_STORE = 1
 DATA_PATH = 2
 PASS_ON = 3
-WAY_BACK = 4
-RESULTS = 5
-DIVERGENCE = 6
-SUB_CORES = 7
+WINDOW = 4
+WAY_BACK = 5
+RESULTS = 6
+DIVERGENCE = 7
+SUB_CORES = 8
 """The first sub-core's; the barrier unit's comes behind the last one's."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import Core, State, Warp
-from gpuemu.engine.units.issue import issue
+from gpuemu.engine.units.issue import issue, waits_for_caches
 from gpuemu.engine.units.order import count, give_way, goes_before, is_kept
 from gpuemu.engine.units.pipes import closed_before
 from gpuemu.engine.units.ports import goes_on_at, next_stop
@@ -20,7 +20,7 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
     core, pool, warps, pipes = state.cores[c], state.pool, state.warps, state.pipes
     if now < core.next_slot:
         return core.next_slot
-    soonest, ready = NEVER, 0
+    soonest, ready, cold = NEVER, 0, state.spec[0].first_touch_dram
     for i in range(core.warps):
         w = pool[core.warps_at + i]
         warp = warps[w]
@@ -29,6 +29,12 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
         possible = max(warp.ready_at, pipes[warp.pipe].free_at, now)
         if warp.blocked_from != NEVER:
             possible = _past_barrier(state, warp, possible)
+        if (
+            possible <= now
+            and (cold or state.ops[warp.op].constant_line >= 0)
+            and waits_for_caches(state, core, w, now)
+        ):
+            possible = warp.ready_at
         if possible <= now:
             pool[core.ready_at + ready] = w
             ready += 1

@@ -16,6 +16,7 @@ from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.patterns import Indices, Place
 from gpuemu.sass.machine.spaces import EVERY, GlobalSpace, LocalSpace, Purpose, SharedSpace, Space
 from gpuemu.sass.semantics import semantics
+from gpuemu.trace.model import GLOBAL, ZEROS
 
 ORDER = ("STRONG", "WEAK", "CONSTANT", "CTA", "SM", "GPU", "SYS", "VC", "MMIO", "PRIVATE")
 """Who sees an access when: all is seen at once here."""
@@ -204,11 +205,14 @@ def copy(site: Site) -> Step:
             loaded = source.load(read)
         if reading is mask:
             target.store(place, loaded)
-        else:
-            words.fill(0)
-            values[read.pattern.lanes] = loaded
-            target.store(place, values if lanes is None else values[lanes])
-        target.record(place, mask)
+            target.record(place, mask)
+            return
+        words.fill(0)
+        values[read.pattern.lanes] = loaded
+        target.store(place, values if lanes is None else values[lanes])
+        zeros = np.full(site.lanes.count, ZEROS, np.uint8)
+        zeros[read.pattern.lanes] = GLOBAL
+        site.environment.record(place, mask, zeros if lanes is None else zeros[lanes])
 
     return step
 

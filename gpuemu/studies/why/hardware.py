@@ -20,6 +20,7 @@ from gpuemu.studies.why.edits import Edit
 from gpuemu.views.result import Result
 
 ENDLESS: Mapping[str, int] = {
+    "global_memory.store_buffer_sectors": 100_000,
     "mio.queue_entries": 4096,
     "mio.pool_entries": 65536,
     "mio.window_entries": 65536,
@@ -143,7 +144,11 @@ def stall_causes(result: Result) -> list[Cause]:
          "twice the banks of registers: use registers of both banks, and reuse flags"),
         ("branch_resolving", values.at_most({"issue.taken_branch_cycles": 1}),
          "branches cost a cycle: unroll loops"),
-        ("no_instruction", values.at_most({"issue.next_line_cycles": 1})
+        ("imc_miss", values.at_most({"launch.constant_operand_miss_cycles": 0}),
+         "constants are there at once: read fewer lines of them before the first loads are sent"),
+        ("drain", values.endless(["global_memory.store_buffer_sectors"]),
+         "stores are buffered without end: store whole lines, and sooner"),
+        ("no_instruction", values.at_most({"issue.next_line_cycles": 1, "launch.first_code_cycles": 0})
          | values.endless(["issue.instruction_buffer_entries", "issue.instruction_banks"]),
          "code is there at once: align loops to lines of code, unroll them"),
     )  # fmt: skip
@@ -182,7 +187,7 @@ def resource_causes(result: Result) -> list[Cause]:
         Cause("barrier_unit", "", "barriers that cost nothing, but are waited for",
               values.at_most({
                   "barrier.latency_cycles": 1, "barrier.arrival_interval_cycles": 0, "barrier.single_warp_cycles": 0,
-                  "barrier.data_stage_cycles": 0, "barrier.load_delay_cycles": 0}), light(result, "barrier")),
+                  "barrier.drain_cycles": 0, "barrier.load_delay_cycles": 0}), light(result, "barrier")),
         Cause("global_bandwidth", "", "twice the bandwidth towards the SM: move fewer bytes, reuse what was loaded",
               values.times(["global_memory.bytes_per_cycle"], 2), little("global-memory bandwidth")),
         Cause("global_stores", "", "twice the bandwidth of stores: whole sectors, narrower types",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.program.stall_reasons import NAMES
+from gpuemu.program.stall_reasons import DRAIN, NAMES
 from gpuemu.views.accesses import Pattern, pitch_bytes
 from gpuemu.views.bank_picture import explain
 from gpuemu.views.json_result import as_data
@@ -115,7 +115,7 @@ def _timeline(result: Result) -> dict[str, Any]:
         of_warp = program.issues_of(warp)
         if of_warp.stop > MOST_ISSUES and warp:
             break
-        waited = drawn.waited[of_warp]
+        waited = drawn.waited[of_warp, :DRAIN]
         warps.append(
             {
                 "cta": int(program.warp_cta[warp]),

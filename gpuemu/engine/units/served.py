@@ -1,0 +1,96 @@
+"""What becomes of a request that begins to pass the data stage: it comes back, leaves for L2, or is done.
+
+Data of stores are held until some time after their last wavefront. What a sub-core asked shared memory for comes back
+in the order in which it began to pass.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.state import State
+from gpuemu.engine.units.dependences import result_at
+from gpuemu.engine.units.global_memory import load, store
+from gpuemu.engine.units.kinds import GLOBAL, LANE_REGISTER, SHUFFLE
+from gpuemu.engine.units.rings import push
+from gpuemu.engine.units.way_back import comes_back
+
+
+def served(state: State, f: int, now: int) -> None:
+    """It passes the data stage from its `start` to `data_stage[0].last`."""
+    spec, unit, flight = state.spec[0], state.load_store[0], state.flights[f]
+    op, access, warp = state.ops[flight.op], state.accesses[flight.access], state.warps[flight.warp]
+    last = state.data_stage[0].last
+    if op.kind == LANE_REGISTER:  # its result waits for none before it
+        early, latency = spec.mio_lane_register_early_cycles, spec.mio_lane_register_latency_cycles
+        _done(state, f, flight.start + early + latency - spec.mio_queue_latency_cycles, now)
+        return
+    if op.stored_registers > 0:
+        release = spec.mio_store_data_release_cycles
+        if op.kind == GLOBAL:
+            release = spec.global_memory_store_data_release_cycles
+        unit.sent_registers -= op.stored_registers
+        push(state, unit.held_data, last + release)
+        push(state, unit.held_registers, op.stored_registers)
+    # Latencies count from the issue: what a request does up to here when nothing waits is part of them.
+    tail = last - spec.mio_queue_latency_cycles
+    if op.is_plain_global_store:
+        done_at = store(state, f, flight.start, last)
+        unit.sent_wavefronts -= access.data_stage_cycles
+        unit.stored_wavefronts += access.data_stage_cycles
+        push(state, unit.stored, done_at)
+        push(state, unit.stored, access.data_stage_cycles)
+        buffered = spec.global_memory_store_buffer_sectors * spec.store_sector_parts // spec.store_cycle_parts
+        _done(state, f, max(last + spec.global_memory_store_latency_cycles, done_at - buffered), now)
+    elif op.kind == GLOBAL:
+        done_at = load(state, f, last) + access.return_cycles
+        if op.is_copy:
+            done_at = _copied(state, done_at, access.data_stage_cycles)
+            warp.copies_done_at = max(warp.copies_done_at, done_at)
+        if op.is_load:
+            comes_back(state, f, done_at, now)
+        else:
+            _done(state, f, done_at, now)
+    elif op.kind == SHUFFLE:
+        comes_back(state, f, tail - spec.mio_data_read_cycles + spec.mio_shuffle_latency_cycles, now)
+    elif op.is_store:
+        _done(state, f, tail + spec.shared_memory_latency_cycles, now)
+    else:
+        latency = spec.shared_memory_latency_cycles
+        if op.is_atomic:
+            latency = spec.shared_memory_atomic_latency_cycles - spec.mio_data_read_cycles
+        comes_back(state, f, tail + access.return_cycles + latency, now)
+
+
+def copy_sent(state: State, f: int, start: int, now: int) -> None:
+    """An asynchronous copy past L1 is sent on from `start` on, a piece a cycle."""
+    spec, flight = state.spec[0], state.flights[f]
+    access, warp = state.accesses[flight.access], state.warps[flight.warp]
+    flight.start = start
+    state.load_store[0].sent_places -= access.takes_place
+    sent = start + access.copy_pieces - 1
+    done_at = load(state, f, max(flight.there, sent - spec.mio_copy_latency_cycles))
+    warp.copies_done_at = max(warp.copies_done_at, done_at)
+    _done(state, f, done_at, now)
+
+
+def committed(state: State, f: int, cycle: int, now: int) -> None:
+    """The end of a group of a warp's asynchronous copies, all of which have begun."""
+    warp = state.warps[state.flights[f].warp]
+    _done(state, f, max(cycle, warp.copies_done_at), now)
+    warp.copies_done_at = 0
+
+
+def _copied(state: State, there: int, lines: int) -> int:
+    """When what came `there` into L1 has been copied to shared memory, in the order in which it was asked for.
+
+    That of one line, if nothing waits, is part of the latency.
+    """
+    spec, stage = state.spec[0], state.data_stage[0]
+    fixed, line = spec.global_memory_l1_copy_cycles, spec.copy_line_parts
+    stage.copied_at = max(there, stage.copied_at) + fixed + lines * line // spec.copy_cycle_parts
+    return max(there, stage.copied_at - fixed - line // spec.copy_cycle_parts)
+
+
+def _done(state: State, f: int, cycle: int, now: int) -> None:
+    """Nothing comes back; it is done then."""
+    state.flights[f].completion = cycle
+    result_at(state, f, cycle, now)

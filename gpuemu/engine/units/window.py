@@ -1,0 +1,268 @@
+"""In front of the data stage: a window, from which requests go as slots and paths fall free, and fences.
+
+Requests enter in the order in which they come. What is in the window begins when a slot and its warp's path are free,
+the first to come first, and holds its entry for `window_release_cycles` more. Asynchronous copies past L1 take no
+entry and no port, but `copy_entries` of them at most wait to be sent on, a piece a cycle. An entry of the pool falls
+free `pool_release_cycles` after its request has got in; a copy past L1 keeps it until it is sent on.
+
+The opening of a barrier is a fence, which comes with what is issued in its cycle. What comes behind it begins when all
+has passed that came before from the sub-cores whose warps it lets go, and from those that share a way with them (there
+are `barrier.fence_ways`, taken in turn): `barrier.drain_cycles` behind the last wavefront. If nothing is left to pass,
+a load that comes with it waits `barrier.load_delay_cycles`. There is none if nothing came since the last. Of what the
+CTA itself sent before, the first to find a slot once the fence has come loses a turn of that slot.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.code import Op
+from gpuemu.engine.records import NEVER
+from gpuemu.engine.state import State
+from gpuemu.engine.units.data_stage import begin, find_slot
+from gpuemu.engine.units.kinds import COPY_COMMIT, LANE_REGISTER
+from gpuemu.engine.units.phases import WINDOW, wake
+from gpuemu.engine.units.rings import length, nth, pop, push, put, take
+from gpuemu.engine.units.served import committed, copy_sent, served
+
+FIELDS = 4
+CAME_AT, WAYS, CTA, LOSES = range(FIELDS)
+"""Of a fence that has come and not passed; whether a turn is to be lost yet."""
+
+
+def comes(state: State, f: int, now: int) -> None:
+    """A request comes to the data stage in this cycle, or an S2R came there a little before."""
+    stage, flight = state.data_stage[0], state.flights[f]
+    op, access = state.ops[flight.op], state.accesses[flight.access]
+    if op.kind != COPY_COMMIT and op.kind != LANE_REGISTER and access.takes_place == 0:
+        flight.start = stage.last = flight.there
+        served(state, f, now)
+        return
+    _let_fences_come(state, now + state.spec[0].ahead)
+    flight.fences, flight.fence_at, flight.held_until = stage.fences_come, stage.fence_came_at, stage.passed_at
+    if op.kind != COPY_COMMIT and access.copy_pieces == 0:
+        stage.sent = 1
+    push(state, stage.requests, f)
+    wake(state, WINDOW, now)
+
+
+def opens(state: State, cycle: int, cta: int, ways: int, now: int) -> None:
+    """A barrier opens at `cycle`, for warps of a CTA of the sub-cores on these ways (a bit each)."""
+    spec, stage = state.spec[0], state.data_stage[0]
+    _let_fences_come(state, now + spec.ahead)
+    if spec.barrier_drain_cycles > 0:
+        push(state, stage.fences, cycle + spec.mio_queue_latency_cycles)
+        push(state, stage.fence_ways, ways)
+        push(state, stage.fence_ctas, cta)
+
+
+def way_of(state: State, c: int) -> int:
+    """The way of a sub-core, as a bit."""
+    return 1 << c % state.spec[0].barrier_fence_ways
+
+
+def _let_fences_come(state: State, cycle: int) -> None:
+    """Those that have come by now; of several with nothing between them one counts."""
+    stage = state.data_stage[0]
+    while length(state, stage.fences) > 0:
+        soonest = 0
+        for n in range(1, length(state, stage.fences)):
+            if nth(state, stage.fences, n) < nth(state, stage.fences, soonest):
+                soonest = n
+        comes_at, ways = nth(state, stage.fences, soonest), nth(state, stage.fence_ways, soonest)
+        cta = nth(state, stage.fence_ctas, soonest)
+        if comes_at > cycle:
+            return
+        take(state, stage.fences, soonest)
+        take(state, stage.fence_ways, soonest)
+        take(state, stage.fence_ctas, soonest)
+        if stage.sent:
+            stage.sent = 0
+            stage.fences_come += 1
+            stage.fence_came_at = comes_at
+            push(state, stage.unpassed, comes_at)
+            push(state, stage.unpassed, ways)
+            push(state, stage.unpassed, cta)
+            push(state, stage.unpassed, 1)
+            _pass_fences(state)
+
+
+def _pass_fences(state: State) -> None:
+    """Of those before which nothing waits any longer: what is behind one begins when the last before it has passed."""
+    spec, stage = state.spec[0], state.data_stage[0]
+    while length(state, stage.unpassed) > 0:
+        came_at, ways = nth(state, stage.unpassed, CAME_AT), nth(state, stage.unpassed, WAYS)
+        for i in range(length(state, stage.requests)):
+            flight = state.flights[nth(state, stage.requests, i)]
+            slots = state.accesses[flight.access].data_stage_cycles
+            if slots > 0 and flight.fences <= stage.fences_passed and way_of(state, flight.core) & ways:
+                return
+        for _ in range(FIELDS):
+            pop(state, stage.unpassed)
+        stage.fences_passed += 1
+        last = -1
+        for way in range(spec.barrier_fence_ways):
+            if ways >> way & 1:
+                last = max(last, state.pool[stage.last_at + way])
+        if last + spec.shared_memory_cycles_per_wavefront_per_warp >= came_at:
+            stage.passed_at = max(stage.passed_at, last + spec.barrier_drain_cycles)
+            for i in range(length(state, stage.requests)):
+                flight = state.flights[nth(state, stage.requests, i)]
+                if flight.fences >= stage.fences_passed:
+                    flight.held_until = stage.passed_at
+
+
+def tick_window(state: State, now: int) -> int:
+    """Let in what there is room for, and begin what can begin."""
+    ahead = state.spec[0].ahead
+    cycle = now + ahead
+    _let_fences_come(state, cycle)
+    while True:
+        enters_at = _let_in(state, cycle, now)
+        begins_at = _begin(state, cycle, now)
+        if begins_at > cycle:
+            break
+    wanted = min(enters_at, begins_at)
+    return wanted - ahead if wanted < NEVER else NEVER
+
+
+def _let_in(state: State, cycle: int, now: int) -> int:
+    """Let in what there is room for; returns when there is room again, NEVER if nobody waits or nobody knows."""
+    spec, stage = state.spec[0], state.data_stage[0]
+    while stage.inside < length(state, stage.requests):
+        f = nth(state, stage.requests, stage.inside)
+        flight = state.flights[f]
+        op, access = state.ops[flight.op], state.accesses[flight.access]
+        if op.kind == COPY_COMMIT:
+            stage.inside += 1
+            continue
+        entered = max(flight.there, stage.entered_at)
+        if access.copy_pieces > 0:
+            waiting = length(state, stage.copies)
+            if waiting >= spec.mio_copy_entries:
+                entered = max(entered, nth(state, stage.copies, waiting - spec.mio_copy_entries))
+            if entered > cycle:
+                return entered
+            stage.entered_at = entered
+            _remove(state, stage.inside)
+            copy_sent(state, f, _send_copy(state, entered, access.copy_pieces), now)
+            continue
+        i = 0
+        while i < length(state, stage.window):
+            if nth(state, stage.window, i) <= entered:
+                take(state, stage.window, i)
+            else:
+                i += 1
+        if length(state, stage.window) + stage.held >= spec.mio_window_entries:
+            if length(state, stage.window) == 0:
+                return NEVER
+            soonest = 0
+            for n in range(1, length(state, stage.window)):
+                if nth(state, stage.window, n) < nth(state, stage.window, soonest):
+                    soonest = n
+            entered = nth(state, stage.window, soonest)
+            if entered > cycle:
+                return entered
+            take(state, stage.window, soonest)
+        stage.entered_at = flight.start = entered
+        stage.inside += 1
+        stage.held += 1
+        unit = state.load_store[0]
+        push(state, unit.entered, entered + spec.mio_pool_release_cycles)
+        unit.sent_places -= access.takes_place
+    return NEVER
+
+
+def _send_copy(state: State, entered: int, pieces: int) -> int:
+    """The cycle in which an asynchronous copy past L1 begins to be sent on."""
+    stage = state.data_stage[0]
+    start = max(entered + state.spec[0].mio_copy_latency_cycles, stage.copies_free_at)
+    stage.copies_free_at = start + pieces
+    if length(state, stage.copies) > state.rings[stage.copies].mask:
+        pop(state, stage.copies)  # there is room for as many as may still wait
+    push(state, stage.copies, start)
+    return start
+
+
+def _begin(state: State, cycle: int, now: int) -> int:
+    """Begin what can; returns when the next can, `cycle` if something has begun."""
+    spec, stage = state.spec[0], state.data_stage[0]
+    wanted, i = NEVER, 0
+    while i < stage.inside:
+        f = nth(state, stage.requests, i)
+        flight = state.flights[f]
+        op = state.ops[flight.op]
+        if op.kind == COPY_COMMIT:
+            if _copies_before(state, i) == 0:
+                _remove(state, i)
+                stage.inside -= 1
+                committed(state, f, cycle, now)
+            else:
+                i += 1
+            continue
+        if flight.fences > stage.fences_passed:
+            i += 1
+            continue
+        start = find_slot(state, f, _earliest(state, f, op))
+        if start <= cycle and _loses_turn(state, f, start):
+            start = find_slot(state, f, start)
+        if start > cycle:
+            wanted = min(wanted, start)
+            i += 1
+            continue
+        wanted = cycle
+        _remove(state, i)
+        stage.inside -= 1
+        stage.held -= 1
+        flight.start = begin(state, f, start)
+        push(state, stage.window, flight.start + spec.mio_window_release_cycles)
+        way = stage.last_at + flight.core % spec.barrier_fence_ways
+        state.pool[way] = max(state.pool[way], stage.last)
+        served(state, f, now)
+        _pass_fences(state)
+    return wanted
+
+
+def _earliest(state: State, f: int, op: Op) -> int:
+    """When a request that has entered may begin for the sake of fences."""
+    flight = state.flights[f]
+    earliest = max(flight.start, flight.held_until)
+    if flight.fences > 0 and op.late_behind_barrier and flight.there == flight.fence_at:
+        earliest = max(earliest, flight.there + state.spec[0].barrier_load_delay_cycles)
+    return earliest
+
+
+def _loses_turn(state: State, f: int, start: int) -> int:
+    """Whether it is the first of what its CTA sent before a fence to find a slot since that has come.
+
+    What can begin came before all fences that have not passed.
+    """
+    spec, stage, cta = state.spec[0], state.data_stage[0], state.warps[state.flights[f].warp].cta
+    loses = 0
+    for n in range(length(state, stage.unpassed) // FIELDS):
+        at = n * FIELDS
+        if nth(state, stage.unpassed, at + CAME_AT) > start:
+            break
+        if nth(state, stage.unpassed, at + CTA) == cta and nth(state, stage.unpassed, at + LOSES):
+            put(state, stage.unpassed, at + LOSES, 0)
+            loses = 1
+    if loses:
+        state.pool[stage.chosen] = start + spec.shared_memory_cycles_per_wavefront_per_warp
+    return loses
+
+
+def _copies_before(state: State, index: int) -> int:
+    """Whether a copy of the same warp that came before has not begun."""
+    requests = state.data_stage[0].requests
+    w = state.flights[nth(state, requests, index)].warp
+    for i in range(index):
+        other = state.flights[nth(state, requests, i)]
+        if other.warp == w and (state.ops[other.op].is_copy or state.ops[other.op].kind == COPY_COMMIT):
+            return 1
+    return 0
+
+
+def _remove(state: State, index: int) -> None:
+    """A request leaves; those before it move up."""
+    requests = state.data_stage[0].requests
+    for i in range(index, 0, -1):
+        put(state, requests, i, nth(state, requests, i - 1))
+    pop(state, requests)

@@ -1,0 +1,69 @@
+"""Writes what commands print into README.md, docs/*.md and the report's module anew: python tools/renew_documents.py
+
+Read the difference before it is committed: nothing here knows whether a figure is right.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+REPORT = ROOT / "gpuemu" / "views" / "text.py"
+
+
+def printed(command: str, folder: Path) -> str:
+    """What a command prints there."""
+    words = [sys.executable, "-m", "gpuemu", *shlex.split(command)[1:]]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
+
+
+def files_shown(folder: Path) -> None:
+    """Put there what the documents show as files: the example trace, and what begins with a comment that names it."""
+    (folder / "traces").symlink_to(ROOT / "traces", target_is_directory=True)
+    for document in DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        for block in re.findall(r"^```(?:yaml|cuda)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            name = re.match(r"(?:#|//) (\S+\.(?:yaml|cu))\n", block)
+            if name or document.name == "trace.md":
+                (folder / (name[1] if name else "column_sum.yaml")).write_text(block, encoding="utf-8")
+
+
+def renewed(text: str, folder: Path) -> str:
+    """A document with the output of each command as it is now; one cut off with ... keeps its number of lines."""
+
+    def block(match: re.Match[str]) -> str:
+        command, shown = match[1], match[2]
+        output = printed(command, folder)
+        if shown.endswith("...\n"):
+            output = "".join(output.splitlines(keepends=True)[: shown.count("\n") - 1]) + "...\n"
+        return f"```text\n$ {command}\n{output}```\n"
+
+    return re.sub(r"^```text\n\$ (gpuemu [^\n]*)\n(.*?)^```\n", block, text, flags=re.MULTILINE | re.DOTALL)
+
+
+def main() -> None:
+    """Write the files."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        files_shown(folder)
+        for document in DOCUMENTS:
+            text = document.read_text(encoding="utf-8")
+            document.write_text(renewed(text, folder), encoding="utf-8", newline="\n")
+    text = REPORT.read_text(encoding="utf-8")
+    head, _, rest = text.partition("prints\n\n")
+    sample = printed("gpuemu run traces/v2_shared_memory.yaml --arch sm_89", ROOT)
+    lines = "".join(f"    {line}" if line.strip() else line for line in sample.splitlines(keepends=True))
+    tail = rest[rest.index("\nHow to read it.") :]
+    REPORT.write_text(f"{head}prints\n\n{lines}{tail}", encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    main()
