@@ -15,6 +15,7 @@ from pydantic import Field
 from gpuemu.arch.overrides import override
 from gpuemu.arch.schema import (
     DistinctDistances,
+    DistinctMasks,
     DistinctSizes,
     Frozen,
     Part,
@@ -302,6 +303,10 @@ class L1(Part):
     capacity_bytes: int = size("L1 and shared memory together", 1)
     line_bytes: PowerOfTwo = power_of_two("unit of its tags", 4096, "bytes")
     latency_cycles: int = cycles("a hit: load of 32 bits from an address of two registers, issue to dependent issue")
+    tag_bank_masks: DistinctMasks = other(
+        "each one bit of the bank that has a line's tag: whether the line's number has an odd number of this mask's bits",
+        "a list of at most 5 different whole numbers from 1 to 4294967295, or [], is right",
+    )
     copy_cycles: int = cycles("of an asynchronous copy through L1, to go on to shared memory: fixed part", low=0)
     copy_bytes_per_cycle: float = rate("the rate of the other part, of whole lines", "bytes/cycle", 65536.0)
     store_cycles: int = cycles("for which a wavefront of a store that leaves keeps loads from the tags", low=0)
@@ -311,6 +316,7 @@ class L2(Part):
     """The chip's cache, of which no capacity is modelled: what was touched once is there."""
 
     latency_cycles: int = cycles("one line: as of L1", high=1_000_000)
+    line_cycles: int = cycles("a line of which any sector is asked for takes at least so long on its way", low=0)
     spread_cycles: int = cycles("what the farthest block of lines takes longer than the nearest", low=0)
     block_bytes: PowerOfTwo = power_of_two("lines of one such block are equally far", 1 << 20, "bytes")
 

@@ -73,6 +73,9 @@ DistinctDistances = Annotated[
 DistinctSizes = Annotated[
     tuple[Annotated[int, Field(ge=0, le=1 << 26)], ...], AfterValidator(_distinct), Field(max_length=32)
 ]
+DistinctMasks = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=(1 << 32) - 1)], ...], AfterValidator(_distinct), Field(max_length=5)
+]
 
 
 def whole(about: str, low: int = 1, high: int = 1_000_000, unit: str = "") -> Any:

@@ -108,6 +108,7 @@ class Values(Record):
     global_memory_l1_store_cycles: int
     global_memory_l1_copy_cycles: int
     global_memory_l2_latency_cycles: int
+    global_memory_l2_line_cycles: int
     global_memory_l2_spread_cycles: int
     global_memory_l2_block_bytes: int
 

@@ -146,26 +146,31 @@ def _global_accesses(
     active: NDArray[np.bool_],
     arch: Architecture,
 ) -> Accesses:
-    """An access for each row. The lanes go through in the groups of a shared access of that width, and each group
-    holds the data stage once for every L1 line that it touches. An atomic by generic addresses has a wavefront of
-    shared memory even where no lane means that (H200, counted)."""
+    """An access for each row. It holds the data stage for as many cycles as its lanes' words would have wavefronts of
+    shared memory, in the groups of that width, or as the tags of its lines take if that is longer. An atomic by
+    generic addresses has a wavefront of shared memory even where no lane means that (H200, counted)."""
     memory, groups_of = arch.global_memory, arch.shared_memory.lanes_per_group
     width = operation.width_bits // 8
     ends = [addresses, addresses + (width - 1)]
     if operation.local:
         ends = [_interleaved(addresses + n, memory.local_word_bytes) for n in range(0, width, memory.local_word_bytes)]
+    word_bytes, banks_there = arch.shared_memory.bank_width_bytes, arch.shared_memory.banks
+    words = ends if operation.local else [addresses + n for n in range(0, width, min(width, word_bytes))]
     lanes = groups_of.bits_32 if width <= 4 else groups_of.bits_64 if width <= 8 else groups_of.bits_128
     passes = np.zeros(len(addresses), dtype=np.int64)
     for first in range(0, LANES, lanes):
         part = slice(first, first + lanes)
-        touched = _blocks([end[:, part] for end in ends], active[:, part], memory.l1.line_bytes)
-        passes += np.maximum(1, _distinct(touched))
+        rows, word = _blocks_by_row([one[:, part] for one in words], active[:, part], word_bytes)
+        passes += np.maximum(1, _fullest(rows, word % banks_there, len(addresses)))
     returns = not operation.store
     returned = (LANES // lanes - 1) * arch.shared_memory.cycles_per_further_group if returns else 0
     rows, sector = _blocks_by_row(ends, active, memory.sector_bytes)
     line = sector * memory.sector_bytes // memory.l1.line_bytes
     begins = _begins(rows, line)
     of_line = begins[:-1]
+    passes = np.maximum(
+        passes, _fullest(rows[of_line], _tag_banks(line[of_line], memory.l1.tag_bank_masks), len(addresses))
+    )
     moved = np.bincount(rows, minlength=len(addresses))
     has_lanes: NDArray[np.bool_] = np.any(active, axis=1)
     in_vain = has_lanes & np.bool_(operation.atomic and instruction.takes_generic_addresses)
@@ -181,6 +186,24 @@ def _global_accesses(
         ),
         first_sector=begins, sector=sector,
     )  # fmt: skip
+
+
+def _tag_banks(lines: NDArray[np.int64], masks: Sequence[int]) -> NDArray[np.int64]:
+    """The bank that has the tag of each line: a bit for each mask, whether the line has an odd number of its bits."""
+    bank = np.zeros(len(lines), dtype=np.int64)
+    for mask in masks:
+        odd = lines & mask
+        for bits in (32, 16, 8, 4, 2, 1):
+            odd ^= odd >> bits
+        bank = bank * 2 + (odd & 1)
+    return bank
+
+
+def _fullest(rows: NDArray[np.int64], banks_of: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Of entries in `rows` and in banks, how many the fullest bank of each of `count` rows has, 0 where none is."""
+    wide = int(banks_of.max(initial=0)) + 1
+    found: NDArray[np.int64] = np.bincount(rows * wide + banks_of, minlength=count * wide).reshape(count, wide).max(axis=1)
+    return found
 
 
 def _begins(*columns: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -32,7 +32,7 @@ NO_LAUNCH: dict[str, Any] = {
     )
 } | {
     "sm.cta_launch_cycles": 1, "global_memory.first_touch": "dram", "global_memory.l2.spread_cycles": 0,
-    "global_memory.store_merge_lines": 0,
+    "global_memory.store_merge_lines": 0, "global_memory.l2.line_cycles": 0,
 }  # fmt: skip
 """Without these cycle 0 is that of the first issue, all lines are equally far, and each store goes out for itself."""
 

@@ -31,7 +31,8 @@ def load(state: State, f: int, start: int) -> int:
     # Latencies count from the issue; the queue, and sending an address of two registers, are part of them.
     before = spec.mio_queue_latency_cycles + spec.mio_cycles_per_source_register
     done = start + spec.global_memory_l1_latency_cycles - before
-    missing, far, new = 0, 0, 0
+    missing, far, new, parts = 0, 0, 0, 0
+    of_line = spec.global_memory_l2_line_cycles * spec.load_cycle_parts
     at = access.lines_at
     for _ in range(access.lines):
         line, absent = program[at + LINE] + more_lines, 0
@@ -50,10 +51,13 @@ def load(state: State, f: int, start: int) -> int:
                     done = max(done, pool[memory.from_dram_at + sector])
         missing += absent
         if absent > 0:
+            parts += max(absent * spec.load_sector_parts, of_line)
             far = max(far, _distance(state, program[at + BLOCK]))
         at += HEAD + program[at + SECTORS]
     if access.lines == 0:  # where its sectors are is not known, or it only fills with zeros and has none
         missing = access.sectors
+        lines = -(-missing * spec.global_memory_sector_bytes // spec.global_memory_l1_line_bytes)
+        parts = max(missing * spec.load_sector_parts, lines * of_line)
     flight.beyond = missing
     if missing > 0:
         latency = spec.global_memory_l2_latency_cycles
@@ -69,7 +73,7 @@ def load(state: State, f: int, start: int) -> int:
                 far = spec.global_memory_l2_spread_cycles * blocks // (blocks + 1)
             latency += far
         asked_at = max(start, -(-memory.store_free_at // spec.store_cycle_parts))
-        done = max(done, _from_beyond(state, asked_at, missing, latency - before))
+        done = max(done, _from_beyond(state, asked_at, missing, parts, latency - before))
     _fill(state, f, done, more_lines, more_sectors)
     return done
 
@@ -121,10 +125,10 @@ def _fill(state: State, f: int, done: int, more_lines: int, more_sectors: int) -
         at += HEAD + program[at + SECTORS]
 
 
-def _from_beyond(state: State, start: int, sectors: int, latency: int) -> int:
-    """When sectors that are asked for at `start` have come."""
+def _from_beyond(state: State, start: int, sectors: int, parts: int, latency: int) -> int:
+    """When sectors have come that are asked for at `start` and take the path for so many parts of a cycle."""
     spec, memory = state.spec[0], state.memory[0]
-    memory.free_at = max(memory.free_at, start * spec.load_cycle_parts) + sectors * spec.load_sector_parts
+    memory.free_at = max(memory.free_at, start * spec.load_cycle_parts) + parts
     memory.loaded_sectors += sectors
     # The first sector's time on the wire is part of the latency.
     queued = (memory.free_at - spec.load_sector_parts) // spec.load_cycle_parts - start
