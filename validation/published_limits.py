@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 import gpuemu
 from validation.published_bench import probe
 from validation.published_probes import interval
@@ -13,20 +15,31 @@ GRANULE = 128
 """Bytes of shared memory are searched in steps of this; every chip's allocation unit divides its limits."""
 
 
-def _run(arch: gpuemu.Architecture, ctas: int, warps: int, registers: int = 16, shared: int = 0) -> gpuemu.Result:
-    """CTAs that only exit."""
+LIFE = 60
+"""NOPs of a CTA that is to live on while others are launched: 900 cycles. The emptiest SM is full after 800."""
+
+
+def _run(
+    arch: gpuemu.Architecture, ctas: int, warps: int, registers: int = 16, shared: int = 0, nops: int = 1,
+    stall: int = 15,
+) -> gpuemu.Result:  # fmt: skip
+    """CTAs that do nothing for so many NOPs and exit."""
     name = f"sm_{arch.compute_capability.replace('.', '')}"
     trace = gpuemu.TraceBuilder(
         "limits", arch=name, grid=(ctas, 1, 1), block=(32 * warps, 1, 1), registers_per_thread=registers,
         dynamic_shared_bytes=shared,
     )  # fmt: skip
-    trace.emit("NOP", control="B------:R-:W-:-:S15")
+    with trace.repeat(nops):
+        trace.emit("NOP", control=f"B------:R-:W-:-:S{stall:02d}")
     trace.emit("EXIT", control="B------:R-:W-:-:S05")
     return gpuemu.run(trace.build(), arch)
 
 
 def _resident_warps(arch: gpuemu.Architecture, ctas: int, warps: int, registers: int = 16, shared: int = 0) -> int:
-    return sum(warp.start_cycle == 0 for warp in _run(arch, ctas, warps, registers, shared).warps)
+    """Warps that begin before any has ended."""
+    found = _run(arch, ctas, warps, registers, shared, LIFE).warps
+    first_end = min(warp.end_cycle for warp in found)
+    return sum(warp.start_cycle < first_end for warp in found)
 
 
 def _most(fits: Callable[[int], bool], high: int) -> int:
@@ -48,19 +61,20 @@ def _accepted(run: Callable[[], object]) -> bool:
 
 @probe("exact")
 def resident_warps(arch: gpuemu.Architecture) -> float:
-    """64 CTAs of 4 warps with few registers; warps resident at the start."""
+    """64 CTAs of 4 warps with few registers that live on; warps launched before one of them has ended."""
     return _resident_warps(arch, 64, 4)
 
 
 @probe("exact")
 def resident_ctas(arch: gpuemu.Architecture) -> float:
-    """64 CTAs of one warp with few registers; CTAs resident at the start."""
+    """64 CTAs of one warp with few registers that live on; CTAs launched before one of them has ended."""
     return _resident_warps(arch, 64, 1)
 
 
 @probe("exact")
 def resident_registers(arch: gpuemu.Architecture) -> float:
-    """16 CTAs of 4 warps with 128 registers a thread; registers of the warps resident at the start."""
+    """16 CTAs of 4 warps with 128 registers a thread that live on; registers of the warps launched before one of them
+    has ended."""
     return _resident_warps(arch, 16, 4, 128) * 32 * 128
 
 
@@ -107,9 +121,9 @@ def shared_capacity(arch: gpuemu.Architecture) -> float:
 
 @probe("exact")
 def sub_cores(arch: gpuemu.Architecture) -> float:
-    """32 warps of one NOP each; how many issue in the first cycle, one for each sub-core."""
-    result = _run(arch, 1, 32)
-    return int((result.log.issue[result.program.first_issue[:-1]] == 0).sum())
+    """32 warps of 60 NOPs with stall count 1; the most that issue in one cycle, one for each sub-core."""
+    result = _run(arch, 1, 32, nops=LIFE, stall=1)
+    return int(np.bincount(result.log.issue).max())
 
 
 @probe("rate")

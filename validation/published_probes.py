@@ -12,7 +12,7 @@ import numpy as np
 
 import gpuemu
 from gpuemu.base.expressions import compile_expression
-from validation.published_bench import Bench, busy_rate, elapsed, probe, slope
+from validation.published_bench import LONG, READ_CLOCK, SHORT, Bench, busy_rate, elapsed, probe, slope
 
 TRACES = Path(__file__).resolve().parent / "published" / "traces"
 SUB_CORES_WORTH = 16
@@ -118,14 +118,19 @@ def bank_width_bytes(arch: gpuemu.Architecture, banks: int) -> float:
 
 # --- the queue in front of the load/store unit --------------------------------------------------------------
 
+IN_STEP = ["BAR.SYNC.DEFER_BLOCKING 0x0 | S06", "NOP | S15", "NOP | S15"]
+"""A barrier, so that warps that were launched one behind another go on together, and time for it to be over."""
+
 
 def _issue_cycles(arch: gpuemu.Architecture, sub_cores: int, loads: int, op: str = "LDS") -> list[list[int]]:
     bench = Bench(arch, warps=sub_cores, lanes="16*lane" if ".128" in op else "4*lane")
+    bench.emit(*IN_STEP)
     with bench.trace.repeat(loads):
         bench.emit(f"{_memory(op, 'R0')} | S01")
     bench.emit("EXIT | S5")
     result = bench.run()
-    return [result.log.issue[result.program.issues_of(w)][:loads].tolist() for w in range(result.program.warps)]
+    found = [result.log.issue[result.program.issues_of(w)] for w in range(result.program.warps)]
+    return [cycles[len(IN_STEP) : len(IN_STEP) + loads].tolist() for cycles in found]
 
 
 @probe("exact")
@@ -138,8 +143,8 @@ def queue_back_to_back(arch: gpuemu.Architecture, op: str = "LDS") -> float:
 
 @probe("cycles")
 def queue_issue_cycle(arch: gpuemu.Architecture, sub_cores: int, load: int, sub_core: int) -> float:
-    """Independent loads, stall count 1, a warp on each of so many sub-cores; issue cycle of the n-th load of one of
-    them, the first counted as cycle 2 as in the source."""
+    """Independent loads behind a barrier, stall count 1, a warp on each of so many sub-cores; issue cycle of the n-th
+    load of one of them, the first counted as cycle 2 as in the source."""
     cycles = _issue_cycles(arch, sub_cores, load)
     return float(cycles[sub_core][load - 1] - cycles[sub_core][0] + 2)
 
@@ -218,9 +223,9 @@ def lanes_of_pipe(arch: gpuemu.Architecture, line: str) -> float:
 
 @probe("cycles")
 def waited(arch: gpuemu.Architecture, line: str) -> float:
-    """Clock, instruction, clock that waits for its result's counter; the stall count between the first two is taken
-    off."""
-    return elapsed(arch, [], [f"{line} | W0 S02"], 1, waits="B0") - 1
+    """Instruction, so that what it reads is in the caches; clock, instruction, clock that waits for its result's
+    counter; the stall count between the first clock and the instruction is taken off."""
+    return elapsed(arch, [f"{line} | W0 S02", "NOP | B0 S15"], [f"{line} | W0 S02"], 1, waits="B0") - 1
 
 
 @probe("cycles")
@@ -235,15 +240,38 @@ def barrier_chain(arch: gpuemu.Architecture, warps: int, stall: int) -> float:
     return slope(arch, [f"BAR.SYNC.DEFER_BLOCKING 0x0 | S{stall}"], warps=warps)
 
 
+def untouched(arch: gpuemu.Architecture) -> gpuemu.Architecture:
+    """No data are in L2 before the launch, all code is in the SM, as of a kernel that is launched on fresh memory."""
+    return arch.with_overrides({"global_memory.first_touch": "dram", "launch.cold_line_cycles": 0})
+
+
 @probe("cycles")
 def global_chain(
     arch: gpuemu.Architecture, op: str = "LDG.E", lanes: str = "128*i", address: str = "R2.64"
 ) -> float:  # fmt: skip
-    """Straight line of dependent accesses to global memory by one thread, each to a line that nobody has touched unless
-    `lanes` says otherwise; cycles for each further one."""
+    """Straight line of dependent accesses to global memory by one thread, with nothing in L2 before, each to a line
+    that nobody has touched unless `lanes` says otherwise; cycles for each further one."""
+    arch = untouched(arch)
     atomic = ", R5" if op.startswith("ATOMG") else ""
     result = "PT, R4" if op.startswith("ATOMG") else "R4"
     return slope(arch, [f"{op} {result}, [{address}]{atomic} | B0 W0 S02"], lanes=lanes, active=1, waits="B0")
+
+
+@probe("cycles")
+def global_nearest(arch: gpuemu.Architecture, op: str, lines: int = 32) -> float:
+    """As global_chain, all of a chain to one line that L2 has, between clock reads, a long chain less a short one, for
+    each of 32 lines 4 KiB apart; those of the nearest."""
+    bench = Bench(arch, active=1)
+    for line in range(lines):
+        bench.lanes = str(4096 * line)
+        for times in (1, SHORT, LONG):
+            bench.emit(f"{READ_CLOCK} | B0 S01")
+            with bench.trace.repeat(times):
+                bench.emit(f"{op} R4, [R2.64] | B0 W0 S02")
+    bench.emit(f"{READ_CLOCK} | B0 S01", "EXIT | S5")
+    reads = bench.run().warps[0].clock_reads
+    short, long = (np.diff(reads)[n::3] for n in (1, 2))
+    return float((long - short).min()) / (LONG - SHORT)
 
 
 @probe("rate")
@@ -278,16 +306,20 @@ def mma_rate_ratio(arch: gpuemu.Architecture, over: str, under: str, factor: int
 
 
 def _mma_loop(arch: gpuemu.Architecture, trace: str) -> tuple[float, int]:
-    """Cycles from the first warp's first clock read to the last one's last, and warps."""
-    result = gpuemu.run(gpuemu.load_trace(str(TRACES / f"{trace}.yaml")), arch)
+    """Cycles from the first warp's first clock read to the last one's last, and warps.
+
+    The source's program launches the kernel with one warp, two and so on, each on memory that it has just allocated;
+    the loop's first mma waits for its operands.
+    """
+    result = gpuemu.run(gpuemu.load_trace(str(TRACES / f"{trace}.yaml")), untouched(arch))
     reads = [warp.clock_reads for warp in result.warps]
     return float(max(r[-1] for r in reads) - min(r[0] for r in reads)), len(reads)
 
 
 @probe("cycles")
 def mma_loop(arch: gpuemu.Architecture, trace: str) -> float:
-    """The source's loop of 1,024 iterations, compiled by CUDA 13 and recorded; cycles for each iteration, the loop's
-    own cost included as in the source."""
+    """The source's loop of 1,024 iterations, compiled by CUDA 13 and recorded, launched on fresh memory; cycles for
+    each iteration, the loop's own cost and the wait for the operands included as in the source."""
     return _mma_loop(arch, trace)[0] / 1024
 
 
@@ -300,13 +332,14 @@ def mma_loop_rate(arch: gpuemu.Architecture, trace: str, multiply_adds: int) -> 
 
 @probe("exact")
 def scheduler_order(arch: gpuemu.Architecture) -> float:
-    """Four warps of a sub-core, three instructions each with stall counts 1, 1 and 15, twice; 1 if a warp runs until
-    it stalls and the youngest ready one follows it."""
+    """Four warps of a sub-core behind a barrier, three instructions each with stall counts 1, 1 and 15, twice; 1 if a
+    warp runs until it stalls and the youngest ready one follows it."""
     bench = Bench(arch, SUB_CORES_WORTH)
+    bench.emit(IN_STEP[0])
     with bench.trace.only([0, 4, 8, 12]), bench.trace.repeat(2):
         bench.emit("NOP | S01", "NOP | S01", "NOP | S15")
     bench.emit("EXIT | S5")
     result = bench.run()
-    order = sorted((cycle, w) for w in (0, 4, 8, 12) for cycle in result.log.issue[result.program.issues_of(w)][:6])
+    order = sorted((cycle, w) for w in (0, 4, 8, 12) for cycle in result.log.issue[result.program.issues_of(w)][1:7])
     seen = [w for _, w in order]
     return float(seen == [w for w in (12, 8, 4, 0) for _ in range(3)] * 2)

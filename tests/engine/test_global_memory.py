@@ -205,12 +205,13 @@ def test_a_stream_runs_at_the_bandwidth():
 
 
 def stores_done(warps: int, line: str, lanes: str) -> list[int]:
-    """When each of 60 stores by each of so many warps is done, in order."""
+    """When each of 60 stores by each of so many warps has left for L2, with no buffer in between, in order."""
     trace = builder(warps)
     with trace.repeat(60):
         emit(trace, f"{line} | S02", lanes)
     emit(trace, "EXIT | S05")
-    return sorted(gpuemu.run(trace.build(), machine()).log.done.tolist())
+    arch = machine(global_memory__store_buffer_sectors=0)
+    return sorted(gpuemu.run(trace.build(), arch).log.done.tolist())
 
 
 @pytest.mark.parametrize("warps", [4, 8, 16])

@@ -13,7 +13,7 @@ from probes import builder, emit, kernels, machine, machines, run
 
 import gpuemu
 from gpuemu.engine.state import State
-from gpuemu.program.stall_reasons import NAMES, NO_INSTRUCTION, SHORT_SCOREBOARD, WAIT
+from gpuemu.program.stall_reasons import DRAIN, NAMES, NO_INSTRUCTION, SHORT_SCOREBOARD, WAIT
 
 
 @settings(
@@ -35,8 +35,11 @@ def test_columns_have_the_sizes_of_the_program_and_an_order_in_time(trace, arch)
         issue = log.issue[program.issues_of(warp)]
         assert (np.diff(issue) > 0).all()
         assert log.warp_start[warp] <= issue[0]
-        assert log.warp_end[warp] == issue[-1] + 1
-    assert log.cycles == result.cycles == log.cta_end.max()
+        waited = log.waited[program.issues_of(warp)]
+        assert log.warp_end[warp] == issue[-1] + 1 + waited[-1, DRAIN]
+        assert waited[:-1, DRAIN].sum() == 0
+        assert log.warp_end[warp] - log.warp_start[warp] == waited.sum() + len(issue)
+    assert log.cycles == result.cycles == log.cta_end.max() == log.warp_end.max()
 
 
 def test_a_request_has_its_own_times_whatever_order_requests_pass_in():
