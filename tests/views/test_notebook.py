@@ -56,7 +56,10 @@ class Cells(HTMLParser):
 
 def test_a_short_repr_says_what_it_is(result, search):
     access = gpuemu.shared_access("sm_89", "LDSM.4", CONFLICT)
-    assert repr(result) == f"<Result v2_shared_memory on sm_89: {result.cycles} cycles, 37 warp instructions, 12 bank conflicts>"
+    assert (
+        repr(result)
+        == f"<Result v2_shared_memory on sm_89: {result.cycles} cycles, 37 warp instructions, 12 bank conflicts>"
+    )
     assert (
         repr(result.trace)
         == "<Trace v2_shared_memory for sm_89: 1 CTA, 1 warp, 37 warp instructions of 37 in the code>"

@@ -85,6 +85,7 @@ def test_pairs_are_of_the_ten_largest_which_are_two_things_and_say_what_is_beyon
 def test_what_cannot_gain_is_left_out_with_the_reason_and_run_on_request(v2: Answer) -> None:
     reasons = dict(v2.left_out)
     assert reasons["stall.mio_throttle"] == "no warp waited for it (mio_throttle)"
+    assert reasons["global_stores"] == "the buffer before L2 takes all that is stored"
     assert reasons["occupancy"] == "all timed CTAs are on the SM at once"
     assert not reasons.keys() & {row.cause.name for row in v2.rows}
     everything = gpuemu.why("v2_shared_memory", "sm_89", everything=True, pairs=0)
