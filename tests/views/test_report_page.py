@@ -174,6 +174,7 @@ def test_the_values_are_those_that_the_run_depended_on():
     assert names[0] == "tensor_core.operands.pause_cycles"
     assert [value["name"] for value in found if value["changed"]] == names[:1]
     assert {
+        "launch.overhead_cycles",
         "shared_memory.banks",
         "mio.queue_entries",
         "global_memory.latency_cycles",
