@@ -85,7 +85,7 @@ def run(
       gpuemu run kernel.cu --page source --by line --format csv -o lines.csv
     \b
     What each warp did cycle by cycle, here and in Perfetto (docs/report.md):
-      gpuemu run v2_shared_memory --page timeline --from 583 --cycles 48
+      gpuemu run v2_shared_memory --page timeline --from 577 --cycles 48
       gpuemu run v2_shared_memory --format perfetto -o v2.perfetto.json
     \b
     All of it in one file for a browser, and with what each cause costs:

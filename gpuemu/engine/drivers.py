@@ -161,4 +161,5 @@ def _log(program: Program, state: State) -> Log:
         write_cycles=int(_column(state.sm, "write_cycles")[0]),
         loaded_sectors=int(_column(state.memory, "loaded_sectors")[0]),
         stored_sectors=int(_column(state.memory, "stored_sectors")[0]),
+        sent_sectors=int(_column(state.memory, "sent_sectors")[0]),
     )

@@ -24,10 +24,11 @@ class Log:
     `dispatch`, `start`, `done` [requests]: when it left its queue, when its first wavefront passed the data stage,
     when its last result was there. `lost` [requests]: its wavefronts that were sent in vain, while an S2R had the data
     stage. `beyond` [requests]: the sectors that it loaded from beyond L1.
-    `warp_start`, `warp_end`, `warp_sub_core`, `warp_slot` [warps]; a warp ends behind its last issue.
+    `warp_start`, `warp_end`, `warp_sub_core`, `warp_slot` [warps]; a warp ends behind its drain.
     `cta_start`, `cta_end`, `cta_slot` [ctas].
     `read_cycles`, `write_cycles`: cycles of the data stage's ports used by reads and by writes. `loaded_sectors` came
-    from beyond L1, `stored_sectors` went there.
+    from beyond L1, `stored_sectors` went there. Their path carried `sent_sectors`: masks of lines written in part, too,
+    but not what merged with a line that was still on it.
     """
 
     issue: Cycles
@@ -49,6 +50,7 @@ class Log:
     write_cycles: int
     loaded_sectors: int
     stored_sectors: int
+    sent_sectors: int
 
     @property
     def cycles(self) -> int:

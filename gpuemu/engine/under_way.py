@@ -147,7 +147,8 @@ class Memory(Record):
     """L1 as a ring of lines in the order of use, `mark` its end; the paths to and from L2, in parts of a cycle.
 
     Blocks of lines get a distance to L2 when they are touched first, `blocks` have. `lines_sent` have been on the way
-    from L1; for each line which of these it was last and when it has left, for each sector when it has.
+    from L1, `sent_sectors` with their masks; for each line which of these it was last and when it has left, for each
+    sector when it has.
     Lines and sectors have numbers; behind those of `shared` global memory come so many `local` ones of each warp.
     """
 
@@ -170,6 +171,7 @@ class Memory(Record):
     leaves_at: int
     pending_at: int
     lines_sent: int
+    sent_sectors: int
     free_at: int
     store_free_at: int
     loaded_sectors: int

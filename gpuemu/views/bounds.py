@@ -66,6 +66,8 @@ def bounds(program: Program, log: Log, arch: Architecture, stalls: Sequence[Mapp
         }
     else:
         stage = {f"{owner} data stage": (log.read_cycles + log.write_cycles) / ports.unified}
+    # The last warp ends when the last of what was stored is in the buffer; that much may still be on its path.
+    before_the_end = max(0, log.sent_sectors - memory.store_buffer_sectors)
     found = {
         "latency of one warp": _latency(program, log, stalls),
         "issue slots": int(issue.max(initial=0)),
@@ -74,7 +76,7 @@ def bounds(program: Program, log: Log, arch: Architecture, stalls: Sequence[Mapp
         f"a warp's path to {goal}": _most(log.warp_slot[sent_by], held),
         "operands sent to the load/store unit": _most(log.warp_sub_core[sent_by], sending),
         "global-memory bandwidth": log.loaded_sectors * memory.sector_bytes / memory.bytes_per_cycle,
-        "path of global stores": log.stored_sectors * memory.sector_bytes / memory.store_bytes_per_cycle,
+        "path of global stores": before_the_end * memory.sector_bytes / memory.store_bytes_per_cycle,
     }
     ranked = [Bound(name, ceil(cycles)) for name, cycles in found.items() if cycles]
     return sorted(ranked, key=lambda b: -b.cycles)

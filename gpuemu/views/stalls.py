@@ -9,12 +9,12 @@ import numpy as np
 
 from gpuemu.engine.log import Log
 from gpuemu.program.program import Program
-from gpuemu.program.stall_reasons import MIO_THROTTLE, NAMES
+from gpuemu.program.stall_reasons import MIO_THROTTLE, NAMES, NOT_SELECTED
 
 REASONS = ("selected", *NAMES)
 """The profiler's stall reasons (smsp__average_warps_issue_stalled_<reason>) that the model has."""
 
-CONTENTION = NAMES[MIO_THROTTLE:]
+CONTENTION = NAMES[MIO_THROTTLE : NOT_SELECTED + 1]
 """Those in which a warp could have gone, had nothing else been in the way."""
 
 

@@ -46,8 +46,8 @@
                                         instr    throttl       miss
        0    0    0      40     778         18          8        126         34
 
-    Limited by latency of one warp: 73% of the cycles; most go to long_scoreboard (global memory)
-    latency of one warp                              570   73.3%
+    Limited by latency of one warp: 94% of the cycles; most go to long_scoreboard (global memory)
+    latency of one warp                              730   93.8%
     a warp's path to shared memory                   100   12.9%
     global-memory bandwidth                           77    9.9%
     operands sent to the load/store unit              70    9.0%
@@ -56,7 +56,6 @@
     tensor core                                       32    4.1%
     IMAD pipe (FMA heavy)                             22    2.8%
     integer pipe (ALU)                                18    2.3%
-    path of global stores                             16    2.1%
 
 How to read it. The shared-memory table has the profiler's rows and columns; a bank conflict is a wavefront beyond
 the ideal, the fewest that the instructions' widths need. That of global memory has the sectors that the lanes touch

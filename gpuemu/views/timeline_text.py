@@ -1,15 +1,16 @@
-"""The timeline as text, a row for each instruction issued. `gpuemu run v2_shared_memory --page timeline --from 583
+"""The timeline as text, a row for each instruction issued. `gpuemu run v2_shared_memory --page timeline --from 577
 --cycles 47` prints, among others,
 
-                                     583       593       603       613       623
-    0160 LDSM.16.M88.4 R12, [R21]    ..........-DDDDDDDDDDDDDDD------------R
-    0170 LDSM.16.MT88.4 R16, [R21..  wwwI..........-------------DDDDDDDDDDDDDDD-----
+                                     577       587       597       607       617
+    0160 LDSM.16.M88.4 R12, [R21]    bbbbbI..........-DDDDDDDDDDDDDDD------------R
+    0170 LDSM.16.MT88.4 R16, [R21..        wwwI..........-------------DDDDDDDDDDDDDD
 
 How to read it. A row begins where the warp's instruction before was issued. Small letters say what the warp waits for
 until it issues this one, at the `I`. Then a memory instruction stands in the queue (`.`), is under way (`-`), passes
 the data stage with its first to its last wavefront (`D`; those of other warps may pass between them), and has its
-result at the `R`; any other is under way until its result is there. Where the window is longer than the line is wide, a
-column stands for several cycles, and shows the rarest of what happened in them.
+result at the `R`; any other is under way until its result is there. Behind a warp's last instruction stands its drain,
+`e`. Where the window is longer than the line is wide, a column stands for several cycles, and shows the rarest of what
+happened in them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.program.program import Program
-from gpuemu.program.stall_reasons import NAMES
+from gpuemu.program.stall_reasons import DRAIN, NAMES
 from gpuemu.views.result import Result
 from gpuemu.views.text import Line
 from gpuemu.views.timeline import NONE, Timeline, records, timeline
@@ -133,18 +134,25 @@ def _some(names: Sequence[str]) -> str:
 def _span(program: Program, lines: Timeline, warp: int, window: Window) -> tuple[int, int]:
     """The first cycle of the window, and the one behind its last."""
     of_warp = program.issues_of(warp)
-    issue = lines.issue[of_warp]
     start = int(lines.since[of_warp][0]) if window.start is None else window.start
     if window.cycles is not None:
         return start, start + window.cycles
-    later = issue[issue >= start][:FIRST_INSTRUCTIONS]
-    return start, int(later[-1]) + 1 if len(later) else start + 1
+    behind = _behind(lines, of_warp)
+    later = behind[behind > start][:FIRST_INSTRUCTIONS]
+    return start, int(later[-1]) if len(later) else start + 1
+
+
+def _behind(lines: Timeline, of_warp: slice) -> NDArray[np.int64]:
+    """The cycle behind each issue of a warp, behind its drain for the last."""
+    behind: NDArray[np.int64] = lines.issue[of_warp] + 1 + lines.waited[of_warp, DRAIN]
+    return behind
 
 
 def _rows(program: Program, lines: Timeline, warp: int, start: int, stop: int) -> NDArray[np.int64]:
     """The issues of a warp that show in a window."""
     of_warp = program.issues_of(warp)
-    seen = (lines.since[of_warp] < stop) & (lines.done[of_warp] >= start)
+    over = np.maximum(lines.done[of_warp] + 1, _behind(lines, of_warp))
+    seen = (lines.since[of_warp] < stop) & (over > start)
     rows: NDArray[np.int64] = np.flatnonzero(seen) + of_warp.start
     return rows
 
@@ -164,7 +172,9 @@ def _drawn(lines: Timeline, i: int, start: int, stop: int, each: int) -> str:
     for name, cycles in before:
         spans.append((at, at + cycles, _LETTERS[name]))
         at += cycles
-    spans.append((issue + 1, issue + 1 + drained[1], _LETTERS[drained[0]]))
+    if drained[1]:
+        spans.append((issue + 1, issue + 1 + drained[1], _LETTERS[drained[0]]))
+        done = issue  # the end of a warp has no result to show
     sent, first, last = (int(column[i]) for column in (lines.sent, lines.first_pass, lines.last_pass))
     spans.append((issue, done, _WAY))
     if sent != NONE:

@@ -229,5 +229,6 @@ def test_what_an_override_changes_is_told_with_what_follows_from_it():
     assert "  banks                                32                   64\n" in text
     assert "  bits_128                             8                    16\n" in text
     assert "sm_89: override; 32 without it" in text
-    assert run("diff", "sm_89", "sm_89").endswith("0 values differ, 228 are the same\n")
+    values = len(load_arch("sm_89").flat())
+    assert run("diff", "sm_89", "sm_89").endswith(f"0 values differ, {values} are the same\n")
     assert "no such file" in refusal("diff", "sm_89", "none.yaml")[0]

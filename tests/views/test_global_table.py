@@ -90,8 +90,8 @@ def test_the_tables_of_random_kernels_add_up(trace, arch):
 def test_a_kernel_without_shared_memory_is_told_nothing_of_it_by_tables_and_bounds():
     """Strided loads keep the queue full: that is the load/store unit's, and its data stage is L1's."""
     trace = gpuemu.TraceBuilder("strided", arch="sm_89", block=(1024, 1, 1))
-    for _ in range(20):
-        trace.emit("LDG.E R4, [R0.64]", lanes="4096*warp + 128*lane")
+    for i in range(20):
+        trace.emit(f"LDG.E R{4 + i}, [R0.64]", lanes="4096*warp + 128*lane")
     trace.emit("EXIT")
     result = gpuemu.run(trace.build(), "sm_89")
     assert result.stalls["mio_throttle"] > 0

@@ -79,6 +79,14 @@ def test_the_timeline_has_every_issue_and_leaves_whole_warps_out(v2, monkeypatch
     assert (part["whole"], len(part["warps"])) == (False, 5)
 
 
+def test_every_stall_reason_has_a_colour_of_its_own_in_both_schemes(v2):
+    reasons = data_of(as_html(v2))["reasons"]
+    for scheme in re.findall(r"(?:--r\d+: #[0-9a-f]{6};\s*)+", as_html(v2)):
+        colours = dict(re.findall(r"--(r\d+): (#[0-9a-f]{6})", scheme))
+        assert list(colours) == [f"r{number}" for number in range(len(reasons))]
+        assert len(set(colours.values())) == len(reasons)
+
+
 def test_each_access_is_there_with_its_wavefronts(v2):
     accesses = data_of(as_html(v2))["banks"]["accesses"]
     rows = instructions(v2.program, v2.log)
@@ -166,6 +174,7 @@ def test_the_values_are_those_that_the_run_depended_on():
     assert names[0] == "tensor_core.operands.pause_cycles"
     assert [value["name"] for value in found if value["changed"]] == names[:1]
     assert {
+        "launch.overhead_cycles",
         "shared_memory.banks",
         "mio.queue_entries",
         "global_memory.latency_cycles",

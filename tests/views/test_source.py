@@ -109,8 +109,8 @@ def page(*arguments: str) -> str:
     return result.output
 
 
-def test_the_page_reads_as_it_did():
-    assert page() == (GOLDEN / "run_v2_source_page.txt").read_text(encoding="utf-8")
+def test_the_page_reads_as_it_did(golden):
+    golden("run_v2_source_page.txt", page())
     assert max(map(len, page().splitlines())) <= 160
 
 

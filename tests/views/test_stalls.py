@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from engine.probes import builder, emit, kernels, machine, machines, run
+from engine.probes import builder, completions, emit, issues, kernels, machine, machines, run
 from hypothesis import HealthCheck, given, settings
 
 import gpuemu
@@ -62,29 +62,35 @@ def test_the_reasons_add_up_to_the_life_of_every_warp_and_none_is_negative(trace
         before = warp.start_cycle - 1
         for op, cycle, reasons in zip(program.path[place], log.issue[place].tolist(), waited, strict=True):
             assert min(reasons.values()) >= 0
+            drained = reasons.pop("drain")
             assert sum(reasons.values()) == cycle - before - 1
             assert contention(watched, warp.sub_core, program.ops[op].pipe, cycle, reasons)
             before = cycle
+            assert drained == (warp.end_cycle - cycle - 1 if op == program.path[place][-1] else 0)
 
 
 def contention(watched: Watched, sub_core: int, pipe: int, issued: int, reasons: dict[str, int]) -> bool:
     """Whether in so many cycles before an issue others were in its way as the reasons say.
 
-    Stall counts that stand while the sub-core does count as dispatch stalls, too, and come before them.
+    A warp asks for a constant as soon as it could go: what was in its way then, and what was when the constant had
+    come, lie apart. Stall counts that stand while the sub-core does count as dispatch stalls, too, and come before
+    them.
     """
-    found = dict.fromkeys(CONTENTION, 0)
-    for cycle in range(issued, issued - 1 - sum(reasons[name] for name in CONTENTION), -1):
-        if cycle < issued:
+    cycles, missing = sum(reasons[name] for name in CONTENTION), reasons["imc_miss"]
+    for behind in range(cycles + 1) if missing else (cycles,):
+        found = dict.fromkeys(CONTENTION, 0)
+        for number in range(cycles + 1):
+            if found["dispatch_stall"] <= reasons["dispatch_stall"] and all(
+                found[name] == reasons[name] for name in CONTENTION if name != "dispatch_stall"
+            ):
+                return True
+            cycle = issued - 1 - number - (missing if number >= behind else 0)
             if (sub_core, cycle) in watched.held:
                 found["dispatch_stall"] += 1
             elif (sub_core, pipe, cycle) in watched.closed:
                 found["math_pipe_throttle" if pipe else "mio_throttle"] += 1
             else:
                 found["not_selected"] += 1
-        if found["dispatch_stall"] <= reasons["dispatch_stall"] and all(
-            found[name] == reasons[name] for name in CONTENTION if name != "dispatch_stall"
-        ):
-            return True
     return False
 
 
@@ -127,7 +133,7 @@ def test_waiting_for_groups_of_copies_is_long_scoreboard():
     lines = ["LDGSTS.E.BYPASS.128 [R2], [R4.64] | S1", "LDGDEPBAR | W0 S1"] * 2
     found = stalls(run([*lines, "DEPBAR.LE SB0, 0x1 | S1", "EXIT | S1"], lanes="16*lane"))
     assert found["long_scoreboard"] > 250
-    assert set(found) == {"selected", "long_scoreboard"}
+    assert set(found) == {"selected", "long_scoreboard", "drain"}  # for the second group
 
 
 def test_waiting_for_other_warps_is_barrier():
@@ -150,8 +156,10 @@ def test_a_taken_branch_is_branch_resolving():
 
 
 def test_a_full_queue_is_mio_throttle():
-    found = stalls(run(["LDS R4, [R0] | S1"] * 14 + ["EXIT | S1"]))
-    assert found == {"selected": 15, "mio_throttle": 1 + 1}  # the thirteenth in cycle 13, the next in cycle 15
+    result = run(["LDS R4, [R0] | S1"] * 14 + ["EXIT | S1"])
+    drain = max(completions(result)) - issues(result)[-1] - 1
+    # The thirteenth in cycle 13, the next in cycle 15.
+    assert stalls(result) == {"selected": 15, "mio_throttle": 1 + 1, "drain": drain}
 
 
 def test_a_pipe_that_is_taken_is_math_pipe_throttle():

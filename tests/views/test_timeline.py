@@ -78,14 +78,25 @@ def test_a_window_begins_where_it_is_told_and_a_longer_one_is_drawn_smaller():
     whole = drawn(result, columns=80)
     assert len(whole) == 37
     assert all(row.count("I") == 1 and len(row) <= 47 for row in whole)
-    part = drawn(result, columns=80, start=583, cycles=47)
+    start = issues(result)[22] - 5
+    part = drawn(result, columns=80, start=start, cycles=47)
     assert [row.strip()[:1] for row in part] == ["D", "b", "w", "w"]
-    at = issues(result)[22] - 583
-    assert part[1][at] == "I"
+    assert part[1].startswith("bbbbbI")
+
+
+def test_the_drain_is_drawn_behind_the_last_instruction():
+    result = run(["STG.E [R2.64], R4 | S2", "EXIT | S1"])
+    left = result.warps[0].stalls["drain"]
+    last = issues(result)[-1]
+    assert left > 10
+    assert drawn(result)[-1] == " wI" + "e" * left
+    assert drawn(result, start=last + left, cycles=4) == ["-R", "e"]
+    assert drawn(result, start=last + left) == ["-", "e"]
+    assert drawn(result, start=last + left + 1, cycles=4) == ["R"]
 
 
 def test_the_page_is_as_wide_as_told_and_reads_as_its_module_says():
-    shown = page("--from", "583", "--cycles", "47")
+    shown = page("--from", "577", "--cycles", "47")
     sample = timeline_text.__doc__.partition("among others,\n\n")[2].partition("\n\nHow to read it")[0]
     for line in sample.splitlines():
         assert line.removeprefix("    ") in shown
@@ -121,7 +132,7 @@ def test_csv_and_json_have_every_issue_with_its_stages():
     assert [row["Issue"] for row in data] == issues(result)
     assert [row["Dispatch"] for row in data if row["Dispatch"] != NONE] == dispatches(result)
     assert sum(row["stall_long_sb"] for row in data) == result.stalls["long_scoreboard"]
-    some = json.loads(page("--format", "json", "--from", "583", "--cycles", "47"))
+    some = json.loads(page("--format", "json", "--from", "577", "--cycles", "47"))
     assert [row["Place"] for row in some] == ["0130", "0160", "0170", "0180"]
 
 

@@ -167,6 +167,7 @@ def store(state: State, f: int, start: int, last: int) -> int:
                 taken += 1 if pool[memory.pending_at + program[i] + more_sectors] <= ready_at else 0
         if taken > 0:
             memory.lines_sent += 1
+            memory.sent_sectors += taken
             pool[memory.sent_at + line] = memory.lines_sent
             store_leaves(state, free_at // spec.store_cycle_parts)
             free_at += taken * spec.store_sector_parts
@@ -176,6 +177,7 @@ def store(state: State, f: int, start: int, last: int) -> int:
         at += HEAD + sectors
     if access.lines == 0:
         store_leaves(state, free_at // spec.store_cycle_parts)
+        memory.sent_sectors += access.sectors
         free_at += access.sectors * spec.store_sector_parts
     memory.store_free_at = free_at
     return free_at // spec.store_cycle_parts

@@ -171,6 +171,9 @@ def resource_causes(result: Result) -> list[Cause]:
     slots = Edit((("sm.sub_cores", 2 * arch.sm.sub_cores),)) if arch.sm.sub_cores <= 32 else Edit()
     loads = light(result, "short_scoreboard", "long_scoreboard")
     again = result.log.loaded_sectors > _distinct_sectors(program)
+    stores = little("path of global stores")
+    if stores and 0 < result.log.sent_sectors <= arch.global_memory.store_buffer_sectors:
+        stores = "the buffer before L2 takes all that is stored"
     found = [
         Cause("data_stage", "", "twice the ports of the data stage: fewer wavefronts, by layout or wider accesses",
               values.times([f"shared_memory.ports.{port}" for port in ports], 2),
@@ -191,7 +194,7 @@ def resource_causes(result: Result) -> list[Cause]:
         Cause("global_bandwidth", "", "twice the bandwidth towards the SM: move fewer bytes, reuse what was loaded",
               values.times(["global_memory.bytes_per_cycle"], 2), little("global-memory bandwidth")),
         Cause("global_stores", "", "twice the bandwidth of stores: whole sectors, narrower types",
-              values.times(["global_memory.store_bytes_per_cycle"], 2), little("path of global stores")),
+              values.times(["global_memory.store_bytes_per_cycle"], 2), stores),
         Cause("first_touch", "", "L2 has the data already, as after a launch that touched it",
               Edit() if arch.global_memory.first_touch == "l2" else Edit((("global_memory.first_touch", "l2"),)),
               light(result, "long_scoreboard")),

@@ -106,7 +106,7 @@ def _over_time(result: Result) -> dict[str, Any]:
 def _timeline(result: Result) -> dict[str, Any]:
     """For each warp its issues: the instruction, the cycles waited, the reason for most of them, cycles until done.
 
-    `whole` is false where not all warps are there.
+    `drained`: cycles from its last issue to its end. `whole` is false where not all warps are there.
     """
     program, log = result.program, result.log
     drawn = timeline(program, log, result.arch)
@@ -122,6 +122,7 @@ def _timeline(result: Result) -> dict[str, Any]:
                 "warp": int(program.warp_number[warp]),
                 "sub_core": int(log.warp_sub_core[warp]),
                 "start": int(log.warp_start[warp]),
+                "drained": int(drawn.waited[of_warp, DRAIN].sum()),
                 "instruction": drawn.instruction[of_warp].tolist(),
                 "waited": waited.sum(axis=1).tolist(),
                 "reason": (waited.argmax(axis=1) + 1).tolist(),

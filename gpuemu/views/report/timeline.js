@@ -97,6 +97,8 @@
   function drawWarp(pen, warp, top, each, x, colours, number) {
     const paper = themed("--paper"), ink = themed("--ink");
     let drawnTo = -1;
+    pen.fillStyle = colours.drain;
+    if (warp.drained) pen.fillRect(x(warp.issue.at(-1) + 1), top + 3, warp.drained * each, 10);
     for (let i = Math.max(0, seek(warp.issue, from) - 40); i < warp.issue.length && warp.since[i] < to; i++) {
       const left = x(warp.since[i]), at = x(warp.issue[i]), end = at + each;
       const isPicked = number === picked.warp && i === picked.issue;
@@ -153,7 +155,8 @@
       const row = data.instructions[of.instruction[issue]];
       const waited = of.waited[issue] ? `waited ${number(of.waited[issue])} cycles, most of them ${data.reasons[of.reason[issue]]}` : "waited for nothing";
       const done = of.took[issue] ? `, done after ${number(of.took[issue])}` : "";
-      byId("picked").textContent = `warp ${of.warp} of CTA ${of.cta}, cycle ${number(of.issue[issue])}: ${row.Place}  ${row.Source}\n${waited}${done}; ${data.links[of.instruction[issue]][0] || "instruction " + (issue + 1) + " of this warp"}`;
+      const drained = issue + 1 === of.issue.length && of.drained ? `, then drained for ${number(of.drained)}` : "";
+      byId("picked").textContent = `warp ${of.warp} of CTA ${of.cta}, cycle ${number(of.issue[issue])}: ${row.Place}  ${row.Source}\n${waited}${done}${drained}; ${data.links[of.instruction[issue]][0] || "instruction " + (issue + 1) + " of this warp"}`;
       if (follow && (of.issue[issue] < from || of.issue[issue] >= to)) look(of.issue[issue] - (to - from) / 2, to - from);
       tell("chosen", of.instruction[issue], "timeline");
     }

@@ -14,7 +14,7 @@ from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.program.program import Program
 from gpuemu.program.units import Unit
 
-_ALWAYS = ("sm", "issue", "register_file")
+_ALWAYS = ("sm", "launch", "issue", "register_file")
 
 
 def values(program: Program, arch: Architecture) -> list[dict[str, Any]]:

@@ -121,7 +121,8 @@ def test_with_barriers_open_nobody_waits_at_one() -> None:
     plain, without_barriers = result(trace.build(), Edit()), result(trace.build(), Edit(barriers_open=True))
     assert plain.stalls["barrier"] > 100
     assert without_barriers.stalls["barrier"] == 0
-    assert without_barriers.warps[0].end_cycle < 10
+    waits = without_barriers.warps[0]
+    assert waits.end_cycle - waits.start_cycle < ARCH.launch.first_code_cycles + 10
 
 
 @pytest.mark.parametrize("dependences", ["control_words", "register_scoreboard"])
