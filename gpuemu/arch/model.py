@@ -304,7 +304,7 @@ class L1(Part):
     line_bytes: PowerOfTwo = power_of_two("unit of its tags", 4096, "bytes")
     latency_cycles: int = cycles("a hit: load of 32 bits from an address of two registers, issue to dependent issue")
     tag_bank_masks: DistinctMasks = other(
-        "each one bit of the bank that has a line's tag: whether the line's number has an odd number of this mask's bits",
+        "a bit each of the bank with a line's tag: whether the line's number has an odd number of the mask's bits",
         "a list of at most 5 different whole numbers from 1 to 4294967295, or [], is right",
     )
     copy_cycles: int = cycles("of an asynchronous copy through L1, to go on to shared memory: fixed part", low=0)

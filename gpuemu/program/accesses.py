@@ -161,7 +161,7 @@ def _global_accesses(
     for first in range(0, LANES, lanes):
         part = slice(first, first + lanes)
         rows, word = _blocks_by_row([one[:, part] for one in words], active[:, part], word_bytes)
-        passes += np.maximum(1, _fullest(rows, word % banks_there, len(addresses)))
+        passes += np.maximum(1, fullest(rows, word % banks_there, len(addresses)))
     returns = not operation.store
     returned = (LANES // lanes - 1) * arch.shared_memory.cycles_per_further_group if returns else 0
     rows, sector = _blocks_by_row(ends, active, memory.sector_bytes)
@@ -169,7 +169,7 @@ def _global_accesses(
     begins = _begins(rows, line)
     of_line = begins[:-1]
     passes = np.maximum(
-        passes, _fullest(rows[of_line], _tag_banks(line[of_line], memory.l1.tag_bank_masks), len(addresses))
+        passes, fullest(rows[of_line], tag_banks(line[of_line], memory.l1.tag_bank_masks), len(addresses))
     )
     moved = np.bincount(rows, minlength=len(addresses))
     has_lanes: NDArray[np.bool_] = np.any(active, axis=1)
@@ -188,7 +188,7 @@ def _global_accesses(
     )  # fmt: skip
 
 
-def _tag_banks(lines: NDArray[np.int64], masks: Sequence[int]) -> NDArray[np.int64]:
+def tag_banks(lines: NDArray[np.int64], masks: Sequence[int]) -> NDArray[np.int64]:
     """The bank that has the tag of each line: a bit for each mask, whether the line has an odd number of its bits."""
     bank = np.zeros(len(lines), dtype=np.int64)
     for mask in masks:
@@ -199,11 +199,12 @@ def _tag_banks(lines: NDArray[np.int64], masks: Sequence[int]) -> NDArray[np.int
     return bank
 
 
-def _fullest(rows: NDArray[np.int64], banks_of: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def fullest(rows: NDArray[np.int64], banks_of: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Of entries in `rows` and in banks, how many the fullest bank of each of `count` rows has, 0 where none is."""
     wide = int(banks_of.max(initial=0)) + 1
-    found: NDArray[np.int64] = np.bincount(rows * wide + banks_of, minlength=count * wide).reshape(count, wide).max(axis=1)
-    return found
+    filled = np.bincount(rows * wide + banks_of, minlength=count * wide).reshape(count, wide)
+    most: NDArray[np.int64] = filled.max(axis=1)
+    return most
 
 
 def _begins(*columns: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -322,12 +322,6 @@ def test_a_load_that_misses_waits_for_the_stores_ahead_of_it():
     assert behind_stores(4, line, stores=4)[0][0] - without[0] == pytest.approx(260, abs=30)
 
 
-@pytest.mark.parametrize(("lanes", "lines"), [("4*lane", 1), ("4*lane + 64", 2), ("128*lane", 32)])
-def test_an_access_holds_the_data_stage_once_for_each_line_that_it_touches(lanes, lines):
-    result = run(["LDG.E R4, [R0.64]", "EXIT"], lanes=lanes)
-    assert (result.log.read_cycles, result.log.write_cycles) == (lines, 0)
-
-
 @pytest.mark.parametrize(("opcode", "lanes", "passes"), [("LDG.E.64", "8*lane", 2), ("LDG.E.128", "0", 4)])
 def test_wide_accesses_go_through_in_the_groups_of_shared_ones(opcode, lanes, passes):
     """H200: LDG.128 from L1, all lanes on one word, takes 40 cycles, the next comes 9 later: 31 + 3 x (2 + 1)."""
