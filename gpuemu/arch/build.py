@@ -141,6 +141,7 @@ def build(
     problems += _missing_entries(root, nested, section_place)
     by_name = {".".join(path): located for path, located in values.items()}
     problems += _broken_rules(by_name, wrong)
+    problems += _unknown_chip(by_name, wrong, [*nested.get("chips", ())])
     if arch is None or problems:
         raise GpuemuError(sorted(problems, key=lambda p: (p.file, p.line or 0)))
     arch._provenance = FrozenMapping({n: by_name[n].provenance for n in arch.flat()})
@@ -205,6 +206,14 @@ def _missing_entries(
             missing = (name for name in node.required if name not in present)
             problems += [Problem(file, line, f"{section}.{name}", "nothing", right) for name in missing]
     return problems
+
+
+def _unknown_chip(values: Mapping[str, Located], wrong: set[str], chips: list[str]) -> list[Problem]:
+    if "chip" in wrong or "chip" not in values or values["chip"].value in chips:
+        return []
+    chip, where = values["chip"].value, values["chip"].provenance
+    right = suggestion(chip, chips, f"one of {', '.join(chips)} is right" if chips else "an entry of chips is right")
+    return [Problem(where.file, where.line, "chip", str(chip), right)]
 
 
 def _broken_rules(values: Mapping[str, Located], wrong: set[str]) -> list[Problem]:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from gpuemu.arch.overrides import override
 from gpuemu.arch.schema import (
@@ -54,6 +52,7 @@ OPERATION_CLASSES = (
     "indexed_constant_load",
     "nop",
 )
+CHIP = re.compile(r"[A-Za-z0-9][A-Za-z0-9 -]{0,39}")
 TENSOR_MODE = re.compile(r"m\d{1,3}n\d{1,3}k\d{1,3}\.(f16|f32|f64|s32)\.[a-z]+\d+[a-z0-9]*")
 
 
@@ -340,12 +339,20 @@ class GlobalMemory(Part):
     l2: L2
 
 
+class Chip(Part):
+    """A product with such SMs."""
+
+    sms: int = whole("that share a grid", 1, 100_000, "SMs")
+    clock_mhz: int = whole("of the SMs, as they run when they have work", 1, 100_000, "MHz")
+
+
 class Architecture(Labelled):
     """One streaming multiprocessor."""
 
     compute_capability: str = other("of the chips", 'a quoted number such as "9.0" is right', pattern=r"^\d{1,2}\.\d$")
-    chips: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] = other(
-        "products that the values hold for", "a list of product names is right"
+    chip: str = other("of chips, the one that a grid is dealt out on", "the name of one of chips is right")
+    chips: Frozen[Chip] = table(
+        "products that the values hold for", Chip, CHIP, "the name of a product such as RTX 4090 is right"
     )
     sm: Sm
     launch: Launch

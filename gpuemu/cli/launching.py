@@ -91,13 +91,16 @@ def subject_options(command: Command) -> Command:
     hardware = click.option("--arch", "arch_name", metavar="NAME|FILE", help=found)
     told = "A launch behind another, whose data lie in L2, or one with all caches flushed (global_memory.first_touch)."
     caches = click.option("--caches", type=click.Choice(list(FIRST_TOUCH)), help=f"{told} Warm is the default.")
+    dealt = "The product whose SMs share the grid, of those that `gpuemu arch list` names (chip)."
+    chip = click.option("--chip", "chip", metavar="NAME", help=dealt)
 
     @wraps(command)
-    def with_caches(*given: Any, caches: str | None, settings: tuple[str, ...], **others: Any) -> Any:
-        first = () if caches is None else (f"global_memory.first_touch={FIRST_TOUCH[caches]}",)
-        return command(*given, settings=(*first, *settings), **others)
+    def with_words(*given: Any, caches: str | None, chip: str | None, settings: tuple[str, ...], **others: Any) -> Any:
+        words = [] if caches is None else [f"global_memory.first_touch={FIRST_TOUCH[caches]}"]
+        words += [] if chip is None else [f"chip={chip}"]
+        return command(*given, settings=(*words, *settings), **others)
 
-    return click.argument("trace")(hardware(caches(values(with_caches))))
+    return click.argument("trace")(hardware(caches(chip(values(with_words)))))
 
 
 def launch_options(command: Command) -> Command:
@@ -114,7 +117,7 @@ def launch_options(command: Command) -> Command:
             ),
             click.option("--arg", "args", multiple=True, metavar="VALUE", help="An argument, in the kernel's order."),
             click.option(
-                "--cta", metavar="LIST", help="CTAs to time, such as 0-3; by default those on one SM at once."
+                "--cta", metavar="LIST", help="CTAs to time, such as 0-3; by default those of the SM with the most."
             ),
             click.option(
                 "--budget", type=click.IntRange(1), metavar="N", help="Warp instructions of a CTA, at the most."

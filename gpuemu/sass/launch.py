@@ -68,8 +68,9 @@ def trace_kernel(
     `grid` in CTAs, `block` in threads, each a number or up to three. `args` in the kernel's order: NumPy arrays are
     device buffers, updated in place; ints and floats are scalars; a tuple is a structure of arrays, NumPy scalars,
     bytes and other tuples, laid out as C does. `arch` is the architecture that a .cu is compiled for, and whose rules
-    count, itself or by name or path. `ctas` are the CTAs to keep in the trace, by default those resident on one SM at
-    once. `budget`: warp instructions of one CTA before it is taken for endless. `stack_bytes`: a thread's stack where
+    count, itself or by name or path. `ctas` are the CTAs to keep in the trace, by default those that the SM with the
+    most gets when the grid is dealt out over the SMs of the architecture's `chip`, as many as live on it at once.
+    `budget`: warp instructions of one CTA before it is taken for endless. `stack_bytes`: a thread's stack where
     the cubin asks for less (cudaLimitStackSize); recursion and calls through pointers live on it. `zero_shared`:
     shared memory that nobody wrote is zero; else reading it is an error. `timed_only`: only the CTAs that are kept
     execute, and what the others would have stored is missing from the arrays. `printer` is called with what printf
@@ -103,7 +104,8 @@ def trace_kernel(
         file=file,
     )
     resident = min(residency(head, hardware).values())
-    kept = range(min(launch.ctas, resident)) if ctas is None else sorted(set(ctas))
+    sms = hardware.chips[hardware.chip].sms
+    kept = range(0, launch.ctas, sms)[:resident] if ctas is None else sorted(set(ctas))
     for cta in kept:
         if not 0 <= cta < launch.ctas:
             raise GpuemuError.one("--cta", None, "", f"CTA {cta}", f"the grid has CTAs 0 to {launch.ctas - 1}")

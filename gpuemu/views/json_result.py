@@ -29,12 +29,25 @@ def as_data(result: Result) -> dict[str, Any]:
         "ctas": program.ctas,
         "grid_ctas": trace.launch.ctas,
         "resident_ctas": program.resident_ctas,
+        "grid": _grid(result),
         "residency_limits": program.residency_limits,
         "dependences": "control_words" if program.uses_control_words else "register_scoreboard",
         **totals(result),
         "scheduler": asdict(result.scheduler),
         "occupancy": asdict(result.occupancy),
         "warps": [{**asdict(warp), "clock_reads": list(warp.clock_reads)} for warp in result.warps],
+    }
+
+
+def _grid(result: Result) -> dict[str, Any]:
+    grid = result.grid
+    return {
+        "chip": grid.chip,
+        "sms": grid.sms,
+        "clock_mhz": grid.clock_mhz,
+        "most_ctas": grid.most_ctas,
+        "waves": grid.waves,
+        "nanoseconds": grid.nanoseconds,
     }
 
 

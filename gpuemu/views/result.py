@@ -20,6 +20,7 @@ from gpuemu.views.accesses import Pattern, shared_patterns
 from gpuemu.views.bounds import Bound, bounds
 from gpuemu.views.counters import RowCounts, memory_counters, profiler_counters, shared_table
 from gpuemu.views.global_memory import GlobalCounts, GlobalRow, L1Counts, global_table, l1_counts
+from gpuemu.views.grid import GridCounts, grid_counts
 from gpuemu.views.notebook import summary
 from gpuemu.views.occupancy import OccupancyCounts, SchedulerCounts, occupancy_counts, scheduler_counts
 from gpuemu.views.stalls import warp_stalls
@@ -133,6 +134,11 @@ class Result:
     def l1(self) -> L1Counts:
         """What L1 had of what loads asked for, and what went beyond."""
         return l1_counts(self.program, self.log)
+
+    @cached_property
+    def grid(self) -> GridCounts:
+        """How the launch is dealt out over the chip, and about how long it takes."""
+        return grid_counts(self.trace, self.program, self.cycles, self.arch)
 
     @cached_property
     def scheduler(self) -> SchedulerCounts:

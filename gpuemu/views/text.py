@@ -71,6 +71,7 @@ from textwrap import wrap
 from typing import Literal
 
 from gpuemu.views.counters import RowCounts
+from gpuemu.views.grid import LEFT_OUT
 from gpuemu.views.json_result import overrides, shuffles
 from gpuemu.views.result import Result
 
@@ -158,6 +159,24 @@ def _head(result: Result, columns: int) -> Iterator[Line]:
     yield "strong", f"{result.cycles:10} cycles from launch to last store, caches {caches}"
     rate = instructions / result.cycles if result.cycles else 0.0
     yield "plain", f"{instructions:10} warp instructions, {rate:.2f} a cycle"
+    yield from _whole_grid(result, columns)
+
+
+def _whole_grid(result: Result, columns: int) -> Iterator[Line]:
+    grid = result.grid
+    if grid.nanoseconds is None:
+        together = min(grid.most_ctas, grid.resident_ctas)
+        told = f"of {grid.chip}'s {grid.sms} SMs the one with the most has {together} CTAs at once: no estimate of the"
+        told += " whole launch"
+    else:
+        yield (
+            "plain",
+            f"{grid.nanoseconds / 1000:10.2f} us, about, for the whole launch on {grid.chip} at {grid.clock_mhz} MHz",
+        )
+        dealt = f"{grid.ctas} CTA{'s' * (grid.ctas != 1)} on {grid.sms} SMs, {grid.most_ctas} on the SM with the most"
+        told = f"{dealt}, {grid.waves} wave{'s' * (grid.waves != 1)}; {LEFT_OUT}"
+    for line in wrap(told, columns):
+        yield "faint", line
 
 
 def _shared_table(result: Result) -> Iterator[Line]:
