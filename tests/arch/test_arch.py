@@ -82,13 +82,23 @@ def test_the_shipped_architectures_are_the_five_real_ones():
     assert resources.names("configs") == list(SHIPPED)
     assert [load_arch(n).name for n in SHIPPED] == list(SHIPPED)
     assert [load_arch(n).compute_capability for n in SHIPPED] == ["7.5", "8.0", "8.6", "8.9", "9.0"]
-    assert [load_arch(n).chips for n in SHIPPED] == [
-        ("RTX 2080 Ti", "T4"),
-        ("A100",),
-        ("RTX 3060", "RTX 3080", "RTX A6000"),
-        ("RTX 4060 Ti", "RTX 4090"),
-        ("H200", "H100"),
+    assert [{chip: of.sms for chip, of in load_arch(n).chips.items()} for n in SHIPPED] == [
+        {"RTX 2080 Ti": 68, "T4": 40},
+        {"A100": 108},
+        {"RTX 3060": 28, "RTX 3080": 68, "RTX A6000": 84},
+        {"RTX 4060 Ti": 34, "RTX 4090": 128},
+        {"H200": 132, "H100": 132},
     ]
+    assert [load_arch(n).chip for n in SHIPPED] == [next(iter(load_arch(n).chips)) for n in SHIPPED]
+
+
+def test_a_chip_that_the_architecture_does_not_name_is_refused_with_those_that_it_does(here):
+    assert refusal(load_arch, write("mine.yaml", "extends: sm_89\nchip: RTX 4080\n")) == [
+        "mine.yaml:2: chip: found RTX 4080; did you mean 'RTX 4090'?"
+    ]
+    own = write("own.yaml", "extends: sm_89\nchip: RTX 4080\nchips:\n  RTX 4080: {sms: 76, clock_mhz: 2505}\n")
+    assert load_arch(own).chips["RTX 4080"].sms == 76
+    assert "RTX 4090" in load_arch(own).chips
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -691,9 +701,9 @@ def test_top_level_mistakes_are_told(here):
     assert refusal(load_arch, write("mine.yaml", "- a\n")) == [
         "mine.yaml:1: found the list [a]; a mapping of sections is right"
     ]
-    assert refusal(load_arch, write("mine.yaml", "extends: sm_90\ncompute_capability: 9.0\nchips: []\n")) == [
+    assert refusal(load_arch, write("mine.yaml", "extends: sm_90\ncompute_capability: 9.0\nchip: []\n")) == [
         'mine.yaml:2: compute_capability: found 9.0; a quoted number such as "9.0" is right',
-        "mine.yaml:3: chips: found the list []; a list of product names is right",
+        "mine.yaml:3: chip: found the list []; the name of one of chips is right",
     ]
 
 
@@ -980,7 +990,6 @@ FREE = {
     "operations.ffma.pipe": st.from_regex(r"[a-z][a-z0-9_]{0,39}", fullmatch=True),
     "tensor_core.operations.m16n8k16.f32.f16.latency_cycles": st.integers(1, 100_000),
     "tensor_core.numerics.products_per_block_tf32": st.sampled_from([1, 2, 4, 8, 16, 32, 64]),
-    "chips": st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1).map(tuple),
 }
 overrides = st.fixed_dictionaries({}, optional=FREE)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.base.extras import missing
+from gpuemu.views.grid import LEFT_OUT
 from gpuemu.views.json_result import overrides
 from gpuemu.views.report.data import page_data
 from gpuemu.views.report.values import values
@@ -47,6 +48,7 @@ def as_html(result: Result, texts: Texts | None = None, ranking: Ranking = ()) -
     page = environment.get_template("page.html.j2")
     return page.render(
         result=data["result"],
+        left_out=LEFT_OUT,
         trace=result.trace,
         arch=result.arch,
         changes=overrides(result.arch),

@@ -1,0 +1,54 @@
+"""How a launch is dealt out over a chip: which CTAs are timed, how many waves, and about how long it takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+import gpuemu
+from gpuemu.cli.main import cli
+from gpuemu.views.grid import GridCounts
+
+GRID = GridCounts("H200", sms=132, clock_mhz=2000, ctas=1, resident_ctas=4, timed_ctas=1, cycles=1000)
+
+
+@pytest.mark.parametrize(
+    ("ctas", "timed", "most", "waves", "nanoseconds"),
+    [
+        (1, 1, 1, 1, 500),
+        (132, 1, 1, 1, 500),
+        (133, 2, 2, 1, 500),
+        (4 * 132, 4, 4, 1, 500),
+        (4 * 132 + 1, 4, 5, 2, 1000),
+        (4 * 132, 3, 4, 1, None),  # four share an SM and three were timed: nothing follows for the whole
+        (4 * 132 + 1, 1, 5, 2, None),
+    ],
+)
+def test_a_grid_is_dealt_out_over_the_sms(ctas, timed, most, waves, nanoseconds):
+    grid = replace(GRID, ctas=ctas, timed_ctas=timed)
+    assert (grid.most_ctas, grid.waves, grid.nanoseconds) == (most, waves, nanoseconds)
+
+
+def report(*options: str) -> str:
+    result = CliRunner().invoke(cli, ["run", "v5_swizzle", "--arch", "sm_89", *options])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_report_says_how_long_the_whole_launch_takes_on_the_chip_that_was_chosen():
+    small, cycles = report(), json.loads(report("--format", "json"))["cycles"]
+    assert f"{cycles / 2535:10.2f} us, about, for the whole launch on RTX 4060 Ti at 2535 MHz\n" in small
+    assert "1 CTA on 34 SMs, 1 on the SM with the most, 1 wave; without the launch by the host" in small
+    assert "for the whole launch on RTX 4090 at 2520 MHz" in report("--chip", "RTX 4090")
+    with pytest.raises(gpuemu.GpuemuError, match="chip: found RTX 409; did you mean 'RTX 4090'"):
+        gpuemu.load_arch("sm_89").with_overrides({"chip": "RTX 409"})
+
+
+def test_the_page_says_it_too():
+    assert re.search(
+        r'<b id="microseconds">0\.\d\d</b> us for the whole launch on\s+RTX 4060 Ti', report("--format", "html")
+    )
