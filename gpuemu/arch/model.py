@@ -324,6 +324,7 @@ class GlobalMemory(Part):
     """Everything beyond the data stage: L1, the way to L2, L2, and the memory behind it."""
 
     latency_cycles: int = cycles("data that no cache has: load issue to dependent issue", high=1_000_000)
+    spread_cycles: int = cycles("what the farthest block of lines takes longer than the nearest", low=0)
     first_touch: Literal["dram", "l2"] = word("who has the data that this launch has not touched yet", "dram", "l2")
     bytes_per_cycle: float = rate("the SM's share of the bandwidth, towards the SM", "bytes/cycle", 65536.0)
     store_bytes_per_cycle: float = rate("the same, of stores", "bytes/cycle", 65536.0)

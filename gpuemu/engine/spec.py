@@ -95,6 +95,7 @@ class Values(Record):
     barrier_load_delay_cycles: int
     barrier_blocks_after_cycles: int
     global_memory_latency_cycles: int
+    global_memory_spread_cycles: int
     global_memory_store_data_release_cycles: int
     global_memory_store_latency_cycles: int
     global_memory_store_buffer_sectors: int

@@ -32,7 +32,7 @@ NO_LAUNCH: dict[str, Any] = {
     )
 } | {
     "sm.cta_launch_cycles": 1, "global_memory.first_touch": "dram", "global_memory.l2.spread_cycles": 0,
-    "global_memory.store_merge_lines": 0, "global_memory.l2.line_cycles": 0,
+    "global_memory.spread_cycles": 0, "global_memory.store_merge_lines": 0, "global_memory.l2.line_cycles": 0,
 }  # fmt: skip
 """Without these cycle 0 is that of the first issue, all lines are equally far, and each store goes out for itself."""
 
@@ -330,6 +330,7 @@ _VALUES: dict[str, list[Any]] = {
     "global_memory.l1.store_cycles": [2, 0, 5],
     "global_memory.l1.copy_cycles": [3, 0],
     "global_memory.l2.spread_cycles": [62, 0, 7],
+    "global_memory.spread_cycles": [200, 0, 31],
     "launch.overhead_cycles": [77, 0],
     "launch.warp_interval_cycles": [2, 0, 9],
     "launch.cta_interval_cycles": [24, 0],

@@ -60,18 +60,16 @@ def load(state: State, f: int, start: int) -> int:
         parts = max(missing * spec.load_sector_parts, lines * of_line)
     flight.beyond = missing
     if missing > 0:
-        latency = spec.global_memory_l2_latency_cycles
+        if access.lines == 0:  # the farthest of so many
+            block_bytes = max(spec.global_memory_l2_block_bytes, spec.global_memory_l1_line_bytes)
+            blocks = -(-access.sectors * spec.global_memory_sector_bytes // block_bytes)
+            far = DISTANCES * blocks // (blocks + 1)
+        latency = spec.global_memory_l2_latency_cycles + spec.global_memory_l2_spread_cycles * far // DISTANCES
         if new > 0:
-            latency = spec.global_memory_latency_cycles
+            latency = spec.global_memory_latency_cycles + spec.global_memory_spread_cycles * far // DISTANCES
         if op.is_atomic:  # it sends one register more, and reads later
             latency = spec.global_memory_atomic_latency_cycles
             before += spec.mio_cycles_per_source_register + spec.mio_data_read_cycles
-        elif latency == spec.global_memory_l2_latency_cycles:
-            if access.lines == 0:  # the farthest of so many
-                block_bytes = max(spec.global_memory_l2_block_bytes, spec.global_memory_l1_line_bytes)
-                blocks = -(-access.sectors * spec.global_memory_sector_bytes // block_bytes)
-                far = spec.global_memory_l2_spread_cycles * blocks // (blocks + 1)
-            latency += far
         asked_at = max(start, -(-memory.store_free_at // spec.store_cycle_parts))
         done = max(done, _from_beyond(state, asked_at, missing, parts, latency - before))
     _fill(state, f, done, more_lines, more_sectors)
@@ -79,7 +77,7 @@ def load(state: State, f: int, start: int) -> int:
 
 
 def _distance(state: State, block: int) -> int:
-    """How much farther than the nearest a block of lines lies in L2.
+    """How much farther than the nearest a block of lines lies, in parts of what the farthest does, DISTANCES.
 
     Which one is far is not known: the first that the launch touches lies in the middle, and so on in halves.
     """
@@ -91,7 +89,7 @@ def _distance(state: State, block: int) -> int:
             place += half * (number & 1)
             number >>= 1
             half >>= 1
-        state.pool[at] = state.spec[0].global_memory_l2_spread_cycles * place // DISTANCES
+        state.pool[at] = place
     return state.pool[at]
 
 

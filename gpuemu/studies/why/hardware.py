@@ -77,6 +77,7 @@ def least_latencies(result: Result) -> tuple[dict[str, int], dict[str, int]]:
     sent = queue + register + 1
     beyond = {
         "global_memory.latency_cycles": sent,
+        "global_memory.spread_cycles": 0,
         "global_memory.l2.latency_cycles": sent,
         "global_memory.l2.spread_cycles": 0,
         "global_memory.l1.latency_cycles": sent,
