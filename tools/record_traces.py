@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 from functools import cache
 from pathlib import Path
 
@@ -52,9 +53,11 @@ def record(example: Example, arch: str, macro: str = "", value: int = 0) -> gpue
     Raises AssertionError if the result is wrong.
     """
     arguments, output, expected = example.arguments()
+    # Whole grids, as far as they live on one SM at once: the pages count what they do.
+    at_once = gpuemu.load_arch(arch).sm.max_warps * 32 // math.prod(example.block)
     trace = trace_kernel(
         cubin(example.source, arch, f"-D{macro}={value}" if macro else ""), example.kernel, example.grid, example.block,
-        example.dynamic_shared_bytes, arguments,
+        example.dynamic_shared_bytes, arguments, ctas=range(min(math.prod(example.grid), at_once)),
     )  # fmt: skip
     np.testing.assert_array_equal(arguments[output], expected)
     return dataclasses.replace(trace, about=example.about)

@@ -134,7 +134,7 @@ def _launches(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     from gpuemu import load_arch
-    from validation import deviations, records, report, score
+    from validation import deviations, launches, records, report, score
 
     folder = records.data_folder(options.gpu)
     device = records.read_device(folder / records.DEVICE_FILE)
@@ -144,9 +144,15 @@ def _report(options: argparse.Namespace) -> None:
     else:
         with _Progress() as progress:
             found = score.score(folder, arch, "all", "", 0, options.jobs, progress)
+    with _Progress() as progress:
+        whole = {
+            state: launches.score(folder, arch, state, "held-out", "", 0, options.jobs, progress)
+            for state in launches.STATES
+        }
     output = options.output or Path(__file__).resolve().parent / "report" / folder.name
-    for path in report.write_report(output, found, device, arch.name, deviations.read_page()):
+    for path in report.write_report(output, found, device, arch.name, deviations.read_page(), whole):
         _say(str(path))
+    _say(launches.headline(whole))
     _say(score.headline(found))
 
 

@@ -7,9 +7,9 @@ a first one, `flushed` that of four with all caches flushed before each.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean, median
 
@@ -98,3 +98,32 @@ def table(scores: Sequence[LaunchScore], worst: int = 10) -> list[str]:
         spread = median((s.most - s.least) / s.measured for s in scores)
         lines.append(f"launches of one kernel differ by {spread:.1%} in the median, largest less smallest")
     return lines
+
+
+def headline(scores: Mapping[str, Sequence[LaunchScore]]) -> str:
+    """One sentence about whole launches, by the state of the caches."""
+    parts = []
+    for state, group in scores.items():
+        errors = [abs(s.error) for s in group]
+        near = fmean(e <= 0.05 for e in errors)
+        parts.append(f"{state}, {len(group)} launches, mean error {fmean(errors):.2%}, {near:.0%} within 5 %")
+    return "whole launches: " + "; ".join(parts)
+
+
+def write_scores(path: Path, scores: Mapping[str, Sequence[LaunchScore]]) -> None:
+    """As CSV: the state, and the fields of each score."""
+    names = [field.name for field in fields(LaunchScore)]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["state", *names])
+        writer.writerows([state, *(getattr(s, n) for n in names)] for state, group in scores.items() for s in group)
+
+
+def read_scores(path: Path) -> dict[str, list[LaunchScore]]:
+    """What `write_scores` wrote."""
+    found: dict[str, list[LaunchScore]] = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            numbers = (int(row[name]) for name in ("measured", "least", "most", "emulated"))
+            found.setdefault(row["state"], []).append(LaunchScore(row["name"], row["family"], *numbers))
+    return found

@@ -5,10 +5,12 @@ Needs matplotlib (`pip install "gpuemu-sm[validation]"`). The same scores give t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from validation.launches import LaunchScore
 from validation.score import Score, mean_error
 
 if TYPE_CHECKING:
@@ -47,8 +49,12 @@ def _points(axes: Axes, scores: Sequence[Score], size: float) -> None:
             axes.scatter(
                 [s.measured for s in mine], [s.emulated for s in mine], s=size, c=colour, label=label, linewidths=0
             )
-    low = min(min(s.measured, max(1, s.emulated)) for s in scores) * 0.8
-    high = max(max(s.measured, s.emulated) for s in scores) * 1.25
+    _diagonal(axes, [cycles for s in scores for cycles in (s.measured, max(1, s.emulated))])
+
+
+def _diagonal(axes: Axes, cycles: Sequence[int]) -> None:
+    """The line on which all would lie at best, and axes that hold these cycles."""
+    low, high = min(cycles) * 0.8, max(cycles) * 1.25
     axes.plot([low, high], [low, high], color=_LINE, linewidth=0.7, zorder=0)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal")
     ticks = _ticks(low, high)
@@ -75,6 +81,22 @@ def headline_scatter(scores: Sequence[Score], path: Path, title: str) -> None:
         _points(axes, mine, 14)
     axes.set(xlabel="measured cycles", ylabel="emulated cycles")
     axes.set_title(title, fontsize=10)
+    _save(figure, path)
+
+
+def launch_scatters(scores: Mapping[str, Sequence[LaunchScore]], path: Path) -> None:
+    """Whole launches, a scatter for each state of the caches; a line from the shortest launch to the longest."""
+    plt = _pyplot()
+    figure, grid = plt.subplots(1, max(1, len(scores)), figsize=(5.4 * max(1, len(scores)), 5.4), layout="constrained",
+                                squeeze=False)  # fmt: skip
+    for axes, (state, group) in zip(grid.flat, scores.items(), strict=False):
+        emulated = [s.emulated for s in group]
+        axes.hlines(emulated, [s.least for s in group], [s.most for s in group], color=_FIT, linewidth=0.8)
+        axes.scatter([s.measured for s in group], emulated, s=14, c=_HELD_OUT, linewidths=0, zorder=3)
+        _diagonal(axes, [*emulated, *(s.measured for s in group)])
+        error = statistics.fmean(abs(s.error) for s in group)
+        axes.set(xlabel="measured cycles", ylabel="emulated cycles")
+        axes.set_title(f"caches {state}: {len(group)} launches, mean error {error:.2%}", fontsize=10)
     _save(figure, path)
 
 

@@ -62,7 +62,7 @@ def trace_of(code: Path, launch: Launch) -> Trace:
     """
     return gpuemu.trace_kernel(
         _cubin(str(code), launch.unit), kernel=launch.name, grid=(launch.ctas, 1, 1), block=(32 * launch.warps, 1, 1),
-        dynamic_shared_bytes=launch.shared_bytes,
+        dynamic_shared_bytes=launch.shared_bytes, ctas=range(launch.ctas),
         args=[np.zeros(OUTPUT_WORDS, dtype=np.uint32), input_words(), launch.iterations],
     )  # fmt: skip
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from validation import pictures
+from validation import launches, pictures
 from validation.deviations import Deviation, reasons
 from validation.score import Score, headline, mean_error, table, write_scores
 
 SCORES_FILE, PAGE_FILE = "scores.csv", "report.html"
 HEADLINE_FILE, FAMILIES_FILE, HISTOGRAM_FILE = "held_out.png", "families.png", "errors.png"
+LAUNCH_SCORES_FILE, LAUNCHES_FILE = "launches.csv", "launches.png"
 _WORST = 25
 
 _STYLE = """
@@ -29,8 +30,13 @@ td:first-child, th:first-child, td:last-child, th:last-child { text-align: left;
 """
 
 
+Launches = Mapping[str, Sequence[launches.LaunchScore]]
+"""Whole launches of held-out kernels by the state of the caches."""
+
+
 def write_report(
-    folder: Path, scores: Sequence[Score], device: dict[str, Any], arch: str, deviations: Sequence[Deviation]
+    folder: Path, scores: Sequence[Score], device: dict[str, Any], arch: str, deviations: Sequence[Deviation],
+    whole: Launches,
 ) -> list[Path]:  # fmt: skip
     """Write scores, pictures and page into `folder`; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -41,12 +47,16 @@ def write_report(
     pictures.headline_scatter(scores, folder / HEADLINE_FILE, title)
     pictures.family_scatters(scores, folder / FAMILIES_FILE)
     pictures.histogram(scores, folder / HISTOGRAM_FILE)
-    (folder / PAGE_FILE).write_text(_page(folder, scores, device, arch, deviations), encoding="utf-8")
-    return [folder / name for name in (SCORES_FILE, HEADLINE_FILE, FAMILIES_FILE, HISTOGRAM_FILE, PAGE_FILE)]
+    launches.write_scores(folder / LAUNCH_SCORES_FILE, whole)
+    pictures.launch_scatters(whole, folder / LAUNCHES_FILE)
+    (folder / PAGE_FILE).write_text(_page(folder, scores, device, arch, deviations, whole), encoding="utf-8")
+    names = (SCORES_FILE, LAUNCH_SCORES_FILE, HEADLINE_FILE, LAUNCHES_FILE, FAMILIES_FILE, HISTOGRAM_FILE, PAGE_FILE)
+    return [folder / name for name in names]
 
 
 def _page(
-    folder: Path, scores: Sequence[Score], device: dict[str, Any], arch: str, deviations: Sequence[Deviation]
+    folder: Path, scores: Sequence[Score], device: dict[str, Any], arch: str, deviations: Sequence[Deviation],
+    whole: Launches,
 ) -> str:  # fmt: skip
     facts = ", ".join(f"{key} {value}" for key, value in sorted(device.items()) if key in
                       ("driver", "compiler", "cuda_runtime", "sm_clock_mhz", "multiprocessors"))  # fmt: skip
@@ -60,10 +70,14 @@ def _page(
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>gpuemu against {html.escape(str(device.get("name", "GPU")))}</title><style>{_STYLE}</style></head><body>
 <h1>gpuemu against {html.escape(str(device.get("name", "GPU")))}</h1>
-<p>{html.escape(headline(scores))}. Architecture file: {html.escape(arch)}. Measured with {html.escape(facts)}.</p>
-<p>The machine code that ran on the GPU was replayed; cycles are counted from the clock reads inside each kernel.
-Kernels that are held out were never seen by the fit.</p>
-<h2>Held-out kernels, emulated against measured</h2>{image(HEADLINE_FILE, "scatter of the held-out kernels")}
+<p>{html.escape(launches.headline(whole))}. In steady state {html.escape(headline(scores))}.</p>
+<p>Architecture file: {html.escape(arch)}. Measured with {html.escape(facts)}.</p>
+<p>The machine code that ran on the GPU was replayed. Whole launches are measured from the launch to the last store
+(sm__cycles_active.max), behind one that left its data in L2, or with all caches flushed; in steady state cycles are
+counted from the clock reads around the second of two passes. Kernels that are held out were never seen by the fit.</p>
+<h2>Whole launches of held-out kernels, emulated against measured</h2>
+{image(LAUNCHES_FILE, "scatters of whole launches")}
+<h2>Held-out kernels in steady state</h2>{image(HEADLINE_FILE, "scatter of the held-out kernels")}
 <h2>Errors</h2>{image(HISTOGRAM_FILE, "histogram of the errors")}
 <h2>By family</h2>{image(FAMILIES_FILE, "a scatter for each family")}
 <pre>{html.escape(chr(10).join(lines))}</pre>

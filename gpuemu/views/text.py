@@ -6,6 +6,9 @@
 
            778 cycles from launch to last store, caches warm
             37 warp instructions, 0.05 a cycle
+          0.31 us, about, for the whole launch on RTX 4060 Ti at 2535 MHz
+    1 CTA on 34 SMs, 1 on the SM with the most, 1 wave; without the launch by the host and what other
+    SMs do to L2 and DRAM
 
     Shared memory           Instructions  Wavefronts       Ideal  Bank Conflicts
     Shared Load                        1           4           4               0

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from validation import report, score
+import gpuemu
+from validation import launches, report, score
 from validation.__main__ import main
 from validation.records import DATA, MEASUREMENTS_FILE, read_names
 from validation.split import JUDGED_FAMILIES
@@ -27,6 +28,24 @@ def test_the_readme_has_the_headline_of_the_committed_scores() -> None:
     assert f"<!-- the headline of validation/report/h200/scores.csv --> {headline}." in plain(README), (
         f"after `python -m validation report`, the README should say: {headline}."
     )
+
+
+def test_the_readme_has_the_headline_of_the_committed_launches() -> None:
+    scored = launches.read_scores(REPORT / report.LAUNCH_SCORES_FILE)
+    headline = launches.headline(scored)
+    assert f"<!-- the headline of validation/report/h200/launches.csv --> {headline}." in plain(README), (
+        f"after `python -m validation report`, the README should say: {headline}."
+    )
+    assert {state: len(group) > 100 for state, group in scored.items()} == {"warm": True, "flushed": True}
+
+
+def test_the_committed_launches_are_what_the_emulator_gives() -> None:
+    """A dozen of them, replayed."""
+    arch, folder = gpuemu.load_arch("sm_90"), DATA / "h200"
+    for state, group in launches.read_scores(REPORT / report.LAUNCH_SCORES_FILE).items():
+        again = launches.score(folder, arch, state, "held-out", "", 12, 1)
+        assert {s.name: s for s in group}.items() >= {s.name: s for s in again}.items()
+        assert again
 
 
 def test_the_committed_scores_of_what_no_fit_has_seen_are_within_two_percent_and_four_in_each_family() -> None:
