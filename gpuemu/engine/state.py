@@ -170,6 +170,7 @@ class Core(Record):
     closed_until: int
     # Operand ports: the last that read, the stops, what an mma writes.
     late: int
+    late_again: int
     put_off_from: int
     put_off_cycles: int
     last_start: int

@@ -117,6 +117,15 @@ def test_an_address_register_makes_a_constant_late_and_is_kept_until_it_comes(li
     assert done(["LDC R4, c[0x0][RZ] | W0 S2"]) == [25]
 
 
+@pytest.mark.parametrize("line", ["REDUX.SUM UR4, R8", "MATCH.ANY R4, R8"])
+def test_the_source_of_what_is_sent_with_a_register_is_released_a_cycle_later(line):
+    """H200: loops of REDUX by one warp and by one warp of each sub-core, which write the source anew, are to the cycle."""
+    assert released(line) == 10
+    assert released(line, machine(mio__cycles_per_source_register=5)) == 13
+    slow = machine(operations__reduction__issue_interval_cycles=9, operations__match__issue_interval_cycles=9)
+    assert released(line, slow) == 10
+
+
 def test_when_a_source_is_released_is_a_value():
     assert released(CONSTANT, machine(address_divergence__source_release_cycles=4)) == 12
 

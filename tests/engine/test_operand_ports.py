@@ -112,6 +112,16 @@ def test_a_wide_multiplication_reads_twice(distance, cycles):
     assert gaps(found[distance:]) == [1, 1 + cycles, 1]
 
 
+def test_the_pipe_s_interval_runs_from_the_first_read_of_a_wide_multiplication():
+    """H200: IMAD.HI and IMAD.WIDE of four warps a sub-core take no longer than their reads do."""
+    wide = ["IMAD.WIDE.U32 R8, R20, R21, RZ | S2", "IMAD R10, R4, RZ, RZ | S2", END]
+    for interval, gap in ((1, 4), (4, 4), (5, 5), (7, 7)):
+        assert gaps(issues(run(wide, machine(operations__imad_wide__issue_interval_cycles=interval))))[0] == gap
+    once = {"register_file__wide_second_read_cycles": 0}
+    for interval, gap in ((1, 2), (4, 4), (5, 5)):
+        assert gaps(issues(run(wide, machine(operations__imad_wide__issue_interval_cycles=interval, **once))))[0] == gap
+
+
 @pytest.mark.parametrize(
     ("between", "late"), [("NOP | S1", 0), ("LDS R20, [R0] | W0 S1", 0), ("LDS R20, [R3] | W0 S1", 1)]
 )

@@ -5,7 +5,8 @@ LDC, S2UR, S2R of anything but a lane's number, REDUX and MATCH wait in a queue 
 interval. The unit takes a request where the load/store unit would, from the sub-core served longest ago, while fewer
 than `pool_entries` wait, and begins one every `interval_cycles`. An LDC with a register in its address comes to its
 turn as many cycles later as it takes longer, and keeps that register until its result is there; of all others the
-sources count as read `source_release_cycles` behind the sending.
+sources count as read `source_release_cycles` behind a first cycle of the sending, or behind what
+`mio.cycles_per_source_register` says for the registers of REDUX and MATCH.
 """
 
 from __future__ import annotations
@@ -58,5 +59,6 @@ def _send(state: State, c: int, now: int) -> None:
     if op.loaded_line >= 0:
         start = max(start, constant_there(state, op.loaded_line, LDC, start))
     done_at = start + op.latency_cycles - op.late_cycles - spec.address_divergence_queue_latency_cycles
-    sources_at(state, f, done_at if op.late_cycles > 0 else sent + spec.address_divergence_source_release_cycles, now)
+    read = now + max(1, spec.mio_cycles_per_source_register * op.sent_banks)
+    sources_at(state, f, done_at if op.late_cycles > 0 else read + spec.address_divergence_source_release_cycles, now)
     result_at(state, f, done_at, now)

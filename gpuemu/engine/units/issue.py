@@ -43,11 +43,12 @@ def issue(state: State, c: int, w: int, now: int) -> None:
     _log_wait(state, core, warp, op, now)
     if warp.opens_at <= now:
         warp.blocked_from = warp.opens_at = NEVER
-    reads_at, late = _through_ports(state, c, w, op, now)
+    reads_at, late, again = _through_ports(state, c, w, op, now)
     counts_from = now + late + (reads_at - now if op.plain else 0)
-    take(state, core, p, reads_at, reads_at + late + op.issue_interval_cycles)
+    taken_for = op.issue_interval_cycles - again  # the pipe's interval has the second read in it
+    take(state, core, p, reads_at, reads_at + late + taken_for)
     if state.pipes[p].kind == kinds.PLAIN:
-        shut(state.pipes[p], now + 1, now + op.issue_interval_cycles + max(reads_at - now, counts_from - now))
+        shut(state.pipes[p], now + 1, now + taken_for + max(reads_at - now, counts_from - now))
     state.operands_late[warp.position] = reads_at - now
     warp.issued_at, warp.stall, warp.stood = now, op.stall_cycles, counts_from - now
     warp.position += 1
@@ -100,16 +101,17 @@ def _log_wait(state: State, core: Core, warp: Warp, op: Op, now: int) -> None:
     state.waited[at + NOT_SELECTED] += now - warp.seen_at - closed
 
 
-def _through_ports(state: State, c: int, w: int, op: Op, now: int) -> tuple[int, int]:
-    """When its operands begin to be read, and how much later what counts from the issue starts."""
+def _through_ports(state: State, c: int, w: int, op: Op, now: int) -> tuple[int, int, int]:
+    """When its operands begin to be read, how much later what counts from the issue starts, and how much of that is
+    for reading them twice."""
     core, warp = state.cores[c], state.warps[w]
-    reads_at, late = now, standing(core, now)
+    reads_at, late, again = now, standing(core, now), 0
     if op.fills_latches and core.reader != w:
         core.reader = w
         warp.latched = 0
     if op.uses_ports or op.turnaround > 0:
         reads_at = read_operands(state, c, w, op, now, 1 if warp.latched >= op.kept_for else 0)
-        late = core.late
+        late, again = core.late, core.late_again
         if core.put_off_cycles > 0:
             for i in range(core.warps):
                 other = state.pool[core.warps_at + i]
@@ -123,7 +125,7 @@ def _through_ports(state: State, c: int, w: int, op: Op, now: int) -> tuple[int,
         state.pool[warp.forwarded_at + state.program[op.forwards_at + i]] = now + late
     if reads_at > now:
         stand(state, core, now + 1, reads_at + 1)
-    return reads_at, late
+    return reads_at, late, again
 
 
 def _stands(state: State, w: int, begin: int, cycles: int, now: int) -> None:

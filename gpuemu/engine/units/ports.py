@@ -8,8 +8,9 @@ sub-core stands, stall counts and the mma's issue interval stand, too, but not w
 
 Results of fixed latency come over the forwarding path until `forwarding_cycles` behind their issue, one register of a
 bank for each instruction; a second is read from the register file, `bank_ready_cycles` behind the end of that.
-IMAD.WIDE reads its operands twice, a forwarded one late the second time; it does not leave before an mma has read its
-fragments, and an mma right behind it is a cycle late. Scalar arithmetic on the tensor pipe writes as an mma does.
+IMAD.WIDE reads its operands twice, a forwarded one late the second time; its pipe's interval runs from the first. It
+does not leave before an mma has read its fragments, and an mma right behind it is a cycle late. Scalar arithmetic on
+the tensor pipe writes as an mma does.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ def read_operands(state: State, c: int, w: int, op: Op, now: int, keeps: int) ->
     """`op` of a warp issues now; returns when it begins to read.
 
     `keeps`: whether the latches still hold what its warp's reuse flags say. Leaves in the core how much later for a
-    stop the counts of the instruction start (`late`), and from when on and how long the other warps' stand.
+    stop the counts of the instruction start (`late`), how much of that is for its second read (`late_again`), and from
+    when on and how long the other warps' stand.
     """
     core = state.cores[c]
-    core.put_off_cycles = 0
+    core.put_off_cycles = core.late_again = 0
     start = now
     if op.is_tensor:
         start = mma_begins(state, c, op, now, now)
@@ -105,6 +107,7 @@ def _keep_up(state: State, core: Core, warp: Warp, op: Op, cycle: int, keeps: in
     late = _stop(state, core, max(has_all, due + _held(state, warp, op, fresh_from)), op.second_read)
     if entry + op.stall_cycles >= due:  # else what it holds up has gone by then
         core.late += late
+        core.late_again = op.second_read
 
 
 def _held(state: State, warp: Warp, op: Op, fresh_from: int) -> int:
