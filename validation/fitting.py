@@ -11,6 +11,7 @@ from pathlib import Path
 from gpuemu.arch import Architecture, load_arch
 from validation.fit import arithmetic, memory
 from validation.fit.experiments import Experiment, Fitted, run
+from validation.fit.searches import left_out as searches_in_vain
 from validation.fit.searches import searches as searches_of_the_suite
 from validation.fit.searching import Search, search_all
 from validation.fit.writing import fitted_text
@@ -20,7 +21,7 @@ from validation.split import FitView
 
 @dataclass(frozen=True)
 class Fit:
-    """The text of the fitted file, the values in it, and a line for each experiment that could not run."""
+    """The text of the fitted file, the values in it, and a line for each experiment that could not run or was not."""
 
     text: str
     fitted: tuple[Fitted, ...]
@@ -71,6 +72,8 @@ def fit(
             found, missing = search_all(todo, view, folder, arch, pool, report)
         fitted |= {one.experiment.parameter: one for one in found}
         left_out += missing
+    if searches is None:
+        left_out += [f"{'.'.join(one.search.parameter)}: not searched for: {one.why}" for one in searches_in_vain()]
     values = list(fitted.values())
     return Fit(fitted_text(base, values, source), tuple(values), tuple(left_out))
 

@@ -9,10 +9,13 @@ from tiny import record
 import gpuemu
 from gpuemu.base.errors import GpuemuError
 from validation.fit.experiments import Experiment, Fitted, run
+from validation.fit.searches import LeftOut, left_out
 from validation.fit.searching import Search, search_all
 from validation.fit.writing import fitted_text
 from validation.fitting import all_experiments, all_searches, fit
+from validation.replay import executor
 from validation.split import FitView
+from validation.verify import fit_problems
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / "configs" / "sm_90.yaml"
@@ -77,6 +80,47 @@ def test_searches_of_the_suite_find_in_the_emulator_what_was_put_in(
     assert ([one.value for one in found], left_out) == ([known.paths()[whole.parameter]], [])
 
 
+KNOWN = gpuemu.load_arch(BASE)
+FITTED = {".".join(one.parameter) for one in (*all_experiments(), *all_searches())}
+
+
+def test_what_the_h200_is_said_to_have_is_fitted_or_says_what_was_measured() -> None:
+    """And what is fitted is no guess."""
+    told = {name: one for name, one in KNOWN.provenance.items() if "H200" in one.source and one.status == "measured"}
+    assert len(told) > 120
+    assert [name for name, one in told.items() if name not in FITTED and not one.note.strip()] == []
+    assert {KNOWN.provenance[name].status for name in FITTED} <= {"measured", "published"}
+    assert [name for name, one in told.items() if "not measured" in one.note] == []
+
+
+def test_the_architecture_file_is_what_the_fit_of_the_h200_gives() -> None:
+    """Each search from the file on, where a finished fit ends; `python -m validation verify` repeats a few."""
+    assert fit_problems(ROOT / "validation" / "data" / "h200", KNOWN, all_searches(), 2) == []
+
+
+@pytest.mark.parametrize("one", left_out(), ids=lambda one: ".".join(one.search.parameter))
+def test_a_search_is_left_out_while_it_gives_another_value_and_its_parameter_is_measured_otherwise(
+    one: LeftOut,
+) -> None:
+    """The day it gives the file's value it belongs to the searches of the fit."""
+    path, name = one.search.parameter, ".".join(one.search.parameter)
+    assert name not in FITTED
+    where = KNOWN.provenance[name]
+    assert (where.status, "H200" in where.source, len(where.note) > 40) == ("measured", True, True)
+    folder = ROOT / "validation" / "data" / "h200"
+    with executor(1) as pool:
+        ((found,), missing) = search_all([one.search], FitView(folder), folder, KNOWN, pool)
+    assert (found.value != KNOWN.paths()[path], missing) == (True, []), found.note
+
+
+def test_the_fit_says_which_searches_it_leaves_out_and_why(tmp_path: Path) -> None:
+    folder = record(tmp_path / "tiny", ("lat_iadd_16",))
+    said = fit(folder, BASE, [], None, jobs=1).left_out
+    assert [line for line in said if "not searched for" in line] == [
+        f"{'.'.join(one.search.parameter)}: not searched for: {one.why}" for one in left_out()
+    ]
+
+
 def nested(parameter: str, value: int) -> str:
     """A value as a line of YAML."""
     text = str(value)
@@ -90,6 +134,22 @@ def test_a_parameter_that_its_kernels_do_not_depend_on_is_left_as_it_is(tmp_path
     idle = Search(("mio", "pool_entries"), SEARCHED.kernels, (8, 16, 48))
     found = fit(folder, BASE, [], [idle], jobs=1)
     assert [one.value for one in found.fitted] == [gpuemu.load_arch(BASE).mio.pool_entries]
+
+
+def test_a_search_by_clocks_finds_what_the_last_clock_does_not_tell(tmp_path: Path) -> None:
+    """Which of 16 stores waits for the queue shows in the clocks between; the last comes when all are sent."""
+    kernels, entries = ("queue_sts128_w1",), tuple(range(5, 13))
+    folder = record(tmp_path / "tiny", kernels)
+    other = tmp_path / "other.yaml"
+    other.write_text("extends: sm_90\nmio: {queue_entries: 12}\nsources: {}\n")
+    found = []
+    for by_clocks in (False, True):
+        search = Search(("mio", "queue_entries"), kernels, entries, by_clocks)
+        with executor(1) as pool:
+            ((one,), _) = search_all([search], FitView(folder), folder, gpuemu.load_arch(other), pool)
+        found.append(one.value)
+        assert f"emulated against measured {'clocks' if by_clocks else 'cycles'}" in one.note
+    assert found == [12, KNOWN.mio.queue_entries]
 
 
 def test_a_search_for_a_parameter_that_the_file_lacks_is_left_out_aloud(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from gpuemu.arch import Architecture
 from validation.fit.experiments import Experiment, Fitted
 from validation.records import CODE_FILE, Measurement
@@ -22,18 +24,30 @@ MOST_ROUNDS = 3
 
 @dataclass(frozen=True)
 class Search:
-    """A parameter, the microbenchmarks that tell, and the values to try."""
+    """A parameter, the microbenchmarks that tell, and the values to try.
+
+    `by_clocks`: every clock that was read is compared, not the last alone.
+    """
 
     parameter: tuple[str, ...]
     kernels: tuple[str, ...]
     candidates: tuple[int, ...]
+    by_clocks: bool = False
 
 
-def _error(job: tuple[str, Measurement, Architecture]) -> float:
-    """The squared relative error of one kernel; a kernel that does not run counts as wholly wrong."""
-    folder, m, arch = job
+def _error(job: tuple[str, Measurement, Architecture, bool]) -> float:
+    """The squared relative error of one kernel; a kernel that does not run counts as wholly wrong.
+
+    By clocks it is the mean over all reads, those of each turn in the order in which warps came to them.
+    """
+    folder, m, arch, by_clocks = job
     got = replay(Path(folder) / CODE_FILE, m.launch, arch)
-    return 1.0 if got.error else ((got.cycles - m.cycles_min) / m.cycles_min) ** 2
+    if got.error:
+        return 1.0
+    if not by_clocks:
+        return ((got.cycles - m.cycles_min) / m.cycles_min) ** 2
+    apart = np.sort(np.array(got.clocks), axis=0) - np.sort(np.array(m.clocks), axis=0)
+    return float(np.mean((apart / m.cycles_min) ** 2))
 
 
 def search_all(
@@ -75,7 +89,7 @@ def _best(
     values = list(dict.fromkeys([now, *search.candidates]))
     dotted = ".".join(search.parameter)
     archs = [arch.with_overrides({dotted: value}) for value in values]
-    jobs = [(str(folder), m, one) for m in kernels for one in archs]
+    jobs = [(str(folder), m, one, search.by_clocks) for m in kernels for one in archs]
     # Kernel by kernel, so that a process traces a kernel once and runs it with every value.
     errors = iter(pool.map(_error, jobs, chunksize=len(values)))
     sums = dict.fromkeys(values, 0.0)
@@ -91,5 +105,6 @@ def _fitted(search: Search, value: int, errors: Mapping[int, float]) -> Fitted:
     beside = [v for v in (max((o for o in others if o < value), default=None),
                           min((o for o in others if o > value), default=None)) if v is not None]  # fmt: skip
     shown = ", ".join(f"{errors[v]:.1%} with {v}" for v in beside)
-    about = f"least squares of emulated against measured cycles, {errors[value]:.1%} rms ({shown}); best value"
+    what = "clocks" if search.by_clocks else "cycles"
+    about = f"least squares of emulated against measured {what}, {errors[value]:.1%} rms ({shown}); best value"
     return Fitted(Experiment(search.parameter, search.kernels, lambda _: float(value), about), float(value))
