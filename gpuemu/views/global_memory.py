@@ -12,9 +12,15 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.arch import Architecture
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.program import Op, Program
+from gpuemu.trace.listing import INSTRUCTION_BYTES
+from gpuemu.trace.model import Trace
+
+
+_CODE_PIECE_BYTES = 256
 
 
 class GlobalRow(Enum):
@@ -94,3 +100,34 @@ def l1_counts(program: Program, log: Log) -> L1Counts:
     op, sectors = program.path[program.request_issue], program.accesses.sectors[program.access]
     asked, never = int(sectors[cached[op]].sum()), int(sectors[uncached[op]].sum())
     return L1Counts(asked, asked + never - log.loaded_sectors, log.loaded_sectors, log.stored_sectors)
+
+
+def missed_sectors(program: Program, log: Log) -> dict[GlobalRow, int]:
+    """Of each row the sectors that came from beyond L1."""
+    rows = list(GlobalRow)
+    counted_in = [row_of(op) for op in program.ops]
+    row = np.array([-1 if r is None else rows.index(r) for r in counted_in])[program.path[program.request_issue]]
+    return {name: int(log.beyond[row == i].sum()) for i, name in enumerate(rows)}
+
+
+def new_sectors(program: Program, arch: Architecture) -> int:
+    """Sectors of data that L2 has to ask DRAM for: those that are loaded, each once, if all caches were flushed."""
+    if arch.global_memory.first_touch == "l2":
+        return 0
+    loads = np.array([row_of(op) in (GlobalRow.LOAD, GlobalRow.ATOMIC) for op in program.ops], dtype=np.bool_)
+    accesses, asked = program.accesses, np.unique(program.access[loads[program.path[program.request_issue]]])
+    first = accesses.first_sector[accesses.first_line]
+    touched = [accesses.sector[first[a] : first[a + 1]] for a in asked.tolist()]
+    return len(np.unique(np.concatenate(touched))) if touched else 0
+
+
+def dram_sectors(trace: Trace, program: Program, arch: Architecture) -> int:
+    """What a launch reads of DRAM if all caches were flushed, else nothing.
+
+    Its data, its code in pieces of 256 bytes, and `launch.cold_sectors` that every launch needs.
+    """
+    if arch.global_memory.first_touch == "l2":
+        return 0
+    pieces = -(-len(trace.code) * INSTRUCTION_BYTES // _CODE_PIECE_BYTES)
+    code = pieces * _CODE_PIECE_BYTES // arch.global_memory.sector_bytes
+    return new_sectors(program, arch) + code + arch.launch.cold_sectors
