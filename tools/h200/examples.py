@@ -28,10 +28,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,6 +58,10 @@ METRICS = (
     "smsp__cycles_active.max",
 )
 CYCLES, SECOND_PASS = METRICS[-1], "cycles of the second pass"
+MEMORY_FILE = "memory.csv"
+"""Counters of L1, L2 and DRAM, the least and the most of seven launches, warm (the first left out) and flushed."""
+MERGED = ("lts__t_sectors_srcunit_tex_op_write.sum", "lts__t_sectors_srcunit_tex_lookup_hit.sum")
+"""Those that have stores which merged on their way: counted in full here (DEVIATIONS, MERGE)."""
 
 
 @dataclass(frozen=True)
@@ -256,11 +261,35 @@ def differences(folder: Path, names: Collection[str] | None = None) -> Iterator[
             yield Difference(case.name, SECOND_PASS, int(clock["cycles_second_pass"]), cycles)
 
 
+def memory_differences(folder: Path) -> Iterator[Difference]:
+    """Each counter of memory.csv of kernels of one CTA, with the emulator's; of a spread the nearer end."""
+    import gpuemu
+
+    code, by_launch = compiled(folder, "sm_90"), defaultdict[tuple[str, str], list[dict[str, str]]](list)
+    for row in csv.DictReader((folder / MEMORY_FILE).open()):
+        by_launch[row["kernel"], row["caches"]].append(row)
+    for case in cases():
+        for caches, first_touch in (("warm", "l2"), ("flushed", "dram")):
+            rows = by_launch.get((case.name, caches), [])
+            if not rows or math.prod(case.grid) > 1:
+                continue
+            given, _, _ = case.arguments()
+            trace = gpuemu.trace_kernel(
+                code(case.cubin), case.kernel, case.grid, case.block, case.shared_bytes, given, arch="sm_90"
+            )
+            arch = gpuemu.load_arch("sm_90").with_overrides({"global_memory.first_touch": first_touch})
+            counters = gpuemu.run(trace, arch).counters
+            for row in rows:
+                found, least, most = counters[row["metric"]], int(row["least"]), int(row["most"])
+                yield Difference(f"{case.name}, {caches}", row["metric"], min(max(found, least), most), found)
+
+
 def compare(folder: Path) -> int:
     """Print every figure that differs, and how many do not; returns the number that differ, cycles left out."""
     counts = Counter[bool]()
     print(f"{'':28} {'':69} measured emulated")
-    for found in differences(folder):
+    more = memory_differences(folder) if (folder / MEMORY_FILE).is_file() else iter(())
+    for found in chain(differences(folder), more):
         counted = found.metric not in (SECOND_PASS, CYCLES)
         if counted:
             counts[found.measured == found.emulated] += 1
