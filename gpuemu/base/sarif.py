@@ -61,7 +61,7 @@ def document(
     index = {one["id"]: number for number, one in enumerate(rules)}
     run = {
         "tool": {"driver": {"name": "gpuemu", "version": version, "rules": [*rules]}},
-        "automationDetails": {"id": f"gpuemu/{subject}"},
+        "automationDetails": {"id": f"gpuemu/{subject}/"},  # up to its last slash the category of a code host
         "columnKind": "unicodeCodePoints",
         "results": [{**one, "ruleIndex": index[one["ruleId"]]} for one in results],
     }

@@ -42,9 +42,11 @@ def project(tmp_path: Path) -> Path:
 def pytest_says(project: Path, text: str, *options: str, ci: str = "") -> str:
     """What pytest says of the tests in `text`, from the folder above them."""
     (project / "tests" / "test_tile.py").write_text(HEAD + text, encoding="utf-8")
-    plugin = [] if "-p" in options else ["-p", "gpuemu.cli.pytest_plugin"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *options, "tests"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CI": ci, "COLUMNS": "200"}
+    # The plugin by its module: this checkout need not be installed.
+    plugin = ("-p", "gpuemu.cli.pytest_plugin", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", "-q", *plugin, *options, "tests"]
+    alone = {"PYTHONPATH": str(ROOT), "CI": ci, "COLUMNS": "200", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {**os.environ, **alone}
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
