@@ -45,7 +45,7 @@ FAILED = 1
     "--sources",
     type=click.Path(exists=True, path_type=Path),
     multiple=True,
-    help="File or folder of source text for the source page and the report; a .cu brings its own.",
+    help="File or folder of source text, for lines of the source and findings; a .cu brings its own and its headers.",
 )
 @click.option("--why", "ranked", is_flag=True, help="Put gpuemu why's ranking of causes into the report, too.")
 @click.option(
@@ -126,7 +126,10 @@ def run(
     in global_load.sectors; stall.barrier and the other stall reasons; or any counter by its profiler name. Exit codes:
     0 fine, 1 a condition holds or a figure is worse than its baseline allows, 2 bad input.
     """
-    texts = (Path(trace), *sources) if is_machine_code(trace) else sources
+    texts = sources
+    if is_machine_code(trace):  # what a .cu includes lies beside it, or where the compiler looks for it
+        folders = () if Path(trace).suffix == ".cubin" else (Path(trace).parent, *map(Path, launch["include"]))
+        texts = (Path(trace), *sources, *folders)
     wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, output is not None, texts)
     others = beside(also, texts)
     if ranked and form != "html":

@@ -31,7 +31,7 @@ def as_sarif(result: Result, verdicts: Sequence[Verdict], paths: Mapping[str, Pa
         if verdict.failed
     ]
     for costly in costly_lines(result, paths):
-        related = [_location(place, kernel, "inlined here") for place in costly.related]
+        related = [_location(place, kernel, "part of the same code") for place in costly.related]
         found.append(
             sarif.result(costly.rule.name, "warning", costly.sentence, [_location(costly.place, kernel)], related)
         )

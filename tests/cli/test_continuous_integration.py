@@ -259,6 +259,25 @@ def test_sarif_of_machine_code_names_the_source_as_it_was_given_and_a_cubin_with
         assert f"at {location['physicalLocation']['address']['relativeAddress']:#06x}" in one["message"]["text"]
 
 
+def test_sarif_puts_a_conflict_into_the_header_where_it_stands_and_names_the_line_that_called_it(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "k/tile.cu": '#include "near.cuh"\n#include <deep.cuh>\nextern "C" __global__ void tile(float *out) {\n'
+        "    __shared__ float tile[1024];\n    fill(tile, threadIdx.x);\n    __syncthreads();\n"
+        "    out[threadIdx.x] = column(tile, threadIdx.x);\n}\n",
+        "k/near.cuh": "__device__ inline void fill(float *tile, int lane) {\n    tile[32 * lane] = lane;\n}\n",
+        "inc/deep.cuh": "__device__ inline float column(const float *tile, int lane) {\n"
+        "    return tile[32 * (31 - lane)];\n}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    found = results_of(gpuemu("run", "k/tile.cu", "-I", "inc", "--format", "sarif", cwd=tmp_path).output)
+    lines = [(place(one["locations"][0]), [place(line) for line in one["relatedLocations"]]) for one in found]
+    assert lines == [("inc/deep.cuh:2", ["k/tile.cu:7"]), ("k/near.cuh:2", ["k/tile.cu:5"])]
+
+
 def test_check_writes_its_findings_as_sarif_with_both_lines_of_a_race(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```cuda\n(// broken\.cu\n.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -19,7 +19,7 @@ from pathlib import Path
 from gpuemu.base.errors import GpuemuError
 
 RIGHT = "what ncu --csv --page raw, details or source prints is right"
-_NUMBER = re.compile(r"([-+]?\d+(?:,\d{3})*(\.\d+)?(?:[eE][-+]?\d+)?)(?: \(.*\))?", re.DOTALL)
+_NUMBER = re.compile(r"([-+]?\d{1,20}(?:,\d{3}){0,6}(\.\d{1,20})?(?:[eE][-+]?\d\d?)?)(?: \(.*\))?", re.DOTALL)
 _UNIT = re.compile(r"([KMG]?)(byte|inst|cycle|sector|request|warp|block|thread|register)\b.*")
 _PREFIX = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 _NOTHING = ("", "-", "n/a", "nan", "no data", "(!) nan", "(!) n/a")
@@ -171,7 +171,9 @@ def _is_listing(row: Sequence[str]) -> bool:
     return "Source" in row and "Instructions Executed" in row
 
 
-def _whole(path: str, line: int, row: Sequence[str], head: Sequence[str], head_line: int) -> None:
+def _whole(path: str, line: int, row: list[str], head: Sequence[str], head_line: int) -> None:
+    while len(row) > len(head) and not row[-1]:  # some versions end a row with a comma
+        row.pop()
     if len(row) != len(head):
         right = f"{len(head)}, as in line {head_line}, are right"
         raise GpuemuError.one(path, line, "", f"{len(row)} columns", right)
@@ -243,7 +245,7 @@ def _some(path: str, line: int, launches: list[Launch]) -> tuple[Launch, ...]:
 def _read_extent(path: str, line: int, name: str, text: str) -> tuple[int, ...] | None:
     if not text.strip():
         return None
-    match = re.fullmatch(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?", text.strip())
+    match = re.fullmatch(r"\(?\s*(\d{1,10})\s*,\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)?", text.strip())
     if match is None:
         raise GpuemuError.one(path, line, name, f"'{text[:40]}'", "three sizes such as (128, 1, 1) are right")
     return tuple(map(int, match.groups()))
