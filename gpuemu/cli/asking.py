@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from gpuemu.views.verdict import Verdict
 
 
+_NO = ("", "0", "false")
+"""Values of the variable CI on machines that are none of it."""
+
+
 class Kept:
     """A baseline: its file, and what is allowed beside what stands there. Raises GpuemuError if it cannot be used."""
 
@@ -25,7 +29,7 @@ class Kept:
         self._file, self._renew = file, renew
         self._allowed = parse_allowed(allowed)
         self._baseline = read_baseline(file) if Path(file).exists() else None
-        if self._baseline is None and os.environ.get("CI") and not renew:
+        if self._baseline is None and os.environ.get("CI", "").lower() not in _NO and not renew:
             right = "one that is committed is right: in CI none is written but where it is renewed"
             raise GpuemuError.one(file, None, "", "no such file", right)
 

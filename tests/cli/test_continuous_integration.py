@@ -65,6 +65,7 @@ def test_in_ci_a_baseline_that_is_not_there_is_refused(folder: Path) -> None:
     right = "one that is committed is right: in CI none is written but where it is renewed"
     assert ran.errors == f"b.yaml: found no such file; {right}\n"
     assert not (folder / "b.yaml").exists()
+    assert gpuemu("run", "column.yaml", "--baseline", "c.yaml", cwd=folder, ci="false").status == 0
     assert gpuemu("run", "column.yaml", "--baseline", "b.yaml", "--renew-baseline", cwd=folder, ci="true").status == 0
 
 

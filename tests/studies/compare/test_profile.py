@@ -80,7 +80,7 @@ def test_the_source_page_has_the_instructions_of_each_launch_and_of_two_columns_
     ("text", "unit", "value", "step"),
     [
         ("3,072", "", 3072, 0), ("0.97", "", 0.97, 0.005), ("49.15", "Kbyte/block", 49150, 5), ("12", "Mcycle", 12e6, 5e5),
-        ("1.5", "inst/cycle", 1.5, 0.05), ("-2", "", -2, 0), ("128 (64; 64)", "inst", 128, 0), ("1e+06", "", 1e6, 0),
+        ("1.5", "inst/cycle", 1.5, 0.05), ("3", "Gbyte", 3e9, 5e8), ("-2", "", -2, 0), ("128 (64; 64)", "inst", 128, 0), ("1e+06", "", 1e6, 0),
     ],
 )  # fmt: skip
 def test_a_number_has_its_thousands_its_unit_and_what_rounding_may_have_cost(
@@ -89,6 +89,26 @@ def test_a_number_has_its_thousands_its_unit_and_what_rounding_may_have_cost(
     found = Profile("p.csv", "raw", ()).number(text, unit, 9, "name")
     assert isinstance(found, Measured)
     assert (found.value, found.step, found.line) == (pytest.approx(value), pytest.approx(step), 9)
+
+
+def test_a_launch_is_found_by_name_and_extents_where_the_page_has_them_or_by_its_id(tmp_path: Path) -> None:
+    profile = read_profile(str(H200))
+    launch, alike = profile.launch("one4", (1, 1, 1), (32, 1, 1), None)
+    assert (launch.number, alike) == ("1", 4)
+    launch, alike = profile.launch("ns::one8", [1, 1, 1], [32, 1, 1], None)
+    assert (launch.number, alike) == ("298", 1)
+    # An ID goes before name and extents.
+    launch, alike = profile.launch("other", (7, 1, 1), (32, 1, 1), "698")
+    assert (launch.name, alike) == ("one16", 1)
+    launch, alike = read(tmp_path, SOURCE).launch("tile", (9, 9, 9), (1, 1, 1), None)
+    assert (launch.number, alike) == ("0", 2)
+
+
+def test_rows_of_a_source_page_before_its_header_and_commas_behind_its_rows_are_passed_over(tmp_path: Path) -> None:
+    rows = SOURCE.splitlines()
+    text = "\n".join([rows[0] + ",", '"view","sass"', rows[1], *(row + ',""' for row in rows[2:4])])
+    (launch,) = read(tmp_path, text + "\n").launches
+    assert [one.source.strip() for one in launch.code] == ["LDS R4, [R0]", "@P0   EXIT"]
 
 
 def test_what_was_not_measured_is_no_number_and_another_text_is_refused() -> None:
@@ -127,6 +147,8 @@ RAW = (
         (RAW.replace('"(1, 1, 1)",', ""), "p.csv:3: found 4 columns; 5, as in line 1, are right"),
         (RAW.replace("(32, 1, 1)", "32"), "p.csv:3: Block Size: found '32'; three sizes such as (128, 1, 1) are right"),
         ("".join(RAW.splitlines(keepends=True)[:2]), "p.csv:1: found a header and no launch below it; what ncu "),
+        (DETAILS.replace('"2.21","","",""', '"2.21"'), "p.csv:4: found 15 columns; 18, as in line 3, are right"),
+        (SOURCE.replace('"64","9"', '"64"'), "p.csv:3: found 5 columns; 6, as in line 2, are right"),
         (DETAILS.replace('"Metric Value"', '"Average"'), "p.csv:3: Metric Value: found no such column; the details page without "),
         (SOURCE.replace('"Address"', '"#"'), "p.csv:2: Address: found no such column; the page of machine code is right, "),
     ],
