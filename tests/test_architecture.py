@@ -45,6 +45,7 @@ OUTSIDE = {
     "matplotlib": {"studies"},
     "polars": {"studies"},
     "distributed": {"studies"},
+    "pytest": {"cli"},
 }
 """Libraries, and the rooms that may import them."""
 

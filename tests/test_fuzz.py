@@ -33,7 +33,7 @@ def fuzz() -> Iterator[ModuleType]:
 
 KINDS = (
     "trace", "architecture", "instruction", "cubin", "side_file", "array_file", "argument", "extent", "lanes", "override",
-    "variation", "condition", "store", "options",
+    "variation", "condition", "baseline", "profile", "store", "options",
 )  # fmt: skip
 
 

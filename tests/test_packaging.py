@@ -68,6 +68,14 @@ def test_an_installed_gpuemu_runs_a_shipped_trace_by_name_from_any_folder(instal
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_installed_gpuemu_brings_its_fixture_to_pytest(installed: Path, tmp_path: Path) -> None:
+    test = "def test_swizzle(gpu_kernel):\n    assert gpu_kernel('v5_swizzle').excess_wavefronts == 0\n"
+    (tmp_path / "test_kernel.py").write_text(test, encoding="utf-8")
+    said = output_of(installed / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+    assert "1 passed" in said
+    assert "gpu_kernel" in output_of(installed / "python", "-m", "pytest", "-q", "--fixtures", cwd=tmp_path)
+
+
 def test_an_installed_gpuemu_lists_its_architectures_and_traces(installed: Path, tmp_path: Path) -> None:
     architectures = output_of(installed / "gpuemu", "arch", "list", cwd=tmp_path)
     assert all(name in architectures for name in ("sm_80", "sm_89", "sm_90"))

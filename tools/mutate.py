@@ -51,6 +51,8 @@ MODULES = {
     "gpuemu/sass/machine/control.py": "tests/sass/test_jumps.py tests/sass/test_control.py",
     "gpuemu/sass/semantics/atomics.py": "tests/sass/test_atomics.py",
     "gpuemu/sass/semantics/integer.py": "tests/sass/test_integer.py tests/sass/test_uniform.py",
+    "gpuemu/studies/compare/profile.py": "tests/studies/compare/test_profile.py",
+    "gpuemu/views/baseline.py": "tests/views/test_baseline.py",
     "gpuemu/views/bounds.py": "tests/views/test_bounds.py",
     "gpuemu/views/stalls.py": "tests/views/test_stalls.py",
     "validation/score.py": "tests/validation/test_score.py",

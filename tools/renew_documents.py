@@ -30,8 +30,8 @@ def files_shown(folder: Path) -> None:
     (folder / "traces").symlink_to(ROOT / "traces", target_is_directory=True)
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
-        for block in re.findall(r"^```(?:yaml|cuda)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-            name = re.match(r"(?:#|//) (\S+\.(?:yaml|cu))\n", block)
+        for block in re.findall(r"^```(?:yaml|cuda|csv)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            name = re.match(r"(?:#|//) (\S+\.(?:yaml|cu|csv))\n", block)
             if name or document.name == "trace.md":
                 (folder / (name[1] if name else "column_sum.yaml")).write_text(block, encoding="utf-8")
 

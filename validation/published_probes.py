@@ -241,8 +241,13 @@ def barrier_chain(arch: gpuemu.Architecture, warps: int, stall: int) -> float:
 
 
 def untouched(arch: gpuemu.Architecture) -> gpuemu.Architecture:
-    """No data are in L2 before the launch, all code is in the SM, as of a kernel that is launched on fresh memory."""
-    return arch.with_overrides({"global_memory.first_touch": "dram", "launch.cold_line_cycles": 0})
+    """No data are in L2 before the launch, all code is in the SM, as of a kernel that is launched on fresh memory.
+
+    All of it is as near as the nearest.
+    """
+    return arch.with_overrides({
+        "global_memory.first_touch": "dram", "launch.cold_line_cycles": 0, "global_memory.spread_cycles": 0
+    })  # fmt: skip
 
 
 @probe("cycles")

@@ -82,6 +82,7 @@ class Launch(Part):
     constant_operand_miss_cycles: int = cycles("until a constant operand is there, the SM's first of a line", low=0)
     cold_cycles: int = cycles("as overhead_cycles, more if all caches are flushed (global_memory.first_touch)", low=0)
     cold_line_cycles: int = cycles("until a line of code is there that the SM asks for first, if they are", low=0)
+    cold_sectors: int = whole("read of DRAM by any launch, beside data and code, if they are", 0, 100_000, "sectors")
 
 
 class Issue(Part):

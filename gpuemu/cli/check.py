@@ -29,7 +29,7 @@ TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
 @click.option("--tool", "tools", multiple=True, type=click.Choice(TOOLS), help="This one only; several may be given.")
 @click.option("--arch", "arch_name", metavar="NAME", help="Compile a .cu for this architecture; by default sm_89.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output."
+    "--format", "form", type=click.Choice(["text", "json", "sarif"]), default="text", show_default=True, help="Output."
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
 @launch_options
@@ -50,6 +50,8 @@ def check(
       gpuemu check k.cu --kernel scale --grid 2 --block 128 --arg empty:f32:256 --arg arange:f32:256
     Only races, as data:
       gpuemu check k.cubin --kernel scale --tool racecheck --format json
+    For a code host that shows findings by source line (docs/ci.md):
+      gpuemu check k.cu --kernel scale --block 128 --format sarif -o k.sarif
     The control words and barriers of a trace:
       gpuemu check traces/v5_swizzle.yaml
 
@@ -84,8 +86,14 @@ def check(
             right = "a .cubin or .cu takes them; a trace has its launch in it"
             raise GpuemuError.one(what, None, "", f"a trace with {options.given}", right)
         report = run_check(what, tools=chosen)
-    text = json.dumps(report.data(), indent=2) if form == "json" else "\n".join(lines(report))
-    text += "\n"
+    if form == "sarif":
+        from gpuemu import __version__
+        from gpuemu.studies.check.check_sarif import as_sarif
+
+        text = as_sarif(report, what, __version__)
+    else:
+        text = json.dumps(report.data(), indent=2) if form == "json" else "\n".join(lines(report))
+        text += "\n"
     if output is None:
         click.echo(text, nl=False)
     else:

@@ -48,7 +48,8 @@ def settings(context: click.Context, incomplete: str) -> list[CompletionItem]:
         arch = load_arch(given[0] if isinstance(given, tuple) else given)
     except GpuemuError:
         return []
-    return [CompletionItem(f"{name}=") for name in arch.flat() if name.startswith(incomplete)]
+    # A shell would take what stands behind a space for a word of its own.
+    return [CompletionItem(f"{name}=") for name in arch.flat() if name.startswith(incomplete) and " " not in name]
 
 
 def _of(command: click.Command, parameter: click.Parameter) -> Complete | None:

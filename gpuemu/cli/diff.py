@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.run import FAILED, run_trace
 
 
 @click.command()
@@ -26,11 +27,14 @@ from gpuemu.base.errors import GpuemuError
 )
 @click.option("--all", "everything", is_flag=True, help="Show equal numbers, too.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output."
+    "--format", "form", type=click.Choice(["text", "json", "github"]), default="text", show_default=True, help="Output."
+)
+@click.option(
+    "--allow", "allowed", metavar="FIGURE=X[%]", multiple=True, help="Exit with 1 if B is worse than A by more."
 )
 def diff(
     a: str, b: str, arch_name: str | None, settings: tuple[str, ...], settings_b: tuple[str, ...],
-    everything: bool, form: str,
+    everything: bool, form: str, allowed: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Show two results side by side, and where they differ.
 
@@ -43,22 +47,40 @@ def diff(
       gpuemu diff v4_ldmatrix v4_ldmatrix --arch sm_89 --set-b shared_memory.banks=64
     Before and after a change, from saved results:
       gpuemu diff before.json after.json
+    \b
+    In CI: exit code 1 if the cycles grew by more than 2 %, or the bank conflicts at all (docs/ci.md).
+      gpuemu diff before.json after.json --allow cycles=2% --allow excess_wavefronts=0 --format github
+
+    Figures are those that gpuemu run --fail-on takes. Exit codes: 0 fine, 1 a figure of B is worse, 2 bad input.
     """
-    from gpuemu.views.diff_text import lines
+    from gpuemu.cli.asking import failed_verdicts
+    from gpuemu.views.baseline import Baseline, parse_allowed
+    from gpuemu.views.diff_text import differing, lines
     from gpuemu.views.metrics import metrics
+
+    rooms = parse_allowed(allowed)
 
     data = [_data(a, arch_name, settings), _data(b, arch_name, (*settings, *settings_b))]
     numbers = [metrics(d) for d in data]
-    if form == "json":
+    verdicts = Baseline.between(data[1], numbers[0], rooms).verdicts(data[1], numbers[1])
+    if form == "github":
+        from gpuemu.views.markdown import of_two
+
+        titles = (_title(data[0]), _title(data[1]))
+        names = differing(numbers[0], numbers[1], everything)
+        click.echo(of_two(titles, numbers[0], numbers[1], names, verdicts), nl=False)
+    elif form == "json":
         names = list(dict.fromkeys([*numbers[0], *numbers[1]]))
         rows = {name: [numbers[0].get(name, 0), numbers[1].get(name, 0)] for name in names}
         shown = {n: pair for n, pair in rows.items() if everything or pair[0] != pair[1]}
         click.echo(
             json.dumps({"gpuemu_diff": 1, "a": _title(data[0]), "b": _title(data[1]), "metrics": shown}, indent=2)
         )
-        return
-    for strong, line in lines(_title(data[0]), _title(data[1]), numbers[0], numbers[1], everything):
-        click.echo(click.style(line, bold=True) if strong else line)
+    else:
+        for strong, line in lines(_title(data[0]), _title(data[1]), numbers[0], numbers[1], everything):
+            click.echo(click.style(line, bold=True) if strong else line)
+    if failed_verdicts(verdicts):
+        raise SystemExit(FAILED)
 
 
 def _title(data: Mapping[str, Any]) -> str:
@@ -68,7 +90,6 @@ def _title(data: Mapping[str, Any]) -> str:
 
 def _data(name: str, arch_name: str | None, settings: tuple[str, ...]) -> dict[str, Any]:
     from gpuemu.cli.launching import is_machine_code
-    from gpuemu.cli.run import run_trace
     from gpuemu.views.json_result import as_data
 
     if is_machine_code(name):

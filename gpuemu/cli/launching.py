@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -133,6 +133,14 @@ def launch_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def replay_options(command: Any) -> Command:
+    """As launch_options, without what looks at the results: --save, --expect and its --tolerance."""
+    command = launch_options(command)
+    results = ("save", "expect", "tolerance")
+    command.__click_params__ = [given for given in command.__click_params__ if given.name not in results]
+    return cast(Command, command)
 
 
 def is_machine_code(path: str) -> bool:

@@ -18,6 +18,7 @@ COMMANDS = {
     "check": "Find what a kernel does wrong: races, barriers, memory.",
     "trace": "Record a trace from a kernel's own machine code.",
     "diff": "Show two results side by side.",
+    "compare": "Put a run beside what the profiler measured.",
     "sweep": "Run traces over a grid of hardware values and layouts.",
     "banks": "Show one shared-memory access as a picture of banks and wavefronts.",
     "layout": "Show where a layout puts each thread's part of a tile.",

@@ -16,14 +16,17 @@ from gpuemu.base.errors import GpuemuError
 
 if TYPE_CHECKING:
     from gpuemu.views.result import Result
+    from gpuemu.views.verdict import Verdict
 
 PAGES = {
-    "summary": ("text", "json", "html", "perfetto"),
+    "summary": ("text", "json", "html", "perfetto", "junit", "sarif", "github"),
     "source": ("text", "json", "csv"),
     "timeline": ("text", "json", "csv", "perfetto"),
 }
 """Each page and the forms it comes in."""
 FORMS = tuple(dict.fromkeys(form for forms in PAGES.values() for form in forms))
+OF_VERDICTS = ("junit", "sarif", "github")
+"""Forms for CI, in which stands what became of `--fail-on` and `--baseline`."""
 _STYLES: dict[str, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
 
 
@@ -51,8 +54,30 @@ class Wanted:
         raise GpuemuError.one("--format", None, "", self.form, right)
 
 
-def rendered(result: Result, wanted: Wanted, ranking: Sequence[Mapping[str, str | int]] = ()) -> str:
-    """The page as text; `ranking`: for the report, what costs most. Raises GpuemuError for warps that are not there."""
+def beside(also: Iterable[str], sources: tuple[Path, ...]) -> list[tuple[Path, Wanted]]:
+    """What `--also FORMAT=FILE` asks for. Raises GpuemuError."""
+    found = []
+    for text in also:
+        form, _, file = text.partition("=")
+        if form not in PAGES["summary"] or not file:
+            right = f"FORMAT=FILE is right, of the formats {', '.join(PAGES['summary'])}"
+            raise GpuemuError.one("--also", None, "", f"'{text}'", right)
+        found.append((Path(file), Wanted("summary", form, to_a_file=True, sources=sources)))
+    return found
+
+
+def rendered(
+    result: Result,
+    wanted: Wanted,
+    ranking: Sequence[Mapping[str, str | int]] = (),
+    verdicts: Sequence[Verdict] = (),
+) -> str:
+    """The page as text; `ranking`: for the report, what costs most. `verdicts`: what became of what was asked.
+
+    Raises GpuemuError for warps that are not there.
+    """
+    if wanted.form in OF_VERDICTS:
+        return _of_verdicts(result, wanted, verdicts)
     if wanted.form == "perfetto":
         from gpuemu.views.perfetto import as_perfetto
 
@@ -71,6 +96,29 @@ def rendered(result: Result, wanted: Wanted, ranking: Sequence[Mapping[str, str 
     if wanted.form == "json":
         return _json(as_data(result))
     return styled(report(result, _columns(wanted, WIDTH)), not wanted.to_a_file)
+
+
+def _of_verdicts(result: Result, wanted: Wanted, verdicts: Sequence[Verdict]) -> str:
+    from gpuemu import __version__
+    from gpuemu.trace.lines import paths_of
+    from gpuemu.views.json_result import as_data
+    from gpuemu.views.metrics import metrics
+
+    paths = paths_of(result.program.code, wanted.sources)
+    if wanted.form == "sarif":
+        from gpuemu.views.sarif import as_sarif
+
+        return as_sarif(result, verdicts, paths, __version__)
+    values = metrics(as_data(result))
+    if wanted.form == "junit":
+        from gpuemu.views.junit import as_junit
+        from gpuemu.views.text import report
+
+        text = styled(report(result), colour=False)
+        return as_junit(result.trace.name, result.arch.name, values, verdicts, text)
+    from gpuemu.views.markdown import as_markdown
+
+    return as_markdown(result, values, verdicts, paths)
 
 
 def source_texts(result: Result, places: Iterable[Path]) -> dict[str, list[str]]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.asking import Asked, failed_verdicts
 from gpuemu.cli.launching import LaunchOptions, is_machine_code, launch_options, subject_options
 from gpuemu.cli.loading import loaded_trace, write_whole
-from gpuemu.cli.pages import FORMS, PAGES, Wanted, rendered
+from gpuemu.cli.pages import FORMS, PAGES, Wanted, beside, rendered
 from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ FAILED = 1
     "--sources",
     type=click.Path(exists=True, path_type=Path),
     multiple=True,
-    help="File or folder of source text for the source page and the report; a .cu brings its own.",
+    help="File or folder of source text, for lines of the source and findings; a .cu brings its own and its headers.",
 )
 @click.option("--why", "ranked", is_flag=True, help="Put gpuemu why's ranking of causes into the report, too.")
 @click.option(
@@ -55,12 +56,22 @@ FAILED = 1
     help="What replays: the result is the same. See gpuemu engine.",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+@click.option("--also", metavar="FORMAT=FILE", multiple=True, help="Write this form of the summary there, too.")
 @click.option("--fail-on", "conditions", metavar="CONDITION", multiple=True, help="Exit with 1 if this holds.")
+@click.option(
+    "--baseline",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Exit with 1 if a figure is worse than this file allows; written where there is none.",
+)
+@click.option("--renew-baseline", "renew", is_flag=True, help="Write the figures of this run into --baseline.")
+@click.option("--allow", "allowed", metavar="FIGURE=X[%]", multiple=True, help="So much worse than the baseline.")
 @launch_options
 def run(
     trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool,
     warps: tuple[str, ...], start: int | None, cycles: int | None, form: str, sources: tuple[Path, ...],
-    ranked: bool, engine: str, output: str | None, conditions: tuple[str, ...], **launch: Any,
+    ranked: bool, engine: str, output: str | None, also: tuple[str, ...], conditions: tuple[str, ...],
+    baseline: str | None, renew: bool, allowed: tuple[str, ...], **launch: Any,
 ) -> None:  # fmt: skip
     """Replay TRACE on one emulated SM: cycles, memory tables, stall reasons, occupancy, what limited it.
 
@@ -75,6 +86,10 @@ def run(
     \b
     In a test of your own: exit code 1 if there are bank conflicts.
       gpuemu run my_kernel.yaml --fail-on 'excess_wavefronts>0'
+    \b
+    Against the figures of an earlier run, with files for CI beside the text (docs/ci.md):
+      gpuemu run my_kernel.yaml --baseline my_kernel.baseline.yaml --allow cycles=2%
+      gpuemu run my_kernel.yaml --fail-on 'cycles>900' --also junit=junit.xml --also sarif=my_kernel.sarif
     \b
     As data; its fields are described in docs/result.md.
       gpuemu run v2_shared_memory --format json -o v2.json
@@ -109,32 +124,31 @@ def run(
     A condition compares a number of the result: cycles, warp_instructions, wavefronts, ideal_wavefronts,
     excess_wavefronts; of one row as in shared_load_matrix.excess_wavefronts; sectors, excess_sectors, and of one row as
     in global_load.sectors; stall.barrier and the other stall reasons; or any counter by its profiler name. Exit codes:
-    0 fine, 1 a condition holds, 2 bad input.
+    0 fine, 1 a condition holds or a figure is worse than its baseline allows, 2 bad input.
     """
-    from gpuemu.views.json_result import as_data
-    from gpuemu.views.metrics import Condition, metrics
-
-    texts = (Path(trace), *sources) if is_machine_code(trace) else sources
+    texts = sources
+    if is_machine_code(trace):  # what a .cu includes lies beside it, or where the compiler looks for it
+        folders = () if Path(trace).suffix == ".cubin" else (Path(trace).parent, *map(Path, launch["include"]))
+        texts = (Path(trace), *sources, *folders)
     wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, output is not None, texts)
+    others = beside(also, texts)
     if ranked and form != "html":
         right = "--format html has the ranking; gpuemu why prints it"
         raise GpuemuError.one("--why", None, "", f"--format {form}", right)
-    tests = [Condition(text) for text in conditions]
+    asked = Asked(conditions, baseline, renew, allowed)
     options = LaunchOptions(**launch)
     result = run_trace(trace, arch_name, settings, options, engine)
-    holding = []
-    if tests:
-        values = metrics(as_data(result))
-        holding = [test.verdict(values) for test in tests if test.holds(values)]
+    verdicts = asked.verdicts(result)
     ranking = _ranking(result, trace, arch_name, settings, options) if ranked else []
-    text = rendered(result, wanted, ranking)
+    text = rendered(result, wanted, ranking, verdicts)
+    files = [(path, rendered(result, other, (), verdicts)) for path, other in others]
     if output is None:
         click.echo(text, nl=False)
     else:
         write_whole(Path(output), text)
-    for verdict in holding:
-        click.echo(verdict, err=True)
-    if holding:
+    for path, content in files:
+        write_whole(path, content)
+    if failed_verdicts(verdicts):
         raise SystemExit(FAILED)
 
 

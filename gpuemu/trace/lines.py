@@ -77,16 +77,23 @@ def ranges(code: Sequence[Instruction]) -> dict[str, str | list[str]]:
     return written
 
 
-def texts_of(code: Sequence[Instruction], places: Iterable[Path]) -> dict[str, str]:
-    """The text of the source files that the code names and that are among `places`, files and folders."""
-    found: dict[str, str] = {}
+def paths_of(code: Sequence[Instruction], places: Iterable[Path]) -> dict[str, Path]:
+    """Where the source files lie that the code names, of those among `places`, files and folders."""
+    found: dict[str, Path] = {}
+    among = tuple(places)
     for name in sorted({file for instruction in code for file, _ in instruction.source}):
-        for place in places:
+        for place in among:
             path = place / name if place.is_dir() else place
             if path.name == Path(name).name and path.is_file():
-                found[name] = path.read_text(encoding="utf-8", errors="replace")
+                found[name] = path
                 break
     return found
+
+
+def texts_of(code: Sequence[Instruction], places: Iterable[Path]) -> dict[str, str]:
+    """The text of the source files that the code names and that are among `places`, files and folders."""
+    paths = paths_of(code, places)
+    return {name: path.read_text(encoding="utf-8", errors="replace") for name, path in paths.items()}
 
 
 def of_whole_warps(trace: Trace) -> NDArray[np.int64]:

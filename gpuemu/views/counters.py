@@ -111,8 +111,13 @@ def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]
     }
 
 
-def memory_counters(table: Mapping[GlobalRow, GlobalCounts], l1: L1Counts) -> dict[str, int]:
-    """The counters of global and local memory: at L1, then at L2, which sees what this SM sends there."""
+def memory_counters(
+    table: Mapping[GlobalRow, GlobalCounts], l1: L1Counts, missed: Mapping[GlobalRow, int], from_dram: int, of_data: int
+) -> dict[str, int]:
+    """The counters of global and local memory: at L1, at L2, which sees what this SM sends there, and of DRAM.
+
+    `missed`: sectors that L1 did not have; of those read `from_dram` so many are `of_data`, which L2 did not have.
+    """
     names = {
         GlobalRow.LOAD: "global_op_ld",
         GlobalRow.COPY: "global_op_ldgsts",
@@ -126,7 +131,13 @@ def memory_counters(table: Mapping[GlobalRow, GlobalCounts], l1: L1Counts) -> di
     for row, name in names.items():
         found[f"l1tex__t_requests_pipe_lsu_mem_{name}.sum"] = table[row].requests
         found[f"l1tex__t_sectors_pipe_lsu_mem_{name}.sum"] = table[row].sectors
+        if row in (GlobalRow.LOAD, GlobalRow.LOCAL_LOAD):
+            found[f"l1tex__t_sectors_pipe_lsu_mem_{name}_lookup_hit.sum"] = table[row].sectors - missed[row]
+            found[f"l1tex__t_sectors_pipe_lsu_mem_{name}_lookup_miss.sum"] = missed[row]
     return found | {
+        "dram__sectors_read.sum": from_dram,
+        "lts__t_sectors_srcunit_tex_lookup_hit.sum": l1.loaded_sectors + l1.stored_sectors - of_data,
+        "lts__t_sectors_srcunit_tex_lookup_miss.sum": of_data,
         "lts__t_sectors_srcunit_tex_op_read.sum": l1.loaded_sectors - table[GlobalRow.ATOMIC].sectors,
         "lts__t_sectors_srcunit_tex_op_write.sum": l1.stored_sectors - table[GlobalRow.REDUCTION].sectors,
         "lts__t_sectors_srcunit_tex_op_atom.sum": table[GlobalRow.ATOMIC].sectors,

@@ -22,6 +22,12 @@ WIDTH = 80
 _NAME = 37
 
 
+def differing(a: Mapping[str, int], b: Mapping[str, int], everything: bool) -> list[str]:
+    """The names to show of two sets of metrics."""
+    names = list(dict.fromkeys([*a, *b]))
+    return [n for n in names if everything or n == "cycles" or a.get(n, 0) != b.get(n, 0)]
+
+
 def lines(
     title_a: str, title_b: str, a: Mapping[str, int], b: Mapping[str, int], everything: bool
 ) -> Iterator[tuple[bool, str]]:
@@ -30,8 +36,7 @@ def lines(
         for line in wrap(title, WIDTH, initial_indent=f"{name}  ", subsequent_indent="   ", break_on_hyphens=False):
             yield False, line
     yield False, ""
-    names = list(dict.fromkeys([*a, *b]))
-    shown = [n for n in names if everything or n == "cycles" or a.get(n, 0) != b.get(n, 0)]
+    shown = differing(a, b, everything)
     yield True, f"{'':{_NAME}}{'A':>12}{'B':>11}{'B - A':>11}{'B / A':>8}"
     for name in shown:
         left, right = a.get(name, 0), b.get(name, 0)

@@ -12,9 +12,14 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.arch import Architecture
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.program import Op, Program
+from gpuemu.trace.listing import INSTRUCTION_BYTES
+from gpuemu.trace.model import Trace
+
+_PIECE_BYTES = 256
 
 
 class GlobalRow(Enum):
@@ -69,10 +74,9 @@ def row_of(op: Op) -> GlobalRow | None:
 
 
 def global_table(program: Program) -> dict[GlobalRow, GlobalCounts]:
-    """The table: every row, also those without requests."""
+    """The table: every row, also those without requests. One whose lanes are all off asks for nothing."""
     rows = list(GlobalRow)
-    counted_in = [row_of(op) for op in program.ops]
-    row = np.array([-1 if r is None else rows.index(r) for r in counted_in])[program.path[program.request_issue]]
+    row = np.where(program.accesses.has_lanes[program.access] > 0, _rows_of(program), -1)
     columns = [getattr(program.accesses, name)[program.access] for name in ("sectors", "ideal_sectors")]
     return {
         name: GlobalCounts(int(np.count_nonzero(row == i)), *(int(column[row == i].sum()) for column in columns))
@@ -94,3 +98,39 @@ def l1_counts(program: Program, log: Log) -> L1Counts:
     op, sectors = program.path[program.request_issue], program.accesses.sectors[program.access]
     asked, never = int(sectors[cached[op]].sum()), int(sectors[uncached[op]].sum())
     return L1Counts(asked, asked + never - log.loaded_sectors, log.loaded_sectors, log.stored_sectors)
+
+
+def missed_sectors(program: Program, log: Log) -> dict[GlobalRow, int]:
+    """Of each row the sectors that came from beyond L1."""
+    row = _rows_of(program)
+    return {name: int(log.beyond[row == i].sum()) for i, name in enumerate(GlobalRow)}
+
+
+def _rows_of(program: Program) -> NDArray[np.int64]:
+    """The number of each request's row; -1 for none."""
+    rows = list(GlobalRow)
+    counted_in = [row_of(op) for op in program.ops]
+    return np.array([-1 if r is None else rows.index(r) for r in counted_in])[program.path[program.request_issue]]
+
+
+def new_sectors(program: Program, arch: Architecture) -> int:
+    """Sectors of data that L2 has to ask DRAM for: those that are loaded, each once, if all caches were flushed."""
+    if arch.global_memory.first_touch == "l2":
+        return 0
+    loads = np.array([row_of(op) in (GlobalRow.LOAD, GlobalRow.ATOMIC) for op in program.ops], dtype=np.bool_)
+    accesses, asked = program.accesses, np.unique(program.access[loads[program.path[program.request_issue]]])
+    first = accesses.first_sector[accesses.first_line]
+    touched = [accesses.sector[first[a] : first[a + 1]] for a in asked.tolist()]
+    return len(np.unique(np.concatenate(touched))) if touched else 0
+
+
+def dram_sectors(trace: Trace, program: Program, arch: Architecture) -> int:
+    """What a launch reads of DRAM if all caches were flushed, else nothing.
+
+    Its data, its code, and `launch.cold_sectors` that every launch needs, in pieces of 256 bytes.
+    """
+    if arch.global_memory.first_touch == "l2":
+        return 0
+    sector = arch.global_memory.sector_bytes
+    bytes_read = (new_sectors(program, arch) + arch.launch.cold_sectors) * sector + len(trace.code) * INSTRUCTION_BYTES
+    return -(-bytes_read // _PIECE_BYTES) * _PIECE_BYTES // sector

@@ -9,11 +9,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.views.verdict import Verdict
 
 _CONDITION = re.compile(r"\s*([\w.]+)\s*(<=|>=|==|!=|<|>)\s*(\d+(?:\.\d+)?)\s*\Z")
 _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">=": operator.ge, ">": operator.gt,
 }  # fmt: skip
+_OPPOSITES = {"<": "at least", "<=": "more than", "==": "not", "!=": "exactly", ">=": "less than", ">": "at most"}
+"""What is right where a condition must not hold."""
 
 
 def metrics(data: Mapping[str, Any]) -> dict[str, int]:
@@ -59,6 +62,17 @@ def _identifier(text: str) -> str:
     return re.sub(r"\W+", "_", text.lower()).strip("_")
 
 
+def figure_of(values: Mapping[str, int], name: str, where: str, line: int | None = None, field: str = "") -> int:
+    """The metric of that name, which stands at `where`. Raises GpuemuError if there is none."""
+    if name in values:
+        return values[name]
+    if name.startswith("bound."):  # a resource that is not used is no bound
+        return 0
+    close = get_close_matches(name, values, 1)
+    hint = f"did you mean '{close[0]}'?" if close else f"such as {', '.join(list(values)[:6])} is right"
+    raise GpuemuError.one(where, line, field, f"the unknown name '{name}'", hint)
+
+
 class Condition:
     """A condition such as `excess_wavefronts>0`. Raises GpuemuError if it is not one."""
 
@@ -70,18 +84,15 @@ class Condition:
             )
         self.text = text.strip()
         self.name, self._operator, number = match.groups()
+        self.limit = f"{_OPPOSITES[self._operator]} {number}"
         self._number = float(number)
 
     def holds(self, values: Mapping[str, int]) -> bool:
         """Whether it holds of these metrics. Raises GpuemuError for a name that they do not have."""
-        if self.name.startswith("bound.") and self.name not in values:
-            return _OPERATORS[self._operator](0, self._number)
-        if self.name not in values:
-            close = get_close_matches(self.name, values, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"such as {', '.join(list(values)[:6])} is right"
-            raise GpuemuError.one("--fail-on", None, "", f"the unknown name '{self.name}'", hint)
-        return _OPERATORS[self._operator](values[self.name], self._number)
+        return _OPERATORS[self._operator](figure_of(values, self.name, "--fail-on"), self._number)
 
-    def verdict(self, values: Mapping[str, int]) -> str:
-        """What to tell the user when it holds."""
-        return f"--fail-on {self.text}: {self.name} is {values.get(self.name, 0)}"
+    def verdict(self, values: Mapping[str, int]) -> Verdict:
+        """What became of it. Raises GpuemuError for a name that the metrics do not have."""
+        holds, found = self.holds(values), values.get(self.name, 0)
+        sentence = f"--fail-on {self.text}: {self.name} is {found}"
+        return Verdict(f"--fail-on {self.text}", self.name, found, self.limit, holds, sentence)

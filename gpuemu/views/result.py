@@ -19,7 +19,16 @@ from gpuemu.views import source, timeline
 from gpuemu.views.accesses import Pattern, shared_patterns
 from gpuemu.views.bounds import Bound, bounds
 from gpuemu.views.counters import RowCounts, memory_counters, profiler_counters, shared_table
-from gpuemu.views.global_memory import GlobalCounts, GlobalRow, L1Counts, global_table, l1_counts
+from gpuemu.views.global_memory import (
+    GlobalCounts,
+    GlobalRow,
+    L1Counts,
+    dram_sectors,
+    global_table,
+    l1_counts,
+    missed_sectors,
+    new_sectors,
+)
 from gpuemu.views.grid import GridCounts, grid_counts
 from gpuemu.views.notebook import summary
 from gpuemu.views.occupancy import OccupancyCounts, SchedulerCounts, occupancy_counts, scheduler_counts
@@ -153,7 +162,10 @@ class Result:
     @cached_property
     def counters(self) -> Mapping[str, int]:
         """The profiler's counters by their names."""
-        beyond = memory_counters(self.global_memory, self.l1)
+        beyond = memory_counters(
+            self.global_memory, self.l1, missed_sectors(self.program, self.log),
+            dram_sectors(self.trace, self.program, self.arch), new_sectors(self.program, self.arch),
+        )  # fmt: skip
         return profiler_counters(self.program, self.log, self.shared_memory) | beyond
 
     @cached_property

@@ -93,7 +93,7 @@ def test_the_executor_tells_what_it_has_executed() -> None:
     counts: list[Callable[[], int]] = []
     trace = gpuemu.trace_kernel(
         str(SOURCES / "virtual_threads.cu"), "reduction_plain", grid=(2, 1, 1), block=(256, 1, 1), arch="sm_89",
-        args=[np.ones(512, np.float32), np.zeros(2, np.float32)], watch=counts.append,
+        args=[np.ones(512, np.float32), np.zeros(2, np.float32)], watch=counts.append, ctas=range(2),
     )  # fmt: skip
     assert len(trace.warps) == 16
     assert [count() for count in counts] == [trace.executed_instructions]

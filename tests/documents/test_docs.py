@@ -30,8 +30,8 @@ def gpuemu(arguments: list[str], cwd: Path = ROOT) -> subprocess.CompletedProces
 def checkout(tmp_path: Path) -> Path:
     """A folder to stand in for the checkout, so that what examples write does not land in it.
 
-    In it are the files that the documents show: the example trace, and what begins with a comment `# NAME.yaml` or
-    `// NAME.cu`.
+    In it are the files that the documents show: the example trace, and what begins with a comment `# NAME.yaml`,
+    `# NAME.csv` or `// NAME.cu`.
     """
     (tmp_path / "traces").symlink_to(ROOT / "traces", target_is_directory=True)
     (trace,) = blocks(ROOT / "docs" / "trace.md", "yaml")
@@ -40,9 +40,10 @@ def checkout(tmp_path: Path) -> Path:
         for block in blocks(document, "yaml"):
             if name := re.match(r"# (\S+\.yaml)\n", block):
                 (tmp_path / name[1]).write_text(block, encoding="utf-8")
-        for block in blocks(document, "cuda"):
-            if name := re.match(r"// (\S+\.cu)\n", block):
-                (tmp_path / name[1]).write_text(block, encoding="utf-8")
+        for language, form in (("cuda", r"// (\S+\.cu)\n"), ("csv", r"# (\S+\.csv)\n")):
+            for block in blocks(document, language):
+                if name := re.match(form, block):
+                    (tmp_path / name[1]).write_text(block, encoding="utf-8")
     return tmp_path
 
 

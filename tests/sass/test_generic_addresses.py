@@ -163,9 +163,22 @@ def test_the_measured_results_were_right() -> None:
         assert {row["right"] for row in csv.DictReader(file)} == {"yes", ""}
 
 
-@pytest.mark.parametrize(("name", "off"), [("load128_16_by_1", 0.7), ("store128_32_by_8", 10), ("atomic_16_by_1", 0.5)])
+@pytest.mark.parametrize(("name", "off"), [("load128_16_by_1", 0.4), ("store128_32_by_8", 10), ("atomic_16_by_1", 0.5)])
 def test_what_deviates_in_time_still_does(name: str, off: float) -> None:
     """validation/DEVIATIONS.md says so of accesses by generic addresses, and is to be mended with the emulator."""
     h200 = tool("h200/examples")
     (time,) = (d for d in h200.differences(MEASURED, [name]) if d.metric == h200.SECOND_PASS)
     assert time.emulated / time.measured - 1 > off
+
+
+def test_the_counters_of_l1_l2_and_dram_are_those_of_the_h200() -> None:
+    """Of seven launches each, warm and flushed; where these differ, within their spread."""
+    h200 = tool("h200/examples")
+    found = list(h200.memory_differences(MEASURED))
+    assert len(found) == 24 * 2 * 10
+    differ = {(d.name, d.metric) for d in found if d.measured != d.emulated}
+    merged = {(name, metric) for name, metric in differ if metric in h200.MERGED}
+    assert {name.partition(",")[0] for name, _ in merged} == {
+        "v1_global", "transpose_v2", "transpose_v4", "transpose_v8", "transpose_v16", "matmul_v4"
+    }  # fmt: skip
+    assert differ - merged == {("toy_transpose_plain, flushed", "dram__sectors_read.sum")}

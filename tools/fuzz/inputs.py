@@ -27,6 +27,9 @@ from gpuemu.cli.kernel_arguments import parse_arguments
 from gpuemu.cli.launching import ExtentOption
 from gpuemu.isa.opcodes import KNOWN_MNEMONICS
 from gpuemu.sass.image.cubin import read_cubin
+from gpuemu.studies.compare import compare_text
+from gpuemu.studies.compare.api import Tolerances, compare
+from gpuemu.studies.compare.profile import read_profile
 from gpuemu.studies.sweeps.plan import plan
 from gpuemu.studies.sweeps.results import records
 from gpuemu.studies.sweeps.store import HEADER, Store
@@ -35,6 +38,7 @@ from gpuemu.studies.sweeps.table import lines
 from gpuemu.studies.sweeps.work import Outcome
 from gpuemu.trace.files import TraceFile
 from gpuemu.trace.recorded import write_trace
+from gpuemu.views.baseline import Baseline, parse_allowed, read_baseline
 from gpuemu.views.json_result import as_data
 from gpuemu.views.metrics import Condition, metrics
 from gpuemu.views.text import report
@@ -118,6 +122,22 @@ ARGUMENTS = ("64", "-0x10", "1.5", "zeros:u32:16x4", "random:f16:100", "arange:i
 ADDRESSES = (
     ("--lanes", "32*(lane%16) + 16*(lane//16)"), ("--lanes", "where(lane < 16, 4*lane, swizzle(lane, 2, 3, 3))"),
     ("--addresses", ",".join(str(4 * n) for n in range(32))), ("--mask", "0xffff"),
+)  # fmt: skip
+_LAUNCH = '"0","fuzz(float *)","(48, 1, 1)","(2, 1, 1)"'
+PROFILES = (
+    '==PROF== Connected\n"ID","Kernel Name","Block Size","Grid Size","sm__cycles_active.max","sm__inst_executed.sum"\n'
+    f'"","","","","cycle","inst"\n{_LAUNCH},"1,234.5","60"\n{_LAUNCH},"n/a","60"\n',
+    '"ID","Kernel Name","Block Size","Grid Size","Section Name","Metric Name","Metric Unit","Metric Value"\n'
+    f'{_LAUNCH},"S","Executed Instructions","inst","60"\n{_LAUNCH},"S","Registers Per Thread","register/thread","32"\n'
+    f'{_LAUNCH},"S","Static Shared Memory Per Block","Kbyte/block","4.10"\n',
+    '"Kernel Name","fuzz(float *)"\n"Address","Source","Instructions Executed","L1 Wavefronts Shared"\n'
+    + "".join(
+        f'"{16 * n}"," {opcode} R0 ","3","{n}"\n'
+        for n, opcode in enumerate(
+            ("MOV", "LDS.64", "STS.128", "LDG.E.128", "LDSM.16.M88.4", "HMMA.16816.F32", "BAR.SYNC", "ATOMS.ADD",
+             "MUFU.RCP", "BRA", "EXIT")
+        )
+    ),
 )  # fmt: skip
 SETTINGS = (
     "shared_memory.banks=64", "layout.pitch=3", "shared_memory.load_merge_distances=[1, 2]", "issue.policy=gto",
@@ -307,6 +327,23 @@ class Inputs:
         test = Condition(mutators.text(choose, choose.choice(("excess_wavefronts>0", "stall.barrier >= 1.5"))))
         test.holds(metrics(as_data(self.hold)))
 
+    def baseline(self, choose: random.Random) -> None:
+        """A file of --baseline, and a value of --allow."""
+        data = as_data(self.hold)
+        text = Baseline.of("b.yaml", data, metrics(data)).text()
+        file = self._file("b.yaml", mutators.text(choose, text).encode("utf-8", "surrogatepass"))
+        allowed = parse_allowed([mutators.text(choose, "cycles=2%") if choose.random() < 0.5 else "cycles=2.5%"])
+        read_baseline(str(file)).allowing(allowed).verdicts(data, metrics(data))
+
+    def profile(self, choose: random.Random) -> None:
+        """What the profiler prints, and a value of --tolerance."""
+        text = mutators.text(choose, choose.choice(PROFILES))
+        read = read_profile(str(self._file("p.csv", text.encode("utf-8", "surrogatepass"))))
+        tolerances = Tolerances([mutators.text(choose, "sm__*=2%") if choose.random() < 0.3 else "2%"])
+        found = compare(self.hold, read, choose.choice((None, None, "0")))
+        list(compare_text.lines(found, tolerances, True))
+        compare_text.as_csv(found, tolerances)
+
     def store(self, choose: random.Random) -> None:
         """A sweep's store with damaged and foreign lines, some of them with a right sum."""
         numbers = {"cycles": 1, "shared_bytes": 0, "excess_wavefronts": 0, "limited_by": "issue slots"}
@@ -337,8 +374,9 @@ class Inputs:
 
 
 KINDS: dict[str, int] = {
-    "trace": 18, "architecture": 10, "instruction": 14, "cubin": 8, "side_file": 8, "array_file": 10, "argument": 6,
-    "extent": 3, "lanes": 8, "override": 4, "variation": 4, "condition": 2, "store": 3, "options": 2,
+    "trace": 17, "architecture": 9, "instruction": 14, "cubin": 8, "side_file": 6, "array_file": 7, "argument": 6,
+    "extent": 3, "lanes": 8, "override": 4, "variation": 4, "condition": 2, "baseline": 3, "profile": 4, "store": 3,
+    "options": 2,
 }  # fmt: skip
 """The kinds, and how many of a hundred inputs each makes."""
 

@@ -1,6 +1,7 @@
 """Measures the example kernels and those of generic.cu on a GPU, and holds the figures against the emulator's.
 
     python tools/h200/examples.py measure -o FOLDER    # an NVIDIA GPU, CuPy, NumPy, nvcc; ncu for the counters
+    python tools/h200/examples.py pages -o FOLDER      # the same and ncu: its pages of some kernels, as it prints them
     python tools/h200/examples.py compare FOLDER       # no GPU needed: replays the machine code that ran, or, where
                                                        # it is not there, what the sources compile to here
 
@@ -12,6 +13,8 @@ result against NumPy, and writes
                           second pass, the least of 11 launches
     FOLDER/counters.csv   a launch a row: the profiler's counters
     FOLDER/code.tar.xz    the machine code
+
+`pages` writes FOLDER/raw.csv, details.csv, source.csv, for gpuemu compare, and code.tar.xz.
 
 What one H200 gave is in tools/h200/examples/, without the machine code.
 """
@@ -28,10 +31,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,7 +60,13 @@ METRICS = (
     "smsp__inst_executed.sum",
     "smsp__cycles_active.max",
 )
+SHOWN = ("v2_shared_memory", "v5_swizzle", "transpose_plain", "gemm_tile_swizzled")
+"""Kernels of which `pages` keeps what the profiler prints."""
 CYCLES, SECOND_PASS = METRICS[-1], "cycles of the second pass"
+MEMORY_FILE = "memory.csv"
+"""Counters of L1, L2 and DRAM, the least and the most of seven launches, warm (the first left out) and flushed."""
+MERGED = ("lts__t_sectors_srcunit_tex_op_write.sum", "lts__t_sectors_srcunit_tex_lookup_hit.sum")
+"""Those that have stores which merged on their way: counted in full here (DEVIATIONS, MERGE)."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +161,36 @@ def launch_all(folder: Path, launches: int) -> list[dict[str, Any]]:
     return rows
 
 
+def keep_code(code: Path, output: Path) -> None:
+    """Put the cubins of a folder into an archive."""
+    with tarfile.open(output / "code.tar.xz", "w:xz") as archive:
+        for file in sorted(code.glob("*.cubin")):
+            archive.add(file, file.name)
+
+
+def pages(output: Path) -> None:
+    """All of `pages`. Raises CalledProcessError where the profiler fails."""
+    from validation.measure import cupy, device_facts
+    from validation.profiler import find_ncu
+
+    ncu = find_ncu()
+    if ncu is None:
+        sys.exit("no profiler (ncu) here")
+    arch = "sm_" + device_facts(cupy())["compute_capability"].replace(".", "")
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        code = Path(folder)
+        compile_all(code, arch)
+        keep_code(code, output)
+        command = [ncu, "--set", "full", "--cache-control", "none", "--clock-control", "none"]
+        command += ["--kernel-name", f"regex:^({'|'.join(SHOWN)})$", "-o", str(code / "report"), "-f"]
+        subprocess.run([*command, sys.executable, __file__, "launch", str(code)], check=True)
+        for page, more in (("raw", ()), ("details", ()), ("source", ("--print-source", "sass"))):
+            command = [ncu, "--import", str(code / "report.ncu-rep"), "--csv", "--page", page, *more]
+            printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            (output / f"{page}.csv").write_text(printed, encoding="utf-8")
+
+
 def measure(output: Path) -> None:
     """All of `measure`."""
     from validation.measure import cupy, device_facts
@@ -163,9 +203,7 @@ def measure(output: Path) -> None:
         code = Path(folder)
         facts["compiler"] = compile_all(code, arch)
         (output / "device.json").write_text(json.dumps(facts, indent=2) + "\n")
-        with tarfile.open(output / "code.tar.xz", "w:xz") as archive:
-            for file in sorted(code.glob("*.cubin")):
-                archive.add(file, file.name)
+        keep_code(code, output)
         _write(output / "clocks.csv", launch_all(code, LAUNCHES))
         ncu = find_ncu()
         if ncu is None:
@@ -256,11 +294,35 @@ def differences(folder: Path, names: Collection[str] | None = None) -> Iterator[
             yield Difference(case.name, SECOND_PASS, int(clock["cycles_second_pass"]), cycles)
 
 
+def memory_differences(folder: Path) -> Iterator[Difference]:
+    """Each counter of memory.csv of kernels of one CTA, with the emulator's; of a spread the nearer end."""
+    import gpuemu
+
+    code, by_launch = compiled(folder, "sm_90"), defaultdict[tuple[str, str], list[dict[str, str]]](list)
+    for row in csv.DictReader((folder / MEMORY_FILE).open()):
+        by_launch[row["kernel"], row["caches"]].append(row)
+    for case in cases():
+        for caches, first_touch in (("warm", "l2"), ("flushed", "dram")):
+            rows = by_launch.get((case.name, caches), [])
+            if not rows or math.prod(case.grid) > 1:
+                continue
+            given, _, _ = case.arguments()
+            trace = gpuemu.trace_kernel(
+                code(case.cubin), case.kernel, case.grid, case.block, case.shared_bytes, given, arch="sm_90"
+            )
+            arch = gpuemu.load_arch("sm_90").with_overrides({"global_memory.first_touch": first_touch})
+            counters = gpuemu.run(trace, arch).counters
+            for row in rows:
+                found, least, most = counters[row["metric"]], int(row["least"]), int(row["most"])
+                yield Difference(f"{case.name}, {caches}", row["metric"], min(max(found, least), most), found)
+
+
 def compare(folder: Path) -> int:
     """Print every figure that differs, and how many do not; returns the number that differ, cycles left out."""
     counts = Counter[bool]()
     print(f"{'':28} {'':69} measured emulated")
-    for found in differences(folder):
+    more = memory_differences(folder) if (folder / MEMORY_FILE).is_file() else iter(())
+    for found in chain(differences(folder), more):
         counted = found.metric not in (SECOND_PASS, CYCLES)
         if counted:
             counts[found.measured == found.emulated] += 1
@@ -274,14 +336,17 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("measure", help="on the GPU of this machine").add_argument(
-        "-o", "--output", type=Path, required=True, help="folder to write to"
-    )
+    for name, text in (("measure", "on the GPU of this machine"), ("pages", "what its profiler prints")):
+        commands.add_parser(name, help=text).add_argument(
+            "-o", "--output", type=Path, required=True, help="folder to write to"
+        )
     for name, text in (("compare", "hold what was measured against the emulator"), ("launch", "what ncu starts")):
         commands.add_parser(name, help=text).add_argument("folder", type=Path)
     given = parser.parse_args()
     if given.command == "measure":
         measure(given.output)
+    elif given.command == "pages":
+        pages(given.output)
     elif given.command == "launch":
         launch_all(given.folder, 1)
     else:

@@ -1,0 +1,78 @@
+"""`gpuemu compare`: a run beside what the profiler measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpuemu.cli.launching import LaunchOptions, replay_options, subject_options
+from gpuemu.cli.run import FAILED, run_trace
+
+
+@click.command()
+@subject_options
+@click.argument("profile", metavar="NCU.csv")
+@click.option("--launch", "wanted", metavar="ID", help="The launch of the file; by default the first of this kernel.")
+@click.option(
+    "--tolerance", "tolerances", metavar="[FIGURE=]X[%]", multiple=True, help="Exit with 1 if a figure is off by more."
+)
+@click.option("--all", "everything", is_flag=True, help="Show equal figures, too, and those that are not emulated.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True, help="Output."
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+@replay_options
+def compare(
+    trace: str, arch_name: str | None, settings: tuple[str, ...], profile: str, wanted: str | None,
+    tolerances: tuple[str, ...], everything: bool, form: str, output: str | None, **launch: Any,
+) -> None:  # fmt: skip
+    """Put the run of TRACE beside what Nsight Compute measured of the same kernel, the farthest apart first.
+
+    TRACE is what gpuemu run takes; NCU.csv is what ncu --csv printed, its page raw, details or source. Figures are
+    matched by the profiler's own names, instructions of the source page by their place in the code.
+
+    \b
+    Measure, on a machine with a GPU; then compare, on any:
+      ncu --csv --page raw --cache-control none --log-file tile.csv ./program
+      gpuemu compare tile.cubin tile.csv --kernel tile --block 256 --arg zeros:f32:65536
+    \b
+    The same from a report, whose source page has the counts of each instruction:
+      ncu --set full -o tile ./program
+      ncu --import tile.ncu-rep --csv --page source --print-source sass > tile_source.csv
+      gpuemu compare tile.yaml tile_source.csv
+    \b
+    In a test of your own: exit code 1 if a count is off at all, or the cycles by more than 10 %.
+      gpuemu compare tile.yaml tile.csv --tolerance 'l1tex__*=0' --tolerance 'sm__cycles_active*=10%'
+
+    Without --cache-control none the profiler flushes all caches before a launch: --caches cold is like that. The
+    emulator times the CTAs of one SM, and counts stand for the whole grid. Exit codes: 0 fine, 1 a figure is off by
+    more than --tolerance, 2 bad input. docs/ci.md has examples.
+    """
+    from gpuemu.cli.loading import write_whole
+    from gpuemu.cli.pages import styled
+    from gpuemu.studies.compare import compare_text
+    from gpuemu.studies.compare.api import Tolerances
+    from gpuemu.studies.compare.api import compare as comparison_of
+    from gpuemu.studies.compare.profile import read_profile
+
+    allowed, measured = Tolerances(tolerances), read_profile(profile)
+    found = comparison_of(run_trace(trace, arch_name, settings, LaunchOptions(**launch)), measured, wanted)
+    allowed.check(list(dict.fromkeys(d.name for d in found.differences)), profile)
+    if form == "json":
+        text = json.dumps(compare_text.as_data(found, allowed), indent=2) + "\n"
+    elif form == "csv":
+        text = compare_text.as_csv(found, allowed)
+    else:
+        text = styled(compare_text.lines(found, allowed, everything), colour=output is None)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(Path(output), text)
+    beyond = [difference for difference in found.differences if difference.beyond(allowed)]
+    for difference in beyond:
+        click.echo(compare_text.sentence(found, difference, allowed), err=True)
+    if beyond:
+        raise SystemExit(FAILED)

@@ -1,0 +1,213 @@
+"""Figures of a run that a file keeps, so that the next run can be held against them.
+
+    # Kept by gpuemu run --baseline. Edit what is allowed; --renew-baseline takes the values of a new run.
+    gpuemu_baseline: 1
+    kernel: v2_shared_memory
+    arch: sm_89
+    overrides: {}
+    layout: {}
+    figures:
+      cycles: {value: 778, allowed: 2%}
+      excess_wavefronts: {value: 12, allowed: 0}
+
+A figure is any name of `metrics`. It fails where it is worse than its value by more than what is allowed: fewer for
+those of which more is better (`MORE_IS_BETTER`), more for all others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpuemu.base import strict_yaml
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.base.strict_yaml import Document, describe
+from gpuemu.views.metrics import figure_of
+from gpuemu.views.verdict import Verdict
+
+VERSION = 1
+FIGURES = (
+    "cycles", "warp_instructions", "resident_ctas", "wavefronts", "excess_wavefronts", "sectors", "excess_sectors",
+)  # fmt: skip
+"""What a new file keeps."""
+MORE_IS_BETTER = frozenset(("resident_ctas", "l1.hit_sectors"))
+_SUBJECT = ("kernel", "arch", "overrides", "layout")
+_ALLOWED = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(%?)")
+RIGHT = "a number such as 16, or a share such as 2%, is right"
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """By how much a figure may be worse: an amount, or a share of its value in percent."""
+
+    amount: float = 0.0
+    is_share: bool = False
+
+    @classmethod
+    def read(cls, text: str) -> Allowed | None:
+        """What `16` or `2%` says; None if it is neither."""
+        match = _ALLOWED.fullmatch(text.strip())
+        return None if match is None else cls(float(match[1]), bool(match[2]))
+
+    def beyond(self, value: int, more_is_better: bool) -> int:
+        """The worst figure that is still right."""
+        room = value * self.amount / 100 if self.is_share else self.amount
+        return -int(-(value - room) // 1) if more_is_better else int((value + room) // 1)
+
+    def __str__(self) -> str:
+        return f"{self.amount:g}{'%' if self.is_share else ''}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure as the file has it, and on which line."""
+
+    value: int
+    allowed: Allowed = Allowed()
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A file of figures: `subject` says what ran (kernel, arch, overrides, layout), `figures` are by name.
+
+    `lines` are those of the subject's fields in the file.
+    """
+
+    file: str
+    subject: Mapping[str, Any]
+    figures: Mapping[str, Figure]
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, file: str, data: Mapping[str, Any], values: Mapping[str, int]) -> Baseline:
+        """A new one, of the data of a result and its metrics."""
+        return cls(file, _subject(data), {n: Figure(values[n]) for n in FIGURES if n in values})
+
+    @classmethod
+    def between(cls, data: Mapping[str, Any], a: Mapping[str, int], allowed: Mapping[str, Allowed]) -> Baseline:
+        """Figures of a run A, for the run that gave `data` to be held against. Raises GpuemuError for other names."""
+        return cls("A", _subject(data), {}).allowing(allowed, a)
+
+    def renewed(self, data: Mapping[str, Any], values: Mapping[str, int]) -> Baseline:
+        """The same figures with the values of another run. Raises GpuemuError for one that is not there any more."""
+        figures = {n: replace(figure, value=self._found(n, values)) for n, figure in self.figures.items()}
+        return replace(self, subject=_subject(data), figures=figures)
+
+    def allowing(self, allowed: Mapping[str, Allowed], values: Mapping[str, int] | None = None) -> Baseline:
+        """With what the command line allows; a figure that is not kept is added from `values`, or refused."""
+        figures = dict(self.figures)
+        for name, room in allowed.items():
+            if name in figures:
+                figures[name] = replace(figures[name], allowed=room)
+            elif values is not None:
+                figures[name] = Figure(figure_of(values, name, "--allow"), room)
+            else:
+                right = f"a figure of {self.file} is right: {', '.join(figures)}; --renew-baseline adds one"
+                raise GpuemuError.one("--allow", None, "", f"'{name}'", right)
+        return replace(self, figures=figures)
+
+    def verdicts(self, data: Mapping[str, Any], values: Mapping[str, int]) -> list[Verdict]:
+        """How a run does against it. Raises GpuemuError if something else ran, or a figure has no such name."""
+        for name, ran in _subject(data).items():
+            if ran != self.subject[name]:
+                right = f"{_short(ran)}, which ran, is right; another file, or --renew-baseline, keeps that"
+                raise GpuemuError.one(self.file, self.lines.get(name), name, _short(self.subject[name]), right)
+        return [self._verdict(name, figure, self._found(name, values)) for name, figure in self.figures.items()]
+
+    def _found(self, name: str, values: Mapping[str, int]) -> int:
+        return figure_of(values, name, self.file, self.figures[name].line, "figures")
+
+    def _verdict(self, name: str, figure: Figure, found: int) -> Verdict:
+        more = name in MORE_IS_BETTER
+        limit = figure.allowed.beyond(figure.value, more)
+        failed = found < limit if more else found > limit
+        least = "at least" if more else "at most"
+        place = self.file if figure.line is None else f"{self.file}:{figure.line}"
+        by = abs(found - figure.value)
+        change = f", {by:,} {'more' if found > figure.value else 'fewer'} than {figure.value:,}" if by else ""
+        sentence = f"{place}: {name} is {found:,}{change}"
+        sentence += f"; {least} {limit:,} is right" if failed else ""
+        return Verdict(f"{self.file}: {name}", name, found, f"{least} {limit:,}", failed, sentence)
+
+    def text(self) -> str:
+        """The file."""
+        lines = [
+            "# Kept by gpuemu run --baseline. Edit what is allowed; --renew-baseline takes the values of a new run."
+        ]
+        lines.append(f"gpuemu_baseline: {VERSION}")
+        lines += [f"{name}: {json.dumps(self.subject[name])}" for name in _SUBJECT]
+        lines.append("figures:" if self.figures else "figures: {}")
+        lines += [f"  {name}: {{value: {f.value}, allowed: {f.allowed}}}" for name, f in self.figures.items()]
+        return "\n".join(lines) + "\n"
+
+
+def read_baseline(path: str) -> Baseline:
+    """The file at `path`. Raises GpuemuError with all that is wrong with it."""
+    document = strict_yaml.load(path)
+    value = document.value
+    if not isinstance(value, dict) or value.get("gpuemu_baseline") != VERSION:
+        found = describe(value.get("gpuemu_baseline")) if isinstance(value, dict) else describe(value)
+        right = f"{VERSION} is right; a file that gpuemu run --baseline wrote has it"
+        raise GpuemuError([document.problem(("gpuemu_baseline",), found, right)])
+    known = ("gpuemu_baseline", *_SUBJECT, "figures")
+    problems = [
+        document.problem((name,), "an unknown name", f"one of {', '.join(known)} is right")
+        for name in value
+        if name not in known
+    ]
+    for name in _SUBJECT:
+        kind = str if name in ("kernel", "arch") else dict
+        if not isinstance(value.get(name), kind):
+            right = "a text is right" if kind is str else "a mapping of names and values is right"
+            problems.append(document.problem((name,), describe(value.get(name)), right))
+    figures = value.get("figures")
+    if not isinstance(figures, dict):
+        problems.append(document.problem(("figures",), describe(figures), "a mapping of names is right"))
+        figures = {}
+    found_figures = {}
+    for name, entry in figures.items():
+        figure, wrong = _figure(document, name, entry)
+        problems += wrong
+        found_figures[name] = figure
+    if problems:
+        raise GpuemuError(problems)
+    lines = {name: document.line((name,)) for name in _SUBJECT}
+    return Baseline(path, {name: value[name] for name in _SUBJECT}, found_figures, lines)
+
+
+def _figure(document: Document, name: str, entry: Any) -> tuple[Figure, list[Problem]]:
+    path = ("figures", name)
+    if not isinstance(entry, dict) or set(entry) - {"value", "allowed"} or "value" not in entry:
+        return Figure(0), [document.problem(path, describe(entry), "{value: 778, allowed: 2%} is right")]
+    problems = []
+    value, allowed = entry["value"], Allowed.read(str(entry.get("allowed", "0")))
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        problems.append(document.problem((*path, "value"), describe(value), "a whole number of at least 0 is right"))
+        value = 0
+    if allowed is None:
+        problems.append(document.problem((*path, "allowed"), describe(entry["allowed"]), RIGHT))
+    return Figure(value, allowed or Allowed(), document.line(path)), problems
+
+
+def parse_allowed(texts: Iterable[str]) -> dict[str, Allowed]:
+    """What `--allow cycles=2%` says, by name. Raises GpuemuError."""
+    found = {}
+    for text in texts:
+        name, _, amount = text.partition("=")
+        room = Allowed.read(amount)
+        if not name or room is None:
+            raise GpuemuError.one("--allow", None, "", f"'{text}'", "cycles=2% or sectors=16 is right")
+        found[name.strip()] = room
+    return found
+
+
+def _subject(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: json.loads(json.dumps(data.get(name, {}))) for name in _SUBJECT}
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
