@@ -90,6 +90,17 @@ def test_a_run_of_something_else_is_refused() -> None:
             kept.verdicts({**DATA, name: other}, {"cycles": 5})
 
 
+@pytest.mark.parametrize(
+    ("text", "found"), [("3\n", "3"), ("kernel: k\n", "nothing"), ("gpuemu_baseline: two\n", "the text 'two'")]
+)
+def test_a_file_that_is_no_baseline_is_refused_as_such(text: str, found: str, tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(GpuemuError) as error:
+        read_baseline(str(tmp_path / "b.yaml"))
+    right = "1 is right; a file that gpuemu run --baseline wrote has it"
+    assert str(error.value) == f"{tmp_path / 'b.yaml'}:1: gpuemu_baseline: found {found}; {right}"
+
+
 def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
     file = tmp_path / "b.yaml"
     file.write_text(
