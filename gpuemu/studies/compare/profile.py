@@ -207,7 +207,10 @@ def _details(path: str, line: int, head: list[str], rows: Sequence[tuple[int, li
             right = "the details page without --print-summary has it"
             raise GpuemuError.one(path, line, name, "no such column", right)
     launches: dict[str, Launch] = {}
+    rules = head.index("Rule Name") if "Rule Name" in head else len(head)
     for at, row in rows:
+        if len(row) == rules + 1 and not row[-1]:  # a metric's row ends where a rule's columns begin
+            row += [""] * (len(head) - len(row))
         _whole(path, at, row, head, line)
         cells = dict(zip(head, row, strict=True))
         launch = launches.setdefault(cells["ID"], _launch(path, at, cells))

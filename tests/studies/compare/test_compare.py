@@ -165,6 +165,23 @@ def test_counters_of_an_h200_are_those_of_the_emulated_machine_code(kernel: str,
     assert abs(cycles.relative) < 0.25
 
 
+@pytest.mark.parametrize(
+    ("kernel", "page", "figures", "off"),
+    [
+        ("v2_shared_memory", "details", 20, 0.05), ("v2_shared_memory", "source", 408, 0),
+        ("v5_swizzle", "details", 20, 0.06), ("v5_swizzle", "source", 520, 0),
+    ],
+)  # fmt: skip
+def test_pages_that_a_profiler_printed_are_the_trace_of_the_code_that_it_ran(
+    kernel: str, page: str, figures: int, off: float
+) -> None:
+    """Made by `tools/h200/examples.py pages`: whole kernels, warm. Counts are the same, times nearly so."""
+    result = gpuemu.run(H200.parent / f"{kernel}.yaml", "sm_90")
+    found = compare(result, read_profile(str(H200.parent / f"ncu_{page}.csv")))
+    assert len(found.differences) == figures
+    assert max(abs(d.relative) for d in found.differences) <= off
+
+
 def grid_trace(ctas: int) -> str:
     return (
         f"gpuemu_trace: 1\nkernel: column\narch: sm_90\nlaunch: {{grid: [{ctas}, 1, 1], static_shared_bytes: 4096}}\n"
