@@ -106,6 +106,32 @@ def test_stores_to_a_line_that_waits_merge_with_what_is_there():
     assert cycles(0) == alone + 3 * 20
 
 
+@pytest.mark.parametrize(
+    ("instruction", "apart", "sectors"), [("STG.E", 11, 1), ("STG.E", 12, 2), ("RED.E.ADD", 4, 2)]
+)
+def test_a_store_merges_until_its_line_has_left_and_a_reduction_never(instruction: str, apart: int, sectors: int):
+    """It leaves 10 cycles behind its wavefront, and takes 2, for a sector and its mask."""
+    arch = machine(global_memory__store_merge_lines=1, global_memory__store_latency_cycles=10)
+    store = f"{instruction} [R2.64], R4"
+    result = run([f"{store} | S{apart:02d}", f"{store} | S05", "EXIT | S05"], arch, lanes="0*lane")
+    assert result.log.stored_sectors == sectors
+
+
+@pytest.mark.parametrize(
+    ("order", "lines", "sectors", "sent"),
+    [("Aa", 28, 1, 28), ("Aa", 32, 1, 64), ("AaBb", 16, 2, 64), ("ABab", 16, 1, 64), ("ABab", 16, 2, 128)],
+)
+def test_as_many_lines_wait_as_on_an_h200(order: str, lines: int, sectors: int, sent: int):
+    """Stores of a warp, each letter lines of its own, the small ones other words of the same sectors."""
+    trace = gpuemu.TraceBuilder("order", arch="sm_90", block=(32, 1, 1))
+    for letter in order:
+        first = 65536 * "AB".index(letter.upper()) + 16 * letter.islower()
+        place = f"128*(lane//{sectors}%{lines}) + 32*(lane%{sectors}) + 4*(lane//{lines * sectors}%4)"
+        trace.emit("STG.E [R2.64], R4", lanes=f"{first} + {place}")
+    trace.emit("EXIT")
+    assert gpuemu.run(trace.build(), "sm_90").log.stored_sectors == sent
+
+
 def test_flushed_code_comes_a_line_at_a_time():
     arch = machine(launch__cold_line_cycles=20)
     result = run([*["NOP | S01"] * 20, "EXIT | S05"], arch)

@@ -83,7 +83,7 @@ def test_the_path_of_stores_is_bound_by_what_goes_there_and_no_longer_by_what_me
     merged = run(lines, machine(global_memory__store_merge_lines=16, **unbuffered), lanes="16*lane")
     assert [bounds(result)[name] for result in (whole, masked)] == [8 * 16, 8 * (32 + 8)]
     assert 16 <= bounds(merged)[name] < 8 * 16
-    assert whole.log.stored_sectors == merged.log.stored_sectors == 8 * 16
+    assert (whole.log.stored_sectors, merged.log.stored_sectors) == (8 * 16, bounds(merged)[name])
     buffered = run(lines, machine(global_memory__store_buffer_sectors=100), lanes="16*lane")
     assert bounds(buffered)[name] == 8 * 16 - 100
     assert name not in bounds(run(lines, machine(global_memory__store_buffer_sectors=128), lanes="16*lane"))

@@ -84,7 +84,9 @@ def test_the_tables_of_random_kernels_add_up(trace, arch):
     moved = sum(result.counters[f"lts__t_sectors_srcunit_tex_op_{name}.sum"] for name in at_l2)
     assert moved == l1.loaded_sectors + l1.stored_sectors
     stores = (GlobalRow.STORE, GlobalRow.REDUCTION, GlobalRow.LOCAL_STORE)
-    assert l1.stored_sectors == sum(result.global_memory[row].sectors for row in stores)
+    stored = sum(result.global_memory[row].sectors for row in stores)
+    assert l1.stored_sectors <= stored
+    assert l1.stored_sectors == stored or arch.global_memory.store_merge_lines > 0
 
 
 def test_a_kernel_without_shared_memory_is_told_nothing_of_it_by_tables_and_bounds():

@@ -66,7 +66,7 @@ CYCLES, SECOND_PASS = METRICS[-1], "cycles of the second pass"
 MEMORY_FILE = "memory.csv"
 """Counters of L1, L2 and DRAM, the least and the most of seven launches, warm (the first left out) and flushed."""
 MERGED = ("lts__t_sectors_srcunit_tex_op_write.sum", "lts__t_sectors_srcunit_tex_lookup_hit.sum")
-"""Those that have stores which merged on their way: counted in full here (DEVIATIONS, MERGE)."""
+"""Those that have stores which merged on their way: not all of it is understood (DEVIATIONS, MERGE)."""
 
 
 @dataclass(frozen=True)

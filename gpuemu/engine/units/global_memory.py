@@ -2,8 +2,8 @@
 
 A load that L1 may answer hits where this SM loaded the sector before; the line that was used least recently makes room.
 All others go to L2, and to DRAM for what this launch has not touched if `first_touch` says so. Stores are written
-through and change nothing in L1, but those to local memory stay there; one that finds its line among the last
-`store_merge_lines`, still on the way out, brings nothing but the sectors that are not. What misses queues for the
+through and change nothing in L1, but those to local memory stay there; one that comes while its line is among the
+last `store_merge_lines`, still waiting for the way out, adds only sectors that are not. What misses queues for the
 path to the SM, what is stored for that from it, where a line written in part takes `mask_sectors` more. A load that
 misses waits for the stores ahead of it. It is decided here, in the order in which requests pass the data stage, when
 each is complete.
@@ -139,7 +139,7 @@ def store(state: State, f: int, start: int, last: int) -> int:
     flight = state.flights[f]
     op, access = state.ops[flight.op], state.accesses[flight.access]
     more_lines, more_sectors = _own(state, op.is_local, flight.warp)
-    memory.stored_sectors += access.sectors
+    came_at = start * spec.store_cycle_parts
     ready_at = (last + spec.global_memory_store_latency_cycles) * spec.store_cycle_parts
     free_at = max(memory.store_free_at, ready_at)
     at = access.lines_at
@@ -157,24 +157,26 @@ def store(state: State, f: int, start: int, last: int) -> int:
         if op.is_local:
             _make_room(state)
         line = program[at + LINE] + more_lines
-        taken = sectors + spec.global_memory_mask_sectors * program[at + MASKED]
+        leaving, mask = sectors, spec.global_memory_mask_sectors * program[at + MASKED]
         recent = memory.lines_sent - pool[memory.sent_at + line] < spec.global_memory_store_merge_lines
-        if recent and pool[memory.leaves_at + line] > ready_at:
-            taken = 0
+        if recent and not op.is_atomic and pool[memory.leaves_at + line] > came_at:
+            leaving, mask = 0, 0
             for i in range(at + HEAD, at + HEAD + sectors):
-                taken += 1 if pool[memory.pending_at + program[i] + more_sectors] <= ready_at else 0
-        if taken > 0:
+                leaving += 1 if pool[memory.pending_at + program[i] + more_sectors] <= came_at else 0
+        if leaving > 0:
             memory.lines_sent += 1
-            memory.sent_sectors += taken
+            memory.stored_sectors += leaving
+            memory.sent_sectors += leaving + mask
             pool[memory.sent_at + line] = memory.lines_sent
             store_leaves(state, free_at // spec.store_cycle_parts)
-            free_at += taken * spec.store_sector_parts
+            free_at += (leaving + mask) * spec.store_sector_parts
             pool[memory.leaves_at + line] = free_at
             for i in range(at + HEAD, at + HEAD + sectors):
                 pool[memory.pending_at + program[i] + more_sectors] = free_at
         at += HEAD + sectors
     if access.lines == 0:
         store_leaves(state, free_at // spec.store_cycle_parts)
+        memory.stored_sectors += access.sectors
         memory.sent_sectors += access.sectors
         free_at += access.sectors * spec.store_sector_parts
     memory.store_free_at = free_at
