@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -239,7 +240,12 @@ def main(arguments: list[str] | None = None) -> int:
     commands = {"build": _build, "measure": _measure, "fit": _fit, "score": _score, "report": _report,
                 "verify": _verify, "sequences": _sequences, "launches": _launches}  # fmt: skip
     try:
-        return commands[options.command](options) or 0
+        done = commands[options.command](options) or 0
+        sys.stdout.flush()
+        return done
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except Exception as error:
         if not isinstance(error, _expected()):
             raise

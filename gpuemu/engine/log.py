@@ -27,8 +27,8 @@ class Log:
     `warp_start`, `warp_end`, `warp_sub_core`, `warp_slot` [warps]; a warp ends behind its drain.
     `cta_start`, `cta_end`, `cta_slot` [ctas].
     `read_cycles`, `write_cycles`: cycles of the data stage's ports used by reads and by writes. `loaded_sectors` came
-    from beyond L1, `stored_sectors` went there, but for what merged with a line that was still waiting. Their path carried
-    `sent_sectors`: masks of lines written in part, too.
+    from beyond L1, `stored_sectors` went there, but for what merged with a line that was still waiting. Their path
+    carried `sent_sectors`: masks of lines written in part, too.
     """
 
     issue: Cycles
