@@ -48,13 +48,13 @@ html_copy_source = False
 html_show_sphinx = False
 
 NAVIGATION = {
-    "Learn": ["docs/tutorial*"],
+    "Learn": ["docs/start", "docs/tutorial*"],
     "How to": ["docs/howto/*", "docs/check", "docs/ci", "docs/why", "docs/what_if", "docs/layouts", "docs/report"],
     "How it works": ["docs/model", "docs/evidence", "docs/execution", "docs/machine_code"],
-    "What it says": ["docs/ports", "docs/claims", "docs/published"],
-    "Validation": ["validation/README", "validation/DEVIATIONS", "tools/h200/sanitizer"],
+    "How far to trust it": ["docs/accuracy", "docs/published", "docs/speed", "validation/*", "tools/h200/sanitizer"],
+    "Answers": ["docs/ports", "docs/claims"],
     "Reference": ["docs/trace", "docs/result"],
-    "Project": ["CHANGELOG"],
+    "Project": ["docs/development", "CHANGELOG"],
 }
 """The pages by chapter, in order; a pattern stands for all that there are."""
 
