@@ -31,11 +31,13 @@ exclude_patterns = ["build", ".*", "**/node_modules"]
 source_suffix = {".md": "markdown"}
 
 myst_heading_anchors = 3
-# A sentence in single backticks is code in docstrings, as it is in the pages.
+# What stands in single backticks is code in docstrings, as it is in the pages, and -- is an option's beginning.
 default_role = "literal"
+smartquotes = False
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {"npt.ArrayLike": "ArrayLike"}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 
@@ -53,7 +55,7 @@ NAVIGATION = {
     "How it works": ["docs/model", "docs/evidence", "docs/execution", "docs/machine_code"],
     "How far to trust it": ["docs/accuracy", "docs/published", "docs/speed", "validation/*", "tools/h200/sanitizer"],
     "Answers": ["docs/ports", "docs/claims"],
-    "Reference": ["docs/trace", "docs/result"],
+    "Reference": ["docs/api", "docs/trace", "docs/result"],
     "Project": ["docs/development", "CHANGELOG"],
 }
 """The pages by chapter, in order; a pattern stands for all that there are."""
@@ -88,9 +90,17 @@ def as_rest(app: Sphinx, what: str, name: str, found: object, options: object, l
             lines[number:number] = ["::", ""]
 
 
+def readable(
+    app: Sphinx, what: str, name: str, found: object, options: object, signature: str | None, result: str | None
+) -> tuple[str | None, str | None]:
+    """A signature that Sphinx can read in which a default comes from a factory, so that it is set in lines."""
+    return signature and signature.replace("<factory>", "..."), result
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """What Sphinx calls."""
     app.add_lexer("csv", TextLexer)
     app.connect("source-read", with_navigation)
     app.connect("autodoc-process-docstring", as_rest)
+    app.connect("autodoc-process-signature", readable)
     return {"parallel_read_safe": True}

@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+import gpuemu
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -81,3 +83,16 @@ def test_no_text_is_left_in_the_marks_of_its_source(pages: dict[Path, Page], sit
         text = file.read_text(encoding="utf-8")
         assert "```" not in text, file
         assert "problematic" not in text, file
+
+
+def test_the_api_page_has_every_public_name_and_what_it_returns(site: Path, pages: dict[Path, Page]) -> None:
+    page = site / "docs" / "api.html"
+    assert {f"gpuemu.{name}" for name in gpuemu.__all__} <= pages[page].anchors
+    text = page.read_text(encoding="utf-8")
+    returned = re.findall(r'sig-return-typehint">.*?</dt>', text, re.DOTALL)
+    types = {"Result", "Trace", "Architecture", "SharedAccess", "Answer", "Report", "SearchResult"}
+    linked = {
+        name for each in returned for name in re.findall(r'<a class="reference internal"[^>]*>.*?(\w+)</span>', each)
+    }
+    assert types <= linked
+    assert "factory" not in text
