@@ -50,11 +50,11 @@ html_copy_source = False
 html_show_sphinx = False
 
 NAVIGATION = {
-    "Learn": ["docs/start", "docs/tutorial*"],
+    "Learn": ["docs/start", "docs/tutorial*", "docs/glossary"],
     "How to": ["docs/howto/*", "docs/check", "docs/ci", "docs/why", "docs/what_if", "docs/layouts", "docs/report"],
     "How it works": ["docs/model", "docs/evidence", "docs/execution", "docs/machine_code"],
     "How far to trust it": ["docs/accuracy", "docs/published", "docs/speed", "validation/*", "tools/h200/sanitizer"],
-    "Answers": ["docs/ports", "docs/claims"],
+    "Answers": ["docs/comparison", "docs/ports", "docs/claims"],
     "Reference": ["docs/api", "docs/trace", "docs/result"],
     "Project": ["docs/development", "CHANGELOG"],
 }
