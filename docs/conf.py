@@ -41,6 +41,9 @@ autodoc_type_aliases = {"npt.ArrayLike": "ArrayLike"}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 
+# A picture in characters and a command's output have no keywords.
+highlight_language = "text"
+
 html_theme = "furo"
 html_title = f"gpuemu {version}"
 html_extra_path = ["site"]
@@ -52,9 +55,9 @@ html_show_sphinx = False
 NAVIGATION = {
     "Learn": ["docs/start", "docs/tutorial*", "docs/glossary"],
     "How to": ["docs/howto/*", "docs/check", "docs/ci", "docs/why", "docs/what_if", "docs/layouts", "docs/report"],
-    "How it works": ["docs/model", "docs/evidence", "docs/execution", "docs/machine_code"],
-    "How far to trust it": ["docs/accuracy", "docs/published", "docs/speed", "validation/*", "tools/h200/sanitizer"],
-    "Answers": ["docs/comparison", "docs/ports", "docs/claims"],
+    "How it works": ["docs/model", "docs/execution", "docs/machine_code", "docs/speed", "docs/comparison"],
+    "Evidence": ["docs/accuracy", "docs/evidence", "docs/published", "validation/*", "tools/h200/sanitizer"],
+    "Answers": ["docs/ports", "docs/claims"],
     "Reference": ["docs/api", "docs/trace", "docs/result"],
     "Project": ["docs/development", "CHANGELOG"],
 }

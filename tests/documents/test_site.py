@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -15,19 +12,6 @@ import pytest
 import gpuemu
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as the command of docs/development.md builds it, but elsewhere."""
-    text = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
-    (command,) = re.findall(r"^python (-m sphinx .*) build/site$", text, re.MULTILINE)
-    folder = tmp_path_factory.mktemp("site")
-    words = [sys.executable, *shlex.split(command), str(folder), "-q", "-d", str(tmp_path_factory.mktemp("doctrees"))]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    assert done.returncode == 0, done.stdout
-    return folder
 
 
 class Page(HTMLParser):
