@@ -54,7 +54,10 @@ html_show_sphinx = False
 
 NAVIGATION = {
     "Learn": ["docs/start", "docs/tutorial*", "docs/glossary"],
-    "How to": ["docs/howto/*", "docs/check", "docs/ci", "docs/why", "docs/what_if", "docs/layouts", "docs/report"],
+    "How to": [
+        *(f"docs/howto/{page}*" for page in ("my_kernel", "triton", "padding_study", "architecture", "")),
+        *("docs/check", "docs/ci", "docs/why", "docs/what_if", "docs/layouts", "docs/report"),
+    ],
     "How it works": ["docs/model", "docs/execution", "docs/machine_code", "docs/speed", "docs/comparison"],
     "Evidence": ["docs/accuracy", "docs/evidence", "docs/published", "validation/*", "tools/h200/sanitizer"],
     "Answers": ["docs/ports", "docs/claims"],
@@ -83,13 +86,9 @@ INDENTED = re.compile(r"^ {4,}\S")
 
 
 def as_rest(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:
-    """Docstrings are plain text; what is indented there by four blanks behind an empty line is an example."""
-    shown = False
-    for number in range(len(lines) - 1, -1, -1):
-        example = bool(INDENTED.match(lines[number]))
-        before = lines[number - 1] if number else ""
-        shown = example and not before.strip()
-        if shown:
+    """Docstrings are plain text; what is indented by four blanks there, behind an empty line, is an example."""
+    for number in range(len(lines) - 1, 0, -1):
+        if INDENTED.match(lines[number]) and not lines[number - 1].strip():
             lines[number:number] = ["::", ""]
 
 

@@ -80,3 +80,5 @@ def test_the_api_page_has_every_public_name_and_what_it_returns(site: Path, page
     }
     assert types <= linked
     assert "factory" not in text
+    (example,) = re.findall(r'id="gpuemu.sweep".*?<pre>(.*?)</pre>', text, re.DOTALL)[:1]
+    assert re.sub(r"<[^>]+>", "", example).startswith("records = gpuemu.sweep(")
