@@ -86,7 +86,7 @@ def test_the_constraints_cover_what_dependencies_depend_on() -> None:
 def test_a_constraint_is_a_name_a_version_and_a_marker_and_names_no_place() -> None:
     assert len(LINES) > 50
     for line in LINES:
-        assert re.fullmatch(r"[a-z0-9-]+==[0-9.]+(?:post\d+)?(?: ; [^/:@]+)?", line)
+        assert re.fullmatch(r"[a-z0-9-]+==[0-9.]+(?:(?:post|b)\d+)?(?: ; [^/:@]+)?", line)
 
 
 def test_renewing_moves_the_bounds_and_nothing_else() -> None:

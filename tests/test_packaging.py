@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+
+import gpuemu
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -82,3 +87,42 @@ def test_an_installed_gpuemu_lists_its_architectures_and_traces(installed: Path,
     traces = output_of(installed / "gpuemu", "traces", cwd=tmp_path)
     assert "v1_global" in traces
     assert "sm_80/v5_swizzle" in traces
+
+
+def test_a_release_is_wheel_sources_and_notes_of_the_version_that_stands_everywhere(tmp_path: Path) -> None:
+    tag = f"v{gpuemu.__version__}"
+    output_of(sys.executable, ROOT / "tools" / "release.py", tag, tmp_path, cwd=tmp_path)
+    names = {file.name for file in tmp_path.iterdir()}
+    version = gpuemu.__version__
+    assert names == {f"gpuemu_sm-{version}-py3-none-any.whl", f"gpuemu_sm-{version}.tar.gz", "notes.md"}
+    with tarfile.open(tmp_path / f"gpuemu_sm-{version}.tar.gz") as sources:
+        packed = set(sources.getnames())
+    tracked = {f"gpuemu_sm-{version}/{p.relative_to(ROOT)}" for p in (ROOT / "docs").rglob("*") if p.is_file()}
+    assert {name for name in tracked if "__pycache__" not in name} <= packed
+    notes = (tmp_path / "notes.md").read_text(encoding="utf-8")
+    assert "gpuemu why" in notes
+    assert "](" not in notes
+
+
+def test_a_tag_that_is_not_the_version_and_notes_without_a_date_are_refused(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "CHANGELOG.md"):
+        (tmp_path / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "gpuemu").mkdir()
+    (tmp_path / "gpuemu" / "__init__.py").write_text('__version__ = "9.9"\n')
+    spec = importlib.util.spec_from_file_location("release", ROOT / "tools" / "release.py")
+    assert spec is not None
+    assert spec.loader is not None
+    release = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(release)
+    right = gpuemu.__version__
+    assert release.problems(f"v{right}", tmp_path) == [
+        f"gpuemu/__init__.py: found 9.9; {right}, as the tag v{right}, is right"
+    ]
+    text = re.sub(r"\(\d{4}-\d\d-\d\d\)", "(unreleased)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), count=1)
+    (tmp_path / "CHANGELOG.md").write_text(text, encoding="utf-8")
+    assert release.problems("v9.9", tmp_path) == [
+        f"pyproject.toml: found {right}; 9.9, as the tag v9.9, is right",
+        f"CHANGELOG.md: found {right}; 9.9, as the tag v9.9, is right",
+        "CHANGELOG.md: found no date; the day of the release is right",
+    ]
+    assert release.problems(f"v{right}") == []

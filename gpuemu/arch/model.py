@@ -349,7 +349,10 @@ class Chip(Part):
 
 
 class Architecture(Labelled):
-    """One streaming multiprocessor."""
+    """One streaming multiprocessor: frozen values, read as `arch.shared_memory.banks` and listed by `gpuemu arch show`.
+
+    `load_arch` makes one of an architecture file, `with_overrides` another one of it.
+    """
 
     compute_capability: str = other("of the chips", 'a quoted number such as "9.0" is right', pattern=r"^\d{1,2}\.\d$")
     chip: str = other("of chips, the one that a grid is dealt out on", "the name of one of chips is right")

@@ -357,11 +357,11 @@ def shared_access(
 ) -> SharedAccess:
     """Count the wavefronts of one warp access.
 
-    `op`: see `parse_op`. `lane_byte_addresses`: 32 byte
-    addresses in shared memory, one per lane; those of inactive lanes, and of lanes that an LDSM or STSM does not
-    read, are ignored. `active_mask`: bit i is lane i. Raises GpuemuError for an unknown op, another number of
-    addresses, and active lanes whose address is negative or not a multiple of the width; `where` stands for the file
-    in its message.
+    `op`: such as LDS.128, STS.64, LDSM.4 or ATOMS.ADD, or as machine code has it; see `parse_op`.
+    `lane_byte_addresses`: 32 byte addresses in shared memory, one per lane; those of inactive lanes, and of lanes that
+    an LDSM or STSM does not read, are ignored. `active_mask`: bit i is lane i. Raises GpuemuError for an unknown op,
+    another number of addresses, and active lanes whose address is negative or not a multiple of the width; `where`
+    stands for the file in its message.
     """
     geometry = BankGeometry.of(arch)
     kind, width = parse_op(op, where=(where, None, "op"))

@@ -59,10 +59,10 @@ class HasTensorCore(Protocol):
 def mma(arch: HasTensorCore, mode: str, a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike) -> npt.NDArray[np.uint32]:
     """D = A x B + C of one mma.sync, to the bit: registers in, registers out.
 
-    `mode`: see `gpuemu.isa.fragments.mma_mode`. a, b, c: the warp's registers as whole numbers of 32 bits,
-    [registers, 32 lanes], or [..., registers, 32] for several warps; as many registers as the mode's fragment
-    has (4, 2 and 4 for m16n8k16.f32.f16; 2 of C with f16 accumulators). Returns D, in the shape of C. Raises
-    GpuemuError for an unknown mode, and for operands of another shape or type.
+    `mode`: shape.accumulator.input, such as m16n8k16.f32.f16; see `mma_mode`. `a`, `b`, `c`: the warp's registers as
+    whole numbers of 32 bits, [registers, 32 lanes], or [..., registers, 32] for several warps; as many registers as the
+    mode's fragment has (4, 2 and 4 for m16n8k16.f32.f16; 2 of C with f16 accumulators). Returns D, in the shape of C.
+    Raises GpuemuError for an unknown mode, and for operands of another shape or type.
     """
     chosen = mma_mode(mode)
     words = [

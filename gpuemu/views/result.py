@@ -101,7 +101,7 @@ class Result:
 
     @property
     def cycles(self) -> int:
-        """From the first launch to the end of the last warp."""
+        """From the launch to the end of the last warp, which waits for its last store."""
         return self.log.cycles
 
     @property

@@ -26,6 +26,7 @@ import numpy as np
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 SECONDS = 60
 PLAN_FILE, TABLE_FILE = "plan.json", "sanitizer.md"
+TITLE = "# Beside compute-sanitizer, kernel by kernel"
 MAIN = r"""
 #include <cstdio>
 #include <cstdlib>
@@ -132,7 +133,7 @@ def run(folder: Path, jobs: int) -> None:
     """Run each program with each tool, and write the table."""
     plan = json.loads((folder / PLAN_FILE).read_text(encoding="utf-8"))
     asked = [(one, tool) for one in plan for tool in TOOLS]
-    rows = ["| kernel | tool | compute-sanitizer | gpuemu check |", "| --- | --- | --- | --- |"]
+    rows = [TITLE, "", "| kernel | tool | compute-sanitizer | gpuemu check |", "| --- | --- | --- | --- |"]
     with ThreadPoolExecutor(jobs) as pool:
         answers = pool.map(lambda row: sanitizer(row[1], folder, [f"./{row[0]['program']}", *row[0]["launch"]]), asked)
         for (one, tool), theirs in zip(asked, answers, strict=True):

@@ -139,9 +139,10 @@ def search(
 ) -> SearchResult:
     """Rank every layout of `tile` under `accesses`.
 
-    `tile` is a text such as "128x64:f16", or a Tile; `accesses` are texts as `studies.layout.accesses` describes, or
-    TileAccess records. `threads`: the block of the virtual threads, a multiple of 32; by default as many as the
-    access with the most work for threads has, at most 1024. Raises GpuemuError; `where` is its file.
+    `tile` is a text such as "128x64:f16", or a Tile; `accesses` are texts such as "ldmatrix.x4", all of which
+    docs/layouts.md lists, or TileAccess records. `threads`: the block of the virtual threads, a multiple of 32; by
+    default as many as the access with the most work for threads has, at most 1024. Raises GpuemuError; `where` is its
+    file.
     """
     geometry = BankGeometry.of(arch)
     tile = tile if isinstance(tile, Tile) else Tile.parse(tile, where=(where, None, "tile"))

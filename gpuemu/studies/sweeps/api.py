@@ -41,12 +41,12 @@ def sweep(
         records = gpuemu.sweep("v2_shared_memory", {"shared_memory.banks": [16, 32, 64]}, arch="sm_89")
         pandas.DataFrame(records)
 
-    `vary` maps dotted names to values, the last name fastest; `points` lists mappings in its place; `settings`
-    hold at every point. Names that begin with "layout." are numbers of the trace's layout. `arch` is one or several;
-    by default each trace runs on what its code is for. With a `store`, a file, results are written down as they come,
-    and those it has are not run again; where another sweep is writing to it, this one waits. `jobs` are worker
-    processes, by default one for each core; `cluster` is "tcp://HOST:PORT" or "local:N" (see
-    `studies.sweeps.cluster`). `progress(done, points)` is called now and then.
+    `vary` maps dotted names to values, the last name fastest; `points` lists mappings in its place; `settings` hold at
+    every point. Names that begin with "layout." are numbers of the trace's layout. `arch` is one or several; by default
+    each trace runs on what its code is for. With a `store`, a file, results are written down as they come, and those it
+    has are not run again; where another sweep is writing to it, this one waits. `jobs` are worker processes, by default
+    one for each core; `cluster` is "tcp://HOST:PORT" or "local:N" (docs/what_if.md). `progress(done, points)` is called
+    now and then.
 
     The records are in the order of the grid, whatever order they came in; `gpuemu.studies.sweeps.results.records` says
     what is in them. A point that cannot be run has status "failed" and the reason under "error".

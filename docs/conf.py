@@ -1,0 +1,108 @@
+"""The site of the documents, for Sphinx: python -m sphinx -W --keep-going -c docs . build/site
+
+The project's root is what Sphinx reads, so that the links which work between the files of the repository work between
+pages, too: README.md is the start page, and the suite's page and the release notes are pages as those of docs/ are. A
+link to a file that is no page, such as a workflow, offers that file.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import sys
+from pathlib import Path
+
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import gpuemu  # noqa: E402  # the checkout's, whatever is installed
+
+project = "gpuemu"
+author = copyright = "The gpuemu developers"
+version = release = gpuemu.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+root_doc = "README"
+include_patterns = ["README.md", "CHANGELOG.md", "docs/**.md", "validation/*.md", "tools/h200/*.md"]
+exclude_patterns = ["build", ".*", "**/node_modules"]
+source_suffix = {".md": "markdown"}
+
+myst_heading_anchors = 3
+# What stands in single backticks is code in docstrings, as it is in the pages, and -- is an option's beginning.
+default_role = "literal"
+smartquotes = False
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_type_aliases = {"npt.ArrayLike": "ArrayLike"}
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+
+# A picture in characters and a command's output have no keywords.
+highlight_language = "text"
+
+html_theme = "furo"
+html_title = f"gpuemu {version}"
+html_extra_path = ["site"]
+html_static_path = ["static"]
+html_css_files = ["wide.css"]
+html_copy_source = False
+html_show_sphinx = False
+
+NAVIGATION = {
+    "Learn": ["docs/start", "docs/tutorial*", "docs/glossary"],
+    "How to": [
+        *(f"docs/howto/{page}*" for page in ("my_kernel", "triton", "padding_study", "architecture", "")),
+        *("docs/check", "docs/ci", "docs/why", "docs/what_if", "docs/layouts", "docs/report"),
+    ],
+    "How it works": ["docs/model", "docs/execution", "docs/machine_code", "docs/speed", "docs/comparison"],
+    "Evidence": ["docs/accuracy", "docs/evidence", "docs/published", "validation/*", "tools/h200/sanitizer"],
+    "Answers": ["docs/ports", "docs/claims"],
+    "Reference": ["docs/api", "docs/trace", "docs/result"],
+    "Project": ["docs/development", "CHANGELOG"],
+}
+"""The pages by chapter, in order; a pattern stands for all that there are."""
+
+
+def with_navigation(app: Sphinx, page: str, source: list[str]) -> None:
+    """Put the chapters at the end of the start page: a reader of the file itself has its links instead."""
+    if page == root_doc:
+        for chapter, pages in NAVIGATION.items():
+            there = sorted(app.env.found_docs)
+            found = dict.fromkeys(name for entry in pages for name in fnmatch.filter(there, entry) or plain(entry))
+            entries = "\n".join(f"/{name}" for name in found)
+            source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {chapter}\n\n{entries}\n```\n"
+
+
+def plain(entry: str) -> list[str]:
+    """A page that is not there is named all the same, and Sphinx warns of it; a pattern may stand for none."""
+    return [] if "*" in entry else [entry]
+
+
+INDENTED = re.compile(r"^ {4,}\S")
+
+
+def as_rest(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:
+    """Docstrings are plain text; what is indented by four blanks there, behind an empty line, is an example."""
+    for number in range(len(lines) - 1, 0, -1):
+        if INDENTED.match(lines[number]) and not lines[number - 1].strip():
+            lines[number:number] = ["::", ""]
+
+
+def readable(
+    app: Sphinx, what: str, name: str, found: object, options: object, signature: str | None, result: str | None
+) -> tuple[str | None, str | None]:
+    """A signature that Sphinx can read in which a default comes from a factory, so that it is set in lines."""
+    return signature and signature.replace("<factory>", "..."), result
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """What Sphinx calls."""
+    app.add_lexer("csv", TextLexer)
+    app.connect("source-read", with_navigation)
+    app.connect("autodoc-process-docstring", as_rest)
+    app.connect("autodoc-process-signature", readable)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,26 @@
+"""The site of the documents, built once for those who look at its pages."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as the command of docs/development.md builds it, but elsewhere."""
+    text = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^python (-m sphinx .*) build/site$", text, re.MULTILINE)
+    folder = tmp_path_factory.mktemp("site")
+    words = [sys.executable, *shlex.split(command), str(folder), "-q", "-d", str(tmp_path_factory.mktemp("doctrees"))]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0, done.stdout
+    return folder

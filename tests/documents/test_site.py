@@ -1,0 +1,84 @@
+"""The site of the documents: built without a warning, every page in it, and links that lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import gpuemu
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Page(HTMLParser):
+    """The anchors of a page, what it links to, and what it fetches."""
+
+    def __init__(self, file: Path):
+        super().__init__()
+        self.anchors: set[str] = {""}
+        self.links: list[str] = []
+        self.fetched: list[str] = []
+        self.feed(file.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            if name == "id":
+                self.anchors.add(value or "")
+            elif name in ("href", "src") and value:
+                (self.links if tag == "a" else self.fetched).append(value)
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, Page]:
+    return {file: Page(file) for file in site.rglob("*.html")}
+
+
+def test_every_document_is_a_page_and_the_start_is_found(site: Path) -> None:
+    documents = ["README", "CHANGELOG", "validation/README", "validation/DEVIATIONS"]
+    documents += [str(p.relative_to(ROOT).with_suffix("")) for p in (ROOT / "docs").rglob("*.md")]
+    assert [name for name in documents if not (site / f"{name}.html").is_file()] == []
+    assert "url=README.html" in (site / "index.html").read_text(encoding="utf-8")
+
+
+def test_every_link_within_the_site_leads_to_a_page_and_a_place_in_it(pages: dict[Path, Page]) -> None:
+    wrong = []
+    for file, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            there = target.is_file() and (target.suffix != ".html" or unquote(parts.fragment) in pages[target].anchors)
+            if not there:
+                wrong.append(f"{file.name}: {link}")
+    assert wrong == []
+
+
+def test_pages_fetch_nothing_from_elsewhere(pages: dict[Path, Page]) -> None:
+    assert [fetched for page in pages.values() for fetched in page.fetched if urlsplit(fetched).netloc] == []
+
+
+def test_no_text_is_left_in_the_marks_of_its_source(pages: dict[Path, Page], site: Path) -> None:
+    for file in pages:
+        text = file.read_text(encoding="utf-8")
+        assert "```" not in text, file
+        assert "problematic" not in text, file
+
+
+def test_the_api_page_has_every_public_name_and_what_it_returns(site: Path, pages: dict[Path, Page]) -> None:
+    page = site / "docs" / "api.html"
+    assert {f"gpuemu.{name}" for name in gpuemu.__all__} <= pages[page].anchors
+    text = page.read_text(encoding="utf-8")
+    returned = re.findall(r'sig-return-typehint">.*?</dt>', text, re.DOTALL)
+    types = {"Result", "Trace", "Architecture", "SharedAccess", "Answer", "Report", "SearchResult"}
+    linked = {
+        name for each in returned for name in re.findall(r'<a class="reference internal"[^>]*>.*?(\w+)</span>', each)
+    }
+    assert types <= linked
+    assert "factory" not in text
+    (example,) = re.findall(r'id="gpuemu.sweep".*?<pre>(.*?)</pre>', text, re.DOTALL)[:1]
+    assert re.sub(r"<[^>]+>", "", example).startswith("records = gpuemu.sweep(")
