@@ -32,7 +32,7 @@ def fuzz() -> Iterator[ModuleType]:
 
 
 KINDS = (
-    "trace", "architecture", "instruction", "cubin", "side_file", "array_file", "argument", "extent", "lanes", "override",
+    "trace", "traceg", "architecture", "instruction", "cubin", "side_file", "array_file", "argument", "extent", "lanes", "override",
     "variation", "condition", "baseline", "profile", "store", "options",
 )  # fmt: skip
 

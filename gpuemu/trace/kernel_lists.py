@@ -15,7 +15,8 @@ from gpuemu.base import resources
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.packed_lines import PACKED, numbered_lines
 from gpuemu.trace.traceg_form import is_traceg
-from gpuemu.trace.traceg_reading import read_header
+from gpuemu.trace.traceg_header import read_header
+from gpuemu.trace.traceg_words import Cursor
 
 MOST_KERNELS = 100_000
 _MOST_SHOWN = 8
@@ -72,4 +73,5 @@ def _file(path: Path, label: str, number: int, name: str) -> tuple[Path, str]:
 
 def _name(path: Path, label: str, number: int, name: str) -> str:
     """The name of its kernel."""
-    return read_header(*_file(path, label, number, name)).kernel
+    file, called = _file(path, label, number, name)
+    return read_header(Cursor(called, numbered_lines(file, called)))[0].kernel

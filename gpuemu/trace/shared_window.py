@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.base.errors import Problem
+from gpuemu.isa.opcodes import Row
 from gpuemu.trace.model import SHARED, Instruction, Trace
 
 
@@ -39,7 +40,7 @@ def shared_accesses(trace: Trace) -> Iterator[SharedAccesses]:
         lanes = trace.active[mine]
         if instruction.takes_generic_addresses and trace.spaces is not None:
             lanes &= trace.spaces[mine] == SHARED
-        elif operation.row is None:
+        elif operation.row is None or (operation.row is Row.COPY and not trace.knows_copies):
             continue
         if operation.matrices:
             lanes[:, 8 * operation.matrices :] = False
