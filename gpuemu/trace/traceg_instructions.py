@@ -15,6 +15,9 @@ from gpuemu.trace.model import Instruction
 from gpuemu.trace.traceg_form import MOST_SOURCES, RZ
 
 LOST = "?"
+_PREDICATE_FIRST = ("SHFL", "ATOM", "ATOMG")
+"""A predicate stands in front of their destination, as in MATCH.ALL: to a tracer that looks at the first operand alone
+they have none, and what they write is the first of their sources."""
 
 
 def registers_of(instruction: Instruction) -> tuple[int | None, tuple[int, ...]]:
@@ -49,6 +52,8 @@ def operands_of(opcode: str, destination: int | None, sources: Sequence[int], im
     """Operands that name these registers where the instruction has them. Raises UnknownOpcodeError."""
     operation = describe(opcode)
     mnemonic, *modifiers = opcode.split(".")
+    if destination is None and sources and (mnemonic in _PREDICATE_FIRST or opcode.startswith("MATCH.ALL")):
+        destination, *sources = sources
     named = tuple(_name(number) for number in sources)
     result = (LOST,) if destination is None else (_name(destination),)
     if operation.kind is Kind.COUNTER_WAIT:

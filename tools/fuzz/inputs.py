@@ -429,8 +429,8 @@ class Inputs:
 
 KINDS: dict[str, int] = {
     "trace": 14, "traceg": 3, "architecture": 9, "instruction": 14, "cubin": 8, "side_file": 6, "array_file": 7,
-    "argument": 6, "extent": 3, "lanes": 8, "override": 4, "variation": 4, "condition": 2, "baseline": 3, "profile": 4, "store": 3,
-    "options": 2,
+    "argument": 6, "extent": 3, "lanes": 8, "override": 4, "variation": 4, "condition": 2, "baseline": 3, "profile": 4,
+    "store": 3, "options": 2,
 }  # fmt: skip
 """The kinds, and how many of a hundred inputs each makes."""
 
