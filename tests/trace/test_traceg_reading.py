@@ -18,6 +18,7 @@ from gpuemu.trace.model import LOCAL, SHARED, Trace
 from gpuemu.trace.traceg_form import ACCEL_SIM, BARRIERS, COPIES
 from gpuemu.views.json_result import as_data, notes
 from gpuemu.views.report.page import as_html
+from gpuemu.views.source import instructions
 from gpuemu.views.text import report
 
 HEADER = """\
@@ -256,6 +257,14 @@ def test_every_form_of_the_report_says_what_the_trace_lacks(tmp_path: Path) -> N
     )
     assert notes(aside)[0].startswith("control words set aside: a register scoreboard times")
     assert notes(gpuemu.run("v5_swizzle", "sm_89")) == []
+
+
+def test_a_branch_without_a_target_goes_on_in_the_source_page(tmp_path: Path) -> None:
+    """As the tracer has them, with blanks at the ends of lines; R4 is live over a branch that is not taken."""
+    lines = ("0010 ffffffff 1 R4 MOV 0 0 0 ", "0020 00000000 0 BRA 0 0 528 ", "0030 ffffffff 1 R5 FMUL 2 R4 R4 0 0 ")
+    result = gpuemu.run(read(file(*lines), tmp_path))
+    rows = instructions(result.program, result.log)
+    assert [(row.text, row.live_registers) for row in rows[:3]] == [("MOV R4", 1), ("BRA", 1), ("FMUL R5, R4, R4", 2)]
 
 
 def test_a_load_is_waited_for_by_the_scoreboard(tmp_path: Path) -> None:

@@ -40,9 +40,11 @@ from gpuemu.studies.sweeps.work import Outcome
 from gpuemu.trace.files import TraceFile
 from gpuemu.trace.recorded import write_trace
 from gpuemu.trace.traceg_writing import traceg_lines, write_traceg
+from gpuemu.views import source_text
 from gpuemu.views.baseline import Baseline, parse_allowed, read_baseline
 from gpuemu.views.json_result import as_data
 from gpuemu.views.metrics import Condition, metrics
+from gpuemu.views.report.data import page_data
 from gpuemu.views.text import report
 
 FINE = (GpuemuError, click.ClickException)
@@ -202,11 +204,15 @@ class Inputs:
         path.write_bytes(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
         return path
 
-    def _run(self, trace: gpuemu.Trace, arch: gpuemu.Architecture) -> None:
+    def _run(self, trace: gpuemu.Trace, arch: gpuemu.Architecture, *, pages: bool = False) -> None:
         if trace.executed_instructions <= MOST_INSTRUCTIONS:
             result = gpuemu.run(trace, arch)
             as_data(result)
             list(report(result))
+            if pages:
+                list(source_text.page(result, False, {}))
+                page_data(result, {})
+                gpuemu.check(trace)
 
     def trace(self, choose: random.Random) -> None:
         """A trace that was written badly."""
@@ -284,7 +290,7 @@ class Inputs:
         trace = gpuemu.load_trace(choose.choice((paths[0], *paths)))
         write_traceg(trace, self.folder / "again.traceg")
         assert gpuemu.load_trace(self.folder / "again.traceg").executed_instructions == trace.executed_instructions
-        self._run(trace, self.archs[choose.choice(ARCHS)])
+        self._run(trace, self.archs[choose.choice(ARCHS)], pages=True)
 
     def side_file(self, choose: random.Random) -> None:
         """A damaged side file of a trace: its bytes, or one of its arrays packed again."""
