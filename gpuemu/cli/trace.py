@@ -66,8 +66,11 @@ def trace(
     Without any --arg each pointer gets a buffer of zeros. Needs pip install "gpuemu-sm[sass]".
     """
     from gpuemu.cli.naming import NameOption, record_named
-    from gpuemu.trace.traceg_form import is_traceg
+    from gpuemu.trace.traceg_form import is_list, is_traceg
 
+    if is_list(output):
+        right = "a name that ends in .yaml, .traceg or .traceg.xz is right"
+        raise GpuemuError.one("-o", None, "", f"'{output}', the name of a list of kernels", right)
     options, naming = LaunchOptions(**launch), None
     for option, given in (("--name", named is not None), ("--with-source", with_source)):
         if given and is_traceg(output):

@@ -22,16 +22,19 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.base.packed_lines import MOST_BYTES
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, Instruction, Trace
-from gpuemu.trace.traceg_form import EACH, LEAST_BINARY, PACKED, STRIDE, VERSIONS, WINDOW_BYTES
+from gpuemu.trace.traceg_form import EACH, LEAST_BINARY, PACKED, STRIDE, VERSIONS
 from gpuemu.trace.traceg_instructions import bytes_of, immediate_of, registers_of
 
 _WINDOWS_APART = 1 << 32
+"""More than a window has bytes."""
 _FIRST_WINDOW = 0x7F00_0000_0000
 _COPIED_FROM = 0x7E00_0000_0000
 """Where asynchronous copies are taken to read: each access a piece of its own."""
 _MOST_STRIDE = (1 << 31) - 1
 """A reader may keep a stride in 32 bits."""
 _BATCH = 1 << 12
+_MOST_KNOWN = 1 << 16
+"""Lines of accesses kept to be written again."""
 
 
 def write_traceg(trace: Trace, path: str | os.PathLike[str]) -> None:
@@ -142,7 +145,7 @@ def _ctas(trace: Trace, bases: dict[int, int], has_lines: bool) -> Iterator[str]
             line = known.get(key)
             if line is None:
                 line = f"{before[index]} {_access(trace, *key, behind[index], bases)}"
-                if len(known) < 1 << 16:
+                if len(known) < _MOST_KNOWN:
                     known[key] = line
             yield line
     yield "#END_TB"
@@ -188,6 +191,3 @@ def _form(addresses: list[int], active: NDArray[np.bool_]) -> str:
         if abs(stride) <= _MOST_STRIDE and all(addresses[lane] == first + stride * k for k, lane in enumerate(lanes)):
             return f"{STRIDE} {first:#018x} {stride}"
     return " ".join([str(EACH), *(f"{addresses[lane]:#018x}" for lane in lanes)])
-
-
-assert WINDOW_BYTES <= _WINDOWS_APART
