@@ -129,6 +129,10 @@ def test_forms_are_turned_into_each_other(run) -> None:
             "--with-source: found it with x.traceg; a YAML file has",
         ),
         (
+            ("trace", "v5_swizzle", "-o", "x.g"),
+            "-o: found 'x.g', the name of a list of kernels; a name that ends in .yaml, .traceg or .traceg.xz is right",
+        ),
+        (
             ("trace", "v2_shared_memory", "-o", "no/x.traceg"),
             "no/x.traceg: found no such file or directory; a file that",
         ),
