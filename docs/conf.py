@@ -61,7 +61,7 @@ NAVIGATION = {
     "How it works": ["docs/model", "docs/execution", "docs/machine_code", "docs/speed", "docs/comparison"],
     "Evidence": ["docs/accuracy", "docs/evidence", "docs/published", "validation/*", "tools/h200/sanitizer"],
     "Answers": ["docs/ports", "docs/claims"],
-    "Reference": ["docs/api", "docs/trace", "docs/result"],
+    "Reference": ["docs/api", "docs/trace", "docs/traceg", "docs/result"],
     "Project": ["docs/development", "CHANGELOG"],
 }
 """The pages by chapter, in order; a pattern stands for all that there are."""

@@ -32,7 +32,7 @@ def fuzz() -> Iterator[ModuleType]:
 
 
 KINDS = (
-    "trace", "architecture", "instruction", "cubin", "side_file", "array_file", "argument", "extent", "lanes", "override",
+    "trace", "traceg", "architecture", "instruction", "cubin", "side_file", "array_file", "argument", "extent", "lanes", "override",
     "variation", "condition", "baseline", "profile", "store", "options",
 )  # fmt: skip
 
@@ -45,7 +45,7 @@ def test_no_damaged_input_ends_in_a_traceback(fuzz: ModuleType, kind: str) -> No
 
 
 def test_most_inputs_are_damaged_and_not_all_are_refused_at_the_door(fuzz: ModuleType, tmp_path: Path) -> None:
-    from inputs import FINE, TRACE, Inputs
+    from inputs import FINE, TRACE, TRACEG, Inputs
 
     from gpuemu.base.errors import GpuemuError
 
@@ -62,6 +62,8 @@ def test_most_inputs_are_damaged_and_not_all_are_refused_at_the_door(fuzz: Modul
     import gpuemu
 
     assert gpuemu.load_trace(tmp_path / "t.yaml").executed_instructions > 20
+    (tmp_path / "t.traceg").write_text(TRACEG, encoding="utf-8")
+    assert gpuemu.run(gpuemu.load_trace(tmp_path / "t.traceg")).cycles > 0
 
 
 def test_a_traceback_an_endless_input_and_a_wrong_exit_code_are_counted(

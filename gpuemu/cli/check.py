@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ def check(
     from gpuemu.studies.check.api import DEFAULT_BUDGET
     from gpuemu.studies.check.api import check as run_check
     from gpuemu.studies.check.check_text import lines
+    from gpuemu.trace.traceg_form import is_list
 
     options = LaunchOptions(**launch)
     chosen = tools or TOOLS
@@ -82,10 +84,11 @@ def check(
                 zero_shared=options.zero_shared, printer=print_to_stderr, progress=bar.count_ctas,
             )  # fmt: skip
     else:
-        if options.given:
+        refused = (replace(options, kernel=None) if is_list(what) else options).given
+        if refused:
             right = "a .cubin or .cu takes them; a trace has its launch in it"
-            raise GpuemuError.one(what, None, "", f"a trace with {options.given}", right)
-        report = run_check(what, tools=chosen)
+            raise GpuemuError.one(what, None, "", f"a trace with {refused}", right)
+        report = run_check(what, options.kernel, tools=chosen)
     if form == "sarif":
         from gpuemu import __version__
         from gpuemu.studies.check.check_sarif import as_sarif

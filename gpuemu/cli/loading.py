@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,6 @@ def loaded_trace(
     """A trace, loaded or recorded from machine code as `launch` says, and what it runs on. Raises GpuemuError."""
     from gpuemu.arch import load_arch
     from gpuemu.studies.check.notice import noticed
-    from gpuemu.trace.files import load_trace, locate
 
     overrides, layout = parse_settings(settings)
     arch = load_arch(arch_name) if arch_name is not None else None
@@ -53,17 +53,26 @@ def loaded_trace(
         if layout:
             raise GpuemuError.one("--set", None, "layout", "layout numbers", "machine code has none; a trace may")
         loaded = execute(trace, launch or LaunchOptions(), arch)
-    elif launch is not None and launch.given:
-        locate(trace, None if arch is None else arch.name)  # what it is comes before what was given with it
-        right = "a .cubin or .cu takes them; a trace has its launch in it"
-        raise GpuemuError.one(trace, None, "", f"a trace with {launch.given}", right)
     else:
-        loaded = load_trace(trace, arch=None if arch is None else arch.name, layout=layout)
+        loaded = saved_trace(trace, None if arch is None else arch.name, launch or LaunchOptions(), layout)
     if arch is None:
         arch = load_arch(loaded.arch)
         arch = arch.with_overrides(overrides, where="--set") if overrides else arch
     tell(noticed(loaded))
     return loaded, arch
+
+
+def saved_trace(trace: str, arch: str | None, launch: LaunchOptions, layout: dict[str, int] | None = None) -> Trace:
+    """A trace that is loaded; `launch` may name a kernel of a list, and nothing else. Raises GpuemuError."""
+    from gpuemu.trace.files import load_trace, locate
+    from gpuemu.trace.traceg_form import is_list
+
+    refused = (replace(launch, kernel=None) if is_list(trace) else launch).given
+    if refused:
+        locate(trace, arch)  # what it is comes before what was given with it
+        right = "a .cubin or .cu takes them; a trace has its launch in it"
+        raise GpuemuError.one(trace, None, "", f"a trace with {refused}", right)
+    return load_trace(trace, arch=arch, layout=layout, kernel=launch.kernel)
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

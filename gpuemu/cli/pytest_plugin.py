@@ -109,6 +109,7 @@ def gpu_kernel(request: pytest.FixtureRequest) -> Callable[..., KernelRun]:
     ) -> KernelRun:
         import gpuemu
         from gpuemu.cli.launching import is_machine_code
+        from gpuemu.trace.traceg_form import is_list
 
         path, changed = _beside(folder, file), dict(settings or {})
         hardware = arch if arch is not None else configured
@@ -123,7 +124,8 @@ def gpu_kernel(request: pytest.FixtureRequest) -> Callable[..., KernelRun]:
             trace = gpuemu.trace_kernel(cubin, *given, arch=hardware, **more)
         else:
             layout = {name[7:]: changed.pop(name) for name in [*changed] if name.startswith("layout.")}
-            trace = gpuemu.load_trace(path, arch=hardware, layout=layout)
+            named = kernel if is_list(str(path)) else None
+            trace = gpuemu.load_trace(path, arch=hardware, layout=layout, kernel=named)
         hardware = hardware or gpuemu.load_arch(trace.arch)
         hardware = hardware.with_overrides(changed, where="gpu_kernel") if changed else hardware
         return KernelRun(gpuemu.run(trace, hardware), folder, renew)

@@ -75,7 +75,8 @@ def run(
 ) -> None:  # fmt: skip
     """Replay TRACE on one emulated SM: cycles, memory tables, stall reasons, occupancy, what limited it.
 
-    TRACE is a file, or the name of a trace that comes with gpuemu (gpuemu traces lists them). It may also be a
+    TRACE is a file, or the name of a trace that comes with gpuemu (gpuemu traces lists them); of Accel-Sim's traces a
+    .traceg or .traceg.xz, or a kernelslist.g with --kernel (docs/traceg.md). It may also be a
     .cubin, a .cu or a .ptx (which takes ptxas on the PATH): then the kernel is executed first, as by gpuemu trace, with
     the options that follow --kernel below.
 

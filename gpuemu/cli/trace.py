@@ -9,26 +9,31 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options
+from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options, tell
+from gpuemu.cli.loading import saved_trace
 
 if TYPE_CHECKING:
     from gpuemu.trace.model import Trace
+    from gpuemu.trace.naming import Naming
 
 
 @click.command()
-@click.argument("kernel_file", metavar="KERNEL.cu|.cubin")
+@click.argument("kernel_file", metavar="KERNEL.cu|.cubin|TRACE")
 @click.option("--arch", "arch_name", metavar="NAME", help="Compile a .cu for this architecture; by default sm_89.")
 @launch_options
 @click.option("--name", "named", metavar="NAME=MACRO:VALUES", help="Name a number of the layout, as told below.")
 @click.option("--with-source", is_flag=True, help="Keep the text of the kernel's source files, not their lines alone.")
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), help="The trace to write, a YAML file.")
+@click.option(
+    "-o", "--output", required=True, type=click.Path(dir_okay=False), help="The trace to write: YAML, or .traceg[.xz]."
+)
 def trace(
     kernel_file: str, arch_name: str | None, named: str | None, with_source: bool, output: str, **launch: Any
 ) -> None:  # fmt: skip
-    """Record a trace of a kernel from its own machine code, with no GPU.
+    """Record a trace of a kernel from its own machine code, with no GPU, or write a trace in another form.
 
     A .cu is compiled (by nvcc on the PATH, else NVRTC); every CTA of the grid executes; the CTAs that fit on one
-    SM at once, or those of --cta, are written as a trace for gpuemu run.
+    SM at once, or those of --cta, are written as a trace for gpuemu run. A name that ends in .traceg or .traceg.xz asks
+    for the form of Accel-Sim's traces.
 
     \b
     One warp of the swizzled example:
@@ -52,23 +57,36 @@ def trace(
     in folders of -I, which gpuemu run shows where the files are not at hand:
       gpuemu trace traces/src/v3_padded.cu --with-source -o v3.yaml
 
+    \b
+    For Accel-Sim; and one kernel of its traces for people to read (docs/traceg.md):
+      gpuemu trace v5_swizzle -o v5.traceg.xz
+      gpuemu trace kernelslist.g --kernel kernel-1 -o kernel-1.yaml
+
     An argument is a number; zeros, ones, arange or random with a type and a size, zeros:u32:128x64; or file:in.npy.
     Without any --arg each pointer gets a buffer of zeros. Needs pip install "gpuemu-sm[sass]".
     """
     from gpuemu.cli.naming import NameOption, record_named
-    from gpuemu.trace.recorded import write_trace
+    from gpuemu.trace.traceg_form import is_list, is_traceg
 
-    if not is_machine_code(kernel_file):
-        raise GpuemuError.one(kernel_file, None, "", "a file of another kind", "a .cu, .cubin or .ptx file is right")
+    if is_list(output):
+        right = "a name that ends in .yaml, .traceg or .traceg.xz is right"
+        raise GpuemuError.one("-o", None, "", f"'{output}', the name of a list of kernels", right)
     options, naming = LaunchOptions(**launch), None
-    if named is None:
+    for option, given in (("--name", named is not None), ("--with-source", with_source)):
+        if given and is_traceg(output):
+            raise GpuemuError.one(option, None, "", f"it with {output}", "a YAML file has room for that")
+        if given and not is_machine_code(kernel_file):
+            raise GpuemuError.one(option, None, "", "it with a trace", "a .cubin or .cu takes it")
+    if not is_machine_code(kernel_file):
+        recorded = saved_trace(kernel_file, arch_name, options)
+    elif named is None:
         recorded = execute(kernel_file, options, arch_name)
     else:
         recorded, naming = record_named(kernel_file, NameOption.parse(named), options, arch_name)
     if with_source:
         recorded = keeping_source(recorded, kernel_file, options)
     try:
-        written = write_trace(recorded, output, naming)
+        written = _write(recorded, output, naming)
     except OSError as error:
         right = "a file that can be written is right"
         raise GpuemuError.one(output, None, "", str(error.strerror).lower(), right) from None
@@ -79,6 +97,19 @@ def trace(
     click.echo(
         f"{files}: {recorded.name}, {recorded.executed_instructions} warp instructions of {len(recorded.warps)} warps"
     )
+
+
+def _write(trace: Trace, output: str, naming: Naming | None) -> list[Path]:
+    """Write a trace in the form that the file's name says; the files written. Raises GpuemuError and OSError."""
+    from gpuemu.trace.recorded import write_trace
+    from gpuemu.trace.traceg_form import is_traceg
+    from gpuemu.trace.traceg_writing import made_up, write_traceg
+
+    if not is_traceg(output):
+        return write_trace(trace, output, naming)
+    write_traceg(trace, output)
+    tell(made_up(trace))
+    return [Path(output)]
 
 
 def keeping_source(trace: Trace, kernel_file: str, options: LaunchOptions) -> Trace:

@@ -132,8 +132,9 @@ def _source_words(mnemonic: str, modifiers: list[str], position: int) -> int:
     return 1
 
 
-def _count_destinations(mnemonic: str, operands: tuple[str, ...]) -> int:
+def destination_count(opcode: str, operands: tuple[str, ...]) -> int:
     """How many operands, from the first, are destinations: predicates, a register, predicates behind it."""
+    mnemonic = opcode.partition(".")[0]
     if mnemonic in _NO_DESTINATION:
         return 0
     count = 0
@@ -154,6 +155,11 @@ def _count_destinations(mnemonic: str, operands: tuple[str, ...]) -> int:
     if count > before:
         take(_PREDICATE_FILES, _PREDICATES_AFTER.get(mnemonic, 0))
     return count
+
+
+def has_destination(mnemonic: str) -> bool:
+    """Whether instructions of that name write a register at all, general, uniform or of predicates."""
+    return mnemonic not in _NO_DESTINATION
 
 
 @lru_cache(maxsize=65536)
@@ -177,7 +183,7 @@ def written_and_read(opcode: str, operands: tuple[str, ...], guard: str) -> tupl
             described = operand.startswith("gdesc")
             reads += _registers(operand, 4 if described or k == 0 else c)
         return _registers(operands[0], c), tuple(dict.fromkeys(reads))
-    destinations = _count_destinations(mnemonic, operands)
+    destinations = destination_count(mnemonic, operands)
     writes: list[int] = []
     for operand in operands[:destinations]:
         writes += _registers(operand, _destination_words(mnemonic, modifiers))
@@ -191,7 +197,7 @@ def written_and_read(opcode: str, operands: tuple[str, ...], guard: str) -> tupl
 def source_registers(opcode: str, operands: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     """The general registers of each source operand, in the order of the operands."""
     mnemonic, *modifiers = opcode.split(".")
-    sources = operands[_count_destinations(mnemonic, operands) :]
+    sources = operands[destination_count(mnemonic, operands) :]
     return tuple(
         tuple(
             register
@@ -241,7 +247,7 @@ def source_words(opcode: str, operands: tuple[str, ...]) -> int:
     """
     mnemonic, *modifiers = opcode.split(".")
     general = 0
-    for operand in operands[_count_destinations(mnemonic, operands) :]:
+    for operand in operands[destination_count(mnemonic, operands) :]:
         if "[" in operand:
             general += sum(1 for r in _registers(operand) if r < _BASES["P"])
         elif parse_operand(operand).bare == "R":

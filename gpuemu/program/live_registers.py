@@ -18,6 +18,7 @@ def live_registers(code: Sequence[Instruction]) -> list[int]:
     """Of each instruction, registers live before it or written by it.
 
     Follows branches whose target stands in the code; what is called or jumped to by register is taken to need nothing.
+    Where no target is told, the code behind the branch is taken to follow.
     """
     index = {instruction.offset: i for i, instruction in enumerate(code)}
     reads, writes, follows = [], [], []
@@ -26,8 +27,10 @@ def live_registers(code: Sequence[Instruction]) -> list[int]:
         reads.append(_bits(read))
         writes.append(_bits(written))
         mnemonic = instruction.opcode.split(".")[0]
-        target = _TARGET.search(instruction.operands[-1]) if mnemonic in ("BRA", "JMP") else None
+        branches = mnemonic in ("BRA", "JMP")
+        target = _TARGET.search(instruction.operands[-1]) if branches and instruction.operands else None
         goes_on = mnemonic not in _JUMPS or bool(instruction.guard) or mnemonic == "CALL"
+        goes_on |= branches and not instruction.operands  # of an imported trace, which has no guards either
         next_ones = [i + 1] if goes_on and i + 1 < len(code) else []
         if target is not None and int(target[1], 16) in index:
             next_ones.append(index[int(target[1], 16)])

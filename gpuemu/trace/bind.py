@@ -26,9 +26,10 @@ from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import MOST_ROWS, THE_SIDE_FILE, Content, read_bulk
 from gpuemu.trace.form import TraceForm, WarpsForm
 from gpuemu.trace.mistakes import Place, field_name
-from gpuemu.trace.model import SHARED, SPACES, Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.model import SPACES, Instruction, Launch, Trace, WarpTrace
 from gpuemu.trace.ranges import MAX_ADDRESS, MAX_CTAS, parse_range, parse_selection
 from gpuemu.trace.row_table import RowTable
+from gpuemu.trace.shared_window import beyond_shared_memory
 from gpuemu.trace.sizes import launch_of
 from gpuemu.trace.spaces import ALL_LANES, names_a_space, space_numbers
 
@@ -108,7 +109,7 @@ class Binder:
             source_text=form.source_text,
         )  # fmt: skip
         if not self.problems:
-            self._check_shared_window(trace)
+            self.problems += beyond_shared_memory(trace)
         self._raise()
         return trace
 
@@ -340,42 +341,6 @@ class Binder:
             return _Evaluator(compiled.names, compiled.evaluate)
         constant = np.broadcast_to(np.array(value, dtype=np.int64), (1, LANES))
         return _Evaluator(frozenset(), lambda _: constant)
-
-    def _check_shared_window(self, trace: Trace) -> None:
-        """Every active lane of a shared access stays inside the CTA's shared memory."""
-        limit = trace.launch.shared_bytes
-        rows = max(1, len(trace.addresses))
-        pairs = [np.zeros(0, np.int64)]
-        for warp in trace.warps:
-            memory = warp.path[self._memory[warp.path]]
-            pairs.append(np.unique(memory * np.int64(rows) + warp.rows))
-        indices, row_numbers = np.divmod(np.unique(np.concatenate(pairs)), rows)
-        for index in np.unique(indices).tolist():
-            instruction = self.code[index]
-            operation = instruction.operation
-            mine = row_numbers[indices == index]
-            active = trace.active[mine]
-            if instruction.takes_generic_addresses and trace.spaces is not None:
-                active &= trace.spaces[mine] == SHARED
-            elif operation.row is None:
-                continue
-            bytes_wide = 16 if operation.matrices else operation.width_bits // 8
-            if operation.matrices:
-                active[:, 8 * operation.matrices :] = False
-            beyond = np.argwhere(active & (trace.addresses[mine] > limit - bytes_wide))
-            if len(beyond):
-                k, lane = beyond[0].tolist()
-                address = int(trace.addresses[mine[k], lane])
-                found = f"{instruction.opcode} of {bytes_wide} bytes at {address} in lane {lane}"
-                self.problems.append(
-                    Problem(
-                        self.file,
-                        instruction.line,
-                        f"code at {instruction.offset:#06x}",
-                        found,
-                        f"the CTA has {limit} bytes of shared memory",
-                    )
-                )
 
 
 @dataclass(frozen=True)

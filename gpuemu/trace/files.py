@@ -19,6 +19,7 @@ from gpuemu.trace.lines import with_lines, with_threads_of
 from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.mistakes import refusal
 from gpuemu.trace.model import Trace
+from gpuemu.trace.traceg_form import is_list, is_traceg
 
 
 def load_trace(
@@ -26,16 +27,49 @@ def load_trace(
     *,
     arch: str | Architecture | None = None,
     layout: Mapping[str, int] | None = None,
+    kernel: str | None = None,
 ) -> Trace:
     """Read a trace: a path to a YAML file, or the name of one that comes with gpuemu, such as "v5_swizzle".
+
+    Or one of Accel-Sim's: a `.traceg` file, a `.traceg.xz`, or a list of them, `kernelslist.g`, of which `kernel` names
+    one where there are several.
 
     `arch` chooses among shipped traces of that name compiled for several architectures; without one for it
     the plain name's trace is read. `layout` replaces numbers of the trace's `layout`. Raises GpuemuError
     naming file, line and field of everything that is wrong.
     """
     found, label = locate(path, arch.name if isinstance(arch, Architecture) else arch)
+    if is_accel_sim(found.name):
+        for name in layout or {}:
+            right = "a trace of Accel-Sim has no numbers to change"
+            raise GpuemuError.one(label, None, "layout", f"the unknown name '{name}'", right)
+        return accel_sim_trace(found, label, kernel)
+    if kernel is not None:
+        raise _one_alone(label, kernel)
     trace = TraceFile(strict_yaml.load(found, label), found.parent).bind(layout or {})
     return replace(trace, text=found.read_text(encoding="utf-8-sig")) if trace.layout else trace
+
+
+def is_accel_sim(name: str) -> bool:
+    """Whether a file of that name is a trace of Accel-Sim's, or a list of them."""
+    return is_traceg(name) or is_list(name)
+
+
+def accel_sim_trace(found: Path, label: str, kernel: str | None = None) -> Trace:
+    """The trace of such a file, which messages call `label`; `kernel` names one of a list. Raises GpuemuError."""
+    from gpuemu.trace.kernel_lists import listed
+    from gpuemu.trace.traceg_reading import read_traceg
+
+    if is_list(found.name):
+        found, label = listed(found, label, kernel)
+    elif kernel is not None:
+        raise _one_alone(label, kernel)
+    return read_traceg(found, label)
+
+
+def _one_alone(label: str, kernel: str) -> GpuemuError:
+    right = "a list of kernels, such as kernelslist.g, has several to name one of"
+    return GpuemuError.one(label, None, "", f"a trace, and the kernel '{kernel}' asked for", right)
 
 
 def as_trace(trace: Trace | str | os.PathLike[str], arch: str | None, *, where: str) -> Trace:

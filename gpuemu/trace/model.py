@@ -159,6 +159,10 @@ class Trace:
     spaces: NDArray[np.uint8] | None = None
     source_text: dict[str, str] = field(default_factory=dict, repr=False)
     """The text of source files, by the names that the code gives them; only where somebody asked for it."""
+    lacks: tuple[str, ...] = ()
+    """What the file that it was read from has lost of the launch, and what stands for it, in sentences."""
+    knows_copies: bool = True
+    """Whether the addresses of asynchronous copies are those that they write, and not made up."""
 
     def __repr__(self) -> str:
         return f"<Trace {self.name} for {self.arch}: {self._size()}>"

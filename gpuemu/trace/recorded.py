@@ -50,6 +50,10 @@ def write_trace(trace: Trace, path: str | os.PathLike[str], naming: Naming | Non
     removed where none is needed; any other file of that name stays, and is refused with a GpuemuError. Where
     writing fails, what was there before is left as it was.
     """
+    if not trace.knows_copies:
+        found = "asynchronous copies (LDGSTS) without the shared addresses that they write"
+        right = "a trace that has them is right; one of Accel-Sim runs as it is"
+        raise GpuemuError.one(trace.file, None, "", found, right)
     target = Path(path)
     side = target.with_name(f"{target.stem if target.suffix in ('.yaml', '.yml') else target.name}.npz")
     warps = _warp_forms(trace, naming)
@@ -89,8 +93,9 @@ def write_trace(trace: Trace, path: str | os.PathLike[str], naming: Naming | Non
 
 
 def _form(trace: Trace, fields: dict[str, Any], file: str) -> TraceForm:
+    about = "; ".join(filter(None, (trace.about, *trace.lacks)))
     head = {
-        "gpuemu_trace": 1, "kernel": trace.name, "arch": trace.arch, "about": trace.about, "launch": _launch(trace),
+        "gpuemu_trace": 1, "kernel": trace.name, "arch": trace.arch, "about": about, "launch": _launch(trace),
         "code": format_listing(trace.code),
     }  # fmt: skip
     try:

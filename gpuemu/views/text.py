@@ -75,7 +75,7 @@ from typing import Literal
 
 from gpuemu.views.counters import RowCounts
 from gpuemu.views.grid import LEFT_OUT
-from gpuemu.views.json_result import overrides, shuffles
+from gpuemu.views.json_result import notes, overrides, shuffles
 from gpuemu.views.result import Result
 
 Style = Literal["plain", "strong", "faint"]
@@ -143,6 +143,9 @@ def _head(result: Result, columns: int) -> Iterator[Line]:
     yield "strong", f"{trace.name} on {result.arch.name}, code for {trace.arch}"
     if trace.about:
         for line in wrap(trace.about, columns):
+            yield "faint", line
+    for note in notes(result):
+        for line in wrap(note, columns):
             yield "faint", line
     changes = [f"{name}={value}" for name, value in overrides(result.arch).items()]
     for line in wrap(f"with {', '.join(changes)}", columns) if changes else ():

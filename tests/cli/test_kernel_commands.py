@@ -118,7 +118,7 @@ def test_a_fault_stops_the_run_and_writes_nothing(tmp_path: Path) -> None:
         (("run", "v5_swizzle", "--block", "64"), "v5_swizzle: found a trace with --block; a .cubin or .cu takes them"),
         (
             ("trace", "x.elf", "-o", "t.yaml"),
-            "x.elf: found a file of another kind; a .cu, .cubin or .ptx file is right\n",
+            "x.elf: found no such file; the path of a trace or the name of a shipped one is right\n",
         ),
     ],
 )

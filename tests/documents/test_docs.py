@@ -104,6 +104,12 @@ def test_the_example_trace_runs_and_a_tighter_pitch_costs_conflicts(tmp_path: Pa
     assert tighter.returncode == 1, tighter.stderr
 
 
+def test_the_page_on_accel_sim_shows_what_is_written(tmp_path: Path) -> None:
+    (shown,) = blocks(ROOT / "docs" / "traceg.md", "traceg")
+    assert gpuemu(["trace", "v5_swizzle", "-o", "v5.traceg"], cwd=tmp_path).returncode == 0
+    assert (tmp_path / "v5.traceg").read_text(encoding="utf-8").startswith(shown.removesuffix("...\n"))
+
+
 def test_the_readme_has_the_two_commands_and_links_that_lead_somewhere() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert text.count("python3 -m venv .venv") == 2

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import io
 import json
+import lzma
 import random
 import zipfile
 from collections.abc import Callable
@@ -38,9 +39,12 @@ from gpuemu.studies.sweeps.table import lines
 from gpuemu.studies.sweeps.work import Outcome
 from gpuemu.trace.files import TraceFile
 from gpuemu.trace.recorded import write_trace
+from gpuemu.trace.traceg_writing import traceg_lines, write_traceg
+from gpuemu.views import source_text
 from gpuemu.views.baseline import Baseline, parse_allowed, read_baseline
 from gpuemu.views.json_result import as_data
 from gpuemu.views.metrics import Condition, metrics
+from gpuemu.views.report.data import page_data
 from gpuemu.views.text import report
 
 FINE = (GpuemuError, click.ClickException)
@@ -97,6 +101,38 @@ shared_memory:
   load_merge_distances: [1, 2]
 mio: {queue_entries: 8, queue_latency_cycles: 9}
 global_memory: {latency_cycles: 500, bytes_per_cycle: 12.5, l1: {line_bytes: 128}}
+"""
+TRACEG = """\
+-kernel name = fuzz
+-kernel id = 1
+-grid dim = (2,1,1)
+-block dim = (40,1,1)
+-shmem = 4096
+-nregs = 32
+-binary version = 86
+-cuda stream id = 0
+-shmem base_addr = 0x00007f5a60000000
+-local mem base_addr = 0x00007f5a58000000
+-accelsim tracer version = 5
+-enable lineinfo = 1
+#traces format
+#BEGIN_TB
+thread block = 1,0,0
+warp = 0
+insts = 8
+10 0010 ffffffff 1 R4 LDS.64 1 R2 8 1 0x00007f5a60000000 8 0
+11 0020 0000000f 1 R6 LDG.E.128 1 R2 16 0 0x00007f0000000000 0x0000000000000010 0x20 0x7f0000000040 0
+12 0030 00ff00ff 1 R6 LD.E 1 R2 4 2 0x00007f5a60000000 4 4 -8 4 4 4 4 16 4 4 4 4 4 4 0 0
+12 0040 ffffffff 1 R8 LDSM.16.M88.4 1 R2 2 1 0x0 16 0
+13 0050 ffffffff 1 R12 HMMA.16816.F32 3 R8 R4 R255 0 0
+14 0060 ffffffff 0 LDGSTS.E.BYPASS.128 2 R5 R2 16 1 0x00007f0000000000 512 0
+14 0070 ffffffff 0 DEPBAR.LE 0 0 1
+15 0100 ffffffff 0 EXIT 0 0 0
+warp = 1
+insts = 2
+10 0010 000000ff 1 R4 LDS.64 1 R2 8 1 0x00007f5a60000000 8 0
+15 0100 000000ff 0 EXIT 0 0 0
+#END_TB
 """
 KERNEL = """
 extern "C" __global__ void k(float *a, int n) {
@@ -168,11 +204,15 @@ class Inputs:
         path.write_bytes(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
         return path
 
-    def _run(self, trace: gpuemu.Trace, arch: gpuemu.Architecture) -> None:
+    def _run(self, trace: gpuemu.Trace, arch: gpuemu.Architecture, *, pages: bool = False) -> None:
         if trace.executed_instructions <= MOST_INSTRUCTIONS:
             result = gpuemu.run(trace, arch)
             as_data(result)
             list(report(result))
+            if pages:
+                list(source_text.page(result, False, {}))
+                page_data(result, {})
+                gpuemu.check(trace)
 
     def trace(self, choose: random.Random) -> None:
         """A trace that was written badly."""
@@ -231,6 +271,26 @@ class Inputs:
         write_trace(trace.build(), self.folder / "b.yaml")
         document = strict_yaml.load(self.folder / "b.yaml", "b.yaml")
         return TraceFile(document, self.folder), (self.folder / "b.npz").read_bytes()
+
+    @functools.cached_property
+    def _accel_sim(self) -> list[str]:
+        names = ("v5_swizzle", "toy_transpose_plain")
+        written = [list(traceg_lines(gpuemu.load_trace(trace), "t")) for trace in (self.tile, *names)]
+        return [TRACEG, *("\n".join([*lines, ""]) for lines in written)]
+
+    def traceg(self, choose: random.Random) -> None:
+        """A trace of Accel-Sim's, plain or packed, or a list that names it."""
+        text = mutators.text(choose, choose.choice(self._accel_sim)).encode("utf-8", "surrogatepass")
+        packed = lzma.compress(text, preset=0)
+        packed = mutators.data(choose, packed) if choose.random() < 0.5 else packed
+        paths = (self._file("t.traceg", text), self._file("t.traceg.xz", packed), self.folder / "kernelslist.g")
+        listed = "MemcpyHtoD,0x00007f0000000000,512\nt.traceg\n"
+        listed = mutators.text(choose, listed) if choose.random() < 0.5 else listed
+        paths[-1].write_bytes(listed.encode("utf-8", "surrogatepass"))
+        trace = gpuemu.load_trace(choose.choice((paths[0], *paths)))
+        write_traceg(trace, self.folder / "again.traceg")
+        assert gpuemu.load_trace(self.folder / "again.traceg").executed_instructions == trace.executed_instructions
+        self._run(trace, self.archs[choose.choice(ARCHS)], pages=True)
 
     def side_file(self, choose: random.Random) -> None:
         """A damaged side file of a trace: its bytes, or one of its arrays packed again."""
@@ -374,9 +434,9 @@ class Inputs:
 
 
 KINDS: dict[str, int] = {
-    "trace": 17, "architecture": 9, "instruction": 14, "cubin": 8, "side_file": 6, "array_file": 7, "argument": 6,
-    "extent": 3, "lanes": 8, "override": 4, "variation": 4, "condition": 2, "baseline": 3, "profile": 4, "store": 3,
-    "options": 2,
+    "trace": 14, "traceg": 3, "architecture": 9, "instruction": 14, "cubin": 8, "side_file": 6, "array_file": 7,
+    "argument": 6, "extent": 3, "lanes": 8, "override": 4, "variation": 4, "condition": 2, "baseline": 3, "profile": 4,
+    "store": 3, "options": 2,
 }  # fmt: skip
 """The kinds, and how many of a hundred inputs each makes."""
 

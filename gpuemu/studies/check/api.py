@@ -65,7 +65,7 @@ def check(
     if isinstance(what, str | os.PathLike) and Path(what).suffix not in (".cu", ".cubin"):
         from gpuemu.trace.files import load_trace
 
-        return _check_trace(load_trace(what), chosen)
+        return _check_trace(load_trace(what, kernel=kernel), chosen)
     return _check_kernel(
         what, kernel, grid, block, dynamic_shared_bytes, args, chosen, arch, budget, stack_bytes, zero_shared, printer,
         progress,
@@ -89,10 +89,15 @@ def _check_trace(trace: Trace, tools: tuple[str, ...]) -> Report:
 
     if "racecheck" in tools or "synccheck" in tools:
         follow(trace, findings, point, tools)
-    if "controlcheck" in tools:
+    if "controlcheck" in tools and trace.has_control_words:
         check_control(trace, load_arch(trace.arch), findings, point)
     kept = tuple(f for f in findings.sorted() if f.tool in tools)
-    return Report(trace.name, trace.arch, trace.launch.grid, trace.launch.block, tools, kept)
+    notes = list(trace.lacks)
+    if not trace.has_control_words and "controlcheck" in tools:
+        notes.append("no control words are there to look at")
+    if not trace.knows_copies and "racecheck" in tools:
+        notes.append("what asynchronous copies write is left out of racecheck")
+    return Report(trace.name, trace.arch, trace.launch.grid, trace.launch.block, tools, kept, tuple(notes))
 
 
 def _check_kernel(

@@ -66,7 +66,7 @@ class Notice(Observer):
 
 def noticed(trace: Trace) -> str:
     """One line of what a trace's control words let happen; "" if nothing, or if that would take long."""
-    if trace.executed_instructions > _MOST_INSTRUCTIONS:
+    if trace.executed_instructions > _MOST_INSTRUCTIONS or not trace.has_control_words:
         return ""
     findings = Findings()
     check_control(trace, load_arch(trace.arch), findings, _point)

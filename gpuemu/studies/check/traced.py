@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind
+from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, shared_byte
 from gpuemu.studies.check.order import Order
@@ -133,7 +133,8 @@ class _Cta:
             if instruction.accesses_memory:
                 row = int(warp.rows[self._row[k]])
                 self._row[k] += 1
-                if self._races and instruction.operation.row is not None:
+                made_up = instruction.operation.row is Row.COPY and not self._trace.knows_copies
+                if self._races and instruction.operation.row is not None and not made_up:
                     self._access(instruction, warp, row)
         return None
 

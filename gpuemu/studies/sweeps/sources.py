@@ -15,7 +15,7 @@ import numpy as np
 
 from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError
-from gpuemu.trace.files import TraceFile
+from gpuemu.trace.files import TraceFile, accel_sim_trace, is_accel_sim
 from gpuemu.trace.model import Trace
 
 
@@ -59,6 +59,8 @@ class Source:
 
 def of_file(path: Path, name: str, label: str) -> Source:
     """The source of a trace file; `name` is what messages call it. Raises GpuemuError with what is wrong."""
+    if is_accel_sim(path.name):
+        return of_trace(accel_sim_trace(path, name), label)
     document = strict_yaml.load(path, name)
     file = TraceFile(document, path.parent)
     trace = file.bind({})

@@ -1,0 +1,77 @@
+"""Reads a kernelslist.g: which .traceg files an application's kernels have, in the order of their launches.
+
+MemcpyHtoD,0x00007f5a60000000,4096
+kernel-1.traceg
+kernel-2.traceg.xz
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from gpuemu.base import resources
+from gpuemu.base.errors import GpuemuError
+from gpuemu.base.packed_lines import PACKED, numbered_lines
+from gpuemu.trace.traceg_form import is_traceg
+from gpuemu.trace.traceg_header import read_header
+from gpuemu.trace.traceg_words import Cursor
+
+MOST_KERNELS = 100_000
+_MOST_SHOWN = 8
+_COPY = re.compile(r"MemcpyHtoD,0x[0-9a-fA-F]{1,16},[0-9]{1,19}\Z", re.ASCII)
+
+
+def listed(path: Path, label: str, kernel: str | None) -> tuple[Path, str]:
+    """The file of one kernel of a list, and what messages call it.
+
+    `kernel` is its file's name, with or without `.traceg`, or the kernel's own name where one alone has that; it may be
+    left out of a list with one kernel. Raises GpuemuError.
+    """
+    files = _files(path, label)
+    if kernel is None and len(files) == 1:
+        return _file(path, label, *files[0])
+    chosen = [file for file in files if kernel in (file[1], file[1].partition(".traceg")[0])][:1]
+    if kernel is not None and not chosen:
+        chosen = [file for file in files if _name(path, label, *file) == kernel]
+    if len(chosen) == 1:
+        return _file(path, label, *chosen[0])
+    names = [f"{file[1]} ({_name(path, label, *file)})" for file in (chosen or files)[:_MOST_SHOWN]]
+    more = len(chosen or files) - len(names)
+    choice = ", ".join(names) + (f" and {more} more" if more else "")
+    found = (
+        f"{len(files)} kernels" if kernel is None else f"{len(chosen) or 'no'} '{kernel}' among {len(files)} kernels"
+    )
+    raise GpuemuError.one(label, None, "", found, f"one of its files is right, itself or as --kernel: {choice}")
+
+
+def _files(path: Path, label: str) -> list[tuple[int, str]]:
+    """Line and name of the files in a list."""
+    found: list[tuple[int, str]] = []
+    for number, line in numbered_lines(path, label):
+        text = line.strip()
+        if is_traceg(text) and "\0" not in text:
+            found.append((number, text))
+        elif not _COPY.match(text):
+            right = "kernel-1.traceg, kernel-1.traceg.xz or MemcpyHtoD,0x7f0000000000,4096 is right"
+            raise GpuemuError.one(label, number, "", f"'{text[:60]}'", right)
+        if len(found) > MOST_KERNELS:
+            raise GpuemuError.one(label, number, "", f"more than {MOST_KERNELS} kernels", "so many are right")
+    if not found:
+        raise GpuemuError.one(label, None, "", "no kernel", "a list that names a .traceg file is right")
+    return found
+
+
+def _file(path: Path, label: str, number: int, name: str) -> tuple[Path, str]:
+    """The file, packed where that alone is there; names are relative to the list."""
+    for there in (name, name + PACKED if not name.endswith(PACKED) else name.removesuffix(PACKED)):
+        if resources.is_file(path.parent / there):
+            return path.parent / there, os.path.join(os.path.dirname(label), there)
+    raise GpuemuError.one(label, number, "", f"no file '{name}' beside the list", "the files that it names are right")
+
+
+def _name(path: Path, label: str, number: int, name: str) -> str:
+    """The name of its kernel."""
+    file, called = _file(path, label, number, name)
+    return read_header(Cursor(called, numbered_lines(file, called)))[0].kernel

@@ -1,0 +1,93 @@
+"""The header of a .traceg file: lines `-key = value` up to the first that begins with #."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpuemu.trace.bind import MAX_THREADS
+from gpuemu.trace.model import Launch
+from gpuemu.trace.ranges import MAX_ADDRESS
+from gpuemu.trace.traceg_form import LEAST_BINARY, RZ, VERSIONS, WINDOW_BYTES
+from gpuemu.trace.traceg_words import HEX, WHOLE, Cursor, shown
+
+_KEY = re.compile(r"-\s*([^=]*?)\s*=\s*(.*)\Z")
+_EXTENT = re.compile(r"\(\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*\)\Z", re.ASCII)
+
+_NEEDED = ("kernel name", "grid dim", "block dim", "shmem", "nregs", "binary version")
+_OPTIONAL = ("shmem base_addr", "local mem base_addr", "accelsim tracer version", "enable lineinfo")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the lines before the first `#` say."""
+
+    kernel: str
+    launch: Launch
+    arch: str
+    shared_base: int
+    local_base: int
+    has_lines: bool
+
+
+def read_header(cursor: Cursor) -> tuple[Header, str | None]:
+    """What stands before the first line that begins with #, and that line, None at the end. Raises GpuemuError."""
+    values: dict[str, tuple[int, str]] = {}
+    while (line := cursor.next()) is not None and not line.startswith("#"):
+        match = _KEY.match(line.strip())
+        if match is None:
+            cursor.refuse("", shown(line), "a header of lines such as -kernel name = scale, up to a # line, is right")
+        key = " ".join(match[1].split())
+        if key in (*_NEEDED, *_OPTIONAL):
+            if key in values:
+                cursor.refuse(key, "it a second time", f"one is right; line {values[key][0]} has it already")
+            values[key] = cursor.at, match[2]
+    first = line
+    last = cursor.at
+    for key in _NEEDED:
+        if key not in values:
+            cursor.refuse(key, "nothing", f"a header with -{key} = ... is right")
+
+    def value(key: str, default: str = "0") -> str:
+        cursor.at, text = values.get(key, (last, default))
+        return text
+
+    def whole(key: str, most: int, default: str = "0") -> int:
+        text = value(key, default)
+        if not WHOLE.match(text) or int(text) > most:
+            cursor.refuse(key, shown(text), f"a whole number up to {most} is right")
+        return int(text)
+
+    def base(key: str) -> int:
+        text = value(key)
+        if not HEX.match(text) or int(text, 16) > MAX_ADDRESS - WINDOW_BYTES:
+            cursor.refuse(key, shown(text), "an address in hexadecimal, such as 0x00007f0000000000, is right")
+        return int(text, 16)
+
+    def extent(key: str, most: int) -> tuple[int, int, int]:
+        match = _EXTENT.match(value(key))
+        x, y, z = map(int, match.groups()) if match else (0, 0, 0)
+        if not 0 < x * y * z <= most:
+            right = f"three sizes of at least 1, such as (2,1,1), and up to {most} together are right"
+            cursor.refuse(key, shown(value(key)), right)
+        return x, y, z
+
+    kernel = value("kernel name").strip()
+    if not kernel:
+        cursor.refuse("kernel name", "nothing", "the kernel's name is right")
+    launch = Launch(
+        extent("grid dim", (1 << 31) - 1), extent("block dim", MAX_THREADS), max(1, whole("nregs", RZ)),
+        whole("shmem", 1 << 31),
+    )  # fmt: skip
+    binary = whole("binary version", 999)
+    if binary < LEAST_BINARY:
+        cursor.refuse("binary version", str(binary), f"{LEAST_BINARY} or more, such as 86, is right")
+    version = whole("accelsim tracer version", 999, str(VERSIONS[0]))
+    if version not in VERSIONS:
+        cursor.refuse("accelsim tracer version", str(version), f"{' or '.join(map(str, VERSIONS))} is right")
+    has_lines = bool(whole("enable lineinfo", 1))
+    found = Header(
+        kernel, launch, f"sm_{binary}", base("shmem base_addr"), base("local mem base_addr"), has_lines
+    )  # fmt: skip
+    cursor.at = last
+    return found, first

@@ -1,0 +1,117 @@
+"""The words of a .traceg file: their forms, where a reader stands in the file, and what it says of a wrong one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.trace.ranges import MAX_ADDRESS
+from gpuemu.trace.traceg_form import EACH, RZ, STEPS, STRIDE
+
+WHOLE = re.compile(r"[0-9]{1,18}\Z", re.ASCII)
+SIGNED = re.compile(r"-?[0-9]{1,19}\Z", re.ASCII)
+HEX = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}\Z", re.ASCII)
+ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}\Z", re.ASCII)
+PC = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,8}\Z", re.ASCII)
+MASK = re.compile(r"[0-9a-fA-F]{8}\Z", re.ASCII)
+REGISTER = re.compile(r"R([0-9]{1,3})\Z", re.ASCII)
+OPCODE = re.compile(r"[A-Za-z_][\w.]*\Z", re.ASCII)
+
+
+class Cursor:
+    """Where a reader stands in a file that messages call `name`: at line `at`, 0 before the first."""
+
+    def __init__(self, name: str, lines: Iterator[tuple[int, str]]):
+        self.name = name
+        self.at = 0
+        self._lines = lines
+
+    def next(self) -> str | None:
+        """The next line that is not blank; None at the end."""
+        found = next(self._lines, None)
+        if found is None:
+            return None
+        self.at, line = found
+        return line
+
+    def refuse(self, field: str, found: str, right: str) -> NoReturn:
+        """Raise the GpuemuError that names this line."""
+        raise GpuemuError.one(self.name, self.at or None, field, found, right)
+
+
+def shown(text: str) -> str:
+    """Of a text as much as a message has room for."""
+    printable = "".join(c if c.isprintable() else "?" for c in text.strip())
+    return f"'{printable[:60]}{'...' * (len(printable) > 60)}'"
+
+
+@dataclass
+class Words:
+    """The words of an instruction line from ND on, taken one by one."""
+
+    words: list[str]
+    cursor: Cursor
+    at: int = 0
+
+    def next(self, name: str, form: re.Pattern[str], right: str) -> str:
+        """The next word, which has that form."""
+        if self.at >= len(self.words):
+            self.cursor.refuse(name, "the end of the line", right)
+        word = self.words[self.at]
+        if not form.match(word):
+            self.cursor.refuse(name, shown(word), right)
+        self.at += 1
+        return word
+
+    def registers(self, name: str, most: int) -> list[int]:
+        """A number of registers, and these."""
+        right = f"0 to {most} registers, their number first, are right"
+        count = int(self.next(name, WHOLE, right))
+        if count > most:
+            self.cursor.refuse(name, str(count), right)
+        found = []
+        for _ in range(count):
+            word = self.next(name, REGISTER, right)
+            if int(word[1:]) > RZ:
+                self.cursor.refuse(name, word, "R0 to R254, and R255 for RZ, are right")
+            found.append(int(word[1:]))
+        return found
+
+    def addresses(self, mask: int) -> list[int]:
+        """The addresses of the mask's lanes, in the order of lanes."""
+        mode = int(self.next("MODE", WHOLE, "0, 1 or 2 is right"))
+        count, first_lane = mask.bit_count(), (mask & -mask).bit_length() - 1
+        found: list[int] = []
+        if mode == EACH:
+            right = "an address such as 0x00007f0000000000 for each lane of the mask is right"
+            found = [int(self.next("MODE 0", ADDRESS, right), 16) for _ in range(count)]
+        elif mode == STRIDE:
+            base = self._base("MODE 1")
+            stride = int(self.next("MODE 1", SIGNED, "a base and a stride in decimal are right"))
+            if mask and (count < 2 or mask >> first_lane != (1 << count) - 1):
+                self.cursor.refuse("MODE 1", f"the mask {mask:08x}", "two lanes or more, side by side, are right")
+            found = [base + stride * k for k in range(count)] if stride else [base] * count
+        elif mode == STEPS:
+            found = [self._base("MODE 2")]
+            for _ in range(count - 1):
+                right = f"a base and {count - 1} differences in decimal are right for {count} lanes"
+                found.append(found[-1] + int(self.next("MODE 2", SIGNED, right)))
+            found = found[:count]
+        else:
+            self.cursor.refuse("MODE", str(mode), "0, 1 or 2 is right")
+        for address in found:
+            if not 0 <= address <= MAX_ADDRESS:
+                self.cursor.refuse(f"MODE {mode}", f"the address {address:#x}", f"0x0 to {MAX_ADDRESS:#x} is right")
+        return found
+
+    def _base(self, mode: str) -> int:
+        return int(self.next(mode, HEX, "a base such as 0x00007f0000000000 is right"), 16)
+
+    def end(self) -> None:
+        """Refuse what stands behind the line's end."""
+        if self.at < len(self.words):
+            found = " ".join(self.words[self.at :])
+            self.cursor.refuse("", f"{shown(found)} behind IMM", "the end of the line is right there")

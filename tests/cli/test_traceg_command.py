@@ -1,0 +1,148 @@
+"""Traces of Accel-Sim on the command line: every command that takes a trace takes them, and `gpuemu trace` writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.main import cli
+from gpuemu.trace.traceg_form import ACCEL_SIM
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words: str) -> Result:
+        return CliRunner().invoke(cli, list(words))
+
+    assert command("trace", "v2_shared_memory", "-o", "v2.traceg").exit_code == 0
+    assert command("trace", "v5_swizzle", "--arch", "sm_89", "-o", "v5.traceg.xz").exit_code == 0
+    Path("kernelslist.g").write_text("MemcpyHtoD,0x00007f0000000000,512\nv2.traceg\nv5.traceg\n", encoding="utf-8")
+    return command
+
+
+def failed(result: Result) -> str:
+    """What a command refused; it writes nothing."""
+    assert result.exit_code == 2 or isinstance(result.exception, (GpuemuError, click.ClickException))
+    assert result.stdout == ""
+    return result.stderr or str(result.exception)
+
+
+def test_a_written_trace_runs_by_its_file_or_from_a_list(run) -> None:
+    alone = run("run", "v5.traceg.xz", "--fail-on", "excess_wavefronts>0")
+    assert alone.exit_code == 0, alone.output
+    assert alone.stdout.startswith("v5_swizzle on sm_89, code for sm_89\nno control words in the trace: a register")
+    assert run("run", "kernelslist.g", "--kernel", "v5").stdout == alone.stdout
+    assert run("run", "kernelslist.g", "--kernel", "v5_swizzle", "--arch", "sm_86").exit_code == 0
+    assert run("run", "v2.traceg", "--fail-on", "excess_wavefronts>0").exit_code == 1
+
+
+def test_every_form_and_page_takes_one(run) -> None:
+    data = json.loads(run("run", "v2.traceg", "--format", "json").stdout)
+    assert data["dependences"] == "register_scoreboard"
+    assert data["notes"][1] == ACCEL_SIM
+    source = run("run", "v2.traceg", "--page", "source").stdout
+    assert "(source):29" in source
+    assert "HMMA.16816" in source
+    assert run("run", "v2.traceg", "--page", "timeline").exit_code == 0
+    assert run("run", "v2.traceg", "--format", "html", "-o", "v2.html").exit_code == 0
+    assert ACCEL_SIM in Path("v2.html").read_text(encoding="utf-8")
+
+
+def test_studies_take_one(run) -> None:
+    assert "$ gpuemu run v2.traceg --set" in run("why", "v2.traceg").stdout
+    named = run("why", "kernelslist.g", "--kernel", "v2").stdout
+    assert "--kernel v2" in named
+    assert "wavefronts" in run("diff", "v2.traceg", "v5.traceg.xz").stdout
+    swept = run("sweep", "v2.traceg", "--vary", "shared_memory.banks=16,32", "--no-store", "--jobs", "1")
+    assert swept.exit_code == 0, swept.output
+    assert swept.stdout.startswith("v2.traceg on sm_89, 1,536 bytes of shared memory a CTA\n")
+    checked = run("check", "kernelslist.g", "--kernel", "v2")
+    assert checked.exit_code == 0
+    assert "no control words are there to look at" in checked.stdout
+
+
+def test_forms_are_turned_into_each_other(run) -> None:
+    plain = Path("v2.traceg").read_bytes()
+    assert run("trace", "v2.traceg", "-o", "again.traceg.xz").exit_code == 0
+    assert run("trace", "again.traceg.xz", "-o", "again.traceg").exit_code == 0
+    assert Path("again.traceg").read_bytes() == plain
+    done = run("trace", "kernelslist.g", "--kernel", "v5", "-o", "v5.yaml")
+    assert done.stdout == "v5.yaml: v5_swizzle, 54 warp instructions of 1 warps\n"
+    assert run("run", "v5.yaml", "--fail-on", "excess_wavefronts>0").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("run", "kernelslist.g"),
+            "kernelslist.g: found 2 kernels; one of its files is right, itself or as --kernel: v2.",
+        ),
+        (("run", "kernelslist.g", "--kernel", "v3"), "kernelslist.g: found no 'v3' among 2 kernels; one of its files"),
+        (
+            ("run", "kernelslist.g", "--kernel", "v2", "--grid", "2"),
+            "kernelslist.g: found a trace with --grid; a .cubin or",
+        ),
+        (("run", "v2.traceg", "--kernel", "v2"), "v2.traceg: found a trace with --kernel; a .cubin or .cu takes them"),
+        (
+            ("run", "v2.traceg", "--set", "layout.pitch=3"),
+            "v2.traceg: layout: found the unknown name 'pitch'; a trace of",
+        ),
+        (
+            ("run", "v3.traceg"),
+            "v3.traceg: found no such file; the path of a trace or the name of a shipped one is right",
+        ),
+        (
+            ("run", "bad.traceg"),
+            "bad.traceg:1: found 'no header'; a header of lines such as -kernel name = scale, up to",
+        ),
+        (("run", "cut.traceg.xz"), "cut.traceg.xz: found a packed file that is cut off; a whole file as xz writes it"),
+        (("diff", "v2.traceg", "bad.traceg"), "bad.traceg:1: found 'no header'; a header of lines such as"),
+        (
+            ("diff", "v2.traceg", "kernelslist.g"),
+            "kernelslist.g: found 2 kernels; one of its files is right, itself or",
+        ),
+        (("sweep", "bad.traceg", "--vary", "shared_memory.banks=16"), "bad.traceg:1: found 'no header'; a header of"),
+        (
+            ("check", "bad.traceg"),
+            "bad.traceg:1: found 'no header'; a header of lines such as -kernel name = scale, up",
+        ),
+        (("check", "v2.traceg", "--block", "64"), "v2.traceg: found a trace with --block; a .cubin or .cu takes them"),
+        (("trace", "bad.traceg", "-o", "x.yaml"), "bad.traceg:1: found 'no header'; a header of lines such as"),
+        (
+            ("trace", "v2.traceg", "--name", "a=B:1,2,3", "-o", "x.yaml"),
+            "--name: found it with a trace; a .cubin or .cu",
+        ),
+        (
+            ("trace", "k.cu", "--name", "a=B:1,2,3", "-o", "x.traceg"),
+            "--name: found it with x.traceg; a YAML file has room",
+        ),
+        (
+            ("trace", "k.cu", "--with-source", "-o", "x.traceg"),
+            "--with-source: found it with x.traceg; a YAML file has",
+        ),
+        (
+            ("trace", "v5_swizzle", "-o", "x.g"),
+            "-o: found 'x.g', the name of a list of kernels; a name that ends in .yaml, .traceg or .traceg.xz is right",
+        ),
+        (
+            ("trace", "v2_shared_memory", "-o", "no/x.traceg"),
+            "no/x.traceg: found no such file or directory; a file that",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(run, words: tuple[str, ...], message: str) -> None:
+    Path("bad.traceg").write_text("no header\n", encoding="utf-8")
+    Path("cut.traceg.xz").write_bytes(Path("v5.traceg.xz").read_bytes()[:-8])
+    before = sorted(Path().iterdir())
+    said = failed(run(*words))
+    assert said.startswith(message)
+    assert "\n" not in said.strip()
+    assert sorted(Path().iterdir()) == before
