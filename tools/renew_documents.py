@@ -1,4 +1,4 @@
-"""Writes what commands print into README.md, docs/*.md and the report's module anew: python tools/renew_documents.py
+"""Writes what commands print into README.md, docs and the report's module anew: python tools/renew_documents.py [PAGE...]
 
 Read the difference before it is committed: nothing here knows whether a figure is right.
 """
@@ -11,18 +11,20 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 REPORT = ROOT / "gpuemu" / "views" / "text.py"
 
 
 def printed(command: str, folder: Path) -> str:
-    """What a command prints there."""
+    """What a command prints there; of a refusal, what it says on stderr."""
     words = [sys.executable, "-m", "gpuemu", *shlex.split(command)[1:]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
+    ran = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return ran.stdout or ran.stderr
 
 
 def files_shown(folder: Path) -> None:
@@ -49,14 +51,17 @@ def renewed(text: str, folder: Path) -> str:
     return re.sub(r"^```text\n\$ (gpuemu [^\n]*)\n(.*?)^```\n", block, text, flags=re.MULTILINE | re.DOTALL)
 
 
-def main() -> None:
-    """Write the files."""
+def main(names: Sequence[str]) -> None:
+    """Write the files; with names, those pages alone, and not the report's module."""
+    chosen = [ROOT / name for name in names]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files_shown(folder)
-        for document in DOCUMENTS:
+        for document in chosen or DOCUMENTS:
             text = document.read_text(encoding="utf-8")
             document.write_text(renewed(text, folder), encoding="utf-8", newline="\n")
+    if chosen:
+        return
     text = REPORT.read_text(encoding="utf-8")
     head, _, rest = text.partition("prints\n\n")
     sample = printed("gpuemu run traces/v2_shared_memory.yaml --arch sm_89", ROOT)
@@ -66,4 +71,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

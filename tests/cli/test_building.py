@@ -106,6 +106,18 @@ def test_a_swizzle_in_either_order_and_unit_is_the_same_table() -> None:
     assert [row["address"] // 16 for row in found[0][:16]] == [*range(8), 9, 8, 11, 10, 13, 12, 15, 14]
     text = run("layout", "swizzle<3,1,3>", "--tile", "16x16:f16", "--binary").stdout
     assert "     8     4       0      128      144     4  010000000 -> 010010000\n" in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_the_picture_comes_alone_where_that_is_asked_for() -> None:
+    whole = run("layout", "Swizzle<3,3,3>", "--tile", "64x64:f16").stdout
+    alone = run("layout", "Swizzle<3,3,3>", "--tile", "64x64:f16", "--picture").stdout
+    head, _, rest = whole.partition("\n\n")
+    picture = rest[rest.index("The first bank of each thread's part") :]
+    assert alone == f"{head}\n\n{picture}"
+    assert len(whole.splitlines()) - len(alone.splitlines()) == 1 + 512 + 1
+    said = refusal("layout", "virtual:4", "--tile", "8x32:f32", "--picture")
+    assert "--picture: found 'virtual:4'; a layout is right; virtual threads move threads" in said
 
 
 def test_paddings_and_virtual_threads_have_tables_too() -> None:
