@@ -1,4 +1,4 @@
-"""Writes what commands print into README.md, docs and the report's module anew: python tools/renew_documents.py [PAGE...]
+"""Writes what commands print into README.md, docs and the report's module anew: tools/renew_documents.py [PAGE...]
 
 Read the difference before it is committed: nothing here knows whether a figure is right.
 """

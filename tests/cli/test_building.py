@@ -66,6 +66,11 @@ def refusal(*arguments: str) -> str:
     return str(caught.value)
 
 
+def test_a_fault_names_the_source_as_the_command_line_does(kernel: str) -> None:
+    said = refusal("run", kernel, *LAUNCH[:-1], "zeros:f32:32")
+    assert said.startswith("k.cu:3: scale at 0x")
+
+
 def test_what_is_wrong_with_these_options_is_said(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("k.cubin").write_bytes(compile_cuda("k.cu", "sm_89", "nvrtc", ("-Iinc", "-DOTHER=1")))
     assert "a cubin with -D, -I or --nvcc-flag; a .cu takes them" in refusal("run", "k.cubin", "-D", "A")
