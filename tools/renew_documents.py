@@ -5,6 +5,7 @@ Read the difference before it is committed: nothing here knows whether a figure 
 
 from __future__ import annotations
 
+import lzma
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+TRITON_CUBIN = ROOT / "tests/sass/other_compilers/triton/cubins/softmax.sm_90.cubin.xz"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 REPORT = ROOT / "gpuemu" / "views" / "text.py"
 
@@ -28,14 +30,20 @@ def printed(command: str, folder: Path) -> str:
 
 
 def files_shown(folder: Path) -> None:
-    """Put there what the documents show as files: the example trace, and what begins with a comment that names it."""
+    """Put there what the documents show as files: the example trace, and what begins with a comment that names it.
+
+    And softmax.cubin, which Triton made.
+    """
     (folder / "traces").symlink_to(ROOT / "traces", target_is_directory=True)
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         for block in re.findall(r"^```(?:yaml|cuda|csv)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-            name = re.match(r"(?:#|//) (\S+\.(?:yaml|cu|csv))\n", block)
+            name = re.match(r"(?:#|//) (\S+\.(?:yaml|cuh?|csv))\n", block)
             if name or document.name == "trace.md":
-                (folder / (name[1] if name else "column_sum.yaml")).write_text(block, encoding="utf-8")
+                file = folder / (name[1] if name else "column_sum.yaml")
+                file.parent.mkdir(exist_ok=True)
+                file.write_text(block, encoding="utf-8")
+    (folder / "softmax.cubin").write_bytes(lzma.decompress(TRITON_CUBIN.read_bytes()))
 
 
 def renewed(text: str, folder: Path) -> str:

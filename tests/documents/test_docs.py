@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import re
 import shlex
@@ -14,6 +15,7 @@ import pytest
 from gpuemu import load_arch
 
 ROOT = Path(__file__).resolve().parents[2]
+TRITON_CUBIN = ROOT / "tests/sass/other_compilers/triton/cubins/softmax.sm_90.cubin.xz"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -31,7 +33,7 @@ def checkout(tmp_path: Path) -> Path:
     """A folder to stand in for the checkout, so that what examples write does not land in it.
 
     In it are the files that the documents show: the example trace, and what begins with a comment `# NAME.yaml`,
-    `# NAME.csv` or `// NAME.cu`.
+    `# NAME.csv` or `// NAME.cu` or `.cuh`, and softmax.cubin, which Triton made.
     """
     (tmp_path / "traces").symlink_to(ROOT / "traces", target_is_directory=True)
     (trace,) = blocks(ROOT / "docs" / "trace.md", "yaml")
@@ -40,10 +42,12 @@ def checkout(tmp_path: Path) -> Path:
         for block in blocks(document, "yaml"):
             if name := re.match(r"# (\S+\.yaml)\n", block):
                 (tmp_path / name[1]).write_text(block, encoding="utf-8")
-        for language, form in (("cuda", r"// (\S+\.cu)\n"), ("csv", r"# (\S+\.csv)\n")):
+        for language, form in (("cuda", r"// (\S+\.cuh?)\n"), ("csv", r"# (\S+\.csv)\n")):
             for block in blocks(document, language):
                 if name := re.match(form, block):
+                    (tmp_path / name[1]).parent.mkdir(exist_ok=True)
                     (tmp_path / name[1]).write_text(block, encoding="utf-8")
+    (tmp_path / "softmax.cubin").write_bytes(lzma.decompress(TRITON_CUBIN.read_bytes()))
     return tmp_path
 
 
