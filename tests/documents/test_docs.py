@@ -18,6 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 TRITON_CUBIN = ROOT / "tests/sass/other_compilers/triton/cubins/softmax.sm_90.cubin.xz"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
+TRANSLATIONS = {"tutorial_zh.md": "tutorial.md"}
+"""Pages whose commands and outputs are those of another: one test compares them, and they are not run again."""
+EXECUTED = [path for path in DOCUMENTS if path.name not in TRANSLATIONS]
+
 
 def blocks(path: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -51,7 +55,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("document", EXECUTED, ids=lambda p: p.name)
 def test_shown_output_is_what_the_command_prints(document: Path, checkout: Path) -> None:
     for block in blocks(document, "text"):
         command, _, shown = block.partition("\n")
@@ -63,6 +67,17 @@ def test_shown_output_is_what_the_command_prints(document: Path, checkout: Path)
         assert printed.startswith(shown.removesuffix("...\n")) if shown.endswith("...\n") else printed == shown
 
 
+@pytest.mark.parametrize(("translated", "original"), TRANSLATIONS.items())
+def test_a_translation_has_the_commands_outputs_and_files_of_its_page_in_the_same_order(
+    translated: str, original: str
+) -> None:
+    pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in (translated, original)]
+    fenced, whole = (re.findall(r"^```\w+\n.*?^```$", page, re.MULTILINE | re.DOTALL) for page in pages)
+    assert fenced == whole
+    steps, all_steps = (re.findall(r"^## (\d+)\. ", page, re.MULTILINE) for page in pages)
+    assert steps == all_steps
+
+
 def test_the_report_module_shows_what_is_printed() -> None:
     text = (ROOT / "gpuemu" / "views" / "text.py").read_text(encoding="utf-8")
     sample = text.partition("prints\n\n")[2].partition("\nHow to read it.")[0]
@@ -70,7 +85,7 @@ def test_the_report_module_shows_what_is_printed() -> None:
     assert "".join(line.removeprefix("    ") for line in sample.splitlines(keepends=True)) == printed
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("document", EXECUTED, ids=lambda p: p.name)
 def test_shell_examples_run(document: Path, checkout: Path) -> None:
     for block in blocks(document, "sh"):
         for line in block.splitlines():
@@ -79,7 +94,7 @@ def test_shell_examples_run(document: Path, checkout: Path) -> None:
                 assert ran.returncode == 0, line + ran.stderr
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("document", EXECUTED, ids=lambda p: p.name)
 def test_python_examples_run_and_leave_the_files_of_the_pages_as_they_were(document: Path, checkout: Path) -> None:
     files = {path: path.read_bytes() for path in checkout.glob("*.yaml")}
     for block in blocks(document, "python"):
@@ -114,7 +129,8 @@ def test_the_readme_has_the_two_commands_and_links_that_lead_somewhere() -> None
     assert text.count("python3 -m venv .venv") == 2
     assert "<!-- the test command -->\n```sh\npython3 -m venv .venv" in text
     for document in DOCUMENTS:
-        for link in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
+        prose = re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
             assert "://" in link or (document.parent / link).exists(), f"{document.name}: {link}"
 
 
