@@ -26,7 +26,7 @@ SAYS = {
         r"\ngemm_tile_plain +32 banks +1 ports +\d+  1\.00\n",
         r"\ngemm_tile_swizzled +64 banks +2 ports",
     ],
-    "test_transpose.py": [r"\b5 passed\b|^\.{5} "],
+    "test_transpose.py": [r"^\.\. "],
 }
 
 
