@@ -1,39 +1,49 @@
-"""Writes what commands print into README.md, docs/*.md and the report's module anew: python tools/renew_documents.py
+"""Writes what commands print into README.md, docs and the report's module anew: tools/renew_documents.py [PAGE...]
 
 Read the difference before it is committed: nothing here knows whether a figure is right.
 """
 
 from __future__ import annotations
 
+import lzma
 import os
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TRITON_CUBIN = ROOT / "tests/sass/other_compilers/triton/cubins/softmax.sm_90.cubin.xz"
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 REPORT = ROOT / "gpuemu" / "views" / "text.py"
 
 
 def printed(command: str, folder: Path) -> str:
-    """What a command prints there."""
+    """What a command prints there; of a refusal, what it says on stderr."""
     words = [sys.executable, "-m", "gpuemu", *shlex.split(command)[1:]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
+    ran = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return ran.stdout or ran.stderr
 
 
 def files_shown(folder: Path) -> None:
-    """Put there what the documents show as files: the example trace, and what begins with a comment that names it."""
+    """Put there what the documents show as files: the example trace, and what begins with a comment that names it.
+
+    And softmax.cubin, which Triton made.
+    """
     (folder / "traces").symlink_to(ROOT / "traces", target_is_directory=True)
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         for block in re.findall(r"^```(?:yaml|cuda|csv)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-            name = re.match(r"(?:#|//) (\S+\.(?:yaml|cu|csv))\n", block)
+            name = re.match(r"(?:#|//) (\S+\.(?:yaml|cuh?|csv))\n", block)
             if name or document.name == "trace.md":
-                (folder / (name[1] if name else "column_sum.yaml")).write_text(block, encoding="utf-8")
+                file = folder / (name[1] if name else "column_sum.yaml")
+                file.parent.mkdir(exist_ok=True)
+                file.write_text(block, encoding="utf-8")
+    (folder / "softmax.cubin").write_bytes(lzma.decompress(TRITON_CUBIN.read_bytes()))
 
 
 def renewed(text: str, folder: Path) -> str:
@@ -49,14 +59,17 @@ def renewed(text: str, folder: Path) -> str:
     return re.sub(r"^```text\n\$ (gpuemu [^\n]*)\n(.*?)^```\n", block, text, flags=re.MULTILINE | re.DOTALL)
 
 
-def main() -> None:
-    """Write the files."""
+def main(names: Sequence[str]) -> None:
+    """Write the files; with names, those pages alone, and not the report's module."""
+    chosen = [ROOT / name for name in names]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files_shown(folder)
-        for document in DOCUMENTS:
+        for document in chosen or DOCUMENTS:
             text = document.read_text(encoding="utf-8")
             document.write_text(renewed(text, folder), encoding="utf-8", newline="\n")
+    if chosen:
+        return
     text = REPORT.read_text(encoding="utf-8")
     head, _, rest = text.partition("prints\n\n")
     sample = printed("gpuemu run traces/v2_shared_memory.yaml --arch sm_89", ROOT)
@@ -66,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

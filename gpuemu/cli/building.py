@@ -66,6 +66,12 @@ class Expected:
             found = f"{self.wanted.size} numbers for argument {number}, which has {given.size}"
             raise GpuemuError.one(self.file, None, "", found, "as many are right")
 
+    @property
+    def holds(self) -> str:
+        """What to say where nothing differs."""
+        within = "" if self.tolerance == 0 else f" within {self.tolerance:g} of the largest"
+        return f"--expect {self.number}={self.file}: all {self.wanted.size} numbers are the same{within}"
+
     def verdict(self, found: Any) -> str | None:
         """What differs, as a sentence; None if nothing does."""
         import numpy as np

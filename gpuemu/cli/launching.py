@@ -175,10 +175,10 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
             raise GpuemuError.one(
                 target, None, "", str(error.strerror), "a file that can be written is right"
             ) from None
-    wrong = [verdict for one in expected if (verdict := one.verdict(arguments[one.number])) is not None]
-    for verdict in wrong:
-        click.echo(verdict, err=True)
-    if wrong:
+    verdicts = [(one, one.verdict(arguments[one.number])) for one in expected]
+    for one, wrong in verdicts:
+        click.echo(one.holds if wrong is None else wrong, err=True)
+    if any(wrong is not None for _, wrong in verdicts):
         raise SystemExit(DIFFERS)
     return trace
 

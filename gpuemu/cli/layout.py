@@ -12,13 +12,21 @@ import click
 @click.option("--tile", required=True, metavar="ROWSxCOLUMNS:TYPE", help="The tile, 16x16:f16 for example.")
 @click.option("--vector", type=int, metavar="N", help="Elements of a thread; by default 16 bytes of them.")
 @click.option("--binary", is_flag=True, help="Addresses in binary as well.")
+@click.option("--picture", "picture_alone", is_flag=True, help="The picture alone, without the table of threads.")
 @click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True, help="Output."
 )
 def layout(
-    name: str, tile: str, vector: int | None, binary: bool, arch_name: str, settings: tuple[str, ...], form: str
+    name: str,
+    tile: str,
+    vector: int | None,
+    binary: bool,
+    picture_alone: bool,
+    arch_name: str,
+    settings: tuple[str, ...],
+    form: str,
 ) -> None:
     """Show where a LAYOUT puts each part of a shared-memory tile: address and bank, thread by thread, and a picture.
 
@@ -41,12 +49,14 @@ def layout(
     \b
     Virtual threads, one word each; and the picture of a whole tile:
       gpuemu layout virtual:4 --tile 8x32:f32 --vector 1
+      gpuemu layout 'Swizzle<3,3,3>' --tile 64x64:f16 --picture
       gpuemu layout 'Swizzle<3,3,3>' --tile 64x64:f16 --format svg
     """
     from dataclasses import asdict
 
     from gpuemu.arch import load_arch, parse_override
     from gpuemu.banks.wavefronts import BankGeometry
+    from gpuemu.base.errors import GpuemuError
     from gpuemu.studies.layout.layouts import VirtualThreads
     from gpuemu.studies.layout.spelling import parse_layout, rows, table
     from gpuemu.studies.layout.tile import Tile
@@ -58,6 +68,9 @@ def layout(
     each = vector if vector is not None else min(shape.columns, 16 // shape.element_bytes)
     chosen = parse_layout(name, shape, max(1, shape.elements // max(1, each)))
     found = rows(chosen, shape, each, geometry)
+    if picture_alone and isinstance(chosen, VirtualThreads):
+        right = "a layout is right; virtual threads move threads, and their tile is that of plain"
+        raise GpuemuError.one("--picture", None, "", f"'{name}'", right)
     pictures = [] if isinstance(chosen, VirtualThreads) else [cells(geometry, shape, chosen, each)]
     if form == "json":
         data = {
@@ -71,9 +84,10 @@ def layout(
         click.echo(as_svg(geometry, pictures, each), nl=False)
     else:
         click.echo(f"{chosen.label(shape)} of {shape}, {each} elements a thread, addresses in bytes\n")
-        click.echo("\n".join(table(found, binary)))
+        if not picture_alone:
+            click.echo("\n".join(table(found, binary)) + "\n" * bool(pictures))
         if pictures:
-            click.echo("\nThe first bank of each thread's part, by row and column")
+            click.echo("The first bank of each thread's part, by row and column")
             for line in picture(geometry, pictures, each):
                 click.echo("".join(segment.text for segment in line).rstrip())
             if rest := left_out(pictures):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -242,10 +243,17 @@ def _with_barrier_numbers(
     return tuple(found), [replace(warp, path=index[warp.path]) for warp in warps], counted
 
 
+def as_given(source: tuple[str, int] | None, what: Any) -> tuple[str, int] | None:
+    """A source line, its file called as the user called it."""
+    if source is None or not isinstance(what, str | os.PathLike):
+        return source
+    return (os.fspath(what), source[1]) if Path(source[0]) == Path(what).resolve() else source
+
+
 def _unknown(error: UnsupportedError, function: DecodedFunction, file: str) -> GpuemuError:
     """The refusal of an instruction: its function, its address there, its text, and what of it is not known."""
     offset = error.instruction.offset
-    source = function.source_line(offset)
+    source = as_given(function.source_line(offset), file)
     where = function.image.place(offset) + _called_from(function, offset)
     right = "an instruction that the executor knows is right"
     if source is not None:
@@ -261,7 +269,7 @@ def _called_from(function: DecodedFunction, offset: int) -> str:
 def _explained(error: ExecutionError, function: DecodedFunction, file: str, cta: int, launch: Launch) -> GpuemuError:
     """The error as a kernel's author wants it: source line, instruction, CTA, warp, lane."""
     instruction = error.instruction
-    source = function.source_line(instruction.offset)
+    source = as_given(function.source_line(instruction.offset), file)
     place = function.image.place(instruction.offset).replace("+", " at ")
     where = f"{place}, {instruction}{_called_from(function, instruction.offset)}, CTA {cta}"
     if error.lane is not None:

@@ -41,7 +41,7 @@ LAUNCH = ("-I", "inc", "-D", "OTHER=2", "--grid", "2", "--arg", "zeros:f32:64")
 
 def test_macros_and_folders_go_to_the_compiler_and_results_are_compared(kernel: str) -> None:
     ran = run("run", kernel, *LAUNCH, "--expect", "0=six.npy")
-    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert (ran.exit_code, ran.stderr) == (0, "--expect 0=six.npy: all 64 numbers are the same\n")
     ran = run("run", kernel, "-I", "inc", "--nvcc-flag", "-DOTHER=5", *LAUNCH[4:], "--expect", "0=six.npy")
     assert ran.exit_code == 1
     assert "--expect 0=six.npy: 62 of 64 numbers differ, the first at 1: 15.0 for 6.0" in ran.stderr
@@ -49,7 +49,9 @@ def test_macros_and_folders_go_to_the_compiler_and_results_are_compared(kernel: 
     near[40] += 1
     np.save("near.npy", near)
     assert run("run", kernel, *LAUNCH, "--expect", "0=near.npy").exit_code == 1
-    assert run("run", kernel, *LAUNCH, "--expect", "0=near.npy", "--tolerance", "0.01").exit_code == 0
+    ran = run("run", kernel, *LAUNCH, "--expect", "0=near.npy", "--tolerance", "0.01")
+    assert ran.exit_code == 0
+    assert ran.stderr == "--expect 0=near.npy: all 64 numbers are the same within 0.01 of the largest\n"
     assert run("trace", kernel, *LAUNCH, "--expect", "0=near.npy", "-o", "t.yaml").exit_code == 1
 
 
@@ -64,6 +66,11 @@ def refusal(*arguments: str) -> str:
     with pytest.raises(GpuemuError) as caught:
         CliRunner().invoke(cli, arguments, catch_exceptions=False, standalone_mode=False)
     return str(caught.value)
+
+
+def test_a_fault_names_the_source_as_the_command_line_does(kernel: str) -> None:
+    said = refusal("run", kernel, *LAUNCH[:-1], "zeros:f32:32")
+    assert said.startswith("k.cu:3: scale at 0x")
 
 
 def test_what_is_wrong_with_these_options_is_said(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +113,18 @@ def test_a_swizzle_in_either_order_and_unit_is_the_same_table() -> None:
     assert [row["address"] // 16 for row in found[0][:16]] == [*range(8), 9, 8, 11, 10, 13, 12, 15, 14]
     text = run("layout", "swizzle<3,1,3>", "--tile", "16x16:f16", "--binary").stdout
     assert "     8     4       0      128      144     4  010000000 -> 010010000\n" in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_the_picture_comes_alone_where_that_is_asked_for() -> None:
+    whole = run("layout", "Swizzle<3,3,3>", "--tile", "64x64:f16").stdout
+    alone = run("layout", "Swizzle<3,3,3>", "--tile", "64x64:f16", "--picture").stdout
+    head, _, rest = whole.partition("\n\n")
+    picture = rest[rest.index("The first bank of each thread's part") :]
+    assert alone == f"{head}\n\n{picture}"
+    assert len(whole.splitlines()) - len(alone.splitlines()) == 1 + 512 + 1
+    said = refusal("layout", "virtual:4", "--tile", "8x32:f32", "--picture")
+    assert "--picture: found 'virtual:4'; a layout is right; virtual threads move threads" in said
 
 
 def test_paddings_and_virtual_threads_have_tables_too() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import re
 import shlex
@@ -14,7 +15,12 @@ import pytest
 from gpuemu import load_arch
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TRITON_CUBIN = ROOT / "tests/sass/other_compilers/triton/cubins/softmax.sm_90.cubin.xz"
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+TRANSLATIONS = {"tutorial_zh.md": "tutorial.md"}
+"""Pages whose commands and outputs are those of another: one test compares them, and they are not run again."""
+EXECUTED = [path for path in DOCUMENTS if path.name not in TRANSLATIONS]
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -31,7 +37,7 @@ def checkout(tmp_path: Path) -> Path:
     """A folder to stand in for the checkout, so that what examples write does not land in it.
 
     In it are the files that the documents show: the example trace, and what begins with a comment `# NAME.yaml`,
-    `# NAME.csv` or `// NAME.cu`.
+    `# NAME.csv` or `// NAME.cu` or `.cuh`, and softmax.cubin, which Triton made.
     """
     (tmp_path / "traces").symlink_to(ROOT / "traces", target_is_directory=True)
     (trace,) = blocks(ROOT / "docs" / "trace.md", "yaml")
@@ -40,22 +46,36 @@ def checkout(tmp_path: Path) -> Path:
         for block in blocks(document, "yaml"):
             if name := re.match(r"# (\S+\.yaml)\n", block):
                 (tmp_path / name[1]).write_text(block, encoding="utf-8")
-        for language, form in (("cuda", r"// (\S+\.cu)\n"), ("csv", r"# (\S+\.csv)\n")):
+        for language, form in (("cuda", r"// (\S+\.cuh?)\n"), ("csv", r"# (\S+\.csv)\n")):
             for block in blocks(document, language):
                 if name := re.match(form, block):
+                    (tmp_path / name[1]).parent.mkdir(exist_ok=True)
                     (tmp_path / name[1]).write_text(block, encoding="utf-8")
+    (tmp_path / "softmax.cubin").write_bytes(lzma.decompress(TRITON_CUBIN.read_bytes()))
     return tmp_path
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("document", EXECUTED, ids=lambda p: p.name)
 def test_shown_output_is_what_the_command_prints(document: Path, checkout: Path) -> None:
     for block in blocks(document, "text"):
         command, _, shown = block.partition("\n")
         words = shlex.split(command.removeprefix("$ "))
         assert words[0] == "gpuemu"
-        printed = gpuemu(words[1:], cwd=checkout).stdout
+        ran = gpuemu(words[1:], cwd=checkout)
+        printed = ran.stdout or ran.stderr  # a refusal says all on stderr
         # A block that ends in "..." shows the beginning.
         assert printed.startswith(shown.removesuffix("...\n")) if shown.endswith("...\n") else printed == shown
+
+
+@pytest.mark.parametrize(("translated", "original"), TRANSLATIONS.items())
+def test_a_translation_has_the_commands_outputs_and_files_of_its_page_in_the_same_order(
+    translated: str, original: str
+) -> None:
+    pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in (translated, original)]
+    fenced, whole = (re.findall(r"^```\w+\n.*?^```$", page, re.MULTILINE | re.DOTALL) for page in pages)
+    assert fenced == whole
+    steps, all_steps = (re.findall(r"^## (\d+)\. ", page, re.MULTILINE) for page in pages)
+    assert steps == all_steps
 
 
 def test_the_report_module_shows_what_is_printed() -> None:
@@ -65,7 +85,7 @@ def test_the_report_module_shows_what_is_printed() -> None:
     assert "".join(line.removeprefix("    ") for line in sample.splitlines(keepends=True)) == printed
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("document", EXECUTED, ids=lambda p: p.name)
 def test_shell_examples_run(document: Path, checkout: Path) -> None:
     for block in blocks(document, "sh"):
         for line in block.splitlines():
@@ -74,7 +94,7 @@ def test_shell_examples_run(document: Path, checkout: Path) -> None:
                 assert ran.returncode == 0, line + ran.stderr
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("document", EXECUTED, ids=lambda p: p.name)
 def test_python_examples_run_and_leave_the_files_of_the_pages_as_they_were(document: Path, checkout: Path) -> None:
     files = {path: path.read_bytes() for path in checkout.glob("*.yaml")}
     for block in blocks(document, "python"):
@@ -115,7 +135,8 @@ def test_the_readme_has_the_two_commands_and_links_that_lead_somewhere() -> None
     assert text.count("python3 -m venv .venv") == 2
     assert "<!-- the test command -->\n```sh\npython3 -m venv .venv" in text
     for document in DOCUMENTS:
-        for link in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
+        prose = re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
             assert "://" in link or (document.parent / link).exists(), f"{document.name}: {link}"
 
 

@@ -471,7 +471,9 @@ def test_shared_accesses_stay_in_the_cta_s_shared_memory(offset, found, right):
 
 def test_a_kernel_without_shared_memory_has_none():
     error = refused(World(shared_bytes=0), "STS [R2], R8", {2: 0})
-    assert error.right == "the CTA has 0 bytes of shared memory"
+    assert error.right == (
+        "the CTA has 0 bytes of shared memory; an extern array has as many as --dynamic-shared (dynamic_shared_bytes) says"
+    )
 
 
 def test_reading_shared_memory_that_nobody_wrote_names_the_byte():

@@ -100,7 +100,8 @@ def test_an_endless_loop_runs_into_its_budget() -> None:
 @pytest.mark.parametrize(
     ("args", "found", "right"),
     [
-        ([], "0 arguments", "the kernel takes 2"),
+        ([], "0 arguments", "the kernel takes 2, of 8, 4 bytes"),
+        ([zeros(32)], "1 argument", "the kernel takes 2, of 8, 4 bytes"),
         ([zeros(32), zeros(4)], "an array", "the kernel takes a value of 4 bytes there"),
         ([zeros(32), 1 << 40], str(1 << 40), "a number that fits 4 bytes is right"),
         ([zeros(32), (np.int32(1), np.int16(2))], "a structure of 8 bytes", "the kernel takes 4 bytes there"),

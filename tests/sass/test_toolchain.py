@@ -147,6 +147,24 @@ def test_an_error_in_many_lines_of_ptx_is_told_once(fake_nvcc: Path, tmp_path: P
     assert problem.found == "ptxas error: Illegal operand type to instruction 'mad' (PTX line 5 and 2 more)"
 
 
+def test_a_header_that_is_not_found_has_its_line_and_the_option_that_finds_it(fake_nvcc: Path, tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text('// k.cu\n#include "scale.h"\n')
+    (fake_nvcc / "log").write_text(
+        "k.cu:2:10: fatal error: scale.h: No such file or directory\n"
+        '    2 | #include "scale.h"\n      |          ^~~~~~~~~\ncompilation terminated.\n'
+    )
+    right = "-I with the folder that has it is right; these are the words of"
+    with pytest.raises(GpuemuError) as caught:
+        compile_cuda(source, "sm_89", "nvcc")
+    assert str(caught.value) == f"k.cu:2: found fatal error: scale.h: No such file or directory; {right} nvcc"
+    with pytest.raises(GpuemuError) as caught:
+        compile_cuda(source, "sm_89", "nvrtc")
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.found) == (2, 'catastrophic error: cannot open source file "scale.h"')
+    assert problem.right.startswith(f"{right} NVRTC")
+
+
 def test_an_architecture_that_the_compiler_does_not_know_is_refused(kernel_sources: Path) -> None:
     with pytest.raises(
         GpuemuError, match=r"invalid value for --gpu-architecture.*for sm_35, and the source has to change"

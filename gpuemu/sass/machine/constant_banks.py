@@ -112,9 +112,9 @@ def constant_banks(
 
     parameters = function.parameters
     if len(args) != len(parameters):
-        raise GpuemuError.one(
-            file, None, function.name, f"{len(args)} arguments", f"the kernel takes {len(parameters)}"
-        )
+        found = f"{len(args)} argument{'s' * (len(args) != 1)}"
+        sizes = f", of {', '.join(str(p.size) for p in parameters)} bytes" * bool(parameters)
+        raise GpuemuError.one(file, None, function.name, found, f"the kernel takes {len(parameters)}{sizes}")
     integers = takes_integers(function.name, file)
     for number, (argument, parameter) in enumerate(zip(args, parameters, strict=True)):
         if number < len(integers) == len(args) and integers[number] and isinstance(argument, float | np.floating):

@@ -288,7 +288,8 @@ class SharedSpace(Space):
             return self.error(place, k, found, holds, bad)
         if offset > last:
             found = f"{self.what} at byte {offset} of shared memory, {counted(offset - last)} past its end"
-            right = f"{holds}: up to byte {last} is right" if last >= 0 else holds
+            none = f"{holds}; an extern array has as many as --dynamic-shared (dynamic_shared_bytes) says"
+            right = f"{holds}: up to byte {last} is right" if last >= 0 else none if length == 0 else holds
             return self.error(place, k, found, right, bad)
         return self.error(place, k, *self.misaligned(f"byte {offset} of shared memory"), bad, "misaligned")
 

@@ -30,6 +30,8 @@ DISASSEMBLY_S, COMPILATION_S = 120, 1200
 _ARCH = re.compile(r"sm_\d+[af]?$")
 _RELEASE = re.compile(r"release ([\d.]+), (V[\d.]+)")
 _ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<found>(?:catastrophic |fatal )?error\b.*)$")
+_PREPROCESSOR_ERROR = re.compile(r"^(?P<file>.+?):(?P<line>\d+):\d+: (?P<found>fatal error: .*)$")
+_NOT_FOUND = re.compile(r"cannot open source file|No such file or directory")
 _PTX_ERROR = re.compile(r"^ptxas .*, line (?P<line>\d+); +(?:error|fatal) *: *(?P<found>.*)$")
 _NEEDS = re.compile(r"(?:Feature|Modifier|Instruction) (?P<what>'[^']*') requires \.target (?P<arch>sm_\d+[af]?)")
 _MOST_NAMES = 4
@@ -175,9 +177,13 @@ def _compile_error(log: str, file: str, arch: str, compiler: str) -> GpuemuError
     """The compiler's own sentences: the errors in the source, or those in its PTX, or whatever it says."""
     right = f"these are the words of {compiler} for {arch}, and the source has to change"
     lines = [" ".join(line.split()) for line in log.splitlines() if line.strip()]
-    errors = [match for line in lines if (match := _ERROR.match(line))]
+    errors = [match for line in lines if (match := _ERROR.match(line) or _PREPROCESSOR_ERROR.match(line))]
     if errors:
-        return GpuemuError(Problem(e["file"], int(e["line"]), "", e["found"], right) for e in errors)
+        include = f"-I with the folder that has it is right; these are the words of {compiler}"
+        return GpuemuError(
+            Problem(e["file"], int(e["line"]), "", e["found"], include if _NOT_FOUND.search(e["found"]) else right)
+            for e in errors
+        )
     ptx: dict[str, list[str]] = {}  # one lack has a line for each instruction that feels it
     for line in lines:
         if e := _PTX_ERROR.match(line):

@@ -105,7 +105,7 @@ def _check_kernel(
     tools: tuple[str, ...], arch: str | Architecture | None, budget: int, stack_bytes: int, zero_shared: bool,
     printer: Callable[[str], None] | None, progress: Callable[[int, int], None] | None,
 ) -> Report:  # fmt: skip
-    from gpuemu.sass.launch import trace_kernel
+    from gpuemu.sass.launch import as_given, trace_kernel
     from gpuemu.sass.tools.disassembly import decode_function
     from gpuemu.studies.check.watch import Watch
 
@@ -115,7 +115,7 @@ def _check_kernel(
     findings = Findings()
 
     def point(instruction: Instruction, thread: int | None, cta: int | None, does: str = "") -> Point:
-        return Point(instruction, thread, cta, _as_given(function.source_line(instruction.offset), what), does)
+        return Point(instruction, thread, cta, as_given(function.source_line(instruction.offset), what), does)
 
     ctas = grid[0] * grid[1] * grid[2]
     kept = sorted({*range(min(ctas, _MOST_CTAS)), ctas - 1})
@@ -137,13 +137,6 @@ def _check_kernel(
         check_control(trace, hardware if own else _of_code(function.arch), findings, point)
     found = tuple(f for f in findings.sorted() if f.tool in tools)
     return Report(function.source_name, function.arch, grid, block, tools, found, tuple(watch.notes))
-
-
-def _as_given(source: tuple[str, int] | None, what: Any) -> tuple[str, int] | None:
-    """A source line, its file called as the user called it."""
-    if source is None or not isinstance(what, str | os.PathLike):
-        return source
-    return (os.fspath(what), source[1]) if Path(source[0]) == Path(what).resolve() else source
 
 
 def _unfilled(args: Sequence[Any]) -> list[int]:

@@ -112,5 +112,5 @@ def table(found: list[Row], binary: bool) -> list[str]:
         )
         if binary:
             text += f"  {row.plain_address:0{bits}b} -> {row.address:0{bits}b}"
-        lines.append(text.rstrip())
-    return lines
+        lines.append(text)
+    return [line.rstrip() for line in lines]

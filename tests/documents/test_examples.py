@@ -1,0 +1,88 @@
+"""The examples run, say what they say, and are all listed."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+SAYS = {
+    "costliest_line.py": [
+        r"^1138 cycles; the lines with most of them:\n  transpose\.cu:8: ",
+        r"\nwithout the conflicts of transpose\.cu:12: 208 cycles less\n$",
+    ],
+    "padding_study.py": [r"\n  128 +4096 +\d+ +992 \*\n  132 +4224 +\d+ +0 \*\n", r"\n  160 +5120 +\d+ +224\n$"],
+    "find_swizzle.py": [r"^Swizzle<3,3,3>: 128 wavefronts, plain rows 576\n", r"\nno ldmatrix\.x4 of the tile has a"],
+    "what_if_banks.py": [
+        r"\ngemm_tile_plain +32 banks +1 ports +\d+  1\.00\n",
+        r"\ngemm_tile_swizzled +64 banks +2 ports",
+    ],
+    "test_transpose.py": [r"^\.\. "],
+}
+
+
+def run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", sorted(SAYS))
+def test_a_script_runs_from_any_folder_and_says_what_it_should(name: str, tmp_path: Path) -> None:
+    pytest_itself = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if name.startswith("test_") else []
+    ran = run([sys.executable, *pytest_itself, str(EXAMPLES / name)], tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    for said in SAYS[name]:
+        assert re.search(said, ran.stdout), ran.stdout
+    if name == "padding_study.py":
+        assert (tmp_path / "padding_study.png").read_bytes().startswith(b"\x89PNG")
+
+
+def notebook() -> dict[str, Any]:
+    return json.loads((EXAMPLES / "swizzle.ipynb").read_text(encoding="utf-8"))
+
+
+def test_the_notebook_is_one_and_is_kept_without_outputs() -> None:
+    pages = notebook()
+    assert (pages["nbformat"], pages["nbformat_minor"]) == (4, 5)
+    assert len({cell["id"] for cell in pages["cells"]}) == len(pages["cells"])
+    for cell in pages["cells"]:
+        assert cell["cell_type"] in ("markdown", "code")
+        if cell["cell_type"] == "code":
+            assert (cell["outputs"], cell["execution_count"]) == ([], None)
+
+
+def test_the_notebook_runs_from_top_to_bottom_and_its_last_values_show_themselves() -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    shown = []
+    for cell in notebook()["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        tree = ast.parse("".join(cell["source"]))
+        *before, last = tree.body
+        assert isinstance(last, ast.Expr), "a cell ends in what it shows"
+        exec(compile(ast.Module(before, []), "cell", "exec"), names)
+        value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+        assert value._repr_html_()
+        shown.append(value)
+    run, source, access, search, swizzled, versions, sweep = shown
+    assert run.cycles == 778
+    assert sorted(source["Source"].str.split(".").str[0].str.split().str[0]) == ["LDSM"] * 2 + ["STS"] * 4
+    assert (access.wavefronts, swizzled.wavefronts, search.best.label) == (8, 4, "Swizzle<1,3,3>")
+    assert list(versions["conflicts"]) == [12, 12, 12, 0]
+    assert sweep.shape == (4, 3)
+
+
+def test_every_example_is_listed_and_nothing_else() -> None:
+    listed = set(re.findall(r"^\| \[[^\]]+\]\(([^)]+)\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.M))
+    there = {path.name for path in EXAMPLES.iterdir()} - {"README.md", "__pycache__", ".ipynb_checkpoints"}
+    assert listed == there
+    assert set(SAYS) == {name for name in there if name.endswith(".py")}
