@@ -102,6 +102,7 @@ def readable(
 def setup(app: Sphinx) -> dict[str, bool]:
     """What Sphinx calls."""
     app.add_lexer("csv", TextLexer)
+    app.add_lexer("traceg", TextLexer)
     app.connect("source-read", with_navigation)
     app.connect("autodoc-process-docstring", as_rest)
     app.connect("autodoc-process-signature", readable)
