@@ -53,7 +53,7 @@ html_copy_source = False
 html_show_sphinx = False
 
 NAVIGATION = {
-    "Learn": ["docs/start", "docs/tutorial*", "docs/glossary"],
+    "Learn": ["docs/tutorial*", "docs/start", "docs/glossary"],
     "How to": [
         *(f"docs/howto/{page}*" for page in ("my_kernel", "triton", "padding_study", "architecture", "")),
         *("docs/check", "docs/ci", "docs/why", "docs/what_if", "docs/layouts", "docs/report"),
@@ -65,6 +65,14 @@ NAVIGATION = {
     "Project": ["docs/development", "CHANGELOG"],
 }
 """The pages by chapter, in order; a pattern stands for all that there are."""
+
+
+BROKEN_CHINESE = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n(?=[\u3000-\u9fff])")
+
+
+def with_chinese_lines_joined(app: Sphinx, name: str, source: list[str]) -> None:
+    """A line's end between two Chinese characters is no blank."""
+    source[0] = BROKEN_CHINESE.sub("", source[0])
 
 
 def with_navigation(app: Sphinx, page: str, source: list[str]) -> None:
@@ -104,6 +112,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_lexer("csv", TextLexer)
     app.add_lexer("traceg", TextLexer)
     app.connect("source-read", with_navigation)
+    app.connect("source-read", with_chinese_lines_joined)
     app.connect("autodoc-process-docstring", as_rest)
     app.connect("autodoc-process-signature", readable)
     return {"parallel_read_safe": True}
