@@ -106,9 +106,7 @@ def test_stores_to_a_line_that_waits_merge_with_what_is_there():
     assert cycles(0) == alone + 3 * 20
 
 
-@pytest.mark.parametrize(
-    ("instruction", "apart", "sectors"), [("STG.E", 11, 1), ("STG.E", 12, 2), ("RED.E.ADD", 4, 2)]
-)
+@pytest.mark.parametrize(("instruction", "apart", "sectors"), [("STG.E", 11, 1), ("STG.E", 12, 2), ("RED.E.ADD", 4, 2)])
 def test_a_store_merges_until_its_line_has_left_and_a_reduction_never(instruction: str, apart: int, sectors: int):
     """It leaves 10 cycles behind its wavefront, and takes 2, for a sector and its mask."""
     arch = machine(global_memory__store_merge_lines=1, global_memory__store_latency_cycles=10)
@@ -130,6 +128,15 @@ def test_as_many_lines_wait_as_on_an_h200(order: str, lines: int, sectors: int, 
         trace.emit("STG.E [R2.64], R4", lanes=f"{first} + {place}")
     trace.emit("EXIT")
     assert gpuemu.run(trace.build(), "sm_90").log.stored_sectors == sent
+
+
+def test_a_reduction_has_no_mask():
+    """H200: four RED of 32 lanes to 32 lines each, 113 cycles more than those of a line; STG 240."""
+    arch = machine(global_memory__store_buffer_sectors=0, global_memory__store_bytes_per_cycle=32)
+    store, reduction = (
+        run([f"{name} [R2.64], R4 | S02", "EXIT | S05"], arch, lanes="128*lane") for name in ("STG.E", "RED.E.ADD")
+    )
+    assert store.cycles - reduction.cycles == 32
 
 
 def test_flushed_code_comes_a_line_at_a_time():

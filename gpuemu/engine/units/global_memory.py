@@ -4,9 +4,9 @@ A load that L1 may answer hits where this SM loaded the sector before; the line 
 All others go to L2, and to DRAM for what this launch has not touched if `first_touch` says so. Stores are written
 through and change nothing in L1, but those to local memory stay there; one that comes while its line is among the
 last `store_merge_lines`, still waiting for the way out, adds only sectors that are not. What misses queues for the
-path to the SM, what is stored for that from it, where a line written in part takes `mask_sectors` more. A load that
-misses waits for the stores ahead of it. It is decided here, in the order in which requests pass the data stage, when
-each is complete.
+path to the SM, what is stored for that from it, where a line written in part takes `mask_sectors` more. Reductions go
+the same way, and neither merge nor have masks. A load that misses waits for the stores ahead of it. It is decided
+here, in the order in which requests pass the data stage, when each is complete.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ def store(state: State, f: int, start: int, last: int) -> int:
         if op.is_local:
             _make_room(state)
         line = program[at + LINE] + more_lines
-        leaving, mask = sectors, spec.global_memory_mask_sectors * program[at + MASKED]
+        leaving, mask = sectors, 0
+        if not op.is_atomic:
+            mask = spec.global_memory_mask_sectors * program[at + MASKED]
         recent = memory.lines_sent - pool[memory.sent_at + line] < spec.global_memory_store_merge_lines
         if recent and not op.is_atomic and pool[memory.leaves_at + line] > came_at:
             leaving, mask = 0, 0
