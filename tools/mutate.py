@@ -48,7 +48,7 @@ MODULES = {
         "tests/engine/test_fences.py tests/engine/test_shared_memory.py tests/engine/test_copies.py"
     ),
     "gpuemu/engine/units/dependences.py": "tests/engine/test_dependences.py",
-    "gpuemu/engine/units/global_memory.py": "tests/engine/test_global_memory.py",
+    "gpuemu/engine/units/global_memory.py": "tests/engine/test_global_memory.py tests/engine/test_launches.py",
     "gpuemu/engine/units/load_store.py": "tests/engine/test_mio_queue.py tests/engine/test_sender.py",
     "gpuemu/engine/units/order.py": "tests/engine/test_warp_order.py",
     "gpuemu/engine/units/scheduler.py": "tests/engine/test_scheduler.py tests/engine/test_warp_order.py",

@@ -166,6 +166,22 @@ def test_a_warp_does_not_find_what_another_stored_at_the_same_place_of_its_local
     assert gpuemu.run(trace.build(), machine()).log.loaded_sectors == 4
 
 
+@pytest.mark.parametrize(("lines", "loaded"), [(2, 4), (3, 4), (4, 0)])
+def test_lines_of_local_memory_take_each_warp_s_own_room_in_l1(lines, loaded):
+    """Two warps store to two lines each, the first has one of its own again: it is there if four fit."""
+    trace = builder(2, static_shared_bytes=0)
+    for warp in (0, 1):
+        with trace.only(warps=warp):
+            for offset in ("8", "12"):
+                trace.emit("STL [R0], R4", lanes=offset, control="B------:R-:W-:-:S02")
+        emit(trace, "BAR.SYNC 0x0 | S15")
+    with trace.only(warps=0):
+        trace.emit("LDL R4, [R0]", lanes="8", control="B------:R-:W0:-:S02")
+    emit(trace, "EXIT | S05")
+    arch = machine(global_memory__l1__capacity_bytes=128 * lines, shared_memory__reserved_bytes_per_cta=0)
+    assert gpuemu.run(trace.build(), arch).log.loaded_sectors == loaded
+
+
 def test_each_further_sector_takes_its_time_on_the_wire():
     def last(bytes_apart: int, rate: float) -> int:
         lines = ["LDG.E.STRONG.GPU R4, [R0.64] | W0 S02", AWAIT, "EXIT | S05"]
