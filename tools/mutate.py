@@ -42,9 +42,13 @@ MODULES = {
     "gpuemu/engine/units/barrier.py": "tests/engine/test_barrier.py",
     "gpuemu/engine/units/collector.py": "tests/engine/test_operand_collector.py",
     "gpuemu/engine/units/data_stage.py": "tests/engine/test_shared_memory.py tests/engine/test_lane_registers.py",
-    "gpuemu/engine/units/window.py": "tests/engine/test_fences.py tests/engine/test_shared_memory.py",
+    "gpuemu/engine/units/divergence.py": "tests/engine/test_address_divergence.py",
+    "gpuemu/engine/units/ports.py": "tests/engine/test_operand_ports.py",
+    "gpuemu/engine/units/window.py": (
+        "tests/engine/test_fences.py tests/engine/test_shared_memory.py tests/engine/test_copies.py"
+    ),
     "gpuemu/engine/units/dependences.py": "tests/engine/test_dependences.py",
-    "gpuemu/engine/units/global_memory.py": "tests/engine/test_global_memory.py",
+    "gpuemu/engine/units/global_memory.py": "tests/engine/test_global_memory.py tests/engine/test_launches.py",
     "gpuemu/engine/units/load_store.py": "tests/engine/test_mio_queue.py tests/engine/test_sender.py",
     "gpuemu/engine/units/order.py": "tests/engine/test_warp_order.py",
     "gpuemu/engine/units/scheduler.py": "tests/engine/test_scheduler.py tests/engine/test_warp_order.py",
@@ -55,6 +59,7 @@ MODULES = {
     "gpuemu/views/baseline.py": "tests/views/test_baseline.py",
     "gpuemu/views/bounds.py": "tests/views/test_bounds.py",
     "gpuemu/views/stalls.py": "tests/views/test_stalls.py",
+    "validation/fit/searching.py": "tests/validation/test_fit.py",
     "validation/score.py": "tests/validation/test_score.py",
     "validation/split.py": "tests/validation/test_split.py tests/validation/test_verify.py",
 }

@@ -72,6 +72,17 @@ def test_a_load_behind_more_copies_than_may_wait_comes_when_enough_are_sent_on(l
     assert max(warp[-1] for warp in found) == pytest.approx(began[nth - 1], abs=12)
 
 
+def test_what_comes_behind_the_end_of_a_group_of_copies_comes_in_its_own_time():
+    trace = builder()
+    emit(trace, f"{COPY} | S2", PLAIN)
+    for line in ("LDGDEPBAR | W0 S15", *["NOP | S15"] * 4, "LDS R8, [R6] | W1 S2", "EXIT | S5"):
+        emit(trace, line)
+    result = gpuemu.run(trace.build(), machine())
+    issued = probes.issues(result)[-2]
+    assert issued > probes.starts(result)[1]
+    assert (probes.starts(result)[2] - issued, probes.completions(result)[2] - issued) == (7, 23)
+
+
 def test_copies_share_the_path_of_store_data():
     """H200: 128 copies of 16 warps leave their queues in 290 cycles: two registers each behind the first."""
     trace = builder(4)

@@ -199,6 +199,28 @@ def test_and_for_readers_of_what_it_overwrites_until_they_have_read():
     assert issues(run(["STS [R0], R4", "IADD3 R4, R1, R1, RZ", "EXIT"]))[:2] == [0, 11]
 
 
+def test_and_for_a_special_unit_s_result():
+    assert issues(run(["MUFU.RCP R4, R0", "FFMA R5, R4, R4, R4", "EXIT"])) == [0, 17, 18]
+    assert issues(run(["MUFU.RCP R4, R0", "FFMA R4, R1, R1, R1", "EXIT"])) == [0, 17, 18]
+
+
+def again(line: str, first: str, **overrides) -> int:
+    """How long behind a line of a loop its first instruction issues again, the very first of the code."""
+    trace = builder()
+    with trace.repeat(2):
+        for each in (first, line, "@P0 BRA 0x0"):
+            emit(trace, each)
+    emit(trace, "EXIT")
+    cycles = issues(gpuemu.run(trace.build(), machine(**overrides)))
+    return cycles[3] - cycles[1]
+
+
+def test_the_first_instruction_of_the_code_waits_as_any_other_does():
+    assert again("LDS R4, [R0]", "IADD3 R5, R4, R4, RZ") == 23
+    release = {"mio__store_source_release_cycles": 30}
+    assert again("STS [R0], R4", "IADD3 R4, R1, R1, RZ", **release) == 30
+
+
 def test_every_reader_must_have_read_not_only_the_last():
     arch = machine(mio__store_source_release_cycles=30)
     assert issues(run(["STS [R0], R4", "LDS R5, [R0]", "IADD3 R0, R1, R1, RZ", "EXIT"], arch))[:3] == [0, 1, 30]

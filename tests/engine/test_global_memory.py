@@ -91,17 +91,22 @@ def test_what_another_load_has_asked_dram_for_comes_when_it_comes_to_that():
     assert (first[1] - first[0], second[1] - second[0]) == (600, pytest.approx(600, abs=2))
 
 
-def test_the_line_that_was_used_least_recently_makes_room():
-    """Two lines fit: the third takes the place of the second, because the first was used again."""
+@pytest.mark.parametrize(
+    ("lines", "takes"),
+    [("A B A C A B", [600, 600, 30, 600, 30, 200]), ("A B A C D A", [600, 600, 30, 600, 600, 200]),
+     ("A B C B D B C A", [600, 600, 600, 30, 600, 30, 200, 200]), ("A B A B C B A", [600, 600, 30, 30, 600, 30, 200])],
+)  # fmt: skip
+def test_the_line_that_was_used_least_recently_makes_room(lines, takes):
+    """Two lines fit: the third takes the place of the second, if the first was used again, and then the first goes."""
     trace = builder(static_shared_bytes=0)
-    for address in (0, 128, 0, 256, 0, 128):
-        emit(trace, "LDG.E R4, [R0.64] | W0 S02", str(address))
+    for line in lines.split():
+        emit(trace, "LDG.E R4, [R0.64] | W0 S02", str(128 * "ABCD".index(line)))
         emit(trace, AWAIT)
     emit(trace, "EXIT | S05")
     arch = machine(**ROUND, global_memory__latency_cycles=600, global_memory__l1__capacity_bytes=256,
                    shared_memory__reserved_bytes_per_cta=0)  # fmt: skip
     logged = issues(gpuemu.run(trace.build(), arch))
-    assert [logged[2 * i + 1] - logged[2 * i] for i in range(6)] == [600, 600, 30, 600, 30, 200]
+    assert [logged[2 * i + 1] - logged[2 * i] for i in range(len(takes))] == takes
 
 
 @pytest.mark.parametrize(
@@ -161,6 +166,22 @@ def test_a_warp_does_not_find_what_another_stored_at_the_same_place_of_its_local
     assert gpuemu.run(trace.build(), machine()).log.loaded_sectors == 4
 
 
+@pytest.mark.parametrize(("lines", "loaded"), [(2, 4), (3, 4), (4, 0)])
+def test_lines_of_local_memory_take_each_warp_s_own_room_in_l1(lines, loaded):
+    """Two warps store to two lines each, the first has one of its own again: it is there if four fit."""
+    trace = builder(2, static_shared_bytes=0)
+    for warp in (0, 1):
+        with trace.only(warps=warp):
+            for offset in ("8", "12"):
+                trace.emit("STL [R0], R4", lanes=offset, control="B------:R-:W-:-:S02")
+        emit(trace, "BAR.SYNC 0x0 | S15")
+    with trace.only(warps=0):
+        trace.emit("LDL R4, [R0]", lanes="8", control="B------:R-:W0:-:S02")
+    emit(trace, "EXIT | S05")
+    arch = machine(global_memory__l1__capacity_bytes=128 * lines, shared_memory__reserved_bytes_per_cta=0)
+    assert gpuemu.run(trace.build(), arch).log.loaded_sectors == loaded
+
+
 def test_each_further_sector_takes_its_time_on_the_wire():
     def last(bytes_apart: int, rate: float) -> int:
         lines = ["LDG.E.STRONG.GPU R4, [R0.64] | W0 S02", AWAIT, "EXIT | S05"]
@@ -204,13 +225,13 @@ def test_a_stream_runs_at_the_bandwidth():
     assert size / 34.6 + 280 == pytest.approx(last, rel=0.01)
 
 
-def stores_done(warps: int, line: str, lanes: str) -> list[int]:
+def stores_done(warps: int, line: str, lanes: str, **overrides: object) -> list[int]:
     """When each of 60 stores by each of so many warps has left for L2, with no buffer in between, in order."""
     trace = builder(warps)
     with trace.repeat(60):
         emit(trace, f"{line} | S02", lanes)
     emit(trace, "EXIT | S05")
-    arch = machine(global_memory__store_buffer_sectors=0)
+    arch = machine(global_memory__store_buffer_sectors=0, **overrides)
     return sorted(gpuemu.run(trace.build(), arch).log.done.tolist())
 
 
@@ -220,6 +241,17 @@ def test_stores_leave_the_sm_at_a_sector_a_cycle(warps, opcode, cycles):
     """H200: 64 STG.128 of 4 warps take 1,076 cycles, 128 of 8 warps 2,340 with what they lag behind each other."""
     done = stores_done(warps, f"{opcode} [R0.64], R4", f"{cycles}*lane")
     assert set(gaps(done)) == {cycles}
+
+
+@pytest.mark.parametrize(("rate", "pairs"), [(24.0, [42, 43]), (16.0, [64]), (20.0, [51, 52])])
+def test_how_many_bytes_leave_in_a_cycle_is_a_value(rate, pairs):
+    """512 bytes of an STG.128, from 8 cycles behind its fourth wavefront; what is no whole cycle counts for the next."""
+    slow = machine(global_memory__store_buffer_sectors=0, global_memory__store_bytes_per_cycle=rate)
+    alone = run(["STG.E.128 [R0.64], R4", "EXIT"], slow, lanes="16*lane")
+    assert completions(alone)[0] - starts(alone)[0] == int(3 * 2 + 8 + 512 / rate)
+    done = stores_done(4, "STG.E.128 [R0.64], R4", "16*lane", global_memory__store_bytes_per_cycle=rate)
+    assert sorted(set(gaps(done[::2]))) == pairs
+    assert done[-1] - done[0] == pytest.approx(512 / rate * (len(done) - 1), abs=1)
 
 
 @pytest.mark.parametrize(
@@ -277,6 +309,21 @@ def test_loads_that_hit_come_between_what_leaves_l1():
         4, ["LDG.E.128 R8, [R0.64]", "LDG.E.128 R12, [R0.64]"], global_memory__l1__store_cycles=0
     )
     assert second[-1] < 105
+
+
+@pytest.mark.parametrize("rate", [32.0, 24.0])
+def test_they_wait_for_the_wavefront_of_a_store_of_no_lanes_as_for_that_of_others(rate):
+    def takes(active: int) -> int:
+        trace = builder()
+        emit(trace, "LDG.E.128 R4, [R0.64] | W0 S02", "16*lane")
+        emit(trace, AWAIT)
+        emit(trace, "STG.E.128 [R2.64], R4 | S02", "65536 + 16*lane", active)
+        emit(trace, "LDG.E.128 R4, [R0.64] | W0 S02", "16*lane")
+        emit(trace, AWAIT)
+        emit(trace, "EXIT | S05")
+        return gaps(issues(gpuemu.run(trace.build(), machine(global_memory__store_bytes_per_cycle=rate))))[3]
+
+    assert takes(0) == takes(0xFFFFFFFF) > 40
 
 
 def test_one_warps_loads_too():

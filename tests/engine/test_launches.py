@@ -152,17 +152,20 @@ def test_a_flushed_launch_begins_later():
     assert issues(run(["EXIT | S05"], machine(launch__cold_cycles=100, global_memory__first_touch="l2")))[0] == 0
 
 
-def test_blocks_of_lines_lie_near_and_far_by_turns():
+@pytest.mark.parametrize(("first_touch", "takes"), [("l2", [232, 216, 248, 232]), ("dram", [664, 632, 696, 232])])
+def test_blocks_of_lines_lie_near_and_far_by_turns(first_touch: str, takes: list[int]):
+    """The first half the way, the others a quarter and three quarters; so in L2 and in DRAM."""
     arch = machine(
-        global_memory__first_touch="l2", global_memory__l2__latency_cycles=200, global_memory__l2__spread_cycles=64
-    )
+        global_memory__first_touch=first_touch, global_memory__l2__latency_cycles=200,
+        global_memory__l2__spread_cycles=64, global_memory__latency_cycles=600, global_memory__spread_cycles=128,
+    )  # fmt: skip
     trace = builder()
     for block in (0, 1, 2, 0):
         emit(trace, "LDG.E.STRONG.GPU R4, [R0.64] | W0 S02", f"{512 * block}")
         emit(trace, "NOP | B0 S01")
     emit(trace, "EXIT | S05")
     logged = issues(gpuemu.run(trace.build(), arch))
-    assert [logged[2 * i + 1] - logged[2 * i] for i in range(4)] == [232, 216, 248, 232]
+    assert [logged[2 * i + 1] - logged[2 * i] for i in range(4)] == takes
 
 
 def test_copies_through_l1_go_on_to_shared_memory_in_turn():

@@ -104,6 +104,15 @@ def test_how_long_results_are_forwarded_is_a_value():
     ]
 
 
+@pytest.mark.parametrize("again", [1, 2, 3])
+def test_an_mma_right_behind_a_wide_multiplication_is_a_cycle_late(again):
+    """How long behind the first read the second comes is a value; one slot further on an mma is in time."""
+    wide, late = "IMAD.WIDE.U32 R8, R10, R11, RZ | S1", {"register_file__wide_second_read_cycles": again}
+    assert issues(run([wide, mma(F32), "NOP | S1", END], machine(**late)))[2] == 2 + again + 1
+    assert issues(run([wide, "NOP | S1", "NOP | S1", END], machine(**late)))[2] == 2 + again
+    assert issues(run([wide, "NOP | S1", mma(F32), "NOP | S1", END], machine(**late)))[2:4] == [2 + again, 3 + again]
+
+
 @pytest.mark.parametrize(("distance", "cycles"), [(4, 5), (5, 4), (6, 3), (7, 2), (9, 2)])
 def test_a_wide_multiplication_reads_twice(distance, cycles):
     """H200: what lies two slots behind an IMAD.WIDE comes 2 cycles later, and more if an operand was just written."""
@@ -169,6 +178,13 @@ def test_two_cycles_behind_scalar_arithmetic_on_the_tensor_pipe_its_warp_reads_n
 def test_what_has_not_read_in_time_stops_the_second_slot_behind_it():
     """H200: the clock right behind two FFMA of three even registers is read in time, one slot later it is not."""
     assert issues(run(["FFMA R8, R0, R2, R4 | S1"] * 2 + ["NOP | S1"] * 2 + [END]))[:4] == [0, 1, 2, 5]
+
+
+def test_an_mma_puts_off_what_has_waited_already_by_no_more_and_no_less():
+    """An FFMA of three even registers in front of an mma comes 2 cycles late, and so if an IMAD.WIDE held it up."""
+    for before in ([], ["NOP | S1"], ["IMAD.WIDE.U32 R8, R0, R1, RZ | S1"]):
+        cycles = issues(run([*before, "FFMA R8, R0, R2, R4 | S1", mma(F32), "NOP | S1", END]))
+        assert cycles[-2] - cycles[-3] == 1 + 2, before
 
 
 def test_it_holds_back_other_warps_of_the_sub_core_and_none_of_another():

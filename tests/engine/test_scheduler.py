@@ -106,6 +106,32 @@ def test_a_branch_holds_although_what_the_target_waits_for_is_decided_later_and_
     assert result.warps[0].stalls["branch_resolving"] == 9
 
 
+def test_a_warp_counts_as_not_selected_from_when_it_can_go_until_it_does():
+    """Two warps of a sub-core; the older's first three come while the younger goes on."""
+    trace = builder(5)
+    with trace.only(warps=[0, 4]):
+        for _ in range(3):
+            emit(trace, f"{NEXT} | S1")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    assert issues(result, 4) == [0, 1, 2, 3]
+    assert [result.warps[warp].stalls["not_selected"] for warp in (0, 4)] == [4, 0]
+
+
+def test_behind_a_barrier_it_counts_from_the_opening():
+    """Two warps can go at 16; the older waits for the younger's two, as it did for its first."""
+    trace = builder(5)
+    with trace.only(warps=[0, 4]):
+        emit(trace, "BAR.SYNC 0x1, 0x40 | S6")
+        emit(trace, "NOP | S1")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    assert [issues(result, warp) for warp in (0, 4)] == [[1, 18, 19], [0, 16, 17]]
+    stalls = [result.warps[warp].stalls for warp in (0, 4)]
+    assert [one["barrier"] for one in stalls] == [16 - 6 - 1, 16 - 6]
+    assert [one["not_selected"] for one in stalls] == [1 + 2, 0]
+
+
 def test_a_sub_core_without_warps_is_never_woken():
     trace = builder(2)
     for line in ["LDS R4, [R0] | W0 S2", f"{NEXT} | B0 S4"] * 20 + ["EXIT | S5"]:

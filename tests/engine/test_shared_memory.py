@@ -9,6 +9,7 @@ from probes import builder, completions, emit, issues, machine, run, starts
 from stage import DataStage
 
 import gpuemu
+from gpuemu.engine.units.kinds import GLOBAL, SHARED
 
 READ, WRITE = False, True
 
@@ -50,6 +51,14 @@ def test_a_request_after_an_idle_time_starts_when_it_comes():
     data_stage = stage()
     data_stage.serve(0, 10, 5, READ)
     assert data_stage.serve(0, 100, 1, READ) == 100
+
+
+def test_a_warp_has_a_path_to_global_memory_beside_that_to_shared_memory():
+    for first in (SHARED, GLOBAL):
+        for second, begins in ((first, 20), (SHARED + GLOBAL - first, 11)):
+            data_stage = stage()
+            data_stage.comes(0, 10, 5, READ, kind=first)
+            assert data_stage.begins(data_stage.comes(0, 10, 1, READ, kind=second)) == begins
 
 
 def test_unified_ports_are_shared_by_loads_and_stores():

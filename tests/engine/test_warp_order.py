@@ -171,6 +171,22 @@ def test_a_warp_that_yields_has_had_its_turn():
     assert late == [2, 1, 0, 1, 2, 1, 0, 2, 0, 2, 0, 2, 0, 2, 1, -1, 1]
 
 
+@pytest.mark.parametrize(("line", "goes_first"), [("NOP | S10", 0), ("@P0 BRA 0xa0 | S5", 4)])
+def test_a_warp_that_branches_gives_way_to_one_with_fewer_issues(line, goes_first):
+    """Both are ready 10 cycles behind its last issue; a warp that waits for its stall count goes on."""
+    trace = builder(5)
+    for warp, lines in ((0, [*["NOP | S1"] * 6, "NOP | S2", line]), (4, ["NOP | S8", "NOP | S11"])):
+        with trace.only(warps=warp):
+            for each in lines:
+                emit(trace, each)
+    with trace.only(warps=[0, 4]):
+        emit(trace, "NOP | S1")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine())
+    assert (issues(result, 0)[7], issues(result, 4)[1]) == (9, 8)
+    assert (issues(result, goes_first)[-2], issues(result, 4 - goes_first)[-2]) == (19, 21)
+
+
 def period(turns: list[int]) -> int | None:
     """After how many turns they repeat themselves, once the warps have fallen into step."""
     steady = turns[len(turns) // 2 :]

@@ -5,6 +5,7 @@ import pytest
 
 from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder
 from tests.sass.harness import surroundings
@@ -13,9 +14,10 @@ LANES = 64
 LANE = np.arange(LANES)
 
 
-def run(sass, registers=None, predicates=None, lanes=LANES):
+def run(sass, registers=None, predicates=None, lanes=LANES, observer=None):
     """Execute a listing until all have exited; the lanes, and the trace's paths."""
     environment = surroundings(sass, lanes=lanes)
+    environment.observer = observer
     files = environment.lanes
     for values, file in ((registers or {}, files.registers), (predicates or {}, files.predicates)):
         for number, value in values.items():
@@ -142,6 +144,32 @@ def test_warps_meet_at_a_barrier_whether_they_come_together_or_not():
     files, paths = run(sass, predicates={0: LANE < 32})
     assert files.registers[5].tolist() == [0x11] * 32 + [0x10] * 32
     assert paths == [[0, 1, 2, 3, 4, 5], [0, 2, 3, 4, 5]]
+
+
+class Arrivals(Observer):
+    """Who comes to which barrier: (address of the code, barrier, lanes, whether they wait, threads)."""
+
+    def __init__(self):
+        self.heard = []
+
+    def arrives(self, barrier, lanes, waits, expected, site):
+        self.heard.append((site.instruction.offset, barrier, np.flatnonzero(lanes).tolist(), waits, expected))
+
+
+def test_who_listens_hears_each_arrival_at_a_barrier_whether_all_come_together_or_not():
+    sass = """
+        0000: BAR.SYNC 0x0
+        0010: @P0 BRA 0x40
+        0020: BAR.ARV 0x1, 0x40
+        0030: EXIT
+        0040: BAR.SYNC 0x1, 0x40
+        0050: EXIT
+    """
+    arrivals = Arrivals()
+    run(sass, predicates={0: LANE >= 32}, observer=arrivals)
+    first, second = list(range(32)), list(range(32, 64))
+    assert arrivals.heard[0] == (0x00, 0, first + second, True, None)
+    assert sorted(arrivals.heard[1:]) == [(0x20, 1, first, False, 64), (0x40, 1, second, True, 64)]
 
 
 def test_a_barrier_that_counts_more_threads_than_come_is_refused():

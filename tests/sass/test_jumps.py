@@ -68,6 +68,12 @@ def test_a_lane_that_breaks_away_under_a_condition_is_not_waited_for() -> None:
     assert found == [stay if stay >> lane % 32 & 1 else 0 for lane in range(64)]
 
 
+def test_a_lane_that_breaks_away_may_wait_elsewhere_for_those_that_meet() -> None:
+    # Odd lanes leave for the WARPSYNC at 0x70, where the even ones come once these have met at 0x60.
+    sass = LANEID + ODD + "BSSY B0, 0x60\n@P0 BREAK B0\n@P0 BRA 0x70\nNOP\nBSYNC B0\n"
+    assert registers(sass + "WARPSYNC 0xffffffff\nVOTE.ANY R2, PT, PT\nEXIT\n", 2) == [0xFFFFFFFF] * 64
+
+
 def test_a_function_may_put_a_convergence_barrier_aside_and_bring_it_back() -> None:
     # Odd lanes call 0xb0, where B0 serves another purpose; at 0x70 they meet the even ones as if they had not.
     sass = LANEID + ODD + "BSSY B0, 0x80\n@P0 BRA 0x50\nBRA 0x70\nMOV R20, 0x70\nCALL.REL.NOINC 0xb0\nBSYNC B0\n"

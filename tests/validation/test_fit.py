@@ -158,6 +158,32 @@ def test_a_search_for_a_parameter_that_the_file_lacks_is_left_out_aloud(tmp_path
     assert fit(folder, BASE, [], [unknown], jobs=1).left_out == ("warp_drive.speed: not in the architecture file",)
 
 
+QUEUE = Search(("mio", "queue_entries"), SEARCHED.kernels, (4, 6, 8))
+
+
+def test_a_search_whose_kernels_were_not_measured_is_left_out_aloud(tmp_path: Path) -> None:
+    first, second = QUEUE.kernels
+    with executor(1) as pool:
+        found, missing = search_all([QUEUE], FitView(record(tmp_path / "tiny", (first,))), tmp_path, KNOWN, pool)
+    assert (found, missing) == ([], [f"mio.queue_entries: {second} was not measured"])
+
+
+@pytest.mark.parametrize(("best", "rounds"), [((9,), 1), ((6, 6), 2), ((6, 4, 4), 3), ((6, 4, 6, 4), 3)])
+def test_searches_take_turns_until_none_changes_anything_or_three_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, best: tuple[int, ...], rounds: int
+) -> None:
+    """`best`: what each round finds, where the file has 9."""
+    assert KNOWN.mio.queue_entries == 9
+    values = iter(best)
+    monkeypatch.setattr("validation.fit.searching._best", lambda *_: (one := next(values), {one: 0.0}))
+    said: list[str] = []
+    view = FitView(record(tmp_path / "tiny", QUEUE.kernels))
+    with executor(1) as pool:
+        (found,), _ = search_all([QUEUE], view, tmp_path, KNOWN, pool, said.append)
+    assert said == [f"round {n}: mio.queue_entries {best[n - 1]}" for n in range(1, rounds + 1)]
+    assert found.value == best[rounds - 1]
+
+
 def test_only_the_fitted_lines_of_the_file_change(tmp_path: Path) -> None:
     text = fitted_text(BASE, [a_fitted(("shared_memory", "latency_cycles"), 22.9)], "a bench")
     before, after = BASE.read_text().splitlines(), text.splitlines()

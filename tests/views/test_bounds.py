@@ -59,6 +59,15 @@ def test_the_resource_that_a_kernel_is_made_to_fill_is_the_tightest(line, warps,
     assert cycles <= over(result) <= 1.1 * cycles + 100
 
 
+@pytest.mark.parametrize(("ffma", "imad", "hfma2"), [(7, 0, 0), (4, 2, 0), (4, 2, 3), (2, 5, 1)])
+def test_the_two_halves_of_the_fma_pipe_share_what_either_may_do(ffma, imad, hfma2):
+    """Each operation takes a half for 2 cycles: IMAD the heavy one, HFMA2 both, FFMA any; other pipes do not count."""
+    lines = [*[NEXT] * ffma, *["IMAD R1, R0, R0, R0 | S1"] * imad, *["HFMA2 R1, R0, R0, R0 | S1"] * hfma2]
+    found = bounds(run([*lines, *["IADD3 R1, R0, R0, RZ | S1"] * 5, "EXIT | S1"]))
+    assert found["FMA pipe"] == ffma + imad + 2 * hfma2
+    assert found.get("IMAD pipe (FMA heavy)", 0) == 2 * (imad + hfma2)
+
+
 def test_a_lane_s_number_is_sent_in_a_cycle_and_a_load_in_the_least_interval():
     for line, cycles in (("S2R R1, SR_TID.X | S1", 100), ("LDS R4, [R0] | S1", 400)):
         found = bounds(many(line, 1, mio__minimum_dispatch_interval_cycles=4))

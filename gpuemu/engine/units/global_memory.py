@@ -176,11 +176,8 @@ def store(state: State, f: int, start: int, last: int) -> int:
             for i in range(at + HEAD, at + HEAD + sectors):
                 pool[memory.pending_at + program[i] + more_sectors] = free_at
         at += HEAD + sectors
-    if access.lines == 0:
+    if access.lines == 0:  # it has no lanes, and leaves all the same
         store_leaves(state, free_at // spec.store_cycle_parts)
-        memory.stored_sectors += access.sectors
-        memory.sent_sectors += access.sectors
-        free_at += access.sectors * spec.store_sector_parts
     memory.store_free_at = free_at
     return free_at // spec.store_cycle_parts
 
