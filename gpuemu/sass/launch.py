@@ -199,6 +199,7 @@ def trace_kernel(
         file=file,
         printed="".join(printed),
         spaces=spaces if spaces.any() else None,
+        source_paths=function.source_paths,
     )
     return replace(trace, code=with_threads(trace, threads))
 

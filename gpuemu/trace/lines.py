@@ -77,22 +77,34 @@ def ranges(code: Sequence[Instruction]) -> dict[str, str | list[str]]:
     return written
 
 
-def paths_of(code: Sequence[Instruction], places: Iterable[Path]) -> dict[str, Path]:
-    """Where the source files lie that the code names, of those among `places`, files and folders."""
+def paths_of(trace: Trace, places: Iterable[Path]) -> dict[str, Path]:
+    """Where the source files lie that the code names, of those among `places`, files and folders.
+
+    A file that was compiled from a folder below a place is found by the ending of its path.
+    """
     found: dict[str, Path] = {}
     among = tuple(places)
-    for name in sorted({file for instruction in code for file, _ in instruction.source}):
+    for name in sorted({file for instruction in trace.code for file, _ in instruction.source}):
+        compiled = Path(trace.source_paths.get(name, name))
+        parts = compiled.parts[compiled.is_absolute() :]
+        endings = [Path(*parts[k:]) for k in range(len(parts))]
         for place in among:
-            path = place / name if place.is_dir() else place
-            if path.name == Path(name).name and path.is_file():
-                found[name] = path
+            candidates = [place / name, *(place / ending for ending in endings)] if place.is_dir() else [place]
+            found_here = [path for path in candidates if path.name == compiled.name and _may_be(path, compiled)]
+            if found_here:
+                found[name] = found_here[0]
                 break
     return found
 
 
-def texts_of(code: Sequence[Instruction], places: Iterable[Path]) -> dict[str, str]:
+def _may_be(path: Path, compiled: Path) -> bool:
+    """Whether this file can be the one that was compiled: it is, or that one is not on this machine."""
+    return path.is_file() and (not compiled.is_file() or path.samefile(compiled))
+
+
+def texts_of(trace: Trace, places: Iterable[Path]) -> dict[str, str]:
     """The text of the source files that the code names and that are among `places`, files and folders."""
-    paths = paths_of(code, places)
+    paths = paths_of(trace, places)
     return {name: path.read_text(encoding="utf-8", errors="replace") for name, path in paths.items()}
 
 

@@ -257,7 +257,7 @@ def test_the_name_may_be_left_out_for_a_single_kernel_only() -> None:
     assert choose_kernel(None, ["one"], "k.cubin") == "one"
     with pytest.raises(GpuemuError, match=r"kernel: found no name and 2 kernels; one of a, b is right$"):
         choose_kernel(None, ["a", "b"], "k.cubin")
-    with pytest.raises(GpuemuError, match=r"kernel: found no kernel; a file with a __global__ function is"):
+    with pytest.raises(GpuemuError, match=r"kernel: found no kernel; a __global__ function is right, of a "):
         choose_kernel("a", [], "k.cubin")
 
 

@@ -60,7 +60,8 @@ def choose_kernel(wanted: str | None, symbols: Iterable[str], file: str) -> str:
         return found[0]
     listed = ", ".join(_shown(symbol, names[symbol]) for symbol in found or names)
     if not names:
-        raise GpuemuError.one(file, None, "kernel", "no kernel", "a file with a __global__ function is right")
+        template = "of a template one that is instantiated: template __global__ void k<4>(...);"
+        raise GpuemuError.one(file, None, "kernel", "no kernel", f"a __global__ function is right, {template}")
     if wanted is None:
         raise GpuemuError.one(file, None, "kernel", f"no name and {len(names)} kernels", f"one of {listed} is right")
     what = f"'{wanted}', which {len(found)} kernels are called" if found else f"'{wanted}'"
