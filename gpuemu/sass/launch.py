@@ -157,6 +157,8 @@ def trace_kernel(
     count = 0
     wanted = set(kept)
     executed = kept if timed_only else range(launch.ctas)
+    if progress is not None:
+        progress(0, len(executed))
     for done, cta in enumerate(executed, 1):
         environment.cta = (cta % grid[0], cta // grid[0] % grid[1], cta // (grid[0] * grid[1]))
         memory.new_cta()

@@ -78,6 +78,16 @@ def test_several_ctas_are_counted() -> None:
     assert "3/8 CTAs  500 warp instructions" in plain(stream.getvalue())
 
 
+def test_time_is_left_for_the_ctas_that_execute_and_not_for_the_whole_grid() -> None:
+    bar = ProgressBar("executing", ctas=1024, stream=Terminal())
+    drawn = bar._bar()
+    (task,) = drawn.task_ids
+    assert bar.count_ctas is not None
+    bar.count_ctas(2, 3)
+    bar._update(drawn, task)
+    assert (drawn.tasks[0].completed, drawn.tasks[0].total) == (2, 3)
+
+
 @pytest.mark.usefixtures("at_once")
 def test_a_replay_counts_towards_its_end() -> None:
     stream = Terminal()
