@@ -185,7 +185,8 @@ def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | N
     flags = compiler_options(options.define, options.include, options.compiler_flags)
     if flags and Path(path).suffix == ".cubin":
         raise GpuemuError.one(path, None, "", "a cubin with -D, -I or --nvcc-flag", "a .cu takes them")
-    return load_cubin(path, name, options=flags)
+    with ProgressBar("compiling"):
+        return load_cubin(path, name, options=flags)
 
 
 def arguments_of(cubin: Cubin, options: LaunchOptions) -> list[Any]:

@@ -120,7 +120,7 @@ class ProgressBar:
 
     def _update(self, bar: Any, task: Any) -> None:
         done = 0 if self._count is None else self._count()
-        counts = f"{done:,} warp instructions"
+        counts = "" if self._count is None else f"{done:,} warp instructions"
         completed, total = 0, self._instructions
         if self._runs is not None:
             bar.update(task, total=self._runs, completed=self._ctas_done, counts=f"{self._ctas_done}/{self._runs} runs",

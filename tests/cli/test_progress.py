@@ -67,6 +67,14 @@ def test_one_long_cta_shows_the_instructions_so_far() -> None:
 
 
 @pytest.mark.usefixtures("at_once")
+def test_what_counts_nothing_shows_the_time_alone() -> None:
+    stream = Terminal()
+    with ProgressBar("compiling", stream=stream):
+        wait_for(lambda: "0:00:0" in stream.getvalue())
+    assert re.search(r"compiling \S+ +0:00:0\d", plain(stream.getvalue()))
+
+
+@pytest.mark.usefixtures("at_once")
 def test_several_ctas_are_counted() -> None:
     stream = Terminal()
     with ProgressBar("executing", ctas=8, stream=stream) as bar:

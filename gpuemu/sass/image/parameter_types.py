@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NoReturn
 
 from gpuemu.base.file_kinds import is_source
 
@@ -45,6 +46,42 @@ def number_types(symbol: str, source: str | Path) -> tuple[str, ...]:
 def is_float(number_type: str) -> bool:
     """Whether the numbers of a type that `number_types` names have fractions."""
     return number_type in (*_FLOATS.values(), "half")
+
+
+def template_arguments(symbol: str) -> str:
+    """Those of a mangled name as C++ writes them, "<float, 4>"; "" without any, or with others than numbers and types."""
+    try:
+        at, begin = 2, 0
+        if symbol[at] == "N":
+            at += 1
+            while symbol[at] != "E":
+                begin = at if symbol[at] == "I" else 0
+                at = _past_part(symbol, at)
+        else:
+            at = _past_part(symbol, at)
+            begin = at if symbol[at] == "I" else 0
+        found, at = [], begin + 1
+        while begin and symbol[at] != "E":
+            end = symbol.index("E", at) + 1 if symbol[at] == "L" else _past_type(symbol, at)
+            found.append(_spelled(symbol[at:end]))
+            at = end
+    except (IndexError, ValueError):
+        return ""
+    return f"<{', '.join(found)}>" if found else ""
+
+
+def _spelled(argument: str) -> str:
+    """A template argument: a type, or a number of some type."""
+    if number := re.fullmatch(r"L([a-z])(n?)(\d+)E", argument):
+        kind, minus, digits = number.groups()
+        return ("false", "true")[int(digits)] if kind == "b" else "-" * bool(minus) + digits
+    if argument[0] == "P":
+        return f"{_spelled(argument[1:])}*"
+    if argument[0] == "K":
+        return f"const {_spelled(argument[1:])}"
+    if (length := _LENGTH.match(argument)) and length.end() + int(length[0]) == len(argument):
+        return argument[length.end() :]
+    return _NUMBERS.get(argument) or _unread(argument)
 
 
 def _of_symbol(symbol: str) -> tuple[str, ...]:
@@ -104,7 +141,7 @@ def _past_type(symbol: str, at: int) -> int:
     return _past_name(symbol, at) if symbol[at] in "N123456789" else _unread(symbol)
 
 
-def _unread(symbol: str) -> int:
+def _unread(symbol: str) -> NoReturn:
     raise ValueError(symbol)
 
 
