@@ -49,7 +49,7 @@ def is_float(number_type: str) -> bool:
 
 
 def template_arguments(symbol: str) -> str:
-    """Those of a mangled name as C++ writes them, "<float, 4>"; "" without any, or with others than numbers and types."""
+    """Those of a mangled name as C++ writes them, "<float, 4>"; "" without any, or with more than types and numbers."""
     try:
         at, begin = 2, 0
         if symbol[at] == "N":
