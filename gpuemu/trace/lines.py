@@ -86,20 +86,17 @@ def paths_of(trace: Trace, places: Iterable[Path]) -> dict[str, Path]:
     among = tuple(places)
     for name in sorted({file for instruction in trace.code for file, _ in instruction.source}):
         compiled = Path(trace.source_paths.get(name, name))
-        parts = compiled.parts[compiled.is_absolute() :]
-        endings = [Path(*parts[k:]) for k in range(len(parts))]
-        for place in among:
-            candidates = [place / name, *(place / ending for ending in endings)] if place.is_dir() else [place]
-            found_here = [path for path in candidates if path.name == compiled.name and _may_be(path, compiled)]
-            if found_here:
-                found[name] = found_here[0]
-                break
+        endings = [Path(*compiled.parts[k:]) for k in range(compiled.is_absolute(), len(compiled.parts))]
+        candidates = [
+            path
+            for place in among
+            for path in ([place / name, *(place / ending for ending in endings)] if place.is_dir() else [place])
+            if path.name == compiled.name and path.is_file()
+        ]
+        # Of several files of that name the one that was compiled, if it is still there.
+        same = [path for path in candidates if compiled.is_file() and path.samefile(compiled)]
+        found.update((name, path) for path in (same or candidates)[:1])
     return found
-
-
-def _may_be(path: Path, compiled: Path) -> bool:
-    """Whether this file can be the one that was compiled: it is, or that one is not on this machine."""
-    return path.is_file() and (not compiled.is_file() or path.samefile(compiled))
 
 
 def texts_of(trace: Trace, places: Iterable[Path]) -> dict[str, str]:
