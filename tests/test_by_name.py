@@ -78,6 +78,7 @@ def test_a_function_that_takes_names_keeps_its_own_and_its_words() -> None:
             "k.ptx",
             "found PTX; a trace of it is right, as gpuemu trace or gpuemu.trace_kernel records one",
         ),
+        ("k.cuh", "found a CUDA source; a trace of it is right, as gpuemu trace or gpuemu.trace_kernel records one"),
         ("k.cu", "found a CUDA source; a trace of it is right, as gpuemu trace or gpuemu.trace_kernel records one"),
         ("here", "found a folder; the path of a trace or the name of a shipped one is right"),
         ("away.yaml", "found no such file; the path of a trace or the name of a shipped one is right"),

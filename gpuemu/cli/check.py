@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.file_kinds import is_machine_code
 from gpuemu.cli.launching import (
     LaunchOptions,
     arguments_of,
-    is_machine_code,
     launch_options,
     machine_code,
     print_to_stderr,

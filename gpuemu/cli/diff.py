@@ -89,7 +89,7 @@ def _title(data: Mapping[str, Any]) -> str:
 
 
 def _data(name: str, arch_name: str | None, settings: tuple[str, ...]) -> dict[str, Any]:
-    from gpuemu.cli.launching import is_machine_code
+    from gpuemu.base.file_kinds import is_machine_code
     from gpuemu.views.json_result import as_data
 
     if is_machine_code(name):

@@ -78,13 +78,13 @@ def parse_argument(text: str) -> Any:
     raise refuse(f"'{text}'", "a number, zeros:u32:16384 or file:in.npy is right")
 
 
-def default_arguments(sizes: list[int], kernel: str) -> list[Any]:
+def default_arguments(sizes: list[int], kernel: str, described: str) -> list[Any]:
     """Arguments for a kernel called without any: a buffer of zeros for each parameter that can be a pointer.
 
-    Raises GpuemuError if another parameter needs a value.
+    Raises GpuemuError if another parameter needs a value; `described` has the sizes and types for it.
     """
     if any(size != 8 for size in sizes):
-        right = f"--arg for each of its parameters, of {', '.join(map(str, sizes))} bytes, is right"
+        right = f"--arg for each of its parameters, of {described} bytes, is right"
         raise GpuemuError.one("--arg", None, "", f"no argument for {kernel}", right)
     return [np.zeros(DEFAULT_BUFFER_BYTES, np.uint8) for _ in sizes]
 

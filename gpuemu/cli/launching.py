@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from gpuemu.sass.image.cubin import Cubin
     from gpuemu.trace.model import Trace
 
-MACHINE_CODE = (".cubin", ".cu", ".ptx")
 DIFFERS = 1
 """Exit code where a result is not what --expect says."""
 Command = Callable[..., Any]
@@ -143,11 +142,6 @@ def replay_options(command: Any) -> Command:
     return cast(Command, command)
 
 
-def is_machine_code(path: str) -> bool:
-    """Whether a name is that of a file to execute rather than a trace."""
-    return Path(path).suffix in MACHINE_CODE
-
-
 def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) -> Trace:
     """Run the kernel functionally and return its trace. Raises GpuemuError."""
     import numpy as np
@@ -191,18 +185,21 @@ def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | N
     flags = compiler_options(options.define, options.include, options.compiler_flags)
     if flags and Path(path).suffix == ".cubin":
         raise GpuemuError.one(path, None, "", "a cubin with -D, -I or --nvcc-flag", "a .cu takes them")
-    return load_cubin(path, name, options=flags)
+    with ProgressBar("compiling"):
+        return load_cubin(path, name, options=flags)
 
 
 def arguments_of(cubin: Cubin, options: LaunchOptions) -> list[Any]:
     """The kernel's arguments: those of --arg, else a buffer for each pointer. Raises GpuemuError."""
     from gpuemu.cli.kernel_arguments import default_arguments, parse_arguments
+    from gpuemu.sass.machine.constant_banks import parameter_sizes
     from gpuemu.sass.tools.disassembly import decode_function
 
     if options.args:
         return parse_arguments(options.args)
     function = decode_function(cubin, options.kernel)
-    arguments = default_arguments([p.size for p in function.parameters], function.source_name)
+    sizes = [p.size for p in function.parameters]
+    arguments = default_arguments(sizes, function.source_name, parameter_sizes(function))
     if arguments:
         click.echo("no --arg: each pointer gets a buffer of 1 MiB of zeros", err=True)
     return arguments

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, tell
+from gpuemu.base.file_kinds import is_machine_code
+from gpuemu.cli.launching import LaunchOptions, execute, tell
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture

@@ -104,7 +104,7 @@ def _of_verdicts(result: Result, wanted: Wanted, verdicts: Sequence[Verdict]) ->
     from gpuemu.views.json_result import as_data
     from gpuemu.views.metrics import metrics
 
-    paths = paths_of(result.program.code, wanted.sources)
+    paths = paths_of(result.trace, wanted.sources)
     if wanted.form == "sarif":
         from gpuemu.views.sarif import as_sarif
 
@@ -126,7 +126,7 @@ def source_texts(result: Result, places: Iterable[Path]) -> dict[str, list[str]]
     from gpuemu.trace.lines import texts_of
     from gpuemu.views.source import lines_of, texts_in
 
-    files = {name: lines_of(text) for name, text in texts_of(result.program.code, places).items()}
+    files = {name: lines_of(text) for name, text in texts_of(result.trace, places).items()}
     return {**texts_in(result.trace), **files}
 
 

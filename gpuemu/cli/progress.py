@@ -120,8 +120,8 @@ class ProgressBar:
 
     def _update(self, bar: Any, task: Any) -> None:
         done = 0 if self._count is None else self._count()
-        counts = f"{done:,} warp instructions"
-        completed = 0
+        counts = "" if self._count is None else f"{done:,} warp instructions"
+        completed, total = 0, self._instructions
         if self._runs is not None:
             bar.update(task, total=self._runs, completed=self._ctas_done, counts=f"{self._ctas_done}/{self._runs} runs",
                        refresh=True)  # fmt: skip
@@ -129,5 +129,6 @@ class ProgressBar:
         if self._instructions is not None:
             completed, counts = done, f"{done:,} of {self._instructions:,} warp instructions"
         elif self._ctas > 1:
-            completed, counts = self._ctas_done, f"{self._ctas_done}/{self._ctas} CTAs  {counts}"
-        bar.update(task, completed=completed, counts=counts, refresh=True)
+            completed, total = self._ctas_done, self._ctas
+            counts = f"{self._ctas_done}/{self._ctas} CTAs  {counts}"
+        bar.update(task, total=total, completed=completed, counts=counts, refresh=True)

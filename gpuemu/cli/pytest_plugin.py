@@ -108,7 +108,7 @@ def gpu_kernel(request: pytest.FixtureRequest) -> Callable[..., KernelRun]:
         **more: Any,
     ) -> KernelRun:
         import gpuemu
-        from gpuemu.cli.launching import is_machine_code
+        from gpuemu.base.file_kinds import is_machine_code
         from gpuemu.trace.traceg_form import is_list
 
         path, changed = _beside(folder, file), dict(settings or {})

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.file_kinds import is_machine_code, is_source
 from gpuemu.cli.asking import Asked, failed_verdicts
-from gpuemu.cli.launching import LaunchOptions, is_machine_code, launch_options, subject_options
+from gpuemu.cli.launching import LaunchOptions, launch_options, subject_options
 from gpuemu.cli.loading import loaded_trace, write_whole
 from gpuemu.cli.pages import FORMS, PAGES, Wanted, beside, rendered
 from gpuemu.cli.progress import ProgressBar
@@ -129,7 +130,7 @@ def run(
     """
     texts = sources
     if is_machine_code(trace):  # what a .cu includes lies beside it, or where the compiler looks for it
-        folders = () if Path(trace).suffix == ".cubin" else (Path(trace).parent, *map(Path, launch["include"]))
+        folders = (Path(trace).parent, *map(Path, launch["include"])) if is_source(trace) else ()
         texts = (Path(trace), *sources, *folders)
     wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, output is not None, texts)
     others = beside(also, texts)

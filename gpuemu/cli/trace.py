@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.cli.launching import LaunchOptions, execute, is_machine_code, launch_options, tell
+from gpuemu.base.file_kinds import is_machine_code
+from gpuemu.cli.launching import LaunchOptions, execute, launch_options, tell
 from gpuemu.cli.loading import saved_trace
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def keeping_source(trace: Trace, kernel_file: str, options: LaunchOptions) -> Tr
     from gpuemu.trace.lines import texts_of
 
     places = [Path(kernel_file).parent, *map(Path, options.include)]
-    texts = {name: text for name, text in texts_of(trace.code, places).items() if not Path(name).is_absolute()}
+    texts = {name: text for name, text in texts_of(trace, places).items() if not Path(name).is_absolute()}
     if not texts:
         names = sorted({file for instruction in trace.code for file, _ in instruction.source})
         found = f"no {' or '.join(names)} beside the kernel" if names else "code that does not name its source lines"

@@ -157,6 +157,8 @@ def trace_kernel(
     count = 0
     wanted = set(kept)
     executed = kept if timed_only else range(launch.ctas)
+    if progress is not None:
+        progress(0, len(executed))
     for done, cta in enumerate(executed, 1):
         environment.cta = (cta % grid[0], cta // grid[0] % grid[1], cta // (grid[0] * grid[1]))
         memory.new_cta()
@@ -199,6 +201,7 @@ def trace_kernel(
         file=file,
         printed="".join(printed),
         spaces=spaces if spaces.any() else None,
+        source_paths=function.source_paths,
     )
     return replace(trace, code=with_threads(trace, threads))
 

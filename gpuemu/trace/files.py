@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from gpuemu.arch import Architecture
 from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.file_kinds import CUDA_SOURCES
 from gpuemu.trace.bind import Binder
 from gpuemu.trace.form import TraceForm
 from gpuemu.trace.lines import with_lines, with_threads_of
@@ -108,7 +109,7 @@ class TraceFile:
 _RECORD = "a trace of it is right, as gpuemu trace or gpuemu.trace_kernel records one"
 _NOT_TRACES = {
     ".ptx": ("PTX", _RECORD),
-    ".cu": ("a CUDA source", _RECORD),
+    **dict.fromkeys(CUDA_SOURCES, ("a CUDA source", _RECORD)),
     ".cubin": ("machine code", _RECORD),
 }
 

@@ -77,22 +77,31 @@ def ranges(code: Sequence[Instruction]) -> dict[str, str | list[str]]:
     return written
 
 
-def paths_of(code: Sequence[Instruction], places: Iterable[Path]) -> dict[str, Path]:
-    """Where the source files lie that the code names, of those among `places`, files and folders."""
+def paths_of(trace: Trace, places: Iterable[Path]) -> dict[str, Path]:
+    """Where the source files lie that the code names, of those among `places`, files and folders.
+
+    A file that was compiled from a folder below a place is found by the ending of its path.
+    """
     found: dict[str, Path] = {}
     among = tuple(places)
-    for name in sorted({file for instruction in code for file, _ in instruction.source}):
-        for place in among:
-            path = place / name if place.is_dir() else place
-            if path.name == Path(name).name and path.is_file():
-                found[name] = path
-                break
+    for name in sorted({file for instruction in trace.code for file, _ in instruction.source}):
+        compiled = Path(trace.source_paths.get(name, name))
+        endings = [Path(*compiled.parts[k:]) for k in range(compiled.is_absolute(), len(compiled.parts))]
+        candidates = [
+            path
+            for place in among
+            for path in ([place / name, *(place / ending for ending in endings)] if place.is_dir() else [place])
+            if path.name == compiled.name and path.is_file()
+        ]
+        # Of several files of that name the one that was compiled, if it is still there.
+        same = [path for path in candidates if compiled.is_file() and path.samefile(compiled)]
+        found.update((name, path) for path in (same or candidates)[:1])
     return found
 
 
-def texts_of(code: Sequence[Instruction], places: Iterable[Path]) -> dict[str, str]:
+def texts_of(trace: Trace, places: Iterable[Path]) -> dict[str, str]:
     """The text of the source files that the code names and that are among `places`, files and folders."""
-    paths = paths_of(code, places)
+    paths = paths_of(trace, places)
     return {name: path.read_text(encoding="utf-8", errors="replace") for name, path in paths.items()}
 
 

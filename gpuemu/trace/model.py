@@ -159,6 +159,8 @@ class Trace:
     spaces: NDArray[np.uint8] | None = None
     source_text: dict[str, str] = field(default_factory=dict, repr=False)
     """The text of source files, by the names that the code gives them; only where somebody asked for it."""
+    source_paths: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """The paths of source files where they were compiled, by the names that the code gives them, if that is known."""
     lacks: tuple[str, ...] = ()
     """What the file that it was read from has lost of the launch, and what stands for it, in sentences."""
     knows_copies: bool = True

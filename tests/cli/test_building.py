@@ -97,6 +97,59 @@ def test_ptx_is_assembled_where_ptxas_is(kernel: str, monkeypatch: pytest.Monkey
     assert run("run", "k.ptx", *LAUNCH[4:], "--expect", "0=six.npy").exit_code == 0
 
 
+IN_A_HEADER = """
+#include "kernels/halved.cuh"
+template __global__ void halved<16>(int, float, float *);
+"""
+HALVED = """
+template <int ROWS> __global__ void halved(int n, float factor, float *x) {
+    x[threadIdx.x] = factor * n; // the line
+}
+__global__ void whole(float *x, uint n, double factor) { x[threadIdx.x] = n * factor; }
+"""
+
+
+@pytest.fixture
+def in_a_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project whose kernels stand in a header, and beside it a folder of the user's own with a source that asks for one."""
+    monkeypatch.chdir(tmp_path)
+    Path("project/kernels").mkdir(parents=True)
+    Path("project/kernels/halved.cuh").write_text(HALVED)
+    Path("own").mkdir()
+    Path("own/k.cu").write_text(IN_A_HEADER)
+
+
+def lines(*arguments: str) -> dict[str, str]:
+    ran = run("run", *arguments, "--page", "source", "--by", "line", "--format", "json")
+    assert ran.exit_code == 0, ran.stderr
+    return {row["Place"]: row["Source"] for row in json.loads(ran.stdout)}
+
+
+def test_the_text_of_a_kernel_in_a_header_below_an_included_folder_is_found(in_a_header: None) -> None:
+    launch = ("own/k.cu", "-I", "project", "--kernel", "halved", "--arg", "4", "--arg", "1", "--arg", "zeros:f32:32")
+    assert lines(*launch)["halved.cuh:3"] == "    x[threadIdx.x] = factor * n; // the line"
+    assert run("trace", *launch, "--with-source", "-o", "t.yaml").exit_code == 0
+    Path("project/kernels/halved.cuh").write_text("")
+    assert lines("t.yaml")["halved.cuh:3"] == "    x[threadIdx.x] = factor * n; // the line"
+
+
+def test_the_text_of_another_file_of_that_name_is_not_taken_for_it(in_a_header: None) -> None:
+    Path("own/halved.cuh").write_text("// another\n" * 9)
+    launch = ("own/k.cu", "-I", "project", "--kernel", "halved", "--arg", "4", "--arg", "1", "--arg", "zeros:f32:32")
+    assert lines(*launch)["halved.cuh:3"] == "    x[threadIdx.x] = factor * n; // the line"
+
+
+def test_a_header_with_a_kernel_is_compiled_as_it_is(in_a_header: None) -> None:
+    header = "project/kernels/halved.cuh"
+    np.save("ten.npy", np.full(32, 10, np.float32))
+    given = ("--arg", "zeros:f32:32", "--arg", "5", "--arg", "2")
+    assert run("run", header, *given, "--expect", "0=ten.npy").exit_code == 0
+    assert run("check", header, *given).exit_code == 0
+    said = "--arg: found no argument for whole; --arg for each of its parameters, of 8, 4 (unsigned), 8 (double) bytes"
+    assert said in refusal("run", header)
+    assert "the kernel takes 3, of 8, 4 (unsigned), 8 (double) bytes" in refusal("run", header, *given[:4])
+
+
 def table(*arguments: str) -> list[dict[str, Any]]:
     ran = run("layout", *arguments, "--format", "json")
     assert ran.exit_code == 0, ran.stderr

@@ -67,6 +67,14 @@ def test_one_long_cta_shows_the_instructions_so_far() -> None:
 
 
 @pytest.mark.usefixtures("at_once")
+def test_what_counts_nothing_shows_the_time_alone() -> None:
+    stream = Terminal()
+    with ProgressBar("compiling", stream=stream):
+        wait_for(lambda: "0:00:0" in stream.getvalue())
+    assert re.search(r"compiling \S+ +0:00:0\d", plain(stream.getvalue()))
+
+
+@pytest.mark.usefixtures("at_once")
 def test_several_ctas_are_counted() -> None:
     stream = Terminal()
     with ProgressBar("executing", ctas=8, stream=stream) as bar:
@@ -76,6 +84,16 @@ def test_several_ctas_are_counted() -> None:
         bar.count_ctas(3, 8)
         wait_for(lambda: "3/8" in stream.getvalue())
     assert "3/8 CTAs  500 warp instructions" in plain(stream.getvalue())
+
+
+def test_time_is_left_for_the_ctas_that_execute_and_not_for_the_whole_grid() -> None:
+    bar = ProgressBar("executing", ctas=1024, stream=Terminal())
+    drawn = bar._bar()
+    (task,) = drawn.task_ids
+    assert bar.count_ctas is not None
+    bar.count_ctas(2, 3)
+    bar._update(drawn, task)
+    assert (drawn.tasks[0].completed, drawn.tasks[0].total) == (2, 3)
 
 
 @pytest.mark.usefixtures("at_once")

@@ -13,6 +13,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.image.elf import architecture_number
 from gpuemu.sass.image.line_table import SourceLine
+from gpuemu.sass.image.parameter_types import template_arguments
 from gpuemu.sass.image.symbol_names import choose_kernel, source_name
 from gpuemu.sass.tools.disassembly import load_cubin
 
@@ -249,15 +250,53 @@ def test_a_name_that_two_kernels_have_is_refused_with_their_symbols(calls: Cubin
         calls.kernel("reversed")
     assert str(caught.value).endswith(
         "kernel: found 'reversed', which 2 kernels are called; one of "
-        "reversed (_Z8reversedILi32EEvPi), reversed (_Z8reversedILi64EEvPi) is right"
+        "reversed<32> (_Z8reversedILi32EEvPi), reversed<64> (_Z8reversedILi64EEvPi) is right"
     )
+
+
+@pytest.mark.parametrize(
+    ("symbol", "arguments"),
+    [
+        ("_Z4gemmPfS_", ""), ("_Z8reversedILi32EEvPi", "<32>"), ("_Z1kIfLi4ELin1ELb1EEvPT_", "<float, 4, -1, true>"),
+        ("_ZN5outer5innerIiEEvPi", "<int>"), ("_ZN5outerIiE5innerEvPi", ""), ("_Z1kI6__halfPKjEvv", "<__half, const unsigned*>"),
+        ("_Z1kIN2ns1AEEvv", ""), ("_Z1kIJifEEvv", ""), ("_Z1kIXaaT_EEvv", ""), ("_Z", ""), ("plain", ""),
+    ],
+)  # fmt: skip
+def test_template_arguments_are_spelled_where_they_are_numbers_and_plain_types(symbol: str, arguments: str) -> None:
+    assert template_arguments(symbol) == arguments
+
+
+@pytest.mark.parametrize(
+    ("wanted", "symbol"),
+    [
+        ("reversed<32>", "_Z8reversedILi32EEvPi"), ("reversed<64, float>", "_ZN1n8reversedILi64EfEEvPi"),
+        ("n::reversed<64,float>", "_ZN1n8reversedILi64EfEEvPi"), ("sum<unsigned int>", "_Z3sumIjLi8EEvPT_"),
+        ("sum< half, 8 >", "_Z3sumI6__halfLi8EEvPT_"),
+    ],
+)  # fmt: skip
+def test_an_instance_of_a_template_is_found_as_a_launch_writes_it(wanted: str, symbol: str) -> None:
+    symbols = [
+        "_Z8reversedILi32EEvPi", "_Z8reversedILi3EEvPi", "_ZN1n8reversedILi64EfEEvPi", "_ZN1n8reversedILi64EdEEvPi",
+        "_Z3sumIjLi8EEvPT_", "_Z3sumI6__halfLi8EEvPT_", "_Z3sumIfLi8EEvPT_",
+    ]  # fmt: skip
+    assert choose_kernel(wanted, symbols, "k.cubin") == symbol
+
+
+def test_many_kernels_are_listed_by_name_and_a_name_tells_its_instances() -> None:
+    symbols = ["copy", *(f"_Z3sumILi{n}EEvPf" for n in range(9))]
+    with pytest.raises(GpuemuError) as caught:
+        choose_kernel(None, symbols, "k.cubin")
+    right = "one of copy, sum (9 instances) is right, and a name alone tells its instances"
+    assert caught.value.problems[0].right == right
+    with pytest.raises(GpuemuError, match=r"'sum', which 9 kernels are called; one of sum<0> \(_Z3sumILi0EEvPf\), "):
+        choose_kernel("sum", symbols, "k.cubin")
 
 
 def test_the_name_may_be_left_out_for_a_single_kernel_only() -> None:
     assert choose_kernel(None, ["one"], "k.cubin") == "one"
     with pytest.raises(GpuemuError, match=r"kernel: found no name and 2 kernels; one of a, b is right$"):
         choose_kernel(None, ["a", "b"], "k.cubin")
-    with pytest.raises(GpuemuError, match=r"kernel: found no kernel; a file with a __global__ function is"):
+    with pytest.raises(GpuemuError, match=r"kernel: found no kernel; a __global__ function is right, of a "):
         choose_kernel("a", [], "k.cubin")
 
 

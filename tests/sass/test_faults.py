@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.sass.image.parameter_types import takes_integers
+from gpuemu.sass.image.parameter_types import number_types
 from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.tools.disassembly import load_cubin
 
@@ -100,8 +100,8 @@ def test_an_endless_loop_runs_into_its_budget() -> None:
 @pytest.mark.parametrize(
     ("args", "found", "right"),
     [
-        ([], "0 arguments", "the kernel takes 2, of 8, 4 bytes"),
-        ([zeros(32)], "1 argument", "the kernel takes 2, of 8, 4 bytes"),
+        ([], "0 arguments", "the kernel takes 2, of 8, 4 (int) bytes"),
+        ([zeros(32)], "1 argument", "the kernel takes 2, of 8, 4 (int) bytes"),
         ([zeros(32), zeros(4)], "an array", "the kernel takes a value of 4 bytes there"),
         ([zeros(32), 1 << 40], str(1 << 40), "a number that fits 4 bytes is right"),
         ([zeros(32), (np.int32(1), np.int16(2))], "a structure of 8 bytes", "the kernel takes 4 bytes there"),
@@ -162,22 +162,29 @@ def test_a_float_for_a_float_is_taken() -> None:
     assert (out == 6).all()
 
 
+def test_a_whole_number_for_a_float_is_that_number_as_in_a_call() -> None:
+    out = zeros(32)
+    trace_kernel(_cubin("sm_89"), "mangled", args=[out, 2, 4])
+    assert (out == 8).all()
+
+
 @pytest.mark.parametrize(
     ("symbol", "expected"),
     [
-        ("_Z5scalePfif", (False, True, False)), ("_Z4gemmPfS_i", (False, False, True)),
-        ("_Z1kIfLi4EEvPT_ijd", (False, True, True, False)), ("_ZN12_GLOBAL__N_11kEPKfm", (False, True)),
-        ("_Z3fooPK6__halfiS1_x", (False, True, False, True)), ("_Z1kU8__vectori", ()), ("_Z", ()), ("plain", ()),
+        ("_Z5scalePfif", ("", "int", "float")), ("_Z4gemmPfS_i", ("", "", "int")),
+        ("_Z1kIfLi4EEvPT_ijd", ("", "int", "unsigned", "double")), ("_ZN12_GLOBAL__N_11kEPKfm", ("", "unsigned long")),
+        ("_Z3fooPK6__half6__halfS1_x", ("", "__half", "", "long long")), ("_Z1kU8__vectori", ()), ("_Z", ()),
+        ("plain", ()),
     ],
 )  # fmt: skip
-def test_a_symbol_tells_which_parameters_are_whole_numbers(symbol: str, expected: tuple[bool, ...]) -> None:
-    assert takes_integers(symbol, "k.cubin") == expected
+def test_a_symbol_tells_which_parameters_are_numbers(symbol: str, expected: tuple[str, ...]) -> None:
+    assert number_types(symbol, "k.cubin") == expected
 
 
 def test_the_source_tells_it_of_a_kernel_without_mangling_also_out_of_a_macro() -> None:
     matmul = SOURCE.parents[3] / "traces" / "src" / "tiled_matmul.cu"
     name = re.search(r"##(\w+)\(", matmul.read_text(encoding="utf-8"))
     assert name is not None
-    assert takes_integers(f"any{name[1]}", matmul) == (False, False, False, True)
-    assert takes_integers("beyond_shared", SOURCE) == (False, True)
-    assert takes_integers("absent", SOURCE) == ()
+    assert number_types(f"any{name[1]}", matmul) == ("", "", "", "int")
+    assert number_types("beyond_shared", SOURCE) == ("", "int")
+    assert number_types("absent", SOURCE) == ()

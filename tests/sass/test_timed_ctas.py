@@ -25,3 +25,13 @@ def test_a_kernel_is_timed_by_the_ctas_of_the_sm_that_gets_the_most(tmp_path: Pa
     assert timed(100, ctas=[0, 1]) == [0, 1]
     larger = gpuemu.load_arch("sm_89").with_overrides({"chip": "RTX 4090"})
     assert timed(300, arch=larger) == [0, 128, 256]
+
+
+def test_progress_begins_with_the_number_of_ctas_that_execute(tmp_path: Path) -> None:
+    source = tmp_path / "nothing.cu"
+    source.write_text(SOURCE)
+    told: list[tuple[int, int]] = []
+    gpuemu.trace_kernel(
+        str(source), grid=100, arch="sm_89", timed_only=True, progress=lambda done, of: told.append((done, of))
+    )
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]

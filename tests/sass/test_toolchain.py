@@ -154,7 +154,8 @@ def test_a_header_that_is_not_found_has_its_line_and_the_option_that_finds_it(fa
         "k.cu:2:10: fatal error: scale.h: No such file or directory\n"
         '    2 | #include "scale.h"\n      |          ^~~~~~~~~\ncompilation terminated.\n'
     )
-    right = "-I with the folder that has it is right; these are the words of"
+    empty = "if only host code uses it, of one with an empty file of that name"
+    right = f"-I of the folder that has it is right or, {empty}; these are the words of"
     with pytest.raises(GpuemuError) as caught:
         compile_cuda(source, "sm_89", "nvcc")
     assert str(caught.value) == f"k.cu:2: found fatal error: scale.h: No such file or directory; {right} nvcc"
@@ -163,6 +164,48 @@ def test_a_header_that_is_not_found_has_its_line_and_the_option_that_finds_it(fa
     (problem,) = caught.value.problems
     assert (problem.line, problem.found) == (2, 'catastrophic error: cannot open source file "scale.h"')
     assert problem.right.startswith(f"{right} NVRTC")
+
+
+def test_an_error_in_many_lines_is_told_once_and_only_so_many_errors_are(fake_nvcc: Path, tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text("")
+    lines = [f'k.cu({n}): error: identifier "word" is undefined\n' for n in (5, 9, 9)]
+    lines += [f'k.cu({n}): error: identifier "v{n}" is undefined\n' for n in range(20, 40)]
+    (fake_nvcc / "log").write_text("".join(lines))
+    with pytest.raises(GpuemuError) as caught:
+        compile_cuda(source, "sm_89", "nvcc")
+    first, *others, last = caught.value.problems
+    assert (first.line, first.found) == (5, 'error: identifier "word" is undefined (and in 2 more places)')
+    assert [problem.line for problem in others] == list(range(20, 27))
+    assert (last.file, last.line, last.found) == (str(source), None, "13 more errors")
+
+
+def test_host_code_that_nvrtc_refuses_is_told_what_takes_it(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text("int rows = 4;\nvoid launch() {}\n__global__ void k(int *o) { *o = 1; }\n")
+    with pytest.raises(GpuemuError) as caught:
+        compile_cuda(source, "sm_89", "nvrtc")
+    right = "nvcc on the PATH takes it; else a .cu of your own with the kernel alone, or its header, is right"
+    assert [problem.right.partition("; these")[0] for problem in caught.value.problems] == [right] * 2
+
+
+def test_nvrtc_knows_the_short_names_of_unsigned_types_that_nvcc_knows(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(
+        "typedef unsigned int uint;\n__global__ void k(uint *a, ushort *b, ulong *c) { *a = *b + *c; }\n"
+        "static_assert(sizeof(ushort) == 2 && sizeof(uint) == 4 && sizeof(ulong) == 8);\n"
+    )
+    assert compile_cuda(source, "sm_89", "nvrtc").startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize(("name", "language"), [("k.cu", []), ("k.cuh", ["-x", "cu"]), ("k.cpp", ["-x", "cu"])])
+def test_nvcc_is_told_that_a_file_of_another_ending_is_cuda(
+    fake_nvcc: Path, tmp_path: Path, name: str, language: list[str]
+) -> None:
+    source = tmp_path / name
+    source.write_text("")
+    arguments = compile_cuda(source, "sm_89", "nvcc", options=("-DN=3",)).decode().split()
+    assert arguments[arguments.index("-DN=3") + 1 : arguments.index("-o")] == language
 
 
 def test_an_architecture_that_the_compiler_does_not_know_is_refused(kernel_sources: Path) -> None:

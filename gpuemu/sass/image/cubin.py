@@ -156,6 +156,16 @@ class Kernel:
             place = place.inlined_at
         return tuple(found)
 
+    @cached_property
+    def source_paths(self) -> dict[str, str]:
+        """The paths of the source files, as the compiler found them, by the names that `source_places` gives them."""
+        found: dict[str, str] = {}
+        for place in dict.fromkeys(self.source_lines):
+            while place is not None:
+                found.setdefault(_named_from(place.file, self.source_file or ""), place.file)
+                place = place.inlined_at
+        return found
+
     def call_sites(self, offset: int) -> list[tuple[str, int]]:
         """File and line of the calls that inlined an instruction where `source_line` has it, the innermost first."""
         index = offset // INSTRUCTION_BYTES

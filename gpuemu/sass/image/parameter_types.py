@@ -1,4 +1,4 @@
-"""Whether a kernel's parameters are whole numbers, as far as its symbol or its source tells.
+"""Which numbers a kernel takes, as far as its symbol or its source tells.
 
 A cubin has the sizes of parameters alone. A mangled symbol has their types (`_Z5scalePfif`: float*, int, float); of an
 `extern "C"` kernel they stand in the source. What neither tells stays unknown.
@@ -8,33 +8,83 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NoReturn
 
-_INTEGER_CODES = "abchijlmstwxy"
-_BUILTIN_CODES = _INTEGER_CODES + "vfdegnoz"
+from gpuemu.base.file_kinds import is_source
+
+_FLOATS = {"f": "float", "d": "double", "6__half": "__half"}
+_NUMBERS = {
+    "a": "signed char", "b": "bool", "c": "char", "h": "unsigned char", "i": "int", "j": "unsigned", "l": "long",
+    "m": "unsigned long", "s": "short", "t": "unsigned short", "w": "wchar_t", "x": "long long",
+    "y": "unsigned long long", **_FLOATS,
+}  # fmt: skip
+_BUILTIN_CODES = "abchijlmstwxyvfdegnoz"
 _SUBSTITUTION = re.compile(r"S[0-9A-Z]*_|T[0-9]*_|S[absiod]|D[a-z]\d*_?")
 _LENGTH = re.compile(r"\d+")
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _GLOBAL = re.compile(r"__global__[^;{}]*?([\w#]+)\s*\(([^(){}]*)\)\s*\{")
-_INTEGERS = re.compile(
-    r"(const |volatile |unsigned |signed |long |short )*(int|unsigned|signed|long|short|char|bool|size_t|u?int\d+_t)"
+_NUMBER = re.compile(
+    r"(?:const |volatile )*((?:unsigned |signed |long |short )*(?:int|unsigned|signed|long|short|char|bool|size_t|"
+    r"u?int\d+_t|uint|ushort|ulong)|float|double|half|__half)"
 )
 
 
-def takes_integers(symbol: str, source: str | Path) -> tuple[bool, ...]:
-    """For each parameter whether it is known to be a whole number; () where nothing is known.
+def number_types(symbol: str, source: str | Path) -> tuple[str, ...]:
+    """For each parameter the type in C++ if it is known to be a number, else ""; () where nothing is known.
 
     `source` is the file that the kernel comes from; one that is no CUDA source tells nothing.
     """
     if symbol.startswith("_Z"):
         return _of_symbol(symbol)
     try:
-        text = Path(source).read_text(encoding="utf-8") if Path(source).suffix in (".cu", ".cuh") else ""
+        text = Path(source).read_text(encoding="utf-8") if is_source(source) else ""
     except (OSError, UnicodeDecodeError):
         return ()
     return _of_source(symbol, text)
 
 
-def _of_symbol(symbol: str) -> tuple[bool, ...]:
+def is_float(number_type: str) -> bool:
+    """Whether the numbers of a type that `number_types` names have fractions."""
+    return number_type in (*_FLOATS.values(), "half")
+
+
+def template_arguments(symbol: str) -> str:
+    """Those of a mangled name as C++ writes them, "<float, 4>"; "" without any, or with more than types and numbers."""
+    try:
+        at, begin = 2, 0
+        if symbol[at] == "N":
+            at += 1
+            while symbol[at] != "E":
+                begin = at if symbol[at] == "I" else 0
+                at = _past_part(symbol, at)
+        else:
+            at = _past_part(symbol, at)
+            begin = at if symbol[at] == "I" else 0
+        found, at = [], begin + 1
+        while begin and symbol[at] != "E":
+            end = symbol.index("E", at) + 1 if symbol[at] == "L" else _past_type(symbol, at)
+            found.append(_spelled(symbol[at:end]))
+            at = end
+    except (IndexError, ValueError):
+        return ""
+    return f"<{', '.join(found)}>" if found else ""
+
+
+def _spelled(argument: str) -> str:
+    """A template argument: a type, or a number of some type."""
+    if number := re.fullmatch(r"L([a-z])(n?)(\d+)E", argument):
+        kind, minus, digits = number.groups()
+        return ("false", "true")[int(digits)] if kind == "b" else "-" * bool(minus) + digits
+    if argument[0] == "P":
+        return f"{_spelled(argument[1:])}*"
+    if argument[0] == "K":
+        return f"const {_spelled(argument[1:])}"
+    if (length := _LENGTH.match(argument)) and length.end() + int(length[0]) == len(argument):
+        return argument[length.end() :]
+    return _NUMBERS.get(argument) or _unread(argument)
+
+
+def _of_symbol(symbol: str) -> tuple[str, ...]:
     try:
         at = _past_name(symbol, 2)
         if symbol[at - 1] == "E" and "I" in symbol[:at]:
@@ -42,7 +92,7 @@ def _of_symbol(symbol: str) -> tuple[bool, ...]:
         kinds = []
         while at < len(symbol):
             end = _past_type(symbol, at)
-            kinds.append(symbol[at:end].lstrip("K") in _INTEGER_CODES)
+            kinds.append(_NUMBERS.get(symbol[at:end].lstrip("K"), ""))
             at = end
         return tuple(kinds)
     except (IndexError, ValueError):
@@ -91,11 +141,11 @@ def _past_type(symbol: str, at: int) -> int:
     return _past_name(symbol, at) if symbol[at] in "N123456789" else _unread(symbol)
 
 
-def _unread(symbol: str) -> int:
+def _unread(symbol: str) -> NoReturn:
     raise ValueError(symbol)
 
 
-def _of_source(name: str, text: str) -> tuple[bool, ...]:
+def _of_source(name: str, text: str) -> tuple[str, ...]:
     text = _COMMENTS.sub(" ", text.replace("\\\n", " "))
     found = {_kinds(parameters) for written, parameters in _GLOBAL.findall(text) if _may_be(written, name)}
     return found.pop() if len(found) == 1 else ()
@@ -107,6 +157,7 @@ def _may_be(written: str, name: str) -> bool:
     return written == name if not rest else name.startswith(first) or name.endswith(rest[-1])
 
 
-def _kinds(parameters: str) -> tuple[bool, ...]:
+def _kinds(parameters: str) -> tuple[str, ...]:
     listed = [" ".join(parameter.split()) for parameter in parameters.split(",")] if parameters.strip() else []
-    return tuple(_INTEGERS.fullmatch(parameter.rpartition(" ")[0]) is not None for parameter in listed)
+    types = [_NUMBER.fullmatch(parameter.rpartition(" ")[0]) for parameter in listed]
+    return tuple("" if found is None else found[1] for found in types)

@@ -7,12 +7,15 @@ Only as much of the Itanium C++ ABI as a kernel's own name takes: `_Z4gemmPfS_` 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.image.parameter_types import template_arguments
 
 _LENGTH = re.compile(r"(\d+)")
 _QUALIFIERS = re.compile(r"[rVKRO]*")
+_MOST_LISTED = 8
 _ANONYMOUS = ("_GLOBAL__N_", "_INTERNAL_")
 
 
@@ -44,28 +47,52 @@ def source_name(symbol: str) -> str:
 def choose_kernel(wanted: str | None, symbols: Iterable[str], file: str) -> str:
     """The symbol of the wanted kernel: by its symbol, or by its name in the source where only one has it.
 
-    None stands for the only kernel there is. Raises GpuemuError that lists the kernels.
+    An instance of a template is also found as `name<4>`, with the first of its arguments or all. None stands for the
+    only kernel there is. Raises GpuemuError that lists the kernels.
     """
     names: Mapping[str, str] = {symbol: source_name(symbol) for symbol in symbols}
     if wanted is not None and wanted in names:
         return wanted
-    if wanted is None:
-        found = [*names]
-    else:
-        ending = f"::{wanted}"
-        found = [symbol for symbol, name in names.items() if name == wanted] or [
-            symbol for symbol, name in names.items() if name.endswith(ending)
-        ]
+    found = [*names] if wanted is None else _called(wanted, names)
     if len(found) == 1:
         return found[0]
-    listed = ", ".join(_shown(symbol, names[symbol]) for symbol in found or names)
     if not names:
-        raise GpuemuError.one(file, None, "kernel", "no kernel", "a file with a __global__ function is right")
+        template = "of a template one that is instantiated: template __global__ void k<4>(...);"
+        raise GpuemuError.one(file, None, "kernel", "no kernel", f"a __global__ function is right, {template}")
+    right = _one_of({symbol: names[symbol] for symbol in found or names})
     if wanted is None:
-        raise GpuemuError.one(file, None, "kernel", f"no name and {len(names)} kernels", f"one of {listed} is right")
+        raise GpuemuError.one(file, None, "kernel", f"no name and {len(names)} kernels", right)
     what = f"'{wanted}', which {len(found)} kernels are called" if found else f"'{wanted}'"
-    raise GpuemuError.one(file, None, "kernel", what, f"one of {listed} is right")
+    raise GpuemuError.one(file, None, "kernel", what, right)
+
+
+def _called(wanted: str, names: Mapping[str, str]) -> list[str]:
+    """The symbols of the kernels of that name, else of those whose name ends so behind a namespace."""
+    name, _, given = wanted.partition("<")
+    given = _bare(given)
+
+    def takes(symbol: str) -> bool:
+        arguments = _bare(template_arguments(symbol))
+        return not given or arguments == given or arguments.startswith(f"{given},")
+
+    whole = [symbol for symbol, other in names.items() if other == name and takes(symbol)]
+    return whole or [symbol for symbol, other in names.items() if other.endswith(f"::{name}") and takes(symbol)]
+
+
+def _bare(arguments: str) -> str:
+    """Template arguments without brackets around them, spaces, and the two ways to write a type."""
+    inner = arguments.strip().removeprefix("<").removesuffix(">")
+    return re.sub(r"\bunsigned int\b", "unsigned", re.sub(r"\bhalf\b", "__half", inner)).replace(" ", "")
+
+
+def _one_of(names: Mapping[str, str]) -> str:
+    """What is right instead: one of these, or of their names where there are too many to read."""
+    count = Counter(names.values())
+    if len(names) <= _MOST_LISTED or len(count) == 1:
+        return f"one of {', '.join(_shown(symbol, name) for symbol, name in names.items())} is right"
+    listed = ", ".join(f"{name}{f' ({n} instances)' * (n > 1)}" for name, n in count.items())
+    return f"one of {listed} is right" + ", and a name alone tells its instances" * (len(count) < len(names))
 
 
 def _shown(symbol: str, name: str) -> str:
-    return symbol if symbol == name else f"{name} ({symbol})"
+    return symbol if symbol == name else f"{name}{template_arguments(symbol)} ({symbol})"

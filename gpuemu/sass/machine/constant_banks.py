@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.sass.image.parameter_types import takes_integers
+from gpuemu.sass.image.parameter_types import is_float, number_types
 from gpuemu.sass.machine.memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Memory
 from gpuemu.sass.machine.tensor_map import BYTES as TENSOR_MAP_BYTES
 from gpuemu.sass.machine.tensor_map import TensorMap
@@ -113,13 +113,15 @@ def constant_banks(
     parameters = function.parameters
     if len(args) != len(parameters):
         found = f"{len(args)} argument{'s' * (len(args) != 1)}"
-        sizes = f", of {', '.join(str(p.size) for p in parameters)} bytes" * bool(parameters)
+        sizes = f", of {parameter_sizes(function)} bytes" * bool(parameters)
         raise GpuemuError.one(file, None, function.name, found, f"the kernel takes {len(parameters)}{sizes}")
-    integers = takes_integers(function.name, file)
+    types = _number_types(function)
     for number, (argument, parameter) in enumerate(zip(args, parameters, strict=True)):
-        if number < len(integers) == len(args) and integers[number] and isinstance(argument, float | np.floating):
+        if types[number] and not is_float(types[number]) and isinstance(argument, float | np.floating):
             right = "a whole number is right, which is what the kernel takes there"
             raise GpuemuError.one(file, None, f"argument {number}", str(argument), right)
+        if is_float(types[number]) and isinstance(argument, int):
+            argument = float(argument)  # as a call in C++ does
         put(
             function.parameter_base + parameter.offset,
             _argument_bytes(argument, parameter.size, number, memory, file),
@@ -130,6 +132,19 @@ def constant_banks(
         put(offset, values.tobytes())
         known |= set(range(offset, offset + values.nbytes, 4))
     return banks, frozenset(known | set(range(function.parameter_base, len(zero), 4)))
+
+
+def parameter_sizes(function: DecodedFunction) -> str:
+    """The bytes of each parameter, and its type where that is known to be a number: "8, 4 (int)"."""
+    types = _number_types(function)
+    return ", ".join(f"{p.size}{f' ({t})' * bool(t)}" for p, t in zip(function.parameters, types, strict=True))
+
+
+def _number_types(function: DecodedFunction) -> tuple[str, ...]:
+    """For each parameter its type if that is known to be a number, else ""."""
+    count = len(function.parameters)
+    types = number_types(function.name, function.cubin.file)
+    return types if len(types) == count else ("",) * count
 
 
 def _driver_words(

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.base.file_kinds import is_source
 from gpuemu.isa import opcodes as isa
 from gpuemu.sass.image.cubin import Cubin, Kernel, read_cubin
 from gpuemu.sass.machine.linking import Image, Piece, link
@@ -29,7 +30,6 @@ from gpuemu.trace.listing import INSTRUCTION_BYTES, split_operands
 from gpuemu.trace.model import ControlWord, Instruction
 
 DEFAULT_ARCH = "sm_89"
-_SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx")
 
 _CONTROL_WORD_BIT = 41  # of an instruction's second 64-bit half
 _CONTROL_WORD_MASK = (1 << 17) - 1
@@ -69,7 +69,7 @@ def load_cubin(
 
     A cubin, given as a path or as bytes, is for the architecture that it names; `arch` then says nothing.
     """
-    if not isinstance(source, bytes) and Path(source).suffix in _SOURCE_SUFFIXES:
+    if not isinstance(source, bytes) and is_source(source):
         return read_cubin(compile_cuda(os.fspath(source), arch or DEFAULT_ARCH, compiler, options), os.fspath(source))
     if not isinstance(source, bytes) and Path(source).suffix == ".ptx":
         return read_cubin(assemble_ptx(os.fspath(source), arch or DEFAULT_ARCH, options), os.fspath(source))

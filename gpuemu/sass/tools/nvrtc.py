@@ -32,7 +32,7 @@ _SHIM = (
 SHIMS = {
     **{name: _SHIM.format(name) for name in _STD.split()},
     **{f"{name}.h": _SHIM.format(f"c{name}") for name in _C_NAMES},
-    # What these bring to device code is built in, but for the macros.
+    # What these bring to device code is built in, but for the macros, and for names that nvcc has of its own accord.
     "math.h": """
 #pragma once
 #include <cuda_runtime.h>
@@ -49,6 +49,9 @@ SHIMS = {
 #define M_LN2 0.69314718055994530942
 #define M_LOG2E 1.4426950408889634074
 #endif
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
 """,
     # printf and assert are built in.
     **dict.fromkeys(("stdio.h", "cstdio", "assert.h", "cassert"), "#pragma once\n"),

@@ -31,6 +31,8 @@ _ARCH = re.compile(r"sm_\d+[af]?$")
 _RELEASE = re.compile(r"release ([\d.]+), (V[\d.]+)")
 _ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<found>(?:catastrophic |fatal )?error\b.*)$")
 _PREPROCESSOR_ERROR = re.compile(r"^(?P<file>.+?):(?P<line>\d+):\d+: (?P<found>fatal error: .*)$")
+_HOST_CODE = re.compile(r"in JIT mode")
+_MOST_ERRORS = 8
 _NOT_FOUND = re.compile(r"cannot open source file|No such file or directory")
 _PTX_ERROR = re.compile(r"^ptxas .*, line (?P<line>\d+); +(?:error|fatal) *: *(?P<found>.*)$")
 _NEEDS = re.compile(r"(?:Feature|Modifier|Instruction) (?P<what>'[^']*') requires \.target (?P<arch>sm_\d+[af]?)")
@@ -166,7 +168,8 @@ def _compile_with_nvcc(file: str, arch: str, options: Sequence[str]) -> bytes:
     nvcc = _nvcc()
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder) / "kernel.cubin"
-        command = [nvcc, "-cubin", f"-arch={arch}", "-lineinfo", *options, "-o", str(cubin), file]
+        language = [] if file.endswith(".cu") else ["-x", "cu"]  # whose name would tell it another
+        command = [nvcc, "-cubin", f"-arch={arch}", "-lineinfo", *options, *language, "-o", str(cubin), file]
         done = _run(command, file, COMPILATION_S)
         if done.returncode != 0:
             raise _compile_error(done.stderr + done.stdout, file, arch, "nvcc")
@@ -179,11 +182,7 @@ def _compile_error(log: str, file: str, arch: str, compiler: str) -> GpuemuError
     lines = [" ".join(line.split()) for line in log.splitlines() if line.strip()]
     errors = [match for line in lines if (match := _ERROR.match(line) or _PREPROCESSOR_ERROR.match(line))]
     if errors:
-        include = f"-I with the folder that has it is right; these are the words of {compiler}"
-        return GpuemuError(
-            Problem(e["file"], int(e["line"]), "", e["found"], include if _NOT_FOUND.search(e["found"]) else right)
-            for e in errors
-        )
+        return GpuemuError(_source_problems(errors, file, compiler, right))
     ptx: dict[str, list[str]] = {}  # one lack has a line for each instruction that feels it
     for line in lines:
         if e := _PTX_ERROR.match(line):
@@ -192,6 +191,26 @@ def _compile_error(log: str, file: str, arch: str, compiler: str) -> GpuemuError
         return GpuemuError(_ptx_problems(file, ptx, arch, right))
     said = [line for line in lines if _TOOL_ERROR.match(line)] or lines or ["a failed compilation"]
     return GpuemuError(Problem(file, None, "", sentence, right) for sentence in dict.fromkeys(said))
+
+
+def _source_problems(errors: Sequence[re.Match[str]], file: str, compiler: str, right: str) -> Iterator[Problem]:
+    """A problem for each error, by the first line that has it; the last counts those that are too many to read."""
+    words = f"these are the words of {compiler}"
+    empty = "if only host code uses it, of one with an empty file of that name"
+    places: dict[tuple[str, str], list[int]] = {}
+    for e in errors:
+        places.setdefault((e["file"], e["found"]), []).append(int(e["line"]))
+    for (where, found), at in list(places.items())[:_MOST_ERRORS]:
+        more = f" (and in {len(at) - 1} more places)" * (len(at) > 1)
+        if _NOT_FOUND.search(found):
+            yield Problem(where, at[0], "", found + more, f"-I of the folder that has it is right or, {empty}; {words}")
+        elif _HOST_CODE.search(found):
+            kernel = "nvcc on the PATH takes it; else a .cu of your own with the kernel alone, or its header, is right"
+            yield Problem(where, at[0], "", found + more, f"{kernel}; {words}")
+        else:
+            yield Problem(where, at[0], "", found + more, right)
+    if len(places) > _MOST_ERRORS:
+        yield Problem(file, None, "", f"{len(places) - _MOST_ERRORS} more errors", "those above often bring the rest")
 
 
 def _ptx_problems(file: str, errors: Mapping[str, list[str]], arch: str, right: str) -> Iterator[Problem]:

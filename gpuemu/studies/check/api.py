@@ -11,13 +11,13 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpuemu.arch import Architecture, load_arch
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.file_kinds import is_machine_code
 from gpuemu.studies.check.controlcheck import check_control
 from gpuemu.studies.check.findings import TOOLS, Findings, Point
 from gpuemu.studies.check.initcheck import Uninitialised
@@ -62,7 +62,7 @@ def check(
         raise GpuemuError.one("--tool", None, "", found, f"one of {', '.join(TOOLS)} is right")
     if isinstance(what, Trace):
         return _check_trace(what, chosen)
-    if isinstance(what, str | os.PathLike) and Path(what).suffix not in (".cu", ".cubin"):
+    if isinstance(what, str | os.PathLike) and not is_machine_code(what):
         from gpuemu.trace.files import load_trace
 
         return _check_trace(load_trace(what, kernel=kernel), chosen)

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.file_kinds import is_machine_code
 from gpuemu.trace.files import TraceFile, accel_sim_trace, is_accel_sim
 from gpuemu.trace.model import Trace
 
@@ -88,7 +89,7 @@ def _text_digest(text: str) -> str:
 
 def refuse_machine_code(path: str) -> None:
     """Raise GpuemuError for a kernel in the place of a trace."""
-    if Path(path).suffix in (".cu", ".cubin"):
+    if is_machine_code(path):
         right = "a trace of it is right, as gpuemu trace records one"
         raise GpuemuError.one(path, None, "", "machine code", right)
 
