@@ -65,7 +65,7 @@ def check(
     from gpuemu.studies.check.api import DEFAULT_BUDGET
     from gpuemu.studies.check.api import check as run_check
     from gpuemu.studies.check.check_text import lines
-    from gpuemu.trace.traceg_form import is_list
+    from gpuemu.trace.accel_sim.form import is_list
 
     options = LaunchOptions(**launch)
     chosen = tools or TOOLS

@@ -65,8 +65,8 @@ def loaded_trace(
 
 def saved_trace(trace: str, arch: str | None, launch: LaunchOptions, layout: dict[str, int] | None = None) -> Trace:
     """A trace that is loaded; `launch` may name a kernel of a list, and nothing else. Raises GpuemuError."""
+    from gpuemu.trace.accel_sim.form import is_list
     from gpuemu.trace.files import load_trace, locate
-    from gpuemu.trace.traceg_form import is_list
 
     refused = (replace(launch, kernel=None) if is_list(trace) else launch).given
     if refused:

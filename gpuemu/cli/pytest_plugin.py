@@ -109,7 +109,7 @@ def gpu_kernel(request: pytest.FixtureRequest) -> Callable[..., KernelRun]:
     ) -> KernelRun:
         import gpuemu
         from gpuemu.base.file_kinds import is_machine_code
-        from gpuemu.trace.traceg_form import is_list
+        from gpuemu.trace.accel_sim.form import is_list
 
         path, changed = _beside(folder, file), dict(settings or {})
         hardware = arch if arch is not None else configured

@@ -67,7 +67,7 @@ def trace(
     Without any --arg each pointer gets a buffer of zeros. Needs pip install "gpuemu-sm[sass]".
     """
     from gpuemu.cli.naming import NameOption, record_named
-    from gpuemu.trace.traceg_form import is_list, is_traceg
+    from gpuemu.trace.accel_sim.form import is_list, is_traceg
 
     if is_list(output):
         right = "a name that ends in .yaml, .traceg or .traceg.xz is right"
@@ -102,9 +102,9 @@ def trace(
 
 def _write(trace: Trace, output: str, naming: Naming | None) -> list[Path]:
     """Write a trace in the form that the file's name says; the files written. Raises GpuemuError and OSError."""
+    from gpuemu.trace.accel_sim.form import is_traceg
+    from gpuemu.trace.accel_sim.writing import made_up, write_traceg
     from gpuemu.trace.recorded import write_trace
-    from gpuemu.trace.traceg_form import is_traceg
-    from gpuemu.trace.traceg_writing import made_up, write_traceg
 
     if not is_traceg(output):
         return write_trace(trace, output, naming)

@@ -14,13 +14,13 @@ from gpuemu.arch import Architecture
 from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import CUDA_SOURCES
+from gpuemu.trace.accel_sim.form import is_list, is_traceg
 from gpuemu.trace.bind import Binder
 from gpuemu.trace.form import TraceForm
 from gpuemu.trace.lines import with_lines, with_threads_of
 from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.mistakes import refusal
 from gpuemu.trace.model import Trace
-from gpuemu.trace.traceg_form import is_list, is_traceg
 
 
 def load_trace(
@@ -58,8 +58,8 @@ def is_accel_sim(name: str) -> bool:
 
 def accel_sim_trace(found: Path, label: str, kernel: str | None = None) -> Trace:
     """The trace of such a file, which messages call `label`; `kernel` names one of a list. Raises GpuemuError."""
-    from gpuemu.trace.kernel_lists import listed
-    from gpuemu.trace.traceg_reading import read_traceg
+    from gpuemu.trace.accel_sim.lists import listed
+    from gpuemu.trace.accel_sim.reading import read_traceg
 
     if is_list(found.name):
         found, label = listed(found, label, kernel)

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.main import cli
-from gpuemu.trace.traceg_form import ACCEL_SIM
+from gpuemu.trace.accel_sim.form import ACCEL_SIM
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import gpuemu
 from gpuemu.base import packed_lines
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.registers import written_and_read
-from gpuemu.trace import traceg_reading
+from gpuemu.trace.accel_sim import reading
+from gpuemu.trace.accel_sim.form import ACCEL_SIM, BARRIERS, COPIES
 from gpuemu.trace.files import load_trace
 from gpuemu.trace.model import LOCAL, SHARED, Trace
-from gpuemu.trace.traceg_form import ACCEL_SIM, BARRIERS, COPIES
 from gpuemu.views.json_result import as_data, notes
 from gpuemu.views.report.page import as_html
 from gpuemu.views.source import instructions
@@ -362,12 +362,12 @@ def test_a_text_that_is_known_is_not_taken_for_another_warp_s_lanes(tmp_path: Pa
 
 
 def test_numbers_of_rows_ctas_and_warps_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traceg_reading, "MAX_ROWS", 1)
+    monkeypatch.setattr(reading, "MAX_ROWS", 1)
     lines = (f"{LDG} 1 0x40 4 0", f"{LDG} 1 0x80 4 0")
     assert "found more than 1 accesses with addresses of their own; up to 1 are right" in refused(
         file(*lines), tmp_path
     )
-    monkeypatch.setattr(traceg_reading, "MAX_WARPS", 0)
+    monkeypatch.setattr(reading, "MAX_WARPS", 0)
     assert "found 1 CTAs of 1 warps; up to 65536 CTAs and 0 warps are right" in refused(file(), tmp_path)
 
 

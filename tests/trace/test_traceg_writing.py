@@ -18,12 +18,12 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.opcodes import Row
 from gpuemu.isa.registers import written_and_read
 from gpuemu.program.lowering import lower
-from gpuemu.trace import traceg_writing
+from gpuemu.trace.accel_sim import writing
+from gpuemu.trace.accel_sim.reading import read_traceg
+from gpuemu.trace.accel_sim.writing import made_up, traceg_lines, write_traceg
 from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, Launch, Trace, WarpTrace
 from gpuemu.trace.recorded import write_trace
-from gpuemu.trace.traceg_reading import read_traceg
-from gpuemu.trace.traceg_writing import made_up, traceg_lines, write_traceg
 
 CODE = parse_listing(
     """\
@@ -295,7 +295,7 @@ def test_what_the_form_cannot_hold_is_refused_and_nothing_is_written(change, mes
 
 
 def test_a_file_too_long_to_be_read_again_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traceg_writing, "MOST_BYTES", 1000)
+    monkeypatch.setattr(writing, "MOST_BYTES", 1000)
     with pytest.raises(GpuemuError, match="more than 1,000 bytes of text; up to 1,000 can be read again: fewer CTAs"):
         write_traceg(gpuemu.load_trace("v2_shared_memory"), tmp_path / "k.traceg")
     assert not list(tmp_path.iterdir())

@@ -37,9 +37,9 @@ from gpuemu.studies.sweeps.store import HEADER, Store
 from gpuemu.studies.sweeps.study import Named, Setting, Study, parse_vary
 from gpuemu.studies.sweeps.table import lines
 from gpuemu.studies.sweeps.work import Outcome
+from gpuemu.trace.accel_sim.writing import traceg_lines, write_traceg
 from gpuemu.trace.files import TraceFile
 from gpuemu.trace.recorded import write_trace
-from gpuemu.trace.traceg_writing import traceg_lines, write_traceg
 from gpuemu.views import source_text
 from gpuemu.views.baseline import Baseline, parse_allowed, read_baseline
 from gpuemu.views.json_result import as_data

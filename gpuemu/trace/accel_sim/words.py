@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.trace.accel_sim.form import EACH, RZ, STEPS, STRIDE
 from gpuemu.trace.ranges import MAX_ADDRESS
-from gpuemu.trace.traceg_form import EACH, RZ, STEPS, STRIDE
 
 WHOLE = re.compile(r"[0-9]{1,18}\Z", re.ASCII)
 SIGNED = re.compile(r"-?[0-9]{1,19}\Z", re.ASCII)

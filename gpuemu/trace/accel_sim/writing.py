@@ -1,4 +1,4 @@
-"""Writes a trace in the form of Accel-Sim's tracer, plain or as .xz: what such a file is stands in `traceg_form`.
+"""Writes a trace in the form of Accel-Sim's tracer, plain or as .xz: what such a file is stands in `form`.
 
 The same trace gives the same bytes. What the form has no room for is lost: control words, guards, all but general
 registers, immediates. A trace does not know the mask of an instruction that accesses no memory, which is written as all
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.packed_lines import MOST_BYTES
 from gpuemu.isa.warp import LANES
+from gpuemu.trace.accel_sim.form import EACH, LEAST_BINARY, PACKED, STRIDE, VERSIONS
+from gpuemu.trace.accel_sim.instructions import bytes_of, immediate_of, registers_of
 from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, Instruction, Trace
-from gpuemu.trace.traceg_form import EACH, LEAST_BINARY, PACKED, STRIDE, VERSIONS
-from gpuemu.trace.traceg_instructions import bytes_of, immediate_of, registers_of
 
 _WINDOWS_APART = 1 << 32
 """More than a window has bytes."""

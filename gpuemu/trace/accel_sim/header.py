@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gpuemu.trace.accel_sim.form import LEAST_BINARY, RZ, VERSIONS, WINDOW_BYTES
+from gpuemu.trace.accel_sim.words import HEX, WHOLE, Cursor, shown
 from gpuemu.trace.bind import MAX_THREADS
 from gpuemu.trace.model import Launch
 from gpuemu.trace.ranges import MAX_ADDRESS
-from gpuemu.trace.traceg_form import LEAST_BINARY, RZ, VERSIONS, WINDOW_BYTES
-from gpuemu.trace.traceg_words import HEX, WHOLE, Cursor, shown
 
 _KEY = re.compile(r"-\s*([^=]*?)\s*=\s*(.*)\Z")
 _EXTENT = re.compile(r"\(\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*\)\Z", re.ASCII)

@@ -1,4 +1,4 @@
-"""Reads a .traceg file, plain or as .xz, as a trace. What such a file is stands in `traceg_form`.
+"""Reads a .traceg file, plain or as .xz, as a trace. What such a file is stands in `form`.
 
 Its lines are read one after the other and the first that is wrong is refused. Each instruction is taken apart where it
 stands for the first time; code that no warp executed is not there, and one NOP fills each such gap, so that what jumps
@@ -22,16 +22,16 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.base.packed_lines import numbered_lines
 from gpuemu.isa.opcodes import Kind, Row, UnknownOpcodeError
 from gpuemu.isa.warp import LANES
+from gpuemu.trace.accel_sim.form import ACCEL_SIM, BARRIERS, COPIES, MOST_SOURCES, WINDOW_BYTES
+from gpuemu.trace.accel_sim.header import read_header
+from gpuemu.trace.accel_sim.instructions import bytes_of, operands_of
+from gpuemu.trace.accel_sim.words import MASK, OPCODE, PC, SIGNED, WHOLE, Cursor, Words, shown
 from gpuemu.trace.bind import MAX_PATH, MAX_ROWS, MAX_WARPS
 from gpuemu.trace.lines import of_whole_warps, with_threads
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, Instruction, Trace, WarpTrace
 from gpuemu.trace.ranges import MAX_CTAS
 from gpuemu.trace.shared_window import beyond_shared_memory, shared_accesses
-from gpuemu.trace.traceg_form import ACCEL_SIM, BARRIERS, COPIES, MOST_SOURCES, WINDOW_BYTES
-from gpuemu.trace.traceg_header import read_header
-from gpuemu.trace.traceg_instructions import bytes_of, operands_of
-from gpuemu.trace.traceg_words import MASK, OPCODE, PC, SIGNED, WHOLE, Cursor, Words, shown
 
 UNNAMED = "(source)"
 """The source file, of which a trace has the line numbers alone."""

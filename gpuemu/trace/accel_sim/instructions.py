@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from gpuemu.isa.opcodes import Kind, describe
 from gpuemu.isa.operands import parse_integer, parse_operand
 from gpuemu.isa.registers import destination_count, has_destination
+from gpuemu.trace.accel_sim.form import MOST_SOURCES, RZ
 from gpuemu.trace.model import Instruction
-from gpuemu.trace.traceg_form import MOST_SOURCES, RZ
 
 LOST = "?"
 _PREDICATE_FIRST = ("SHFL", "ATOM", "ATOMG")

@@ -14,9 +14,9 @@ from pathlib import Path
 from gpuemu.base import resources
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.packed_lines import PACKED, numbered_lines
-from gpuemu.trace.traceg_form import is_traceg
-from gpuemu.trace.traceg_header import read_header
-from gpuemu.trace.traceg_words import Cursor
+from gpuemu.trace.accel_sim.form import is_traceg
+from gpuemu.trace.accel_sim.header import read_header
+from gpuemu.trace.accel_sim.words import Cursor
 
 MOST_KERNELS = 100_000
 _MOST_SHOWN = 8
