@@ -35,7 +35,7 @@ class Kept:
 
     def verdicts(self, data: Mapping[str, Any], values: Mapping[str, int]) -> list[Verdict]:
         """What became of its figures, of the data of a run and its metrics. A new or renewed file is written first."""
-        from gpuemu.cli.loading import write_whole
+        from gpuemu.base.whole_files import write_whole
         from gpuemu.views.baseline import Baseline
 
         if self._baseline is not None and not self._renew:

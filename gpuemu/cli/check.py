@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code
+from gpuemu.base.whole_files import write_whole
 from gpuemu.cli.launching import (
     LaunchOptions,
     arguments_of,
@@ -18,7 +18,7 @@ from gpuemu.cli.launching import (
     machine_code,
     print_to_stderr,
 )
-from gpuemu.cli.loading import write_whole
+from gpuemu.cli.loading import saved_trace
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.run import FAILED
 
@@ -65,7 +65,6 @@ def check(
     from gpuemu.studies.check.api import DEFAULT_BUDGET
     from gpuemu.studies.check.api import check as run_check
     from gpuemu.studies.check.check_text import lines
-    from gpuemu.trace.accel_sim.form import is_list
 
     options = LaunchOptions(**launch)
     chosen = tools or TOOLS
@@ -84,11 +83,7 @@ def check(
                 zero_shared=options.zero_shared, printer=print_to_stderr, progress=bar.count_ctas,
             )  # fmt: skip
     else:
-        refused = (replace(options, kernel=None) if is_list(what) else options).given
-        if refused:
-            right = "a .cubin or .cu takes them; a trace has its launch in it"
-            raise GpuemuError.one(what, None, "", f"a trace with {refused}", right)
-        report = run_check(what, options.kernel, tools=chosen)
+        report = run_check(saved_trace(what, None, options), tools=chosen)
     if form == "sarif":
         from gpuemu import __version__
         from gpuemu.studies.check.check_sarif import as_sarif

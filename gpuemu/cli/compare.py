@@ -51,7 +51,7 @@ def compare(
     emulator times the CTAs of one SM, and counts stand for the whole grid. Exit codes: 0 fine, 1 a figure is off by
     more than --tolerance, 2 bad input. docs/ci.md has examples.
     """
-    from gpuemu.cli.loading import write_whole
+    from gpuemu.base.whole_files import write_whole
     from gpuemu.cli.pages import styled
     from gpuemu.studies.compare import compare_text
     from gpuemu.studies.compare.api import Tolerances

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuemu.base.errors import GpuemuError, Problem
@@ -74,25 +73,3 @@ def saved_trace(trace: str, arch: str | None, launch: LaunchOptions, layout: dic
         right = "a .cubin or .cu takes them; a trace has its launch in it"
         raise GpuemuError.one(trace, None, "", f"a trace with {refused}", right)
     return load_trace(trace, arch=arch, layout=layout, kernel=launch.kernel)
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file in one step, so that nobody ever sees half of it. Raises GpuemuError."""
-    import os
-    import tempfile
-
-    try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content.encode() if isinstance(content, str) else content)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        found = (error.strerror or str(error)).lower()
-        raise GpuemuError.one(str(path), None, "", found, "a file that can be written is right") from None

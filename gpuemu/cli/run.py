@@ -9,9 +9,10 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code, is_source
+from gpuemu.base.whole_files import write_whole
 from gpuemu.cli.asking import Asked, failed_verdicts
 from gpuemu.cli.launching import LaunchOptions, launch_options, subject_options
-from gpuemu.cli.loading import loaded_trace, write_whole
+from gpuemu.cli.loading import loaded_trace
 from gpuemu.cli.pages import FORMS, PAGES, Wanted, beside, rendered
 from gpuemu.cli.progress import ProgressBar
 

@@ -59,7 +59,7 @@ def search(
       gpuemu search --tile 64x64:f16 --access copy-in --access ldmatrix.x4 --format svg -o tile.svg
     """
     from gpuemu.arch import load_arch, parse_override
-    from gpuemu.cli.loading import write_whole
+    from gpuemu.base.whole_files import write_whole
     from gpuemu.studies.layout import search_text
     from gpuemu.studies.layout.search import search as find
     from gpuemu.views.bank_picture import hardware_name

@@ -178,7 +178,7 @@ def _interrupted(kept: int, total: int, store: str | None) -> str:
 
 
 def _write(found: list[Record], varied: tuple[str, ...], form: str, output: str | None, everything: bool) -> None:
-    from gpuemu.cli.loading import write_whole
+    from gpuemu.base.whole_files import write_whole
     from gpuemu.studies.sweeps.files import WRITERS
     from gpuemu.studies.sweeps.table import lines
 

@@ -52,7 +52,8 @@ def why(
     The numbers are exact for the model: every one is a run. They say what the cause costs there, not what a change of
     the code would do, which adds instructions of its own.
     """
-    from gpuemu.cli.loading import loaded_trace, write_whole
+    from gpuemu.base.whole_files import write_whole
+    from gpuemu.cli.loading import loaded_trace
     from gpuemu.cli.pages import styled
     from gpuemu.studies.why import text as views
     from gpuemu.studies.why.api import why as answer_of

@@ -21,13 +21,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.strict_yaml import describe
+from gpuemu.base.whole_files import whole_file
 from gpuemu.trace.bind import Binder
 from gpuemu.trace.form import LaunchForm, TraceForm, WarpsForm
 from gpuemu.trace.listing import INSTRUCTION_BYTES, format_listing, parse_listing
@@ -221,7 +221,8 @@ class TraceBuilder:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Check the trace, then write it as a YAML file."""
         self.build()
-        Path(path).write_text(write_form(self.form()), encoding="utf-8", newline="\n")
+        with whole_file(path) as file:
+            file.write(write_form(self.form()).encode())
 
 
 def _checked(form: type[Form], value: Mapping[str, Any], place: Place) -> Form:

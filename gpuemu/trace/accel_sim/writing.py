@@ -10,16 +10,16 @@ from __future__ import annotations
 import lzma
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.packed_lines import MOST_BYTES
+from gpuemu.base.whole_files import whole_file
+from gpuemu.isa.opcodes import Row
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.accel_sim.form import EACH, LEAST_BINARY, PACKED, STRIDE, VERSIONS
 from gpuemu.trace.accel_sim.instructions import bytes_of, immediate_of, registers_of
@@ -39,34 +39,21 @@ _MOST_KNOWN = 1 << 16
 
 def write_traceg(trace: Trace, path: str | os.PathLike[str]) -> None:
     """Write a trace to a file, as .xz where its name ends so, in one step. Raises GpuemuError and OSError."""
-    target = Path(path)
     total = 0
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    try:
-        packed = target.name.endswith(PACKED)
-        with (
-            open(temporary, "wb") as raw,
-            lzma.LZMAFile(raw, "wb", preset=6) if packed else nullcontext(raw) as file,
-        ):
+    with whole_file(path) as raw:
+        packed = os.fspath(path).endswith(PACKED)
+        with lzma.LZMAFile(raw, "wb", preset=6) if packed else nullcontext(raw) as file:
             for piece in _pieces(traceg_lines(trace, os.fspath(path))):
                 total += len(piece)
                 if total > MOST_BYTES:
                     right = f"up to {MOST_BYTES:,} can be read again: fewer CTAs, as --cta names them"
                     raise GpuemuError.one(os.fspath(path), None, "", f"more than {MOST_BYTES:,} bytes of text", right)
                 file.write(piece)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def made_up(trace: Trace) -> str:
     """What stands in the file for things that the trace does not know, as a sentence; "" if nothing does."""
-    copies = any(i.opcode.partition(".")[0] == "LDGSTS" for i in trace.code)
+    copies = any(i.operation.row is Row.COPY for i in trace.code)
     told = "asynchronous copies (LDGSTS) have no shared address in such a file, and the trace has no global one: it is"
     return f"{told} written as if each read a piece of memory of its own, without gaps" if copies else ""
 
@@ -172,7 +159,7 @@ def _access(trace: Trace, index: int, row: int, behind: str, bases: dict[int, in
     instruction, active = trace.code[index], trace.active[row]
     mask = int(active @ (np.int64(1) << np.arange(LANES, dtype=np.int64)))
     addresses = trace.addresses[row].tolist()
-    if instruction.opcode.partition(".")[0] == "LDGSTS":
+    if instruction.operation.row is Row.COPY:
         width = bytes_of(instruction)
         addresses = [_COPIED_FROM + (row * LANES + lane) * width for lane in range(LANES)]
     elif instruction.takes_generic_addresses and trace.spaces is not None:
