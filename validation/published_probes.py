@@ -243,10 +243,11 @@ def barrier_chain(arch: gpuemu.Architecture, warps: int, stall: int) -> float:
 def untouched(arch: gpuemu.Architecture) -> gpuemu.Architecture:
     """No data are in L2 before the launch, all code is in the SM, as of a kernel that is launched on fresh memory.
 
-    All of it is as near as the nearest.
+    All of it is as near as the nearest, and never refreshed.
     """
     return arch.with_overrides({
-        "global_memory.first_touch": "dram", "launch.cold_line_cycles": 0, "global_memory.spread_cycles": 0
+        "global_memory.first_touch": "dram", "global_memory.spread_cycles": 0, "global_memory.refresh_cycles": 0,
+        "code.gcc.latency_cycles": 0, "code.gcc.line_cycles": 0,
     })  # fmt: skip
 
 

@@ -81,8 +81,36 @@ class Launch(Part):
     constant_load_miss_cycles: int = cycles("an LDC takes longer, the SM's first of a line", low=0)
     constant_operand_miss_cycles: int = cycles("until a constant operand is there, the SM's first of a line", low=0)
     cold_cycles: int = cycles("as overhead_cycles, more if all caches are flushed (global_memory.first_touch)", low=0)
-    cold_line_cycles: int = cycles("until a line of code is there that the SM asks for first, if they are", low=0)
     cold_sectors: int = whole("read of DRAM by any launch, beside data and code, if they are", 0, 100_000, "sectors")
+
+
+class CodeCache(Part):
+    """The SM's own cache of code (the profiler's ICC), in lines of `issue.instruction_line_bytes`."""
+
+    capacity_bytes: int = size("of code; its sets are this, by lines and ways")
+    ways: int = whole("lines of a set, of which the one asked for least lately makes room", 1, 64, "lines")
+
+
+class CodeSource(Part):
+    """Where a line of code may come from."""
+
+    latency_cycles: int = cycles("until a line is there that nobody asked for before a warp came to it", low=0)
+    line_cycles: int = cycles("from one line to the next in order, which is asked for with it, at least", low=0)
+
+
+class SharedCodeCache(CodeSource, CodeCache):
+    """The cache behind it (the profiler's GCC, "L1.5")."""
+
+    preloaded_bytes: int = size("of a kernel's code that its launch puts there")
+
+
+class Code(Part):
+    """Code, as it comes to the SM."""
+
+    icc: CodeCache
+    gcc: SharedCodeCache
+    l2: CodeSource
+    dram: CodeSource
 
 
 class Issue(Part):
@@ -326,6 +354,8 @@ class GlobalMemory(Part):
 
     latency_cycles: int = cycles("data that no cache has: load issue to dependent issue", high=1_000_000)
     spread_cycles: int = cycles("what the farthest block of lines takes longer than the nearest", low=0)
+    refresh_interval_cycles: int = cycles("from one refresh of a quarter of memory to its next")
+    refresh_cycles: int = cycles("for which that quarter answers nothing; 0: never", low=0)
     first_touch: Literal["dram", "l2"] = word("who has the data that this launch has not touched yet", "dram", "l2")
     bytes_per_cycle: float = rate("the SM's share of the bandwidth, towards the SM", "bytes/cycle", 65536.0)
     store_bytes_per_cycle: float = rate("the same, of stores", "bytes/cycle", 65536.0)
@@ -361,6 +391,7 @@ class Architecture(Labelled):
     )
     sm: Sm
     launch: Launch
+    code: Code
     issue: Issue
     operations: Frozen[Operation] = table(
         "classes of arithmetic instructions",

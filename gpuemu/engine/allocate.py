@@ -197,7 +197,10 @@ def _sm(program: Program, s: Spec, facts: Facts, room: _Room, sm: Sm) -> None:
     lines = 1 + max(max(op.constant_line, op.loaded_line) for op in program.ops)
     sm.constants_at = room.numbers(lines * CACHES, -1)
     sm.next_launch_at = s.launch_overhead_cycles + s.first_touch_dram * s.launch_cold_cycles
-    sm.code_at = room.numbers(1 + max(op.code_line for op in program.ops), -1)
+    sm.code_lines = 1 + max(op.code_line for op in program.ops)
+    icc, gcc = s.icc_sets * s.code_icc_ways, s.gcc_sets * s.code_gcc_ways
+    sm.code_waits = int(s.first_touch_dram or sm.code_lines > icc)
+    sm.code_at, sm.icc_at, sm.gcc_at = (room.numbers(count, -1) for count in (sm.code_lines, icc, gcc))
     sm.barrier_arrivals = room.ring(s.sm_sub_cores + 1)
     interval = max(op.issue_interval_cycles for op in program.ops)
     queued = max(op.latency_cycles for op in program.ops) + (s.special_function_queue_entries + 4) * interval

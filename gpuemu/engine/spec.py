@@ -33,7 +33,6 @@ class Values(Record):
     launch_constant_load_miss_cycles: int
     launch_constant_operand_miss_cycles: int
     launch_cold_cycles: int
-    launch_cold_line_cycles: int
     issue_pipe_wait_cycles: int
     issue_tensor_wait_cycles: int
     issue_issue_count_bits: int
@@ -43,6 +42,17 @@ class Values(Record):
     issue_instruction_line_bytes: int
     issue_instruction_buffer_entries: int
     issue_instruction_banks: int
+    code_icc_capacity_bytes: int
+    code_icc_ways: int
+    code_gcc_capacity_bytes: int
+    code_gcc_ways: int
+    code_gcc_preloaded_bytes: int
+    code_gcc_latency_cycles: int
+    code_gcc_line_cycles: int
+    code_l2_latency_cycles: int
+    code_l2_line_cycles: int
+    code_dram_latency_cycles: int
+    code_dram_line_cycles: int
     register_file_banks: int
     register_file_read_cycles: int
     register_file_write_cycles: int
@@ -96,6 +106,8 @@ class Values(Record):
     barrier_blocks_after_cycles: int
     global_memory_latency_cycles: int
     global_memory_spread_cycles: int
+    global_memory_refresh_interval_cycles: int
+    global_memory_refresh_cycles: int
     global_memory_store_data_release_cycles: int
     global_memory_store_latency_cycles: int
     global_memory_store_buffer_sectors: int
@@ -123,7 +135,7 @@ class Spec(Values):
     in time. `read_ports` and `write_ports` of the data stage, which are `separate` or the same. A sector takes
     `load_sector_parts` of `load_cycle_parts` of a cycle on the path to the SM, stores theirs on the path from it, and a
     line that is copied through L1 `copy_line_parts` of `copy_cycle_parts`. `first_touch_dram`: L2 has nothing that was
-    not touched before.
+    not touched before. `icc_sets` and `gcc_sets`: of the caches of code.
     """
 
     policy: int
@@ -140,6 +152,8 @@ class Spec(Values):
     copy_line_parts: int
     copy_cycle_parts: int
     first_touch_dram: int
+    icc_sets: int
+    gcc_sets: int
 
 
 def fill(spec: Spec, arch: Architecture) -> None:
@@ -153,6 +167,9 @@ def fill(spec: Spec, arch: Architecture) -> None:
     spec.read_ports = ports.read if spec.separate else ports.unified
     spec.write_ports = ports.write if spec.separate else ports.unified
     spec.first_touch_dram = int(arch.global_memory.first_touch == "dram")
+    line_bytes = spec.issue_instruction_line_bytes
+    spec.icc_sets = max(1, spec.code_icc_capacity_bytes // (line_bytes * spec.code_icc_ways))
+    spec.gcc_sets = max(1, spec.code_gcc_capacity_bytes // (line_bytes * spec.code_gcc_ways))
     read = spec.mio_address_read_cycles
     spec.load_release = max(1, read, spec.mio_load_source_release_cycles)
     read += spec.mio_data_read_cycles

@@ -48,8 +48,11 @@ class Sm(Record):
     next_cta: int
     next_launch_at: int
     constants_at: int
+    code_waits: int
+    code_lines: int
     code_at: int
-    code_free_at: int
+    icc_at: int
+    gcc_at: int
     resident_ctas: int
     warp_slots_at: int
     cta_slots_at: int
@@ -138,6 +141,7 @@ class Warp(Record):
     branched_at: int
     next_line: int
     line_at: int
+    code_line: int
     copies_done_at: int
     falls_at: Six
     undecided: Six

@@ -921,7 +921,7 @@ def test_all_wrong_overrides_are_told_at_once_with_what_was_meant():
         "--set: banks: found an unknown name; did you mean 'register_file.banks' or 'shared_memory.banks'?",
         "--set: queue_latency_cycles: found an unknown name; did you mean 'special_function.queue_latency_cycles' "
         "or 'address_divergence.queue_latency_cycles' or 'mio.queue_latency_cycles'?",
-        "--set: latency_cycles: found an unknown name; did you mean 'operations.integer.latency_cycles'?",
+        "--set: latency_cycles: found an unknown name; did you mean 'code.gcc.latency_cycles'?",
         "--set: mio: found a section; a single value of it, such as mio.queue_entries, is right",
         "--set: tensor_core.operations.m16n8k16.f32.f16: found a section; a single value of it, "
         "such as tensor_core.operations.m16n8k16.f32.f16.latency_cycles, is right",

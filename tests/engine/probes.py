@@ -28,9 +28,12 @@ NO_LAUNCH: dict[str, Any] = {
     f"launch.{name}": 0
     for name in (
         "overhead_cycles", "warp_interval_cycles", "cta_interval_cycles", "cta_gap_cycles", "first_code_cycles",
-        "constant_load_miss_cycles", "constant_operand_miss_cycles", "cold_cycles", "cold_line_cycles",
+        "constant_load_miss_cycles", "constant_operand_miss_cycles", "cold_cycles",
     )
 } | {
+    f"code.{level}.{name}_cycles": 0 for level in ("gcc", "l2", "dram") for name in ("latency", "line")
+} | {
+    "global_memory.refresh_cycles": 0,
     "sm.cta_launch_cycles": 1, "global_memory.first_touch": "dram", "global_memory.l2.spread_cycles": 0,
     "global_memory.spread_cycles": 0, "global_memory.store_merge_lines": 0, "global_memory.l2.line_cycles": 0,
 }  # fmt: skip
@@ -331,6 +334,15 @@ _VALUES: dict[str, list[Any]] = {
     "global_memory.l1.copy_cycles": [3, 0],
     "global_memory.l2.spread_cycles": [62, 0, 7],
     "global_memory.spread_cycles": [200, 0, 31],
+    "global_memory.refresh_cycles": [570, 0, 5000],
+    "code.icc.capacity_bytes": [32768, 256, 0],
+    "code.icc.ways": [4, 1],
+    "code.gcc.capacity_bytes": [131072, 512],
+    "code.gcc.preloaded_bytes": [65536, 0],
+    "code.gcc.latency_cycles": [47, 0],
+    "code.gcc.line_cycles": [18, 0],
+    "code.l2.line_cycles": [45, 1],
+    "code.dram.line_cycles": [115, 1],
     "launch.overhead_cycles": [77, 0],
     "launch.warp_interval_cycles": [2, 0, 9],
     "launch.cta_interval_cycles": [24, 0],

@@ -139,14 +139,6 @@ def test_a_reduction_has_no_mask():
     assert store.cycles - reduction.cycles == 32
 
 
-def test_flushed_code_comes_a_line_at_a_time():
-    arch = machine(launch__cold_line_cycles=20)
-    result = run([*["NOP | S01"] * 20, "EXIT | S05"], arch)
-    assert [issues(result)[i] for i in (0, 8, 16)] == [20, 48, 76]
-    warm = machine(launch__cold_line_cycles=20, global_memory__first_touch="l2")
-    assert issues(run([*["NOP | S01"] * 20, "EXIT | S05"], warm)) == list(range(21))
-
-
 def test_a_flushed_launch_begins_later():
     assert issues(run(["EXIT | S05"], machine(launch__cold_cycles=100)))[0] == 100
     assert issues(run(["EXIT | S05"], machine(launch__cold_cycles=100, global_memory__first_touch="l2")))[0] == 0
@@ -190,3 +182,27 @@ def test_all_of_it_can_be_left_out():
     assert {name for name in machine().flat() if name.startswith("launch.")} - no_time == {
         name for name in NO_LAUNCH if name.startswith("launch.")
     }
+
+
+@pytest.mark.parametrize(("blocks", "start", "waits"), [
+    (0, 3377, 0), (0, 3378, 570), (0, 3379, 569), (3, 3379, 569), (4, 3379, 0), (4, 2412, 0), (4, 2413, 570),
+    (8, 1448, 570), (12, 483, 570), (12, 1052, 1), (12, 1053, 0),
+])  # fmt: skip
+def test_memory_is_refreshed_a_quarter_after_another(blocks: int, start: int, waits: int):
+    """Every 3,860 cycles for 570; of the blocks that a launch touches four at a time lie in a quarter."""
+    times = []
+    for refresh in (0, 570):
+        arch = machine(global_memory__refresh_interval_cycles=3860, global_memory__refresh_cycles=refresh)
+        trace = builder()
+        for _ in range((start - 10) // 15):
+            emit(trace, "NOP | S15")
+        emit(trace, f"NOP | S{(start - 10) % 15 + 1}")
+        emit(trace, "LDG.E R4, [R0.64] | W0 S02", f"{512 * blocks}")
+        emit(trace, "NOP | B0 S01")
+        for block in range(blocks):
+            emit(trace, "STG.E [R0.64], R4 | S02", f"{512 * block}")
+        emit(trace, "EXIT | S05")
+        result = gpuemu.run(trace.build(), arch)
+        assert result.log.start[0] == start
+        times.append(result.log.done[0])
+    assert times[1] - times[0] == waits

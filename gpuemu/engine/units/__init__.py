@@ -7,7 +7,7 @@ of integers and records alone: no dict, set, closure, method, exception, default
 UNITS = tuple(
     f"{__name__}.{name}"
     for name in (
-        "kinds", "rings", "phases", "constants", "drain", "dependences", "pipes", "fetch", "data_stage",
+        "kinds", "rings", "phases", "constants", "code_caches", "drain", "dependences", "pipes", "fetch", "data_stage",
         "global_memory", "way_back", "served", "window", "result_port", "pass_on", "load_store", "data_path", "sender",
         "collector", "ports", "order", "divergence", "barrier", "issue", "scheduler", "launch", "cycle",
     )

@@ -80,18 +80,6 @@ def asks(state: State, core: Core, w: int, op: Op, now: int, stays: int) -> None
             held_for_code(state, w, due + 1, NO_INSTRUCTION, now)
 
 
-def line_there(state: State, line: int, now: int) -> int:
-    """When a line of code is there for a warp that wants it `now`, if all caches were flushed before the launch.
-
-    They come one behind another, in the order in which the SM asks for them first.
-    """
-    sm, at = state.sm[0], state.sm[0].code_at + line
-    if state.pool[at] < 0:
-        sm.code_free_at = max(now, sm.code_free_at) + state.spec[0].launch_cold_line_cycles
-        state.pool[at] = sm.code_free_at
-    return state.pool[at]
-
-
 def _line_cycles(state: State) -> int:
     """From a look-up of a line until a warp's next may be looked up."""
     return max(0, state.spec[0].issue_next_line_cycles - state.spec[0].issue_taken_branch_cycles)

@@ -15,6 +15,7 @@ from gpuemu.engine.state import State
 from gpuemu.engine.units.data_stage import store_leaves
 
 DISTANCES = 32
+QUARTER_BLOCKS = 4
 LINE, BLOCK, SECTORS, MASKED, HEAD = range(5)
 """Of a line of an access: its number, that of its block in L2, how many sectors follow, whether it is written in part.
 
@@ -31,7 +32,7 @@ def load(state: State, f: int, start: int) -> int:
     # Latencies count from the issue; the queue, and sending an address of two registers, are part of them.
     before = spec.mio_queue_latency_cycles + spec.mio_cycles_per_source_register
     done = start + spec.global_memory_l1_latency_cycles - before
-    missing, far, new, parts = 0, 0, 0, 0
+    missing, far, new, parts, refreshed = 0, 0, 0, 0, 0
     of_line = spec.global_memory_l2_line_cycles * spec.load_cycle_parts
     at = access.lines_at
     for _ in range(access.lines):
@@ -50,6 +51,8 @@ def load(state: State, f: int, start: int) -> int:
                 else:
                     done = max(done, pool[memory.from_dram_at + sector])
         missing += absent
+        if spec.first_touch_dram and absent > 0:
+            refreshed = max(refreshed, _refresh(state, program[at + BLOCK], start))
         if absent > 0:
             parts += max(absent * spec.load_sector_parts, of_line)
             far = max(far, _distance(state, program[at + BLOCK]))
@@ -67,6 +70,7 @@ def load(state: State, f: int, start: int) -> int:
         latency = spec.global_memory_l2_latency_cycles + spec.global_memory_l2_spread_cycles * far // DISTANCES
         if new > 0:
             latency = spec.global_memory_latency_cycles + spec.global_memory_spread_cycles * far // DISTANCES
+            latency += refreshed
         if op.is_atomic:  # it sends one register more, and reads later
             latency = spec.global_memory_atomic_latency_cycles
             before += spec.mio_cycles_per_source_register + spec.mio_data_read_cycles
@@ -91,6 +95,17 @@ def _distance(state: State, block: int) -> int:
             half >>= 1
         state.pool[at] = place
     return state.pool[at]
+
+
+def _refresh(state: State, block: int, now: int) -> int:
+    """What a block of lines waits for memory, one quarter of which is refreshed after another.
+
+    Which quarter a block lies in, and when a launch begins, is not known: four blocks lie together, and it begins in
+    the middle between two refreshes.
+    """
+    spec = state.spec[0]
+    interval, quarter = spec.global_memory_refresh_interval_cycles, block // QUARTER_BLOCKS % 4
+    return max(0, spec.global_memory_refresh_cycles - (now + (2 * quarter + 1) * interval // 8) % interval)
 
 
 def _own(state: State, is_local: int, w: int) -> tuple[int, int]:

@@ -7,10 +7,11 @@ from gpuemu.engine.records import NEVER
 from gpuemu.engine.spec import FAIR, YOUNGEST
 from gpuemu.engine.state import REASONS, Core, State, Warp
 from gpuemu.engine.units import kinds
+from gpuemu.engine.units.code_caches import line_there
 from gpuemu.engine.units.constants import OPERAND, constant_there
 from gpuemu.engine.units.dependences import issued_fixed, issued_flight, issued_variable, look_again, ready_at
 from gpuemu.engine.units.drain import issued_last
-from gpuemu.engine.units.fetch import asks, branched, held_for_code, line_there
+from gpuemu.engine.units.fetch import asks, branched, held_for_code
 from gpuemu.engine.units.order import issued
 from gpuemu.engine.units.phases import DIVERGENCE, LOAD_STORE, wake, wake_barrier
 from gpuemu.engine.units.pipes import closed_before, enter_queue, shut, stand, take
@@ -66,7 +67,8 @@ def waits_for_caches(state: State, core: Core, w: int, now: int) -> int:
     warp = state.warps[w]
     op = state.ops[warp.op]
     there, reason = now, NO_INSTRUCTION
-    if state.spec[0].first_touch_dram:
+    if state.sm[0].code_waits and warp.code_line != op.code_line:
+        warp.code_line = op.code_line
         there = line_there(state, op.code_line, now)
     if there <= now and op.constant_line >= 0:
         there, reason = constant_there(state, op.constant_line, OPERAND, now), IMC_MISS

@@ -12,6 +12,7 @@ from __future__ import annotations
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
 from gpuemu.engine.units.barrier import IDS
+from gpuemu.engine.units.code_caches import remember
 from gpuemu.engine.units.dependences import FIELDS
 from gpuemu.engine.units.phases import SUB_CORES, wake
 from gpuemu.program.stall_reasons import NO_INSTRUCTION
@@ -47,6 +48,8 @@ def tick_launch(state: State, now: int) -> int:
 def _launch(state: State, slot: int, now: int) -> None:
     spec, sm, pool = state.spec[0], state.sm[0], state.pool
     number = sm.next_cta
+    if number == 0 and sm.code_waits:
+        remember(state)
     cta = state.ctas[number]
     pool[sm.cta_slots_at + slot] = number
     cta.slot, cta.live = slot, cta.warps
@@ -61,7 +64,7 @@ def _launch(state: State, slot: int, now: int) -> None:
         warp.cta, warp.slot, warp.core, warp.started_at = number, warp_slot, c, start
         warp.op = state.path[warp.position]
         warp.pipe = core.pipes_at + state.ops[warp.op].pipe
-        warp.issued_at = warp.seen_at = warp.barrier_id = warp.branched_at = warp.next_line = -1
+        warp.issued_at = warp.seen_at = warp.barrier_id = warp.branched_at = warp.next_line = warp.code_line = -1
         warp.blocked_from = warp.opens_at = NEVER
         warp.order = 2 * start
         warp.stalled_until = start

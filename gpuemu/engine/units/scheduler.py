@@ -20,7 +20,7 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
     core, pool, warps, pipes = state.cores[c], state.pool, state.warps, state.pipes
     if now < core.next_slot:
         return core.next_slot
-    soonest, ready, cold = NEVER, 0, state.spec[0].first_touch_dram
+    soonest, ready, code_waits = NEVER, 0, state.sm[0].code_waits
     for i in range(core.warps):
         w = pool[core.warps_at + i]
         warp = warps[w]
@@ -31,7 +31,7 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
             possible = _past_barrier(state, warp, possible)
         if (
             possible <= now
-            and (cold or state.ops[warp.op].constant_line >= 0)
+            and (code_waits or state.ops[warp.op].constant_line >= 0)
             and waits_for_caches(state, core, w, now)
         ):
             possible = warp.ready_at

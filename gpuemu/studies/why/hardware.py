@@ -35,6 +35,7 @@ ENDLESS: Mapping[str, int] = {
     "global_memory.l1.capacity_bytes": 1 << 26,
 }
 """As many as an architecture file may say."""
+_CODE = {f"code.{level}.{name}_cycles": 0 for level in ("gcc", "l2", "dram") for name in ("latency", "line")}
 _QUEUES = ("mio.queue_entries", "special_function.queue_entries", "address_divergence.queue_entries")
 _POOLS = (
     "mio.pool_entries", "mio.window_entries", "mio.store_data_registers", "mio.store_pool_wavefronts",
@@ -78,6 +79,7 @@ def least_latencies(result: Result) -> tuple[dict[str, int], dict[str, int]]:
     beyond = {
         "global_memory.latency_cycles": sent,
         "global_memory.spread_cycles": 0,
+        "global_memory.refresh_cycles": 0,
         "global_memory.l2.latency_cycles": sent,
         "global_memory.l2.spread_cycles": 0,
         "global_memory.l1.latency_cycles": sent,
@@ -149,9 +151,9 @@ def stall_causes(result: Result) -> list[Cause]:
          "constants are there at once: read fewer lines of them before the first loads are sent"),
         ("drain", values.endless(["global_memory.store_buffer_sectors"]),
          "stores are buffered without end: store whole lines, and sooner"),
-        ("no_instruction", values.at_most({"issue.next_line_cycles": 1, "launch.first_code_cycles": 0})
+        ("no_instruction", values.at_most({"issue.next_line_cycles": 1, "launch.first_code_cycles": 0, **_CODE})
          | values.endless(["issue.instruction_buffer_entries", "issue.instruction_banks"]),
-         "code is there at once: align loops to lines of code, unroll them"),
+         "code is there at once: align loops to lines of code, unroll them no further than its cache goes"),
     )  # fmt: skip
     return [
         Cause(f"stall.{reason}", stall_rule(reason), advice, edit, light(result, reason))
