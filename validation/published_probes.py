@@ -247,7 +247,7 @@ def untouched(arch: gpuemu.Architecture) -> gpuemu.Architecture:
     """
     return arch.with_overrides({
         "global_memory.first_touch": "dram", "global_memory.spread_cycles": 0, "global_memory.refresh_cycles": 0,
-        "code.gcc.latency_cycles": 0, "code.gcc.line_cycles": 0,
+        "global_memory.atomic_spread_cycles": 0, "code.gcc.latency_cycles": 0, "code.gcc.line_cycles": 0,
     })  # fmt: skip
 
 

@@ -366,6 +366,7 @@ class GlobalMemory(Part):
     mask_sectors: int = whole("what the mask of a line written in part takes on the way out", 0, 64, "sectors")
     sector_bytes: PowerOfTwo = power_of_two("unit of transfer", 4096, "bytes")
     atomic_latency_cycles: int = cycles("atomic with a result, issue to dependent issue", high=1_000_000)
+    atomic_spread_cycles: int = cycles("what one to the farthest block of lines takes longer than to the nearest", low=0)
     local_word_bytes: PowerOfTwo = power_of_two("of local memory, in which lanes take turns", 16, "bytes")
     l1: L1
     l2: L2

@@ -115,6 +115,7 @@ class Values(Record):
     global_memory_mask_sectors: int
     global_memory_sector_bytes: int
     global_memory_atomic_latency_cycles: int
+    global_memory_atomic_spread_cycles: int
     global_memory_l1_capacity_bytes: int
     global_memory_l1_line_bytes: int
     global_memory_l1_latency_cycles: int

@@ -147,8 +147,9 @@ def _global_accesses(
     arch: Architecture,
 ) -> Accesses:
     """An access for each row. It holds the data stage for as many cycles as its lanes' words would have wavefronts of
-    shared memory, in the groups of that width, or as the tags of its lines take if that is longer. An atomic by
-    generic addresses has a wavefront of shared memory even where no lane means that (H200, counted)."""
+    shared memory, in the groups of that width, or as the tags of its lines take if that is longer. An atomic goes out
+    in rounds, each with one lane of each word, line by line and sector by sector (H200, counted); one by generic
+    addresses has a wavefront of shared memory even where no lane means that (H200, counted)."""
     memory, groups_of = arch.global_memory, arch.shared_memory.lanes_per_group
     width = operation.width_bits // 8
     ends = [addresses, addresses + (width - 1)]
@@ -165,6 +166,13 @@ def _global_accesses(
     returns = not operation.store
     returned = (LANES // lanes - 1) * arch.shared_memory.cycles_per_further_group if returns else 0
     rows, sector = _blocks_by_row(ends, active, memory.sector_bytes)
+    if operation.atomic:
+        rounds = _rounds(addresses, active, width, memory.sector_bytes)
+        of_line = _begins(rows, sector * memory.sector_bytes // memory.l1.line_bytes)
+        together = np.zeros(len(addresses), dtype=np.int64)
+        np.add.at(together, rows[of_line[:-1]], _most(rounds, of_line))
+        passes = np.maximum(passes, together)
+        rows, sector = rows.repeat(rounds), sector.repeat(rounds)
     line = sector * memory.sector_bytes // memory.l1.line_bytes
     begins = _begins(rows, line)
     of_line = begins[:-1]
@@ -186,6 +194,24 @@ def _global_accesses(
         ),
         first_sector=begins, sector=sector,
     )  # fmt: skip
+
+
+def _rounds(
+    addresses: NDArray[np.int64], active: NDArray[np.bool_], width_bytes: int, sector_bytes: int
+) -> NDArray[np.int64]:
+    """Of each sector of each row, in ascending order, how many lanes mean the word in it that most mean."""
+    words = _blocks([addresses], active, width_bytes)
+    rows, places = np.nonzero(words >= 0)
+    word = words[rows, places]
+    of_word = _begins(rows, word)
+    first = of_word[:-1]
+    return _most(np.diff(of_word), _begins(rows[first], word[first] * width_bytes // sector_bytes))
+
+
+def _most(values: NDArray[np.int64], begins: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The largest value of each run of `_begins`."""
+    most: NDArray[np.int64] = np.maximum.reduceat(values, begins[:-1]) if len(values) else values
+    return most
 
 
 def tag_banks(lines: NDArray[np.int64], masks: Sequence[int]) -> NDArray[np.int64]:

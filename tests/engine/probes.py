@@ -33,7 +33,7 @@ NO_LAUNCH: dict[str, Any] = {
 } | {
     f"code.{level}.{name}_cycles": 0 for level in ("gcc", "l2", "dram") for name in ("latency", "line")
 } | {
-    "global_memory.refresh_cycles": 0,
+    "global_memory.refresh_cycles": 0, "global_memory.atomic_spread_cycles": 0,
     "sm.cta_launch_cycles": 1, "global_memory.first_touch": "dram", "global_memory.l2.spread_cycles": 0,
     "global_memory.spread_cycles": 0, "global_memory.store_merge_lines": 0, "global_memory.l2.line_cycles": 0,
 }  # fmt: skip
@@ -334,6 +334,7 @@ _VALUES: dict[str, list[Any]] = {
     "global_memory.l1.copy_cycles": [3, 0],
     "global_memory.l2.spread_cycles": [62, 0, 7],
     "global_memory.spread_cycles": [200, 0, 31],
+    "global_memory.atomic_spread_cycles": [263, 0],
     "global_memory.refresh_cycles": [570, 0, 5000],
     "code.icc.capacity_bytes": [32768, 256, 0],
     "code.icc.ways": [4, 1],

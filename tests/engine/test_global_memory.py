@@ -210,7 +210,14 @@ def test_a_dependent_instruction_waits_for_the_published_latency(name, latency):
 
 def test_an_atomic_goes_to_l2_and_has_a_latency_of_its_own():
     lines = ["ATOMG.E.ADD PT, R4, [R0.64], R5 | W0 S02", AWAIT, "EXIT | S05"]
-    assert issues(run(lines, lanes="0"))[1] == 483
+    assert issues(run(lines))[1] == 265
+
+
+def test_an_atomic_goes_farther_than_a_load():
+    """H200: half of the lines are some 200 cycles farther for atomics, as they are no farther for loads."""
+    arch = machine(global_memory__atomic_latency_cycles=265, global_memory__atomic_spread_cycles=264)
+    lines = ["ATOMG.E.ADD PT, R4, [R0.64], R5 | W0 S02", AWAIT, "EXIT | S05"]
+    assert issues(run(lines, arch))[1] == 265 + 132
 
 
 def test_a_stream_runs_at_the_bandwidth():

@@ -73,6 +73,7 @@ def load(state: State, f: int, start: int) -> int:
             latency += refreshed
         if op.is_atomic:  # it sends one register more, and reads later
             latency = spec.global_memory_atomic_latency_cycles
+            latency += spec.global_memory_atomic_spread_cycles * far // DISTANCES
             before += spec.mio_cycles_per_source_register + spec.mio_data_read_cycles
         asked_at = max(start, -(-memory.store_free_at // spec.store_cycle_parts))
         done = max(done, _from_beyond(state, asked_at, missing, parts, latency - before))

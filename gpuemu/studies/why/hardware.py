@@ -84,6 +84,7 @@ def least_latencies(result: Result) -> tuple[dict[str, int], dict[str, int]]:
         "global_memory.l2.spread_cycles": 0,
         "global_memory.l1.latency_cycles": sent,
         "global_memory.atomic_latency_cycles": sent + register + late,
+        "global_memory.atomic_spread_cycles": 0,
     }
     near = {
         "shared_memory.latency_cycles": queue + 1,
