@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from engine.probes import builder, completions, emit, issues, kernels, machine, machines, run
 from hypothesis import HealthCheck, given, settings
@@ -72,12 +74,12 @@ def test_the_reasons_add_up_to_the_life_of_every_warp_and_none_is_negative(trace
 def contention(watched: Watched, sub_core: int, pipe: int, issued: int, reasons: dict[str, int]) -> bool:
     """Whether in so many cycles before an issue others were in its way as the reasons say.
 
-    A warp asks for a constant as soon as it could go: what was in its way then, and what was when the constant had
-    come, lie apart. Stall counts that stand while the sub-core does count as dispatch stalls, too, and come before
+    A warp asks for a constant or a line of code as soon as it could go: what was in its way then, and what was when
+    that had come, lie apart. Stall counts that stand while the sub-core does count as dispatch stalls, too, and come before
     them.
     """
-    cycles, missing = sum(reasons[name] for name in CONTENTION), reasons["imc_miss"]
-    for behind in range(cycles + 1) if missing else (cycles,):
+    cycles, constant, code = sum(reasons[name] for name in CONTENTION), reasons["imc_miss"], reasons["no_instruction"]
+    for missing, behind in product({0, constant, code, constant + code}, range(cycles + 1)):
         found = dict.fromkeys(CONTENTION, 0)
         for number in range(cycles + 1):
             if found["dispatch_stall"] <= reasons["dispatch_stall"] and all(
