@@ -163,7 +163,7 @@ def test_the_measured_results_were_right() -> None:
         assert {row["right"] for row in csv.DictReader(file)} == {"yes", ""}
 
 
-@pytest.mark.parametrize(("name", "off"), [("load128_16_by_1", 0.4), ("store128_32_by_8", 10), ("atomic_16_by_1", 0.5)])
+@pytest.mark.parametrize(("name", "off"), [("load128_16_by_1", 0.4), ("store128_32_by_8", 10), ("atomic_16_by_1", 0.3)])
 def test_what_deviates_in_time_still_does(name: str, off: float) -> None:
     """validation/DEVIATIONS.md says so of accesses by generic addresses, and is to be mended with the emulator."""
     h200 = tool("h200/examples")
@@ -179,8 +179,8 @@ def test_the_counters_of_l1_l2_and_dram_are_those_of_the_h200() -> None:
     differ = {(d.name, d.metric) for d in found if d.measured != d.emulated}
     merged = {(name, metric) for name, metric in differ if metric in h200.MERGED}
     assert {name.partition(",")[0] for name, _ in merged} == {
-        "v1_global", "transpose_v2", "transpose_v4", "transpose_v8", "transpose_v16", "matmul_v4"
+        "transpose_v2", "transpose_v4", "transpose_v8", "transpose_v16", "matmul_v4"
     }  # fmt: skip
-    near = [d for d in found if d.metric in h200.MERGED and not d.name.startswith("v1_global")]
+    near = [d for d in found if d.metric in h200.MERGED]
     assert all(abs(d.emulated / d.measured - 1) < 0.3 for d in near if d.measured)
     assert differ - merged == {("toy_transpose_plain, flushed", "dram__sectors_read.sum")}

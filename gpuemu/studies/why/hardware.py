@@ -35,7 +35,6 @@ ENDLESS: Mapping[str, int] = {
     "global_memory.l1.capacity_bytes": 1 << 26,
 }
 """As many as an architecture file may say."""
-_CODE = {f"code.{level}.{name}_cycles": 0 for level in ("gcc", "l2", "dram") for name in ("latency", "line")}
 _QUEUES = ("mio.queue_entries", "special_function.queue_entries", "address_divergence.queue_entries")
 _POOLS = (
     "mio.pool_entries", "mio.window_entries", "mio.store_data_registers", "mio.store_pool_wavefronts",
@@ -152,7 +151,7 @@ def stall_causes(result: Result) -> list[Cause]:
          "constants are there at once: read fewer lines of them before the first loads are sent"),
         ("drain", values.endless(["global_memory.store_buffer_sectors"]),
          "stores are buffered without end: store whole lines, and sooner"),
-        ("no_instruction", values.at_most({"issue.next_line_cycles": 1, "launch.first_code_cycles": 0, **_CODE})
+        ("no_instruction", values.at_most({"issue.next_line_cycles": 1, "launch.first_code_cycles": 0} | _code(result))
          | values.endless(["issue.instruction_buffer_entries", "issue.instruction_banks"]),
          "code is there at once: align loops to lines of code, unroll them no further than its cache goes"),
     )  # fmt: skip
@@ -160,6 +159,15 @@ def stall_causes(result: Result) -> list[Cause]:
         Cause(f"stall.{reason}", stall_rule(reason), advice, edit, light(result, reason))
         for reason, edit, advice in made
     ]
+
+
+def _code(result: Result) -> dict[str, int]:
+    """What makes code be there at once that a launch may have to wait for."""
+    arch = result.arch
+    code_bytes = (1 + max(op.code_line for op in result.program.ops)) * arch.issue.instruction_line_bytes
+    if arch.global_memory.first_touch == "l2" and code_bytes <= arch.code.icc.capacity_bytes:
+        return {}
+    return {f"code.{level}.{name}_cycles": 0 for level in ("gcc", "l2", "dram") for name in ("latency", "line")}
 
 
 def resource_causes(result: Result) -> list[Cause]:

@@ -125,6 +125,19 @@ def test_with_barriers_open_nobody_waits_at_one() -> None:
     assert waits.end_cycle - waits.start_cycle < ARCH.launch.first_code_cycles + 10
 
 
+@pytest.mark.parametrize("first_touch", ["l2", "dram"])
+def test_code_is_there_at_once_where_a_launch_would_wait_for_it(first_touch: str) -> None:
+    trace = gpuemu.TraceBuilder("straight", arch="sm_89", block=(32, 1, 1))
+    for _ in range(100 if first_touch == "dram" else 2500):
+        trace.emit("NOP", control="B------:R-:W-:-:S01")
+    trace.emit("EXIT", control="B------:R-:W-:-:S05")
+    plain = gpuemu.run(trace.build(), ARCH.with_overrides({"global_memory.first_touch": first_touch}))
+    (cause,) = (one for one in causes_of(plain, by_line=False) if one.name == "stall.no_instruction")
+    assert plain.stalls["no_instruction"] > len(plain.program.path)
+    without = gpuemu.run(trace.build(), plain.arch.with_overrides(dict(cause.edit.settings)))
+    assert without.stalls["no_instruction"] == 0
+
+
 @pytest.mark.parametrize("dependences", ["control_words", "register_scoreboard"])
 def test_without_stall_counts_no_warp_waits_for_arithmetic(dependences: str) -> None:
     arch = ARCH.with_overrides({"issue.dependences": dependences})
