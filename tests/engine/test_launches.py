@@ -106,9 +106,11 @@ def test_stores_to_a_line_that_waits_merge_with_what_is_there():
     assert cycles(0) == alone + 3 * 20
 
 
-@pytest.mark.parametrize(("instruction", "apart", "sectors"), [("STG.E", 11, 1), ("STG.E", 12, 2), ("RED.E.ADD", 4, 2)])
+@pytest.mark.parametrize(
+    ("instruction", "apart", "sectors"), [("STG.E", 11, 1), ("STG.E", 12, 2), ("RED.E.ADD", 4, 64)]
+)
 def test_a_store_merges_until_its_line_has_left_and_a_reduction_never(instruction: str, apart: int, sectors: int):
-    """It leaves 10 cycles behind its wavefront, and takes 2, for a sector and its mask."""
+    """It leaves 10 cycles behind its wavefront, and takes 2, for a sector and its mask. 32 lanes of one word count 32."""
     arch = machine(global_memory__store_merge_lines=1, global_memory__store_latency_cycles=10)
     store = f"{instruction} [R2.64], R4"
     result = run([f"{store} | S{apart:02d}", f"{store} | S05", "EXIT | S05"], arch, lanes="0*lane")
