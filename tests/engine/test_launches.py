@@ -208,3 +208,21 @@ def test_memory_is_refreshed_a_quarter_after_another(blocks: int, start: int, wa
         assert result.log.start[0] == start
         times.append(result.log.done[0])
     assert times[1] - times[0] == waits
+
+
+def test_what_l2_has_does_not_wait_for_refreshes():
+    """A load of a new line, and of one that came before, whose quarter of memory is being refreshed."""
+    times = []
+    for refresh in (0, 570):
+        arch = machine(global_memory__refresh_interval_cycles=3860, global_memory__refresh_cycles=refresh)
+        trace = builder()
+        emit(trace, "LDG.E.STRONG.GPU R4, [R0.64] | W0 S02", f"{512 * 12}")
+        emit(trace, "NOP | B0 S15")
+        emit(trace, "LDG.E.STRONG.GPU R4, [R0.64] | W0 S02", f"{512 * 12}*(lane%2)")
+        for block in range(12):
+            emit(trace, "STG.E [R0.64], R4 | S02", f"{512 * block}")
+        emit(trace, "EXIT | S05")
+        result = gpuemu.run(trace.build(), arch)
+        assert 483 < result.log.start[1] < 1052
+        times.append(result.log.done[1])
+    assert times[0] == times[1]

@@ -78,15 +78,17 @@ def contention(watched: Watched, sub_core: int, pipe: int, issued: int, reasons:
     that had come, lie apart. Stall counts that stand while the sub-core does count as dispatch stalls, too, and come before
     them.
     """
-    cycles, constant, code = sum(reasons[name] for name in CONTENTION), reasons["imc_miss"], reasons["no_instruction"]
-    for missing, behind in product({0, constant, code, constant + code}, range(cycles + 1)):
+    cycles = sum(reasons[name] for name in CONTENTION)
+    constant, code = reasons["imc_miss"], reasons["no_instruction"]
+    places = [range(cycles + 1) if missing else (cycles,) for missing in (constant, code)]
+    for for_code, before, behind in product({0, code}, *places):
         found = dict.fromkeys(CONTENTION, 0)
         for number in range(cycles + 1):
             if found["dispatch_stall"] <= reasons["dispatch_stall"] and all(
                 found[name] == reasons[name] for name in CONTENTION if name != "dispatch_stall"
             ):
                 return True
-            cycle = issued - 1 - number - (missing if number >= behind else 0)
+            cycle = issued - 1 - number - (constant if number >= before else 0) - (for_code if number >= behind else 0)
             if (sub_core, cycle) in watched.held:
                 found["dispatch_stall"] += 1
             elif (sub_core, pipe, cycle) in watched.closed:

@@ -48,11 +48,10 @@ def load(state: State, f: int, start: int) -> int:
             if spec.first_touch_dram:
                 if pool[memory.from_dram_at + sector] < 0:
                     new += 1
+                    refreshed = max(refreshed, _refresh(state, program[at + BLOCK], start))
                 else:
                     done = max(done, pool[memory.from_dram_at + sector])
         missing += absent
-        if spec.first_touch_dram and absent > 0:
-            refreshed = max(refreshed, _refresh(state, program[at + BLOCK], start))
         if absent > 0:
             parts += max(absent * spec.load_sector_parts, of_line)
             far = max(far, _distance(state, program[at + BLOCK]))
