@@ -86,7 +86,9 @@ def rates(bench: Bench) -> None:
         for kernel in ("read1", "read4", "read8"):
             for n in (1, 16, 66, bench.sms):
                 lines = max(8, min(512, 8 * MIB // (n * threads * 16)) // 8 * 8)
-                bench.measure("l2 in flight", kernel, n, threads, big, other, lines, max(1, 512 // lines), 0, 1, warm=True)
+                bench.measure(
+                    "l2 in flight", kernel, n, threads, big, other, lines, max(1, 512 // lines), 0, 1, warm=True
+                )
                 lines = 128
                 bench.measure("dram in flight", kernel, n, threads, big, other, lines, 1, 0, 1, warm=False)
 
@@ -96,11 +98,15 @@ def sectors(bench: Bench) -> None:
     for step in (1, 2, 4, 8, 16):
         for n in (1, bench.sms):
             lines = 64
-            bench.measure("dram gaps", "read4", n, 1024, bench.big, bench.other, lines, 1, 0, step, warm=False, step=step)
+            bench.measure(
+                "dram gaps", "read4", n, 1024, bench.big, bench.other, lines, 1, 0, step, warm=False, step=step
+            )
             lines = max(4, 16 * MIB // (n * 16384 * step) // 4 * 4)
             lines = min(lines, 256)
             passes = max(2, 256 // lines)
-            bench.measure("l2 gaps", "read4", n, 1024, bench.big, bench.other, lines, passes, 0, step, warm=True, step=step)
+            bench.measure(
+                "l2 gaps", "read4", n, 1024, bench.big, bench.other, lines, passes, 0, step, warm=True, step=step
+            )
 
 
 def capacity(bench: Bench) -> None:
@@ -150,7 +156,19 @@ def atomics(bench: Bench) -> None:
     """Atomics a cycle by SMs, words, how far these lie apart, and lanes."""
     for kernel in ("reds", "atoms"):
         for n in (1, 8, 33, bench.sms):
-            for words, pitch in ((1, 4), (2, 4), (8, 4), (8, 32), (8, 128), (8, 4096), (64, 4), (64, 128), (1024, 4), (1024, 128), (65536, 4)):
+            for words, pitch in (
+                (1, 4),
+                (2, 4),
+                (8, 4),
+                (8, 32),
+                (8, 128),
+                (8, 4096),
+                (64, 4),
+                (64, 128),
+                (1024, 4),
+                (1024, 128),
+                (65536, 4),
+            ):
                 for lanes in (1, 32):
                     bench.measure(
                         "atomics", kernel, n, 256, bench.big, words, pitch, lanes, 64, warm=True,
@@ -163,7 +181,22 @@ def dealt(bench: Bench, out: Path) -> None:
     n = bench.sms
     with (out / "deal.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["grid", "threads", "shared", "cycles", "long", "every", "cta", "sm", "start_ns", "end_ns", "start_cycle", "end_cycle"])
+        writer.writerow(
+            [
+                "grid",
+                "threads",
+                "shared",
+                "cycles",
+                "long",
+                "every",
+                "cta",
+                "sm",
+                "start_ns",
+                "end_ns",
+                "start_cycle",
+                "end_cycle",
+            ]
+        )
         for ctas, threads, shared, cycles, long, every in (
             (n, 128, ALONE, 4000, 0, 0), (n + 1, 128, ALONE, 4000, 0, 0), (3 * n, 128, ALONE, 4000, 0, 0),
             (3 * n, 1024, 100 * 1024, 4000, 0, 0), (2 * n, 1024, 0, 4000, 0, 0), (16 * n, 128, 0, 4000, 0, 0),
@@ -176,7 +209,22 @@ def dealt(bench: Bench, out: Path) -> None:
             clocks = {s: records[records[:, 0] == s, 1].min() for s in set(records[:, 0].tolist())}
             for cta, r in enumerate(records):
                 own = clocks[int(r[0])]
-                writer.writerow([ctas, threads, shared, cycles, long, every, cta, r[0], r[2] - first, r[4] - first, r[1] - own, r[3] - own])
+                writer.writerow(
+                    [
+                        ctas,
+                        threads,
+                        shared,
+                        cycles,
+                        long,
+                        every,
+                        cta,
+                        r[0],
+                        r[2] - first,
+                        r[4] - first,
+                        r[1] - own,
+                        r[3] - own,
+                    ]
+                )
 
 
 def launches(bench: Bench) -> None:
