@@ -59,7 +59,8 @@ class Bench:
         self.rows.append({
             "what": what, "kernel": kernel, "ctas": ctas, "threads": threads, "warm": int(warm),
             "told": " ".join(f"{k}={v}" for k, v in told.items()), "cycles_median": int(np.median(cycles)),
-            "cycles_least": int(cycles.min()), "cycles_most": int(cycles.max()), "span_ns": sorted(spans)[len(spans) // 2],
+            "cycles_least": int(cycles.min()), "cycles_most": int(cycles.max()),
+            "span_ns": sorted(spans)[len(spans) // 2],
             "done": int(records[:, 5].sum()), "per_cycle": round(float((records[:, 5] / cycles).sum()), 3),
             "first_cycles": int(cycles[0]), "first_done": int(records[0, 5]),
             "others_per_cycle": round(float((records[1:, 5] / cycles[1:]).sum()), 3) if ctas > 1 else 0,
@@ -67,6 +68,7 @@ class Bench:
 
 
 def ns(sms: int) -> list[int]:
+    """Numbers of SMs."""
     return [1, 2, 4, 8, 16, 33, 66, 99, sms]
 
 
@@ -147,28 +149,22 @@ def loaded(bench: Bench) -> None:
             for n in (2, 17, 67, bench.sms):
                 for rest in (0, 100, 300, 1000, 3000) if n in (67, bench.sms) else (0,):
                     bench.measure(
-                        "under load", "under_load", n, 1024, on_gpu, 400, bench.big, lines, rest, bench.stop, warm=where == "l2",
-                        chain=where, rows=rows_in, rest=rest,
+                        "under load", "under_load", n, 1024, on_gpu, 400, bench.big, lines, rest, bench.stop,
+                        warm=where == "l2", chain=where, rows=rows_in, rest=rest,
                     )  # fmt: skip
+
+
+WORDS = (
+    (1, 4), (2, 4), (8, 4), (8, 32), (8, 128), (8, 4096), (64, 4), (64, 128), (1024, 4), (1024, 128), (65536, 4),
+)  # fmt: skip
+"""How many words, and how many bytes these lie apart."""
 
 
 def atomics(bench: Bench) -> None:
     """Atomics a cycle by SMs, words, how far these lie apart, and lanes."""
     for kernel in ("reds", "atoms"):
         for n in (1, 8, 33, bench.sms):
-            for words, pitch in (
-                (1, 4),
-                (2, 4),
-                (8, 4),
-                (8, 32),
-                (8, 128),
-                (8, 4096),
-                (64, 4),
-                (64, 128),
-                (1024, 4),
-                (1024, 128),
-                (65536, 4),
-            ):
+            for words, pitch in WORDS:
                 for lanes in (1, 32):
                     bench.measure(
                         "atomics", kernel, n, 256, bench.big, words, pitch, lanes, 64, warm=True,
@@ -176,55 +172,31 @@ def atomics(bench: Bench) -> None:
                     )  # fmt: skip
 
 
+GRIDS = (
+    (1, 128, ALONE, 4000, 0, 0), (3, 128, ALONE, 4000, 0, 0), (3, 1024, 100 * 1024, 4000, 0, 0),
+    (2, 1024, 0, 4000, 0, 0), (16, 128, 0, 4000, 0, 0), (4, 256, ALONE, 2000, 20000, 7), (4, 256, ALONE, 2000, 20000, 132),
+    (12, 256, 50 * 1024, 2000, 9000, 5), (15, 64, 0, 500, 0, 0),
+)  # fmt: skip
+"""CTAs an SM, their threads and shared memory; the cycles that each waits, and other cycles that every so many wait."""
+
+
 def dealt(bench: Bench, out: Path) -> None:
     """Where and when each CTA of some grids ran."""
-    n = bench.sms
+    names = "grid threads shared cycles long every cta sm start_ns end_ns start_cycle end_cycle"
     with (out / "deal.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(
-            [
-                "grid",
-                "threads",
-                "shared",
-                "cycles",
-                "long",
-                "every",
-                "cta",
-                "sm",
-                "start_ns",
-                "end_ns",
-                "start_cycle",
-                "end_cycle",
-            ]
-        )
-        for ctas, threads, shared, cycles, long, every in (
-            (n, 128, ALONE, 4000, 0, 0), (n + 1, 128, ALONE, 4000, 0, 0), (3 * n, 128, ALONE, 4000, 0, 0),
-            (3 * n, 1024, 100 * 1024, 4000, 0, 0), (2 * n, 1024, 0, 4000, 0, 0), (16 * n, 128, 0, 4000, 0, 0),
-            (4 * n, 256, ALONE, 2000, 20000, 7), (4 * n, 256, ALONE, 2000, 20000, n), (12 * n, 256, 50 * 1024, 2000, 9000, 5),
-            (2000, 64, 0, 500, 0, 0),
-        ):  # fmt: skip
-            bench.launch("waits", ctas, threads, cycles, long, every, shared=shared)
-            records = bench.launch("waits", ctas, threads, cycles, long, every, shared=shared)
-            first = records[:, 2].min()
-            clocks = {s: records[records[:, 0] == s, 1].min() for s in set(records[:, 0].tolist())}
-            for cta, r in enumerate(records):
-                own = clocks[int(r[0])]
-                writer.writerow(
-                    [
-                        ctas,
-                        threads,
-                        shared,
-                        cycles,
-                        long,
-                        every,
-                        cta,
-                        r[0],
-                        r[2] - first,
-                        r[4] - first,
-                        r[1] - own,
-                        r[3] - own,
-                    ]
-                )
+        writer.writerow(names.split())
+        for each, threads, shared, cycles, long, every in GRIDS:
+            for extra in (0, 1) if each == 1 else (0,):
+                ctas = each * bench.sms + extra
+                for _ in range(2):
+                    records = bench.launch("waits", ctas, threads, cycles, long, every, shared=shared)
+                first = records[:, 2].min()
+                clocks = {sm: records[records[:, 0] == sm, 1].min() for sm in np.unique(records[:, 0])}
+                for cta, (sm, start, start_ns, end, end_ns, _) in enumerate(records):
+                    own = clocks[sm]
+                    when = (start_ns - first, end_ns - first, start - own, end - own)
+                    writer.writerow([ctas, threads, shared, cycles, long, every, cta, sm, *when])
 
 
 def launches(bench: Bench) -> None:
@@ -239,6 +211,7 @@ def launches(bench: Bench) -> None:
 
 
 def main() -> None:
+    """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--launches", action="store_true")
