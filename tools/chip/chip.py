@@ -174,7 +174,8 @@ def atomics(bench: Bench) -> None:
 
 GRIDS = (
     (1, 128, ALONE, 4000, 0, 0), (3, 128, ALONE, 4000, 0, 0), (3, 1024, 100 * 1024, 4000, 0, 0),
-    (2, 1024, 0, 4000, 0, 0), (16, 128, 0, 4000, 0, 0), (4, 256, ALONE, 2000, 20000, 7), (4, 256, ALONE, 2000, 20000, 132),
+    (2, 1024, 0, 4000, 0, 0), (16, 128, 0, 4000, 0, 0), (4, 256, ALONE, 2000, 20000, 7),
+    (4, 256, ALONE, 2000, 20000, 132),
     (12, 256, 50 * 1024, 2000, 9000, 5), (15, 64, 0, 500, 0, 0),
 )  # fmt: skip
 """CTAs an SM, their threads and shared memory; the cycles that each waits, and other cycles that every so many wait."""
