@@ -3,9 +3,12 @@
 name: my_chip                    # optional, else the file's name
 extends: sm_90                   # optional: a shipped name, or a path relative to this file
 sources: {LAB: measured on my bench in May}
+confirmed: [sm.registers]        # optional, in a file for another compute capability: see taken_over.py
 shared_memory:
   banks: 64                                                          # a bare value
   latency_cycles: {value: 25, status: measured, source: LAB, note: mean of 100}
+tensor_core:
+  operations: {m64n8k16.f32.f16: null}                               # an entry that this one does not have
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import Any, TypeVar
 from gpuemu.arch.build import build, plain, suggestion
 from gpuemu.arch.model import Architecture
 from gpuemu.arch.schema import Leaf, Node, Section, Table, tree
+from gpuemu.arch.taken_over import taken_over
 from gpuemu.arch.values import LABELS, Located, Names, Provenance
 from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError, Problem
@@ -30,7 +34,7 @@ R = TypeVar("R")
 STATUSES = ("measured", "published", "derived", "assumed", "user", "override")
 CONFIDENCES = ("A", "B", "C", "D")
 _WRAPPER = ("value", "status", "source", "confidence", "note")
-_TOP = (*LABELS, "extends", "sources")
+_TOP = (*LABELS, "extends", "sources", "confirmed")
 
 
 @dataclass
@@ -40,7 +44,9 @@ class _File:
     document: strict_yaml.Document
     labels: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
+    confirmed: list[str] = field(default_factory=list)
     values: dict[Names, Located] = field(default_factory=dict)
+    removed: list[Names] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     refused: list[Names] = field(default_factory=list)
 
@@ -97,10 +103,13 @@ def _load(path: Path, label: str, name: str) -> Architecture:
     values: dict[Names, Located] = {}
     sources: dict[str, str] = {}
     for f in reversed(files):  # what is extended first, so that its order and not its values win
-        values.update(f.values)
+        problems += _put(f, values)
         sources.update(f.sources)
     for f in files:
         problems += _unknown_sources(f, sources)
+    named = {key for located in values.values() for key in _keys(located)}
+    own = files[0].sources
+    sources = {key: sources[key] for key in sorted(sources) if key in named or key in own}
     labels = {"name": name, "description": ""} | files[0].labels
     top = files[0].document
 
@@ -117,6 +126,38 @@ def _load(path: Path, label: str, name: str) -> Architecture:
         order = [f.document.name for f in files]
         raise GpuemuError(sorted(problems, key=lambda p: (order.index(p.file), p.line or 0)))
     return arch
+
+
+def _put(file: _File, values: dict[Names, Located]) -> list[Problem]:
+    """Add the file's values to those of what it extends. The problems with what it confirms or leaves out."""
+    base = dict(values)
+    if file.confirmed and not _of_another(file, base):
+        found = f"{len(file.confirmed)} names, in a file for the same compute capability"
+        right = "nothing is right: its values keep their provenance"
+        return [file.document.problem(("confirmed",), found, right)]
+    known = {".".join(path) for path in base}
+    problems = []
+    for number, name in enumerate(file.confirmed):
+        if name not in known or name in {".".join(path) for path in file.values}:
+            right = suggestion(name, sorted(known), "a value of the file that it extends, not given here, is right")
+            problems.append(file.document.problem(("confirmed", number), strict_yaml.describe(name), right))
+    if _of_another(file, base):
+        values.clear()
+        values.update(taken_over(base, set(file.confirmed)))
+    for path in file.removed:
+        inside = [p for p in values if p[: len(path)] == path]
+        for p in inside:
+            del values[p]
+        if not inside:
+            problems.append(file.document.problem(path, "null", "an entry of the file that it extends is right"))
+    values.update(file.values)
+    return problems
+
+
+def _of_another(file: _File, base: Mapping[Names, Located]) -> bool:
+    """Whether the file is for another compute capability than what it extends."""
+    there, here = (of.get(("compute_capability",)) for of in (base, file.values))
+    return there is not None and here is not None and isinstance(here.value, str) and there.value != here.value
 
 
 def _chain(path: Path, label: str) -> list[_File]:
@@ -155,6 +196,12 @@ def _read(document: strict_yaml.Document) -> _File:
     result = _File(document)
     content = dict(document.value)
     content.pop("extends", None)
+    confirmed = content.pop("confirmed", [])
+    if isinstance(confirmed, list) and all(isinstance(name, str) for name in confirmed):
+        result.confirmed = confirmed
+    else:
+        right = "a list of dotted names, such as [sm.registers], is right"
+        result.problems.append(document.problem(("confirmed",), strict_yaml.describe(confirmed), right))
     sources = content.pop("sources", {})
     if isinstance(sources, dict):
         for key, about in sources.items():
@@ -191,6 +238,8 @@ def _walk(result: _File, node: Section | Table, content: Mapping[Any, Any], path
             result.problems.append(result.document.problem(inner, "an unknown name", right))
         elif isinstance(child, Leaf):
             _leaf(result, child, value, inner)
+        elif value is None and isinstance(node, Table):
+            result.removed.append(inner)
         elif isinstance(value, dict):
             _walk(result, child, value, inner)
         else:
@@ -259,8 +308,12 @@ def _leaf(result: _File, leaf: Leaf, content: Any, path: Names) -> None:
 def _unknown_sources(file: _File, sources: Mapping[str, str]) -> list[Problem]:
     problems = []
     for path, located in file.values.items():
-        for key in filter(None, (k.strip() for k in located.provenance.source.split(";"))):
+        for key in _keys(located):
             if key not in sources:
                 right = suggestion(key, list(sources), "a key of `sources` is right")
                 problems.append(file.document.problem((*path, "source"), f"the unknown source {key!r}", right))
     return problems
+
+
+def _keys(located: Located) -> list[str]:
+    return [key.strip() for key in located.provenance.source.split(";") if key.strip()]

@@ -38,7 +38,9 @@ def to_lines(arch: Architecture) -> Iterator[Line]:
     """
     yield "strong", f"{arch.name}: {arch.description}" if arch.description else arch.name
     counts = Counter(p.file for p in arch.provenance.values())
-    yield "plain", "from " + ", ".join(f"{file} ({_values(n)})" for file, n in counts.items())
+    files = ", ".join(f"{file} ({_values(n)})" for file, n in counts.items())
+    for line in textwrap.wrap("from " + files, WIDTH, subsequent_indent="     "):
+        yield "plain", line
     yield "plain", ""
     yield "strong", _row([name for name, _ in _COLUMNS])[0]
     section: tuple[str, ...] = ()

@@ -108,12 +108,19 @@ def test_show_applies_settings_and_says_which_values_they_are():
 
 
 def test_show_tells_which_file_how_many_values_are_from(here):
-    Path("mine.yaml").write_text("extends: sm_89\nshared_memory: {banks: 16}\n")
+    Path("mine.yaml").write_text("extends: sm_90\nshared_memory: {banks: 16}\n")
     lines = run("show", "mine.yaml").splitlines()
     assert lines[:2] == [
         "mine",
-        f"from configs/sm_89.yaml ({count('sm_89') - 5} values), mine.yaml (1 value), derived (4 values)",
+        f"from configs/sm_90.yaml ({count('sm_90') - 5} values), mine.yaml (1 value), derived (4 values)",
     ]
+
+
+def test_show_tells_the_files_that_a_shipped_one_builds_on():
+    loaded = load_arch("sm_89")
+    text = " ".join(run("show", "sm_89").split("\n\n")[0].split())
+    for file in ("configs/sm_89.yaml", "configs/sm_86.yaml", "configs/sm_90.yaml"):
+        assert f"{file} ({sum(where.file == file for where in loaded.provenance.values())} values)" in text
 
 
 def test_what_show_prints_as_yaml_can_be_saved_edited_and_loaded_back(here):
