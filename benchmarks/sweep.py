@@ -1,7 +1,7 @@
 """What a second process gains a sweep: 1,000 points of the v5 trace, python benchmarks/sweep.py
 
-In worker processes of this machine, and on a dask.distributed cluster of them. The ratio is that of the time for the
-points, in workers that are there already, with one and with two; both are taken in turn, and the median of the
+In worker processes of this machine, and on a dask.distributed cluster of them. The ratio is that of the time from the
+first point that comes back to the last, with one worker and with two; both are taken in turn, and the median of the
 pairs' ratios is printed. Beside it the whole command, from start to end, and the points of one run alone.
 
 With --tile-loop the whole command alone, over 1,000 points of a tile loop, K = 512: 500 queues by 2 numbers of banks.
@@ -16,15 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tile_loop import saved
 
-from gpuemu.studies.sweeps.cluster import Cluster
+from gpuemu.studies import elsewhere
 from gpuemu.studies.sweeps.plan import PlannedSweep, plan
-from gpuemu.studies.sweeps.pools import Here, Pool, Processes
-from gpuemu.studies.sweeps.running import Runner, job_of
+from gpuemu.studies.sweeps.running import run_points
 from gpuemu.studies.sweeps.store import Store
 from gpuemu.studies.sweeps.study import Named, Study, parse_vary
 
@@ -37,35 +35,27 @@ GRID = (
 TILE_LOOP_GRID = ("mio.queue_entries=1..500", "shared_memory.banks=16,32")
 
 
-def points_seconds(planned: PlannedSweep, pool: Pool) -> float:
-    """The seconds for all points, results written down as they come; the pool has run a few before."""
-    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "store.jsonl") as store:
-        runner = Runner(planned, {}, store)
-        start = time.perf_counter()
-        runner.run(pool)
-        return time.perf_counter() - start
+def points_seconds(planned: PlannedSweep, jobs: int | None, cluster: str | None = None) -> float:
+    """The seconds for all points, results written down as they come, from the first that comes back on."""
+    first = 0.0
+
+    def heard(done: int, total: int) -> None:
+        nonlocal first
+        if done and not first:
+            first = time.perf_counter()
+
+    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "store.sqlite") as store:
+        run_points(planned, {}, store, jobs, cluster, heard)
+        return time.perf_counter() - first
 
 
-def warm(planned: PlannedSweep, pool: Pool) -> Pool:
-    if isinstance(pool, Processes):
-        pool.wait_until_ready()
-    few = PlannedSweep(planned.sources, planned.archs, planned.varied, planned.points[:64])
-    Runner(few, {}, Store(None)).run(pool)
-    return pool
-
-
-def ratio(planned: PlannedSweep, make: Callable[[int], Pool], runs: int) -> tuple[float, float, float]:
-    """Seconds with one worker, with two, and the median ratio of runs in turn.
-
-    Each run has workers of its own: others, though idle, would take their share of the cores.
-    """
+def ratio(planned: PlannedSweep, option: str, runs: int) -> tuple[float, float, float]:
+    """Seconds with one worker, with two, and the median ratio of runs in turn; each run has workers of its own."""
 
     def seconds(workers: int) -> float:
-        pool = warm(planned, make(workers))
-        try:
-            return points_seconds(planned, pool)
-        finally:
-            pool.close()
+        if option == "--jobs":
+            return points_seconds(planned, workers)
+        return points_seconds(planned, None, f"local:{workers}")
 
     pairs = [(seconds(1), seconds(2)) for _ in range(runs)]
     one, two = (statistics.median(column) for column in zip(*pairs, strict=True))
@@ -97,18 +87,14 @@ def main() -> None:
         return
     traces, archs = (Named("v5_swizzle", "v5_swizzle"),), (Named("sm_89", "sm_89"),)
     planned = plan(Study(traces, archs, axes=tuple(map(parse_vary, GRID))))
-    job = job_of(planned)
     print(f"{len(planned.points):,} points, {len(os.sched_getaffinity(0))} cores")
-    here = statistics.median(points_seconds(planned, warm(planned, Here(job))) for _ in range(runs))
+    here = statistics.median(points_seconds(planned, 1) for _ in range(runs))
     print(f"in this process                 {here:6.2f} s, {1e3 * here / len(planned.points):.2f} ms a point")
-    places: dict[str, tuple[Callable[[int], Pool], str]] = {
-        "worker processes": (lambda n: Processes(job, n), "--jobs={}"),
-        "dask.distributed": (lambda n: Cluster(f"local:{n}", job), "--cluster=local:{}"),
-    }
-    for name, (make, option) in places.items():
-        one, two, gain = ratio(planned, make, runs)
+    elsewhere.HERE_S = 0.0
+    for name, option, place in (("worker processes", "--jobs", "{}"), ("dask.distributed", "--cluster", "local:{}")):
+        one, two, gain = ratio(planned, option, runs)
         print(f"{name:17} 1 and 2: {one:7.2f} s {two:6.2f} s   ratio {gain:.2f}")
-        whole = [statistics.median(command_seconds(option.format(n)) for _ in range(runs)) for n in (1, 2)]
+        whole = [statistics.median(command_seconds(f"{option}={place.format(n)}") for _ in range(runs)) for n in (1, 2)]
         print(f"the whole command:         {whole[0]:7.2f} s {whole[1]:6.2f} s")
 
 

@@ -45,6 +45,7 @@ OUTSIDE = {
     "matplotlib": {"studies"},
     "polars": {"studies"},
     "distributed": {"studies"},
+    "loky": {"studies"},
     "pytest": {"cli"},
 }
 """Libraries, and the rooms that may import them."""
@@ -180,8 +181,6 @@ def test_only_the_modules_that_bear_their_names_need_the_extras_of_sweeps(module
     """So that a sweep without plot, Parquet and cluster runs on a plain install."""
     wanted = {
         "gpuemu.studies.sweeps.plot": "matplotlib",
-        "gpuemu.studies.sweeps.palette": "matplotlib",
-        "gpuemu.studies.sweeps.combinations": "matplotlib",
         "gpuemu.studies.sweeps.files": "polars",
     }
     found = {name.split(".")[0] for name in imported(module)} & {

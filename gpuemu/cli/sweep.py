@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpuemu.studies.sweeps.running import Progress
     from gpuemu.studies.sweeps.study import Study
 
-STORE = "gpuemu_sweep.jsonl"
+STORE = "gpuemu_sweep.sqlite"
 FORMATS = ("table", "csv", "json", "parquet")
 SOME_FAILED = 1
 INTERRUPTED = 130
@@ -64,27 +64,25 @@ def sweep(
 
     Exit codes: 0 fine, 1 some points failed (their reasons are shown), 2 bad input, 130 interrupted.
     """
-    from gpuemu.studies.sweeps.api import execute
     from gpuemu.studies.sweeps.plan import plan
     from gpuemu.studies.sweeps.results import FAILED, records
-    from gpuemu.studies.sweeps.running import Runner
+    from gpuemu.studies.sweeps.running import run_points
     from gpuemu.studies.sweeps.store import Store
 
     form = _checked(form, output, plot, jobs, cluster)
     planned = plan(_study(traces, varied, study_file, archs, settings))
-    results = Store(None if no_store else store, lambda: click.echo(_waiting(store), err=True))
-    try:
-        with results, _progress() as progress:
-            known = results.read(planned.points)
-            runner = Runner(planned, known, results, progress)
-            execute(planned, runner, jobs, cluster)
-    except KeyboardInterrupt:
-        kept = len(results.read(planned.points))
-        click.echo(_interrupted(kept, len(planned.points), None if no_store else store), err=True)
-        raise SystemExit(INTERRUPTED) from None
+    with Store(None if no_store else store, lambda: click.echo(_waiting(store), err=True)) as results:
+        known = results.read(planned.points)
+        try:
+            with _progress() as progress:
+                outcomes = run_points(planned, known, results, jobs, cluster, progress)
+        except KeyboardInterrupt:
+            kept = len(results.read(planned.points))
+            click.echo(_interrupted(kept, len(planned.points), None if no_store else store), err=True)
+            raise SystemExit(INTERRUPTED) from None
     if known:
         click.echo(f"{len(known):,} of {len(planned.points):,} points were in {store} already", err=True)
-    found = records(planned, runner.outcomes)
+    found = records(planned, outcomes)
     if plot is not None:
         from gpuemu.studies.sweeps.plot import draw
 

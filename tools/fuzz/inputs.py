@@ -6,9 +6,7 @@ An input is fine if it runs, or is refused with a GpuemuError or a usage message
 from __future__ import annotations
 
 import functools
-import hashlib
 import io
-import json
 import lzma
 import random
 import zipfile
@@ -33,7 +31,7 @@ from gpuemu.studies.compare.api import Tolerances, compare
 from gpuemu.studies.compare.profile import read_profile
 from gpuemu.studies.sweeps.plan import plan
 from gpuemu.studies.sweeps.results import records
-from gpuemu.studies.sweeps.store import HEADER, Store
+from gpuemu.studies.sweeps.store import Store
 from gpuemu.studies.sweeps.study import Named, Setting, Study, parse_vary
 from gpuemu.studies.sweeps.table import lines
 from gpuemu.studies.sweeps.work import Outcome
@@ -197,6 +195,12 @@ class Inputs:
         self.traces = [TRACE, TRACE, *(resources.find("traces", n).read_text("utf-8") for n in shipped)]
         self.whole_arch = resources.find("configs", "sm_90").read_text(encoding="utf-8")
         self.points = plan(Study((Named("v5_swizzle", "v5_swizzle"),), axes=(parse_vary("mio.queue_entries=1..4"),)))
+        store = self.folder / "whole.sqlite"
+        with Store(store) as kept:
+            numbers = {"cycles": 1, "shared_bytes": 0, "excess_wavefronts": 0, "limited_by": "issue slots"}
+            for point in self.points.points:
+                kept.add(point, Outcome(point.number, numbers))
+        self.whole_store = store.read_bytes()
         self.hold = gpuemu.run(gpuemu.load_trace(self.tile), self.archs["sm_89"])
 
     def _file(self, name: str, content: str | bytes) -> Path:
@@ -405,18 +409,14 @@ class Inputs:
         compare_text.as_csv(found, tolerances)
 
     def store(self, choose: random.Random) -> None:
-        """A sweep's store with damaged and foreign lines, some of them with a right sum."""
-        numbers = {"cycles": 1, "shared_bytes": 0, "excess_wavefronts": 0, "limited_by": "issue slots"}
-        text = ""
-        for point in self.points.points:
-            body = json.dumps({"key": point.key, "point": point.columns, "numbers": numbers}, separators=(",", ":"))
-            body = mutators.text(choose, body) if choose.random() < 0.5 else body
-            encoded = body.encode("utf-8", "replace")
-            total = hashlib.sha256(encoded).hexdigest()[:16]
-            line = f'{{"sum":"{total}",' + encoded[1:].decode("utf-8", "replace")
-            text += (mutators.text(choose, line) if choose.random() < 0.3 else line) + "\n"
-        path = self._file("s.jsonl", (HEADER + text).encode("utf-8", "replace"))
-        found = Store(path).read(self.points.points)
+        """A sweep's store with damaged bytes, or cut short."""
+        content = bytearray(self.whole_store)
+        for _ in range(choose.choice((1, 1, 3, 50))):
+            content[choose.randrange(len(content))] = choose.randrange(256)
+        length = choose.choice((len(content), len(content), choose.randrange(len(content))))
+        path = self._file("s.sqlite", bytes(content[:length]))
+        with Store(path) as store:
+            found = store.read(self.points.points)
         done = {n: found.get(n, Outcome(n, error="none")) for n in range(4)}
         list(lines(records(self.points, done), self.points.varied, True))
 

@@ -10,11 +10,9 @@ from gpuemu.arch import Architecture
 from gpuemu.arch.build import plain
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.strict_yaml import describe
-from gpuemu.engine import compiling
-from gpuemu.studies.sweeps.plan import PlannedSweep, plan
-from gpuemu.studies.sweeps.pools import Here, Pool, Processes
+from gpuemu.studies.sweeps.plan import plan
 from gpuemu.studies.sweeps.results import Record, records
-from gpuemu.studies.sweeps.running import Progress, Runner, job_of, unfinished
+from gpuemu.studies.sweeps.running import Progress, run_points
 from gpuemu.studies.sweeps.store import Store
 from gpuemu.studies.sweeps.study import Axis, Setting, Study, axis, named
 from gpuemu.trace.model import Trace
@@ -62,9 +60,8 @@ def sweep(
     check_places(jobs, cluster)
     planned = plan(study)
     with Store(store) as results:
-        runner = Runner(planned, results.read(planned.points), results, progress)
-        execute(planned, runner, jobs, cluster)
-    return records(planned, runner.outcomes)
+        outcomes = run_points(planned, results.read(planned.points), results, jobs, cluster, progress)
+    return records(planned, outcomes)
 
 
 def check_places(jobs: int | None, cluster: str | None) -> None:
@@ -74,38 +71,9 @@ def check_places(jobs: int | None, cluster: str | None) -> None:
     if jobs is not None and cluster is not None:
         raise GpuemuError.one("--jobs", None, "", "--jobs with --cluster", "one of the two is right")
     if cluster is not None:
-        from gpuemu.studies.sweeps.cluster import check_cluster
+        from gpuemu.studies.dask_cluster import check_cluster
 
         check_cluster(cluster)
-
-
-def execute(planned: PlannedSweep, runner: Runner, jobs: int | None, cluster: str | None) -> None:
-    """Run what the runner does not know yet, on a cluster, in `jobs` processes, or in this one."""
-    missing = unfinished(planned, runner.outcomes)
-    pool = _pool(planned, len(missing), jobs, cluster)
-    try:
-        # Once what is compiled beside them is ready, workers change over by themselves.
-        with compiling(sum(planned.sources[point.source].instructions for point in missing)):
-            runner.run(pool)
-    finally:
-        pool.close()
-
-
-def _pool(planned: PlannedSweep, missing: int, jobs: int | None, cluster: str | None) -> Pool:
-    job = job_of(planned)
-    if cluster is not None and missing:
-        from gpuemu.studies.sweeps.cluster import Cluster  # needs the extra
-
-        return Cluster(cluster, job)
-    processes = min(jobs or cores(), missing)
-    return Processes(job, processes) if processes > 1 else Here(job)
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _settings(values: Mapping[str, Any], where: str) -> tuple[Setting, ...]:

@@ -6,15 +6,13 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpuemu import __version__
 from gpuemu.arch import Architecture, load_arch
 from gpuemu.arch.build import plain
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.strict_yaml import describe
+from gpuemu.studies.elsewhere import program_digest
 from gpuemu.studies.sweeps.hardware import HASHES, Hardware
 from gpuemu.studies.sweeps.sources import Source, of_file, of_trace, refuse_machine_code
 from gpuemu.studies.sweeps.study import LAYOUT, MOST_PROBLEMS, Named, Study
@@ -56,16 +54,6 @@ class _Pair:
     source: int
     arch: int
     columns: Mapping[str, str]
-
-
-@cache
-def program_digest() -> str:
-    """Tells this version of the program from every other: what it computes may differ."""
-    content = hashlib.sha256(__version__.encode())
-    package = Path(__file__).resolve().parents[2]
-    for path in sorted(package.rglob("*.py")):
-        content.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
-    return content.hexdigest()
 
 
 def plan(study: Study) -> PlannedSweep:

@@ -1,4 +1,4 @@
-"""What a worker does: run points of a job, one after the other, doing once what many of them share.
+"""What a worker does: run points of a job, doing once what many of them share.
 
 A job is what all points share; a worker gets it once. Binding, lowering and building are the larger part of a
 short run, so a worker keeps the last few of each, and is given points in an order that makes them neighbours.
@@ -7,7 +7,6 @@ short run, so a worker keeps the last few of each, and is given points in an ord
 from __future__ import annotations
 
 import sys
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.emulate import replay
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
-from gpuemu.studies.sweeps.plan import program_digest
 from gpuemu.studies.sweeps.sources import Source
 from gpuemu.trace.model import Trace
 from gpuemu.views.json_result import totals
@@ -35,9 +33,6 @@ REPLAY_ONLY = (
 )  # fmt: skip
 """Values that lowering does not look at, by the beginnings of their names: points that differ in these alone share
 one lowered program."""
-CHUNK_S = 0.2
-"""How long a chunk of points should take: long beside the cost of handing it over, short beside what anybody
-waits for, or loses by an interruption."""
 KEPT = 4
 """Traces and programs that a worker keeps."""
 
@@ -74,33 +69,14 @@ class Outcome:
 
 @dataclass
 class Job:
-    """What the points of a sweep have in common, and the digest of the program that planned it."""
+    """What the points of a sweep have in common."""
 
     sources: tuple[Source, ...]
     archs: tuple[Architecture, ...]
-    digest: str
     _kept: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False, compare=False)
 
-    def run(self, tasks: list[Task]) -> tuple[list[Outcome], float]:
-        """The outcomes of these points, and the seconds they took.
-
-        If they take much longer than a chunk should, it is the outcomes of the first few.
-        """
-        started = time.perf_counter()
-        outcomes: list[Outcome] = []
-        seconds = 0.0
-        for task in tasks:
-            outcomes.append(self._run(task))
-            seconds = time.perf_counter() - started
-            if seconds > 2 * CHUNK_S:
-                break
-        return outcomes, seconds
-
-    def check_program(self) -> str:
-        """What is wrong with running it here, or ""."""
-        return "" if program_digest() == self.digest else "another version of gpuemu"
-
-    def _run(self, task: Task) -> Outcome:
+    def run(self, task: Task) -> Outcome:
+        """The outcome of a point."""
         try:
             return Outcome(task.number, numbers_of(self._result(task)))
         except GpuemuError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,26 +11,19 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.emulate import replay
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
-from gpuemu.studies.sweeps.api import cores
-from gpuemu.studies.sweeps.plan import program_digest
-from gpuemu.studies.sweeps.pools import Here, Pool, Processes
+from gpuemu.studies.elsewhere import Lost, Workers, cores
 from gpuemu.studies.sweeps.work import REPLAY_ONLY
 from gpuemu.studies.why.edits import Edit, relaid, without
 from gpuemu.trace.model import Trace
 from gpuemu.views.result import Result
 
 Progress = Callable[[int, int], None]
-WORTH_A_PROCESS = 200_000
-"""Warp instructions of all runs together, below which they are done before a worker would have started."""
-_AHEAD = 2
-_ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
 class Timed:
     """What came of an edit: the cycles without it, or why it cannot be run."""
 
-    number: int
     cycles: int = 0
     error: str = ""
 
@@ -42,17 +34,7 @@ class Timing:
 
     trace: Trace
     arch: Architecture
-    digest: str = ""
     _kept: OrderedDict[object, Program] = field(default_factory=OrderedDict, repr=False, compare=False)
-
-    def run(self, tasks: list[tuple[int, Edit]]) -> tuple[list[Timed], float]:
-        """Time each, one after the other."""
-        started = time.perf_counter()
-        return [self._timed(number, edit) for number, edit in tasks], time.perf_counter() - started
-
-    def check_program(self) -> str:
-        """What is wrong with running it here, or ""."""
-        return "" if program_digest() == self.digest else "another version of gpuemu"
 
     def result(self, edit: Edit) -> Result:
         """The run without what the edit takes away. Raises GpuemuError where it cannot run so."""
@@ -66,25 +48,23 @@ class Timing:
                 self._kept.popitem(last=False)
         return replay(trace, arch, without(self._kept[key], arch, edit))
 
-    def _timed(self, number: int, edit: Edit) -> Timed:
+    def run(self, edit: Edit) -> Timed:
+        """The cycles without what the edit takes away."""
         try:
-            return Timed(number, self.result(edit).cycles)
+            return Timed(self.result(edit).cycles)
         except GpuemuError as error:
-            return Timed(number, error=str(error.problems[0]))
+            return Timed(error=str(error.problems[0]))
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_kept": OrderedDict()}
 
 
 class Runner:
-    """Times edits in as many processes as are worth it; a context, at the end of which they end."""
+    """Times edits, in other processes where they take long; a context, at the end of which these end."""
 
     def __init__(self, trace: Trace, arch: Architecture, jobs: int | None, runs: int, progress: Progress | None):
         """`runs`: how many there will be, about; `jobs`: processes, by default one for each core."""
-        work = runs * trace.executed_instructions
-        processes = jobs or (cores() if work >= WORTH_A_PROCESS else 1)
-        job = Timing(trace, arch, program_digest() if processes > 1 else "")
-        self._pool: Pool = Processes(job, processes) if processes > 1 else Here(job)
+        self._workers = Workers(Timing(trace, arch), jobs or cores())
         self._progress = progress or (lambda done, total: None)
         self._total = runs
         self._done = 0
@@ -93,7 +73,7 @@ class Runner:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pool.close()
+        self._workers.__exit__()
 
     def expect(self, runs: int) -> None:
         """So many are still to come."""
@@ -102,26 +82,12 @@ class Runner:
 
     def times(self, edits: Sequence[Edit]) -> list[Timed]:
         """What comes of each edit, in their order. Raises GpuemuError if workers are lost again and again."""
-        waiting = list(enumerate(edits))[::-1]
         found: dict[int, Timed] = {}
-        lost: dict[int, int] = {}
-        out = 0
-        while len(found) < len(edits):
-            while waiting and out < _AHEAD * self._pool.width:
-                self._pool.submit([waiting.pop()])
-                out += 1
-            finished = self._pool.collect()
-            out -= 1
-            if finished.outcomes is None:
-                number, edit = finished.chunk[0]
-                lost[number] = lost.get(number, 0) + 1
-                if lost[number] >= _ATTEMPTS:
-                    right = "a machine with room for them, or fewer --jobs, is right"
-                    raise GpuemuError.one("--jobs", None, "", f"workers that are lost: {finished.lost}", right)
-                waiting.append((number, edit))
-                continue
-            for timed in finished.outcomes:
-                found[timed.number] = timed
-                self._done += 1
+        for number, outcome in self._workers.run(edits):
+            if isinstance(outcome, Lost):
+                right = "a machine with room for them, or fewer --jobs, is right"
+                raise GpuemuError.one("--jobs", None, "", f"a run that cannot be done: {outcome}", right)
+            found[number] = outcome
+            self._done += 1
             self._progress(self._done, self._total)
         return [found[number] for number in range(len(edits))]

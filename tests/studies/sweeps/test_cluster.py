@@ -11,8 +11,13 @@ import distributed
 import pytest
 
 import gpuemu
-from gpuemu.studies.sweeps import cluster as room
+from gpuemu.studies import dask_cluster as room
+from gpuemu.studies import elsewhere
+from gpuemu.studies.sweeps.plan import plan
+from gpuemu.studies.sweeps.store import Store
+from gpuemu.studies.sweeps.study import Study, named, parse_vary
 
+AXES = (parse_vary("shared_memory.banks=16,32"), parse_vary("shared_memory.latency_cycles=20..119"))
 VARY = {"shared_memory.banks": [16, 32], "shared_memory.latency_cycles": range(20, 120)}
 
 
@@ -44,12 +49,13 @@ def test_a_worker_killed_in_the_middle_of_a_sweep_costs_no_result(cluster: Any, 
             os.kill(before[0], signal.SIGKILL)
             killed.append((done, total))
 
-    store = tmp_path / "sweep.jsonl"
+    store = tmp_path / "sweep.sqlite"
     found = gpuemu.sweep("v5_swizzle", VARY, cluster=cluster.scheduler_address, store=store, progress=kill_one)
     ((done, total),) = killed
     assert 20 <= done < total == len(found) == 200  # it was in the middle
     assert found == gpuemu.sweep("v5_swizzle", VARY, jobs=1)
-    assert store.read_bytes().count(b"\n") == 1 + 200  # each point written once
+    with Store(store) as kept:
+        assert len(kept.read(plan(Study(named("v5_swizzle", gpuemu.Trace), axes=AXES)).points)) == 200
 
 
 def test_points_that_fail_on_a_cluster_say_why(cluster: Any, tile_file: str) -> None:
@@ -60,10 +66,11 @@ def test_points_that_fail_on_a_cluster_say_why(cluster: Any, tile_file: str) -> 
 
 
 def test_a_worker_with_another_version_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch, refused) -> None:
-    monkeypatch.setattr("gpuemu.studies.sweeps.running.program_digest", lambda: "that of another version")
+    monkeypatch.setattr(elsewhere, "program_digest", lambda: "that of another version")
     vary = {"shared_memory.banks": [16, 32]}
     assert refused(gpuemu.sweep, "v5_swizzle", vary, cluster=cluster.scheduler_address) == [
-        "--cluster: found a worker with another version of gpuemu; the same version on every worker as here is right"
+        "gpuemu: found a worker with another version of gpuemu; "
+        "the same version on every worker, and source files that stay as they are, are right"
     ]
 
 

@@ -10,8 +10,7 @@ import matplotlib as mpl
 import pytest
 
 from gpuemu.studies.sweeps import plot
-from gpuemu.studies.sweeps.palette import colours, explained, most_telling
-from gpuemu.studies.sweeps.plot import _Picture, check_plot, draw
+from gpuemu.studies.sweeps.plot import check_plot, draw, picture
 from gpuemu.studies.sweeps.results import Record, front
 
 VARIED = ["layout.pitch", "layout.stages", "shared_memory.banks", "mio.queue_entries"]
@@ -29,73 +28,54 @@ def tiles(pitches: range = range(64, 264, 8)) -> list[Record]:
     return found
 
 
-def texts(picture: _Picture) -> list[str]:
-    return [text.get_text() for text in picture.figure.findobj(mpl.text.Text) if text.get_text()]
+def texts(figure: Any) -> list[str]:
+    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
 
 
-def test_a_thousand_points_have_their_front_named_units_and_a_legend() -> None:
+def dots(axes: Any) -> list[tuple[float, float]]:
+    """The points of a panel."""
+    return [tuple(place) for place in max((c.get_offsets() for c in axes.collections), key=len)]
+
+
+def test_every_name_has_a_panel_with_every_point_and_the_front_has_the_first() -> None:
     found = tiles()
-    picture = _Picture(found, VARIED)
-    front_panel, *effects = picture.figure.axes[: 1 + len(VARIED)]
-    assert len(found) == 1000
-    assert front_panel.get_xlabel() == "shared memory of a CTA, bytes"
-    assert [axes.get_xlabel() for axes in effects] == [*VARIED]
-    assert {axes.get_ylabel() for axes in (front_panel, effects[0], effects[2])} == {"cycles"}
-    best = front(found)
-    labels = [text for text in texts(picture) if " cycles\n" in text]
-    assert len(labels) >= 3
-    assert all(any(label.startswith(f"{r['cycles']:,} cycles\n") for r in best) for label in labels)
-    assert f"{best[-1]['cycles']:,} cycles\nstages 4, pitch 72, banks 32,\nqueue_entries 32" in labels
-    (legend,) = picture.figure.legends
-    assert legend.get_title().get_text() == "layout.stages"
-    assert [text.get_text() for text in legend.get_texts()] == ["1", "2", "3", "4"]
+    figure = picture(found, VARIED)
+    first, *effects = figure.axes
+    assert first.get_xlabel() == "shared memory of a CTA, bytes"
+    assert [axes.get_xlabel() for axes in effects] == VARIED
+    assert {axes.get_ylabel() for axes in figure.axes} == {"cycles"}
+    assert sorted(dots(first)) == sorted((r["shared_bytes"], r["cycles"]) for r in found)
+    assert all(len(dots(axes)) == 1000 for axes in effects)
+    (red,) = [c for c in first.collections if len(c.get_offsets()) != 1000]
+    assert sorted(map(tuple, red.get_offsets())) == sorted((r["shared_bytes"], r["cycles"]) for r in front(found))
 
 
-def test_labels_of_the_front_lie_on_no_dot_and_on_no_other_label() -> None:
-    picture = _Picture(tiles(), VARIED)
-    panel = picture.figure.axes[0]
-    boxes = [note.get_window_extent() for note in panel.texts]
-    dots = [panel.transData.transform(c.get_offsets()) for c in panel.collections]
-    assert not any(box.count_contains(d) for box in boxes for d in dots)
-    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+def test_the_title_names_the_fastest_point_and_the_line_goes_through_the_fastest_of_each_value() -> None:
+    found = tiles()
+    figure = picture(found, VARIED)
+    best = min(found, key=lambda record: record["cycles"])
+    assert f"1,000 points; fastest, {best['cycles']:,} cycles: pitch 72, stages 4, banks 32, queue_entries 32" in texts(
+        figure
+    )
+    stages = figure.axes[2]
+    least = [min(r["cycles"] for r in found if r["layout.stages"] == n) for n in (1, 2, 3, 4)]
+    assert list(stages.lines[0].get_ydata()) == least
 
 
-def test_every_point_is_a_dot_in_every_panel() -> None:
-    picture = _Picture(tiles(), VARIED)
-    for axes in picture.figure.axes:
-        assert max(len(c.get_offsets()) for c in axes.collections) == 1000
+def test_equal_bytes_have_no_panel_of_their_own() -> None:
+    figure = picture([{**r, "shared_bytes": 1536} for r in tiles()], VARIED)
+    assert [axes.get_xlabel() for axes in figure.axes] == VARIED
 
 
-def test_with_equal_bytes_the_front_is_a_line_with_its_name() -> None:
-    found = [{**r, "shared_bytes": 1536} for r in tiles()]
-    picture = _Picture(found, VARIED)
-    assert [axes.get_xlabel() for axes in picture.figure.axes][:4] == VARIED
-    least = min(r["cycles"] for r in found)
-    assert any(text.startswith(f"{least:,} cycles: ") for text in texts(picture))
-    assert any("every point needs 1,536 bytes" in text for text in texts(picture))
-
-
-def test_the_label_of_the_fastest_names_every_varied_value() -> None:
-    found = [{**r, "shared_bytes": 1536} for r in tiles()]
-    (label,) = [text for text in texts(_Picture(found, VARIED)) if " cycles: " in text]
-    best = front(found)
-    assert all(f"{name.rpartition('.')[2]} " in label for name in VARIED)
-    assert f"{len(best)} points" in label
-    pitches = sorted({r["layout.pitch"] for r in best})
-    assert f"pitch {pitches[0]}..{pitches[-1]}" in label
-
-
-def test_every_point_says_which_combination_it_is() -> None:
-    found = tiles(range(64, 104, 8))
-    picture = _Picture(found, VARIED)
-    above, *rows = picture.figure.axes[-1 - len(VARIED) :]
-    assert [row.get_title(loc="left") for row in rows] == VARIED
-    cycles = above.collections[0].get_offsets()
-    values = {name: sorted({r[name] for r in found}) for name in VARIED}
-    places = {name: row.collections[0].get_offsets() for name, row in zip(VARIED, rows, strict=True)}
-    shown = [(int(y), *(values[name][int(places[name][k][1])] for name in VARIED)) for k, (_, y) in enumerate(cycles)]
-    assert sorted(shown) == sorted((r["cycles"], *(r[name] for name in VARIED)) for r in found)
-    assert [c for c, *_ in shown] == sorted(r["cycles"] for r in found)
+def test_two_names_are_a_table_of_cycles() -> None:
+    names = ["layout.stages", "shared_memory.banks"]
+    found = [r for r in tiles(range(64, 72, 8)) if r["mio.queue_entries"] == 2]
+    figure = picture([{**r, "shared_bytes": 0} for r in found], names)
+    (axes,) = figure.axes
+    assert (axes.get_ylabel(), axes.get_xlabel()) == tuple(names)
+    assert sorted(text.get_text() for text in axes.texts) == sorted(f"{r['cycles']:,}" for r in found)
+    (bold,) = [text.get_text() for text in axes.texts if text.get_fontweight() == "bold"]
+    assert bold == f"{min(r['cycles'] for r in found):,}"
 
 
 def test_names_that_end_alike_are_told_apart() -> None:
@@ -104,20 +84,9 @@ def test_names_that_end_alike_are_told_apart() -> None:
         {"trace": "t", "arch": "a", names[0]: x, names[1]: y, "status": "ok", "cycles": x + y, "shared_bytes": 100 - x}
         for x, y in product((20, 30, 40), (200, 400))
     ]
-    labels = [text for text in texts(_Picture(found, names)) if " cycles\n" in text]
-    assert labels
-    assert all("shared_memory.latency_cycles " in label for label in labels)
-
-
-def test_the_colours_tell_what_explains_most_and_the_bytes_do_not() -> None:
-    found = tiles()
-    assert most_telling(found, VARIED) == "layout.stages"
-    assert explained(found, "layout.stages") > explained(found, "mio.queue_entries") > 0
-    only = [{**r, "cycles": r["layout.pitch"]} for r in found if r["layout.stages"] == 1]
-    assert explained(only, "layout.pitch") == 1.0
-    assert most_telling(only, VARIED) != "layout.pitch"  # each pitch has bytes of its own
-    words = [{**r, "trace": f"t{r['layout.stages']}"} for r in found]
-    assert len(set(colours(words, "trace").values())) == 4
+    assert any(
+        "shared_memory.latency_cycles 20, global_memory.latency_cycles 200" in t for t in texts(picture(found, names))
+    )
 
 
 @pytest.mark.parametrize(

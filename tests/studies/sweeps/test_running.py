@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-import random
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sweep_traces import tile
 
 import gpuemu
+from gpuemu.studies import elsewhere
+from gpuemu.studies.elsewhere import Lost
 from gpuemu.studies.sweeps import work
 from gpuemu.studies.sweeps.plan import PlannedSweep, plan
-from gpuemu.studies.sweeps.pools import Finished, Here, Processes
-from gpuemu.studies.sweeps.results import records
-from gpuemu.studies.sweeps.running import ATTEMPTS, Runner, job_of
+from gpuemu.studies.sweeps.running import run_points
 from gpuemu.studies.sweeps.store import Store
 from gpuemu.studies.sweeps.study import Named, Setting, Study, named, parse_vary
 from gpuemu.studies.sweeps.work import Outcome, Task
@@ -34,113 +30,48 @@ def planned(*traces: str, vary: tuple[str, ...] = GRID) -> PlannedSweep:
     return plan(Study(named, (Named("sm_89", "sm_89"),), axes=tuple(map(parse_vary, vary))))
 
 
-class Mixed:
-    """A pool whose chunks come back in any order, in part, or not at all, as `choose` says."""
-
-    def __init__(self, width: int, choose: Callable[[int], int], killers: frozenset[int] = frozenset()):
-        self.width = width
-        self.chunks: list[list[Task]] = []
-        self.submitted: list[int] = []
-        self._choose = choose
-        self._killers = killers
-
-    def submit(self, chunk: list[Task]) -> None:
-        assert chunk
-        self.chunks.append(chunk)
-        self.submitted += [task.number for task in chunk]
-        assert len(self.chunks) <= 2 * self.width
-
-    def collect(self) -> Finished:
-        chunk = self.chunks.pop(self._choose(len(self.chunks)))
-        if self._killers & {task.number for task in chunk} or self._choose(8) == 0:
-            return Finished(chunk, None, lost="it was ended by signal 9")
-        done = chunk[: 1 + self._choose(len(chunk))]
-        return Finished(chunk, [Outcome(task.number, {"cycles": task.number}) for task in done], 0.001 * len(done))
-
-    def close(self) -> None:
-        pass
-
-
 PLAN = planned()
 
 
-@given(st.integers(1, 4), st.randoms(use_true_random=False))
-def test_every_point_comes_back_once_however_its_workers_fare(width: int, source: random.Random) -> None:
-    lost = 0
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the points that run, whose cycles are their number."""
+    numbers: list[int] = []
 
-    def choose(n: int) -> int:
-        nonlocal lost
-        chosen = source.randrange(n)
-        if n == 8 and chosen == 0:
-            lost += 1
-            return 0 if lost < ATTEMPTS else 1  # a point that is lost so often is given up
-        return chosen
+    def run(job: object, task: Task) -> Outcome:
+        numbers.append(task.number)
+        return Outcome(task.number, {"cycles": task.number})
 
-    runner = Runner(PLAN, {}, Store(None))
-    runner.run(Mixed(width, choose))
-    assert sorted(runner.outcomes) == list(range(len(PLAN.points)))
-    assert all(not outcome.error for outcome in runner.outcomes.values())
-    found = records(PLAN, {n: Outcome(n, {"cycles": n, "shared_bytes": 0}) for n in runner.outcomes})
-    assert [record["cycles"] for record in found] == list(range(len(PLAN.points)))
+    monkeypatch.setattr("gpuemu.studies.sweeps.work.Job.run", run)
+    return numbers
 
 
-def test_a_point_that_takes_its_worker_with_it_is_given_up_and_no_other_is() -> None:
-    runner = Runner(PLAN, {}, Store(None))
-    pool = Mixed(2, lambda n: n - 1, frozenset([7]))
-    runner.run(pool)
-    failed = {n: outcome for n, outcome in runner.outcomes.items() if outcome.error}
-    assert failed == {7: Outcome(7, error="its worker was lost 3 times: it was ended by signal 9", final=False)}
-    assert len(runner.outcomes) == len(PLAN.points)
-    assert pool.submitted.count(7) == ATTEMPTS
-
-
-def test_points_that_are_known_are_not_run_again_and_equal_ones_once() -> None:
+def test_points_that_are_known_are_not_run_again_and_equal_ones_once(ran: list[int]) -> None:
     twice = (Setting("mio.queue_entries", 5, "p"),)
     listed = plan(Study((Named("v5", "v5_swizzle"),), listed=((), twice, (Setting("mio.queue_entries", 4, "p"),))))
     assert listed.points[0].key == listed.points[1].key  # 5 is the architecture's own
-    pool = Mixed(1, lambda n: n - 1)
-    runner = Runner(listed, {}, Store(None))
-    runner.run(pool)
-    assert sorted(pool.submitted) == [0, 2]
-    assert runner.outcomes[1] == Outcome(1, {"cycles": 0})
-    again = Mixed(1, lambda n: n - 1)
-    Runner(listed, runner.outcomes, Store(None)).run(again)
-    assert again.submitted == []
+    outcomes = run_points(listed, {}, Store(None), jobs=1)
+    assert sorted(ran) == [0, 2]
+    assert outcomes[1] == Outcome(1, {"cycles": 0})
+    assert run_points(listed, outcomes, Store(None), jobs=1) == outcomes
+    assert sorted(ran) == [0, 2]
 
 
-def test_chunks_grow_with_fast_points_and_share_out_the_rest() -> None:
-    big = planned(vary=("shared_memory.latency_cycles=20..219",))
-    sizes = []
-
-    class Fast(Mixed):
-        def submit(self, chunk: list[Task]) -> None:
-            sizes.append(len(chunk))
-            super().submit(chunk)
-
-        def collect(self) -> Finished:
-            chunk = self.chunks.pop(0)
-            return Finished(chunk, [Outcome(t.number, {"cycles": 1}) for t in chunk], 0.01 * len(chunk))
-
-    Runner(big, {}, Store(None)).run(Fast(2, lambda n: 0))
-    assert sizes[:4] == [1, 1, 1, 1]  # nothing is known yet
-    assert sizes[4] == 20  # 0.2 s of points that take 0.01
-    assert sizes[-1] <= 2  # so that all workers end together
-    assert sum(sizes) == 200
+def test_a_point_that_is_lost_is_given_up_for_now(ran: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuemu.studies.sweeps.work.Job.run", lambda job, task: Lost())
+    outcomes = run_points(planned(vary=()), {}, Store(None), jobs=1)
+    assert outcomes == {0: Outcome(0, error="its worker was lost 3 times", final=False)}
 
 
-def test_progress_tells_how_many_points_are_done() -> None:
+def test_progress_tells_how_many_points_are_done(ran: list[int]) -> None:
     heard: list[tuple[int, int]] = []
-    runner = Runner(PLAN, {3: Outcome(3, {"cycles": 1})}, Store(None), lambda done, total: heard.append((done, total)))
-    runner.run(Here(job_of(PLAN)))
-    assert heard[0] == (1, 20)
-    assert heard[-1] == (20, 20)
-    assert heard == sorted(heard)
+    known: Mapping[int, Outcome] = {3: Outcome(3, {"cycles": 1})}
+    run_points(PLAN, known, Store(None), 1, progress=lambda done, total: heard.append((done, total)))
+    assert heard == [(done, 20) for done in range(1, 21)]
 
 
-# Worker processes.
-
-
-def test_worker_processes_give_what_this_process_gives() -> None:
+def test_worker_processes_give_what_this_process_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elsewhere, "HERE_S", 0.0)
     here, there = (
         gpuemu.sweep(["v2_shared_memory", "v5_swizzle"], {"shared_memory.banks": [16, 32, 64]}, jobs=jobs)
         for jobs in (1, 2)
@@ -148,72 +79,17 @@ def test_worker_processes_give_what_this_process_gives() -> None:
     assert here == there
 
 
-def test_a_worker_that_is_killed_costs_no_result() -> None:
-    big = planned("v2_shared_memory", "v5_swizzle", vary=("shared_memory.latency_cycles=20..119",))
-    pool = Processes(job_of(big), 2)
-    killed = []
-
-    def kill_one(done: int, total: int) -> None:
-        if len(killed) < 2 and done > 20 * (1 + len(killed)):
-            killed.append(pool.pids[0])
-            os.kill(killed[-1], signal.SIGKILL)
-
-    runner = Runner(big, {}, Store(None), kill_one)
-    try:
-        pool.wait_until_ready()
-        runner.run(pool)
-        assert not set(killed) & set(pool.pids)
-    finally:
-        pool.close()
-    assert len(killed) == 2
-    alone = Runner(big, {}, Store(None))
-    alone.run(Here(job_of(big)))
-    assert runner.outcomes == alone.outcomes
-
-
 def test_workers_do_not_import_the_callers_script_again(tmp_path: Path) -> None:
     """multiprocessing would: the script below, without a guard, would start itself over and over."""
     script = tmp_path / "script.py"
     script.write_text(
-        "import gpuemu\nprint('once', flush=True)\n"
-        "print(len(gpuemu.sweep('v5_swizzle', {'shared_memory.latency_cycles': range(20, 220)}, jobs=2)))\n",
+        "import gpuemu\nfrom gpuemu.studies import elsewhere\nelsewhere.HERE_S = 0.0\nprint('once', flush=True)\n"
+        "print(len(gpuemu.sweep('v5_swizzle', {'shared_memory.latency_cycles': range(20, 60)}, jobs=2)))\n",
         encoding="utf-8",
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("once\n200\n", "")
-
-
-def test_workers_that_do_not_start_are_told(monkeypatch: pytest.MonkeyPatch, refused) -> None:
-    monkeypatch.setattr("gpuemu.studies.sweeps.pools._WORKER", "import sys; sys.exit(7)  # {path}")
-    monkeypatch.setattr(Processes, "_may_run_here", lambda self: False)
-    assert refused(gpuemu.sweep, "v5_swizzle", {"shared_memory.banks": [16, 32]}, jobs=2) == [
-        "--jobs: found a worker that did not start: it ended with status 7; "
-        "a machine with room for --jobs workers, or fewer of them, is right"
-    ]
-
-
-def test_workers_with_another_version_of_the_program_are_refused(monkeypatch: pytest.MonkeyPatch, refused) -> None:
-    monkeypatch.setattr("gpuemu.studies.sweeps.running.program_digest", lambda: "that of another version")
-    monkeypatch.setattr(Processes, "_may_run_here", lambda self: False)
-    assert refused(gpuemu.sweep, "v5_swizzle", {"shared_memory.banks": [16, 32]}, jobs=2) == [
-        "gpuemu sweep: found a worker with another version of gpuemu; "
-        "source files that stay as they are while a sweep runs are right"
-    ]
-
-
-def test_a_print_in_a_worker_does_not_end_up_among_its_answers(monkeypatch: pytest.MonkeyPatch, capfd) -> None:
-    code = (
-        "import sys; sys.path[:] = {path!r}; from gpuemu.studies.sweeps import work; numbers_of = work.numbers_of; "
-        "work.numbers_of = lambda result: (print('noise\\n', end='', flush=True), numbers_of(result))[1]; "
-        "from gpuemu.studies.sweeps.worker import serve; serve()"
-    )
-    monkeypatch.setattr("gpuemu.studies.sweeps.pools._WORKER", code)
-    monkeypatch.setattr(Processes, "_may_run_here", lambda self: False)
-    found = gpuemu.sweep("v5_swizzle", {"shared_memory.banks": [16, 32, 64]}, jobs=2)
-    assert [record["status"] for record in found] == ["ok"] * 3
-    heard = capfd.readouterr()
-    assert (heard.out, heard.err) == ("", "noise\n" * 3)
+    assert (done.stdout, done.stderr) == ("once\n40\n", "")
 
 
 # The Python form.
@@ -304,28 +180,25 @@ def test_the_python_form_names_what_is_wrong(refused) -> None:
 
 
 def test_a_sweep_that_broke_off_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = tmp_path / "sweep.jsonl"
+    store = tmp_path / "sweep.sqlite"
     vary = {"shared_memory.latency_cycles": range(20, 60)}
     ran: list[int] = []
-    run = work.Job._run
+    run = work.Job.run
 
-    def counted(job: object, task: Task) -> Outcome:
-        ran.append(task.number)
+    def counted(job: work.Job, task: Task) -> Outcome:
         if len(ran) == 25:
             raise KeyboardInterrupt
+        ran.append(task.number)
         return run(job, task)
 
-    monkeypatch.setattr("gpuemu.studies.sweeps.work.Job._run", counted)
-    monkeypatch.setattr("gpuemu.studies.sweeps.running.CHUNK_S", 0.002)
+    monkeypatch.setattr("gpuemu.studies.sweeps.work.Job.run", counted)
     with pytest.raises(KeyboardInterrupt):
         gpuemu.sweep("v5_swizzle", vary, store=store, jobs=1)
-    kept = store.read_bytes().count(b"\n") - 1
-    assert 0 < kept <= 24
-    ran.clear()
-    ran += [-1] * 30
+    assert len(ran) == 25
+    ran[:] = [-1] * 30
     found = gpuemu.sweep("v5_swizzle", vary, store=store, jobs=1)
-    assert len(ran) - 30 == 40 - kept
-    assert found == gpuemu.sweep("v5_swizzle", vary)
+    assert len(ran) - 30 == 40 - 25
+    assert found == gpuemu.sweep("v5_swizzle", vary, jobs=1)
     ran.clear()
     assert gpuemu.sweep("v5_swizzle", vary, store=store) == found
     assert ran == []

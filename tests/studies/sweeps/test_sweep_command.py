@@ -6,12 +6,15 @@ import csv
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars
 import pytest
@@ -25,6 +28,18 @@ class Ran:
     status: int
     output: str
     errors: str
+
+
+def rows(store: Path) -> int:
+    """The points that a store has; 0 while another has it, or where there is none."""
+    if not store.exists():
+        return 0
+    with closing(sqlite3.connect(store, timeout=0)) as file:
+        try:
+            found: int = file.execute("select count(*) from results").fetchone()[0]
+        except sqlite3.OperationalError:
+            return 0
+        return found
 
 
 Sweep = Callable[..., Ran]
@@ -56,19 +71,19 @@ def test_a_grid_is_a_table_and_again_the_same_table(sweep: Sweep, tmp_path: Path
     first = sweep("v2_shared_memory", *BANKS, "--arch", "sm_89")
     assert (first.status, first.errors) == (0, "")
     golden("sweep_v2_banks_and_widths.txt", first.output)
-    kept = (tmp_path / "gpuemu_sweep.jsonl").read_bytes()
-    assert kept.count(b"\n") == 1 + 6
+    kept = (tmp_path / "gpuemu_sweep.sqlite").read_bytes()
+    assert rows(tmp_path / "gpuemu_sweep.sqlite") == 6
     again = sweep("v2_shared_memory", *BANKS, "--arch", "sm_89", PYTHONHASHSEED="7")
     assert (again.status, again.output) == (0, first.output)
-    assert again.errors == "6 of 6 points were in gpuemu_sweep.jsonl already\n"
-    assert (tmp_path / "gpuemu_sweep.jsonl").read_bytes() == kept
+    assert again.errors == "6 of 6 points were in gpuemu_sweep.sqlite already\n"
+    assert (tmp_path / "gpuemu_sweep.sqlite").read_bytes() == kept
 
 
 def test_a_larger_grid_runs_only_what_is_new(sweep: Sweep, tmp_path: Path) -> None:
     sweep("v2_shared_memory", *BANKS)
     more = sweep("v2_shared_memory", "v5_swizzle", "--vary", "shared_memory.bank_width_bytes=8,16,4", *BANKS[:2])
-    assert more.errors == "6 of 18 points were in gpuemu_sweep.jsonl already\n"
-    assert (tmp_path / "gpuemu_sweep.jsonl").read_bytes().count(b"\n") == 1 + 18
+    assert more.errors == "6 of 18 points were in gpuemu_sweep.sqlite already\n"
+    assert rows(tmp_path / "gpuemu_sweep.sqlite") == 18
 
 
 def test_the_help_teaches(sweep: Sweep, golden: Golden) -> None:
@@ -171,7 +186,10 @@ def test_bad_input_is_told_and_nothing_is_written(
 def test_a_file_that_is_no_store_is_left_alone(sweep: Sweep, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine\n", encoding="utf-8")
     ran = sweep("v5_swizzle", "--store", "mine.txt")
-    assert (ran.status, ran.errors.partition(";")[0]) == (2, "mine.txt:1: found something else than results of a sweep")
+    assert (ran.status, ran.errors.partition(";")[0]) == (
+        2,
+        "mine.txt: found something else than results of a sweep, or a damaged file",
+    )
     assert (tmp_path / "mine.txt").read_text(encoding="utf-8") == "mine\n"
 
 
@@ -214,6 +232,17 @@ def test_a_terminal_sees_a_progress_bar_that_is_gone_afterwards(slow_trace: str,
     assert heard.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h"))  # the line is wiped
 
 
+def wait_until_some_are_kept(store: Path, running: subprocess.Popen[Any]) -> None:
+    """The sweep has the file to itself; it grows with what is written."""
+    empty = 0
+    while running.poll() is None:
+        size = store.stat().st_size if store.exists() else 0
+        empty = empty or size
+        if size > empty + 4096:
+            return
+        time.sleep(0.01)
+
+
 def _as_in_a_terminal() -> None:
     """A shell without job control lets what runs in its background ignore Ctrl-C, these tests for instance."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -228,20 +257,19 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_loses_nothing(
         command(*arguments), cwd=tmp_path, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=_as_in_a_terminal,
     )  # fmt: skip
-    store = tmp_path / "gpuemu_sweep.jsonl"
-    while (not store.exists() or store.read_bytes().count(b"\n") < 5) and running.poll() is None:
-        time.sleep(0.01)
+    store = tmp_path / "gpuemu_sweep.sqlite"
+    wait_until_some_are_kept(store, running)
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does: every process of the group gets it
     output, errors = running.communicate()
     assert (running.returncode, output) == (130, "")
-    kept = store.read_bytes().count(b"\n") - 1
-    assert 4 <= kept < 100
+    kept = rows(store)
+    assert 0 < kept < 100
     assert errors == (
-        f"interrupted: {kept} of 100 points are in gpuemu_sweep.jsonl; the same command goes on from there\n"
+        f"interrupted: {kept} of 100 points are in gpuemu_sweep.sqlite; the same command goes on from there\n"
     )
     done = sweep(*arguments[:3], "--format", "json")
-    assert done.errors == f"{kept} of 100 points were in gpuemu_sweep.jsonl already\n"
-    assert store.read_bytes().count(b"\n") == 1 + 100
+    assert done.errors == f"{kept} of 100 points were in gpuemu_sweep.sqlite already\n"
+    assert rows(store) == 100
     found = json.loads(done.output)
     assert [record["shared_memory.latency_cycles"] for record in found] == list(range(20, 120))
     assert {record["status"] for record in found} == {"ok"}
@@ -252,13 +280,11 @@ def test_a_sweep_that_is_killed_outright_goes_on_as_well(slow_trace: str, tmp_pa
     running = subprocess.Popen(
         command(*arguments), cwd=tmp_path, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL
     )
-    store = tmp_path / "gpuemu_sweep.jsonl"
-    while (not store.exists() or store.read_bytes().count(b"\n") < 5) and running.poll() is None:
-        time.sleep(0.01)
+    store = tmp_path / "gpuemu_sweep.sqlite"
+    wait_until_some_are_kept(store, running)
     running.kill()
     running.wait()
-    kept = store.read_bytes().count(b"\n") - 1
-    assert 4 <= kept < 100
-    store.write_bytes(store.read_bytes() + b'{"key": "torn')
+    kept = rows(store)
+    assert 0 < kept < 100
     done = sweep(*arguments)
-    assert (done.status, done.errors) == (0, f"{kept} of 100 points were in gpuemu_sweep.jsonl already\n")
+    assert (done.status, done.errors) == (0, f"{kept} of 100 points were in gpuemu_sweep.sqlite already\n")

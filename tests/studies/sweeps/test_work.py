@@ -31,7 +31,7 @@ VARIED = {
 
 def job(*names: str) -> Job:
     sources = tuple(of_trace(gpuemu.load_trace(name), name) for name in names)
-    return Job(sources, (gpuemu.load_arch("sm_89"),), "")
+    return Job(sources, (gpuemu.load_arch("sm_89"),))
 
 
 def numbers_alone(name: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,10 +53,10 @@ def test_every_point_is_as_if_it_had_been_run_alone() -> None:
                 Task(len(tasks) + i, source, 0, {name: value}, {}) for i, value in enumerate((*values, values[0]))
             ]
     together = job(*TRACES)
-    together_in_order = [outcome for task in tasks for outcome in together.run([task])[0]]
+    together_in_order = [together.run(task) for task in tasks]
     sorted_tasks = sorted(tasks, key=lambda task: (task.program, task.number))
     neighbours = job(*TRACES)
-    by_program = [outcome for task in sorted_tasks for outcome in neighbours.run([task])[0]]
+    by_program = [neighbours.run(task) for task in sorted_tasks]
     assert sorted(by_program, key=lambda outcome: outcome.number) == together_in_order
     for task, outcome in zip(tasks, together_in_order, strict=True):
         assert outcome.error == ""
@@ -116,7 +116,8 @@ def test_points_of_one_program_lower_and_write_it_once(monkeypatch: pytest.Monke
     counted(work, "lower")
     counted(write_program, "_facts")
     tasks = [Task(n, 0, 0, {"mio.queue_entries": n // 2 + 1, "shared_memory.banks": 16 << n % 2}, {}) for n in range(8)]
-    outcomes, _ = job("v2_shared_memory").run(tasks)
+    shared = job("v2_shared_memory")
+    outcomes = [shared.run(task) for task in tasks]
     assert not any(outcome.error for outcome in outcomes)
     assert sorted(done) == ["_facts", "_facts", "lower", "lower"]
 
@@ -127,9 +128,9 @@ def test_a_point_that_cannot_run_says_why_and_the_others_go_on(tile_file: str) -
     from gpuemu.studies.sweeps.sources import of_file
 
     source = of_file(Path(tile_file), tile_file, "tile")
-    failing = Job((source,), (gpuemu.load_arch("sm_89"),), "")
+    failing = Job((source,), (gpuemu.load_arch("sm_89"),))
     pitches = (128, 130, 1 << 40, 132)
-    outcomes, _ = failing.run([Task(n, 0, 0, {}, {"pitch": pitch}) for n, pitch in enumerate(pitches)])
+    outcomes = [failing.run(Task(n, 0, 0, {}, {"pitch": pitch})) for n, pitch in enumerate(pitches)]
     assert [bool(outcome.error) for outcome in outcomes] == [False, True, True, False]
     assert [outcome.final for outcome in outcomes] == [True] * 4
     with pytest.raises(gpuemu.GpuemuError) as caught:
@@ -144,7 +145,7 @@ def test_an_error_that_is_not_the_points_own_may_be_tried_again(monkeypatch: pyt
         raise MemoryError("none left")
 
     monkeypatch.setattr("gpuemu.studies.sweeps.work.replay", broken)
-    ((outcome,), _) = job("v5_swizzle").run([Task(0, 0, 0, {}, {})])
+    outcome = job("v5_swizzle").run(Task(0, 0, 0, {}, {}))
     assert (outcome.error, outcome.final) == ("MemoryError: none left", False)
 
 
@@ -154,12 +155,13 @@ def test_a_job_travels_without_what_it_has_worked_out(tile_file: str) -> None:
     from gpuemu.studies.sweeps.sources import of_file
 
     source = of_file(Path(tile_file), tile_file, "tile")
-    whole = Job((source, of_trace(tile().build(), "built")), (gpuemu.load_arch("sm_89"),), "x")
+    whole = Job((source, of_trace(tile().build(), "built")), (gpuemu.load_arch("sm_89"),))
     tasks = [Task(0, 0, 0, {"mio.queue_entries": 2}, {"pitch": 132}), Task(1, 1, 0, {}, {})]
     size = len(pickle.dumps(whole))
-    first, _ = whole.run(tasks)
+    first = [whole.run(task) for task in tasks]
     assert len(pickle.dumps(whole)) == size
-    second, _ = pickle.loads(pickle.dumps(whole)).run(tasks)
+    there = pickle.loads(pickle.dumps(whole))
+    second = [there.run(task) for task in tasks]
     assert first == second
 
 
@@ -168,9 +170,3 @@ def test_an_error_travels_whole() -> None:
     error = gpuemu.GpuemuError(problems)
     there = pickle.loads(pickle.dumps(error))
     assert (str(there), there.problems) == (str(error), error.problems)
-
-
-def test_a_chunk_that_takes_too_long_comes_back_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuemu.studies.sweeps.work.CHUNK_S", 0.0)
-    outcomes, _ = job("v5_swizzle").run([Task(n, 0, 0, {}, {}) for n in range(3)])
-    assert [outcome.number for outcome in outcomes] == [0]

@@ -1,0 +1,129 @@
+"""A dask.distributed cluster: one that is there (`tcp://host:8786`), or one of N processes here (`local:N`)."""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from gpuemu.base.errors import GpuemuError
+
+CLUSTER = "--cluster"
+RIGHT = "tcp://HOST:PORT, the address of a dask scheduler, or local:N for N processes here, is right"
+WAIT_S = 30
+"""So long a cluster may take to answer, and its first worker to join."""
+
+
+def check_cluster(text: str) -> None:
+    """Raise GpuemuError if it is no cluster, or the extra for it is missing."""
+    if not re.fullmatch(r"local:[1-9][0-9]{0,3}|(tcp|tls|ucx|ws|wss)://\S+", text):
+        raise GpuemuError.one(CLUSTER, None, "", f"'{text}'", RIGHT)
+    if find_spec("distributed") is None:
+        found = "no dask.distributed here"
+        raise GpuemuError.one(CLUSTER, None, "", found, 'pip install "gpuemu-sm[cluster]" is right')
+
+
+def losses() -> tuple[type[Exception], ...]:
+    """What is raised of work whose workers ended again and again; lost once, dask hands it to another."""
+    return (import_module("distributed").KilledWorker,)
+
+
+@contextmanager
+def client(address: str) -> Iterator[Any]:
+    """A client of the cluster. Raises GpuemuError if it does not answer or has no workers."""
+    check_cluster(address)
+    dask: Any = import_module("distributed")  # typed differently from version to version
+    with ExitStack() as stack:
+        stack.enter_context(_quiet())
+        try:
+            where = stack.enter_context(_local(dask, address)) if address.startswith("local:") else address
+            found = stack.enter_context(dask.Client(where, timeout=WAIT_S, set_as_default=False))
+            found.wait_for_workers(1, timeout=WAIT_S)
+        except (OSError, TimeoutError) as error:
+            found = f"no cluster that answers at {address} ({error})"
+            raise GpuemuError.one(CLUSTER, None, "", found, RIGHT) from None
+        except RuntimeError as error:
+            found = f"processes of {address} that did not start ({error})"
+            right = 'a script that calls sweep() below if __name__ == "__main__": is right'
+            raise GpuemuError.one(CLUSTER, None, "", found, right) from None
+        yield found
+
+
+def submitted(client: Any, function: Callable[[bytes], Any], argument: bytes) -> Any:
+    """What the function makes of it, on a worker, as what other calls can be given."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")  # a recorded trace may well be
+        return client.submit(function, argument, pure=False)
+
+
+def explained(address: str) -> Callable[[Future[Any]], Future[Any]]:
+    """Futures of a cluster's executor as such that raise GpuemuError if it went away, or cannot run any."""
+
+    def explain(future: Future[Any]) -> Future[Any]:
+        better: Future[Any] = Future()
+
+        def done(_: Future[Any]) -> None:
+            try:
+                better.set_result(future.result())
+            except (GpuemuError, *losses()) as error:
+                better.set_exception(error)
+            except CancelledError:
+                found, right = f"a cluster at {address} that went away", "the same command goes on when it is back"
+                better.set_exception(GpuemuError.one(CLUSTER, None, "", found, right))
+            except Exception as error:
+                found = f"a cluster at {address} that cannot run it: {type(error).__name__}: {error}"
+                right = "gpuemu-sm, the same version as here, on every worker is right"
+                better.set_exception(GpuemuError.one(CLUSTER, None, "", found, right))
+
+        future.add_done_callback(done)
+        return better
+
+    return explain
+
+
+@contextmanager
+def _local(dask: Any, address: str) -> Iterator[str]:
+    # Dask looks at its workers a hundred times a second, for a page that nobody opens here.
+    unwatched = import_module("dask.config").set({"distributed.worker.profile.enabled": False})
+    with _deaf_children(), unwatched:
+        cluster = dask.LocalCluster(
+            n_workers=int(address.removeprefix("local:")), threads_per_worker=1, processes=True,
+            dashboard_address=":0", silence_logs=logging.CRITICAL,
+        )  # fmt: skip
+    with cluster:
+        yield cluster.scheduler_address
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the log of dask, which tells of every worker that comes and goes."""
+    handlers = logging.getLogger("distributed").handlers
+    levels = [handler.level for handler in handlers]
+    for handler in handlers:
+        handler.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for handler, level in zip(handlers, levels, strict=True):
+            handler.setLevel(level)
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes that start meanwhile do not hear Ctrl-C: it reaches all of a terminal, and is for us to answer."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

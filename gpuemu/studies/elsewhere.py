@@ -1,0 +1,250 @@
+"""Work done elsewhere: many tasks of one job, in processes of this machine or on a dask cluster.
+
+    with Workers(job, jobs=8) as workers:
+        for place, outcome in workers.run(tasks):    # as they come
+            ...
+
+Both are a `concurrent.futures.Executor`: loky's, whose processes do not import the caller's script again, and dask's
+own. The first second is done here, so that what is short waits for no process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from gpuemu.base.errors import GpuemuError
+
+HERE_S = 1.0
+"""So long tasks are done here before processes are started for the others."""
+CHUNK_S = 0.2
+"""How long a chunk of tasks should take: long beside the cost of handing it over, short beside what anybody waits for,
+or loses by an interruption."""
+AHEAD = 2
+"""Chunks that a worker has, the one it runs included, so that it never waits for the next."""
+ATTEMPTS = 3
+"""So often a task is tried that takes its worker with it."""
+IDLE_S = 60
+"""After so long without work a process ends, as it should where who started it is gone."""
+
+
+class Job(Protocol):
+    """What all tasks share; a worker gets it once, as a pickle."""
+
+    def run(self, task: Any) -> Any:
+        """The outcome of a task."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """In place of an outcome: each attempt took its worker with it."""
+
+    def __str__(self) -> str:
+        return f"its worker was lost {ATTEMPTS} times"
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def program_digest() -> str:
+    """Tells this version of the program from every other: what it computes may differ."""
+    content = hashlib.sha256()
+    package = Path(__file__).resolve().parents[1]
+    for path in sorted(package.rglob("*.py")):
+        content.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return content.hexdigest()
+
+
+class Workers:
+    """Runs tasks of a job in `jobs` processes of this machine (1: in this one), or on a cluster."""
+
+    def __init__(self, job: Job, jobs: int, cluster: str | None = None):
+        self._job = job
+        self._jobs = jobs
+        self._cluster = cluster
+        self._place: _Place | None = None
+        self._seconds_each = 0.0
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+
+    def run(self, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        """The outcome of each task, or `Lost`, with its place among them, as they come. Raises what a task raises."""
+        waiting = deque(enumerate(tasks))
+        if self._cluster is None and self._place is None:
+            yield from self._run_here(waiting)
+        out: dict[Future[Any], list[tuple[int, Any]]] = {}
+        suspects: list[tuple[int, Any]] = []
+        while waiting or out:
+            while waiting and not suspects and len(out) < AHEAD * self._there().width:
+                chunk = self._chunk(waiting)
+                try:
+                    out[self._there().submit([task for _, task in chunk])] = chunk
+                except self._there().losses:
+                    suspects += chunk
+            for future in wait(out, return_when=FIRST_COMPLETED).done:
+                chunk = out.pop(future)
+                try:
+                    outcomes, seconds = future.result()
+                except self._there().losses:
+                    suspects += chunk
+                    continue
+                self._seconds_each = seconds / len(chunk)
+                yield from zip((number for number, _ in chunk), outcomes, strict=True)
+            if suspects and not out:  # one of them took its worker with it; which, shows when each runs alone
+                self._leave()
+                for number, task in suspects:
+                    yield number, self._run_alone(task)
+                suspects.clear()
+
+    def _run_here(self, waiting: deque[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+        started = time.perf_counter()
+        done = 0
+        while waiting and (self._jobs == 1 or time.perf_counter() - started < HERE_S):
+            number, task = waiting.popleft()
+            yield number, self._job.run(task)
+            done += 1
+        self._seconds_each = (time.perf_counter() - started) / max(1, done)
+
+    def _chunk(self, waiting: deque[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        """The next tasks: as many as take CHUNK_S, or fewer where few are left to share."""
+        share = -(-len(waiting) // (AHEAD * self._there().width))
+        length = min(share, max(1, round(CHUNK_S / self._seconds_each))) if self._seconds_each else 1
+        return [waiting.popleft() for _ in range(length)]
+
+    def _run_alone(self, task: Any) -> Any:
+        for _ in range(ATTEMPTS):
+            try:
+                return self._there().submit([task]).result()[0][0]
+            except self._there().losses:
+                self._leave()
+        return Lost()
+
+    def _there(self) -> _Place:
+        if self._place is None:
+            job = pickle.dumps((program_digest(), self._job))
+            self._place = _Processes(job, self._jobs) if self._cluster is None else _Dask(job, self._cluster)
+        return self._place
+
+    def _leave(self) -> None:
+        if self._place is not None:
+            self._place.leave()
+            self._place = None
+
+
+class _Place(Protocol):
+    losses: tuple[type[Exception], ...]
+    """What is raised where a worker was lost."""
+
+    @property
+    def width(self) -> int:
+        """Workers that are there now."""
+
+    def submit(self, tasks: list[Any]) -> Future[tuple[list[Any], float]]:
+        """Have the outcomes of these tasks worked out, and the seconds that they take."""
+
+    def leave(self) -> None:
+        """Give up what runs, at once."""
+
+
+class _Processes:
+    losses: tuple[type[Exception], ...] = (BrokenExecutor,)
+
+    def __init__(self, job: bytes, jobs: int):
+        from loky import ProcessPoolExecutor
+
+        self.width = jobs
+        self._executor = ProcessPoolExecutor(jobs, timeout=IDLE_S, initializer=_begin, initargs=(job,))
+
+    def submit(self, tasks: list[Any]) -> Future[tuple[list[Any], float]]:
+        future: Future[tuple[list[Any], float]] = self._executor.submit(_run_begun, tasks)
+        return future
+
+    def leave(self) -> None:
+        self._executor.shutdown(wait=True, kill_workers=True)
+
+
+class _Dask:
+    def __init__(self, job: bytes, address: str):
+        from gpuemu.studies import dask_cluster
+
+        self.losses = dask_cluster.losses()
+        self._stack = ExitStack()
+        self._client = self._stack.enter_context(dask_cluster.client(address))
+        self._explained = dask_cluster.explained(address)
+        self._executor: Executor = self._client.get_executor(pure=False)
+        # A task like any other, so that a worker that joins late, or in the place of one that is gone, gets it.
+        self._job = dask_cluster.submitted(self._client, _load, job)
+        self._counted_at, self._width = 0.0, 1
+
+    @property
+    def width(self) -> int:
+        now = time.monotonic()
+        if now > self._counted_at + 1:
+            self._counted_at, self._width = now, max(1, len(self._client.ncores()))
+        return self._width
+
+    def submit(self, tasks: list[Any]) -> Future[tuple[list[Any], float]]:
+        return self._explained(self._executor.submit(_run_there, self._job, pickle.dumps(tasks)))
+
+    def leave(self) -> None:
+        self._client.cancel([self._job], force=True)
+        self._stack.close()
+
+
+_begun = b""
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def _begin(job: bytes) -> None:
+    """In a process of this machine: keep the job. Ctrl-C is for whoever started it to answer."""
+    global _begun
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _begun = job
+
+
+@lru_cache(maxsize=1)
+def _load(job: bytes) -> Job:
+    """On a worker: the job. Raises GpuemuError if another version of the program asks."""
+    digest, loaded = pickle.loads(job)
+    if digest != program_digest():
+        right = "the same version on every worker, and source files that stay as they are, are right"
+        raise GpuemuError.one("gpuemu", None, "", "a worker with another version of gpuemu", right)
+    found: Job = loaded
+    return found
+
+
+def _run_begun(tasks: list[Any]) -> tuple[list[Any], float]:
+    return _run(_load(_begun), tasks)
+
+
+def _run_there(job: Job, tasks: bytes) -> tuple[list[Any], float]:
+    """Several threads of one worker of a cluster would only wait for each other, so they take turns."""
+    with _ONE_AT_A_TIME:
+        return _run(job, pickle.loads(tasks))  # dask would look into a list, for futures in it
+
+
+def _run(job: Job, tasks: list[Any]) -> tuple[list[Any], float]:
+    started = time.perf_counter()
+    outcomes = [job.run(task) for task in tasks]
+    return outcomes, time.perf_counter() - started
