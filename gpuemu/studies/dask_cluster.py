@@ -67,13 +67,15 @@ def submitted(client: Any, function: Callable[[bytes], Any], argument: bytes) ->
 def explained(address: str) -> Callable[[Future[Any]], Future[Any]]:
     """Futures of a cluster's executor as such that raise GpuemuError if it went away, or cannot run any."""
 
+    own: tuple[type[Exception], ...] = (GpuemuError, *losses())
+
     def explain(future: Future[Any]) -> Future[Any]:
         better: Future[Any] = Future()
 
         def done(_: Future[Any]) -> None:
             try:
                 better.set_result(future.result())
-            except (GpuemuError, *losses()) as error:
+            except own as error:
                 better.set_exception(error)
             except CancelledError:
                 found, right = f"a cluster at {address} that went away", "the same command goes on when it is back"

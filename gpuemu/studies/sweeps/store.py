@@ -23,7 +23,7 @@ from gpuemu.studies.sweeps.work import Outcome
 
 _OURS = 0x67707573
 """What the file's header says that it is, for sqlite's `application_id`."""
-_TABLE = """create table if not exists results
+_TABLE = """create table results
     (key text primary key, point text, numbers text, error text, final integer, sum integer)"""
 _RIGHT = "a file that gpuemu sweep wrote, or none, is right"
 _COMMIT_S = 0.2
@@ -103,10 +103,11 @@ class Store:
             file.execute("pragma locking_mode = exclusive")
             file.execute("begin exclusive")
             (ours,) = file.execute("pragma application_id").fetchone()
-            if ours != _OURS and file.execute("select 1 from sqlite_master").fetchone():
-                raise sqlite3.DatabaseError("not a database of sweeps")
-            file.execute(f"pragma application_id = {_OURS}")
-            file.execute(_TABLE)
+            if ours != _OURS:
+                if file.execute("select 1 from sqlite_master").fetchone():
+                    raise sqlite3.DatabaseError("not a database of sweeps")
+                file.execute(f"pragma application_id = {_OURS}")
+                file.execute(_TABLE)
             file.commit()
         except sqlite3.Error:
             file.close()
