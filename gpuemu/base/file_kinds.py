@@ -12,9 +12,14 @@ MACHINE_CODE = (".cubin", ".ptx", *CUDA_SOURCES)
 
 def is_source(path: str | os.PathLike[str]) -> bool:
     """Whether a name is that of a CUDA source."""
-    return Path(path).suffix in CUDA_SOURCES
+    return ending(path) in CUDA_SOURCES
 
 
 def is_machine_code(path: str | os.PathLike[str]) -> bool:
     """Whether a name is that of a file to execute rather than a trace."""
-    return Path(path).suffix in MACHINE_CODE
+    return ending(path) in MACHINE_CODE
+
+
+def ending(path: str | os.PathLike[str]) -> str:
+    """The ending of a name in small letters: K.CU is a .cu."""
+    return Path(path).suffix.lower()

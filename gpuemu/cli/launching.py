@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.file_kinds import ending
 from gpuemu.cli.building import Expected, build_options, compiler_options
 from gpuemu.cli.progress import ProgressBar
 
@@ -183,7 +183,7 @@ def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | N
 
     name = arch if isinstance(arch, str) or arch is None else f"sm_{arch.compute_capability.replace('.', '')}"
     flags = compiler_options(options.define, options.include, options.compiler_flags)
-    if flags and Path(path).suffix == ".cubin":
+    if flags and ending(path) == ".cubin":
         raise GpuemuError.one(path, None, "", "a cubin with -D, -I or --nvcc-flag", "a .cu takes them")
     with ProgressBar("compiling"):
         return load_cubin(path, name, options=flags)

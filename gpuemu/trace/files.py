@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from gpuemu.arch import Architecture
 from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError
-from gpuemu.base.file_kinds import CUDA_SOURCES
+from gpuemu.base.file_kinds import CUDA_SOURCES, ending
 from gpuemu.trace.accel_sim.form import is_list, is_traceg
 from gpuemu.trace.bind import Binder
 from gpuemu.trace.form import TraceForm
@@ -122,8 +122,8 @@ def locate(path: str | os.PathLike[str], arch: str | None = None) -> tuple[Path,
 def _locate(name: str, arch: str | None) -> tuple[Path, str]:
     """The file, and what messages call it."""
     given = Path(name)
-    if given.suffix in _NOT_TRACES:
-        raise GpuemuError.one(name, None, "", *_NOT_TRACES[given.suffix])
+    if ending(given) in _NOT_TRACES:
+        raise GpuemuError.one(name, None, "", *_NOT_TRACES[ending(given)])
     if resources.is_file(given):
         return given, name
     bare = name.removesuffix(".yaml")

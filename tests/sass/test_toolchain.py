@@ -15,7 +15,7 @@ from gpuemu.sass.tools.toolchain import compile_cuda, compiler_version, find_nvd
 
 @pytest.fixture
 def fake_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder first on the PATH whose nvcc writes its arguments as the cubin, or fails as `log` says."""
+    """A folder first on the PATH whose nvcc writes its arguments as the cubin, its own and those of the host compiler, or fails as `log` says."""
     folder = tmp_path / "bin"
     folder.mkdir()
     script = folder / "nvcc"
@@ -24,8 +24,8 @@ def fake_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f'if [ -f "{folder}/log" ]; then cat "{folder}/log" >&2; exit 1; fi\n'
         'if [ "$1" = --version ]; then echo "Cuda compilation tools, release 13.0, V13.0.88"; exit 0; fi\n'
         'all="$*"\n'
-        'while [ "$1" != -o ]; do shift; done\n'
-        'echo "$all" > "$2"\n'
+        'while [ "$1" != -o ]; do [ "$1" = -Xcompiler ] && arguments="${2#@}"; shift; done\n'
+        '(printf "\\177ELF "; echo "$all"; cat "$arguments") > "$2"\n'
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
@@ -56,9 +56,10 @@ def test_nvcc_names_its_version(fake_nvcc: Path) -> None:
 
 
 def test_nvcc_is_preferred_and_gets_line_information_and_options(fake_nvcc: Path, kernel_sources: Path) -> None:
-    arguments = compile_cuda(kernel_sources / "calls.cu", "sm_86", options=("-DN=3",)).decode().split()
-    assert arguments[:4] == ["-cubin", "-arch=sm_86", "-lineinfo", "-DN=3"]
-    assert arguments[-1] == str(kernel_sources / "calls.cu")
+    options = ("-DN=3", "-Iinc", "--use_fast_math")
+    head, *arguments = compile_cuda(kernel_sources / "calls.cu", "sm_86", options=options).decode().splitlines()
+    assert head.split()[1:5] == ["-cubin", "-arch=sm_86", "-lineinfo", "--use_fast_math"]
+    assert arguments == ['"-iquote"', f'"{kernel_sources}"', '"-I"', '"inc"', '"-DN=3"']
 
 
 def test_nvcc_errors_keep_their_file_and_line(fake_nvcc: Path, tmp_path: Path) -> None:
@@ -196,16 +197,6 @@ def test_nvrtc_knows_the_short_names_of_unsigned_types_that_nvcc_knows(tmp_path:
         "static_assert(sizeof(ushort) == 2 && sizeof(uint) == 4 && sizeof(ulong) == 8);\n"
     )
     assert compile_cuda(source, "sm_89", "nvrtc").startswith(b"\x7fELF")
-
-
-@pytest.mark.parametrize(("name", "language"), [("k.cu", []), ("k.cuh", ["-x", "cu"]), ("k.cpp", ["-x", "cu"])])
-def test_nvcc_is_told_that_a_file_of_another_ending_is_cuda(
-    fake_nvcc: Path, tmp_path: Path, name: str, language: list[str]
-) -> None:
-    source = tmp_path / name
-    source.write_text("")
-    arguments = compile_cuda(source, "sm_89", "nvcc", options=("-DN=3",)).decode().split()
-    assert arguments[arguments.index("-DN=3") + 1 : arguments.index("-o")] == language
 
 
 def test_an_architecture_that_the_compiler_does_not_know_is_refused(kernel_sources: Path) -> None:

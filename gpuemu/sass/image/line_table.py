@@ -7,6 +7,7 @@ A relocation tells for each sequence of rows the function whose code it describe
 
 from __future__ import annotations
 
+import re
 import struct
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 _SET_ADDRESS, _DEFINE_FILE, _END_SEQUENCE = 0x02, 0x03, 0x01
 _INLINED_CALL = 0x90
 _FIRST_UNUSUAL_VERSION = 5
+_OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
 
 
 @dataclass(frozen=True)
@@ -195,4 +197,20 @@ def _file(read: _Reader, folders: list[str]) -> str:
     name, folder = read.text(), read.uleb()
     read.uleb()  # time and size: not used here
     read.uleb()
-    return f"{folders[folder]}/{name}" if 0 < folder < len(folders) else name
+    return _path(folders[folder] if 0 < folder < len(folders) else "", name)
+
+
+def _path(folder: str, name: str) -> str:
+    """A path of its two parts, whose bytes beyond ASCII the compiler writes as octal numbers.
+
+    The assembler takes the last backslash for the end of the folder, in the middle of a letter.
+    """
+    whole = f"{folder}/{name}" if folder else name
+    if _OCTAL.search(whole.encode()) is None:
+        return whole
+    for spelled in (whole, f"{folder}\\{name}"):
+        try:
+            return _OCTAL.sub(lambda match: bytes([int(match[1], 8)]), spelled.encode()).decode()
+        except UnicodeDecodeError:
+            continue
+    return whole

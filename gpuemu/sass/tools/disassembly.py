@@ -16,12 +16,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
-from pathlib import Path
 
 import numpy as np
 
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.base.file_kinds import is_source
+from gpuemu.base.file_kinds import ending, is_source
 from gpuemu.isa import opcodes as isa
 from gpuemu.sass.image.cubin import Cubin, Kernel, read_cubin
 from gpuemu.sass.machine.linking import Image, Piece, link
@@ -71,7 +70,7 @@ def load_cubin(
     """
     if not isinstance(source, bytes) and is_source(source):
         return read_cubin(compile_cuda(os.fspath(source), arch or DEFAULT_ARCH, compiler, options), os.fspath(source))
-    if not isinstance(source, bytes) and Path(source).suffix == ".ptx":
+    if not isinstance(source, bytes) and ending(source) == ".ptx":
         return read_cubin(assemble_ptx(os.fspath(source), arch or DEFAULT_ARCH, options), os.fspath(source))
     return read_cubin(source)
 

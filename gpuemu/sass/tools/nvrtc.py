@@ -7,12 +7,15 @@ stand here in terms of libcu++, whose wheel the `sass` extra installs along with
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.extras import INSTALL, missing, wheel_files
+from gpuemu.base.shown import name_of_a_line
+from gpuemu.sass.tools.options import ELF, no_code
 
 _LIBRARY = "nvidia-cuda-nvrtc"
 _HEADERS = {  # a file by which to know the folder, and the wheel that brings it
@@ -98,17 +101,25 @@ def compile_source(source: bytes, file: str, arch: str, options: Sequence[str] =
     flags = [f"--gpu-architecture={arch}", "-lineinfo", "--pre-include=math.h"]  # as nvcc does
     flags += [f"-I{folder}" for folder in (Path(file).parent, *include_folders())]
     flags += options
+    if any("\0" in flag for flag in flags):
+        raise GpuemuError.one(file, None, "", "a flag with the character of number 0", "flags without are right")
+    name = name_of_a_line(f"./{file}" if file.startswith("-") else file).encode()  # which it takes for an option
     program = ctypes.c_void_p()
     names = (ctypes.c_char_p * len(SHIMS))(*(name.encode() for name in SHIMS))
     texts = (ctypes.c_char_p * len(SHIMS))(*(text.encode() for text in SHIMS.values()))
-    status = library.nvrtcCreateProgram(ctypes.byref(program), source, file.encode(), len(SHIMS), texts, names)
+    status = library.nvrtcCreateProgram(ctypes.byref(program), source, name, len(SHIMS), texts, names)
     if status != 0:
         raise GpuemuError.one(file, None, "", f"a source that NVRTC refuses (status {status})", "CUDA C++ is right")
     try:
-        arguments = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
+        arguments = (ctypes.c_char_p * len(flags))(*map(os.fsencode, flags))
         status = library.nvrtcCompileProgram(program, len(flags), arguments)
         log = _fetch(library, program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
-        return log, None if status else _fetch(library, program, "CUBIN")
+        if status:
+            return log, None
+        cubin = _fetch(library, program, "CUBIN")
+        if not cubin.startswith(ELF):
+            raise no_code("NVRTC", file, options)
+        return log, cubin
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 

@@ -20,7 +20,10 @@ from typing import Literal, get_args
 
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.extras import INSTALL, missing, wheel_files
-from gpuemu.sass.tools import nvrtc
+from gpuemu.base.reading import read_whole
+from gpuemu.base.shown import name_of_a_line, shown_in_a_line
+from gpuemu.sass.tools import nvcc, nvrtc
+from gpuemu.sass.tools.options import no_code, sorted_options
 
 CompilerChoice = Literal["auto", "nvcc", "nvrtc"]
 
@@ -118,23 +121,24 @@ def compiler_version(compiler: CompilerChoice = "auto") -> str:
 def compile_cuda(path: str | Path, arch: str, compiler: CompilerChoice = "auto", options: Sequence[str] = ()) -> bytes:
     """The cubin of a CUDA C++ source for an architecture such as "sm_89", with line information.
 
-    `options` go to the compiler as they are (`-I`, `-D`, `--use_fast_math`). NVRTC compiles device code
-    only: a source with host code needs nvcc. Raises GpuemuError with the compiler's errors, by file and line.
+    `options` go to the compiler (`-I`, `-D`, `--use_fast_math`); neither they nor a file's name reach a shell.
+    NVRTC compiles device code only: a source with host code needs nvcc. Raises GpuemuError with the compiler's
+    errors, by file and line.
     """
     chosen = choose_compiler(compiler)
     file = str(path)
     if _ARCH.match(arch) is None:
         raise GpuemuError.one(file, None, "arch", f"'{arch}'", "an architecture such as sm_89 is right")
-    try:
-        source = Path(path).read_bytes()
-    except OSError as error:
-        found = f"a file that cannot be read ({error.strerror})"
-        raise GpuemuError.one(file, None, "", found, "a CUDA source is right") from None
+    source = _read(path, "a CUDA source is right")
     if chosen == "nvcc":
-        return _compile_with_nvcc(file, arch, options)
-    log, cubin = nvrtc.compile_source(source, file, arch, options)
+        with nvcc.prepared(_nvcc(), source, file, arch, options) as compilation:
+            log, cubin = compilation.compiled(lambda command: _run(command, file, COMPILATION_S))
+    else:
+        sorted_options(options)  # refuses what is no definition
+        log, cubin = nvrtc.compile_source(source, file, arch, options)
     if cubin is None:
-        raise _compile_error(log, file, arch, "NVRTC (which takes device code only)")
+        log = log.replace(name_of_a_line(file), shown_in_a_line(file))
+        raise _compile_error(log, file, arch, "nvcc" if chosen == "nvcc" else "NVRTC (which takes device code only)")
     return cubin
 
 
@@ -148,13 +152,25 @@ def assemble_ptx(path: str | Path, arch: str, options: Sequence[str] = ()) -> by
     if ptxas is None:
         right = "ptxas of the CUDA toolkit on the PATH is right, or the .cubin that it makes: ptxas -arch=sm_89 k.ptx"
         raise GpuemuError.one(file, None, "", "PTX, which takes ptxas to become machine code, and no ptxas", right)
+    content = _read(path, "a PTX file is right")
     with tempfile.TemporaryDirectory() as folder:
-        cubin = Path(folder) / "kernel.cubin"
-        command = [ptxas, f"-arch={arch}", "-lineinfo", *options, "-o", str(cubin), file]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        cubin, source = Path(folder) / "kernel.cubin", Path(folder) / "kernel.ptx"
+        source.write_bytes(content)
+        command = [ptxas, f"-arch={arch}", "-lineinfo", *options, "-o", str(cubin), str(source)]
+        done = _run(command, file, COMPILATION_S)
         if done.returncode != 0:
-            raise _compile_error(done.stderr + done.stdout, file, arch, "ptxas")
+            raise _compile_error((done.stderr + done.stdout).replace(str(source), file), file, arch, "ptxas")
+        if not cubin.is_file():
+            raise no_code("ptxas", file, options)
         return cubin.read_bytes()
+
+
+def _read(path: str | Path, right: str) -> bytes:
+    try:
+        return read_whole(path)
+    except OSError as error:
+        found = f"a file that cannot be read ({error.strerror})"
+        raise GpuemuError.one(str(path), None, "", found, right) from None
 
 
 def _nvcc() -> str:
@@ -162,18 +178,6 @@ def _nvcc() -> str:
     if found is None:
         raise missing("nvcc", f"the CUDA toolkit's bin folder on the PATH is right, or NVRTC: {INSTALL}")
     return found
-
-
-def _compile_with_nvcc(file: str, arch: str, options: Sequence[str]) -> bytes:
-    nvcc = _nvcc()
-    with tempfile.TemporaryDirectory() as folder:
-        cubin = Path(folder) / "kernel.cubin"
-        language = [] if file.endswith(".cu") else ["-x", "cu"]  # whose name would tell it another
-        command = [nvcc, "-cubin", f"-arch={arch}", "-lineinfo", *options, *language, "-o", str(cubin), file]
-        done = _run(command, file, COMPILATION_S)
-        if done.returncode != 0:
-            raise _compile_error(done.stderr + done.stdout, file, arch, "nvcc")
-        return cubin.read_bytes()
 
 
 def _compile_error(log: str, file: str, arch: str, compiler: str) -> GpuemuError:
@@ -189,7 +193,7 @@ def _compile_error(log: str, file: str, arch: str, compiler: str) -> GpuemuError
             ptx.setdefault(e["found"], []).append(e["line"])
     if ptx:
         return GpuemuError(_ptx_problems(file, ptx, arch, right))
-    said = [line for line in lines if _TOOL_ERROR.match(line)] or lines or ["a failed compilation"]
+    said = [line for line in lines if _TOOL_ERROR.match(line)] or lines[:_MOST_ERRORS] or ["a failed compilation"]
     return GpuemuError(Problem(file, None, "", sentence, right) for sentence in dict.fromkeys(said))
 
 

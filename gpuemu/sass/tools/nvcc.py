@@ -1,0 +1,86 @@
+"""nvcc, the compiler driver, which hands each step to a shell: names and definitions never stand in its command line.
+
+A source is compiled under a name of ours in a folder of ours, with a `#line` that says its own. Definitions and folders
+of includes stand in a file of arguments that the host compiler reads by itself. Flags go to nvcc as they are, but for
+those with characters that a shell would act on: these are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import CompletedProcess
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.base.shown import name_of_a_line, shown_in_a_line
+from gpuemu.sass.tools.options import ELF, no_code, sorted_options
+
+Run = Callable[[Sequence[str]], "CompletedProcess[str]"]
+
+SOURCE, ARGUMENTS, CUBIN, PREPROCESSED = "gpuemu_source.cu", "gpuemu_arguments", "gpuemu.cubin", "gpuemu.ii"
+_OF_A_SHELL = re.compile(r"[\x00-\x1f\x7f$`\"'\\;&|<>(){}*?\[\]!#]")
+_OF_A_FOLDER = re.compile(r"[\w@%+=:./-]+")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Compilation:
+    """A source in a folder of ours, ready to be compiled; see `prepared`."""
+
+    def __init__(self, folder: Path, nvcc: str, file: str, flags: Sequence[str]):
+        self._folder, self._file = folder, file
+        self._nvcc, self._flags = nvcc, flags
+
+    def compiled(self, run: Run) -> tuple[str, bytes | None]:
+        """What nvcc says, and the cubin where it compiles. Raises GpuemuError for flags with which it does not."""
+        done, content = self._run(run, "-cubin", CUBIN)
+        if done.returncode == 0 and not content.startswith(ELF):
+            raise no_code("nvcc", self._file, self._flags)
+        log = (done.stderr + done.stdout).replace(str(self._folder / SOURCE), self._file)
+        return log.replace(f"{Path.cwd()}{os.sep}", ""), content if done.returncode == 0 else None
+
+    def preprocessed(self, run: Run) -> bytes | None:
+        """All that the compiler proper would read, whatever our folder is called; None where that fails."""
+        done, content = self._run(run, "-E", PREPROCESSED)
+        return content.replace(os.fsencode(self._folder), b"") if done.returncode == 0 and content else None
+
+    def _run(self, run: Run, step: str, target: str) -> tuple[CompletedProcess[str], bytes]:
+        """A step of nvcc, and what it wrote, b"" for nothing."""
+        source, arguments, output = (str(self._folder / name) for name in (SOURCE, ARGUMENTS, target))
+        done = run([self._nvcc, step, *self._flags, "-Xcompiler", f"@{arguments}", "-o", output, source])
+        try:
+            return done, Path(output).read_bytes()
+        except FileNotFoundError:
+            return done, b""
+
+
+@contextmanager
+def prepared(nvcc: str, source: bytes, file: str, arch: str, options: Sequence[str]) -> Iterator[Compilation]:
+    """The compilation of a source, called `file` in messages and line tables. Raises GpuemuError for its options."""
+    given = sorted_options(options)
+    for flag in given.flags:
+        if found := _OF_A_SHELL.search(flag):
+            right = "nvcc hands its flags to a shell; -D and -I take any"
+            what = f"'{shown_in_a_line(found[0])}' in the flag '{shown_in_a_line(flag)}'"
+            raise GpuemuError.one("--nvcc-flag", None, "", what, right)
+    with tempfile.TemporaryDirectory(prefix="gpuemu-") as name:
+        if _OF_A_FOLDER.fullmatch(name) is None:
+            right = "a folder of letters, digits and -_./ is right, since nvcc names it to a shell"
+            raise GpuemuError.one("TMPDIR", None, "", f"'{shown_in_a_line(name)}'", right)
+        folder = Path(name)
+        body = source.removeprefix(_BYTE_ORDER_MARK)
+        (folder / SOURCE).write_bytes(b'#line 1 "' + name_of_a_line(file).encode() + b'"\n' + body)
+        beside = os.path.dirname(file) or str(Path.cwd())  # with "." the line table would have "./" in it
+        words = ["-iquote", beside]
+        words += [word for text in given.folders for word in ("-I", text)] + [f"-D{text}" for text in given.definitions]
+        lines = (b'"' + _quoted(os.fsencode(word)) + b'"\n' for word in words)
+        (folder / ARGUMENTS).write_bytes(b"".join(lines))
+        yield Compilation(folder, nvcc, file, [f"-arch={arch}", "-lineinfo", *given.flags])
+
+
+def _quoted(text: bytes) -> bytes:
+    """Within double quotes, for C and for a file of arguments."""
+    return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
