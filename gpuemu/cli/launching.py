@@ -7,12 +7,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import ending
+from gpuemu.base.whole_files import is_written_into, whole_file
 from gpuemu.cli.building import Expected, build_options, compiler_options
 from gpuemu.cli.progress import ProgressBar
 
@@ -164,10 +166,11 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
     tell(notice.sentence())
     for number, target in saves:
         try:
-            np.save(target, arguments[number])
+            with whole_file(target) as file:
+                np.save(file, arguments[number])
         except OSError as error:
             raise GpuemuError.one(
-                target, None, "", str(error.strerror), "a file that can be written is right"
+                target, None, "", str(error.strerror).lower(), "a file that can be written is right"
             ) from None
     verdicts = [(one, one.verdict(arguments[one.number])) for one in expected]
     for one, wrong in verdicts:
@@ -236,4 +239,5 @@ def _save(text: str, arguments: list[Any]) -> tuple[int, str]:
     if number not in arrays or not target:
         right = f"K=FILE.npy with K one of {', '.join(arrays) or 'no arguments'} is right"
         raise GpuemuError.one("--save", None, "", f"'{text}'", right)
-    return int(number), target
+    keeps_name = target.endswith(".npy") or is_written_into(Path(target))
+    return int(number), target if keeps_name else f"{target}.npy"

@@ -24,6 +24,7 @@ import zipfile
 import zlib
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -89,8 +90,8 @@ def is_side_file(path: Path) -> bool:
         return False
 
 
-def write_bulk(trace: Trace, path: Path, name: str = "") -> None:
-    """Write the side file of a trace; `name` is what messages call it.
+def write_bulk(trace: Trace, file: BinaryIO, name: str) -> None:
+    """Write the side file of a trace to an open file; `name` is what messages call it.
 
     Raises GpuemuError for one that is too large to be read again.
     """
@@ -99,8 +100,8 @@ def write_bulk(trace: Trace, path: Path, name: str = "") -> None:
     if size > MOST_BYTES or rows > MOST_ROWS:
         found = f"{size:,} bytes of paths and {rows:,} rows of addresses"
         right = f"up to {MOST_BYTES:,} and {MOST_ROWS:,} are right: fewer CTAs, as --cta names them"
-        raise GpuemuError.one(name or str(path), None, "", found, right)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        raise GpuemuError.one(name, None, "", found, right)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name in (name for name in FIELDS if name in arrays):
             member = zipfile.ZipInfo(f"{name}.npy", _DATE)
             member.compress_type = zipfile.ZIP_DEFLATED

@@ -8,7 +8,6 @@ the YAML names under `bulk`.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.whole_files import is_written_into, whole_file
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import is_side_file, write_bulk
 from gpuemu.trace.form import LaunchForm, TraceForm
@@ -72,23 +72,25 @@ def write_trace(trace: Trace, path: str | os.PathLike[str], naming: Naming | Non
     if warps is None and side.exists() and not side_is_ours:
         right = "another name for the trace is right, whose side file would take its place"
         raise GpuemuError.one(str(side), None, "", "a file that is no trace's side file", right)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        new_text, new_side, old_side = Path(folder, "text"), Path(folder, "new"), Path(folder, "old")
-        new_text.write_text(text, encoding="utf-8", newline="\n")
-        if warps is None:
-            write_bulk(trace, new_side, str(side))
-        if side_is_ours:
-            side.replace(old_side)
-        try:
+    if warps is None and is_written_into(target):
+        found = "no regular file, for a trace whose addresses take a side file"
+        raise GpuemuError.one(os.fspath(path), None, "", found, "the name of a file is right")
+    old_side, replaced = side.read_bytes() if side_is_ours else None, False
+    try:
+        with whole_file(target) as new_text:
+            new_text.write(text.encode())
             if warps is None:
-                new_side.replace(side)
-            new_text.replace(target)
-        except OSError:
-            if side_is_ours:
-                old_side.replace(side)
-            elif warps is None:
-                side.unlink(missing_ok=True)
-            raise
+                with whole_file(side) as new_side:
+                    write_bulk(trace, new_side, str(side))
+                replaced = True
+    except OSError:
+        if replaced and old_side is None:
+            side.unlink()
+        elif replaced and old_side is not None:
+            side.write_bytes(old_side)
+        raise
+    if warps is not None and side_is_ours:
+        side.unlink()
     return [target, side] if warps is None else [target]
 
 

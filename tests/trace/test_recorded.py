@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.lib import format as npy
 
 from gpuemu import TraceBuilder
-from gpuemu.base import strict_yaml
+from gpuemu.base import strict_yaml, whole_files
 from gpuemu.base.errors import GpuemuError
 from gpuemu.trace import bulk, recorded
 from gpuemu.trace.bind import Binder
@@ -360,17 +360,16 @@ def test_nothing_is_half_written_where_writing_fails(fails, had_one, monkeypatch
     def failing(*_):
         raise OSError("no space left")
 
-    original = Path.replace
+    original = whole_files.take_place
 
-    def failing_at(self, target):
-        ends = "t.yaml" if fails == "replace" else "t.npz"
-        return failing() if Path(target).name == ends and self.name != "old" else original(self, target)
+    def failing_at(new, target):
+        return failing() if target.name == ("t.yaml" if fails == "replace" else "t.npz") else original(new, target)
 
     with monkeypatch.context() as patch:
         if fails == "write_bulk":
             patch.setattr(recorded, "write_bulk", failing)
         else:
-            patch.setattr(Path, "replace", failing_at)
+            patch.setattr(whole_files, "take_place", failing_at)
         with pytest.raises(OSError, match="no space left"):
             write_trace(irregular(), "t.yaml")
     assert {p.name: p.read_bytes() for p in Path().iterdir()} == before

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from io import BytesIO
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.file_kinds import ending
+from gpuemu.base.whole_files import write_whole
 from gpuemu.studies.sweeps.files import EXTRA
 from gpuemu.studies.sweeps.results import OK, Record, front
 
@@ -38,7 +41,7 @@ _STYLE: Any = {
 
 def check_plot(path: Path) -> None:
     """Raise GpuemuError if there is no such format, or no matplotlib."""
-    if path.suffix not in ENDINGS:
+    if ending(path) not in ENDINGS:
         found = f"the ending '{path.suffix}'" if path.suffix else "no ending"
         raise GpuemuError.one(str(path), None, "", found, f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} is right")
     if find_spec("matplotlib") is None:
@@ -53,14 +56,12 @@ def draw(found: list[Record], varied: Sequence[str], path: Path) -> None:
         raise GpuemuError.one(str(path), None, "", "no point that ran", "at least one is right for a plot")
     import matplotlib as mpl
 
-    metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[path.suffix]
+    form, drawn = ending(path), BytesIO()
+    metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[form]
     with mpl.rc_context(_STYLE):
         figure = picture(measured, varied)
-        try:
-            figure.savefig(path, dpi=150, metadata=metadata)
-        except OSError as error:
-            right = "a file that can be written is right"
-            raise GpuemuError.one(str(path), None, "", str(error.strerror).lower(), right) from None
+        figure.savefig(drawn, format=form.removeprefix("."), dpi=150, metadata=metadata)
+    write_whole(path, drawn.getvalue())
 
 
 def picture(records: list[Record], varied: Sequence[str]) -> Figure:
