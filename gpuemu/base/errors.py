@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gpuemu.base.shown import shown_in_a_line
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -30,7 +32,7 @@ class Problem:
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         field = f"{self.field}: " if self.field else ""
-        return f"{place}: {field}found {self.found}; {self.right}"
+        return shown_in_a_line(f"{place}: {field}found {self.found}; {self.right}")
 
 
 class GpuemuError(ValueError):

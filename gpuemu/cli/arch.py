@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.cli.terminal import style
 
 if TYPE_CHECKING:
     from gpuemu.arch.text import Style
@@ -86,7 +87,7 @@ def show(name: str, settings: tuple[str, ...], form: str) -> None:
     elif form == "json":
         click.echo(to_json(shown), nl=False)
     else:
-        click.echo("\n".join(click.style(text, **_STYLES[style]) for style, text in to_lines(shown)))
+        click.echo("\n".join(style(text, **_STYLES[name]) for name, text in to_lines(shown)))
 
 
 @arch.command()
@@ -146,4 +147,4 @@ def diff(
         click.echo(difference_json(first, second), nl=False)
     else:
         lines = difference(first, second, notes)
-        click.echo("\n".join(click.style(text, **_STYLES[style]) for style, text in lines))
+        click.echo("\n".join(style(text, **_STYLES[name]) for name, text in lines))

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.terminal import styled
 
 COMMAND = "gpuemu banks"
 
@@ -78,7 +79,7 @@ def banks(
     elif form == "svg":
         click.echo(access.svg(), nl=False)
     else:
-        bank_picture.write(access, bank_picture.hardware_name(arch.name, overrides), sys.stdout)
+        bank_picture.write(access, bank_picture.hardware_name(arch.name, overrides), styled(sys.stdout))
 
 
 def _refuse(field: str, found: str, right: str) -> GpuemuError:

@@ -11,6 +11,7 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.run import FAILED, run_trace
+from gpuemu.cli.terminal import style
 
 
 @click.command()
@@ -78,7 +79,7 @@ def diff(
         )
     else:
         for strong, line in lines(_title(data[0]), _title(data[1]), numbers[0], numbers[1], everything):
-            click.echo(click.style(line, bold=True) if strong else line)
+            click.echo(style(line, bold=True) if strong else line)
     if failed_verdicts(verdicts):
         raise SystemExit(FAILED)
 

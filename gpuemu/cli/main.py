@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 
 import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.completion import VARIABLE, attach
+from gpuemu.cli.terminal import OutputError, terminals
 
 BAD_INPUT = 2
 COMMANDS = {
@@ -64,23 +64,37 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line: problems with the input go to standard error, with exit code 2."""
+    """Run the command line: problems with the input go to standard error, with exit code 2.
+
+    So does a standard output that takes no more: what it was to say, a verdict too, is lost.
+    """
+    with terminals() as (output, _):
+        try:
+            status = _status()
+            output.flush()
+        except OutputError as error:
+            click.echo(f"standard output: found it cut off ({error}); one that takes all is right", err=True)
+            output.end()
+            status = BAD_INPUT
+    sys.exit(status)
+
+
+def _status() -> int | str | None:
+    """The exit code of the command."""
     try:
-        status = cli.main(standalone_mode=False, complete_var=VARIABLE)
+        found = cli.main(standalone_mode=False, complete_var=VARIABLE)
     except GpuemuError as error:
         for problem in error.problems:
             click.echo(str(problem), err=True)
-        sys.exit(BAD_INPUT)
+        return BAD_INPUT
     except click.ClickException as error:
         error.show()
-        sys.exit(BAD_INPUT)
+        return BAD_INPUT
     except click.Abort:
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader, head for example, has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    sys.exit(status if isinstance(status, int) else 0)
+        return 130
+    except SystemExit as error:
+        return error.code
+    return found if isinstance(found, int) else 0
 
 
 if __name__ == "__main__":

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.terminal import style
 
 if TYPE_CHECKING:
     from gpuemu.views.result import Result
@@ -163,4 +162,4 @@ def _json(data: Any) -> str:
 
 def styled(lines: Iterable[tuple[str, str]], colour: bool) -> str:
     """Lines with a style each as one text, `colour` on a terminal alone."""
-    return "\n".join(click.style(line, **_STYLES[style]) if colour else line for style, line in lines) + "\n"
+    return "\n".join(style(line, **_STYLES[name]) if colour else line for name, line in lines) + "\n"

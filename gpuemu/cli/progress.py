@@ -15,6 +15,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from gpuemu.cli.terminal import own
+
 if TYPE_CHECKING:
     from threading import Event, Thread
 
@@ -46,7 +48,7 @@ class ProgressBar:
         self._ctas = ctas
         self._runs = runs
         self._instructions = instructions
-        self._stream = sys.stderr if stream is None else stream
+        self._stream = own(sys.stderr) if stream is None else stream
         self._shown = self._stream.isatty()
         self._ctas_done = 0
         self._count: Count | None = None

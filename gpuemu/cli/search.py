@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from gpuemu.cli.terminal import styled
+
 
 @click.command()
 @click.option("--tile", required=True, metavar="ROWSxCOLUMNS:TYPE", help="The tile, 128x64:f16 for example.")
@@ -73,7 +75,7 @@ def search(
     elif form == "svg":
         text = search_text.svg(result)
     elif output is None:
-        search_text.write(result, hardware, top, sys.stdout)
+        search_text.write(result, hardware, top, styled(sys.stdout))
         return
     else:
         text = search_text.as_text(result, hardware, top)

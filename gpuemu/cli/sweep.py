@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.terminal import own, style
 
 if TYPE_CHECKING:
     from gpuemu.studies.sweeps.results import Record
@@ -152,7 +153,7 @@ def _progress() -> Iterator[Progress]:
 
     bar = Progress(
         TextColumn("points"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
+        console=Console(file=own(sys.stderr)), transient=True,
     )  # fmt: skip
     with bar:
         task = bar.add_task("", total=None)
@@ -182,8 +183,8 @@ def _write(found: list[Record], varied: tuple[str, ...], form: str, output: str 
 
     if form == "table":
         styled = lines(found, varied, everything or output is not None)
-        text = "".join((click.style(line, **_STYLES[s]) if output is None else line) + "\n" for s, line in styled)
-        data = text.encode()
+        text = "".join((style(line, **_STYLES[s]) if output is None else line) + "\n" for s, line in styled)
+        data = text.encode("utf-8", "backslashreplace")
     else:
         data = WRITERS[form](found)
     if output is None:

@@ -40,6 +40,7 @@ from typing import Any, NamedTuple, TextIO
 
 from gpuemu.banks.operations import AccessKind
 from gpuemu.banks.wavefronts import Phase, Served, SharedAccess
+from gpuemu.base.shown import shown
 
 BANKS_PER_BLOCK = (32, 16, 8)  # the most that fit
 COLUMNS = 120  # unless a terminal says otherwise; 32 banks and the margin take 114
@@ -225,7 +226,7 @@ def as_text(access: SharedAccess, hardware: str) -> str:
 def hardware_name(arch: str, overrides: Mapping[str, object]) -> str:
     """How a title names an architecture with some values changed."""
     changes = ", ".join(f"{name}={value}" for name, value in overrides.items())
-    return f"{arch} with {changes}" if changes else arch
+    return shown(f"{arch} with {changes}" if changes else arch)
 
 
 def as_json(access: SharedAccess, arch: str, overrides: Mapping[str, object]) -> dict[str, Any]:
