@@ -47,10 +47,12 @@ def banks(
     \b
     A matrix load of 16x16 halves, rows of 32 bytes: every bank in use must serve two rows.
       gpuemu banks LDSM.4 --lanes '2*(16*(lane%16) + 8*(lane//16))'
+
     \b
     A column of a 32x32 float tile whose rows are padded to 33, and then not padded, as JSON.
       gpuemu banks LDS.32 --lanes '4*33*lane'
       gpuemu banks LDS.32 --lanes '4*32*lane' --format json
+
     \b
     As a picture for a page or a notebook:
       gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)' --format svg > ldmatrix.svg

@@ -38,11 +38,13 @@ def compare(
     Measure, on a machine with a GPU; then compare, on any:
       ncu --csv --page raw --cache-control none --log-file tile.csv ./program
       gpuemu compare tile.cubin tile.csv --kernel tile --block 256 --arg zeros:f32:65536
+
     \b
     The same from a report, whose source page has the counts of each instruction:
       ncu --set full -o tile ./program
       ncu --import tile.ncu-rep --csv --page source --print-source sass > tile_source.csv
       gpuemu compare tile.yaml tile_source.csv
+
     \b
     In a test of your own: exit code 1 if a count is off at all, or the cycles by more than 10 %.
       gpuemu compare tile.yaml tile.csv --tolerance 'l1tex__*=0' --tolerance 'sm__cycles_active*=10%'

@@ -48,6 +48,7 @@ def diff(
       gpuemu diff v4_ldmatrix v4_ldmatrix --arch sm_89 --set-b shared_memory.banks=64
     Before and after a change, from saved results:
       gpuemu diff before.json after.json
+
     \b
     In CI: exit code 1 if the cycles grew by more than 2 %, or the bank conflicts at all (docs/ci.md).
       gpuemu diff before.json after.json --allow cycles=2% --allow excess_wavefronts=0 --format github

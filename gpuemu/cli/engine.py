@@ -7,6 +7,9 @@ import time
 
 import click
 
+from gpuemu.base import cache
+from gpuemu.base.errors import GpuemuError
+
 
 @click.group()
 def engine() -> None:
@@ -34,6 +37,8 @@ def build() -> None:
     if building.is_possible() and building.is_ready():
         click.echo(f"compiled already, kept in {building.folder()}")
         return
+    if building.is_possible() and (why := cache.refusal(building.folder())):
+        raise GpuemuError.one(str(building.folder().parent), None, "", why, cache.RIGHT)
     if building.is_possible() and sys.stderr.isatty():
         click.echo("compiling: a minute or two", err=True)
     started = time.monotonic()

@@ -27,6 +27,7 @@ def fragment(instruction: str, pitch: int | None, name: str | None, arch_name: s
     What ldmatrix.x4 leaves where, and the operands of an mma:
       gpuemu fragment LDSM.4
       gpuemu fragment HMMA.16816.F32
+
     \b
     The banks of each thread's words in rows of 32 halves, plain, padded by 8 and swizzled:
       gpuemu fragment HMMA.16816.F32 --pitch 32

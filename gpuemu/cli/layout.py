@@ -42,10 +42,12 @@ def layout(
     \b
     Threads 8 to 15 change places in pairs:
       gpuemu layout 'swizzle<3,1,3>' --tile 16x16:f16 --binary
+
     \b
     The same in bytes, in CuTe's order; and the padding that does as well:
       gpuemu layout 'Swizzle<1,4,3>:bytes' --tile 16x16:f16
       gpuemu layout pad:8 --tile 16x16:f16
+
     \b
     Virtual threads, one word each; and the picture of a whole tile:
       gpuemu layout virtual:4 --tile 8x32:f32 --vector 1

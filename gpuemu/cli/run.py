@@ -86,13 +86,16 @@ def run(
     How the swizzled kernel runs on an RTX 4090, and on one with 64 banks:
       gpuemu run traces/v5_swizzle.yaml --arch sm_89
       gpuemu run v5_swizzle --arch sm_89 --set shared_memory.banks=64
+
     \b
     In a test of your own: exit code 1 if there are bank conflicts.
       gpuemu run my_kernel.yaml --fail-on 'excess_wavefronts>0'
+
     \b
     Against the figures of an earlier run, with files for CI beside the text (docs/ci.md):
       gpuemu run my_kernel.yaml --baseline my_kernel.baseline.yaml --allow cycles=2%
       gpuemu run my_kernel.yaml --fail-on 'cycles>900' --also junit=junit.xml --also sarif=my_kernel.sarif
+
     \b
     As data; its fields are described in docs/result.md.
       gpuemu run v2_shared_memory --format json -o v2.json
@@ -101,10 +104,12 @@ def run(
     Which instruction, and which line of the source, costs what:
       gpuemu run v2_shared_memory --page source
       gpuemu run kernel.cu --page source --by line --format csv -o lines.csv
+
     \b
     What each warp did cycle by cycle, here and in Perfetto (docs/report.md):
       gpuemu run v2_shared_memory --page timeline --from 577 --cycles 48
       gpuemu run v2_shared_memory --format perfetto -o v2.perfetto.json
+
     \b
     All of it in one file for a browser, and with what each cause costs:
       gpuemu run v2_shared_memory --format html -o v2.html
@@ -114,9 +119,11 @@ def run(
     Straight from machine code:
       gpuemu run kernels.cubin --kernel wmma16 --block 32 --dynamic-shared 40960 --arg zeros:u32:16384 --arg file:in.npy
         --arg 64
+
     \b
     From source with macros and folders, its result held against NumPy's: exit code 1 if it differs.
       gpuemu run k.cu -I include -D PAD=8 --arg file:a.npy --arg zeros:f32:1024 --expect 1=product.npy --tolerance 1e-3
+
     \b
     A large grid of which only the CTAs that are timed execute:
       gpuemu run traces/src/tiled_as_written.cu --kernel tiled_none --grid 256,256 --block 16,16 --execute timed

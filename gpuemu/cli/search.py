@@ -49,12 +49,15 @@ def search(
     The three tiles of a 16x16x16 product by one warp (traces/src/v2_shared_memory.cu to v5_swizzle.cu):
       gpuemu search --tile 16x16:f16 --access '2*copy-in' --access ldmatrix.x4 --access ldmatrix.x4.trans
         --access store --access copy-out --threads 32
+
     \b
     A transpose through a 32x32 float tile:
       gpuemu search --tile 32x32:f32 --access copy-in:32 --access column
+
     \b
     The A tile of a GEMM, filled once and read by 4 warps; what is to be said for padding:
       gpuemu search --tile 128x32:f16 --access copy-in --access '4*ldmatrix.x4'
+
     \b
     As data with all candidates, or as a picture:
       gpuemu search --tile 64x64:f16 --access copy-in --access ldmatrix.x4 --format json -o layouts.json

@@ -42,6 +42,7 @@ def trace(
     With arguments: a buffer of zeros, the contents of a file, a number; the first is saved afterwards.
       gpuemu trace k.cubin --kernel scale --grid 4 --block 128 --arg zeros:f32:512 --arg file:in.npy --arg 2.5
         --save 0=out.npy -o scale.yaml
+
     \b
     With macros and folders for includes, or any flag of the compiler:
       gpuemu trace traces/src/v3_padded.cu -D PITCH=40 -I include --nvcc-flag --use_fast_math -o v3.yaml

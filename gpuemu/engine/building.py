@@ -10,10 +10,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from gpuemu.base import cache
 from gpuemu.base.errors import GpuemuError
 from gpuemu.engine import twins
 from gpuemu.engine.allocate import nothing
@@ -38,7 +39,7 @@ def is_possible() -> bool:
     return find_spec("numba") is not None
 
 
-@cache
+@lru_cache
 def folder() -> Path:
     """Where the code is kept."""
     return twins.folder_of(UNITS)
@@ -46,7 +47,7 @@ def folder() -> Path:
 
 def is_ready() -> bool:
     """Whether the code is on disk."""
-    return is_possible() and twins.is_kept(folder())
+    return is_possible() and cache.is_whole(folder())
 
 
 def load() -> Loop:
@@ -80,16 +81,20 @@ def loop_for(engine: str, instructions: int) -> Loop | None:
 def compiling(instructions: int) -> Iterator[Callable[[], bool]]:
     """Compile beside what takes so many instructions, if that is worth it; yields what tells whether it has been done.
 
-    The process that compiles has low priority and does not outlive this.
+    The process that compiles has low priority and does not outlive this. Where its code cannot be kept, that is said.
     """
-    if instructions < WORTH_COMPILING or not is_possible() or is_ready():
+    wanted = instructions >= WORTH_COMPILING and is_possible() and not is_ready()
+    why = cache.refusal(folder()) if wanted else ""
+    if why:
+        cache.tell(f"{folder().parent}: found {why}, so that nothing is compiled; {cache.RIGHT}")
+    if why or not wanted:
         yield lambda: False
         return
     command = [sys.executable, "-c", "import os; os.nice(19); from gpuemu.engine import building; building.load()"]
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
     try:
-        yield lambda: process.poll() == 0
+        yield lambda: process.poll() == 0 and is_ready()
     finally:
         process.kill()
         process.wait()

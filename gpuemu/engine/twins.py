@@ -11,13 +11,15 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
-import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
+from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from gpuemu.base import cache
+from gpuemu.base.compiled import compiler
 
 TWIN = "__compiled"
 
@@ -75,11 +77,7 @@ def fingerprint(units: Sequence[str]) -> str:
 
     Numbers that they import are compiled in, so the modules that declare those count as well.
     """
-    import llvmlite.binding as llvm
-
-    versions = [version(name) for name in ("numba", "llvmlite", "numpy")]
-    features = llvm.get_host_cpu_features().flatten()
-    content = hashlib.sha256(repr((sys.version_info[:3], versions, llvm.get_host_cpu_name(), features)).encode())
+    content = hashlib.sha256(compiler().encode())
     imported = {
         node.module
         for name in units
@@ -92,20 +90,9 @@ def fingerprint(units: Sequence[str]) -> str:
     return content.hexdigest()[:16]
 
 
-def cache_folder() -> Path:
-    """Where compiled code is kept: GPUEMU_CACHE, or gpuemu in the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("GPUEMU_CACHE") or Path(base) / "gpuemu")
-
-
 def folder_of(units: Sequence[str], folder: Path | None = None, *, check_bounds: bool = False) -> Path:
     """Where `cached` keeps what it compiles of these sources."""
-    return (folder or cache_folder()) / f"engine-{fingerprint(units)}{'-checked' if check_bounds else ''}"
-
-
-def is_kept(folder: Path) -> bool:
-    """Whether there is compiled code in a folder."""
-    return any(folder.glob("__pycache__/*.nbi"))
+    return (folder or cache.cache_folder()) / f"engine-{fingerprint(units)}{'-checked' if check_bounds else ''}"
 
 
 def cached(
@@ -125,13 +112,11 @@ def cached(
     from numba.extending import overload
 
     home = folder_of(units, folder, check_bounds=check_bounds)
-    path = home / "outermost.py"
-    if not path.is_file():
-        home.mkdir(parents=True, exist_ok=True)
-        partial = home / f".{os.getpid()}.py"
+    place, is_kept = cache.ready(home)
+    path = place / "outermost.py"
+    if not is_kept:
         given = "state" if holder is None else "holder(state)"
-        partial.write_text(f"def outermost(state, until):\n    return inner({given}, until)\n", encoding="utf-8")
-        partial.replace(path)
+        path.write_text(f"def outermost(state, until):\n    return inner({given}, until)\n", encoding="utf-8")
     spec = importlib.util.spec_from_file_location(f"{units[-1]}{TWIN}_outermost", path)
     assert spec is not None
     assert spec.loader is not None
@@ -150,4 +135,12 @@ def cached(
         sys.modules.setdefault(unit + TWIN, ModuleType(unit + TWIN))
     spec.loader.exec_module(module)
     compiled: Callable[..., Any] = njit(module.outermost, error_model="numpy", cache=True)
-    return compiled
+
+    @wraps(compiled)
+    def compiled_and_kept(state: Any, until: Any) -> Any:
+        answer = compiled(state, until)
+        if not is_kept:
+            cache.keep(place, home)
+        return answer
+
+    return compiled_and_kept

@@ -111,7 +111,7 @@ import test_twins as t
 from gpuemu.engine.twins import cached
 run, state = cached(t.UNITS, "run", Path(sys.argv[1]) / "kept"), t.compiled()
 run(state, 50)
-print(state.pool.tolist(), sum(run.stats.cache_hits.values()))
+print(state.pool.tolist(), sum(run.__wrapped__.stats.cache_hits.values()))
 """
 
 
@@ -135,7 +135,7 @@ def test_machines_of_any_size_share_one_signature(toy):
     run = cached(UNITS, "run", toy / "kept")
     for many in (1, 2, 5):
         run(State(columns(Counter, many), np.zeros(9, np.int64), np.zeros(99, np.int64)), 5)
-    assert len(run.signatures) == 1
+    assert len(run.__wrapped__.signatures) == 1
 
 
 def test_a_number_that_a_unit_imports_counts_as_part_of_it(toy):

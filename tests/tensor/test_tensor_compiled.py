@@ -114,13 +114,26 @@ def test_without_numba_there_is_none(monkeypatch: pytest.MonkeyPatch, trouble: t
 
 
 def test_what_was_compiled_is_found_by_the_next_process(tmp_path: Any) -> None:
-    code = "from gpuemu.tensor.compiled import float_product as f; print(sum(f.stats.cache_hits.values()))"
-    environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
-    hits = [
-        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout
-        for _ in range(2)
-    ]
-    assert [int(n) for n in hits] == [0, 1]
+    code = "from gpuemu.tensor.mma import COMPILED as c; c.load(); print(sum(c.module.float_product.stats.cache_hits.values()))"
+    environment = {"GPUEMU_CACHE": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+
+    def again() -> tuple[int, str]:
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        return int(done.stdout), done.stderr
+
+    assert [again() for _ in range(2)] == [(0, ""), (1, "")]
+    (file,) = tmp_path.glob("tensor-*/**/*.nbc")
+    content = bytearray(file.read_bytes())
+    for damage in (content[:100], b"", None, bytes([*content[:-9], content[-9] ^ 1, *content[-8:]])):
+        if damage is None:
+            file.unlink()
+        else:
+            file.write_bytes(damage)
+        hits, said = again()
+        assert hits == 0
+        assert said.count("\n") == 1
+        assert "found damaged in the cache of compiled code; it is thrown away and made anew" in said
+        assert again() == (1, "")
 
 
 def test_operands_that_may_only_be_read_are_multiplied_too() -> None:

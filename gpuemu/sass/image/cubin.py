@@ -18,10 +18,11 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.sass.image.elf import ElfFile, Relocation, read_elf
+from gpuemu.base.reading import read_whole
+from gpuemu.sass.image.elf import MOST_BYTES, ElfFile, Relocation, read_elf
 from gpuemu.sass.image.line_table import LineTable, SourceLine, read_line_table
 from gpuemu.sass.image.nv_info import (
     Attribute,
@@ -34,6 +35,7 @@ from gpuemu.sass.image.symbol_names import choose_kernel, source_name
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 
 _CONSTANT_BANKS = 18
+_CONSTANT_BANK_BYTES, _MOST_LOCAL_BYTES = 1 << 16, 1 << 19  # what the hardware has, of a thread
 _CONSTANT_SECTION = re.compile(r"\.nv\.constant\d+\..+")
 _GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
 _PARAMETER_BASE_FROM = ((90, 0x210), (70, 0x160))  # where the attribute is missing: least SM number, base
@@ -83,7 +85,10 @@ class Section:
             addend = relocation.addend
             if addend is None:
                 addend = int.from_bytes(data[place], "little")
-            data[place] = (address + addend).to_bytes(size, "little")
+            if relocation.offset + size > len(data):
+                found = f"an address for byte {relocation.offset:#x} of {len(data):#x}"
+                raise GpuemuError.one(file, None, self.name, found, "a whole cubin is right")
+            data[place] = ((address + addend) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
         return bytes(data)
 
 
@@ -238,7 +243,7 @@ def read_cubin(source: str | os.PathLike[str] | bytes, name: str | None = None) 
         return _read(source, name or "<cubin>")
     file = name or os.fspath(source)
     try:
-        content = Path(source).read_bytes()
+        content = read_whole(source, MOST_BYTES)
     except OSError as error:
         found = f"a file that cannot be read ({error.strerror})"
         raise GpuemuError.one(file, None, "", found, "a cubin is right") from None
@@ -260,9 +265,9 @@ def _read(content: bytes, file: str) -> Cubin:
             if symbol.is_kernel and symbol.section
         }
         functions = _functions(elf, sizes, lines)
-    except (struct.error, ValueError, LookupError, ArithmeticError):
+        globals_ = tuple(_section(elf, name) for name in _GLOBAL_SECTIONS if name in elf.sections)
+    except (struct.error, ValueError, LookupError, ArithmeticError, MemoryError):
         raise GpuemuError.one(file, None, "", "a damaged cubin", "a cubin is right") from None
-    globals_ = tuple(_section(elf, name) for name in _GLOBAL_SECTIONS if name in elf.sections)
     ordered = sorted(kernels.items(), key=lambda item: item[1].source_name)
     undefined = tuple(s.name for s in elf.symbols if s.is_function and not s.section)
     return Cubin(file, content, f"sm_{elf.sm}", elf.linked, dict(ordered), functions, undefined, globals_)
@@ -307,6 +312,10 @@ def _kernel(elf: ElfFile, index: int, sizes: Mapping[int, Mapping[int, int]], li
     base = info.parameter_base
     if base is None:
         base = next((base for sm, base in _PARAMETER_BASE_FROM if elf.sm >= sm), 0)
+    local = max(0, sizes[Attribute.MIN_STACK_SIZE].get(index, 0), sizes[Attribute.FRAME_SIZE].get(index, 0))
+    ends = [info.parameter_bytes, *(p.offset + p.size for p in info.parameters.values())]
+    if base + max(ends) > _CONSTANT_BANK_BYTES or local > _MOST_LOCAL_BYTES:
+        raise ValueError(f"parameters up to byte {base + max(ends)}, a stack of {local} bytes")
     return Kernel(
         name=name,
         source_name=source_name(name),
@@ -314,7 +323,7 @@ def _kernel(elf: ElfFile, index: int, sizes: Mapping[int, Mapping[int, int]], li
         registers_per_thread=sizes[Attribute.REGCOUNT].get(index, 0),
         shared_base=reserved,
         static_shared_bytes=max(0, len(shared.data) - reserved) if shared else 0,
-        local_bytes=max(0, sizes[Attribute.MIN_STACK_SIZE].get(index, 0), sizes[Attribute.FRAME_SIZE].get(index, 0)),
+        local_bytes=local,
         parameter_base=base,
         parameter_bytes=info.parameter_bytes,
         parameters=tuple(info.parameters[i] for i in sorted(info.parameters)),
