@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from gpuemu.base.whole_files import whole_file
+
 LIST = "whole.json"
 _FORGOTTEN_S = 86_400
 """After so long a folder that was being made belongs to nobody."""
@@ -134,3 +136,37 @@ def _copy(folder: Path) -> Path:
         path.chmod(0o700 if path.is_dir() else 0o600)
     place.chmod(0o700)
     return place
+
+
+def kept_file(path: Path) -> bytes | None:
+    """The content that `keep_file` put there, None without; what is damaged is thrown away, and that is said."""
+    try:
+        total, _, content = path.read_bytes().partition(b"\n")
+    except IsADirectoryError:
+        total, content = b"", b""
+    except OSError:
+        return None
+    if total.decode(errors="replace") != _sum(content):
+        throw_away(path)
+        return None
+    with suppress(OSError):
+        os.utime(path)
+    return content
+
+
+def keep_file(path: Path, content: bytes, most_bytes: int) -> None:
+    """Keep a content where that can be; of its folder the files that were used last stay, `most_bytes` of them."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as file:
+            file.write(f"{_sum(content)}\n".encode() + content)
+        used = sorted((one.stat().st_mtime_ns, one.stat().st_size, one) for one in path.parent.iterdir())
+        total = sum(size for _, size, _ in used)
+        for _, size, one in used:
+            if total <= most_bytes or one == path:
+                break
+            one.unlink(missing_ok=True)
+            total -= size
+    except OSError as error:
+        if os.environ.get("GPUEMU_CACHE"):  # of a home that nobody may write to, as in containers, nothing is said
+            tell(f"{cache_folder()}: found {(error.strerror or str(error)).lower()}, so that nothing is kept; {RIGHT}")

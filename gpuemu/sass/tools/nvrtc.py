@@ -7,6 +7,8 @@ stand here in terms of libcu++, whose wheel the `sass` extra installs along with
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import importlib.metadata
 import os
 from collections.abc import Sequence
 from functools import lru_cache
@@ -90,6 +92,13 @@ def version() -> str:
     major, minor = ctypes.c_int(), ctypes.c_int()
     _library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     return f"NVRTC {major.value}.{minor.value}"
+
+
+def headers() -> tuple[str, ...]:
+    """The headers and the compiler by their versions, with what stands here."""
+    wheels = (_LIBRARY, *_HEADERS.values())
+    shims = hashlib.sha256(repr(sorted(SHIMS.items())).encode()).hexdigest()
+    return (*(f"{wheel} {importlib.metadata.version(wheel)}" for wheel in wheels), *map(str, include_folders()), shims)
 
 
 def compile_source(source: bytes, file: str, arch: str, options: Sequence[str] = ()) -> tuple[str, bytes | None]:

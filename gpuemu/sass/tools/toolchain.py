@@ -22,7 +22,7 @@ from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.extras import INSTALL, missing, wheel_files
 from gpuemu.base.reading import read_whole
 from gpuemu.base.shown import name_of_a_line, shown_in_a_line
-from gpuemu.sass.tools import nvcc, nvrtc
+from gpuemu.sass.tools import kept_cubins, nvcc, nvrtc
 from gpuemu.sass.tools.options import no_code, sorted_options
 
 CompilerChoice = Literal["auto", "nvcc", "nvrtc"]
@@ -130,16 +130,45 @@ def compile_cuda(path: str | Path, arch: str, compiler: CompilerChoice = "auto",
     if _ARCH.match(arch) is None:
         raise GpuemuError.one(file, None, "arch", f"'{arch}'", "an architecture such as sm_89 is right")
     source = _read(path, "a CUDA source is right")
-    if chosen == "nvcc":
-        with nvcc.prepared(_nvcc(), source, file, arch, options) as compilation:
-            log, cubin = compilation.compiled(lambda command: _run(command, file, COMPILATION_S))
-    else:
-        sorted_options(options)  # refuses what is no definition
-        log, cubin = nvrtc.compile_source(source, file, arch, options)
+    compiled = _with_nvcc if chosen == "nvcc" else _with_nvrtc
+    log, cubin = compiled(source, file, arch, options)
     if cubin is None:
         log = log.replace(name_of_a_line(file), shown_in_a_line(file))
         raise _compile_error(log, file, arch, "nvcc" if chosen == "nvcc" else "NVRTC (which takes device code only)")
     return cubin
+
+
+def _with_nvcc(source: bytes, file: str, arch: str, options: Sequence[str]) -> tuple[str, bytes | None]:
+    """What nvcc says, and the cubin that is kept or that it makes."""
+
+    def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return _run(command, file, COMPILATION_S)
+
+    with nvcc.prepared(_nvcc(), source, file, arch, options) as compilation:
+        told = (compiler_version("nvcc"), find_nvcc(), file, arch)
+        place = kept_cubins.place_of(told, sorted_options(options).flags, compilation.preprocessed(run))
+        cubin = kept_cubins.kept(place)
+        if cubin is not None:
+            return "", cubin
+        log, cubin = compilation.compiled(run)
+    if cubin is not None:
+        kept_cubins.keep(place, cubin)
+    return log, cubin
+
+
+def _with_nvrtc(source: bytes, file: str, arch: str, options: Sequence[str]) -> tuple[str, bytes | None]:
+    """What NVRTC says, and the cubin that is kept or that it makes."""
+    given = sorted_options(options)
+    read = kept_cubins.all_read(source, Path(file).parent, [Path(folder) for folder in given.folders])
+    told = (nvrtc.version(), nvrtc.headers(), file, arch, *given.folders, *given.definitions)
+    place = kept_cubins.place_of(told, given.flags, read)
+    cubin = kept_cubins.kept(place)
+    if cubin is not None:
+        return "", cubin
+    log, cubin = nvrtc.compile_source(source, file, arch, options)
+    if cubin is not None:
+        kept_cubins.keep(place, cubin)
+    return log, cubin
 
 
 def assemble_ptx(path: str | Path, arch: str, options: Sequence[str] = ()) -> bytes:

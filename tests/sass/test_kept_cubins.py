@@ -1,0 +1,141 @@
+"""A source compiles once, until anything that goes into it changes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuemu.sass.tools import kept_cubins, nvcc, nvrtc
+from gpuemu.sass.tools.toolchain import CompilerChoice, compile_cuda
+
+COMPILERS: tuple[CompilerChoice, ...] = ("nvcc", "nvrtc") if shutil.which("nvcc") else ("nvrtc",)
+SOURCE = '#include "value.h"\n__global__ void k(int *p) { p[threadIdx.x] = VALUE; }\n'
+Count = Callable[[], int]
+
+
+@pytest.fixture
+def compilations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Count:
+    """How often a compiler ran since the last time."""
+    ran: list[str] = []
+    with_nvcc, with_nvrtc = nvcc.Compilation.compiled, nvrtc.compile_source
+    monkeypatch.setattr(nvcc.Compilation, "compiled", lambda *given: (ran.append("nvcc"), with_nvcc(*given))[1])
+    monkeypatch.setattr(nvrtc, "compile_source", lambda *given: (ran.append("nvrtc"), with_nvrtc(*given))[1])
+    monkeypatch.setenv("GPUEMU_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    Path("k.cu").write_text(SOURCE)
+    Path("value.h").write_text("#define VALUE 7\n")
+
+    def count() -> int:
+        many = len(ran)
+        ran.clear()
+        return many
+
+    return count
+
+
+def kept(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "cache" / "cubins").iterdir())
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_second_time_nothing_is_compiled_and_the_bytes_are_the_same(
+    compilations: Count, compiler: CompilerChoice
+) -> None:
+    first = compile_cuda("k.cu", "sm_89", compiler)
+    assert compilations() == 1
+    assert compile_cuda("k.cu", "sm_89", compiler) == first
+    assert compilations() == 0
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_whatever_goes_into_it_is_looked_at(compilations: Count, compiler: CompilerChoice, tmp_path: Path) -> None:
+    def compiled(*options: str, file: str = "k.cu", arch: str = "sm_89") -> int:
+        compile_cuda(file, arch, compiler, options)
+        return compilations()
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "far.h").write_text("#define FAR 1\n")
+    folder = f"-I{tmp_path / 'a'}"
+    assert compiled(folder) == 1
+    assert compiled("--use_fast_math", folder) == 1
+    assert compiled(folder, arch="sm_90") == 1
+    Path("value.h").write_text("#define VALUE 8\n")
+    assert compiled(folder) == 1
+    Path("value.h").write_text("#define VALUE 7\n")
+    assert compiled(folder) == 0
+    Path("value.h").write_text("#include <far.h>\n#define VALUE FAR\n")
+    assert compiled(folder) == 1
+    Path("far.h").write_text("#define FAR 2\n")  # where nvcc does not look for it, but NVRTC does
+    compiled(folder)
+    (tmp_path / "a" / "far.h").write_text("#define FAR 3\n")
+    assert compiled(folder) == 1
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "far.h").write_text("#define FAR 4\n")
+    assert compiled(f"-I{tmp_path / 'b'}", folder) == 1
+    shutil.copy("k.cu", "other.cu")
+    assert compiled(folder, file="other.cu") == 1
+    Path("k.cu").write_text(SOURCE.replace("VALUE;", "VALUE + N;"))
+    assert [compiled(folder, "-DN=1"), compiled(folder, "-DN=2"), compiled(folder, "-DN=1")] == [1, 1, 0]
+    if compiler == "nvcc":
+        assert [compiled(folder, "-DN=1", "-include", "value.h") for _ in "ab"] == [1, 1]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("size", [0, 40, 200, -1])
+def test_a_damaged_one_is_said_in_a_line_and_made_anew(
+    compilations: Count, compiler: CompilerChoice, size: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = compile_cuda("k.cu", "sm_89", compiler)
+    (file,) = kept(tmp_path)
+    content = bytearray(file.read_bytes())
+    content[-30] ^= 4
+    file.write_bytes(content if size < 0 else content[:size])
+    compilations()
+    assert compile_cuda("k.cu", "sm_89", compiler) == first
+    assert compilations() == 1
+    assert (
+        capsys.readouterr().err
+        == f"{file}: found damaged in the cache of compiled code; it is thrown away and made anew\n"
+    )
+    assert compile_cuda("k.cu", "sm_89", compiler) == first
+    assert compilations() == 0
+
+
+@pytest.mark.parametrize("text", ["__TIME__", "\n#include NAME\n", "\n#if __has_include(NAME)\n#endif\n"])
+def test_what_may_read_anything_is_compiled_each_time(compilations: Count, text: str) -> None:
+    Path("k.cu").write_text(f'#define NAME "value.h"\n#define TEXT(x) #x\n{SOURCE}// {text}\n')
+    compile_cuda("k.cu", "sm_89", "nvrtc")
+    compile_cuda("k.cu", "sm_89", "nvrtc")
+    assert compilations() == 2
+
+
+def test_those_that_were_used_last_stay(compilations: Count, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        compile_cuda("k.cu", "sm_89", "nvrtc", (f"-DN={number}",))
+        for file in kept(tmp_path):
+            os.utime(file, ns=(1, 1) if number == 0 else (number, number)) if file.stat().st_mtime_ns > 10 else None
+    size = kept(tmp_path)[0].stat().st_size
+    compile_cuda("k.cu", "sm_89", "nvrtc", ("-DN=0",))
+    monkeypatch.setattr(kept_cubins, "MOST_BYTES", int(2.5 * size))
+    compile_cuda("k.cu", "sm_89", "nvrtc", ("-DN=4",))
+    compilations()
+    for number, many in ((0, 0), (4, 0), (1, 1)):
+        compile_cuda("k.cu", "sm_89", "nvrtc", (f"-DN={number}",))
+        assert compilations() == many
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "file/deeper"])
+def test_where_nothing_can_be_kept_it_compiles_and_says_so(
+    compilations: Count, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GPUEMU_CACHE", str(tmp_path / place))
+    compile_cuda("k.cu", "sm_89", "nvrtc")
+    assert compilations() == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "so that nothing is kept" in line
