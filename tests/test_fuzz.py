@@ -33,7 +33,7 @@ def fuzz() -> Iterator[ModuleType]:
 
 KINDS = (
     "trace", "traceg", "architecture", "instruction", "cubin", "side_file", "array_file", "argument", "extent", "lanes", "override",
-    "variation", "condition", "baseline", "profile", "store", "options",
+    "variation", "condition", "baseline", "profile", "store", "options", "cache", "name", "output",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-MOST_BYTES = 1 << 30
+MOST_BYTES = 1 << 32
 
 
 def read_whole(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:

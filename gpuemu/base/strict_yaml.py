@@ -18,12 +18,12 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.base.reading import read_whole
 
 Key = str | int
 PathToValue = tuple[Key, ...]
@@ -120,7 +120,7 @@ def load(path: str | os.PathLike[str], name: str | None = None) -> Document:
     """Read a file (UTF-8). `name` is what messages call it, else the path as given. Raises GpuemuError."""
     name = os.fspath(path) if name is None else name
     try:
-        data = Path(path).read_bytes()
+        data = read_whole(path)
     except (OSError, ValueError) as error:
         found = "no such file" if isinstance(error, FileNotFoundError) else "a file that cannot be read"
         raise GpuemuError.one(name, None, "", found, "the path of a YAML file is right") from None

@@ -6,11 +6,11 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.reading import read_whole
 from gpuemu.cli.terminal import styled
 
 COMMAND = "gpuemu banks"
@@ -104,7 +104,7 @@ def _from_list(text: str) -> Sequence[int]:
     if text.startswith("@"):
         file, field = text[1:], ""
         try:
-            text = Path(file).read_text(encoding="utf-8")
+            text = read_whole(file).decode()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "text that is not UTF-8"
             raise GpuemuError.one(file, None, "", f"{reason}", "a file of 32 byte addresses is right") from None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.reading import read_whole
 from gpuemu.cli.run import FAILED, run_trace
 from gpuemu.cli.terminal import style
 
@@ -108,7 +108,7 @@ def read_result(path: str) -> dict[str, Any]:
 
     right = "a file written by gpuemu run --format json is right"
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(read_whole(path).decode())
     except FileNotFoundError:
         raise GpuemuError.one(path, None, "", "no such file", right) from None
     except json.JSONDecodeError as error:

@@ -18,6 +18,7 @@ import click
 import mutators
 import numpy as np
 from numpy.lib import format as npy
+from surroundings import Surroundings
 
 import gpuemu
 from gpuemu.base import resources, strict_yaml
@@ -183,7 +184,7 @@ VARIATIONS = (
 )  # fmt: skip
 
 
-class Inputs:
+class Inputs(Surroundings):
     """The kinds of inputs, each a method that makes one by chance and runs it; files go to `folder`."""
 
     def __init__(self, folder: Path):
@@ -434,9 +435,9 @@ class Inputs:
 
 
 KINDS: dict[str, int] = {
-    "trace": 14, "traceg": 3, "architecture": 9, "instruction": 14, "cubin": 8, "side_file": 6, "array_file": 7,
+    "trace": 12, "traceg": 3, "architecture": 8, "instruction": 12, "cubin": 8, "side_file": 6, "array_file": 7,
     "argument": 6, "extent": 3, "lanes": 8, "override": 4, "variation": 4, "condition": 2, "baseline": 3, "profile": 4,
-    "store": 3, "options": 2,
+    "store": 3, "options": 2, "cache": 2, "name": 2, "output": 1,
 }  # fmt: skip
 """The kinds, and how many of a hundred inputs each makes."""
 

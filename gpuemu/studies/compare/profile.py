@@ -14,9 +14,9 @@ import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.reading import read_whole
 
 RIGHT = "what ncu --csv --page raw, details or source prints is right"
 _NUMBER = re.compile(r"([-+]?\d{1,20}(?:,\d{3}){0,6}(\.\d{1,20})?(?:[eE][-+]?\d\d?)?)(?: \(.*\))?", re.DOTALL)
@@ -124,7 +124,7 @@ class Profile:
 def read_profile(path: str) -> Profile:
     """The file at `path`. Raises GpuemuError with file, line and field of what is wrong."""
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig", errors="replace")
+        text = read_whole(path).decode("utf-8-sig", errors="replace")
     except OSError as error:
         found = "no such file" if isinstance(error, FileNotFoundError) else "a file that cannot be read"
         raise GpuemuError.one(path, None, "", found, RIGHT) from None
