@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -76,12 +77,13 @@ def _compile_unit(job: tuple[int, str, str, str, str | None]) -> tuple[int, str]
     stem = Path(folder) / f"unit_{number:03d}"
     cubin = stem.with_suffix(".cubin")
     if nvcc is not None:
-        file = stem.with_suffix(".cu")
-        file.write_text(source)
-        done = subprocess.run(
-            [nvcc, "-cubin", f"-arch={arch}", "-o", str(cubin), str(file)], capture_output=True, text=True, check=False
-        )
-        file.unlink()
+        with tempfile.TemporaryDirectory() as own:  # nvcc hands the names of files to a shell
+            file, made = Path(own) / f"{stem.name}.cu", Path(own) / cubin.name
+            file.write_text(source)
+            command = [nvcc, "-cubin", f"-arch={arch}", "-o", str(made), str(file)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                cubin.write_bytes(made.read_bytes())
         return number, "" if done.returncode == 0 else done.stderr + done.stdout
     nvrtc = _nvrtc()
     program = nvrtc.createProgram(source, f"unit_{number:03d}.cu", (), ())

@@ -26,7 +26,8 @@ from gpuemu.sass.tools.options import ELF, sorted_options
 
 PIECES = (
     "$(touch X)", "`touch X`", ";touch X;", "'", '"', "\\", "\n", "\r", "\t", "\x1b[2J", "\x9b2J", "\x07", "-",
-    "--help", "@", "#", " ", "  ", "%s", "\u00e9", "\u202e", "\udcff", "*", "?", "a", "k", "\x7f", "&", "|", ">X", "<", ",", "=",
+    "--help", "@", "#", " ", "  ", "%s", "\u00e9", "\u202e", "\udcff", "*", "?", "a", "k", "\x7f", "&", "|", ">X",
+    "<", ",", "=",
 )  # fmt: skip
 SAFE = re.compile(r"[\w@%+=:,./-]+")
 

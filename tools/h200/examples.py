@@ -130,8 +130,11 @@ def compile_all(folder: Path, arch: str) -> str:
     builds |= {"generic": (GENERIC, ()), "generic_debug": (GENERIC, ("-G",))}
     for name, (source, options) in builds.items():
         lines = () if options else ("-lineinfo",)
-        command = [nvcc, "-cubin", f"-arch={arch}", *lines, *options, "-o", str(folder / f"{name}.cubin"), str(source)]
-        subprocess.run(command, check=True)
+        with tempfile.TemporaryDirectory() as own:  # nvcc hands the names of files to a shell
+            made = Path(own) / f"{name}.cubin"
+            command = [nvcc, "-cubin", f"-arch={arch}", *lines, *options, "-o", str(made), str(source)]
+            subprocess.run(command, check=True)
+            shutil.copy(made, folder)
     return subprocess.run([nvcc, "--version"], check=True, capture_output=True, text=True).stdout.strip()
 
 

@@ -14,8 +14,10 @@ import argparse
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -75,10 +77,12 @@ def build(source: Path, folder: Path, arch: str) -> Path:
     text = source.read_text(encoding="utf-8")
     names = re.findall(r"^K\((\w+)\)", text, re.MULTILINE)
     chosen = "\n".join(f'if (!strcmp(a[1], "{name}")) kernel = (const void *){name};' for name in names)
-    program = folder / f"{source.stem}.main.cu"
-    program.write_text(text + MAIN.replace("KERNELS", chosen), encoding="utf-8")
     target = folder / source.stem
-    subprocess.run(["nvcc", "-lineinfo", f"-arch={arch}", "-std=c++17", str(program), "-o", str(target)], check=True)
+    with tempfile.TemporaryDirectory() as own:  # nvcc hands the names of files to a shell
+        program, made = Path(own) / "main.cu", Path(own) / "main"
+        program.write_text(text + MAIN.replace("KERNELS", chosen), encoding="utf-8")
+        subprocess.run(["nvcc", "-lineinfo", f"-arch={arch}", "-std=c++17", str(program), "-o", str(made)], check=True)
+        shutil.copy(made, target)
     return target
 
 

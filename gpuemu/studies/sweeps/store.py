@@ -94,6 +94,8 @@ class Store:
 
     def _opened(self, path: Path) -> sqlite3.Connection:
         """The file, which no other sweep has from here on; one that can only be read, to read. Raises sqlite3.Error."""
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise sqlite3.DatabaseError("not a database")  # sqlite would make a journal beside a device
         if path.is_file() and path.stat().st_size and path.open("rb").read(16) != b"SQLite format 3\0":
             raise sqlite3.DatabaseError("not a database")  # sqlite takes a few bytes of anything for an empty one
         if path.exists() and not os.access(path, os.W_OK):

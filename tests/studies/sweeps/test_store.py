@@ -133,3 +133,9 @@ def test_a_second_sweep_waits_for_the_first_and_finds_what_it_did(path: Path) ->
     thread.join(10)
     assert found == [{0: DONE[0], 1: DONE[1]}]
     assert read(path) == {n: DONE[n] for n in (0, 1, 3)}
+
+
+def test_a_device_is_no_store_and_nothing_is_made_beside_it(path: Path, refused) -> None:
+    path.symlink_to("/dev/null")
+    assert len(refused(read, path)) == 1
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
