@@ -48,7 +48,12 @@ def refusal(folder: Path) -> str:
         with tempfile.TemporaryFile(dir=folder.parent):
             return ""
     except OSError as error:
-        return (error.strerror or str(error)).lower()
+        return _why(error)
+
+
+def _why(error: OSError) -> str:
+    no_folder = isinstance(error, FileExistsError | NotADirectoryError)
+    return "no folder" if no_folder else (error.strerror or str(error)).lower()
 
 
 def is_whole(folder: Path) -> bool:
@@ -169,4 +174,4 @@ def keep_file(path: Path, content: bytes, most_bytes: int) -> None:
             total -= size
     except OSError as error:
         if os.environ.get("GPUEMU_CACHE"):  # of a home that nobody may write to, as in containers, nothing is said
-            tell(f"{cache_folder()}: found {(error.strerror or str(error)).lower()}, so that nothing is kept; {RIGHT}")
+            tell(f"{cache_folder()}: found {_why(error)}, so that nothing is kept; {RIGHT}")

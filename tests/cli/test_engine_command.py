@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -58,12 +59,51 @@ def test_a_long_run_changes_over_to_what_was_compiled_beside_it(monkeypatch: pyt
     """It begins under SimPy, starts anew with compiled code, and gives the same."""
     pytest.importorskip("numba")
     wanted = gpuemu.run("v5_swizzle", engine="simpy").cycles
-    compiled, real = [], building.load()
+    ready, compiled, real = [], [], building.load()
     monkeypatch.setattr(building, "_loaded", None)
-    monkeypatch.setattr(building, "is_ready", lambda: False)
+    monkeypatch.setattr(building, "is_ready", lambda: bool(ready))
     monkeypatch.setattr(building, "WORTH_COMPILING", 1)
     monkeypatch.setattr(building, "load", lambda: compiled.append(1) or real)
-    monkeypatch.setattr(subprocess.Popen, "poll", lambda self: 0)
+    monkeypatch.setattr(subprocess.Popen, "poll", lambda self: ready.append(1) or 0)
     monkeypatch.setattr(drivers, "CYCLES_AT_ONCE", 100)
     assert gpuemu.run("v5_swizzle").cycles == wanted
     assert compiled == [1]
+
+
+@pytest.fixture
+def other_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache of its own, and a process that has loaded nothing yet."""
+    monkeypatch.setenv("GPUEMU_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(building, "_loaded", None)
+    monkeypatch.setattr(building, "_asked", 0)
+    building.folder.cache_clear()
+    yield tmp_path / "cache"
+    building.folder.cache_clear()
+
+
+def test_damaged_code_is_thrown_away_and_a_run_goes_on_without_waiting(
+    other_cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (building.folder() / "__pycache__").mkdir(parents=True)
+    (building.folder() / "__pycache__" / "outermost.nbc").write_bytes(b"")
+    assert building.loop_for("auto", 10 * building.WORTH_LOADING) is None
+    said = f"{building.folder()}: found damaged in the cache of compiled code; it is thrown away and made anew\n"
+    assert capsys.readouterr().err == said
+    assert not building.folder().exists()
+    assert not building.is_ready()
+
+
+def test_where_nothing_can_be_kept_nothing_is_compiled_beside_a_run_and_that_is_said(
+    other_cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other_cache.write_text("a file")
+    with monkeypatch.context() as patch:
+        patch.setattr(building.subprocess, "Popen", lambda *_, **__: pytest.fail("a process"))
+        for instructions in (building.WORTH_COMPILING, building.WORTH_COMPILING - 1):
+            with building.compiling(instructions) as done:
+                assert not done()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{other_cache}: found no folder, so that nothing is compiled; a folder ")
+    ran = command("engine", "build", GPUEMU_CACHE=str(other_cache))
+    assert ran.returncode == 2
+    assert ran.stderr.startswith(f"{other_cache}: found no folder; a folder ")
