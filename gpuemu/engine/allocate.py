@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.base.errors import GpuemuError
 from gpuemu.engine.code import AccessRecord, Op
 from gpuemu.engine.log import Cycles
+from gpuemu.engine.reach import Reach, reach, special_entries
 from gpuemu.engine.records import NEVER, Record, as_objects, columns, fields, objects
+from gpuemu.engine.room import Room, power_of_two
 from gpuemu.engine.spec import Spec, fill
 from gpuemu.engine.state import REASONS, Core, Cta, Gathering, Pipe, Ring, Sm, State, Warp
 from gpuemu.engine.under_way import (
@@ -40,48 +42,22 @@ if TYPE_CHECKING:
     from gpuemu.arch import Architecture
 
 
-class _Room:
-    """Room in the pool, and rings there."""
-
-    def __init__(self) -> None:
-        self.rings: list[tuple[int, int]] = []
-        self._parts: list[Cycles] = []
-        self._size = 0
-
-    def numbers(self, count: int, value: int = 0) -> int:
-        """So many numbers of a value; returns where."""
-        return self.given(np.full(count, value) if value else np.zeros(count, np.int64))
-
-    def given(self, numbers: Sequence[int] | Cycles) -> int:
-        """These numbers; returns where."""
-        at = self._size
-        self._parts.append(np.asarray(numbers, dtype=np.int64))
-        self._size += len(numbers)
-        return at
-
-    def ring(self, capacity: int, at: int | None = None) -> int:
-        """A ring for at least so many numbers, or over records that begin `at`; returns its number."""
-        size = power_of_two(capacity)
-        self.rings.append((self.numbers(size) if at is None else at, size - 1))
-        return len(self.rings) - 1
-
-    def pool(self) -> Cycles:
-        """All numbers."""
-        return np.concatenate(self._parts)
-
-
-def power_of_two(least: int) -> int:
-    """The first that is no less."""
-    return 1 << max(0, least - 1).bit_length()
-
-
 def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
-    """The state as Python objects, or as columns for compiled code."""
+    """The state as Python objects, or as columns for compiled code. Raises GpuemuError if there is no room for it."""
+    return _allocate(program, arch, compiled)[0]
+
+
+def overflow(program: Program, arch: Architecture, full: int) -> GpuemuError:
+    """What to say of the queue that a run has noted as full."""
+    return _allocate(program, arch, True)[1].overflow(arch.name, full)
+
+
+def _allocate(program: Program, arch: Architecture, compiled: bool) -> tuple[State, Room]:
     spec = objects(Spec, 1)
     fill(spec[0], arch)
     s = spec[0]
     facts = write_program(program, max(1, s.global_memory_l2_block_bytes // s.global_memory_l1_line_bytes))
-    room = _Room()
+    room = Room()
     sm, cores = objects(Sm, 1), objects(Core, s.sm_sub_cores)
     pipes = objects(Pipe, s.sm_sub_cores * 2 * len(program.pipes))
     load_store, stage, memory = objects(LoadStore, 1), objects(DataStage, 1), objects(Memory, 1)
@@ -89,21 +65,22 @@ def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
     flight_of, flights = _flights(program)
     results = np.array([max(1, op.results) for op in program.ops], dtype=np.int64)
     parts = 1 + int(results[program.path[program.request_issue]].sum())
-    _sm(program, s, facts, room, sm[0])
-    _load_store(len(program.access), s, room, load_store[0], stage[0])
+    ahead = reach(program, s, facts.reach, arch.name)
+    _sm(program, s, facts, room, sm[0], ahead)
+    _load_store(program, s, room, load_store[0], stage[0])
     _memory(program, s, facts, room, memory[0])
     way_back[0].parts_at = room.numbers(3 * parts)
     way_back[0].ways = s.shared_memory_returned_registers_per_cycle * s.read_ports
     way_back[0].ways_at, way_back[0].last_back = room.numbers(way_back[0].ways), s.sm_sub_cores - 1
-    divergence[0].starts = room.ring(s.address_divergence_pool_entries + 2)
+    divergence[0].starts = room.ring("requests in the address divergence unit", s.address_divergence_pool_entries + 2)
     divergence[0].taken_at = -s.mio_request_interval_cycles
-    sendings = power_of_two(s.mio_queue_entries + 4)
-    specials = power_of_two(2 * s.special_function_queue_entries + 16)
+    sendings, specials = (power_of_two(1 + most) for most in (_sendings(program, s), _specials(program, s)))
     refills = 4 * s.sm_max_warps
     for c, core in enumerate(cores):
-        core.sendings, core.specials = room.ring(sendings, c * sendings), room.ring(specials, c * specials)
+        core.sendings = room.ring("memory instructions with registers to read", sendings, c * sendings)
+        core.specials = room.ring("special-function instructions under way", specials, c * specials)
         core.refills_at = c * refills
-        core.returning = room.ring(2 * parts)
+        core.returning = room.ring("results on their way back", 2 * parts)
         _core(s, room, sm[0], core, c)
         core.pipes_at = c * 2 * len(program.pipes)  # room for the parts of those that share some
         _pipes(program, s, room, core, pipes)
@@ -130,7 +107,7 @@ def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
     }  # fmt: skip
     if compiled:
         made = {name: _as_columns(kind, made[name]) for name, kind in _kinds().items()}
-    return State(**made)
+    return State(**made), room
 
 
 def nothing() -> State:
@@ -186,7 +163,7 @@ def _flights(program: Program) -> tuple[Cycles, int]:
     return flight_of, len(program.request_issue) + int(np.count_nonzero(others))
 
 
-def _sm(program: Program, s: Spec, facts: Facts, room: _Room, sm: Sm) -> None:
+def _sm(program: Program, s: Spec, facts: Facts, room: Room, sm: Sm, ahead: Reach) -> None:
     sm.control_words, sm.ctas, sm.resident_ctas = int(program.uses_control_words), program.ctas, program.resident_ctas
     sm.pipes, sm.forwarded = len(program.pipes), facts.forwarded
     sm.registers = 0 if program.uses_control_words else facts.registers
@@ -198,42 +175,83 @@ def _sm(program: Program, s: Spec, facts: Facts, room: _Room, sm: Sm) -> None:
     sm.constants_at = room.numbers(lines * CACHES, -1)
     sm.next_launch_at = s.launch_overhead_cycles + s.first_touch_dram * s.launch_cold_cycles
     sm.code_lines = 1 + max(op.code_line for op in program.ops)
+    # Lines of code are counted from 0, and so are the sets of a cache: those behind the last line stay empty.
+    s.icc_sets, s.gcc_sets = min(s.icc_sets, sm.code_lines), min(s.gcc_sets, sm.code_lines)
     icc, gcc = s.icc_sets * s.code_icc_ways, s.gcc_sets * s.code_gcc_ways
     sm.code_waits = int(s.first_touch_dram or sm.code_lines > icc)
     sm.code_at, sm.icc_at, sm.gcc_at = (room.numbers(count, -1) for count in (sm.code_lines, icc, gcc))
-    sm.barrier_arrivals = room.ring(s.sm_sub_cores + 1)
-    interval = max(op.issue_interval_cycles for op in program.ops)
-    queued = max(op.latency_cycles for op in program.ops) + (s.special_function_queue_entries + 4) * interval
-    written = max(op.writes_after + op.results for op in program.ops)
-    sm.write_mask = power_of_two(256 + s.register_file_write_cycles + queued + written) - 1
-    sm.read_mask = power_of_two(128 + facts.reach + interval) - 1
+    sm.barrier_arrivals = room.ring("arrivals at barriers in a cycle", s.sm_sub_cores + 1)
+    sm.write_mask, sm.arithmetic_mask, sm.read_mask = ahead.writes - 1, ahead.arithmetic - 1, ahead.reads - 1
 
 
-def _load_store(requests: int, s: Spec, room: _Room, unit: LoadStore, stage: DataStage) -> None:
-    pool = s.mio_pool_entries
-    unit.sent = room.ring(pool + s.mio_data_read_cycles + 64 * s.sm_sub_cores)
-    unit.entered = room.ring(pool + 2)
-    unit.stored = room.ring(2 * s.mio_store_pool_wavefronts + 130)
-    unit.held_data, unit.held_registers = (room.ring(s.mio_store_data_registers + 18) for _ in range(2))
-    unit.data_path = room.ring(pool + 2)
-    stage.window = room.ring(s.mio_window_entries + 1)
-    stage.read_slots = s.read_ports * s.shared_memory_cycles_per_wavefront_per_warp
-    stage.write_slots = s.write_ports * s.shared_memory_cycles_per_wavefront_per_warp
+def _sendings(program: Program, s: Spec) -> int:
+    """How many memory instructions of a sub-core have registers to read: those in its queue, and those that left it.
+
+    These read theirs `data_read_cycles` later than loads at most, and leave it no sooner than the dispatch interval
+    behind each other; between two of them a store that follows a load does.
+    """
+    apart = max(s.mio_minimum_dispatch_interval_cycles, s.mio_cycles_per_source_register)
+    left = 2 * (2 + (s.mio_address_read_cycles + s.mio_data_read_cycles) // apart)
+    return min(len(program.access), s.mio_queue_entries + left)
+
+
+def _specials(program: Program, s: Spec) -> int:
+    return min(len(program.path), special_entries(program, s))
+
+
+def _load_store(program: Program, s: Spec, room: Room, unit: LoadStore, stage: DataStage) -> None:
+    requests, pool, window = len(program.access), s.mio_pool_entries, s.mio_window_entries
+    each = program.accesses.data_stage_cycles[program.access]
+    places = min(requests, pool)
+    unit.sent = room.ring("requests on their way to the data stage", requests + 1)
+    unit.entered = room.ring("entries of the pool that fall free", places + 2)
+    # A store takes as many of the pool as it has wavefronts, at least one, or waits for an empty one.
+    unit.stored = room.ring("stores that have not left L1", 2 * min(requests, s.mio_store_pool_wavefronts + 1) + 2)
+    unit.held_data, unit.held_registers = (
+        room.ring("stores whose data are held", min(requests, s.mio_store_data_registers + 1) + 1) for _ in range(2)
+    )
+    unit.data_path = room.ring("stores whose data are sent", min(requests, pool + s.sm_sub_cores) + 2)
+    stage.window = room.ring("entries of the window that fall free", min(requests, window) + 1)
+    # Slots beyond one for each request are never taken.
+    stage.read_slots = min(requests + 1, s.read_ports * s.shared_memory_cycles_per_wavefront_per_warp)
+    stage.write_slots = min(requests + 1, s.write_ports * s.shared_memory_cycles_per_wavefront_per_warp)
     stage.slots_at, stage.write_slots_at = room.numbers(stage.read_slots), room.numbers(stage.write_slots)
     stage.loads_at = room.numbers(stage.read_slots, NO_LOAD)
     stage.read_paths_at, stage.l1_paths_at = room.numbers(s.sm_max_warps), room.numbers(s.sm_max_warps)
     stage.write_paths_at = room.numbers(s.sm_max_warps) if s.separate else stage.read_paths_at
-    stage.copies = room.ring(max(pool, s.mio_copy_entries) + 2)
-    stage.alone = room.ring(s.mio_window_entries + 4)
-    stage.requests = room.ring(requests + 1)
-    known = s.mio_queue_latency_cycles + s.barrier_latency_cycles
-    stage.fences, stage.fence_ways, stage.fence_ctas = (room.ring(s.sm_max_warps * (8 + known)) for _ in range(3))
-    stage.unpassed = room.ring(4 * (pool + s.mio_window_entries + 4))
+    stage.copies = room.ring("copies past L1 that wait", min(requests, max(pool, s.mio_copy_entries)) + 2)
+    # One has the stage to itself for its cycles; it is remembered for as long, and for what it comes early.
+    alone = 4 + s.mio_lane_register_early_cycles // s.mio_lane_register_cycles
+    stage.alone = room.ring("lane registers at the data stage", min(requests, alone) + 1)
+    stage.requests = room.ring("requests at the data stage", requests + 1)
+    # An opening is known so long before it comes that all of a kernel may be.
+    barriers = int(np.count_nonzero(np.array([op.kind is Kind.BARRIER for op in program.ops])[program.path]))
+    stage.fences, stage.fence_ways, stage.fence_ctas = (
+        room.ring("openings of barriers that will come", barriers + 1) for _ in range(3)
+    )
+    # Between two of those that have come at least one request waits.
+    stage.unpassed = room.ring("openings of barriers that have not passed", 4 * min(barriers, places + window + 2) + 4)
     stage.last_at = room.numbers(s.barrier_fence_ways, -1)
-    stage.leaving = room.ring(s.mio_store_pool_wavefronts + s.global_memory_l1_store_cycles + 256)
+    stage.leaving = room.ring("lines of stores that leave L1", _leaving(program, s, each) + 1)
 
 
-def _memory(program: Program, s: Spec, facts: Facts, room: _Room, memory: Memory) -> None:
+def _leaving(program: Program, s: Spec, data_stage_cycles: Cycles) -> int:
+    """How many lines of stores are known that have not left L1, or had not when the last request came.
+
+    Of those that the pool lets in there are as many lines to a wavefront as there are banks of tags; as many may have
+    left, and what passed the ports since, in the cycles for which one that leaves keeps loads from the tags.
+    """
+    stores = np.array([op.is_plain_global_store for op in program.ops])[program.path[program.request_issue]]
+    lines = np.maximum(1, program.accesses.lines[program.access])[stores]
+    if not lines.size:
+        return 1
+    to_a_wavefront = int((-(-lines // np.maximum(1, data_stage_cycles[stores]))).max())
+    pool = max(s.mio_store_pool_wavefronts, int(data_stage_cycles[stores].max()))
+    passing = (s.read_ports + s.write_ports) * (s.global_memory_l1_store_cycles + 2)
+    return min(int(lines.sum()), to_a_wavefront * (2 * pool + passing))
+
+
+def _memory(program: Program, s: Spec, facts: Facts, room: Room, memory: Memory) -> None:
     memory.shared_lines, memory.shared_sectors = len(facts.sectors_of) - 1, int(facts.sectors_of[-1])
     memory.local_lines, memory.local_sectors = len(facts.local_sectors_of) - 1, int(facts.local_sectors_of[-1])
     local = facts.sectors_of[-1] + facts.local_sectors_of[-1] * np.arange(program.warps)[:, None]
@@ -252,24 +270,27 @@ def _memory(program: Program, s: Spec, facts: Facts, room: _Room, memory: Memory
     memory.sectors_of_at = room.given(of_lines)
 
 
-def _core(s: Spec, room: _Room, sm: Sm, core: Core, c: int) -> None:
+def _core(s: Spec, room: Room, sm: Sm, core: Core, c: int) -> None:
     write, read = sm.write_mask + 1, sm.read_mask + 1
+    arithmetic = sm.arithmetic_mask + 1
     core.warps_at, core.ready_at = room.numbers(s.sm_max_warps), room.numbers(s.sm_max_warps)
     core.current = core.reader = core.mma_warp = core.outside = core.last_sent = -1
     core.last_issue = core.last_start = core.last_due = core.last_stop = core.last_writes = -1
     for i in range(len(core.slot_last)):
         core.slot_last[i] = core.slot_before[i] = -1
-    core.uncounted = room.ring(2 * (s.issue_issue_count_delay_cycles + 2))
+    core.uncounted = room.ring("issues that do not count yet", 2 * (s.issue_issue_count_delay_cycles + 2))
     core.tensor_writes_at, core.others_write_at = room.numbers(write, -1), room.numbers(write, -1)
-    core.arithmetic_at = room.numbers(write * s.register_file_banks, -1)
+    core.arithmetic_at = room.numbers(arithmetic * s.register_file_banks, -1)
     core.taken_at = room.numbers(read * s.register_file_banks, -1)
     core.mma_reads_at = room.numbers(read * s.register_file_banks, -1)
-    core.queue = room.ring(s.mio_queue_entries + 2)
-    core.divergent = room.ring(s.address_divergence_queue_entries + 2)
+    core.queue = room.ring("requests in a queue of the load/store unit", s.mio_queue_entries + 2)
+    core.divergent = room.ring(
+        "requests in a queue of the address divergence unit", s.address_divergence_queue_entries + 2
+    )
     core.dispatched_at = core.accepted_at = core.data_sent_at = core.divergent_sent_at = c - s.sm_sub_cores
 
 
-def _pipes(program: Program, s: Spec, room: _Room, core: Core, pipes: list[Pipe]) -> None:
+def _pipes(program: Program, s: Spec, room: Room, core: Core, pipes: list[Pipe]) -> None:
     shared = [part for name in program.pipes if len(parts_of(name)) > 1 for part in parts_of(name)]
     places = {part: core.pipes_at + i for i, part in enumerate(dict.fromkeys(shared))}
     for number, name in enumerate(program.pipes):
@@ -289,4 +310,4 @@ def _pipes(program: Program, s: Spec, room: _Room, core: Core, pipes: list[Pipe]
             pipe.kind, pipe.any_part = kinds.SHARED_PARTS, int("|" in name)
             pipe.part, pipe.other_part = own[0], own[-1]
         if pipe.kind >= kinds.MIO_QUEUE:
-            pipe.leaves = room.ring(pipe.entries + 2)
+            pipe.leaves = room.ring("entries of a queue that fall free", pipe.entries + 2)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.engine import building
-from gpuemu.engine.allocate import allocate
+from gpuemu.engine.allocate import allocate, overflow
 from gpuemu.engine.log import Log
 from gpuemu.engine.records import NEVER, objects
 from gpuemu.engine.spec import Spec, fill, refusals
@@ -37,6 +37,10 @@ class StuckError(RuntimeError):
     def __init__(self, warps: list[tuple[int, int, int, int]]):
         self.warps = warps
         super().__init__(f"{len(warps)} warps wait at a barrier that is never complete")
+
+
+class _FullError(Exception):
+    """A queue of the state is full: what comes of it is told once, by `_refuse_full`."""
 
 
 class _Wish(simpy.Event):
@@ -67,6 +71,8 @@ class Wishes(list[int]):
     def _act(self, event: Any) -> None:
         if self[event.phase] == self._environment.now:
             act(self.state, event.phase, int(self._environment.now))
+            if self.state.sm[0].full:
+                raise _FullError
 
 
 def run_on_simpy(state: State, stop: Callable[[], bool] = lambda: False) -> bool:
@@ -76,7 +82,10 @@ def run_on_simpy(state: State, stop: Callable[[], bool] = lambda: False) -> bool
     while (cycle := min(wishes)) < NEVER:
         if stop():
             return False
-        environment.run(until=cycle + CYCLES_AT_ONCE)
+        try:
+            environment.run(until=cycle + CYCLES_AT_ONCE)
+        except _FullError:
+            break
     return True
 
 
@@ -84,7 +93,7 @@ def execute(program: Program, arch: Architecture, engine: str = "auto", watch: W
     """Run a lowered program on an architecture, with `engine` "auto", "simpy" or "compiled": the log is the same.
 
     `watch` is called with what tells the instructions issued so far. Raises GpuemuError for values of which an effect
-    would come before its cause, StuckError if warps wait for ever.
+    would come before its cause, or for which the engine has no room, StuckError if warps wait for ever.
     """
     refuse(arch)
     instructions = len(program.path)
@@ -96,8 +105,9 @@ def execute(program: Program, arch: Architecture, engine: str = "auto", watch: W
                 loop = building.load()
     if loop is not None:
         state = _allocate(program, arch, True, watch)
-        while loop(state, CYCLES_AT_ONCE) < NEVER:
+        while loop(state, CYCLES_AT_ONCE) < NEVER and not state.sm["full"][0]:  # type: ignore[call-overload]
             pass
+    _refuse_full(program, arch, state)
     _refuse_stuck(program, state)
     return _log(program, state)
 
@@ -123,6 +133,12 @@ def _column(records: Any, name: str) -> NDArray[np.int64]:
     if isinstance(records, np.ndarray):
         return np.ascontiguousarray(records[name])
     return np.array([getattr(one, name) for one in records], dtype=np.int64)
+
+
+def _refuse_full(program: Program, arch: Architecture, state: State) -> None:
+    full = int(_column(state.sm, "full")[0])
+    if full:
+        raise overflow(program, arch, full)
 
 
 def _refuse_stuck(program: Program, state: State) -> None:

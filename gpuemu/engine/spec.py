@@ -184,7 +184,7 @@ def fill(spec: Spec, arch: Architecture) -> None:
 
 def _sector_time(sector_bytes: int, bytes_per_cycle: float) -> tuple[int, int]:
     """Of a rate, as it is written, the exact fraction of a cycle that a sector takes."""
-    return (sector_bytes / Fraction(str(bytes_per_cycle)).limit_denominator(1 << 20)).as_integer_ratio()
+    return (sector_bytes / Fraction(str(bytes_per_cycle))).limit_denominator(1 << 20).as_integer_ratio()
 
 
 def refusals(spec: Spec) -> list[tuple[str, str, str]]:

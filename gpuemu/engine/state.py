@@ -41,7 +41,10 @@ class Ring(Record):
 
 
 class Sm(Record):
-    """What there is once. `next_cta`: the next to launch; `warp_slots_at`, `cta_slots_at`: who is where, -1: nobody."""
+    """What there is once. `next_cta`: the next to launch; `warp_slots_at`, `cta_slots_at`: who is where, -1: nobody.
+
+    `full`: a ring that had too few places, its number and 1 more, or `units.rings.BY_CYCLE`; 0: none.
+    """
 
     control_words: int
     ctas: int
@@ -68,7 +71,9 @@ class Sm(Record):
     write_cycles: int
     issued: int
     write_mask: int
+    arithmetic_mask: int
     read_mask: int
+    full: int
 
 
 class Cta(Record):

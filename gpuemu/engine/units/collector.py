@@ -14,6 +14,7 @@ from __future__ import annotations
 from gpuemu.engine.code import Op
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import Core, State, Warp
+from gpuemu.engine.units.rings import note_ahead
 from gpuemu.engine.units.sender import reads_in
 
 SLOTS = 6
@@ -79,6 +80,7 @@ def collect(state: State, core: Core, warp: Warp, op: Op, keeps: int, first: int
     if leaves > least:
         upper_at -= 1  # in time a cycle later if others are late
     leaves = max(leaves, upper_at)
+    note_ahead(state, leaves, first, state.sm[0].read_mask // 2)
     for i in range(begin, core.reads):
         for slot in range(SLOTS):
             if core.read_slots[i] >> slot & 1:
@@ -118,6 +120,7 @@ def reserve(state: State, core: Core, at: int, count: int, start: int) -> int:
             cycle += 1
         pool[_port(state, core.taken_at, bank, cycle)] = cycle
         last = max(last, cycle)
+    note_ahead(state, max(last, core.mma_reads_until), start, state.sm[0].read_mask // 2)
     return last
 
 

@@ -153,17 +153,14 @@ def _begin_lane_register(state: State, f: int, start: int) -> int:
     pace = spec.shared_memory_cycles_per_wavefront_per_warp
     chosen, meets = stage.chosen - stage.slots_at, 0
     for i in range(stage.read_slots):
-        meets += 1 if i != chosen and _passes(pool[stage.slots_at + i], start, pace) else 0
+        meets += 1 if i != chosen and _last_passes(pool[stage.slots_at + i], start, pace) == start else 0
     if meets > 0:
         start += 1  # one of the others passes in this very cycle
     until = start + spec.mio_lane_register_cycles
     forget(state, stage.alone, start - spec.mio_lane_register_cycles - spec.mio_lane_register_early_cycles)
     push(state, stage.alone, start)
     for i in range(stage.read_slots):
-        meets = 0
-        for cycle in range(start + 1, until):
-            meets += 1 if i != chosen and _passes(pool[stage.slots_at + i], cycle, pace) else 0
-        if meets > 0:
+        if i != chosen and _last_passes(pool[stage.slots_at + i], until - 1, pace) > start:
             if pool[stage.loads_at + i] != NO_LOAD:
                 state.flights[pool[stage.loads_at + i]].lost += 1
             pool[stage.slots_at + i] += pace
@@ -173,6 +170,6 @@ def _begin_lane_register(state: State, f: int, start: int) -> int:
     return start
 
 
-def _passes(free_at: int, cycle: int, pace: int) -> int:
-    """Whether a slot that is busy until `free_at` passes a wavefront in a cycle."""
-    return 1 if cycle < free_at and (free_at - cycle) % pace == 0 else 0
+def _last_passes(free_at: int, cycle: int, pace: int) -> int:
+    """When a slot that is busy until `free_at` passes its last wavefront up to a cycle."""
+    return free_at - pace * max(1, -((cycle - free_at) // pace))

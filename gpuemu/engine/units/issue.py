@@ -122,7 +122,7 @@ def _through_ports(state: State, c: int, w: int, op: Op, now: int) -> tuple[int,
     warp.latched += op.fills_latches
     if op.written_banks > 0:
         written = max(now + late, entered(state, core)) + state.spec[0].register_file_write_cycles
-        arithmetic_writes(state, core, op.written_banks, written)
+        arithmetic_writes(state, core, op.written_banks, written, now)
     for i in range(op.forwards):
         state.pool[warp.forwarded_at + state.program[op.forwards_at + i]] = now + late
     if reads_at > now:

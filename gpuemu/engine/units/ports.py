@@ -19,6 +19,7 @@ from gpuemu.engine.code import Op
 from gpuemu.engine.state import Core, State, Warp
 from gpuemu.engine.units.collector import collect, reserve, stay
 from gpuemu.engine.units.pipes import close, stand
+from gpuemu.engine.units.rings import note_ahead
 from gpuemu.engine.units.sender import mma_begins
 
 STOPS = 8
@@ -52,7 +53,7 @@ def read_operands(state: State, c: int, w: int, op: Op, now: int, keeps: int) ->
                 tensor += 1
         if op.is_tensor == 0:
             late = state.spec[0].tensor_core_operands_scalar_write_cycles
-            _tensor_writes(state, core, entered(state, core) + late, 1)
+            _tensor_writes(state, core, entered(state, core) + late, 1, now)
     return start
 
 
@@ -137,15 +138,17 @@ def _reserve(state: State, core: Core, w: int, op: Op, start: int, now: int) -> 
     at, count = op.port_reads_anew_at, op.port_reads_anew
     if w == core.mma_warp:
         at, count = op.port_reads_at, op.port_reads
-    _tensor_writes(state, core, start + op.writes_after - state.spec[0].register_file_write_cycles, op.results)
+    writes = start + op.writes_after - state.spec[0].register_file_write_cycles
+    _tensor_writes(state, core, writes, op.results, now)
     last = reserve(state, core, at, count, start)
     if core.last_start == now - 1 and last > start:
         _stop(state, core, last, 0)
 
 
-def _tensor_writes(state: State, core: Core, first: int, count: int) -> None:
+def _tensor_writes(state: State, core: Core, first: int, count: int, now: int) -> None:
     """The tensor pipe will write in these cycles, on the scale of issues."""
     mask = state.sm[0].write_mask
+    note_ahead(state, first + count, now, mask)
     for cycle in range(first, first + count):
         state.pool[core.tensor_writes_at + (cycle & mask)] = cycle
 

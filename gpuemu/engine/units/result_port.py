@@ -10,20 +10,22 @@ from __future__ import annotations
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import Core, State
 from gpuemu.engine.units.dependences import result_at
-from gpuemu.engine.units.rings import first, length, nth, pop, put
+from gpuemu.engine.units.rings import first, length, note_ahead, nth, pop, put
 from gpuemu.engine.units.way_back import PARTS
 
 
-def others_write(state: State, core: Core, first_cycle: int, count: int) -> None:
+def others_write(state: State, core: Core, first_cycle: int, count: int, now: int) -> None:
     """An mma or the special-function unit writes in so many cycles; what was asked for once stays taken."""
     mask = state.sm[0].write_mask
+    note_ahead(state, first_cycle + count, now, mask)
     for cycle in range(first_cycle, first_cycle + count):
         state.pool[core.others_write_at + (cycle & mask)] = cycle
 
 
-def arithmetic_writes(state: State, core: Core, banks: int, cycle: int) -> None:
+def arithmetic_writes(state: State, core: Core, banks: int, cycle: int, now: int) -> None:
     """An instruction of fixed latency writes to these banks, a bit for each."""
-    mask = state.sm[0].write_mask
+    mask = state.sm[0].arithmetic_mask
+    note_ahead(state, cycle, now, mask)
     for bank in range(state.spec[0].register_file_banks):
         if banks >> bank & 1:
             state.pool[core.arithmetic_at + bank * (mask + 1) + (cycle & mask)] = cycle
@@ -50,9 +52,10 @@ def _may_write(state: State, core: Core, now: int) -> int:
     """Whether the first register that comes has come, and nothing else writes to its bank or through the port."""
     if length(state, core.returning) == 0 or nth(state, core.returning, 1) > now:
         return 0
-    mask, pool = state.sm[0].write_mask, state.pool
-    if pool[core.others_write_at + (now & mask)] == now:
+    pool = state.pool
+    if pool[core.others_write_at + (now & state.sm[0].write_mask)] == now:
         return 0
+    mask = state.sm[0].arithmetic_mask
     f, part = first(state, core.returning) // PARTS, first(state, core.returning) % PARTS
     flight = state.flights[f]
     op = state.ops[flight.op]

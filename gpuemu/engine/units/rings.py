@@ -1,8 +1,14 @@
-"""Queues of numbers in the pool, by their number among the rings; and bags, which give up any of theirs."""
+"""Queues of numbers in the pool, by their number among the rings; and bags, which give up any of theirs.
+
+`engine.room` makes them long enough. If one is not, that is noted, and whoever drives the units ends the run with it.
+"""
 
 from __future__ import annotations
 
 from gpuemu.engine.state import State
+
+BY_CYCLE = -1
+"""Stands for all sets of cycles, which are rings by cycle, in place of a ring's number and 1 more."""
 
 
 def length(state: State, number: int) -> int:
@@ -14,7 +20,8 @@ def length(state: State, number: int) -> int:
 def push(state: State, number: int, value: int) -> None:
     """One more, behind all."""
     ring = state.rings[number]
-    assert ring.tail - ring.head <= ring.mask
+    if ring.tail - ring.head > ring.mask:
+        state.sm[0].full = number + 1
     state.pool[ring.at + (ring.tail & ring.mask)] = value
     ring.tail += 1
 
@@ -56,3 +63,9 @@ def forget(state: State, number: int, until: int) -> None:
     """Of a queue of cycles in order: those up to `until` leave."""
     while length(state, number) > 0 and first(state, number) <= until:
         pop(state, number)
+
+
+def note_ahead(state: State, cycle: int, now: int, mask: int) -> None:
+    """A cycle is noted `now` in a set with so many places and one more."""
+    if cycle - now > mask:
+        state.sm[0].full = BY_CYCLE

@@ -41,6 +41,8 @@ def memory_issued(state: State, c: int, f: int, now: int) -> None:
     ring = state.rings[core.sendings]
     _forget(state, core, now)
     number = ring.tail
+    if number - ring.head > ring.mask:
+        state.sm[0].full = core.sendings + 1
     ring.tail += 1
     sending = sending_of(state, core, number)
     sending.flight, sending.issued_at, sending.late = f, now, 0
@@ -56,6 +58,8 @@ def special_issued(state: State, c: int, w: int, o: int, now: int) -> int:
     core = state.cores[c]
     ring = state.rings[core.specials]
     _forget(state, core, now)
+    if ring.tail - core.specials_running > ring.mask:
+        state.sm[0].full = core.specials + 1
     special = special_of(state, core, ring.tail)
     special.op, special.warp, special.issued_at = o, w, now
     special.as_issued_at = special.done_at = special.taken_at = special.read_at = -1
@@ -66,7 +70,7 @@ def special_issued(state: State, c: int, w: int, o: int, now: int) -> int:
         core.specials_waiting += 1
     state.pipes[core.special_pipe].free_at = now + 1
     _queue_moved(state, core)
-    others_write(state, core, special.done_at, 1)
+    others_write(state, core, special.done_at, 1, now)
     return special.done_at
 
 
@@ -85,7 +89,7 @@ def mma_begins(state: State, c: int, op: Op, start: int, now: int) -> int:
         special = special_of(state, core, number)
         _settle(state, core, special, special.as_issued_at, now)
     if op.results > 0:
-        others_write(state, core, start + op.writes_after, op.results)
+        others_write(state, core, start + op.writes_after, op.results, now)
     return start
 
 
@@ -225,7 +229,7 @@ def _settle(state: State, core: Core, special: Special, as_issued_at: int, now: 
     special.done_at = done_at
     if before >= 0 and (done_at != before or moved):
         _queue_moved(state, core)
-        others_write(state, core, done_at, 1)
+        others_write(state, core, done_at, 1, now)
         issued_variable(state, state.warps[special.warp], op, done_at)
         look_again(state, special.warp, now)
 
