@@ -106,7 +106,7 @@ class L1(Part):
         "a list of at most 5 different whole numbers from 1 to 4294967295, or [], is right",
     )
     copy_cycles: int = cycles("of an asynchronous copy through L1, to go on to shared memory: fixed part", low=0)
-    copy_bytes_per_cycle: float = rate("the rate of the other part, of whole lines", "bytes/cycle", 65536.0)
+    copy_bytes_per_cycle: float = rate("the rate of the other part, of whole lines", "bytes/cycle", 0.001, 65536.0)
     store_cycles: int = cycles("for which a wavefront of a store that leaves keeps loads from the tags", low=0)
 
 
@@ -127,14 +127,14 @@ class GlobalMemory(Part):
     refresh_interval_cycles: int = cycles("from one refresh of a quarter of memory to its next")
     refresh_cycles: int = cycles("for which that quarter answers nothing; 0: never", low=0)
     first_touch: Literal["dram", "l2"] = word("who has the data that this launch has not touched yet", "dram", "l2")
-    bytes_per_cycle: float = rate("the SM's share of the bandwidth, towards the SM", "bytes/cycle", 65536.0)
-    store_bytes_per_cycle: float = rate("the same, of stores", "bytes/cycle", 65536.0)
+    bytes_per_cycle: float = rate("the SM's share of the bandwidth, towards the SM", "bytes/cycle", 0.001, 65536.0)
+    store_bytes_per_cycle: float = rate("the same, of stores", "bytes/cycle", 0.001, 65536.0)
     store_data_release_cycles: int = cycles("as of mio, for a store to global memory")
     store_latency_cycles: int = cycles("a store's last wavefront to the first that leaves L1", low=0)
     store_buffer_sectors: int = whole("may be on the way from L1 of stores that count as done", 0, 100_000, "sectors")
     store_merge_lines: int = whole("sent last, in which a store finds its line while that waits", 0, 100_000, "lines")
     mask_sectors: int = whole("what the mask of a line written in part takes on the way out", 0, 64, "sectors")
-    sector_bytes: PowerOfTwo = power_of_two("unit of transfer", 4096, "bytes")
+    sector_bytes: PowerOfTwo = power_of_two("unit of transfer, at least what a lane accesses", 4096, "bytes", 16)
     atomic_latency_cycles: int = cycles("atomic with a result, issue to dependent issue", high=1_000_000)
     atomic_spread_cycles: int = cycles(
         "what one to the farthest block of lines takes longer than to the nearest", low=0

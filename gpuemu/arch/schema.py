@@ -84,10 +84,10 @@ def whole(about: str, low: int = 1, high: int = 1_000_000, unit: str = "") -> An
     return Field(description=about, ge=low, le=high, json_schema_extra={"unit": unit, "right": right})
 
 
-def power_of_two(about: str, high: int, unit: str = "") -> Any:
-    """A power of two from 1 to `high`; goes with the type PowerOfTwo."""
-    right = f"a power of two from 1 to {high} is right"
-    return Field(description=about, ge=1, le=high, json_schema_extra={"unit": unit, "right": right})
+def power_of_two(about: str, high: int, unit: str = "", low: int = 1) -> Any:
+    """A power of two from `low` to `high`; goes with the type PowerOfTwo."""
+    right = f"a power of two from {low} to {high} is right"
+    return Field(description=about, ge=low, le=high, json_schema_extra={"unit": unit, "right": right})
 
 
 def cycles(about: str, low: int = 1, high: int = 100_000) -> Any:
@@ -100,10 +100,10 @@ def size(about: str, low: int = 0, high: int = 1 << 26) -> Any:
     return whole(about, low, high, "bytes")
 
 
-def rate(about: str, unit: str, high: float) -> Any:
-    """A number above 0."""
-    right = f"a number above 0 and at most {high:g} is right"
-    return Field(description=about, gt=0, le=high, json_schema_extra={"unit": unit, "right": right})
+def rate(about: str, unit: str, low: float, high: float) -> Any:
+    """A number from `low` to `high`; with less, runs would take more cycles than can be counted."""
+    right = f"a number from {low:g} to {high:g} is right"
+    return Field(description=about, ge=low, le=high, json_schema_extra={"unit": unit, "right": right})
 
 
 def other(about: str, right: str, **constraints: Any) -> Any:

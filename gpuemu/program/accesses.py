@@ -167,7 +167,7 @@ def _global_accesses(
     returned = (LANES // lanes - 1) * arch.shared_memory.cycles_per_further_group if returns else 0
     rows, sector = _blocks_by_row(ends, active, memory.sector_bytes)
     if operation.atomic:
-        rounds = _rounds(addresses, active, width, memory.sector_bytes)
+        rounds = _rounds(addresses, ends, active, width, memory.sector_bytes)
         of_line = _begins(rows, sector * memory.sector_bytes // memory.l1.line_bytes)
         together = np.zeros(len(addresses), dtype=np.int64)
         np.add.at(together, rows[of_line[:-1]], _most(rounds, of_line))
@@ -197,15 +197,25 @@ def _global_accesses(
 
 
 def _rounds(
-    addresses: NDArray[np.int64], active: NDArray[np.bool_], width_bytes: int, sector_bytes: int
+    addresses: NDArray[np.int64],
+    ends: Sequence[NDArray[np.int64]],
+    active: NDArray[np.bool_],
+    width_bytes: int,
+    sector_bytes: int,
 ) -> NDArray[np.int64]:
-    """Of each sector of each row, in ascending order, how many lanes mean the word in it that most mean."""
-    words = _blocks([addresses], active, width_bytes)
-    rows, places = np.nonzero(words >= 0)
-    word = words[rows, places]
-    of_word = _begins(rows, word)
+    """Of each sector of each row, in ascending order, how many lanes mean the word in it that most mean.
+
+    `ends`: bytes of each lane's word, in all sectors that it touches.
+    """
+    rows, lanes = np.nonzero(active)
+    touched = np.concatenate([
+        np.stack([rows, end[rows, lanes] // sector_bytes, addresses[rows, lanes] // width_bytes, lanes], axis=1)
+        for end in ends
+    ])  # fmt: skip
+    row, sector, word, _ = np.unique(touched, axis=0).T
+    of_word = _begins(row, sector, word)
     first = of_word[:-1]
-    return _most(np.diff(of_word), _begins(rows[first], word[first] * width_bytes // sector_bytes))
+    return _most(np.diff(of_word), _begins(row[first], sector[first]))
 
 
 def _most(values: NDArray[np.int64], begins: NDArray[np.int64]) -> NDArray[np.int64]:

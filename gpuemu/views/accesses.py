@@ -1,10 +1,12 @@
 """The accesses to shared memory that a run made, each distinct one once: who made it how often, lane by lane.
 
-Accesses that lie a multiple of a line of banks apart go through the banks alike and count as one.
+Accesses that lie a multiple of a line of banks apart go through the banks alike and count as one; so many lines apart
+where a line is not a whole number of accesses.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
+from gpuemu.banks.operations import parse_op
 from gpuemu.banks.wavefronts import MATRIX_ROWS, BankGeometry, SharedAccess, shared_access
 from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.isa.warp import LANES
@@ -44,7 +47,6 @@ class Pattern:
 def shared_patterns(trace: Trace, program: Program, arch: Architecture) -> list[Pattern]:
     """By instruction, those of one instruction with most bank conflicts first."""
     geometry = BankGeometry.of(arch)
-    line = geometry.banks * geometry.bank_width_bytes
     index = program.path[program.request_issue]
     carries = np.array([op.carries_addresses for op in program.ops])[index]
     rows = np.concatenate([warp.rows for warp in sorted(trace.warps, key=lambda warp: warp.cta)]).astype(np.int64)
@@ -58,6 +60,7 @@ def shared_patterns(trace: Trace, program: Program, arch: Architecture) -> list[
         if not active.any():
             continue
         lanes = np.where(active, trace.addresses[row], 0)
+        line = _alike(geometry, _opcode(program, op))
         base = int(lanes[active].min()) // line * line
         mask = int((active.astype(np.int64) << np.arange(LANES)).sum())
         place = (number, np.where(active, lanes - base, 0).tobytes(), mask)
@@ -69,6 +72,11 @@ def shared_patterns(trace: Trace, program: Program, arch: Architecture) -> list[
         access = shared_access(geometry, _opcode(program, op), addresses, mask, where=trace.file)
         patterns.append(Pattern(op.index, access, count, base))
     return sorted(patterns, key=lambda p: (p.instruction, -p.excess_wavefronts))
+
+
+def _alike(geometry: BankGeometry, opcode: str) -> int:
+    """How many bytes apart accesses are alike, and aligned alike."""
+    return math.lcm(geometry.banks * geometry.bank_width_bytes, geometry.access_bytes(*parse_op(opcode)))
 
 
 def _asks_shared(trace: Trace, op: Op, row: int) -> NDArray[np.bool_]:

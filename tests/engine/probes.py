@@ -16,7 +16,7 @@ from gpuemu.arch import Architecture, load_arch
 ROOM_BYTES = 65536
 """Shared memory that the small traces ask for, so that every address they use is inside."""
 
-_MEMORY = ("LDS", "STS", "ATOMS", "LDG.", "STG.", "RED.", "ATOMG.")
+_MEMORY = ("LDS", "STS", "ATOMS", "LDG.", "STG.", "RED.", "ATOMG.", "LDL", "STL")
 
 
 @cache
@@ -158,6 +158,10 @@ _INSTRUCTIONS = (
     "LDG.E {d}, [{a}.64]",
     "STG.E [{a}.64], {b}",
     "LDGSTS.E.BYPASS.128 [{a}], [{b}.64]",
+    "LDL {d}, [{a}]",
+    "STL [{a}], {b}",
+    "RED.E.ADD.STRONG.GPU [{a}.64], {b}",
+    "ATOMG.E.ADD.STRONG.GPU PT, {d}, [{a}.64], {b}",
     "LDGDEPBAR",
     "DEPBAR.LE SB0, 0x1",
     "DEPBAR.LE SB0, 0x0",
