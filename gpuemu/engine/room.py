@@ -38,8 +38,8 @@ class Room:
         return at
 
     def ring(self, name: str, capacity: int, at: int | None = None) -> int:
-        """A ring for at least so many numbers, or over records that begin `at`; returns its number."""
-        size = power_of_two(capacity)
+        """A ring for at least so many numbers, or over so many records that begin `at`; returns its number."""
+        size = power_of_two(capacity) if at is None else capacity
         self.rings.append((self.numbers(size) if at is None else at, size - 1))
         self._names.append(name)
         return len(self.rings) - 1
