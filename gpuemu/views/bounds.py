@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.engine.log import Log
-from gpuemu.isa.opcodes import Kind
-from gpuemu.program.program import Program
-from gpuemu.program.units import parts_of
-from gpuemu.views.stalls import CONTENTION
+from gpuemu.isa.opcodes import Kind, Row
+from gpuemu.program.program import Op, Program
+from gpuemu.program.units import Unit, parts_of
+from gpuemu.views import resources
+from gpuemu.views.latency import alone
 
+_PLACES = (resources.QUEUES, resources.ENTRIES)
+NAMED_SHARE = 0.1
+"""Of the run's cycles, from which on a reason that one warp waits for is a bound of its own."""
 _NAMES = {
     "tensor": "tensor core",
     "alu": "integer pipe (ALU)",
@@ -42,56 +46,120 @@ class Bound:
 
 
 def bounds(program: Program, log: Log, arch: Architecture, stalls: Sequence[Mapping[str, int]]) -> list[Bound]:
-    """Every resource that was used, the tightest first; `stalls` from `views.stalls`, for each warp."""
-    mio, ports, memory = arch.mio, arch.shared_memory.ports, arch.global_memory
-    warp = np.repeat(np.arange(program.warps), np.diff(program.first_issue))
-    sub_core, pipe = log.warp_sub_core[warp], program.of_ops("pipe")[program.path]
-    issue = np.bincount(sub_core)
+    """Every resource that was used, the tightest first; `stalls` from `views.stalls`, for each warp.
+
+    Of what one warp waits for when it is alone, the reasons that are a tenth of the run or more.
+    """
+    memory = arch.global_memory
+    sub_core = log.warp_sub_core[np.repeat(np.arange(program.warps), np.diff(program.first_issue))]
+    pipe = program.of_ops("pipe")[program.path]
     pipes = np.zeros((arch.sm.sub_cores, len(program.pipes)), dtype=np.int64)
     np.add.at(pipes, (sub_core, pipe), program.of_ops("issue_interval_cycles")[program.path])
-    index, sent_by = program.path[program.request_issue], warp[program.request_issue]
-    held = program.accesses.data_stage_cycles[program.access] * arch.shared_memory.cycles_per_wavefront_per_warp
-    alone = np.array([op.kind is Kind.LANE_REGISTER for op in program.ops])[index]
-    sending = np.maximum(
-        np.where(alone, 1, mio.minimum_dispatch_interval_cycles),
-        mio.cycles_per_source_register * program.of_ops("source_words")[index],
-    )
-    # Accesses to global memory and shuffles go through the data stage as well; it is L1's where nothing else does.
-    uses_shared = any(op.row or op.shared_row for op in map(program.ops.__getitem__, np.unique(program.path).tolist()))
-    owner, goal = ("shared-memory", "shared memory") if uses_shared else ("L1", "L1")
-    if ports.topology == "separate":
-        stage = {
-            f"{owner} read ports": log.read_cycles / ports.read,
-            f"{owner} write ports": log.write_cycles / ports.write,
-        }
-    else:
-        stage = {f"{owner} data stage": (log.read_cycles + log.write_cycles) / ports.unified}
+    latency, waits = alone(program, log, arch)
     # The last warp ends when the last of what was stored is in the buffer; that much may still be on its path.
     before_the_end = max(0, log.sent_sectors - memory.store_buffer_sectors)
+    barriers = np.count_nonzero(np.array([op.kind is Kind.BARRIER for op in program.ops])[program.path])
     found = {
-        "latency of one warp": _latency(program, log, stalls),
-        "issue slots": int(issue.max(initial=0)),
+        resources.LATENCY: latency,
+        **{f"{resources.LATENCY}, {reason}": n for reason, n in waits.items() if n >= NAMED_SHARE * log.cycles},
+        resources.SLOTS: int(np.bincount(sub_core).max(initial=0)),
         **_units(program.pipes, pipes.tolist()),
-        **stage,
-        f"a warp's path to {goal}": _most(log.warp_slot[sent_by], held),
-        "operands sent to the load/store unit": _most(log.warp_sub_core[sent_by], sending),
-        "global-memory bandwidth": log.loaded_sectors * memory.sector_bytes / memory.bytes_per_cycle,
-        "path of global stores": before_the_end * memory.sector_bytes / memory.store_bytes_per_cycle,
+        **_to_the_data_stage(program, log, arch),
+        **_data_stage(program, log, arch),
+        resources.DIVERGENCE: _divergence(program, pipe, arch),
+        resources.BARRIER: int(barriers) * arch.barrier.arrival_interval_cycles,
+        resources.PORTS: max((stalled["dispatch_stall"] for stalled in stalls), default=0),
+        resources.BANDWIDTH: log.loaded_sectors * memory.sector_bytes / memory.bytes_per_cycle,
+        resources.STORES: before_the_end * memory.sector_bytes / memory.store_bytes_per_cycle,
+        resources.LAUNCH: _launch(log),
     }
+    # Requests wait for what is behind where they wait: that place is no tighter.
+    tightest = max(cycles for name, cycles in found.items() if name not in _PLACES)
+    found |= {name: min(tightest, found.pop(name)) for name in _PLACES}
     ranked = [Bound(name, ceil(cycles)) for name, cycles in found.items() if cycles]
     return sorted(ranked, key=lambda b: -b.cycles)
+
+
+def _to_the_data_stage(program: Program, log: Log, arch: Architecture) -> dict[str, float]:
+    """The way of requests from the sub-cores to the data stage: sending, the unit itself, and where they wait.
+
+    Where they wait counts for as long as all its entries together were taken: full all the time it takes the run.
+    """
+    mio = arch.mio
+    index = program.path[program.request_issue]
+    warp = np.repeat(np.arange(program.warps), np.diff(program.first_request))
+    lane = np.array([op.kind is Kind.LANE_REGISTER for op in program.ops])[index]
+    words = program.of_ops("source_words")[index]
+    sending = np.maximum(
+        np.where(lane, 1, mio.minimum_dispatch_interval_cycles), mio.cycles_per_source_register * words
+    )
+    takes_place = program.accesses.takes_place[program.access] > 0
+    queued = log.dispatch - log.issue[program.request_issue]
+    inside = log.start - log.dispatch + mio.pool_release_cycles + mio.window_release_cycles
+    data = np.array([_sends_data(op) for op in program.ops])[index] * (words - 1)
+    return {
+        resources.SENDING: _most(log.warp_sub_core[warp], sending),
+        resources.QUEUES: _most(log.warp_sub_core[warp], np.maximum(0, queued)) / mio.queue_entries,
+        resources.UNIT: len(index) * mio.request_interval_cycles,
+        resources.ENTRIES: int(np.maximum(0, inside)[takes_place].sum()) / (mio.pool_entries + mio.window_entries),
+        resources.STORE_DATA: int(np.maximum(0, data).sum()) / mio.data_registers_per_cycle,
+    }
+
+
+def _sends_data(op: Op) -> bool:
+    """Whether registers of data follow its address."""
+    return (op.kind is Kind.SHARED and not op.is_load) or op.is_plain_global_store or op.row is Row.COPY
+
+
+def _data_stage(program: Program, log: Log, arch: Architecture) -> dict[str, float]:
+    """The data stage, the paths of the warps to it, and what comes back from it."""
+    shared, memory = arch.shared_memory, arch.global_memory
+    index = program.path[program.request_issue]
+    warp = np.repeat(np.arange(program.warps), np.diff(program.first_request))
+    held = program.accesses.data_stage_cycles[program.access] * shared.cycles_per_wavefront_per_warp
+    # Accesses to global memory and shuffles go through the data stage as well; it is L1's where nothing else does.
+    uses_shared = any(op.row or op.shared_row for op in map(program.ops.__getitem__, np.unique(program.path).tolist()))
+    name, goal = ("shared-memory", "shared memory") if uses_shared else ("L1", "L1")
+    if shared.ports.topology == "separate":
+        stage = {
+            f"{name} read {resources.DATA_PORTS}": log.read_cycles / shared.ports.read,
+            f"{name} write {resources.DATA_PORTS}": log.write_cycles / shared.ports.write,
+        }
+    else:
+        stage = {f"{name} {resources.DATA_STAGE}": (log.read_cycles + log.write_cycles) / shared.ports.unified}
+    read_ports = shared.ports.read if shared.ports.topology == "separate" else shared.ports.unified
+    results = program.of_ops("results")[index]
+    apart = program.of_ops("results_apart")[index] > 0
+    loads = np.array([op.is_load for op in program.ops])[index]
+    registers = np.where(apart, results, 1 + program.accesses.return_cycles[program.access])
+    copies = np.array([op.row is Row.COPY for op in program.ops])[index] & (held > 0)
+    lines = program.accesses.data_stage_cycles[program.access][copies]
+    copied = len(lines) * memory.l1.copy_cycles + lines.sum() * memory.l1.line_bytes / memory.l1.copy_bytes_per_cycle
+    return {
+        **stage,
+        f"{resources.PATH} to {goal}": _most(log.warp_slot[warp], held),
+        resources.WAY_BACK: int(registers[loads | (results > 0)].sum())
+        / (shared.returned_registers_per_cycle * read_ports),
+        resources.COPIES: float(copied),
+    }
+
+
+def _divergence(program: Program, pipe: NDArray[np.int64], arch: Architecture) -> int:
+    """The address divergence unit, which takes a request when the load/store unit could."""
+    own = [number for number, unit in enumerate(program.units) if unit is Unit.ADDRESS_DIVERGENCE]
+    each = max(arch.address_divergence.interval_cycles, arch.mio.request_interval_cycles)
+    return int(np.isin(pipe, own).sum()) * each
+
+
+def _launch(log: Log) -> int:
+    """Where CTAs live in a place for the longest time, the cycles in which none did."""
+    living = np.bincount(log.cta_slot, log.cta_end - log.cta_start)
+    return int(log.cycles - living.max(initial=0))
 
 
 def _most(group: NDArray[np.int64], cycles: NDArray[np.int64]) -> int:
     """The most cycles of any group."""
     return int(np.bincount(group, cycles).max(initial=0))
-
-
-def _latency(program: Program, log: Log, stalls: Sequence[Mapping[str, int]]) -> int:
-    """The slowest warp of each CTA without contention, those of the CTAs that follow each other in a place added up."""
-    alone = np.array([sum(s.values()) - sum(s[name] for name in CONTENTION) for s in stalls])
-    slowest = np.maximum.reduceat(alone, program.first_warp[:-1])
-    return _most(log.cta_slot, slowest)
 
 
 def _units(names: Sequence[str], occupied: Sequence[Sequence[int]]) -> dict[str, float]:

@@ -58,7 +58,9 @@ def _value(field: Any, value: Any) -> st.SearchStrategy[Any]:
     if "_power_of_two" in repr(field.metadata):
         powers = [1 << n for n in range(high.bit_length()) if low <= 1 << n <= high]
         return st.sampled_from(powers)
-    return st.sampled_from(near) | st.integers(0, (high - low).bit_length()).map(lambda n: min(high, low + (1 << n) - 1))
+    return st.sampled_from(near) | st.integers(0, (high - low).bit_length()).map(
+        lambda n: min(high, low + (1 << n) - 1)
+    )
 
 
 def _without(wrong: set[str], values: dict[str, Any]) -> dict[str, Any]:

@@ -106,7 +106,9 @@ def test_cycles_noted_too_far_ahead_are_refused_by_the_value_that_asks_for_most(
     emit(trace, "FFMA R1, R0, R0, R0")
     emit(trace, "EXIT")
     arch = machine(sm__sub_cores=64, sm__max_warps=64, register_file__write_cycles=100_000, register_file__banks=8)
-    with pytest.raises(GpuemuError, match=r"sm_90: register_file.write_cycles: found 100000 cycles, which 64 sub-cores"):
+    with pytest.raises(
+        GpuemuError, match=r"sm_90: register_file.write_cycles: found 100000 cycles, which 64 sub-cores"
+    ):
         gpuemu.run(trace.build(), arch, engine="simpy")
 
 

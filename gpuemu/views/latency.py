@@ -1,0 +1,76 @@
+"""What one warp would take alone: its stalls without those that only others, or more of its own accesses, make longer.
+
+A warp that waits for an access waits for the way there, too. What an execution of an instruction takes longer than the
+quickest one like it, by where its data came from and by its wavefronts, is no latency but a queue; and the wait at a
+barrier is one for other warps but for what a barrier takes itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.arch import Architecture
+from gpuemu.engine.log import Log
+from gpuemu.isa.opcodes import Kind
+from gpuemu.program.program import Column, Program
+from gpuemu.program.stall_reasons import BARRIER, DRAIN, LONG_SCOREBOARD, NAMES, SHORT_SCOREBOARD
+from gpuemu.views.stalls import CONTENTION
+
+
+def alone(program: Program, log: Log, arch: Architecture) -> tuple[int, Mapping[str, int]]:
+    """The cycles of the slowest warp of each CTA, those of the CTAs that follow each other in a place added up; and how
+    many of these it waits, by stall reason."""
+    waited = log.waited.astype(np.int64)
+    waited[:, [number for number, name in enumerate(NAMES) if name in CONTENTION]] = 0
+    queued = _queued(program, log)
+    for reason in (SHORT_SCOREBOARD, LONG_SCOREBOARD, DRAIN):
+        waited[:, reason] -= np.minimum(waited[:, reason], queued)
+    once = arch.barrier.latency_cycles + arch.barrier.arrival_interval_cycles + arch.barrier.drain_cycles
+    waited[:, BARRIER] = np.minimum(waited[:, BARRIER], once)
+    of_warp = np.add.reduceat(waited, program.first_issue[:-1], axis=0)
+    whole = of_warp.sum(axis=1) + np.diff(program.first_issue)
+    slowest = np.array([
+        first + int(np.argmax(whole[first:end]))
+        for first, end in zip(program.first_warp[:-1].tolist(), program.first_warp[1:].tolist(), strict=True)
+    ])  # fmt: skip
+    of_place = np.bincount(log.cta_slot, whole[slowest])
+    place = int(np.argmax(of_place))
+    by_reason = of_warp[slowest[log.cta_slot == place]].sum(axis=0)
+    return int(of_place[place]), {name: int(n) for name, n in zip(NAMES, by_reason.tolist(), strict=True) if n}
+
+
+def _queued(program: Program, log: Log) -> Column:
+    """For each issue how long the access was in queues that was done last before it, of its warp; [issues]."""
+    found = np.zeros(len(program.path), dtype=np.int64)
+    if not len(program.access):
+        return found
+    took = log.done - log.issue[program.request_issue]
+    alike = np.stack([
+        program.path[program.request_issue], log.beyond > 0, program.accesses.data_stage_cycles[program.access],
+    ])  # fmt: skip
+    _, kind = np.unique(alike, axis=1, return_inverse=True)
+    kind = kind.reshape(-1)
+    least = np.full(int(kind.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(least, kind, took)
+    late = took - least[kind]
+    for commit in np.flatnonzero(_of_kind(program, Kind.COPY_COMMIT)).tolist():  # it is done with the copy before it
+        late[commit] = late[commit - 1] if commit else 0
+    for warp in range(program.warps):
+        of_issues, of_requests = program.issues_of(warp), program.requests_of(warp)
+        done = log.done[of_requests]
+        if not len(done):
+            continue
+        order = np.argsort(done, kind="stable")
+        last = np.searchsorted(done[order], log.issue[of_issues], side="right") - 1
+        delays: NDArray[np.int64] = late[of_requests][order]
+        found[of_issues] = np.where(last >= 0, delays[np.maximum(last, 0)], 0)
+        found[of_issues.stop - 1] = delays[-1]  # the last issue's drain is behind it
+    return found
+
+
+def _of_kind(program: Program, kind: Kind) -> NDArray[np.bool_]:
+    """Which requests are of a kind."""
+    return np.array([op.kind is kind for op in program.ops])[program.path[program.request_issue]]
