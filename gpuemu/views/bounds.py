@@ -23,7 +23,7 @@ from gpuemu.views import resources
 from gpuemu.views.latency import alone
 
 _PLACES = (resources.QUEUES, resources.ENTRIES)
-NAMED_SHARE = 0.1
+NAMED_SHARE = 0.05
 """Of the run's cycles, from which on a reason that one warp waits for is a bound of its own."""
 _NAMES = {
     "tensor": "tensor core",
@@ -48,7 +48,7 @@ class Bound:
 def bounds(program: Program, log: Log, arch: Architecture, stalls: Sequence[Mapping[str, int]]) -> list[Bound]:
     """Every resource that was used, the tightest first; `stalls` from `views.stalls`, for each warp.
 
-    Of what one warp waits for when it is alone, the reasons that are a tenth of the run or more.
+    Of what one warp waits for when it is alone, the reasons that are a twentieth of the run or more.
     """
     memory = arch.global_memory
     sub_core = log.warp_sub_core[np.repeat(np.arange(program.warps), np.diff(program.first_issue))]

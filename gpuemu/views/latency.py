@@ -1,8 +1,8 @@
 """What one warp would take alone: its stalls without those that only others, or more of its own accesses, make longer.
 
-A warp that waits for an access waits for the way there, too. What an execution of an instruction takes longer than the
-quickest one like it, by where its data came from and by its wavefronts, is no latency but a queue; and the wait at a
-barrier is one for other warps but for what a barrier takes itself.
+A warp that waits for an access waits for the way there, too. What an access takes longer than the quickest one of its
+opcode, with data from the same side of L1 and as many wavefronts, is no latency but a queue; and the wait at a barrier is
+one for other warps but for what a barrier takes itself.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ def _queued(program: Program, log: Log) -> Column:
     if not len(program.access):
         return found
     took = log.done - log.issue[program.request_issue]
+    numbers = {name: number for number, name in enumerate(sorted({one.opcode for one in program.code}))}
+    opcode = np.array([numbers[program.code[op.index].opcode] for op in program.ops])
     alike = np.stack([
-        program.path[program.request_issue], log.beyond > 0, program.accesses.data_stage_cycles[program.access],
+        opcode[program.path[program.request_issue]], log.beyond > 0, program.accesses.data_stage_cycles[program.access],
     ])  # fmt: skip
     _, kind = np.unique(alike, axis=1, return_inverse=True)
     kind = kind.reshape(-1)

@@ -89,7 +89,7 @@ _GROUPS = (
     _Group(LAUNCH, "launch", LEAST, """
         sm.cta_launch_cycles launch.overhead_cycles launch.warp_interval_cycles launch.cta_interval_cycles
         launch.cta_gap_cycles launch.cold_cycles"""),
-    _Group(SLOTS, "issue_slots", MOST, "sm.sub_cores"),
+    _Group(SLOTS, "issue_slots", NO_END, "sm.sub_cores"),  # with each come pipes and queues
     _waits("imc_miss", "stall.imc_miss", "launch.constant_operand_miss_cycles"),
     _waits("short_scoreboard", "stall.short_scoreboard", """
         launch.constant_load_miss_cycles special_function.queue_latency_cycles special_function.beside_mma_cycles
@@ -135,11 +135,11 @@ _GROUPS = (
     _Group(SENDING, "sending", LEAST, "mio.cycles_per_source_register mio.minimum_dispatch_interval_cycles"),
     _Group(UNIT, "load_store_unit", LEAST, "mio.request_interval_cycles"),
     _Group(STORE_DATA, "sending", MOST, "mio.data_registers_per_cycle"),
-    _Group(ENTRIES, "pools", MOST, """
-        mio.pool_entries mio.window_entries mio.store_data_registers mio.store_pool_wavefronts mio.copy_entries"""),
-    _Group(ENTRIES, "pools", LEAST, """
-        mio.pool_release_cycles mio.window_release_cycles mio.store_data_release_cycles
-        global_memory.store_data_release_cycles"""),
+    _Group(ENTRIES, "pools", MOST, "mio.pool_entries mio.window_entries mio.copy_entries"),
+    _Group(ENTRIES, "pools", LEAST, "mio.pool_release_cycles mio.window_release_cycles"),
+    _Group(ENTRIES, "store_pools", MOST, "mio.store_data_registers mio.store_pool_wavefronts"),
+    _Group(ENTRIES, "store_pools", LEAST, """
+        mio.store_data_release_cycles global_memory.store_data_release_cycles"""),
     _Group(DATA_STAGE, "data_stage", LEAST, "mio.lane_register_cycles global_memory.l1.store_cycles"),
     _Group(DATA_STAGE, "data_stage", MOST, """
         shared_memory.ports.unified shared_memory.ports.read shared_memory.ports.write"""),
@@ -172,3 +172,8 @@ def entry_of(value: str) -> str:
 def owner(value: str) -> Owner:
     """What a value of an architecture belongs to. Raises KeyError for a name that is none."""
     return OWNERS[entry_of(value)]
+
+
+def is_pipe(resource: str) -> bool:
+    """Whether a bound of this name is that of a pipe."""
+    return not any(of.resource and of.resource != PIPES and of.resource in resource for of in OWNERS.values())

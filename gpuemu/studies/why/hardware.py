@@ -17,6 +17,7 @@ from gpuemu.program.program import Op, Program
 from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, TENSOR_PIPE, Unit
 from gpuemu.studies.why.causes import LEAST_SHARE, Cause, light, stall_rule
 from gpuemu.studies.why.edits import Edit
+from gpuemu.views import resources
 from gpuemu.views.result import Result
 
 ENDLESS: Mapping[str, int] = {
@@ -36,10 +37,8 @@ ENDLESS: Mapping[str, int] = {
 }
 """As many as an architecture file may say."""
 _QUEUES = ("mio.queue_entries", "special_function.queue_entries", "address_divergence.queue_entries")
-_POOLS = (
-    "mio.pool_entries", "mio.window_entries", "mio.store_data_registers", "mio.store_pool_wavefronts",
-    "mio.copy_entries", "address_divergence.pool_entries",
-)  # fmt: skip
+_POOLS = ("mio.pool_entries", "mio.window_entries", "mio.copy_entries")
+_STORE_POOLS = ("mio.store_data_registers", "mio.store_pool_wavefronts")
 
 
 class _Values:
@@ -128,6 +127,11 @@ def _executed(program: Program) -> list[tuple[Op, str]]:
     return found
 
 
+def executed_timings(program: Program) -> set[str]:
+    """Where the architecture file has the timing of what was executed, by dotted names."""
+    return {name for _, name in _executed(program)}
+
+
 def stall_causes(result: Result) -> list[Cause]:
     """A cause for each stall reason that values of the hardware take away."""
     values = _Values(result)
@@ -183,7 +187,7 @@ def resource_causes(result: Result) -> list[Cause]:
     slots = Edit((("sm.sub_cores", 2 * arch.sm.sub_cores),)) if arch.sm.sub_cores <= 32 else Edit()
     loads = light(result, "short_scoreboard", "long_scoreboard")
     again = result.log.loaded_sectors > _distinct_sectors(program)
-    stores = little("path of global stores")
+    stores = little(resources.STORES)
     if stores and 0 < result.log.sent_sectors <= arch.global_memory.store_buffer_sectors:
         stores = "the buffer before L2 takes all that is stored"
     found = [
@@ -191,12 +195,26 @@ def resource_causes(result: Result) -> list[Cause]:
               values.times([f"shared_memory.ports.{port}" for port in ports], 2),
               little("shared-memory", "L1 ")),
         Cause("warp_path", "", "a wavefront of a warp every cycle: let more warps take part in the accesses",
-              values.at_most({"shared_memory.cycles_per_wavefront_per_warp": 1}), little("a warp's path")),
+              values.at_most({"shared_memory.cycles_per_wavefront_per_warp": 1}), little(resources.PATH)),
         Cause("sending", "", "registers are sent twice as fast: fewer registers in stores, or asynchronous copies",
               values.times(["mio.cycles_per_source_register", "mio.minimum_dispatch_interval_cycles"], 0.5)
-              | values.times(["mio.data_registers_per_cycle"], 2), little("operands sent")),
+              | values.times(["mio.data_registers_per_cycle"], 2), little(resources.SENDING, resources.STORE_DATA)),
+        Cause("load_store_unit", "", "the load/store unit takes a request a cycle: fewer, wider memory instructions",
+              values.at_most({"mio.request_interval_cycles": 1}), little(resources.UNIT)),
+        Cause("address_divergence_unit", "", "its requests take a cycle and never wait: keep constants in registers",
+              values.at_most({"address_divergence.interval_cycles": 1})
+              | values.endless(["address_divergence.queue_entries", "address_divergence.pool_entries"]),
+              little(resources.DIVERGENCE)),
+        Cause("copies", "", "copies through L1 cost nothing there: copy 16 bytes a lane past L1",
+              values.at_most({"global_memory.l1.copy_cycles": 0})
+              | values.times(["global_memory.l1.copy_bytes_per_cycle"], 2), little(resources.COPIES)),
+        Cause("launch", "", "CTAs and warps start at once: fewer, longer CTAs",
+              values.at_most({"sm.cta_launch_cycles": 1} | {f"launch.{name}_cycles": 0 for name in (
+                  "overhead", "warp_interval", "cta_interval", "cta_gap", "cold")}), little(resources.LAUNCH)),
         Cause("pools", "", "endless pools behind the queues: fewer requests under way, with fewer wavefronts each",
-              values.endless(_POOLS), little("shared-memory", "L1 ", "a warp's path", "operands sent")),
+              values.endless(_POOLS), little(resources.ENTRIES)),
+        Cause("store_pools", "", "endless pools of stores behind the queues: fewer, wider stores, or later ones",
+              values.endless(_STORE_POOLS), stores and little(resources.STORE_DATA)),
         Cause("way_back", "", "twice the registers that come back a cycle: fewer loads of what is kept in registers",
               values.times(["shared_memory.returned_registers_per_cycle"], 2), loads),
         Cause("barrier_unit", "", "barriers that cost nothing, but are waited for",
@@ -204,7 +222,7 @@ def resource_causes(result: Result) -> list[Cause]:
                   "barrier.latency_cycles": 1, "barrier.arrival_interval_cycles": 0, "barrier.single_warp_cycles": 0,
                   "barrier.drain_cycles": 0, "barrier.load_delay_cycles": 0}), light(result, "barrier")),
         Cause("global_bandwidth", "", "twice the bandwidth towards the SM: move fewer bytes, reuse what was loaded",
-              values.times(["global_memory.bytes_per_cycle"], 2), little("global-memory bandwidth")),
+              values.times(["global_memory.bytes_per_cycle"], 2), little(resources.BANDWIDTH)),
         Cause("global_stores", "", "twice the bandwidth of stores: whole sectors, narrower types",
               values.times(["global_memory.store_bytes_per_cycle"], 2), stores),
         Cause("first_touch", "", "L2 has the data already, as after a launch that touched it",
