@@ -1,7 +1,7 @@
 """What one warp would take alone: its stalls without those that only others, or more of its own accesses, make longer.
 
 A warp that waits for an access waits for the way there, too. What an access takes longer than the quickest one of its
-opcode, with data from the same side of L1 and as many wavefronts, is no latency but a queue; and the wait at a barrier is
+opcode, with data from the same side of L1 and as many wavefronts, is no latency but a queue; the wait at a barrier is
 one for other warps but for what a barrier takes itself.
 """
 

@@ -670,7 +670,7 @@ issue:
         "mine.yaml:8: shared_memory.ports.topology: found the text 'split'; unified or separate is right",
         "mine.yaml:9: shared_memory.latency_cycles: found 7, with mio.queue_latency_cycles 7; "
         "a shared_memory.latency_cycles above mio.queue_latency_cycles is right",
-        "mine.yaml:11: global_memory.bytes_per_cycle: found nan; a number above 0 and at most 65536 is right",
+        "mine.yaml:11: global_memory.bytes_per_cycle: found nan; a number from 0.001 to 65536 is right",
         "mine.yaml:12: sm: found 4; a section with sub_cores, max_warps, max_ctas, max_threads_per_cta, "
         "registers, max_registers_per_thread, register_allocation_unit, cta_launch_cycles is right",
         "mine.yaml:13: issue: found nothing; a section with policy, dependences, pipe_wait_cycles, tensor_wait_cycles, "
@@ -706,10 +706,10 @@ def test_a_whole_number_is_nothing_else(here, value, found):
 
 
 @pytest.mark.parametrize("value", ["0", "-3.5", ".inf", "1e9", "'3'", "true"])
-def test_a_rate_is_a_finite_number_above_0(here, value):
+def test_a_rate_is_a_finite_number_and_not_next_to_0(here, value):
     text = f"extends: sm_90\nglobal_memory:\n  bytes_per_cycle: {value}\n"
     (line,) = refusal(load_arch, write("mine.yaml", text))
-    assert line.endswith("; a number above 0 and at most 65536 is right")
+    assert line.endswith("; a number from 0.001 to 65536 is right")
 
 
 def test_a_whole_number_is_a_rate(here):
@@ -1039,7 +1039,7 @@ FREE = {
     "shared_memory.atomic_same_word_shares": st.booleans(),
     "shared_memory.ports.topology": st.sampled_from(["unified", "separate"]),
     "issue.policy": st.sampled_from(["greedy_then_youngest", "greedy_then_fair", "loose_round_robin", "oldest_first"]),
-    "global_memory.bytes_per_cycle": st.floats(1e-6, 65536),
+    "global_memory.bytes_per_cycle": st.floats(0.001, 65536),
     "operations.ffma.pipe": st.from_regex(r"[a-z][a-z0-9_]{0,39}", fullmatch=True),
     "tensor_core.operations.m16n8k16.f32.f16.latency_cycles": st.integers(1, 100_000),
     "tensor_core.numerics.products_per_block_tf32": st.sampled_from([1, 2, 4, 8, 16, 32, 64]),
