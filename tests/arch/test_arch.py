@@ -705,7 +705,7 @@ def test_a_whole_number_is_nothing_else(here, value, found):
     ]
 
 
-@pytest.mark.parametrize("value", ["0", "-3.5", ".inf", "1e9", "'3'", "true"])
+@pytest.mark.parametrize("value", ["0", "1e-9", "-3.5", ".inf", "1e9", "'3'", "true"])
 def test_a_rate_is_a_finite_number_and_not_next_to_0(here, value):
     text = f"extends: sm_90\nglobal_memory:\n  bytes_per_cycle: {value}\n"
     (line,) = refusal(load_arch, write("mine.yaml", text))
