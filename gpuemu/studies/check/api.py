@@ -134,7 +134,7 @@ def _check_kernel(
         launch(again, Watch(frozenset(tools), findings, point, [], watch), [], False)
     if "controlcheck" in tools:
         own = hardware.name == function.arch and not isinstance(arch, Architecture)
-        check_control(trace, hardware if own else _of_code(function.arch), findings, point)
+        check_control(trace, hardware if own else _of_code(function.arch), findings, point, watch.lane_paths)
     found = tuple(f for f in findings.sorted() if f.tool in tools)
     return Report(function.source_name, function.arch, grid, block, tools, found, tuple(watch.notes))
 
