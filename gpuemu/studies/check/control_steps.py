@@ -38,7 +38,7 @@ SEEN_CYCLES = 2
 COPIES = -2
 """In the place of a register: what asynchronous copies write."""
 
-_LATE_READ_CYCLES = 3
+_LATE_READ_CYCLES = 1
 _SLACK_CYCLES = 2
 _SLACK = {"imad", "imad_wide", "fp64"}
 _HALF_CYCLES, _HALF_TO_HALF_CYCLES = 5, 4
@@ -71,6 +71,11 @@ class Step:
     """The predicate of its guard, and whether it has a "!"."""
     off: bool = False
     """Whether its guard is false in the lanes that are followed."""
+
+    @property
+    def parts(self) -> bool:
+        """Whether other lanes may go on behind it."""
+        return self.instruction.operation.kind in (Kind.BRANCH, Kind.EXIT)
 
     @property
     def partial(self) -> bool:
@@ -171,9 +176,7 @@ def slack(consumer: Instruction, producer: Instruction, arch: Architecture) -> i
     late = 0 if reader.kind is Kind.FIXED else _LATE_READ_CYCLES
     if writer.tensor and not reader.tensor:
         return max(late, (latency_of(producer, arch) or 0) // 3)  # the files' are from one tensor instruction to another
-    if late:
-        return late
     if reader.operation == writer.operation == "half":
         latency = latency_of(producer, arch)
         return _HALF_CYCLES - _HALF_TO_HALF_CYCLES if latency == _HALF_CYCLES else 0
-    return _SLACK_CYCLES if writer.tensor or {reader.operation, writer.operation} & _SLACK else 0
+    return _SLACK_CYCLES if writer.tensor or {reader.operation, writer.operation} & _SLACK else late

@@ -121,11 +121,12 @@ class _Follower:
     def _stretch(self, first: int, off: NDArray[np.bool_], state: _State) -> _State:
         """Follow instructions in a row; what is pending behind them."""
         pending = list(state)
-        threads = self._code[first].threads
+        before: Step | None = None
         for pc, is_off in enumerate(off.tolist(), first):
-            if self._code[pc].threads != threads:
-                pending, threads = _elsewhere(pending), self._code[pc].threads
             step = self._step(pc, is_off)
+            if before is not None and (before.parts or before.instruction.threads != step.instruction.threads):
+                pending = _elsewhere(pending)
+            before = step
             pending = self._waited(step, pc, pending)
             pending = self._issue(step, pc, pending)
         return tuple(_elsewhere(pending))

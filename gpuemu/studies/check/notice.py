@@ -6,6 +6,7 @@ Whatever goes wrong with looking is no matter of the run's: it goes on without a
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,8 @@ class Notice(Observer):
 
     def launches(self, environment: Any) -> None:
         """See Observer."""
-        self._sync = Sync(environment.lanes.exists, environment.code, self._findings, _point)
+        with suppress(Exception):
+            self._sync = Sync(environment.lanes.exists, environment.code, self._findings, _point)
 
     def starts(self, cta: int) -> None:
         """See Observer."""
