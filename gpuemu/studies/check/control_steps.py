@@ -40,9 +40,9 @@ COPIES = -2
 
 _LATE_READ_CYCLES = 1
 _SLACK_CYCLES = 2
-_SLACK = {"imad", "imad_wide", "fp64"}
-_HALF_CYCLES, _HALF_TO_HALF_CYCLES = 5, 4
-"""Where HFMA2 takes 5 cycles, compilers count 4 to one that reads the result; docs/check.md has the evidence."""
+_SLACK = {"imad_wide", "fp64"}
+_COUNTED_AS_FOUR = 5
+"""Where HFMA2 or IMAD takes 5 cycles, compilers count 4 to HFMA2, and from IMAD; docs/check.md has the evidence."""
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,10 @@ def slack(consumer: Instruction, producer: Instruction, arch: Architecture) -> i
     reader, writer = consumer.operation, producer.operation
     late = 0 if reader.kind is Kind.FIXED else _LATE_READ_CYCLES
     if writer.tensor and not reader.tensor:
-        return max(late, (latency_of(producer, arch) or 0) // 3)  # the files' are from one tensor instruction to another
-    if reader.operation == writer.operation == "half":
-        latency = latency_of(producer, arch)
-        return _HALF_CYCLES - _HALF_TO_HALF_CYCLES if latency == _HALF_CYCLES else 0
-    return _SLACK_CYCLES if writer.tensor or {reader.operation, writer.operation} & _SLACK else late
+        # The files' latencies are those from one tensor instruction to another.
+        return max(late, (latency_of(producer, arch) or 0) // 3)
+    if writer.tensor or {reader.operation, writer.operation} & _SLACK:
+        return _SLACK_CYCLES
+    if writer.operation == "imad" or reader.operation == writer.operation == "half":
+        return 1 if latency_of(producer, arch) == _COUNTED_AS_FOUR else late
+    return late

@@ -17,12 +17,24 @@ from numpy.typing import NDArray
 from gpuemu.arch import Architecture
 from gpuemu.isa.opcodes import Kind
 from gpuemu.studies.check.control_steps import (
-    COPIES, DEPBAR_CYCLES, GLOBAL_PATH, ORDERED, PATH, PREDICATES, SEEN_CYCLES, STALLS_NOT_WAITED_FOR, UNIFORM, Step,
-    register_name, slack, step_of, switched_off,
+    COPIES,
+    DEPBAR_CYCLES,
+    GLOBAL_PATH,
+    ORDERED,
+    PATH,
+    PREDICATES,
+    SEEN_CYCLES,
+    STALLS_NOT_WAITED_FOR,
+    UNIFORM,
+    Step,
+    register_name,
+    slack,
+    step_of,
+    switched_off,
 )  # fmt: skip
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
 from gpuemu.studies.check.lane_paths import LanePath, warp_paths
-from gpuemu.trace.model import Instruction, Trace
+from gpuemu.trace.model import Trace
 
 _GENERAL = 255
 _MARK = -1
@@ -46,7 +58,7 @@ class _Pending(NamedTuple):
     pc: int
     unit: str = ""
     guard: tuple[int, bool] | None = None
-    """Under which it was executed, while that predicate keeps its value: those of the opposite guard are other lanes."""
+    """Under which it was executed, while that predicate keeps its value: the opposite guard is other lanes'."""
     fresh: bool = False
     """Whether its counter was raised in the cycle before, so that waits do not see it yet."""
     partial: bool = False

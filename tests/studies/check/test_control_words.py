@@ -92,8 +92,11 @@ def test_a_wait_in_the_cycle_behind_does_not_see_the_counter(word: str, found: b
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize(
     ("word", "found"),
-    [("-:S11", False), ("-:S12", True), ("-:S13", True), ("-:S15", True), ("Y:S11", False), ("Y:S12", False), ("Y:S15", False)],
-)
+    [
+        ("-:S11", False), ("-:S12", True), ("-:S13", True), ("-:S15", True), ("Y:S11", False), ("Y:S12", False),
+        ("Y:S15", False),
+    ],
+)  # fmt: skip
 def test_a_stall_count_of_twelve_and_more_wants_the_yield_bit(
     word: str, found: bool, arch: str, tmp_path: Path
 ) -> None:
@@ -201,7 +204,8 @@ def test_waits_taken_out_of_compiled_code_are_found(name: str, arch: str) -> Non
 def test_stall_counts_cut_before_a_reader_are_found(arch: str) -> None:
     """Where an instruction waits 4 cycles or more for its own result, which the next one reads."""
     recorded = gpuemu.trace_kernel(compiled(arch), "transposed", block=64, args=arguments("transposed"))
-    traces = edited(recorded, lambda word: replace(word, stall_cycles=1, yields=False) if word.stall_cycles > 3 else None)
+    short = lambda word: replace(word, stall_cycles=1, yields=False) if word.stall_cycles > 3 else None
+    traces = edited(recorded, short)
     needed = [one for one in traces if _feeds_the_next(recorded, one)]
     assert len(needed) > 4
     assert all(told(one) for one in needed)
