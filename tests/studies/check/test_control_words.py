@@ -204,8 +204,7 @@ def test_waits_taken_out_of_compiled_code_are_found(name: str, arch: str) -> Non
 def test_stall_counts_cut_before_a_reader_are_found(arch: str) -> None:
     """Where an instruction waits 4 cycles or more for its own result, which the next one reads."""
     recorded = gpuemu.trace_kernel(compiled(arch), "transposed", block=64, args=arguments("transposed"))
-    short = lambda word: replace(word, stall_cycles=1, yields=False) if word.stall_cycles > 3 else None
-    traces = edited(recorded, short)
+    traces = edited(recorded, lambda word: replace(word, stall_cycles=1) if word.stall_cycles > 3 else None)
     needed = [one for one in traces if _feeds_the_next(recorded, one)]
     assert len(needed) > 4
     assert all(told(one) for one in needed)
