@@ -15,7 +15,6 @@ from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Place
 from gpuemu.studies.check.findings import Findings, Point, shared_byte
 from gpuemu.studies.check.initcheck import Unwritten
-from gpuemu.studies.check.lane_paths import LanePath, recorded_paths
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
 from gpuemu.studies.check.order import Order
 from gpuemu.studies.check.racecheck import Memory, Race
@@ -36,7 +35,7 @@ _MOST_SPAN = 1 << 31
 
 
 class Watch(Observer):
-    """All tools for one launch; controlcheck gets the paths of lanes. `tools`: the names of those that count."""
+    """All tools but controlcheck, for one launch. `tools`: the names of those that count."""
 
     def __init__(
         self, tools: frozenset[str], findings: Findings, point: Callable[..., Point], unfilled: list[int],
@@ -51,8 +50,6 @@ class Watch(Observer):
         self.notes: list[str] = []
         self.failed = False
         self.reaches_buffers = False
-        self.follows_lanes = before is None and "controlcheck" in tools
-        self.lane_paths: list[LanePath] = []
 
     # -- the launch -------------------------------------------------------------------------------------------
 
@@ -109,11 +106,6 @@ class Watch(Observer):
         self._init.start(cta)
         self._sync.start(cta)
         self._shared.ignored = set()
-
-    def recorded(self, cta: int, recorder: Any) -> None:
-        """See Observer."""
-        if self.follows_lanes:
-            self.lane_paths += recorded_paths(cta, recorder)
 
     def ends(self) -> None:
         """See Observer."""

@@ -257,6 +257,17 @@ def test_run_says_nothing_of_control_words_and_check_does(tmp_path: Path) -> Non
         assert "Register RAW hazard" in checked.stdout
 
 
+def test_a_trace_of_an_architecture_that_nobody_knows_runs_and_check_says_so(tmp_path: Path) -> None:
+    file = trace(
+        tmp_path, ["[B------:R-:W1:-:S02] LDS R8, [R4]", "[B------:R-:W-:-:S05] FADD R9, R8, R8"], arch="sm_87"
+    )
+    ran = CliRunner().invoke(cli, ["run", str(file), "--arch", "sm_86"])
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    report = gpuemu.check(file)
+    assert report.findings == ()
+    assert "controlcheck does not know the latencies of sm_87" in report.notes
+
+
 def test_a_notice_that_fails_does_not_stop_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fails(*_: Any) -> None:
         raise ZeroDivisionError
