@@ -258,7 +258,7 @@ class _Follower:
 
     def _too_early(self, step: Step, pending: _Pending) -> bool:
         """Whether a step may not write this register yet."""
-        if pending.kind in ("source", "bare") and step.late_reader:
+        if pending.kind in ("source", "bare") and step.unit in PATH:
             return False  # it comes behind on the same path
         if pending.kind == "waited":
             return False  # the value is on its way, and before what comes behind

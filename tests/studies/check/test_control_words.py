@@ -150,6 +150,9 @@ def test_moves_of_matrices_come_in_the_order_of_loads(tmp_path: Path) -> None:
     assert told(trace(tmp_path, code)) == []
     assert len(told(trace(tmp_path, [*code[:3], code[3].replace("B--2", "B---")]))) == 3
     assert len(told(trace(tmp_path, [code[1], code[2], code[0], code[3]]))) == 1  # the load comes behind
+    behind = "[B------:R-:W0:-:S04] MOVM.16.MT88 R4, R20"
+    assert told(trace(tmp_path, [code[0].replace("W-", "W1"), behind])) == []
+    assert len(told(trace(tmp_path, [code[0].replace("W-", "W1"), "[B------:R-:W-:-:S04] MOV R4, R20"]))) == 1
 
 
 # -- what compilers make ------------------------------------------------------------------------------------------
