@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.file_kinds import is_machine_code
-from gpuemu.cli.launching import LaunchOptions, execute, tell
+from gpuemu.cli.launching import LaunchOptions, execute
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
@@ -43,7 +43,6 @@ def loaded_trace(
 ) -> tuple[Trace, Architecture]:
     """A trace, loaded or recorded from machine code as `launch` says, and what it runs on. Raises GpuemuError."""
     from gpuemu.arch import load_arch
-    from gpuemu.studies.check.notice import noticed
 
     overrides, layout = parse_settings(settings)
     arch = load_arch(arch_name) if arch_name is not None else None
@@ -58,7 +57,6 @@ def loaded_trace(
     if arch is None:
         arch = load_arch(loaded.arch)
         arch = arch.with_overrides(overrides, where="--set") if overrides else arch
-    tell(noticed(loaded))
     return loaded, arch
 
 

@@ -178,6 +178,8 @@ def trace_kernel(
         if observer is not None:
             observer.ends()
         if cta in wanted:
+            if observer is not None:
+                observer.recorded(cta, recorder)
             its_warps, its_rows = recorder.trace_parts(cta, count)
             warps += its_warps
             rows.append(its_rows)

@@ -131,6 +131,7 @@ class CtaExecutor(ControlFlow):
         )
         done = 0
         observer = environment.observer
+        by_lane = observer is not None and observer.follows_lanes
         if observer is not None:
             observer.together(mask)
         self._executed = self.instructions(), environment.clock, warps
@@ -149,6 +150,8 @@ class CtaExecutor(ControlFlow):
             if keep:
                 log_step(pc)
                 log_set(group.who)
+                if by_lane and guards[pc] is not None:
+                    recorder.guarded(self._effective(group, pc))
             handler = handlers[pc]
             if handler is not None:
                 if not handler(group, pc):

@@ -19,6 +19,7 @@ from gpuemu.sass.machine.patterns import Place
 Bools = NDArray[np.bool_]
 Environment = Any
 ExecutionError = Any
+Recorder = Any
 Site = Any
 Space = Any
 """These know of the observer; it would be a circle of imports to know them here by their types."""
@@ -30,6 +31,8 @@ class Observer:
 
     forgives = True
     """Whether the launch just ends where a kernel does what it must not, in place of an error."""
+    follows_lanes = False
+    """Whether records say which lanes executed each instruction, behind its guard."""
     spread = 0
     """By how many alignments the launch's buffers lie further apart than they would."""
 
@@ -41,6 +44,9 @@ class Observer:
 
     def ends(self) -> None:
         """It has ended, whatever way."""
+
+    def recorded(self, cta: int, recorder: Recorder) -> None:
+        """A CTA that the trace keeps has ended, with this record of it."""
 
     def around(self, site: Site, step: Step) -> Step:
         """What to execute instead of an instruction's step; it is asked once for each instruction."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.environment import Spaces
-from gpuemu.sass.machine.lanes import WARP, Lanes, Mask
+from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, ballots
 from gpuemu.sass.machine.patterns import Place
 from gpuemu.trace.model import Instruction, WarpTrace
 
@@ -30,6 +30,8 @@ class Recorder:
         self.steps = array("i")
         self.sets = array("i")
         self._blocks = array("i")
+        self._guarded_steps = array("i")
+        self._guarded_sets = array("i")
         self._set_of_mask: dict[bytes, int] = {}
         self._members: list[NDArray[np.bool_]] = []
         self._threads: list[int] = []
@@ -46,6 +48,21 @@ class Recorder:
             self._members.append(np.asarray(here.reshape(-1, WARP).any(axis=1)))
             self._threads.append(int(np.count_nonzero(here & self._lanes.exists)))
         return number
+
+    def guarded(self, lanes: NDArray[np.bool_]) -> None:
+        """The last instruction has a guard, which is true in these lanes."""
+        self._guarded_steps.append(len(self.steps) - 1)
+        self._guarded_sets.append(self.set_of(lanes))
+
+    def lanes_of_steps(self) -> tuple[NDArray[np.int32], NDArray[np.uint32], NDArray[np.int32], NDArray[np.int32]]:
+        """(steps, masks, sets, guarded): the instruction of each step; and by the sets of lanes that came to it, and
+        of those whose guard was true, the rows of `masks` [sets, warps], which has a bit for each lane of a warp.
+        """
+        steps, sets = (np.frombuffer(column, dtype=np.int32) for column in (self.steps, self.sets))
+        masks = np.array([np.frombuffer(name, np.bool_) for name in self._set_of_mask])
+        guarded = sets.copy()
+        guarded[np.frombuffer(self._guarded_steps, np.int32)] = np.frombuffer(self._guarded_sets, np.int32)
+        return steps, ballots(masks).reshape(len(masks), self._lanes.warps), sets, guarded
 
     def instead(self, entries: Iterable[tuple[int, NDArray[np.bool_]]]) -> None:
         """Put several instructions, each executed by some lanes, in the place of the last one."""

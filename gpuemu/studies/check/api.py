@@ -78,6 +78,15 @@ def _of_code(name: str) -> Architecture:
     return load_arch(name)
 
 
+def _latencies(name: str, notes: list[str]) -> Architecture | None:
+    """The architecture whose latencies code for `name` counts on; None, and a note of it, if nobody knows."""
+    try:
+        return _of_code(name)
+    except GpuemuError:
+        notes.append(f"controlcheck does not know the latencies of {name}")
+        return None
+
+
 def _check_trace(trace: Trace, tools: tuple[str, ...]) -> Report:
     from gpuemu.studies.check.traced import follow
 
@@ -89,10 +98,12 @@ def _check_trace(trace: Trace, tools: tuple[str, ...]) -> Report:
 
     if "racecheck" in tools or "synccheck" in tools:
         follow(trace, findings, point, tools)
-    if "controlcheck" in tools and trace.has_control_words:
-        check_control(trace, load_arch(trace.arch), findings, point)
-    kept = tuple(f for f in findings.sorted() if f.tool in tools)
     notes = list(trace.lacks)
+    if "controlcheck" in tools and trace.has_control_words:
+        latencies = _latencies(trace.arch, notes)
+        if latencies is not None:
+            check_control(trace, latencies, findings, point)
+    kept = tuple(f for f in findings.sorted() if f.tool in tools)
     if not trace.has_control_words and "controlcheck" in tools:
         notes.append("no control words are there to look at")
     if not trace.knows_copies and "racecheck" in tools:
@@ -107,6 +118,7 @@ def _check_kernel(
 ) -> Report:  # fmt: skip
     from gpuemu.sass.launch import as_given, trace_kernel
     from gpuemu.sass.tools.disassembly import decode_function
+    from gpuemu.studies.check.lane_watch import LaneWatch
     from gpuemu.studies.check.watch import Watch
 
     name = f"sm_{arch.compute_capability.replace('.', '')}" if isinstance(arch, Architecture) else arch
@@ -120,7 +132,8 @@ def _check_kernel(
     ctas = grid[0] * grid[1] * grid[2]
     kept = sorted({*range(min(ctas, _MOST_CTAS)), ctas - 1})
     again = copy.deepcopy(list(args)) if "memcheck" in tools else []
-    watch = Watch(frozenset(tools), findings, point, _unfilled(args))
+    looker = LaneWatch if "controlcheck" in tools else Watch
+    watch = looker(frozenset(tools), findings, point, _unfilled(args))
 
     def launch(arguments: Sequence[Any], observer: Watch, record: Sequence[int], speak: bool) -> Trace:
         return trace_kernel(
@@ -132,9 +145,11 @@ def _check_kernel(
     trace = launch(args, watch, kept, True)
     if "memcheck" in tools and watch.reaches_buffers and not watch.failed:
         launch(again, Watch(frozenset(tools), findings, point, [], watch), [], False)
-    if "controlcheck" in tools:
+    if isinstance(watch, LaneWatch):
         own = hardware.name == function.arch and not isinstance(arch, Architecture)
-        check_control(trace, hardware if own else _of_code(function.arch), findings, point)
+        latencies = hardware if own else _latencies(function.arch, watch.notes)
+        if latencies is not None:
+            check_control(trace, latencies, findings, point, watch.lane_paths)
     found = tuple(f for f in findings.sorted() if f.tool in tools)
     return Report(function.source_name, function.arch, grid, block, tools, found, tuple(watch.notes))
 

@@ -25,31 +25,31 @@ ALL = "- path: [{path}]\n  addresses: {{{addresses}}}"
 # What is wrong, the code with the fault and without, addresses by offset, tool and title.
 CONTROL = {
     "load_not_awaited": (
-        "[B------:R-:W1:-:S01] LDS R4, [R0]", "[B{}----:R-:W-:-:S04] FADD R5, R4, R4", ("--", "-1"),
+        "[B------:R-:W1:-:S02] LDS R4, [R0]", "[B{}----:R-:W-:-:S04] FADD R5, R4, R4", ("--", "-1"),
         "Register RAW hazard",
     ),
     "load_without_counter": (
-        "[B------:R-:W{}:-:S01] LDS R4, [R0]", "[B-1----:R-:W-:-:S04] FADD R5, R4, R4", ("-", "1"),
+        "[B------:R-:W{}:-:S02] LDS R4, [R0]", "[B-1----:R-:W-:-:S04] FADD R5, R4, R4", ("-", "1"),
         "Register RAW hazard",
     ),
     "other_counter": (
-        "[B------:R-:W1:-:S01] LDS R4, [R0]", "[B{}---:R-:W-:-:S04] FADD R5, R4, R4", ("--2", "-1-"),
+        "[B------:R-:W1:-:S02] LDS R4, [R0]", "[B{}---:R-:W-:-:S04] FADD R5, R4, R4", ("--2", "-1-"),
         "Register RAW hazard",
     ),
     "result_overwritten": (
-        "[B------:R-:W1:-:S01] LDS R4, [R0]", "[B{}----:R-:W-:-:S04] MOV R4, R8", ("--", "-1"),
+        "[B------:R-:W1:-:S02] LDS R4, [R0]", "[B{}----:R-:W-:-:S04] MOV R4, R8", ("--", "-1"),
         "Register WAW hazard",
     ),
     "address_overwritten": (
-        "[B------:R2:W1:-:S01] LDS R4, [R0]", "[B{}---:R-:W-:-:S04] MOV R0, R8", ("---", "--2"),
+        "[B------:R2:W1:-:S02] LDS R4, [R0]", "[B{}---:R-:W-:-:S04] MOV R0, R8", ("---", "--2"),
         "Register WAR hazard",
     ),
     "data_overwritten": (
-        "[B------:R2:W-:-:S01] STS [R0], R4", "[B{}---:R-:W-:-:S04] IADD3 R4, R8, R9, RZ", ("---", "--2"),
+        "[B------:R2:W-:-:S02] STS [R0], R4", "[B{}---:R-:W-:-:S04] IADD3 R4, R8, R9, RZ", ("---", "--2"),
         "Register WAR hazard",
     ),
     "data_without_counter": (
-        "[B------:R{}:W-:-:S01] STS [R0], R4", "[B--2---:R-:W-:-:S04] IADD3 R4, R8, R9, RZ", ("-", "2"),
+        "[B------:R{}:W-:-:S02] STS [R0], R4", "[B--2---:R-:W-:-:S04] IADD3 R4, R8, R9, RZ", ("-", "2"),
         "Register WAR hazard",
     ),
     "too_short_stall": (
@@ -57,16 +57,16 @@ CONTROL = {
         "Register RAW hazard",
     ),
     "predicate_too_early": (
-        "[B------:R-:W-:-:S{}] ISETP.GE.AND P0, PT, R8, R9, PT", "[B------:R-:W-:-:S04] @P0 FADD R5, R4, R4",
-        ("01", "13"), "Register RAW hazard",
+        "[B------:R-:W-:{}] ISETP.GE.AND P0, PT, R8, R9, PT", "[B------:R-:W-:-:S04] @P0 FADD R5, R4, R4",
+        ("-:S01", "Y:S13"), "Register RAW hazard",
     ),
     "special_result": (
-        "[B------:R-:W3:-:S01] MUFU.RCP R4, R8", "[B{}--:R-:W-:-:S04] FADD R5, R4, R4", ("----", "---3"),
+        "[B------:R-:W3:-:S02] MUFU.RCP R4, R8", "[B{}--:R-:W-:-:S04] FADD R5, R4, R4", ("----", "---3"),
         "Register RAW hazard",
     ),
     "tensor_result": (
-        "[B------:R-:W-:-:S{}] HMMA.16816.F32 R12, R4, R8, RZ", "[B------:R-:W-:-:S04] FADD R5, R12, R13",
-        ("02", "15"), "Register RAW hazard",
+        "[B------:R-:W-:{}] HMMA.16816.F32 R12, R4, R8, RZ", "[B------:R-:W-:-:S04] FADD R5, R12, R13",
+        ("-:S02", "Y:S15"), "Register RAW hazard",
     ),
 }  # fmt: skip
 BARRIER = "[B------:R-:W-:-:S05] BAR.SYNC 0x0"
@@ -118,8 +118,8 @@ def test_a_hazard_is_found_and_its_mending_is_right(name: str, tmp_path: Path) -
         [first.format(v), second.format(v), "[B01234-:R-:W-:-:S05] EXIT"] if v in values else [] for v in values
     )
     if name == "tensor_result":
-        right.insert(1, "[B------:R-:W-:-:S15] NOP")
-        right.insert(1, "[B------:R-:W-:-:S15] NOP")
+        right.insert(1, "[B------:R-:W-:Y:S15] NOP")
+        right.insert(1, "[B------:R-:W-:Y:S15] NOP")
     where = {0: "4*lane + 128*warp"} if "LDS" in first or "STS" in first else {}
     (found,) = {f.title: f for f in check(tmp_path, name, wrong, where).findings}.values()
     assert (found.tool, found.severity, found.title) == ("controlcheck", Severity.ERROR, title)

@@ -1,0 +1,70 @@
+"""The paths that lanes of a warp took: what one lane executes, in its own order, and where its guard was false.
+
+A compiler makes code right along each path through it. Lanes of one warp that part take different ones, and may use
+the same registers for different things; so each path is followed by itself, lanes that did the same together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.isa.warp import LANES
+from gpuemu.trace.model import Trace
+
+if TYPE_CHECKING:
+    from gpuemu.sass.machine.recorder import Recorder
+
+
+@dataclass(frozen=True)
+class LanePath:
+    """What lanes of a warp executed. `thread` of the CTA is the first of them.
+
+    `path`: int32 [executed], indices into the code. `off`: bool [executed], where their guard was false.
+    """
+
+    cta: int
+    thread: int
+    path: NDArray[np.int32]
+    off: NDArray[np.bool_]
+
+    @property
+    def name(self) -> tuple[bytes, bytes]:
+        """What makes two of them the same path."""
+        return self.path.tobytes(), self.off.tobytes()
+
+
+def recorded_paths(cta: int, recorder: Recorder) -> list[LanePath]:
+    """The paths of a CTA's lanes, each once for a warp, from the record of an execution that followed lanes."""
+    steps, masks, sets, guarded = recorder.lanes_of_steps()
+    paths = []
+    for warp in range(masks.shape[1]):
+        came = masks[sets, warp]
+        here = np.flatnonzero(came)
+        came, went, path = came[here], masks[guarded[here], warp], steps[here]
+        for lane in _unlike(came, went):
+            mine = (came >> lane & 1).astype(np.bool_)
+            off = went[mine] >> lane & 1 == 0
+            paths.append(LanePath(cta, warp * LANES + lane, path[mine], off))
+    return paths
+
+
+def _unlike(came: NDArray[np.uint32], went: NDArray[np.uint32]) -> list[int]:
+    """The first lane of each set of lanes that came and went together all the way."""
+    pairs = np.unique(came.astype(np.uint64) << np.uint64(LANES) | went)
+    bits = pairs[:, None] >> np.arange(2 * LANES, dtype=np.uint64) & np.uint64(1)
+    first: dict[bytes, int] = {}
+    for lane in range(LANES):
+        if bits[:, LANES + lane].any():
+            first.setdefault(bits[:, [lane, LANES + lane]].astype(np.bool_).tobytes(), lane)
+    return list(first.values())
+
+
+def warp_paths(trace: Trace) -> Iterator[LanePath]:
+    """The paths of a trace's warps: it does not tell lanes apart, nor what guards were."""
+    for warp in trace.warps:
+        yield LanePath(warp.cta, warp.warp * LANES, warp.path, np.zeros(len(warp.path), np.bool_))
