@@ -42,12 +42,8 @@ class Convergence:
 
     def __init__(self, lanes: Lanes):
         self._lanes = lanes
-        self.reset()
-
-    def reset(self) -> None:
-        """A new CTA: all existing lanes alive, nobody waits."""
-        count = self._lanes.count
-        self.alive = self._lanes.exists.copy()
+        count = lanes.count
+        self.alive = lanes.exists.copy()
         self._exits = 0
         # The lanes of its warp that each lane will wait for, as of its last BSSY.
         self.participants = np.zeros((CONVERGENCE + 1, count), dtype=np.uint32)
@@ -151,10 +147,6 @@ class CtaBarriers:
 
     def __init__(self, lanes: Lanes):
         self._lanes = lanes
-        self.reset()
-
-    def reset(self) -> None:
-        """Nobody has arrived."""
         self._waiting: dict[int, list[tuple[int, NDArray[np.bool_]]]] = {}
         self._arrived: dict[int, int] = {}
         self._votes: dict[int, NDArray[np.bool_]] = {}
