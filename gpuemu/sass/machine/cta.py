@@ -175,17 +175,15 @@ class CtaExecutor(ControlFlow):
             return
         merged: list[Group] = []
         for pc, groups in at.items():
-            while groups:
-                first = groups.pop(0)
-                mask = self._present(first.mask)
+            rest = [(self._present(group.mask), _warps(self._present(group.mask))) for group in groups]
+            while rest:
+                (mask, warps), *others = rest
                 rest = []
-                for other in groups:
-                    theirs = self._present(other.mask)
-                    if (_warps(mask) & _warps(theirs)).any():
-                        rest.append(other)
+                for theirs, their_warps in others:
+                    if warps & their_warps:
+                        rest.append((theirs, their_warps))
                     else:
-                        mask = mask | theirs
-                groups = rest
+                        mask, warps = mask | theirs, warps | their_warps
                 merged.append(self._group(pc, mask))
         self._groups = merged
 
@@ -260,5 +258,6 @@ class CtaExecutor(ControlFlow):
         return done * warps
 
 
-def _warps(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    return np.asarray(mask.reshape(-1, WARP).any(axis=1))
+def _warps(mask: NDArray[np.bool_]) -> int:
+    """The warps that have a lane in the mask, as bits."""
+    return int.from_bytes(np.packbits(mask.reshape(-1, WARP).any(axis=1)).tobytes(), "big")

@@ -48,6 +48,7 @@ class Look:
 
     site: Site
     who: int
+    lanes: NDArray[np.bool_]
     found: bytes
     place: Place | None
     clock: int
@@ -73,6 +74,8 @@ class Looks:
     patience: int = PATIENCE
     last: dict[tuple[int, bytes], Look] = field(default_factory=dict)
     any_waits: bool = False
+    all_since: int | None = None
+    """The clock at which all groups were first found to wait."""
 
     def __post_init__(self) -> None:
         self.waits = np.zeros(self.lanes, np.bool_)
@@ -81,7 +84,7 @@ class Looks:
         """The CTA goes on: it has waited for nothing yet."""
         self.last.clear()
         self.waits[:] = False
-        self.any_waits = False
+        self.any_waits, self.all_since = False, None
 
 
 class Polls:
@@ -161,7 +164,9 @@ class Polls:
         if look is None or look.found != found:
             if len(known.last) >= _MOST_KEPT:
                 known.last.clear()
-            known.last[pc, name] = Look(site, group.who, found, self._place, clock)
+            here = self._environment.lanes.exists if mask is None else mask
+            known.all_since = None
+            known.last[pc, name] = Look(site, group.who, here, found, self._place, clock)
             if known.any_waits:
                 known.waits[slice(None) if mask is None else mask] = False
                 known.any_waits = bool(known.waits.any())
@@ -169,48 +174,48 @@ class Polls:
         look.times += 1
         state = self._state(mask)
         before, look.state = look.state, state
-        position = self._position()
-        few = before is not None and self._few_differ(before, state)
         look.exact = before is not None and all(map(np.array_equal, before, state))
-        if not look.exact:
-            look.position = position
-            if not few or clock - look.clock > _LONGEST_TURN:
-                look.times = min(look.times, 2)
-        look.end, look.clock, look.place = position, clock, self._place
+        if not look.exact and not (before is not None and clock - look.clock <= _LONGEST_TURN and _few_differ(before, state)):
+            look.times, look.position = 2, self._position()
+        look.end, look.clock, look.place = self._position(), clock, self._place
         if look.exact or look.times >= known.patience:
             known.waits[slice(None) if mask is None else mask] = True
             known.any_waits = True
             self._end_if_all_wait(group, pc)
 
-    @staticmethod
-    def _few_differ(before: list[NDArray[Any]], now: list[NDArray[Any]]) -> bool:
-        rows = sum(int((old != new).any(axis=1).sum()) for old, new in zip(before[:4], now[:4], strict=True))
-        return rows <= _FEW_REGISTERS
-
     def _position(self) -> int:
         return 0 if self.recorder is None else len(self.recorder.steps)
 
     def _end_if_all_wait(self, group: Group, pc: int) -> None:
-        exists = self._environment.lanes.exists
-        waits = self.looks.waits
-        for other in self.groups():
-            if ((exists if other.mask is None else other.mask) & ~waits).any():
+        """Raise SetAside if all groups wait, and each has looked again since they all do."""
+        exists, known = self._environment.lanes.exists, self.looks
+        groups = self.groups()
+        for other in groups:
+            if ((exists if other.mask is None else other.mask) & ~known.waits).any():
+                known.all_since = None
                 return
-        group.pc = pc + 1
-        raise SetAside
+        if known.all_since is None:
+            known.all_since = self._environment.clock
+        elif all(look is not None and look.clock > known.all_since for look in map(self._last_of, groups)):
+            group.pc = pc + 1
+            raise SetAside
+
+    def _last_of(self, group: Group) -> Look | None:
+        """The last look of the group, or of some of its lanes."""
+        mine = self.looks.last.values()
+        if group.mask is not None:
+            mine = [look for look in mine if (look.lanes & group.mask).any()]
+        return max(mine, key=lambda look: look.clock, default=None)
 
     # -- a CTA that is set aside ------------------------------------------------------------------------------
 
     def waiting(self) -> list[Look]:
-        """The last look of each of the groups, with what is in memory there; the looks in vain leave the record."""
-        found: list[Look] = []
-        for group in self.groups():
-            name = b"" if group.mask is None else group.mask.tobytes()
-            mine = [look for (_, mask), look in self.looks.last.items() if mask == name and look.times > 1]
-            if mine:
-                found.append(max(mine, key=lambda look: look.clock))
+        """The looks in vain, with what is in memory there; those that repeat the first of a group leave the record."""
+        found = [look for look in self.looks.last.values() if look.times > 1 and (look.lanes & self.looks.waits).any()]
+        found.sort(key=lambda look: (look.place is None, not look.exact, -look.clock))
         if self.recorder is not None:
-            self.recorder.leave_out((look.who, look.position, look.end) for look in found if look.exact)
+            last = [self._last_of(group) for group in self.groups()]
+            self.recorder.leave_out((look.who, look.position, look.end) for look in last if look is not None)
         for look in found:
             look.memory = self.memory_at(look)
         return found
@@ -225,6 +230,12 @@ class Polls:
             reader.observer = reader.to_global.observer = None
             self._readers[look.site.instruction.offset] = reader
         return reader.load(look.place).tobytes()
+
+
+def _few_differ(before: list[NDArray[Any]], now: list[NDArray[Any]]) -> bool:
+    """Whether few registers and predicates do; memory may be anything."""
+    rows = sum(int((old != new).any(axis=1).sum()) for old, new in zip(before[:4], now[:4], strict=True))
+    return rows <= _FEW_REGISTERS
 
 
 def _size(instruction: Instruction) -> int:

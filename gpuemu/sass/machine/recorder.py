@@ -76,10 +76,6 @@ class Recorder:
         self.steps, self.sets = array("i", steps[~gone].tolist()), array("i", sets[~gone].tolist())
         self._blocks = array("i", blocks[~gone[in_memory]].tolist())
 
-    def lanes_of(self, number: int) -> NDArray[np.bool_]:
-        """The lanes of a set."""
-        return self._lanes_of[number]
-
     def members(self, number: int) -> NDArray[np.bool_]:
         """The warps of a set, [warps]."""
         return self._members[number]

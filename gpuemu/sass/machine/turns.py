@@ -115,10 +115,9 @@ class Turns:
         cta = self._waiting.popleft()
         looks = cta.waits_for
         self._go_back(cta)
-        look = next((look for look in looks if look.place is not None), looks[0])
+        look = looks[0]
         instruction = look.site.instruction
-        lanes = cta.recorder.lanes_of(look.who)
-        lane = int(np.argmax(lanes))
+        lane = int(np.argmax(look.lanes))
         if look.place is None:
             found = "a wait for other threads of the CTA, for ever"
             return ExecutionError(instruction, lane, found, "a thread that ends it is right")
