@@ -30,6 +30,7 @@ from gpuemu.sass.machine.memory import Memory
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder, Rows
+from gpuemu.sass.machine.system_calls import add_heap
 from gpuemu.sass.machine.turns import Turns
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
 from gpuemu.trace.lines import with_threads
@@ -130,6 +131,7 @@ def trace_kernel(
         spread=0 if observer is None else observer.spread,
     )
     constants, known = constant_banks(function, launch, memory, args, hardware)
+    add_heap(memory, function.image.codeless)
     printed: list[str] = []
 
     def take(text: str) -> None:
