@@ -3,8 +3,8 @@
 Instructions that may be looks at such memory are watched. Lanes wait that look at one place again, find the same and
 have the same registers as at the look before: nothing but another's store will ever change what they do. Where only a
 few registers differ, as those of a loop that counts its looks or reads a clock, some tens of looks are enough. A CTA
-waits when all of its lanes do that are not at a barrier, and then the looks since its first in vain leave its record:
-a trace holds one look in vain and the one behind it.
+waits when all of its lanes do that are not at a barrier, and then the looks behind its second in vain leave its record:
+a trace holds two looks in vain and the one behind them.
 """
 
 from __future__ import annotations
