@@ -132,14 +132,15 @@ class Polls:
     def _rows(self, site: Site) -> list[NDArray[Any]]:
         """The registers that the instruction names: where it looks, and what it finds."""
         lanes = self._environment.lanes
-        found = []
+        words, wide = max(1, _size(site.instruction) // 4), 1 + (site.mnemonic in _GLOBAL)
+        found: list[NDArray[Any]] = []
         for operand in site.operands:
-            for register in operand.registers:
-                if register[0].is_predicate:
-                    found.append(lanes.predicate_file(register[0].file)[register[0].number])
+            for register, _ in operand.registers:
+                if register.is_predicate:
+                    found.append(lanes.predicate_file(register.file)[register.number])
                 else:
-                    file = lanes.file(register[0].file)
-                    found += list(file[register[0].number : register[0].number + 2])
+                    count = words if operand.register is not None else wide
+                    found += list(lanes.file(register.file)[register.number : register.number + count])
         return found
 
     def _state(self, mask: Mask) -> list[NDArray[Any]]:

@@ -20,7 +20,7 @@ from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.polls import Look
 from gpuemu.sass.machine.waiting_loops import awaited
 
-MOST_LOOKS = 5_000
+MOST_LOOKS = 2_000
 """Looks in vain, of all CTAs together, after which loops that count their looks are taken for endless, too."""
 
 

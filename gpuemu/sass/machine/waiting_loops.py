@@ -84,9 +84,9 @@ def awaited(code: Sequence[Instruction], look: int) -> tuple[str, int, int] | No
                 continue
             at = names.index(value)
             test = instruction.operands[0], compare if at == 2 else _MIRRORED[compare], k, 3 if at == 2 else 2
-        elif test is not None and instruction.guard.lstrip("@!") == test[0]:
+        elif test is not None and mnemonic == "BRA" and instruction.guard.lstrip("@!") == test[0]:
             start = _target(instruction, places)
-            if start is None or mnemonic != "BRA":
+            if start is None:
                 return None
             # A branch back goes on waiting where its predicate is true; one ahead ends it there.
             waits = (start <= look) != instruction.guard.startswith("@!")
