@@ -95,7 +95,7 @@ def test_a_grid_that_synchronizes_must_live_on_the_chip_at_once(compiled):
 
 def test_a_trace_holds_two_looks_in_vain_and_the_one_behind_them(compiled):
     trace = launch(compiled, "bottom_to_top", 2, 32, [zeros(32, np.float32), zeros(1)], ctas=[0, 1])
-    looks = [k for k, i in enumerate(trace.code) if i.opcode.startswith("LDG") and "STRONG" in i.opcode][0]
+    looks = next(k for k, i in enumerate(trace.code) if i.opcode.startswith("LDG") and "STRONG" in i.opcode)
     assert [int((warp.path == looks).sum()) for warp in trace.warps] == [3, 1]
     assert [warp.cta for warp in trace.warps] == [0, 1]
     assert gpuemu.run(trace, "sm_80").cycles > 0

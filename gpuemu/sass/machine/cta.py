@@ -84,9 +84,7 @@ class CtaExecutor(ControlFlow):
         self.environment.cta = number % x_y[0], number // x_y[0] % x_y[1], number // (x_y[0] * x_y[1])
         lanes.reset()
         self.environment.memory.new_cta()
-        cta = Cta(
-            number, recorder, keep, budget, budget, Looks(lanes.count), Convergence(lanes), CtaBarriers(lanes)
-        )
+        cta = Cta(number, recorder, keep, budget, budget, Looks(lanes.count), Convergence(lanes), CtaBarriers(lanes))
         everyone: Mask = None if lanes.exists.all() else lanes.exists.copy()
         cta.groups = [Group(0, everyone, recorder.set_of(everyone))]
         self._attach(cta)

@@ -176,7 +176,9 @@ class Polls:
         state = self._state(mask)
         before, look.state = look.state, state
         look.exact = before is not None and all(map(np.array_equal, before, state))
-        if not look.exact and not (before is not None and clock - look.clock <= _LONGEST_TURN and _few_differ(before, state)):
+        if not look.exact and not (
+            before is not None and clock - look.clock <= _LONGEST_TURN and _few_differ(before, state)
+        ):
             look.times, look.position = 2, self._position()
         look.end, look.clock, look.place = self._position(), clock, self._place
         if look.exact or look.times >= known.patience:

@@ -18,7 +18,16 @@ _TEST_BEHIND = 16
 """Instructions behind a look among which its test and the branch are found."""
 _OPPOSITE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 _MIRRORED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
-_WORDS = {"EQ": "is", "NE": "is other than", "LT": "is below", "GE": "is at least", "GT": "is above", "LE": "is at most"}
+_WORDS = {
+    "EQ": "is", "NE": "is other than", "LT": "is below", "GE": "is at least", "GT": "is above", "LE": "is at most",
+}  # fmt: skip
+    "EQ": "is",
+    "NE": "is other than",
+    "LT": "is below",
+    "GE": "is at least",
+    "GT": "is above",
+    "LE": "is at most",
+}
 
 
 def looks(code: Sequence[Instruction]) -> frozenset[int]:
