@@ -21,13 +21,6 @@ _MIRRORED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "
 _WORDS = {
     "EQ": "is", "NE": "is other than", "LT": "is below", "GE": "is at least", "GT": "is above", "LE": "is at most",
 }  # fmt: skip
-    "EQ": "is",
-    "NE": "is other than",
-    "LT": "is below",
-    "GE": "is at least",
-    "GT": "is above",
-    "LE": "is at most",
-}
 
 
 def looks(code: Sequence[Instruction]) -> frozenset[int]:
