@@ -1,4 +1,4 @@
-"""Launches a kernel functionally: every CTA of the grid executes, in order, and those asked for are recorded.
+"""Launches a kernel functionally: every CTA of the grid executes, and those asked for are recorded.
 
     trace = trace_kernel("k.cubin", kernel="name", grid=(1, 1, 1), block=(128, 1, 1), args=[array, array, 64])
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -21,14 +22,16 @@ from numpy.typing import NDArray
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.machine.constant_banks import constant_banks, shared_memory, shared_memory_size
-from gpuemu.sass.machine.cta import CtaExecutor
+from gpuemu.sass.machine.constant_banks import constant_banks, is_cooperative, shared_memory, shared_memory_size
+from gpuemu.sass.machine.cta import Cta, CtaExecutor
 from gpuemu.sass.machine.environment import Environment, ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Lanes
 from gpuemu.sass.machine.memory import Memory
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder, Rows
+from gpuemu.sass.machine.system_calls import add_heap
+from gpuemu.sass.machine.turns import Turns
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
 from gpuemu.trace.lines import with_threads
 from gpuemu.trace.listing import INSTRUCTION_BYTES
@@ -106,6 +109,11 @@ def trace_kernel(
     )
     resident = min(residency(head, hardware).values())
     sms = hardware.chips[hardware.chip].sms
+    at_once = resident * sms
+    if launch.ctas > at_once and is_cooperative(function):
+        found = f"{launch.ctas} CTAs of a kernel that synchronizes the grid"
+        right = f"a cooperative launch takes the {at_once} that live on the chip at once ({sms} SMs x {resident})"
+        raise GpuemuError.one(file, None, "--grid", found, right)
     kept = range(0, launch.ctas, sms)[:resident] if ctas is None else sorted(set(ctas))
     for cta in kept:
         if not 0 <= cta < launch.ctas:
@@ -123,6 +131,7 @@ def trace_kernel(
         spread=0 if observer is None else observer.spread,
     )
     constants, known = constant_banks(function, launch, memory, args, hardware)
+    add_heap(memory, function.image.codeless)
     printed: list[str] = []
 
     def take(text: str) -> None:
@@ -151,45 +160,58 @@ def trace_kernel(
         raise _unknown(error, function, file) from None
     if watch is not None:
         watch(executor.instructions)
+    turns = Turns(
+        executor,
+        lambda cta: executor.begin(cta, Recorder(lanes, code), cta in wanted, budget),
+        at_once,
+        f"{sms} SMs x {resident}",
+        observer,
+    )
     warps: list[WarpTrace] = []
     threads = np.zeros(0, np.int64)
     rows: list[Rows] = [(np.zeros((0, WARP), np.int64), np.zeros((0, WARP), np.bool_), np.zeros((0, WARP), np.uint8))]
     count = 0
     wanted = set(kept)
     executed = kept if timed_only else range(launch.ctas)
+    spare = sorted(set(range(launch.ctas)) - wanted) if timed_only else ()
+    ended: dict[int, Cta] = {}
+    in_order = deque(kept)
+    done = 0
     if progress is not None:
         progress(0, len(executed))
-    for done, cta in enumerate(executed, 1):
-        environment.cta = (cta % grid[0], cta // grid[0] % grid[1], cta // (grid[0] * grid[1]))
-        memory.new_cta()
-        recorder = Recorder(lanes, code)
-        failed = False
-        if observer is not None:
-            observer.starts(cta)
-        try:
-            executor.run(recorder, cta in wanted, budget)
-        except ExecutionError as error:
-            if observer is None or not observer.forgives:
-                raise _explained(error, function, file, cta, launch) from None
-            failed = True
-            observer.fails(error)
-        except UnsupportedError as error:
-            raise _unknown(error, function, file) from None
-        if observer is not None:
-            observer.ends()
-        if cta in wanted:
+
+    def record() -> None:
+        """Take down the CTAs that have ended, each when all before it have."""
+        nonlocal count, threads
+        while in_order and in_order[0] in ended:
+            cta = ended.pop(in_order.popleft())
             if observer is not None:
-                observer.recorded(cta, recorder)
-            its_warps, its_rows = recorder.trace_parts(cta, count)
-            warps += its_warps
+                observer.recorded(cta.number, cta.recorder)
+            its_warps, its_rows = cta.recorder.trace_parts(cta.number, count)
+            warps.extend(its_warps)
             rows.append(its_rows)
             count += len(its_rows[0])
-            its_threads = recorder.threads(len(code) + len(executor.barriers_used))
+            its_threads = cta.recorder.threads(len(code) + len(executor.barriers_used))
             threads = np.concatenate([threads, np.zeros(len(its_threads) - len(threads), np.int64)]) + its_threads
-        if progress is not None:
-            progress(done, len(executed))
-        if failed:
-            break
+
+    try:
+        for cta in turns.run(executed, spare):
+            if cta.keep:
+                ended[cta.number] = cta
+                record()
+            done += cta.keep or not timed_only
+            if progress is not None:
+                progress(done, len(executed))
+    except ExecutionError as error:
+        if observer is None or not observer.forgives:
+            raise _explained(error, function, file, turns.now, launch) from None
+        observer.fails(error)
+        observer.ends()
+        ended |= {cta.number: cta for cta in turns.begun() if cta.keep}
+        in_order = deque(sorted(ended))
+        record()
+    except UnsupportedError as error:
+        raise _unknown(error, function, file) from None
     replayed, warps, threads = _with_barrier_numbers(code, warps, threads, executor.barriers_used)
     addresses, active, spaces = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     trace = Trace(

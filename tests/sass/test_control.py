@@ -24,7 +24,8 @@ def run(sass, registers=None, predicates=None, lanes=LANES, observer=None):
             file[number] = value
     files.reset = lambda: None  # keeps what was filled in
     recorder = Recorder(files, environment.code)
-    CtaExecutor(environment).run(recorder, True, 10_000)
+    executor = CtaExecutor(environment)
+    executor.go_on(executor.begin(0, recorder, True, 10_000))
     warps, _ = recorder.trace_parts(0, 0)
     return files, [w.path.tolist() for w in warps]
 

@@ -25,7 +25,7 @@ def prepared(sass: str, lanes: int = 64) -> Environment:
 def execute_cta(sass: str | Environment, lanes: int = 64, budget: int = 100_000) -> CtaExecutor:
     environment = sass if isinstance(sass, Environment) else prepared(sass, lanes)
     executor = CtaExecutor(environment)
-    executor.run(Recorder(environment.lanes, environment.code), True, budget)
+    executor.go_on(executor.begin(0, Recorder(environment.lanes, environment.code), True, budget))
     return executor
 
 

@@ -80,6 +80,11 @@ def _asks_for(function: DecodedFunction, offset: int) -> bool:
     )
 
 
+def is_cooperative(function: DecodedFunction) -> bool:
+    """Whether code asks for the barrier of the whole grid, which only a cooperative launch has."""
+    return _asks_for(function, _GRID_WORKSPACE[_has_clusters(function)])
+
+
 def _has_clusters(function: DecodedFunction) -> bool:
     return int(function.arch.removeprefix("sm_").rstrip("af")) >= _WITH_CLUSTERS
 
@@ -176,8 +181,7 @@ def _driver_words(
         words[0x188] = ones[:1]  # %cluster_nctarank
     else:
         words[_SHARED_WINDOW] = np.array([SHARED_WINDOW], dtype=np.uint64)
-    if launch.ctas == 1 and _asks_for(function, _GRID_WORKSPACE[clusters]):
-        # As for a cooperative launch. CTAs run one after the other: a larger grid could not wait for itself.
+    if is_cooperative(function):
         address = memory.add_buffer("the grid's barrier", np.zeros(2, dtype=np.uint32))
         words[_GRID_WORKSPACE[clusters]] = np.array([address >> 32, address & 0xFFFFFFFF], dtype=np.uint32)
     words[0xD0 if clusters else 0x50] = np.array([CONSTANT_WINDOW], dtype=np.uint64)

@@ -165,16 +165,18 @@ class ControlFlow(Jumps):
             get = site.source(1)
 
             def handler(group: Group, pc: int) -> bool:
-                write(self._convergence.participants[number], get(), self._effective(group, pc))
+                self._convergence.restore(number, get(), self._effective(group, pc))
                 group.pc = pc + 1
                 return True
         else:
-            store, clears = site.destination(0), site.has("CLEAR")
+            store, clears, keeps = site.destination(0), site.has("CLEAR"), site.operands[0].core != "RZ"
 
             def handler(group: Group, pc: int) -> bool:
                 here = self._effective(group, pc)
                 lanes = self._convergence.participants[number]
                 store(lanes, here)
+                if keeps:
+                    self._convergence.save(number, here)
                 if clears:
                     lanes[here] = 0
                 group.pc = pc + 1

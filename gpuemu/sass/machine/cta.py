@@ -1,4 +1,4 @@
-"""Executes one CTA: all its warps, one array operation for those at the same instruction.
+"""Executes a CTA: all its warps, one array operation for those at the same instruction.
 
 The lowest instruction goes first, so that lanes behind catch up with those ahead; a group that has run for
 long while another could, or that says it waits, gives way, so that a warp that spins for another's store does
@@ -7,65 +7,141 @@ not spin for ever.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.control import ControlFlow
-from gpuemu.sass.machine.environment import Environment, ExecutionError, Spaces
-from gpuemu.sass.machine.groups import Group
+from gpuemu.sass.machine.environment import Environment, ExecutionError, no_record
+from gpuemu.sass.machine.groups import Convergence, CtaBarriers, Group
 from gpuemu.sass.machine.lanes import WARP, Mask, any_lane, every_lane
-from gpuemu.sass.machine.operands import Step
+from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.polls import Look, Looks, Polls, SetAside
 from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.semantics import build
+from gpuemu.trace.model import Instruction
 
 TURN = 1024
 """Steps after which a group gives way to another that could run."""
 
 
+@dataclass(eq=False)
+class Cta:
+    """A CTA that has begun. `number` in the grid; `recorder`, and whether it takes the CTA down; `left`: warp
+    instructions until it is taken for endless, of `budget`.
+
+    Of one that is set aside: what its groups have looked at in vain, and everything that is its own.
+    """
+
+    number: int
+    recorder: Recorder
+    keep: bool
+    budget: int
+    left: int
+    looks: Looks
+    convergence: Convergence
+    barriers: CtaBarriers
+    turn: int = 0
+    groups: list[Group] = field(default_factory=list)
+    waits_for: list[Look] = field(default_factory=list)
+    put_away: tuple[Any, ...] = ()
+
+
 class CtaExecutor(ControlFlow):
-    """The code of a kernel, bound to the lanes of a CTA; `run` executes one CTA after the other."""
+    """The code of a kernel, bound to the lanes of a CTA, of which one executes at a time.
+
+    `begin` starts one, `go_on` executes it until it ends or waits for what another CTA must write; then `set_aside`
+    puts it away, and `bring_back` lets it go on.
+    """
 
     def __init__(self, environment: Environment):
         super().__init__(environment)
         self._steps: list[Step | None] = [None] * len(environment.code)
         self._is_memory = [i.accesses_memory for i in environment.code]
+        self.polls = Polls(environment)
+        self.polls.groups = lambda: self._groups
         # Warp instructions of what has ended; clock at the start of the group that goes now, and its warps.
         self._executed = 0, 0, 0
 
     def instructions(self) -> int:
-        """Warp instructions executed so far, by all CTAs; another thread may ask while `run` runs."""
+        """Warp instructions executed so far, by all CTAs; another thread may ask while `go_on` runs."""
         before, since, warps = self._executed
         return before + (self.environment.clock - since) * warps
 
-    def run(self, recorder: Recorder, keep: bool, budget: int) -> None:
-        """Execute a CTA from its first instruction. `keep`: whether the recorder takes it down.
+    def site(self, k: int) -> Site:
+        """An instruction of the code, by its number."""
+        return self._sites[k]
 
-        Raises ExecutionError for what a kernel must not do, an exceeded `budget` of warp instructions among it.
-        """
-        lanes = self._lanes
+    def number_of(self, instruction: Instruction) -> int:
+        """The number of an instruction of the code."""
+        return self._index_of[instruction.offset]
+
+    def begin(self, number: int, recorder: Recorder, keep: bool, budget: int) -> Cta:
+        """A CTA at its first instruction. `keep`: whether the recorder takes it down."""
+        lanes, x_y = self._lanes, self.environment.launch.grid
+        self.environment.cta = number % x_y[0], number // x_y[0] % x_y[1], number // (x_y[0] * x_y[1])
         lanes.reset()
-        self._convergence.reset()
-        self._barriers.reset()
-        self._recorder = recorder
-        self.environment.record = recorder.access if keep else _ignore
+        self.environment.memory.new_cta()
+        cta = Cta(number, recorder, keep, budget, budget, Looks(lanes.count), Convergence(lanes), CtaBarriers(lanes))
         everyone: Mask = None if lanes.exists.all() else lanes.exists.copy()
-        self._groups = [Group(0, everyone, recorder.set_of(everyone))]
-        self._keep = keep
-        left = budget
-        turn = 0
+        cta.groups = [Group(0, everyone, recorder.set_of(everyone))]
+        self._attach(cta)
+        return cta
+
+    def _attach(self, cta: Cta) -> None:
+        self._recorder, self._keep, self._groups = cta.recorder, cta.keep, cta.groups
+        self._convergence, self._barriers = cta.convergence, cta.barriers
+        record = cta.recorder.access if cta.keep else no_record
+        self.environment.record = self.polls.record = record
+        self.polls.looks, self.polls.recorder = cta.looks, cta.recorder if cta.keep else None
+
+    def set_aside(self, cta: Cta) -> None:
+        """Put away all that is the CTA's own, so that another can execute."""
+        environment = self.environment
+        cta.waits_for = self.polls.waiting()
+        cta.groups = self._groups
+        others = [a.copy() for a in (*environment.barrier_results, environment.return_address)]
+        cta.put_away = self._lanes.put_away(), environment.memory.put_away(), environment.cta, others
+
+    def bring_back(self, cta: Cta) -> None:
+        """Put everything back where it was, so that the CTA can go on."""
+        environment = self.environment
+        registers, memory, environment.cta, others = cta.put_away
+        self._lanes.bring_back(registers)
+        environment.memory.bring_back(memory)
+        for there, kept in zip((*environment.barrier_results, environment.return_address), others, strict=True):
+            there[...] = kept
+        cta.looks.forget()
+        cta.put_away, cta.waits_for = (), []
+        self._attach(cta)
+
+    def go_on(self, cta: Cta) -> bool:
+        """Execute the CTA until it ends, which is true, or all its warps wait for what others write: then false.
+
+        Raises ExecutionError for what a kernel must not do, an exceeded budget of warp instructions among it.
+        """
         with np.errstate(all="ignore"):
             while self._groups:
-                group, limit = self._choose(turn)
-                turn += 1
-                left -= self._run_group(group, limit, left)
-                if left <= 0:
+                group, limit = self._choose(cta.turn)
+                cta.turn += 1
+                try:
+                    cta.left -= self._run_group(group, limit, cta.left)
+                except SetAside:
+                    _, since, warps = self._executed
+                    cta.left -= (self.environment.clock - since) * warps
+                    self._executed = self.instructions(), self.environment.clock, 0
+                    return False
+                if cta.left <= 0:
                     site = self._sites[min(group.pc, len(self._sites) - 1)]
                     raise ExecutionError(
-                        site.instruction, self._first_lane(group.mask), f"over {budget} warp instructions",
+                        site.instruction, self._first_lane(group.mask), f"over {cta.budget} warp instructions",
                         "a loop that ends is right, or a larger instruction budget",
                     )  # fmt: skip
                 if not self._groups:
                     self._check_stuck()
+        return True
 
     # -- choosing -------------------------------------------------------------------------------------------
 
@@ -97,17 +173,15 @@ class CtaExecutor(ControlFlow):
             return
         merged: list[Group] = []
         for pc, groups in at.items():
-            while groups:
-                first = groups.pop(0)
-                mask = self._present(first.mask)
+            rest = [(self._present(group.mask), _warps(self._present(group.mask))) for group in groups]
+            while rest:
+                (mask, warps), *others = rest
                 rest = []
-                for other in groups:
-                    theirs = self._present(other.mask)
-                    if (_warps(mask) & _warps(theirs)).any():
-                        rest.append(other)
+                for theirs, their_warps in others:
+                    if warps & their_warps:
+                        rest.append((theirs, their_warps))
                     else:
-                        mask = mask | theirs
-                groups = rest
+                        mask, warps = mask | theirs, warps | their_warps
                 merged.append(self._group(pc, mask))
         self._groups = merged
 
@@ -124,6 +198,7 @@ class CtaExecutor(ControlFlow):
         log_step, log_set, keep = recorder.steps.append, recorder.sets.append, self._keep
         warps = int(np.count_nonzero(recorder.members(group.who)))
         environment.active = mask = group.mask
+        self.polls.group = group
         most = (
             min(TURN, max(1, budget // warps))
             if limit <= len(steps) or len(self._groups) > 1
@@ -162,6 +237,7 @@ class CtaExecutor(ControlFlow):
                     step = build(self._sites[pc])
                     if observer is not None:
                         step = observer.around(self._sites[pc], step)
+                    step = self.polls.around(pc, self._sites[pc], step)
                     steps[pc] = step
                 guard = guards[pc]
                 if guard is None:
@@ -183,9 +259,6 @@ class CtaExecutor(ControlFlow):
         return done * warps
 
 
-def _ignore(place: object, mask: Mask, spaces: Spaces = 0) -> None:
-    """Records nothing."""
-
-
-def _warps(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    return np.asarray(mask.reshape(-1, WARP).any(axis=1))
+def _warps(mask: NDArray[np.bool_]) -> int:
+    """The warps that have a lane in the mask, as bits."""
+    return int.from_bytes(np.packbits(mask.reshape(-1, WARP).any(axis=1)).tobytes(), "big")

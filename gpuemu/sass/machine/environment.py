@@ -61,7 +61,7 @@ Spaces = int | NDArray[np.uint8]
 """The memory that lanes meant by generic addresses, numbers of trace.model.SPACES: one for all, or [place's lanes]."""
 
 
-def _no_record(place: Place, mask: Mask, spaces: Spaces = 0) -> None:
+def no_record(place: Place, mask: Mask, spaces: Spaces = 0) -> None:
     """Nobody listens."""
 
 
@@ -92,7 +92,7 @@ class Environment:
     """Bytes of shared memory that the CTA takes, what the system reserves included."""
     cta: tuple[int, int, int] = (0, 0, 0)
     clock: int = 0
-    record: Record = _no_record
+    record: Record = no_record
     """Called by every access to shared, global or local memory, after its checks, with the byte addresses of the
     mask's lanes. Those in shared memory count from the CTA's first byte, those in local memory from the lane's.
     Of generic addresses it is told which memory they mean.

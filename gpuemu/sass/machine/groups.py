@@ -8,11 +8,12 @@ at a convergence barrier (BSSY names the lanes, BSYNC waits for them), as on the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, any_lane, ballots
+from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, any_lane, ballots, write
 
 CONVERGENCE = 16
 """Convergence barriers B0 to B15 of each warp; one more serves WARPSYNC."""
@@ -42,15 +43,19 @@ class Convergence:
 
     def __init__(self, lanes: Lanes):
         self._lanes = lanes
-        self.reset()
-
-    def reset(self) -> None:
-        """A new CTA: all existing lanes alive, nobody waits."""
-        count = self._lanes.count
-        self.alive = self._lanes.exists.copy()
+        count = lanes.count
+        self.alive = lanes.exists.copy()
         self._exits = 0
         # The lanes of its warp that each lane will wait for, as of its last BSSY.
         self.participants = np.zeros((CONVERGENCE + 1, count), dtype=np.uint32)
+        # The meeting that it names with that: a number for each BSSY that has been executed.
+        self._meeting = np.zeros((CONVERGENCE + 1, count), dtype=np.int64)
+        self._meetings = 0
+        # Of barriers that functions have saved, the meetings, the innermost last: [barrier][depth, lane].
+        self._saved: dict[int, NDArray[np.int64]] = {}
+        self._depth = np.zeros((CONVERGENCE + 1, count), dtype=np.int64)
+        # (meeting, warp) → who has left it.
+        self._left: dict[tuple[int, int], int] = {}
         self._waiting_at = np.full((CONVERGENCE + 1, count), -1, dtype=np.int64)
         self.anyone_waits = False
 
@@ -62,23 +67,57 @@ class Convergence:
 
     def expect(self, barrier: int, group: Group) -> None:
         """BSSY: the lanes of the group will meet at `barrier`."""
+        self._meetings += 1
         if group.mask is None:
             self.participants[barrier] = self._bits(group)
+            self._meeting[barrier] = self._meetings
         else:
             np.copyto(self.participants[barrier], self._bits(group), where=group.mask)
+            self._meeting[barrier][group.mask] = self._meetings
 
     def forget(self, barrier: int, mask: Mask) -> None:
         """BREAK: the lanes of `mask` will not come to `barrier`.
 
         That concerns the lanes that would meet them there; others of the warp may be elsewhere, in another call,
-        and wait at the barrier of this number for others.
+        and wait at the barrier of this number for others. Who has saved the barrier for a call is told when it comes
+        back.
         """
         here = self.alive if mask is None else mask
-        participants = self.participants[barrier]
-        before = participants.copy()
-        for meeting in np.unique(before[here]):
-            lanes = before == meeting
-            participants[lanes] &= ~np.repeat(ballots(here & lanes), WARP)[lanes]
+        participants, meeting = self.participants[barrier], self._meeting[barrier]
+        for number in np.unique(meeting[here]).tolist():
+            lanes = meeting == number
+            bits = ballots(here & lanes)
+            participants[lanes] &= ~np.repeat(bits, WARP)[lanes]
+            for warp in np.flatnonzero(bits).tolist() if self._saved else ():
+                self._left[number, warp] = self._left.get((number, warp), 0) | int(bits[warp])
+
+    def save(self, barrier: int, mask: NDArray[np.bool_]) -> None:
+        """BMOV: a function keeps what the lanes of `mask` wait for at `barrier`, as its callers do."""
+        lanes = np.flatnonzero(mask)
+        depth = self._depth[barrier]
+        saved = self._saved.get(barrier, np.zeros((0, len(depth)), dtype=np.int64))
+        missing = int(depth[lanes].max(initial=0)) + 1 - len(saved)
+        if missing > 0:
+            saved = np.concatenate([saved, np.zeros((missing + len(saved), len(depth)), dtype=np.int64)])
+        saved[depth[lanes], lanes] = self._meeting[barrier][lanes]
+        depth[lanes] += 1
+        self._saved[barrier] = saved
+
+    def restore(self, barrier: int, who: Any, mask: NDArray[np.bool_]) -> None:
+        """BMOV: these lanes wait at `barrier` again for `who` they did, but for those that have left since."""
+        write(self.participants[barrier], who, mask)
+        depth = self._depth[barrier]
+        lanes = np.flatnonzero(mask & (depth > 0))
+        if not len(lanes):
+            return
+        depth[lanes] -= 1
+        numbers = self._saved[barrier][depth[lanes], lanes]
+        self._meeting[barrier][lanes] = numbers
+        for number in np.unique(numbers).tolist():
+            of_it = lanes[numbers == number]
+            for warp in np.unique(of_it // WARP).tolist():
+                left = self._left.get((number, warp), 0)
+                self.participants[barrier][of_it[of_it // WARP == warp]] &= np.uint32(~left & 0xFFFFFFFF)
 
     def passes_at_once(self, barrier: int, group: Group) -> bool:
         """Whether every lane of the group finds all its partners in it: nobody has to wait."""
@@ -151,10 +190,6 @@ class CtaBarriers:
 
     def __init__(self, lanes: Lanes):
         self._lanes = lanes
-        self.reset()
-
-    def reset(self) -> None:
-        """Nobody has arrived."""
         self._waiting: dict[int, list[tuple[int, NDArray[np.bool_]]]] = {}
         self._arrived: dict[int, int] = {}
         self._votes: dict[int, NDArray[np.bool_]] = {}

@@ -56,6 +56,22 @@ class Lanes:
         self.uniform_predicates[:] = False
         self.predicates[PT] = self.uniform_predicates[PT] = True
 
+    def put_away(self) -> list[NDArray[Any]]:
+        """Copies of all registers up to the last that is in use, for `bring_back`."""
+        kept: list[NDArray[Any]] = [self.predicates.copy(), self.uniform_predicates.copy()]
+        for file in (self.registers, self.uniform_registers):
+            used = np.flatnonzero(file.any(axis=1))
+            kept.append(file[: used[-1] + 1 if len(used) else 0].copy())
+        return kept
+
+    def bring_back(self, kept: list[NDArray[Any]]) -> None:
+        """The registers as they were when they were put away."""
+        for file, rows in zip(
+            (self.predicates, self.uniform_predicates, self.registers, self.uniform_registers), kept, strict=True
+        ):
+            file[: len(rows)] = rows
+            file[len(rows) :] = 0
+
 
 def any_lane(lanes: NDArray[np.bool_]) -> bool:
     """Whether any is true; Python finds a byte in a row of them faster than NumPy starts a reduction."""

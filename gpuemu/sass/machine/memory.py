@@ -118,6 +118,19 @@ class Memory:
         self.places_written.clear()
         self._noted = 0
 
+    def put_away(self) -> tuple[Any, ...]:
+        """A CTA's shared and local memory, for `bring_back`."""
+        local = self.local[1].copy() if self.local[1].any() else None
+        return self.shared[1].copy(), self.written[1].copy(), local, self.all_written, self.places_written.copy()
+
+    def bring_back(self, kept: tuple[Any, ...]) -> None:
+        """The shared and local memory of a CTA as they were when they were put away."""
+        shared, written, local, self.all_written, places = kept
+        self.shared[1][:] = shared
+        self.written[1][:] = written
+        self.local[1][:] = 0 if local is None else local
+        self.places_written = set(places)
+
     def add_buffer(self, name: str, array: NDArray[Any], fixed: bool = False) -> int:
         """Give an array a device address, which is returned. The kernel's stores go into the array itself.
 

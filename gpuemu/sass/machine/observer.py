@@ -48,6 +48,15 @@ class Observer:
     def recorded(self, cta: int, recorder: Recorder) -> None:
         """A CTA that the trace keeps has ended, with this record of it."""
 
+    def waits(self) -> None:
+        """It waits for what another CTA must write, and is set aside: another one `starts` or `resumes`.
+
+        Everything that is heard between two of `starts`, `waits`, `resumes` and `ends` is of one CTA.
+        """
+
+    def resumes(self, cta: int) -> None:
+        """A CTA that was set aside goes on, all its lanes where they were: behind a look that was in vain."""
+
     def around(self, site: Site, step: Step) -> Step:
         """What to execute instead of an instruction's step; it is asked once for each instruction."""
         return step

@@ -34,6 +34,7 @@ class Recorder:
         self._guarded_sets = array("i")
         self._set_of_mask: dict[bytes, int] = {}
         self._members: list[NDArray[np.bool_]] = []
+        self._lanes_of: list[NDArray[np.bool_]] = []
         self._threads: list[int] = []
         self._block_numbers: dict[tuple[int, tuple[bytes, bytes], int | bytes] | None, int] = {}
         self._places: list[tuple[Place, Spaces] | None] = []
@@ -45,6 +46,7 @@ class Recorder:
         number = self._set_of_mask.get(name)
         if number is None:
             number = self._set_of_mask[name] = len(self._members)
+            self._lanes_of.append(here.copy())
             self._members.append(np.asarray(here.reshape(-1, WARP).any(axis=1)))
             self._threads.append(int(np.count_nonzero(here & self._lanes.exists)))
         return number
@@ -71,6 +73,25 @@ class Recorder:
         for instruction, lanes in entries:
             self.steps.append(instruction)
             self.sets.append(self.set_of(lanes))
+
+    def leave_out(self, parts: Iterable[tuple[int, int, int]]) -> None:
+        """Forget what sets of lanes did between two places of the steps: (set, first step, the one behind the last).
+
+        What a set did together with other lanes is left as it is.
+        """
+        steps, sets = (np.array(column, dtype=np.int32) for column in (self.steps, self.sets))
+        gone = np.zeros(len(steps), dtype=np.bool_)
+        for who, first, end in parts:
+            lanes = self._lanes_of[who]
+            here = sets[first:end]
+            numbers = np.unique(here).tolist()
+            inside = [n for n in numbers if not (self._lanes_of[n] & ~lanes).any()]
+            if not any((self._lanes_of[n] & lanes).any() for n in set(numbers).difference(inside)):
+                gone[first:end] |= np.isin(here, inside)
+        in_memory = (steps < len(self._memory)) & self._memory[np.minimum(steps, len(self._memory) - 1)]
+        blocks = np.array(self._blocks, dtype=np.int32)
+        self.steps, self.sets = array("i", steps[~gone].tolist()), array("i", sets[~gone].tolist())
+        self._blocks = array("i", blocks[~gone[in_memory]].tolist())
 
     def members(self, number: int) -> NDArray[np.bool_]:
         """The warps of a set, [warps]."""

@@ -188,7 +188,8 @@ class GlobalSpace(Space):
         owner = np.searchsorted(starts, addresses, side="right") - 1
         lengths = np.array([b.bytes for b in buffers], dtype=np.int64)
         into = (addresses - starts[np.maximum(owner, 0)]).view(np.int64)
-        bad = (owner < 0) | (into > lengths[owner] - self.size) | (into & (self.size - 1) != 0)
+        # An address of 2^63 and more may lie further from a buffer than 64 bits with a sign can say.
+        bad = (owner < 0) | (into < 0) | (into > lengths[owner] - self.size) | (into & (self.size - 1) != 0)
         if bad.any():
             raise self._outside(place, addresses, int(bad.argmax()), bad)
         if self.observer is not None:
@@ -205,8 +206,11 @@ class GlobalSpace(Space):
             if window <= address < window + WINDOW_BYTES:
                 found = f"{at}, an address in {name} memory"
                 return self.error(place, k, found, "this instruction accesses global memory only", bad)
-        if address < NULL_BYTES or nearest is None:
-            found = f"{at}, a null pointer plus {counted(address)}" if address < NULL_BYTES else at
+        below = (1 << 64) - address
+        if min(address, below) < NULL_BYTES or nearest is None:
+            found = at
+            if min(address, below) < NULL_BYTES:
+                found += f", a null pointer {'plus' if address < below else 'minus'} {counted(min(address, below))}"
             names = ", ".join(b.name for b in self.memory.buffers) or "none"
             return self.error(place, k, found, f"an address in a buffer of the launch is right ({names})", bad)
         first, last = nearest.start, nearest.start + nearest.bytes - self.size

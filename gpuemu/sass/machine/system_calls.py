@@ -6,21 +6,28 @@ in even pairs; R20 and R21 hold the address to return to; a result goes to R4 an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.device_printf import FormatError, parse_format
 from gpuemu.sass.machine.environment import Environment, ExecutionError
-from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, Memory
 from gpuemu.sass.machine.operands import Site
 
 HEAP_BYTES = 8 << 20
 """What malloc may give away in all: the driver's default (cudaLimitMallocHeapSize)."""
+HEAP = "the heap"
 HEAP_ALIGNMENT = 16
 _RETURN_ADDRESS = 20
 _MOST_STRING_BYTES = 1 << 16
+
+
+def add_heap(memory: Memory, codeless: Mapping[int, str]) -> None:
+    """Give a launch whose code calls malloc a heap, behind its other buffers."""
+    if "malloc" in codeless.values():
+        memory.add_buffer(HEAP, np.zeros(HEAP_BYTES, dtype=np.uint8))
 
 
 class SystemCalls:
@@ -29,7 +36,6 @@ class SystemCalls:
     def __init__(self, environment: Environment):
         self._environment = environment
         self._registers = environment.lanes.registers
-        self._heap_start: int | None = None
         self._heap_used = 0
         self._blocks: dict[int, int] = {}
         self._freed: dict[int, list[int]] = {}
@@ -113,16 +119,18 @@ class SystemCalls:
         raise ExecutionError(site.instruction, lane, found, "an assertion that holds is right")
 
     def _allocate(self, site: Site, lane: int) -> None:
-        """void *malloc(size_t size): a block of the heap; null where the heap is full."""
-        if self._heap_start is None:
-            self._heap_start = self._environment.memory.add_buffer("the heap", np.zeros(HEAP_BYTES, dtype=np.uint8))
+        """void *malloc(size_t size): a block of the heap; null where the heap is full.
+
+        Blocks that are free again are given away last, so that nobody who had one seems to race with the next.
+        """
+        heap = next(buffer for buffer in self._environment.memory.buffers if buffer.name == HEAP)
         size = max(1, -(-self._pair(4, lane) // HEAP_ALIGNMENT)) * HEAP_ALIGNMENT
         freed = self._freed.get(size)
-        if freed:
-            address = freed.pop()
-        elif self._heap_used + size <= HEAP_BYTES:
-            address = self._heap_start + self._heap_used
+        if self._heap_used + size <= HEAP_BYTES:
+            address = heap.start + self._heap_used
             self._heap_used += size
+        elif freed:
+            address = freed.pop()
         else:
             address = 0
         if address:

@@ -27,7 +27,7 @@ _NARROW: dict[str, type[np.generic]] = {"S8": np.int8, "U8": np.uint8, "S16": np
 def imad(site: Site) -> Step:
     """IMAD Rd, a, b, c: the low word of a x b + c; -c subtracts. .X adds a predicate and takes ~c.
 
-    .WIDE: all 64 bits, c and Rd register pairs. .HI: the high word of that. Both multiply signed numbers
+    .WIDE: all 64 bits, c and Rd register pairs. .HI: the high word of that, c a pair, too. Both multiply signed numbers
     unless .U32, which also allows a carry out of the 64 bits in a predicate behind Rd.
     .MOV, .SHL and .IADD only say what the compiler used it for.
     """
@@ -36,7 +36,7 @@ def imad(site: Site) -> Step:
     with_carry = site.is_predicate(1)
     if with_carry and not (wide and site.has("U32")):
         raise site.unsupported("a carry out of this form")
-    if site.has("HI") and site.has("X", "WIDE"):
+    if site.has("HI") and site.has("WIDE"):
         raise site.unsupported("this form of .HI")
     first = 2 if with_carry else 1
     extended = site.has("X")

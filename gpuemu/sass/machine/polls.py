@@ -1,0 +1,248 @@
+"""Finds out that a CTA does nothing but wait for memory that others write.
+
+Instructions that may be looks at such memory are watched. Lanes wait that look at one place again, find the same and
+have the same registers as at the look before: nothing but another's store will ever change what they do. Where only a
+few registers differ, as those of a loop that counts its looks or reads a clock, some tens of looks are enough. A CTA
+waits when all of its lanes do that are not at a barrier, and then the looks behind its second in vain leave its record:
+a trace holds two looks in vain and the one behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.environment import Environment, Spaces, no_record
+from gpuemu.sass.machine.generic import GenericSpace
+from gpuemu.sass.machine.groups import Group
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.patterns import Place
+from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.spaces import Purpose
+from gpuemu.sass.machine.waiting_loops import looks
+from gpuemu.sass.semantics.access import WIDTHS
+from gpuemu.trace.model import GLOBAL, Instruction
+
+PATIENCE = 64
+"""Looks in vain of a loop that changes a few registers until it is taken for one that waits."""
+_FEW_REGISTERS = 6
+_LONGEST_TURN = 128
+"""Instructions between two looks of such a loop."""
+_MOST_KEPT = 1024
+_GLOBAL = ("LDG", "LD", "ATOM", "ATOMG")
+"""Looks at memory that other CTAs write, too."""
+
+
+class SetAside(Exception):
+    """All of the CTA's lanes wait."""
+
+
+@dataclass(eq=False)
+class Look:
+    """What a group of lanes has found at a look, how often in a row, and its registers then."""
+
+    site: Site
+    who: int
+    lanes: NDArray[np.bool_]
+    found: bytes
+    place: Place | None
+    clock: int
+    times: int = 1
+    state: list[NDArray[Any]] | None = None
+    exact: bool = False
+    position: int = 0
+    end: int = 0
+    memory: bytes = b""
+    """What is in memory at the place."""
+
+    @property
+    def unit_bytes(self) -> int:
+        """Bytes that each lane looks at."""
+        return _size(self.site.instruction)
+
+
+@dataclass(eq=False)
+class Looks:
+    """The looks of a CTA: the last at each instruction by each group, and the lanes that wait."""
+
+    lanes: int
+    patience: int = PATIENCE
+    last: dict[tuple[int, bytes], Look] = field(default_factory=dict)
+    any_waits: bool = False
+    all_since: int | None = None
+    """The clock at which all groups were first found to wait."""
+
+    def __post_init__(self) -> None:
+        self.waits = np.zeros(self.lanes, np.bool_)
+
+    def forget(self) -> None:
+        """The CTA goes on: it has waited for nothing yet."""
+        self.last.clear()
+        self.waits[:] = False
+        self.any_waits, self.all_since = False, None
+
+
+class Polls:
+    """The watched instructions of a launch, for the CTA that executes."""
+
+    def __init__(self, environment: Environment):
+        self._environment = environment
+        self._watched = looks(environment.code)
+        names = {i.opcode.split(".")[0] for i in environment.code}
+        self._keeps_local, self._keeps_shared = bool(names & {"STL", "ST"}), bool(names & {"STS", "ATOMS", "ST"})
+        self._readers: dict[int, GenericSpace] = {}
+        self._place: Place | None = None
+        self.looks = Looks(environment.lanes.count)
+        self.group: Group | None = None
+        self.groups: Callable[[], list[Group]] = list
+        self.recorder: Recorder | None = None
+        self.record: Callable[..., None] = no_record
+
+    def around(self, pc: int, site: Site, step: Step) -> Step:
+        """The step, watched if it may be a look."""
+        if pc not in self._watched:
+            return step
+        rows = self._rows(site)
+        environment = self._environment
+        take = self._take if site.mnemonic in _GLOBAL else self._take_nothing
+
+        def watched(mask: Mask) -> None:
+            self._place = None
+            environment.record = take
+            try:
+                step(mask)
+            finally:
+                environment.record = self.record
+            self._look(pc, site, rows)
+
+        return watched
+
+    def _take(self, place: Place, mask: Mask, spaces: Spaces = 0) -> None:
+        self._place = place if isinstance(spaces, int) and spaces == GLOBAL else None
+        self.record(place, mask, spaces)
+
+    def _take_nothing(self, place: Place, mask: Mask, spaces: Spaces = 0) -> None:
+        self.record(place, mask, spaces)
+
+    def _rows(self, site: Site) -> list[NDArray[Any]]:
+        """The registers that the instruction names: where it looks, and what it finds."""
+        lanes = self._environment.lanes
+        words, wide = max(1, _size(site.instruction) // 4), 1 + (site.mnemonic in _GLOBAL)
+        found: list[NDArray[Any]] = []
+        for operand in site.operands:
+            for register, _ in operand.registers:
+                if register.is_predicate:
+                    found.append(lanes.predicate_file(register.file)[register.number])
+                else:
+                    count = words if operand.register is not None else wide
+                    found += list(lanes.file(register.file)[register.number : register.number + count])
+        return found
+
+    def _state(self, mask: Mask) -> list[NDArray[Any]]:
+        lanes, memory = self._environment.lanes, self._environment.memory
+        here: Any = slice(None) if mask is None else mask
+        used = self._environment.launch.registers_per_thread
+        files = lanes.registers[:used], lanes.predicates, lanes.uniform_registers, lanes.uniform_predicates
+        state = [file[:, here].copy() for file in files]
+        if self._keeps_local:
+            state.append(memory.local[8].copy())
+        if self._keeps_shared:
+            state.append(memory.shared[1].copy())
+        return state
+
+    def _look(self, pc: int, site: Site, rows: list[NDArray[Any]]) -> None:
+        assert self.group is not None
+        group, known, clock = self.group, self.looks, self._environment.clock
+        mask = group.mask
+        name = b"" if mask is None else mask.tobytes()
+        found = b"".join([(row if mask is None else row[mask]).tobytes() for row in rows])
+        look = known.last.get((pc, name))
+        if look is None or look.found != found:
+            if len(known.last) >= _MOST_KEPT:
+                known.last.clear()
+            here = self._environment.lanes.exists if mask is None else mask
+            known.all_since = None
+            known.last[pc, name] = Look(site, group.who, here, found, self._place, clock)
+            if known.any_waits:
+                known.waits[slice(None) if mask is None else mask] = False
+                known.any_waits = bool(known.waits.any())
+            return
+        look.times += 1
+        state = self._state(mask)
+        before, look.state = look.state, state
+        look.exact = before is not None and all(map(np.array_equal, before, state))
+        if not look.exact and not (
+            before is not None and clock - look.clock <= _LONGEST_TURN and _few_differ(before, state)
+        ):
+            look.times, look.position = 2, self._position()
+        look.end, look.clock, look.place = self._position(), clock, self._place
+        if look.exact or look.times >= known.patience:
+            known.waits[slice(None) if mask is None else mask] = True
+            known.any_waits = True
+            self._end_if_all_wait(group, pc)
+
+    def _position(self) -> int:
+        return 0 if self.recorder is None else len(self.recorder.steps)
+
+    def _end_if_all_wait(self, group: Group, pc: int) -> None:
+        """Raise SetAside if all groups wait, and each has looked again since they all do."""
+        exists, known = self._environment.lanes.exists, self.looks
+        groups = self.groups()
+        for other in groups:
+            if ((exists if other.mask is None else other.mask) & ~known.waits).any():
+                known.all_since = None
+                return
+        if known.all_since is None:
+            known.all_since = self._environment.clock
+        elif all(look is not None and look.clock > known.all_since for look in map(self._last_of, groups)):
+            group.pc = pc + 1
+            raise SetAside
+
+    def _last_of(self, group: Group) -> Look | None:
+        """The last look of the group, or of some of its lanes."""
+        mine = self.looks.last.values()
+        if group.mask is not None:
+            mine = [look for look in mine if (look.lanes & group.mask).any()]
+        return max(mine, key=lambda look: look.clock, default=None)
+
+    # -- a CTA that is set aside ------------------------------------------------------------------------------
+
+    def waiting(self) -> list[Look]:
+        """The looks in vain, with what is in memory there; those that repeat the first of a group leave the record."""
+        found = [look for look in self.looks.last.values() if look.times > 1 and (look.lanes & self.looks.waits).any()]
+        found.sort(key=lambda look: (look.place is None, not look.exact, -look.clock))
+        if self.recorder is not None:
+            last = [self._last_of(group) for group in self.groups()]
+            self.recorder.leave_out((look.who, look.position, look.end) for look in last if look is not None)
+        for look in found:
+            look.memory = self.memory_at(look)
+        return found
+
+    def memory_at(self, look: Look) -> bytes:
+        """What is in global memory where it looks; nothing for another memory."""
+        if look.place is None:
+            return b""
+        reader = self._readers.get(look.site.instruction.offset)
+        if reader is None:
+            reader = GenericSpace(look.site, look.unit_bytes, Purpose.LOAD)
+            reader.observer = reader.to_global.observer = None
+            self._readers[look.site.instruction.offset] = reader
+        return reader.load(look.place).tobytes()
+
+
+def _few_differ(before: list[NDArray[Any]], now: list[NDArray[Any]]) -> bool:
+    """Whether few registers and predicates do; memory may be anything."""
+    rows = sum(int((old != new).any(axis=1).sum()) for old, new in zip(before[:4], now[:4], strict=True))
+    return rows <= _FEW_REGISTERS
+
+
+def _size(instruction: Instruction) -> int:
+    modifiers = instruction.opcode.split(".")[1:]
+    if any(m in modifiers for m in ("S64", "U64", "F64")):
+        return 8
+    return max((WIDTHS[m] for m in modifiers if m in WIDTHS), default=4)

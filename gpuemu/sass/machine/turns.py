@@ -1,0 +1,163 @@
+"""CTAs that live on the chip together execute in turns: one waits for what another must write.
+
+They begin in the order of their numbers, and one executes until it ends or waits. A CTA that waits is set aside, and
+the next one begins if there is room for it on the chip; else the one goes on that was set aside first of those of which
+a word that they wait for has changed. Launches without such waits execute one CTA to its end after the other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from gpuemu.sass.machine.cta import Cta, CtaExecutor
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.memory import LOCAL_WINDOW
+from gpuemu.sass.machine.observer import Observer
+from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.sass.machine.polls import Look
+from gpuemu.sass.machine.waiting_loops import awaited
+
+MOST_LOOKS = 2_000
+"""Looks in vain, of all CTAs together, after which loops that count their looks are taken for endless, too."""
+
+
+class Turns:
+    """The CTAs of a launch. `at_once`: how many live on the chip, `residency` says as what."""
+
+    def __init__(
+        self,
+        executor: CtaExecutor,
+        begin: Callable[[int], Cta],
+        at_once: int,
+        residency: str,
+        observer: Observer | None,
+    ):
+        self._executor = executor
+        self._begin = begin
+        self._at_once = at_once
+        self._residency = residency
+        self._observer = observer
+        self._waiting: deque[Cta] = deque()
+        self._current: Cta | None = None
+
+    @property
+    def now(self) -> int:
+        """The number of the CTA that executes."""
+        return 0 if self._current is None else self._current.number
+
+    def begun(self) -> list[Cta]:
+        """The CTAs that have begun and not ended."""
+        return [*self._waiting, *([] if self._current is None else [self._current])]
+
+    def run(self, numbers: Iterable[int], others: Iterable[int]) -> Iterator[Cta]:
+        """Execute these CTAs, and give each that has ended; `others` begin only where one of them waits for those.
+
+        Raises ExecutionError.
+        """
+        to_begin, spare = deque(numbers), deque(others)
+        wanted, spent = set(to_begin), 0
+        while wanted:
+            if to_begin and len(self._waiting) < self._at_once:
+                cta = self._current = self._begin(to_begin.popleft())
+                if self._observer is not None:
+                    self._observer.starts(cta.number)
+            else:
+                woken = next((cta for cta in self._waiting if self._changed(cta)), None)
+                if woken is not None:
+                    spent = 0
+                elif spare and len(self._waiting) < self._at_once:
+                    to_begin.append(spare.popleft())
+                    continue
+                else:
+                    woken = self._patient() if spent < MOST_LOOKS else None
+                    if woken is None:
+                        raise self._stuck(len(to_begin) + len(spare))
+                    woken.looks.patience *= 2
+                    spent += woken.looks.patience
+                self._waiting.remove(woken)
+                cta = woken
+                self._go_back(cta)
+            if self._executor.go_on(cta):
+                if self._observer is not None:
+                    self._observer.ends()
+                wanted.discard(cta.number)
+                self._current = None
+                yield cta
+            else:
+                self._executor.set_aside(cta)
+                self._current = None
+                self._waiting.append(cta)
+                if self._observer is not None:
+                    self._observer.waits()
+
+    def _go_back(self, cta: Cta) -> None:
+        self._current = cta
+        self._executor.bring_back(cta)
+        if self._observer is not None:
+            self._observer.resumes(cta.number)
+
+    def _changed(self, cta: Cta) -> bool:
+        """Whether what a CTA looked at has changed since."""
+        polls = self._executor.polls
+        return any(look.place is not None and polls.memory_at(look) != look.memory for look in cta.waits_for)
+
+    def _patient(self) -> Cta | None:
+        """The CTA that has looked least, of those whose loops might end by themselves."""
+        counting = [cta for cta in self._waiting if not all(look.exact for look in cta.waits_for)]
+        return min(counting, key=lambda cta: cta.looks.patience, default=None)
+
+    def _stuck(self, unbegun: int) -> ExecutionError:
+        """No CTA can go on: the error of the first of them."""
+        begun = len(self._waiting)
+        cta = self._waiting.popleft()
+        looks = cta.waits_for
+        self._go_back(cta)
+        look = looks[0]
+        instruction = look.site.instruction
+        lane = int(np.argmax(look.lanes))
+        if look.place is None:
+            found = "a wait for other threads of the CTA, for ever"
+            return ExecutionError(instruction, lane, found, "a thread that ends it is right")
+        lane, address = self._first(look, lane)
+        found = f"a wait for ever at {address:#x}{self._in_buffer(address)}{self._until(look, lane)}"
+        if unbegun:
+            right = (
+                f"{begun} CTAs wait and {unbegun} have not begun: the launch needs more CTAs at once than the "
+                f"{self._at_once} that live on the chip ({self._residency}); a smaller grid is right, or waits for "
+                "CTAs of lower numbers only"
+            )
+        else:
+            who = "no other CTA is left" if begun == 1 else f"all {begun} CTAs that are left wait"
+            right = f"{who}, and nobody writes that word: a CTA that does is right"
+        return ExecutionError(instruction, lane, found, right)
+
+    @staticmethod
+    def _first(look: Look, lane: int) -> tuple[int, int]:
+        """The first lane that looked, and where."""
+        assert look.place is not None
+        pattern = look.place.pattern
+        first = lane if pattern.lanes is None else int(pattern.lanes[0])
+        return first, look.place.base + int(pattern.offsets[first if pattern.lanes is None else 0])
+
+    def _in_buffer(self, address: int) -> str:
+        for buffer in self._executor.environment.memory.buffers:
+            if buffer.start <= address < buffer.start + buffer.bytes and buffer.start < LOCAL_WINDOW:
+                return f", byte {address - buffer.start} of {buffer.name}"
+        return ""
+
+    def _until(self, look: Look, lane: int) -> str:
+        """What is there, and what is waited for where the code says it plainly."""
+        value = int.from_bytes(look.memory[: look.unit_bytes], "little")
+        executor = self._executor
+        test = awaited(executor.environment.code, executor.number_of(look.site.instruction))
+        if test is not None and look.unit_bytes <= 4:
+            words, k, operand = test
+            try:
+                against = np.broadcast_to(executor.site(k).source(operand)(), look.site.lanes.count)[lane]
+            except UnsupportedError:
+                return f": it finds {value}"
+            return f": it finds {value} and waits until that {words} {int(against)}"
+        return f": it finds {value}, again and again"

@@ -1,0 +1,96 @@
+"""Which instructions may be looks at memory that wait for another thread, and what a loop around one waits for.
+
+Strong loads and atomics that give back what was there always may. Of plain loads, and of those of shared memory, only
+what a loop reads from one address again and again: a compiler would have taken any other such load out of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuemu.isa.opcodes import UnknownOpcodeError
+from gpuemu.isa.operands import parse_operand
+from gpuemu.isa.registers import written_and_read
+from gpuemu.trace.model import Instruction
+
+_LONGEST_LOOP = 48
+_TEST_BEHIND = 16
+"""Instructions behind a look among which its test and the branch are found."""
+_OPPOSITE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
+_MIRRORED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
+_WORDS = {
+    "EQ": "is", "NE": "is other than", "LT": "is below", "GE": "is at least", "GT": "is above", "LE": "is at most",
+}  # fmt: skip
+
+
+def looks(code: Sequence[Instruction]) -> frozenset[int]:
+    """The numbers of the instructions that may be looks."""
+    found = {k for k, instruction in enumerate(code) if _always(instruction)}
+    places = {instruction.offset: k for k, instruction in enumerate(code)}
+    for k, branch in enumerate(code):
+        start = _target(branch, places)
+        if start is None or not 0 <= k - start <= _LONGEST_LOOP:
+            continue
+        loop = code[start : k + 1]
+        plain = [n for n in range(start, k + 1) if code[n].opcode.split(".")[0] in ("LDG", "LD", "LDS")]
+        if not plain:
+            continue
+        written = {register for instruction in loop for register in _registers(instruction)[0]}
+        for n in plain:
+            if written.isdisjoint(_registers(code[n], address_only=True)[1]):
+                found.add(n)
+    return frozenset(found)
+
+
+def _always(instruction: Instruction) -> bool:
+    mnemonic, *modifiers = instruction.opcode.split(".")
+    match mnemonic:
+        case "LDG" | "LD":
+            return "STRONG" in modifiers or "MMIO" in modifiers
+        case "ATOM" | "ATOMG" | "ATOMS":
+            return "RZ" not in instruction.operands[:2]
+        case "SYNCS":
+            return "PHASECHK" in modifiers
+    return False
+
+
+def _target(branch: Instruction, places: dict[int, int]) -> int | None:
+    text = branch.operands[-1] if branch.opcode.split(".")[0] == "BRA" and branch.operands else ""
+    return places.get(int(text, 16)) if text.startswith("0x") else None
+
+
+def _registers(instruction: Instruction, address_only: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    operands = ("RZ", *instruction.operands[1:]) if address_only else instruction.operands
+    try:
+        written, read = written_and_read(instruction.opcode, operands, instruction.guard)
+    except UnknownOpcodeError:
+        return (), ()
+    return tuple(written), tuple(read)
+
+
+def awaited(code: Sequence[Instruction], look: int) -> tuple[str, int, int] | None:
+    """What ends the loop around a look: how its value must compare, in words, and to what: instruction and operand.
+
+    None where the code behind it is not plainly a comparison and a branch back.
+    """
+    value = parse_operand(code[look].operands[0]).register
+    places = {instruction.offset: k for k, instruction in enumerate(code)}
+    test: tuple[str, str, int, int] | None = None
+    for k in range(look + 1, min(look + _TEST_BEHIND, len(code))):
+        instruction = code[k]
+        mnemonic, *modifiers = instruction.opcode.split(".")
+        if test is None and mnemonic == "ISETP" and value is not None:
+            names = [parse_operand(operand).register for operand in instruction.operands]
+            compare = next((m for m in modifiers if m in _OPPOSITE), None)
+            if compare is None or value not in names or instruction.operands[-1] != "PT":
+                continue
+            at = names.index(value)
+            test = instruction.operands[0], compare if at == 2 else _MIRRORED[compare], k, 3 if at == 2 else 2
+        elif test is not None and mnemonic == "BRA" and instruction.guard.lstrip("@!") == test[0]:
+            start = _target(instruction, places)
+            if start is None:
+                return None
+            # A branch back goes on waiting where its predicate is true; one ahead ends it there.
+            waits = (start <= look) != instruction.guard.startswith("@!")
+            return _WORDS[_OPPOSITE[test[1]] if waits else test[1]], *test[2:]
+    return None
