@@ -195,7 +195,7 @@ def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | N
 def arguments_of(cubin: Cubin, options: LaunchOptions) -> list[Any]:
     """The kernel's arguments: those of --arg, else a buffer for each pointer. Raises GpuemuError."""
     from gpuemu.cli.kernel_arguments import default_arguments, parse_arguments
-    from gpuemu.sass.machine.constant_banks import parameter_sizes
+    from gpuemu.sass.machine.arguments import parameter_sizes
     from gpuemu.sass.tools.disassembly import decode_function
 
     if options.args:

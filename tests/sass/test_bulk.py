@@ -254,7 +254,14 @@ def test_a_driver_s_tensor_map_is_understood() -> None:
         ({"fill": 1}, "fill: found 1; 0 or 'nan' is right"),
         ({"steps": (1, 9)}, r"steps: found \(1, 9\); a number from 1 to 8"),
         ({"array": np.zeros((8, 6), np.float32)}, r"array: found strides of \(24, 4\) bytes; multiples of 16"),
-        ({"array": np.zeros((64, 8), np.float32).T}, "array: found an array that is not C-contiguous"),
+        (
+            {"array": np.zeros((64, 8), np.float32).T},
+            "array: found 32 bytes from an element to the next; one whose last",
+        ),
+        (
+            {"array": np.zeros((32, 64), np.float32)[::-1]},
+            r"array: found strides of \(-256, 4\) bytes; multiples of 16 above",
+        ),
     ],
 )
 def test_what_no_tensor_map_can_say_is_refused(change: dict[str, object], message: str) -> None:
