@@ -7,16 +7,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.base.file_kinds import ending
 from gpuemu.base.whole_files import is_written_into, whole_file
 from gpuemu.cli.building import Expected, build_options, compiler_options
 from gpuemu.cli.progress import ProgressBar
+from gpuemu.trace.launch_limits import beyond
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
@@ -47,6 +46,9 @@ class ExtentOption(click.ParamType):  # type: ignore[type-arg, unused-ignore]
                 "one to three sizes such as 128 or 16,16 are right",
             )
         x, y, z = (*map(int, parts), 1, 1)[:3]
+        right = beyond(param.name or "", (x, y, z)) if param else None
+        if right is not None:
+            raise GpuemuError.one(param.opts[0] if param else "", None, "", f"'{value}'", right)
         return x, y, z
 
 
@@ -186,8 +188,6 @@ def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | N
 
     name = arch if isinstance(arch, str) or arch is None else f"sm_{arch.compute_capability.replace('.', '')}"
     flags = compiler_options(options.define, options.include, options.compiler_flags)
-    if flags and ending(path) == ".cubin":
-        raise GpuemuError.one(path, None, "", "a cubin with -D, -I or --nvcc-flag", "a .cu takes them")
     with ProgressBar("compiling"):
         return load_cubin(path, name, options=flags)
 
