@@ -45,6 +45,11 @@ class ParameterType:
     kind: Kind = Kind.UNKNOWN
     name: str = ""
 
+    @property
+    def may_be_a_pointer(self) -> bool:
+        """Whether nothing says that it is none; PTX has u64 for both."""
+        return self.kind in (Kind.POINTER, Kind.UNKNOWN) or (self.kind is Kind.WHOLE and not self.name)
+
 
 def parameter_types(symbol: str, declared: Declared, count: int) -> tuple[ParameterType, ...]:
     """For each of a kernel's `count` parameters what its symbol says of it, and `declared`, the PTX."""

@@ -22,7 +22,7 @@ from gpuemu.sass.machine.parameter_uses import Use, parameter_uses
 from gpuemu.sass.machine.tensor_map import ALIGNMENTS as MAP_ALIGNMENTS
 from gpuemu.sass.machine.tensor_map import BYTES as MAP_BYTES
 from gpuemu.sass.machine.tensor_map import TensorMap
-from gpuemu.sass.numbers.narrow import STORED, encode
+from gpuemu.sass.numbers.narrow import STORED, Narrow, encode
 from gpuemu.sass.tools.disassembly import DecodedFunction
 
 _POINTER_BYTES = 8
@@ -93,6 +93,11 @@ def _with_type(argument: Any) -> Any:
     return argument[()] if isinstance(argument, np.ndarray) and not argument.ndim else argument
 
 
+def bytes_of(number: np.generic | Narrow) -> bytes:
+    """The bytes of a number that says its type."""
+    return number.bits if isinstance(number, Narrow) else number.tobytes()
+
+
 def _asks_the_code(argument: Any, type_: ParameterType) -> bool:
     return isinstance(argument, (*_WHOLE, *_FLOAT)) and type_.kind in (Kind.UNKNOWN, Kind.STRUCTURE)
 
@@ -103,7 +108,7 @@ def _uses(function: DecodedFunction) -> tuple[Use, ...]:
 
 def _number(argument: Any, at: _Place) -> bytes:
     whole = isinstance(argument, _WHOLE)
-    says = isinstance(argument, np.generic) and argument.itemsize == at.size
+    says = isinstance(argument, np.generic | Narrow) and len(bytes_of(argument)) == at.size
     kind = at.type.kind
     if kind is Kind.FLOAT:
         bits = says and at.size <= 2 and isinstance(argument, np.unsignedinteger)  # NumPy has no bf16 to say it by
@@ -113,7 +118,7 @@ def _number(argument: Any, at: _Place) -> bytes:
             raise at.refuse(str(argument), "a whole number is right, which is what the kernel takes there")
         return _whole_bytes(int(argument), at)
     if says:
-        return bytes(argument.tobytes())
+        return bytes_of(argument)
     if whole:
         if argument and (at.size not in _FLOATS or (at.use in (Use.FLOAT, Use.EITHER) and at.size > 1)):
             raise _either(int(argument), at)
@@ -218,6 +223,8 @@ def _members(members: tuple[Any, ...], field: str, memory: Memory, file: str) ->
             parts.append((np.uint64(memory.add_buffer(name, member)).tobytes(), _POINTER_BYTES))
         elif isinstance(member, Aligned):
             parts.append((member.data, member.alignment))
+        elif isinstance(member, Narrow):
+            parts.append((member.bits, len(member.bits)))
         elif isinstance(member, np.generic):
             parts.append((member.tobytes(), member.dtype.alignment))
         elif isinstance(member, bytes):

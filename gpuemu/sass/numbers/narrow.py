@@ -51,6 +51,36 @@ _CODES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+class Narrow(float):
+    """A number of a type in STORED, its `kind`: what a scalar of NumPy is for other types."""
+
+    kind: str
+
+    def __new__(cls, value: float, kind: str = "") -> Narrow:
+        """The number, not rounded yet."""
+        found = super().__new__(cls, value)
+        found.kind = kind
+        return found
+
+    @property
+    def bits(self) -> bytes:
+        """Those of the nearest number of the type."""
+        return encode(self.kind, float(self)).tobytes()
+
+
+class NarrowArray(np.ndarray[Any, Any]):
+    """The bits of numbers of a type in STORED, which `narrow` names."""
+
+    narrow: str
+
+
+def named(kind: str, bits: NDArray[Any]) -> NDArray[Any]:
+    """The same bits, with the name of their type; one of another class than NumPy's own keeps it."""
+    found: Any = bits.view(NarrowArray) if type(bits) is np.ndarray else bits
+    found.narrow = kind
+    return found  # type: ignore[no-any-return]
+
+
 def encode(kind: str, values: Any) -> NDArray[Any]:
     """The bits of the nearest numbers of a type in STORED; those of 8 bits end at their largest, as conversions do."""
     form = _FORMATS[kind]
