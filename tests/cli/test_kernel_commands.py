@@ -153,7 +153,10 @@ def test_arguments_are_read_as_written() -> None:
             "file:nosuch.npy",
             "nosuch.npy: found no such file; a .npy file of numbers is right, of 4,294,967,296 bytes at most",
         ),
-        ("what", "--arg: found 'what'; a number, i32:64, zeros:u32:16384, file:in.npy or struct:f32:1.5,i32:2 is right"),
+        (
+            "what",
+            "--arg: found 'what'; a number, i32:64, zeros:u32:16384, file:in.npy or struct:f32:1.5,i32:2 is right",
+        ),
     ],
 )
 def test_an_argument_that_is_none_is_refused(text: str, message: str) -> None:

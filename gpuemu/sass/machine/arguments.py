@@ -112,7 +112,12 @@ def _number(argument: Any, at: _Place) -> bytes:
     kind = at.type.kind
     if kind is Kind.FLOAT:
         bits = says and at.size <= 2 and isinstance(argument, np.unsignedinteger)  # NumPy has no bf16 to say it by
-        return argument.tobytes() if bits else _float_bytes(float(argument), _float_of(at), at.size)
+        if bits:
+            return argument.tobytes()
+        try:
+            return _float_bytes(float(argument), _float_of(at), at.size)
+        except OverflowError:
+            raise at.refuse("a number beyond every float", "one that a float holds is right") from None
     if kind in (Kind.WHOLE, Kind.POINTER):
         if not whole:
             raise at.refuse(str(argument), "a whole number is right, which is what the kernel takes there")
