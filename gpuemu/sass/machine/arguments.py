@@ -113,7 +113,7 @@ def _number(argument: Any, at: _Place) -> bytes:
     if kind is Kind.FLOAT:
         bits = says and at.size <= 2 and isinstance(argument, np.unsignedinteger)  # NumPy has no bf16 to say it by
         if bits:
-            return argument.tobytes()
+            return bytes_of(argument)
         try:
             return _float_bytes(float(argument), _float_of(at), at.size)
         except OverflowError:
