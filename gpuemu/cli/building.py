@@ -49,21 +49,21 @@ class Expected:
     """What an argument must hold after the launch: the contents of a .npy file."""
 
     def __init__(self, text: str, arguments: Sequence[Any], tolerance: float):
-        from gpuemu.cli.kernel_arguments import parse_argument
+        from gpuemu.cli.kernel_arguments import buffers, parse_argument
 
         number, _, self.file = text.partition("=")
-        arrays = [str(k) for k, argument in enumerate(arguments) if hasattr(argument, "dtype")]
+        arrays = dict(buffers(arguments))
         if number not in arrays or not self.file:
             right = f"K=FILE.npy with K one of {', '.join(arrays) or 'no arguments'} is right"
             raise GpuemuError.one("--expect", None, "", f"'{text}'", right)
         if not tolerance >= 0:
             raise GpuemuError.one("--tolerance", None, "", str(tolerance), "a number of at least 0 is right")
-        self.number = int(number)
+        self.number = number
         self.tolerance = tolerance
         self.wanted = parse_argument(f"file:{self.file}")
-        given = arguments[self.number]
-        if given.size != self.wanted.size:
-            found = f"{self.wanted.size} numbers for argument {number}, which has {given.size}"
+        self._given = arrays[number]
+        if self._given.size != self.wanted.size:
+            found = f"{self.wanted.size} numbers for argument {number}, which has {self._given.size}"
             raise GpuemuError.one(self.file, None, "", found, "as many are right")
 
     @property
@@ -72,15 +72,23 @@ class Expected:
         within = "" if self.tolerance == 0 else f" within {self.tolerance:g} of the largest"
         return f"--expect {self.number}={self.file}: all {self.wanted.size} numbers are the same{within}"
 
-    def verdict(self, found: Any) -> str | None:
-        """What differs, as a sentence; None if nothing does."""
+    def verdict(self) -> str | None:
+        """What differs now, as a sentence; None if nothing does."""
         import numpy as np
 
-        there, wanted = found.reshape(-1), self.wanted.reshape(-1)
+        found, expected = self._given, self.wanted
+        narrow = getattr(found, "narrow", None)
+        if narrow is not None:
+            from gpuemu.sass.numbers.narrow import decode
+
+            # Kept as bits; the file has numbers, or bits as well.
+            found = decode(narrow, np.asarray(found))
+            expected = expected if expected.dtype.kind == "f" else decode(narrow, expected)
+        there, wanted = found.reshape(-1), expected.reshape(-1)
         a, b = there.astype(np.float64), wanted.astype(np.float64)
         finite = np.abs(b[np.isfinite(b)])
         off = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= self.tolerance * finite.max(initial=0)))
-        if self.tolerance == 0 and found.dtype == self.wanted.dtype:
+        if self.tolerance == 0 and found.dtype == expected.dtype:
             off = (there != wanted) & ~(np.isnan(a) & np.isnan(b))
         if not off.any():
             return None

@@ -77,10 +77,10 @@ def check(
         with ProgressBar("checking", ctas=options.grid[0] * options.grid[1] * options.grid[2]) as bar:
             report = run_check(
                 # Findings name a source as it was given, which one that is compiled already cannot.
-                cubin if options.define or options.include or options.compiler_flags else what,
-                options.kernel, options.grid, options.block, options.dynamic_shared, arguments, tools=chosen,
-                arch=arch_name, budget=options.budget or DEFAULT_BUDGET, stack_bytes=options.stack,
-                zero_shared=options.zero_shared, printer=print_to_stderr, progress=bar.count_ctas,
+                what, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, tools=chosen,
+                arch=arch_name, options=options.for_the_compiler, budget=options.budget or DEFAULT_BUDGET,
+                stack_bytes=options.stack, zero_shared=options.zero_shared, printer=print_to_stderr,
+                progress=bar.count_ctas,
             )  # fmt: skip
     else:
         report = run_check(saved_trace(what, None, options), tools=chosen)

@@ -1,34 +1,51 @@
 """Kernel arguments as the command line writes them, turned into what `trace_kernel` takes.
 
-    64  -3  1.5                    a number
+    64  -3  1.5                    a number, of the parameter's type
+    i32:2  f32:2  bf16:1.5         a number of this type
     zeros:u32:16384                a buffer of 16384 zeros; also ones, arange (0, 1, 2, ...), random (always the same)
     empty:f32:256                  a buffer that nobody has filled: `gpuemu check` tells who reads it unwritten
     file:in.npy                    a buffer with the contents of a NumPy file, which itself is not changed
+    struct:zeros:f32:128,i32:128   a structure by value, by its fields; (f32:1,f32:2) is one in it, or an array;
+                                   f32x4:1/2/3/4 is a float4, with its alignment; pad:60 are bytes of zeros
+    struct:params.json             the same from a file: {"x": "zeros:f32:128", "ab": ["f32:1", "f32:2"]}
 
-Types: u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64; a size such as 256x256 is a shape.
+Types: u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64, and bf16 e4m3 e5m2, whose buffers are kept as the bits; a size such as
+256x256 is a shape.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpuemu.base.array_files import read_array
 from gpuemu.base.errors import GpuemuError
 
+if TYPE_CHECKING:
+    from gpuemu.sass.image.nv_info import Parameter
+    from gpuemu.sass.image.parameter_types import ParameterType
+
 _SIZES = {"u": (1, 2, 4, 8), "i": (1, 2, 4, 8), "f": (2, 4, 8)}
-TYPES = {f"{kind}{8 * size}": np.dtype(f"{kind}{size}") for kind, sizes in _SIZES.items() for size in sizes}
+NUMPY_TYPES = {f"{kind}{8 * size}": np.dtype(f"{kind}{size}") for kind, sizes in _SIZES.items() for size in sizes}
+TYPES = (*NUMPY_TYPES, "bf16", "e4m3", "e5m2")
 FILLS = ("zeros", "ones", "arange", "random", "empty")
 MOST_BYTES = 1 << 32
 """Bytes of all buffers of a launch."""
 MOST_DIGITS = 40
 _BLOCK = 1 << 20
 DEFAULT_BUFFER_BYTES = 1 << 20
+_WHOLE = re.compile(r"[-+]?(0x[0-9a-fA-F]+|0+|[1-9][0-9]*)")
+_TYPED = re.compile(r"([a-z]+[0-9]+(?:m[0-9])?)(?:x([234]))?:(.*)", re.DOTALL)
+_MOST_PADDING = 1 << 12
+_MOST_DEPTH = 16
+_WIDEST = 16
+"""Bytes to which the widest of CUDA's vector types is aligned."""
 
 
 def parse_arguments(texts: Iterable[str]) -> list[Any]:
@@ -36,57 +53,192 @@ def parse_arguments(texts: Iterable[str]) -> list[Any]:
     arguments: list[Any] = []
     for text in texts:
         arguments.append(parse_argument(text))
-        size = sum(getattr(argument, "nbytes", 0) for argument in arguments)
+        size = sum(array.nbytes for _, array in buffers(arguments))
         if size > MOST_BYTES:
             right = f"at most {MOST_BYTES:,} for all arguments are right"
-            raise GpuemuError.one("--arg", None, "", f"{size:,} bytes with '{text[:60]}'", right)
+            raise _refused(f"{size:,} bytes with '{text[:60]}'", right)
     return arguments
 
 
+def buffers(arguments: Sequence[Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The arrays among arguments by their numbers: "0", or "1.2" of the third field of the second argument."""
+    for number, argument in enumerate(arguments):
+        if isinstance(argument, tuple):
+            yield from buffers(argument, f"{before}{number}.")
+        elif isinstance(argument, np.ndarray):
+            yield f"{before}{number}", argument
+
+
 def parse_argument(text: str) -> Any:
-    """An int, a float or a new NumPy array. Raises GpuemuError that says what is right."""
-
-    def refuse(found: str, right: str) -> GpuemuError:
-        return GpuemuError.one("--arg", None, "", found, right)
-
-    if re.fullmatch(r"[-+]?(0x[0-9a-fA-F]+|0+|[1-9][0-9]*)", text):
-        if len(text) > MOST_DIGITS:
-            raise refuse(f"a number of {len(text)} digits", "a number of at most 64 bits is right")
-        return int(text, 0)
+    """A number, a new NumPy array, or a tuple that is a structure. Raises GpuemuError that says what is right."""
+    if _WHOLE.fullmatch(text):
+        return _whole(text)
     if re.fullmatch(r"[-+]?[0-9]+", text):
-        raise refuse(f"'{text[:40]}'", "a number that does not begin with 0, or one such as 0x10, is right")
+        raise _refused(f"'{text[:40]}'", "a number that does not begin with 0, or one such as 0x10, is right")
     try:
         return float(text)
     except ValueError:
         pass
     head, _, rest = text.partition(":")
+    if head == "struct":
+        return _from_json(rest) if rest.endswith(".json") else _fields(_split(rest, text), text, 0)
+    return _typed(head, rest, text)
+
+
+def _typed(head: str, rest: str, text: str) -> Any:
+    """What says its type: a buffer, or a number."""
     if head == "file":
         return _from_file(rest)
     if head in FILLS:
-        kind, _, size = rest.partition(":")
-        if kind not in TYPES:
-            raise refuse(f"the type '{kind}' in '{text}'", f"one of {', '.join(TYPES)} is right")
-        shape = tuple(map(int, size.split("x"))) if re.fullmatch(r"[0-9]{1,12}(x[0-9]{1,12}){0,3}", size) else (0,)
-        count = prod(shape)
-        if not 0 < count * TYPES[kind].itemsize <= MOST_BYTES:
-            right = f"a number of elements such as 16384 or 128x64, of {MOST_BYTES:,} bytes at most, is right"
-            raise refuse(f"the size '{size[:40]}' in '{text[:60]}'", right)
-        try:
-            return _filled(head, TYPES[kind], count).reshape(shape)
-        except MemoryError:
-            raise refuse(f"'{text[:60]}', for which there is not enough memory", "a smaller one is right") from None
-    raise refuse(f"'{text}'", "a number, zeros:u32:16384 or file:in.npy is right")
+        return _buffer(head, rest, text)
+    if (match := _TYPED.fullmatch(text)) and match[1] in TYPES:
+        return _scalar(*match.groups())
+    if _TYPED.fullmatch(text):
+        raise _refused(f"the type '{head}' in '{text[:60]}'", f"one of {', '.join(TYPES)} is right")
+    raise _refused(f"'{text}'", "a number, i32:64, zeros:u32:16384, file:in.npy or struct:f32:1.5,i32:2 is right")
 
 
-def default_arguments(sizes: list[int], kernel: str, described: str) -> list[Any]:
+def _refused(found: str, right: str) -> GpuemuError:
+    return GpuemuError.one("--arg", None, "", found, right)
+
+
+def _whole(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise _refused(f"a number of {len(text)} digits", "a number of at most 64 bits is right")
+    return int(text, 0)
+
+
+def _scalar(kind: str, count: str | None, text: str) -> Any:
+    """A number of a type, or two, three or four as CUDA's vector types have them."""
+    if count is None:
+        return _number(kind, text)
+    from gpuemu.sass.machine.arguments import Aligned, bytes_of
+
+    parts = text.split("/")
+    if len(parts) != int(count):
+        right = f"{count} numbers, as in {kind}x{count}:{'/'.join('1234'[: int(count)])}, are right"
+        raise _refused(f"'{text[:40]}' for {kind}x{count}", right)
+    data = [bytes_of(_number(kind, part)) for part in parts]
+    size = len(data[0])
+    return Aligned(b"".join(data), size if count == "3" else min(_WIDEST, size * len(data)))
+
+
+def _number(kind: str, text: str) -> Any:
+    floating = kind not in NUMPY_TYPES or NUMPY_TYPES[kind].kind == "f"
+    if not floating:
+        if not _WHOLE.fullmatch(text):
+            raise _refused(f"'{text[:40]}' for {kind}", "a whole number is right")
+        number, limits = _whole(text), np.iinfo(NUMPY_TYPES[kind])
+        # Bits are written in hexadecimal for either sign.
+        if not limits.min <= number <= int(np.iinfo(f"u{NUMPY_TYPES[kind].itemsize}").max):
+            raise _refused(f"{number} for {kind}", f"{limits.min} to {limits.max} is right")
+        bits = number & ((1 << limits.bits) - 1)
+        return np.frombuffer(bits.to_bytes(limits.bits // 8, "little"), NUMPY_TYPES[kind])[0]
+    try:
+        value = float(text)
+    except ValueError:
+        raise _refused(f"'{text[:40]}' for {kind}", "a number is right") from None
+    if kind not in NUMPY_TYPES:
+        from gpuemu.sass.numbers.narrow import Narrow
+
+        return Narrow(value, kind)
+    with np.errstate(over="ignore"):
+        return NUMPY_TYPES[kind].type(value)
+
+
+def _split(text: str, whole: str) -> list[Any]:
+    """The fields of a structure, texts and lists of such, at commas and parentheses."""
+    fields: list[Any] = []
+    around: list[list[Any]] = []
+    wants_one = True
+    for token in re.findall(r"[(),]|[^(),]+", text):
+        if wants_one == (token in ",)") or (token == ")" and not around):
+            raise _refused(f"'{token}' in '{whole[:60]}'", "fields with a comma between them are right")
+        if token == "(":
+            around.append(fields)
+            fields = []
+        elif token == ")":
+            inner, fields = fields, around.pop()
+            fields.append(inner)
+        elif token != ",":
+            fields.append(token)
+        wants_one = token in "(,"
+    if around or wants_one:
+        raise _refused(f"'{whole[:60]}'", "struct: with fields is right, as in struct:f32:1.5,(i32:2,i32:3)")
+    return fields
+
+
+def _fields(fields: Iterable[Any], where: str, depth: int) -> tuple[Any, ...]:
+    """A structure: each field says its type."""
+    found: list[Any] = []
+    for field in fields:
+        if isinstance(field, list | dict) and depth < _MOST_DEPTH:
+            found.append(_fields(field.values() if isinstance(field, dict) else field, where, depth + 1))
+        elif not isinstance(field, str) or re.fullmatch(r"[-+0-9.].*", field):
+            right = "a field with its type, such as i32:64, f32:1.5 or zeros:f32:128, is right"
+            raise _refused(f"the field '{str(field)[:40]}' in '{where[:60]}'", right)
+        elif (padding := re.fullmatch(r"pad:([0-9]{1,4})", field)) and int(padding[1]) <= _MOST_PADDING:
+            found.append(bytes(int(padding[1])))
+        else:
+            found.append(_typed(*field.partition(":")[::2], field))
+    return tuple(found)
+
+
+def _from_json(path: str) -> tuple[Any, ...]:
+    right = 'a list or an object of fields is right, such as {"x": "zeros:f32:128", "n": "i32:128"}'
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except OSError as error:
+        raise GpuemuError.one(path, None, "", str(error.strerror), right) from None
+    except (ValueError, RecursionError):
+        raise GpuemuError.one(path, None, "", "no JSON", right) from None
+    if not isinstance(content, list | dict) or not content:
+        raise GpuemuError.one(path, None, "", f"{content!r}"[:60], right)
+    return _fields(content.values() if isinstance(content, dict) else content, path, 0)
+
+
+def default_arguments(
+    parameters: Sequence[Parameter], types: Sequence[ParameterType], kernel: str, described: str
+) -> list[Any]:
     """Arguments for a kernel called without any: a buffer of zeros for each parameter that can be a pointer.
 
     Raises GpuemuError if another parameter needs a value; `described` has the sizes and types for it.
     """
-    if any(size != 8 for size in sizes):
+    if not all(p.size == 8 and type_.may_be_a_pointer for p, type_ in zip(parameters, types, strict=True)):
         right = f"--arg for each of its parameters, of {described} bytes, is right"
-        raise GpuemuError.one("--arg", None, "", f"no argument for {kernel}", right)
-    return [np.zeros(DEFAULT_BUFFER_BYTES, np.uint8) for _ in sizes]
+        raise _refused(f"no argument for {kernel}", right)
+    return [np.zeros(DEFAULT_BUFFER_BYTES, np.uint8) for _ in parameters]
+
+
+def _buffer(fill: str, rest: str, text: str) -> Any:
+    kind, _, size = rest.partition(":")
+    if kind not in TYPES:
+        raise _refused(f"the type '{kind}' in '{text}'", f"one of {', '.join(TYPES)} is right")
+    narrow = kind not in NUMPY_TYPES
+    stored = np.dtype(np.uint16 if kind == "bf16" else np.uint8) if narrow else NUMPY_TYPES[kind]
+    shape = tuple(map(int, size.split("x"))) if re.fullmatch(r"[0-9]{1,12}(x[0-9]{1,12}){0,3}", size) else (0,)
+    count = prod(shape)
+    if not 0 < count * stored.itemsize <= MOST_BYTES:
+        right = f"a number of elements such as 16384 or 128x64, of {MOST_BYTES:,} bytes at most, is right"
+        raise _refused(f"the size '{size[:40]}' in '{text[:60]}'", right)
+    try:
+        if not narrow or fill in ("zeros", "empty"):
+            return _kept_as(kind, _filled(fill, stored, count).reshape(shape))
+        from gpuemu.sass.numbers.narrow import encode
+
+        return _kept_as(kind, encode(kind, _filled(fill, np.dtype("f4"), count)).reshape(shape))
+    except MemoryError:
+        raise _refused(f"'{text[:60]}', for which there is not enough memory", "a smaller one is right") from None
+
+
+def _kept_as(kind: str, bits: Any) -> Any:
+    """The array, with the name of its type where NumPy has none for it."""
+    if kind in NUMPY_TYPES:
+        return bits
+    from gpuemu.sass.numbers.narrow import named
+
+    return named(kind, bits)
 
 
 def _filled(fill: str, kind: np.dtype[Any], count: int) -> Any:
@@ -122,6 +274,6 @@ def _from_file(path: str) -> Any:
         raise GpuemuError.one(path, None, "", "no such file", right) from None
     except (OSError, ValueError) as error:
         raise GpuemuError.one(path, None, "", getattr(error, "strerror", None) or str(error), right) from None
-    if array.dtype.newbyteorder("=") not in TYPES.values():
-        raise GpuemuError.one(path, None, "", f"an array of {array.dtype}", f"one of {', '.join(TYPES)} is right")
+    if array.dtype.newbyteorder("=") not in NUMPY_TYPES.values():
+        raise GpuemuError.one(path, None, "", f"an array of {array.dtype}", f"one of {', '.join(NUMPY_TYPES)} is right")
     return np.ascontiguousarray(array, array.dtype.newbyteorder("="))

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.base.file_kinds import ending
 from gpuemu.base.whole_files import is_written_into, whole_file
 from gpuemu.cli.building import Expected, build_options, compiler_options
 from gpuemu.cli.progress import ProgressBar
+from gpuemu.trace.launch_limits import beyond
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
@@ -47,6 +47,9 @@ class ExtentOption(click.ParamType):  # type: ignore[type-arg, unused-ignore]
                 "one to three sizes such as 128 or 16,16 are right",
             )
         x, y, z = (*map(int, parts), 1, 1)[:3]
+        right = beyond(param.name or "", (x, y, z)) if param else None
+        if right is not None:
+            raise GpuemuError.one(param.opts[0] if param else "", None, "", f"'{value}'", right)
         return x, y, z
 
 
@@ -70,6 +73,11 @@ class LaunchOptions:
     execute: str = "all"
     expect: tuple[str, ...] = ()
     tolerance: float = 0.0
+
+    @property
+    def for_the_compiler(self) -> tuple[str, ...]:
+        """-D, -I and --nvcc-flag as the compiler takes them."""
+        return compiler_options(self.define, self.include, self.compiler_flags)
 
     @property
     def given(self) -> str:
@@ -107,6 +115,7 @@ def subject_options(command: Command) -> Command:
 def launch_options(command: Command) -> Command:
     """Add the options; the command receives their values under the names of LaunchOptions."""
     extent = ExtentOption()
+    told = "An argument, in the kernel's order"
     command = build_options(command)
     for option in reversed(
         [
@@ -116,7 +125,13 @@ def launch_options(command: Command) -> Command:
             click.option(
                 "--dynamic-shared", type=click.IntRange(0), default=0, metavar="BYTES", help="Dynamic shared memory."
             ),
-            click.option("--arg", "args", multiple=True, metavar="VALUE", help="An argument, in the kernel's order."),
+            click.option(
+                "--arg",
+                "args",
+                multiple=True,
+                metavar="VALUE",
+                help=f"{told}: 64, i32:64, zeros:f32:4096, file:in.npy, struct:f32:1.5,i32:2.",
+            ),
             click.option(
                 "--cta", metavar="LIST", help="CTAs to time, such as 0-3; by default those of the SM with the most."
             ),
@@ -164,15 +179,15 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
             printer=print_to_stderr, observer=notice, timed_only=options.execute == "timed",
         )  # fmt: skip
     tell(notice.sentence())
-    for number, target in saves:
+    for array, target in saves:
         try:
             with whole_file(target) as file:
-                np.save(file, arguments[number])
+                np.save(file, array)
         except OSError as error:
             raise GpuemuError.one(
                 target, None, "", str(error.strerror).lower(), "a file that can be written is right"
             ) from None
-    verdicts = [(one, one.verdict(arguments[one.number])) for one in expected]
+    verdicts = [(one, one.verdict()) for one in expected]
     for one, wrong in verdicts:
         click.echo(one.holds if wrong is None else wrong, err=True)
     if any(wrong is not None for _, wrong in verdicts):
@@ -185,24 +200,21 @@ def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | N
     from gpuemu.sass.tools.disassembly import load_cubin
 
     name = arch if isinstance(arch, str) or arch is None else f"sm_{arch.compute_capability.replace('.', '')}"
-    flags = compiler_options(options.define, options.include, options.compiler_flags)
-    if flags and ending(path) == ".cubin":
-        raise GpuemuError.one(path, None, "", "a cubin with -D, -I or --nvcc-flag", "a .cu takes them")
     with ProgressBar("compiling"):
-        return load_cubin(path, name, options=flags)
+        return load_cubin(path, name, options=options.for_the_compiler)
 
 
 def arguments_of(cubin: Cubin, options: LaunchOptions) -> list[Any]:
     """The kernel's arguments: those of --arg, else a buffer for each pointer. Raises GpuemuError."""
     from gpuemu.cli.kernel_arguments import default_arguments, parse_arguments
-    from gpuemu.sass.machine.constant_banks import parameter_sizes
+    from gpuemu.sass.machine.arguments import parameter_sizes
     from gpuemu.sass.tools.disassembly import decode_function
 
     if options.args:
         return parse_arguments(options.args)
     function = decode_function(cubin, options.kernel)
-    sizes = [p.size for p in function.parameters]
-    arguments = default_arguments(sizes, function.source_name, parameter_sizes(function))
+    described = parameter_sizes(function)
+    arguments = default_arguments(function.parameters, function.parameter_types, function.source_name, described)
     if arguments:
         click.echo("no --arg: each pointer gets a buffer of 1 MiB of zeros", err=True)
     return arguments
@@ -233,11 +245,14 @@ def _ctas(text: str | None) -> list[int] | None:
     return None if chosen is None else list(chosen)
 
 
-def _save(text: str, arguments: list[Any]) -> tuple[int, str]:
+def _save(text: str, arguments: list[Any]) -> tuple[Any, str]:
+    """The array that an option means, and the file that it goes to."""
+    from gpuemu.cli.kernel_arguments import buffers
+
     number, _, target = text.partition("=")
-    arrays = [str(k) for k, a in enumerate(arguments) if hasattr(a, "dtype")]
+    arrays = dict(buffers(arguments))
     if number not in arrays or not target:
         right = f"K=FILE.npy with K one of {', '.join(arrays) or 'no arguments'} is right"
         raise GpuemuError.one("--save", None, "", f"'{text}'", right)
     keeps_name = target.endswith(".npy") or is_written_into(Path(target))
-    return int(number), target if keeps_name else f"{target}.npy"
+    return arrays[number], target if keeps_name else f"{target}.npy"

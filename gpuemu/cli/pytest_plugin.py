@@ -116,12 +116,8 @@ def gpu_kernel(request: pytest.FixtureRequest) -> Callable[..., KernelRun]:
         if isinstance(hardware, str | os.PathLike):
             hardware = gpuemu.load_arch(hardware)
         if is_machine_code(str(path)):
-            from gpuemu.sass.tools.disassembly import load_cubin
-
             given = (kernel, grid, block, dynamic_shared_bytes, args)
-            name = None if hardware is None else f"sm_{hardware.compute_capability.replace('.', '')}"
-            cubin = load_cubin(path, name, options=tuple(options))
-            trace = gpuemu.trace_kernel(cubin, *given, arch=hardware, **more)
+            trace = gpuemu.trace_kernel(path, *given, arch=hardware, options=options, **more)
         else:
             layout = {name[7:]: changed.pop(name) for name in [*changed] if name.startswith("layout.")}
             named = kernel if is_list(str(path)) else None

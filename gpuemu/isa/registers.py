@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from gpuemu.isa.opcodes import Kind, describe, matrices, warpgroup_shape
-from gpuemu.isa.operands import parse_operand
+from gpuemu.isa.operands import Register, parse_operand
 
 _BASES = {"R": 0, "P": 300, "UR": 400, "UP": 500}
 _PREDICATES = 7
@@ -39,6 +39,16 @@ _SENDS_DATA = _names("STS STG ST STL STSM RED ATOM ATOMG ATOMS")
 _AS_WIDE_AS_NAMED = _names("LDS LDG LD LDL LDC ULDC ATOMS ATOM ATOMG")
 
 
+def register_number(register: Register) -> int:
+    """The number of a register that is no constant one."""
+    return _BASES[register.file] + register.number
+
+
+def is_number(number: int) -> bool:
+    """Whether a register, by its number, holds 32 bits, and no truth value."""
+    return number < _BASES["P"] or _BASES["UR"] <= number < _BASES["UP"]
+
+
 def _registers(text: str, words: int = 1) -> tuple[int, ...]:
     """Every register named in an operand; a general or uniform one starts a value of `words` words."""
     if text == "PR":
@@ -46,7 +56,7 @@ def _registers(text: str, words: int = 1) -> tuple[int, ...]:
     found: list[int] = []
     for register, pair in parse_operand(text).registers:
         span = 1 if register.is_predicate else 2 if pair else words
-        found.extend(_BASES[register.file] + register.number + i for i in range(span))
+        found.extend(register_number(register) + i for i in range(span))
     return tuple(found)
 
 

@@ -7,12 +7,12 @@ Arrays passed as arguments are the kernel's buffers: what it stores is in them a
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,12 @@ from gpuemu.sass.machine.recorder import Recorder, Rows
 from gpuemu.sass.machine.system_calls import add_heap
 from gpuemu.sass.machine.turns import Turns
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
+from gpuemu.trace.launch_limits import Extent, extent
 from gpuemu.trace.lines import with_threads
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
 from gpuemu.trace.residency import residency, units
 
-Extent = int | Sequence[int]
-"""Sizes in x, y and z; those left out are 1."""
 DEFAULT_BUDGET = 100_000_000
 """Warp instructions of one CTA before it is taken for endless."""
 DEFAULT_STACK_BYTES = 1024
@@ -57,6 +56,7 @@ def trace_kernel(
     args: Sequence[Any] = (),
     *,
     arch: str | os.PathLike[str] | Architecture | None = None,
+    options: Sequence[str] = (),
     ctas: Iterable[int] | None = None,
     budget: int = DEFAULT_BUDGET,
     stack_bytes: int = DEFAULT_STACK_BYTES,
@@ -70,11 +70,13 @@ def trace_kernel(
     """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
 
     `grid` in CTAs, `block` in threads, each a number or up to three. `args` in the kernel's order: NumPy arrays are
-    device buffers, updated in place; ints and floats are scalars; a tuple is a structure of arrays, NumPy scalars,
-    bytes and other tuples, laid out as C does. `arch` is the architecture that a .cu is compiled for, and whose rules
-    count, itself or by name or path. `ctas` are the CTAs to keep in the trace, by default those that the SM with the
-    most gets when the grid is dealt out over the SMs of the architecture's `chip`, as many as live on it at once.
-    `budget`: warp instructions of one CTA before it is taken for endless. `stack_bytes`: a thread's stack where
+    device buffers, updated in place; ints and floats are numbers of the parameter's type; NumPy and ctypes scalars have
+    their own; a tuple is a structure of arrays, scalars, tensor maps, bytes and other tuples, laid out as C does.
+    An integer for what may be a float, because nothing tells the type, is refused. `arch` is the architecture that a
+    .cu is compiled for, and whose rules count, itself or by name or path. `options` go to the compiler of a .cu:
+    "-Iinclude", "-DTILE=64", "--use_fast_math". `ctas` are the CTAs to keep in the trace, by default those that the SM
+    with the most gets when the grid is dealt out over the SMs of the architecture's `chip`, as many as live on it at
+    once. `budget`: warp instructions of one CTA before it is taken for endless. `stack_bytes`: a thread's stack where
     the cubin asks for less (cudaLimitStackSize); recursion and calls through pointers live on it. `zero_shared`:
     shared memory that nobody wrote is zero; else reading it is an error. `timed_only`: only the CTAs that are kept
     execute, and what the others would have stored is missing from the arrays. `printer` is called with what printf
@@ -85,17 +87,18 @@ def trace_kernel(
     Raises GpuemuError: for arguments that do not fit, an instruction the executor does not know, and everything
     a kernel must not do, naming the instruction, warp, lane and source line.
     """
-    grid, block = _extent("grid", grid), _extent("block", block)
+    grid, block = (extent(name, given, "trace_kernel()") for name, given in (("grid", grid), ("block", block)))
     if arch is not None and not (isinstance(arch, str) and _CHIP.fullmatch(arch)):
         arch = as_architecture(arch, where="trace_kernel()")
     # A what-if architecture of the user's own is compiled for as the chip that it says it is.
     name = f"sm_{arch.compute_capability.replace('.', '')}" if isinstance(arch, Architecture) else arch
-    function = decode_function(path, kernel, name)
+    function = decode_function(path, kernel, name, options=options)
     hardware = arch if isinstance(arch, Architecture) else load_arch(name or function.arch)
     code = without_padding(function.code)
     launch = Launch(
         grid, block, max(1, function.registers_per_thread), function.static_shared_bytes, dynamic_shared_bytes
     )
+    _check_bounds(function, launch)
     file = function.cubin.file
     head = Trace(
         function.source_name,
@@ -230,14 +233,16 @@ def trace_kernel(
     return replace(trace, code=with_threads(trace, threads))
 
 
-def _extent(name: str, given: Extent) -> tuple[int, int, int]:
-    sizes: list[Any] = list(given) if isinstance(given, Sequence) else [given]
-    whole = all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes)
-    if not 1 <= len(sizes) <= 3 or not whole or min(sizes) < 1:
-        right = "a whole number of at least 1, or up to three for x, y and z, is right"
-        raise GpuemuError.one("trace_kernel()", None, name, repr(given), right)
-    x, y, z = (*map(int, sizes), 1, 1)[:3]
-    return x, y, z
+def _check_bounds(function: DecodedFunction, launch: Launch) -> None:
+    """Refuse a block that the code was not compiled for: by __launch_bounds__ (PTX: .maxntid), or .reqntid."""
+    file, found, required = function.cubin.file, str(launch.block), function.required_block
+    if required is not None and launch.block != required:
+        right = f"{required} is right, for which alone {function.source_name} was compiled (.reqntid)"
+        raise GpuemuError.one(file, None, "block", found, right)
+    most = math.prod(function.max_threads or (launch.threads_per_cta,))
+    if launch.threads_per_cta > most:
+        right = f"at most {most} threads are right, for which {function.source_name} was compiled (__launch_bounds__)"
+        raise GpuemuError.one(file, None, "block", f"{found}, {launch.threads_per_cta} threads", right)
 
 
 def _with_barrier_numbers(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.expressions import compile_expression
 from gpuemu.trace.form import LaunchForm
+from gpuemu.trace.launch_limits import beyond
 from gpuemu.trace.mistakes import Place
 from gpuemu.trace.model import Launch
 
@@ -32,4 +33,8 @@ def launch_of(form: LaunchForm, layout: Mapping[str, int], refuse: Callable[[Pla
             refuse(("launch", name), f"{size} from '{text}'", _RIGHT)
         else:
             values[name] = size
+    for name in ("grid", "block"):
+        right = beyond(name, values[name])
+        if right is not None:
+            refuse(("launch", name), str(list(values[name])), right)
     return Launch(**values)

@@ -34,7 +34,8 @@ def page(result: Result, hottest_first: bool, texts: Texts) -> Iterator[Line]:
     if by_line:
         widest = max(len(row.place) for row in by_line)
         yield "strong", f"{'Source line, most cycles first':{29 + SASS_COLUMNS}}{_HEAD}"
-        for row in sorted(by_line, key=lambda row: -row.cycles):
+        # What libraries have inlined is in the lines that called it, which one's own source has: those come first.
+        for row in sorted(by_line, key=lambda row: (row.place.rpartition(":")[0] not in texts, -row.cycles)):
             if row.executed:
                 place = f"{row.place:{widest}}  {row.text.strip()}" if row.text else row.place
                 yield "plain", f"{_cut(place, 28 + SASS_COLUMNS):{29 + SASS_COLUMNS}}{_numbers(row, total)}"

@@ -75,7 +75,7 @@ def test_a_fault_names_the_source_as_the_command_line_does(kernel: str) -> None:
 
 def test_what_is_wrong_with_these_options_is_said(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("k.cubin").write_bytes(compile_cuda("k.cu", "sm_89", "nvrtc", ("-Iinc", "-DOTHER=1")))
-    assert "a cubin with -D, -I or --nvcc-flag; a .cu takes them" in refusal("run", "k.cubin", "-D", "A")
+    assert "machine code with options for a compiler (-DA); a .cu takes them" in refusal("run", "k.cubin", "-D", "A")
     assert "'1=six.npy'; K=FILE.npy with K one of 0 is right" in refusal(
         "run", kernel, *LAUNCH, "--expect", "1=six.npy"
     )

@@ -143,7 +143,7 @@ def test_arguments_are_read_as_written() -> None:
     [
         (
             "zeros:u33:4",
-            "--arg: found the type 'u33' in 'zeros:u33:4'; one of u8, u16, u32, u64, i8, i16, i32, i64, f16, f32, f64 is right",
+            "--arg: found the type 'u33' in 'zeros:u33:4'; one of u8, u16, u32, u64, i8, i16, i32, i64, f16, f32, f64, bf16, e4m3, e5m2 is right",
         ),
         (
             "ones:f32:0",
@@ -153,7 +153,10 @@ def test_arguments_are_read_as_written() -> None:
             "file:nosuch.npy",
             "nosuch.npy: found no such file; a .npy file of numbers is right, of 4,294,967,296 bytes at most",
         ),
-        ("what", "--arg: found 'what'; a number, zeros:u32:16384 or file:in.npy is right"),
+        (
+            "what",
+            "--arg: found 'what'; a number, i32:64, zeros:u32:16384, file:in.npy or struct:f32:1.5,i32:2 is right",
+        ),
     ],
 )
 def test_an_argument_that_is_none_is_refused(text: str, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 from pathlib import Path
 
@@ -254,7 +255,14 @@ def test_a_driver_s_tensor_map_is_understood() -> None:
         ({"fill": 1}, "fill: found 1; 0 or 'nan' is right"),
         ({"steps": (1, 9)}, r"steps: found \(1, 9\); a number from 1 to 8"),
         ({"array": np.zeros((8, 6), np.float32)}, r"array: found strides of \(24, 4\) bytes; multiples of 16"),
-        ({"array": np.zeros((64, 8), np.float32).T}, "array: found an array that is not C-contiguous"),
+        (
+            {"array": np.zeros((64, 8), np.float32).T},
+            "array: found 32 bytes from an element to the next; one whose last",
+        ),
+        (
+            {"array": np.zeros((32, 64), np.float32)[::-1]},
+            r"array: found strides of \(-256, 4\) bytes; multiples of 16 above",
+        ),
     ],
 )
 def test_what_no_tensor_map_can_say_is_refused(change: dict[str, object], message: str) -> None:
@@ -268,3 +276,38 @@ def test_bytes_that_are_no_tensor_map_are_told() -> None:
     out = np.zeros(8 * 32, np.uint32)
     with pytest.raises(GpuemuError, match="in place of a tensor map one of 1 dimensions; one of 2 dimensions is right"):
         launch("load_2d", out, out.nbytes, 0, 0, 0, bytes(128))
+
+
+@pytest.mark.parametrize("alignment", [64, 128])
+def test_tensor_maps_lie_in_structures_by_value_as_either_header_aligns_them(alignment: int) -> None:
+    first, out = np.arange(32 * 64, dtype=np.uint32).reshape(32, 64), np.zeros(128, np.uint32)
+    second = first + 5000
+    maps = [gpuemu.TensorMap(array, (4, 16)) for array in (first, second)]
+    launch(f"fields_{alignment}", (np.int32(8), np.int32(3), *maps, out), threads=128)
+    assert np.array_equal(out.reshape(2, 4, 16), [first[3:7, 8:24], second[3:7, 8:24]])
+
+
+@pytest.mark.parametrize("rows", [slice(None, None, 2), slice(3, 20), slice(1, None, 3)])
+def test_a_tensor_map_of_a_strided_view_reads_and_writes_the_view(rows: slice) -> None:
+    array, out = np.arange(64 * 96, dtype=np.uint32).reshape(64, 96), np.zeros(8 * 32, np.uint32)
+    view = array[rows, 16:80]
+    launch("load_2d", out, out.nbytes, 8, 2, 0, gpuemu.TensorMap(view, (8, 32)))
+    assert np.array_equal(out.reshape(8, 32), box(view, (2, 8), (8, 32)))
+    tile, wanted = np.full((8, 32), 7, np.uint32), array.copy()
+    wanted[rows, 16:80][2:10, 8:40] = 7
+    launch("store_2d", tile, tile.size, 8, 2, gpuemu.TensorMap(view, (8, 32)))
+    assert np.array_equal(array, wanted)
+
+
+def test_check_gives_a_strided_view_s_copy_the_same_form() -> None:
+    array, out = np.arange(64 * 20, dtype=np.uint32).reshape(64, 20), np.zeros(8 * 4, np.uint32)
+    view = gpuemu.TensorMap(array[::2, :5], (8, 4))
+    other = copy.deepcopy(view)
+    assert np.array_equal(other.array, view.array)
+    assert other.array.strides == view.array.strides
+    assert not np.shares_memory(other.array, array)
+    report = gpuemu.check(
+        cubin(), "load_2d", block=64, dynamic_shared_bytes=16384, args=[out, out.nbytes, 0, 0, 0, view]
+    )
+    assert not report.errors
+    assert np.array_equal(out.reshape(8, 4), array[:16:2, :4])

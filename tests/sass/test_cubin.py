@@ -13,8 +13,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.image.elf import architecture_number
 from gpuemu.sass.image.line_table import SourceLine
-from gpuemu.sass.image.parameter_types import template_arguments
-from gpuemu.sass.image.symbol_names import choose_kernel, source_name
+from gpuemu.sass.image.symbol_names import choose_kernel, source_name, template_arguments
 from gpuemu.sass.tools.disassembly import load_cubin
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
@@ -259,10 +258,12 @@ def test_a_name_that_two_kernels_have_is_refused_with_their_symbols(calls: Cubin
     [
         ("_Z4gemmPfS_", ""), ("_Z8reversedILi32EEvPi", "<32>"), ("_Z1kIfLi4ELin1ELb1EEvPT_", "<float, 4, -1, true>"),
         ("_ZN5outer5innerIiEEvPi", "<int>"), ("_ZN5outerIiE5innerEvPi", ""), ("_Z1kI6__halfPKjEvv", "<__half, const unsigned*>"),
-        ("_Z1kIN2ns1AEEvv", ""), ("_Z1kIJifEEvv", ""), ("_Z1kIXaaT_EEvv", ""), ("_Z", ""), ("plain", ""),
+        ("_Z1kIN2ns1AEEvv", "<ns::A>"), ("_Z1kIJifEEvv", "<int, float>"), ("_Z1kIXaaT_EEvv", ""), ("_Z", ""), ("plain", ""),
     ],
 )  # fmt: skip
-def test_template_arguments_are_spelled_where_they_are_numbers_and_plain_types(symbol: str, arguments: str) -> None:
+def test_template_arguments_are_spelled_as_in_the_source_where_no_expression_is_among_them(
+    symbol: str, arguments: str
+) -> None:
     assert template_arguments(symbol) == arguments
 
 

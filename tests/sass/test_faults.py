@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.sass.image.parameter_types import number_types
 from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.tools.disassembly import load_cubin
 
@@ -100,8 +99,8 @@ def test_an_endless_loop_runs_into_its_budget() -> None:
 @pytest.mark.parametrize(
     ("args", "found", "right"),
     [
-        ([], "0 arguments", "the kernel takes 2, of 8, 4 (int) bytes"),
-        ([zeros(32)], "1 argument", "the kernel takes 2, of 8, 4 (int) bytes"),
+        ([], "0 arguments", "the kernel takes 2, of 8, 4 (i32) bytes"),
+        ([zeros(32)], "1 argument", "the kernel takes 2, of 8, 4 (i32) bytes"),
         ([zeros(32), zeros(4)], "an array", "the kernel takes a value of 4 bytes there"),
         ([zeros(32), 1 << 40], str(1 << 40), "a number that fits 4 bytes is right"),
         ([zeros(32), (np.int32(1), np.int16(2))], "a structure of 8 bytes", "the kernel takes 4 bytes there"),
@@ -166,25 +165,3 @@ def test_a_whole_number_for_a_float_is_that_number_as_in_a_call() -> None:
     out = zeros(32)
     trace_kernel(_cubin("sm_89"), "mangled", args=[out, 2, 4])
     assert (out == 8).all()
-
-
-@pytest.mark.parametrize(
-    ("symbol", "expected"),
-    [
-        ("_Z5scalePfif", ("", "int", "float")), ("_Z4gemmPfS_i", ("", "", "int")),
-        ("_Z1kIfLi4EEvPT_ijd", ("", "int", "unsigned", "double")), ("_ZN12_GLOBAL__N_11kEPKfm", ("", "unsigned long")),
-        ("_Z3fooPK6__half6__halfS1_x", ("", "__half", "", "long long")), ("_Z1kU8__vectori", ()), ("_Z", ()),
-        ("plain", ()),
-    ],
-)  # fmt: skip
-def test_a_symbol_tells_which_parameters_are_numbers(symbol: str, expected: tuple[str, ...]) -> None:
-    assert number_types(symbol, "k.cubin") == expected
-
-
-def test_the_source_tells_it_of_a_kernel_without_mangling_also_out_of_a_macro() -> None:
-    matmul = SOURCE.parents[3] / "traces" / "src" / "tiled_matmul.cu"
-    name = re.search(r"##(\w+)\(", matmul.read_text(encoding="utf-8"))
-    assert name is not None
-    assert number_types(f"any{name[1]}", matmul) == ("", "", "", "int")
-    assert number_types("beyond_shared", SOURCE) == ("", "int")
-    assert number_types("absent", SOURCE) == ()

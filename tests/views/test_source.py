@@ -18,6 +18,7 @@ import gpuemu
 from gpuemu.cli.main import cli
 from gpuemu.program.live_registers import live_registers
 from gpuemu.trace.recorded import write_trace
+from gpuemu.views import source_text
 from gpuemu.views.source import COLUMNS, STALLS, instructions, lines
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -91,6 +92,21 @@ def test_a_line_has_the_sum_of_its_instructions_and_a_call_that_of_what_it_inlin
     assert found["help.h:9"].executed == found["k.cu:4"].executed == 2
     assert found["k.cu:4"].cycles == rows[1].cycles + rows[2].cycles
     assert found["k.cu:3"].stalls == rows[0].stalls
+
+
+def test_one_s_own_lines_come_before_those_of_libraries_that_they_inlined():
+    result = run(["FFMA R1, R0, R0, R0 | S4", "FFMA R2, R1, R1, R1 | S4", "EXIT | S5"])
+    places = [(("fp16.hpp", 9), ("k.cu", 3)), (("fp16.hpp", 9), ("k.cu", 4)), (("k.cu", 5),)]
+    code = tuple(replace(i, source=place) for i, place in zip(result.program.code, places, strict=True))
+    calls = replace(result, program=replace(result.program, code=code))
+
+    def order(texts: dict[str, list[str]]) -> list[str]:
+        return [
+            line.split()[0] for _, line in source_text.page(calls, True, texts) if line.startswith(("fp16", "k.cu"))
+        ]
+
+    assert order({})[0] == "fp16.hpp:9"
+    assert order({"k.cu": [""] * 5})[-1] == "fp16.hpp:9"
 
 
 def test_registers_are_live_from_what_writes_them_to_the_last_that_reads_them():

@@ -31,6 +31,7 @@ from gpuemu.sass.image.nv_info import (
     kernel_info,
     sizes_by_symbol,
 )
+from gpuemu.sass.image.parameter_types import Declared, ParameterType, declared_types, parameter_types
 from gpuemu.sass.image.symbol_names import choose_kernel, source_name
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 
@@ -40,6 +41,7 @@ _CONSTANT_SECTION = re.compile(r"\.nv\.constant\d+\..+")
 _GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
 _PARAMETER_BASE_FROM = ((90, 0x210), (70, 0x160))  # where the attribute is missing: least SM number, base
 _ADDRESS_BYTES = {1: 4, 2: 8, 3: 4, 4: 8}  # R_CUDA_32, R_CUDA_64, R_CUDA_G32, R_CUDA_G64
+_PTX = ".nv_debug_ptx_txt"
 _RESERVED_SHARED_BYTES = 1024
 _RESERVING_SM = 90
 
@@ -114,6 +116,7 @@ class Kernel:
     parameter_base: int
     parameter_bytes: int
     parameters: tuple[Parameter, ...]
+    parameter_types: tuple[ParameterType, ...]
     constant_sections: Mapping[int, Section]
     max_threads: tuple[int, int, int] | None
     required_block: tuple[int, int, int] | None
@@ -259,8 +262,10 @@ def _read(content: bytes, file: str) -> Cubin:
         lines = read_line_table(line_data.data, starts) if line_data else LineTable()
         common = elf.sections.get(".nv.info")
         sizes = sizes_by_symbol(common.data if common else b"")
+        ptx = elf.sections.get(_PTX)
+        declared = declared_types(ptx.data if ptx else b"")
         kernels = {
-            symbol.name: _kernel(elf, index, sizes, lines)
+            symbol.name: _kernel(elf, index, sizes, lines, declared)
             for index, symbol in enumerate(elf.symbols)
             if symbol.is_kernel and symbol.section
         }
@@ -300,7 +305,9 @@ def _section(elf: ElfFile, name: str) -> Section:
     return Section(name, raw.data, raw.alignment, ordered, elf.relocations.get(name, ()))
 
 
-def _kernel(elf: ElfFile, index: int, sizes: Mapping[int, Mapping[int, int]], lines: LineTable) -> Kernel:
+def _kernel(
+    elf: ElfFile, index: int, sizes: Mapping[int, Mapping[int, int]], lines: LineTable, declared: Declared
+) -> Kernel:
     symbol = elf.symbols[index]
     name = symbol.name
     code = elf.sections[symbol.section].data
@@ -309,6 +316,7 @@ def _kernel(elf: ElfFile, index: int, sizes: Mapping[int, Mapping[int, int]], li
     shared = elf.sections.get(f".nv.shared.{name}")
     reserved = _RESERVED_SHARED_BYTES if elf.sm >= _RESERVING_SM else 0
     functions = {s.name: s.value for s in elf.symbols_of[symbol.section] if s.is_function}
+    parameters = tuple(info.parameters[i] for i in sorted(info.parameters))
     base = info.parameter_base
     if base is None:
         base = next((base for sm, base in _PARAMETER_BASE_FROM if elf.sm >= sm), 0)
@@ -326,7 +334,8 @@ def _kernel(elf: ElfFile, index: int, sizes: Mapping[int, Mapping[int, int]], li
         local_bytes=local,
         parameter_base=base,
         parameter_bytes=info.parameter_bytes,
-        parameters=tuple(info.parameters[i] for i in sorted(info.parameters)),
+        parameters=parameters,
+        parameter_types=parameter_types(name, declared, len(parameters)),
         constant_sections=_constant_sections(elf, name),
         max_threads=info.max_threads,
         required_block=info.required_block,

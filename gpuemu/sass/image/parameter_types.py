@@ -1,163 +1,95 @@
-"""Which numbers a kernel takes, as far as its symbol or its source tells.
+"""Which types a kernel's parameters have: who puts an integer where a float is read hands over bits.
 
-A cubin has the sizes of parameters alone. A mangled symbol has their types (`_Z5scalePfif`: float*, int, float); of an
-`extern "C"` kernel they stand in the source. What neither tells stays unknown.
+A cubin has the sizes of parameters alone. Two places tell more. The PTX that compilers keep beside line information
+(`.nv_debug_ptx_txt`: nvcc and NVRTC with -lineinfo or -G, Triton always) declares each as `.param .f32 k_param_1`,
+with templates, typedefs and macros resolved. A mangled symbol has the types of C++ (`_Z5scalePfif`: float*, int,
+float). What neither tells, `gpuemu.sass.machine.parameter_uses` asks of the code.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import NoReturn
+from dataclasses import dataclass
+from enum import Enum
+from itertools import zip_longest
 
-from gpuemu.base.file_kinds import is_source
+from gpuemu.sass.image.mangling import signature
 
-_FLOATS = {"f": "float", "d": "double", "6__half": "__half"}
-_NUMBERS = {
-    "a": "signed char", "b": "bool", "c": "char", "h": "unsigned char", "i": "int", "j": "unsigned", "l": "long",
-    "m": "unsigned long", "s": "short", "t": "unsigned short", "w": "wchar_t", "x": "long long",
-    "y": "unsigned long long", **_FLOATS,
-}  # fmt: skip
-_BUILTIN_CODES = "abchijlmstwxyvfdegnoz"
-_SUBSTITUTION = re.compile(r"S[0-9A-Z]*_|T[0-9]*_|S[absiod]|D[a-z]\d*_?")
-_LENGTH = re.compile(r"\d+")
-_COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_GLOBAL = re.compile(r"__global__[^;{}]*?([\w#]+)\s*\(([^(){}]*)\)\s*\{")
-_NUMBER = re.compile(
-    r"(?:const |volatile )*((?:unsigned |signed |long |short )*(?:int|unsigned|signed|long|short|char|bool|size_t|"
-    r"u?int\d+_t|uint|ushort|ulong)|float|double|half|__half)"
-)
+_FLOATS = ("float", "double", "__half", "_Float16", "__nv_bfloat16", "__bf16", "__nv_fp8_e4m3", "__nv_fp8_e5m2")
+_WHOLE = (
+    "signed char", "bool", "char", "unsigned char", "int", "unsigned", "long", "unsigned long", "short",
+    "unsigned short", "wchar_t", "char8_t", "char16_t", "char32_t", "long long", "unsigned long long",
+)  # fmt: skip
+_ENTRY = re.compile(r"\.entry\s+([\w$%]+)\s*\(([^)]*)\)")
+_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.([a-z]+)(\d+)(\s+\.ptr\b)?[^,\[]*(\[)?")
 
 
-def number_types(symbol: str, source: str | Path) -> tuple[str, ...]:
-    """For each parameter the type in C++ if it is known to be a number, else ""; () where nothing is known.
-
-    `source` is the file that the kernel comes from; one that is no CUDA source tells nothing.
-    """
-    if symbol.startswith("_Z"):
-        return _of_symbol(symbol)
-    try:
-        text = Path(source).read_text(encoding="utf-8") if is_source(source) else ""
-    except (OSError, UnicodeDecodeError):
-        return ()
-    return _of_source(symbol, text)
+Declared = dict[str, tuple[str, ...]]
+"""The types of PTX, by kernel."""
 
 
-def is_float(number_type: str) -> bool:
-    """Whether the numbers of a type that `number_types` names have fractions."""
-    return number_type in (*_FLOATS.values(), "half")
+class Kind(Enum):
+    """What a parameter is, as far as an argument for it matters."""
+
+    FLOAT = "float"
+    WHOLE = "whole number"
+    POINTER = "pointer"
+    STRUCTURE = "structure"
+    UNKNOWN = "unknown"
 
 
-def template_arguments(symbol: str) -> str:
-    """Those of a mangled name as C++ writes them, "<float, 4>"; "" without any, or with more than types and numbers."""
-    try:
-        at, begin = 2, 0
-        if symbol[at] == "N":
-            at += 1
-            while symbol[at] != "E":
-                begin = at if symbol[at] == "I" else 0
-                at = _past_part(symbol, at)
-        else:
-            at = _past_part(symbol, at)
-            begin = at if symbol[at] == "I" else 0
-        found, at = [], begin + 1
-        while begin and symbol[at] != "E":
-            end = symbol.index("E", at) + 1 if symbol[at] == "L" else _past_type(symbol, at)
-            found.append(_spelled(symbol[at:end]))
-            at = end
-    except (IndexError, ValueError):
-        return ""
-    return f"<{', '.join(found)}>" if found else ""
+@dataclass(frozen=True)
+class ParameterType:
+    """The kind of a parameter, and its type as C++ writes it, or else PTX; "" where neither says it."""
+
+    kind: Kind = Kind.UNKNOWN
+    name: str = ""
+
+    @property
+    def may_be_a_pointer(self) -> bool:
+        """Whether nothing says that it is none; PTX has u64 for both."""
+        return self.kind in (Kind.POINTER, Kind.UNKNOWN) or (self.kind is Kind.WHOLE and not self.name)
 
 
-def _spelled(argument: str) -> str:
-    """A template argument: a type, or a number of some type."""
-    if number := re.fullmatch(r"L([a-z])(n?)(\d+)E", argument):
-        kind, minus, digits = number.groups()
-        return ("false", "true")[int(digits)] if kind == "b" else "-" * bool(minus) + digits
-    if argument[0] == "P":
-        return f"{_spelled(argument[1:])}*"
-    if argument[0] == "K":
-        return f"const {_spelled(argument[1:])}"
-    if (length := _LENGTH.match(argument)) and length.end() + int(length[0]) == len(argument):
-        return argument[length.end() :]
-    return _NUMBERS.get(argument) or _unread(argument)
+def parameter_types(symbol: str, declared: Declared, count: int) -> tuple[ParameterType, ...]:
+    """For each of a kernel's `count` parameters what its symbol says of it, and `declared`, the PTX."""
+    written, compiled = signature(symbol).parameters, declared.get(symbol, ())
+    written = written if len(written) == count else ()
+    compiled = compiled if len(compiled) == count else ()
+    found = [_type(name, ptx) for name, ptx in zip_longest(written, compiled, fillvalue="")]
+    return tuple(found) or (ParameterType(),) * count
 
 
-def _of_symbol(symbol: str) -> tuple[str, ...]:
-    try:
-        at = _past_name(symbol, 2)
-        if symbol[at - 1] == "E" and "I" in symbol[:at]:
-            at = _past_type(symbol, at)  # templates have the type that they return in front
-        kinds = []
-        while at < len(symbol):
-            end = _past_type(symbol, at)
-            kinds.append(_NUMBERS.get(symbol[at:end].lstrip("K"), ""))
-            at = end
-        return tuple(kinds)
-    except (IndexError, ValueError):
-        return ()  # a part of the mangling that this does not read
+def _type(name: str, ptx: str) -> ParameterType:
+    bare = name.removeprefix("const ").removeprefix("volatile ")
+    if bare in _FLOATS:
+        return ParameterType(Kind.FLOAT, bare)
+    if bare in _WHOLE:
+        return ParameterType(Kind.WHOLE, bare)
+    if bare.endswith(("*", "&")):
+        return ParameterType(Kind.POINTER, bare)
+    kind = Kind.UNKNOWN
+    if ptx.endswith("*"):
+        kind = Kind.POINTER
+    elif ptx.endswith("[]"):
+        kind = Kind.STRUCTURE
+    elif ptx.startswith(("f", "bf")):
+        kind = Kind.FLOAT
+    elif ptx.startswith(("u", "s")):
+        kind = Kind.WHOLE
+    # A name that is none of C++'s own stands for a structure or an enumeration; PTX's u64 may be a pointer, and its
+    # integers have no sign.
+    shown = ptx if kind is Kind.FLOAT else ptx.replace("u", "i") if kind is Kind.WHOLE and ptx != "u64" else ""
+    return ParameterType(kind, bare or shown)
 
 
-def _past_name(symbol: str, at: int) -> int:
-    if symbol[at] == "N":
-        at += 1
-        while symbol[at] != "E":
-            at = _past_part(symbol, at)
-        return at + 1
-    at = _past_part(symbol, at)
-    return _past_arguments(symbol, at) if symbol[at] == "I" else at
-
-
-def _past_part(symbol: str, at: int) -> int:
-    if symbol[at] == "I":
-        return _past_arguments(symbol, at)
-    if symbol[at] in "LKVr":
-        return at + 1
-    if match := _SUBSTITUTION.match(symbol, at):
-        return match.end()
-    match = _LENGTH.match(symbol, at)
-    if match is None:
-        raise ValueError(symbol)
-    return match.end() + int(match[0])
-
-
-def _past_arguments(symbol: str, at: int) -> int:
-    at += 1
-    while symbol[at] != "E":
-        # An L begins a value: its type and number.
-        at = symbol.index("E", at) + 1 if symbol[at] == "L" else _past_type(symbol, at)
-    return at + 1
-
-
-def _past_type(symbol: str, at: int) -> int:
-    while symbol[at] in "PRKVOr":
-        at += 1
-    if symbol[at] in _BUILTIN_CODES:
-        return at + 1
-    if match := _SUBSTITUTION.match(symbol, at):
-        at = match.end()
-        return _past_arguments(symbol, at) if symbol[at : at + 1] == "I" else at
-    return _past_name(symbol, at) if symbol[at] in "N123456789" else _unread(symbol)
-
-
-def _unread(symbol: str) -> NoReturn:
-    raise ValueError(symbol)
-
-
-def _of_source(name: str, text: str) -> tuple[str, ...]:
-    text = _COMMENTS.sub(" ", text.replace("\\\n", " "))
-    found = {_kinds(parameters) for written, parameters in _GLOBAL.findall(text) if _may_be(written, name)}
-    return found.pop() if len(found) == 1 else ()
-
-
-def _may_be(written: str, name: str) -> bool:
-    """Whether this is the name, or a macro's body makes it of `prefix##_ending`."""
-    first, *rest = written.split("##")
-    return written == name if not rest else name.startswith(first) or name.endswith(rest[-1])
-
-
-def _kinds(parameters: str) -> tuple[str, ...]:
-    listed = [" ".join(parameter.split()) for parameter in parameters.split(",")] if parameters.strip() else []
-    types = [_NUMBER.fullmatch(parameter.rpartition(" ")[0]) for parameter in listed]
-    return tuple("" if found is None else found[1] for found in types)
+def declared_types(ptx: bytes) -> Declared:
+    """Of each kernel in a PTX the types of its parameters: f32, u64, "u64*" of a pointer, "b8[]" of a structure."""
+    text = ptx.replace(b"\0", b"\n").decode("ascii", errors="replace")
+    found = {}
+    for kernel, parameters in _ENTRY.findall(text):
+        listed = [_PARAMETER.search(parameter) for parameter in parameters.split(",") if parameter.strip()]
+        found[kernel] = tuple(
+            "" if one is None else f"{one[1]}{one[2]}" + "*" * bool(one[3]) + "[]" * bool(one[4]) for one in listed
+        )
+    return found

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.sass.image.parameter_types import template_arguments
+from gpuemu.sass.image.mangling import signature
 
 _LENGTH = re.compile(r"(\d+)")
 _QUALIFIERS = re.compile(r"[rVKRO]*")
@@ -42,6 +42,12 @@ def source_name(symbol: str) -> str:
         if not nested:
             break
     return "::".join(parts) or symbol
+
+
+def template_arguments(symbol: str) -> str:
+    """Those of a mangled name as C++ writes them, "<float, 4>"; "" without any, or where they are not read."""
+    found = signature(symbol).arguments
+    return f"<{', '.join(found)}>" if found else ""
 
 
 def choose_kernel(wanted: str | None, symbols: Iterable[str], file: str) -> str:

@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.base.errors import GpuemuError
-from gpuemu.sass.image.parameter_types import is_float, number_types
+from gpuemu.sass.machine.arguments import arguments_bytes
 from gpuemu.sass.machine.memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Memory
-from gpuemu.sass.machine.tensor_map import BYTES as TENSOR_MAP_BYTES
-from gpuemu.sass.machine.tensor_map import TensorMap
 from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.trace.model import Launch
 from gpuemu.trace.residency import units
@@ -96,12 +93,11 @@ def constant_banks(
 
     Variables and array arguments become buffers of `memory`. Raises GpuemuError for arguments that do not fit.
     """
-    file = function.cubin.file
     addresses = function.image.addresses
     for section in function.cubin.global_sections:
         # The image has counted on where they come to lie.
         data = np.zeros(max(1, len(section.data)), dtype=np.uint8)
-        data[: len(section.data)] = np.frombuffer(section.placed(addresses, file), dtype=np.uint8)
+        data[: len(section.data)] = np.frombuffer(section.placed(addresses, function.cubin.file), dtype=np.uint8)
         place = memory.add_buffer(section.name, data, fixed=True)
         assert place == addresses[section.name], section.name
     placed = function.placed_constant_banks(addresses)
@@ -115,41 +111,14 @@ def constant_banks(
     def put(offset: int, data: bytes) -> None:
         zero[offset : offset + len(data)] = np.frombuffer(data, dtype=np.uint8)
 
-    parameters = function.parameters
-    if len(args) != len(parameters):
-        found = f"{len(args)} argument{'s' * (len(args) != 1)}"
-        sizes = f", of {parameter_sizes(function)} bytes" * bool(parameters)
-        raise GpuemuError.one(file, None, function.name, found, f"the kernel takes {len(parameters)}{sizes}")
-    types = _number_types(function)
-    for number, (argument, parameter) in enumerate(zip(args, parameters, strict=True)):
-        if types[number] and not is_float(types[number]) and isinstance(argument, float | np.floating):
-            right = "a whole number is right, which is what the kernel takes there"
-            raise GpuemuError.one(file, None, f"argument {number}", str(argument), right)
-        if is_float(types[number]) and isinstance(argument, int):
-            argument = float(argument)  # as a call in C++ does
-        put(
-            function.parameter_base + parameter.offset,
-            _argument_bytes(argument, parameter.size, number, memory, file),
-        )
+    for parameter, value in zip(function.parameters, arguments_bytes(function, args, memory), strict=True):
+        put(function.parameter_base + parameter.offset, value)
     words = _driver_words(function, launch, memory, banks, arch)
     known = set()
     for offset, values in words.items():
         put(offset, values.tobytes())
         known |= set(range(offset, offset + values.nbytes, 4))
     return banks, frozenset(known | set(range(function.parameter_base, len(zero), 4)))
-
-
-def parameter_sizes(function: DecodedFunction) -> str:
-    """The bytes of each parameter, and its type where that is known to be a number: "8, 4 (int)"."""
-    types = _number_types(function)
-    return ", ".join(f"{p.size}{f' ({t})' * bool(t)}" for p, t in zip(function.parameters, types, strict=True))
-
-
-def _number_types(function: DecodedFunction) -> tuple[str, ...]:
-    """For each parameter its type if that is known to be a number, else ""."""
-    count = len(function.parameters)
-    types = number_types(function.name, function.cubin.file)
-    return types if len(types) == count else ("",) * count
 
 
 def _driver_words(
@@ -191,63 +160,3 @@ def _driver_words(
         memory.add_parameters(banks[0][function.parameter_base :])
         words[0x198] = np.array([PARAMETER_WINDOW], dtype=np.uint64)
     return words
-
-
-def _structure(members: tuple[Any, ...], field: str, memory: Memory, file: str) -> tuple[bytes, int]:
-    """The bytes of a structure and its alignment: members in order, each aligned to its size, as C lays them out."""
-    data, alignment = b"", 1
-    for position, member in enumerate(members):
-        if isinstance(member, tuple):
-            part, aligned = _structure(member, f"{field}.{position}", memory, file)
-        elif isinstance(member, np.ndarray) and member.ndim:
-            part, aligned = np.uint64(memory.add_buffer(f"{field}.{position}", member)).tobytes(), 8
-        elif isinstance(member, np.generic):
-            part, aligned = member.tobytes(), member.dtype.alignment
-        elif isinstance(member, bytes):
-            part, aligned = member, 1
-        else:
-            right = "an array, a NumPy scalar such as np.int32(1), bytes or another tuple is right"
-            raise GpuemuError.one(file, None, f"{field}.{position}", type(member).__name__, right)
-        data += bytes(-len(data) % aligned) + part
-        alignment = max(alignment, aligned)
-    return data + bytes(-len(data) % alignment), alignment
-
-
-def _argument_bytes(argument: Any, size: int, number: int, memory: Memory, file: str) -> bytes:
-    """An argument as the kernel reads it."""
-    field = f"argument {number}"
-    if isinstance(argument, TensorMap):
-        if size != TENSOR_MAP_BYTES:
-            raise GpuemuError.one(file, None, field, "a tensor map", f"the kernel takes a value of {size} bytes there")
-        return argument.encode(memory.add_buffer(field, argument.array))
-    if isinstance(argument, np.ndarray) and argument.ndim:
-        if size != 8:
-            raise GpuemuError.one(file, None, field, "an array", f"the kernel takes a value of {size} bytes there")
-        return np.uint64(memory.add_buffer(field, argument)).tobytes()
-    if isinstance(argument, np.generic | np.ndarray):
-        data = argument.tobytes()
-        if len(data) == size:
-            return data
-        argument = argument.item()
-    if isinstance(argument, bool | int):
-        low, high = -(1 << (8 * size - 1)), 1 << (8 * size)
-        if not low <= argument < high:
-            raise GpuemuError.one(file, None, field, str(argument), f"a number that fits {size} bytes is right")
-        return (int(argument) % high).to_bytes(size, "little")
-    if isinstance(argument, float) and size in (2, 4, 8):
-        return np.array(argument, dtype=f"f{size}").tobytes()
-    if isinstance(argument, bytes) and len(argument) == size:
-        return argument
-    if isinstance(argument, tuple):
-        data, _ = _structure(argument, field, memory, file)
-        if len(data) != size:
-            found = f"a structure of {len(data)} bytes"
-            raise GpuemuError.one(file, None, field, found, f"the kernel takes {size} bytes there")
-        return data
-    raise GpuemuError.one(
-        file,
-        None,
-        field,
-        f"{type(argument).__name__} for {size} bytes",
-        "an array, a number, the bytes themselves or a tuple of members is right",
-    )

@@ -18,6 +18,7 @@ Dimension 0 is the one whose elements are next to each other: the last axis of a
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,8 @@ import numpy.typing as npt
 from gpuemu.base.errors import GpuemuError
 
 BYTES = 128
+ALIGNMENTS = (128, 64)
+"""Of CUtensorMap in a structure: CUDA 13's header, and those before."""
 _MOST_DIMENSIONS = 5
 _UNIT = 16
 _NUMBERED = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16")
@@ -105,9 +108,11 @@ _NUMPY_TYPES = {
 class TensorMap:
     """A kernel argument: the tensor map of a NumPy array, a device buffer that the kernel may read and write by it.
 
-    `box`: elements that a copy takes of each axis, in the array's order of axes. `swizzle`: 0, 32, 64 or 128 bytes.
-    `type`: the element's type as cuTensorMapEncodeTiled names it, in TYPES; by default the array's own (bf16 is kept in
-    uint16). `fill`: 0 or "nan", what a copy finds outside the array. `steps`: 2 takes each second element of an axis.
+    The array may be a view whose rows lie apart, as of every second row: its last axis is without gaps, and the steps
+    of the others are multiples of 16 bytes. `box`: elements that a copy takes of each axis, in the array's order of
+    axes. `swizzle`: 0, 32, 64 or 128 bytes. `type`: the element's type as cuTensorMapEncodeTiled names it, in TYPES; by
+    default the array's own (bf16 is kept in uint16). `fill`: 0 or "nan", what a copy finds outside the array. `steps`:
+    2 takes each second element of an axis.
     Raises GpuemuError for what no tensor map can say.
     """
 
@@ -127,8 +132,6 @@ class TensorMap:
             raise _refused("type", f"{kind or array.dtype} for elements of {array.itemsize} bytes", "one of their size")
         if not 1 <= array.ndim <= _MOST_DIMENSIONS:
             raise _refused("array", f"{array.ndim} dimensions", f"1 to {_MOST_DIMENSIONS}")
-        if not array.flags.c_contiguous:
-            raise _refused("array", "an array that is not C-contiguous", "one that is (np.ascontiguousarray)")
         taken = tuple(steps) if steps is not None else (1,) * array.ndim
         for name, values, most in (("box", tuple(box), 256), ("steps", taken, 8)):
             if len(values) != array.ndim or not all(1 <= value <= most for value in values):
@@ -140,9 +143,12 @@ class TensorMap:
         line = box[-1] * array.itemsize
         if line % _UNIT or (swizzle and line > swizzle):
             raise _refused("box", f"{line} bytes along the last axis", f"a multiple of 16, up to {swizzle or 4096}")
-        self._strides = array.strides[:-1][::-1]
-        if any(stride % _UNIT for stride in self._strides):
-            raise _refused("array", f"strides of {array.strides} bytes", "multiples of 16 for all but the last axis")
+        if array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
+            right = "one whose last axis has its elements side by side"
+            raise _refused("array", f"{array.strides[-1]} bytes from an element to the next", right)
+        if any(stride % _UNIT or stride <= 0 for stride in array.strides[:-1]):
+            right = "multiples of 16 above 0 for all but the last axis"
+            raise _refused("array", f"strides of {array.strides} bytes", right)
         self._box, self._steps = tuple(box)[::-1], taken[::-1]
         plain = next((name for name, tf32 in _WITH_TF32.items() if tf32 == kind), kind)
         self._flags = (
@@ -150,11 +156,24 @@ class TensorMap:
             | (fill == "nan") << 15 | (_AS_TF32 if plain != kind else 0)
         )  # fmt: skip
 
+    def memory(self) -> npt.NDArray[np.uint8]:
+        """The bytes from the array's first element to the end of its last, those between its rows among them."""
+        first = self.array[(slice(0, 1),) * self.array.ndim].reshape(-1).view(np.uint8)
+        reach = sum((extent - 1) * stride for extent, stride in zip(self.array.shape, self.array.strides, strict=True))
+        return np.lib.stride_tricks.as_strided(first, (reach + self.array.itemsize,), (1,))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TensorMap:
+        """A view's copy is a view of the same form."""
+        other = copy.copy(self)
+        kept = self.array
+        other.array = np.ndarray(kept.shape, kept.dtype, self.memory().copy(), 0, kept.strides)
+        return other
+
     def encode(self, address: int) -> bytes:
         """The 128 bytes, for an array at that address."""
         words = np.zeros(BYTES // 4, dtype=np.uint64)
         words[0], words[1], words[2] = address & 0xFFFFFFFF, address >> 32, self._flags
-        for k, stride in enumerate(self._strides):
+        for k, stride in enumerate(self.array.strides[:-1][::-1]):
             words[3 + k] = stride // _UNIT & 0xFFFFFFFF
             words[7] |= np.uint64((stride // _UNIT >> 32) << 4 * k)
         for k, (extent, box, step) in enumerate(zip(self.array.shape[::-1], self._box, self._steps, strict=True)):

@@ -25,47 +25,20 @@ from gpuemu.sass.numbers.ieee import (
     narrow_bf16,
     quantize,
 )
+from gpuemu.sass.numbers.narrow import FP8_FLOATS, code_e4m3, code_e5m2
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import ROUNDINGS, float32, rounding_of
 from gpuemu.sass.semantics.half_operands import pair, words
 
 _FORMATS = {"F16": FLOAT16, "BF16": BFLOAT16, "E4M3": E4M3, "E5M2": E5M2, "TF32": TF32}
 _FORMS = ("PACK_AB", "PACK_B", "MERGE_C", "UNPACK_B", "PACK_AB_MERGE_C", "UNPACK_B_MERGE_C")
-_NAN8 = np.uint32(0x7F)
-
-
-def _positive_e4m3() -> Any:
-    """The value of each E4M3 number from 0 to 448 (0x7e): 4 exponent bits biased by 7, 3 fraction bits."""
-    codes = np.arange(0x7F)
-    exponent, fraction = codes >> 3, codes & 7
-    normal = np.ldexp(1 + fraction / 8, exponent - 7)
-    return np.where(exponent == 0, np.ldexp(fraction / 8, -6), normal)
-
-
-_E4M3_VALUES = _positive_e4m3()
-_E4M3_FLOATS = np.concatenate([_E4M3_VALUES, [np.nan], -_E4M3_VALUES, [np.nan]]).astype(np.float32)
-_E5M2_FLOATS = (np.arange(256, dtype=np.uint16) << 8).view(np.float16).astype(np.float32)
-_FP8_FLOATS = {"E4M3": _E4M3_FLOATS, "E5M2": _E5M2_FLOATS}
-_FP8_HALVES = {name: narrow16(values) for name, values in _FP8_FLOATS.items()}
-
-
-def _code_e4m3(values: Any) -> Any:
-    code = np.searchsorted(_E4M3_VALUES, np.abs(values)).astype(np.uint32)
-    code |= np.signbit(values).astype(np.uint32) << np.uint32(7)
-    return np.where(np.isnan(values), _NAN8, code)
-
-
-def _code_e5m2(values: Any) -> Any:
-    """E5M2 is float16 without the low byte."""
-    return narrow16(values.astype(np.float32)).astype(np.uint32) >> np.uint32(8)
-
-
+_FP8_HALVES = {name: narrow16(values) for name, values in FP8_FLOATS.items()}
 _CODES: dict[str, Callable[[Any], Any]] = {
     "F16": lambda values: narrow16(values.astype(np.float32)),
     "BF16": lambda values: narrow_bf16(values.astype(np.float32)),
     "TF32": lambda values: bits32(values.astype(np.float32)),
-    "E4M3": _code_e4m3,
-    "E5M2": _code_e5m2,
+    "E4M3": code_e4m3,
+    "E5M2": code_e5m2,
 }
 
 
@@ -73,7 +46,7 @@ def _converter(site: Site, to: str) -> Callable[[Any], Any]:
     """From float32 to the bits of the type, uint16 or uint32: .RELU, rounding, .SATFINITE."""
     form, code, rounding = _FORMATS[to], _CODES[to], rounding_of(site)
     relu, finite = site.has("RELU"), site.has("SATFINITE")
-    if to in _FP8_FLOATS and not finite:
+    if to in FP8_FLOATS and not finite:
         raise site.unsupported(f"{to} without .SATFINITE")
     direct = {"F16": narrow16, "BF16": narrow_bf16}.get(to)
 
@@ -171,7 +144,7 @@ def _bytes_to_halves(site: Site, kind: str) -> Step:
     get = site.raw(1) if high else _plain(site, 1)
     store, table = site.destination(0), _FP8_HALVES[kind]
     if site.has("RELU"):
-        table = np.where(_FP8_FLOATS[kind] <= 0, np.uint16(0), table)
+        table = np.where(FP8_FLOATS[kind] <= 0, np.uint16(0), table)
     first = 2 if high else 0
 
     def step(mask: Mask) -> None:

@@ -66,13 +66,25 @@ def load_cubin(
     """The cubin of a file, by its name's ending: a CUDA source is compiled for `arch` (sm_89 if None) with `options`,
     a .ptx assembled.
 
-    A cubin, given as a path or as bytes, is for the architecture that it names; `arch` then says nothing.
+    A cubin, given as a path or as bytes, is for the architecture that it names; `arch` then says nothing. `options` are
+    a list of the compiler's own, such as "-Iinclude", "-DTILE=64" and "--use_fast_math". Raises GpuemuError.
     """
+    if isinstance(options, str):
+        right = f"a list of the compiler's options, such as [{options!r}], is right"
+        raise GpuemuError.one("options", None, "", repr(options), right)
     if not isinstance(source, bytes) and is_source(source):
         return read_cubin(compile_cuda(os.fspath(source), arch or DEFAULT_ARCH, compiler, options), os.fspath(source))
     if not isinstance(source, bytes) and ending(source) == ".ptx":
         return read_cubin(assemble_ptx(os.fspath(source), arch or DEFAULT_ARCH, options), os.fspath(source))
+    if options:
+        file = "<cubin>" if isinstance(source, bytes) else os.fspath(source)
+        raise _compiled_already(file, options)
     return read_cubin(source)
+
+
+def _compiled_already(file: str, options: Sequence[str]) -> GpuemuError:
+    found = f"machine code with options for a compiler ({' '.join(map(str, options))})"
+    return GpuemuError.one(file, None, "", found, "a .cu takes them")
 
 
 def decode_function(
@@ -80,12 +92,15 @@ def decode_function(
     kernel: str | None = None,
     arch: str | None = None,
     compiler: CompilerChoice = "auto",
+    options: Sequence[str] = (),
 ) -> DecodedFunction:
-    """A kernel of a CUDA source or a cubin; see `load_cubin` for `arch`, `Cubin.kernel` for the name.
+    """A kernel of a CUDA source or a cubin; see `load_cubin` for `arch` and `options`, `Cubin.kernel` for the name.
 
     Raises GpuemuError for code that is not linked and for instructions that the model does not know.
     """
-    cubin = source if isinstance(source, Cubin) else load_cubin(source, arch, compiler)
+    if isinstance(source, Cubin) and options:
+        raise _compiled_already(source.file, options)
+    cubin = source if isinstance(source, Cubin) else load_cubin(source, arch, compiler, options)
     chosen = cubin.kernel(kernel)
     image = link(cubin, chosen, _texts(cubin.content, cubin.file))
     known = {field.name: getattr(chosen, field.name) for field in fields(Kernel)}

@@ -22,25 +22,26 @@ from gpuemu.studies.check.controlcheck import check_control
 from gpuemu.studies.check.findings import TOOLS, Findings, Point
 from gpuemu.studies.check.initcheck import Uninitialised
 from gpuemu.studies.check.report import Report
+from gpuemu.trace.launch_limits import Extent, extent
 from gpuemu.trace.model import Instruction, Trace
 
 DEFAULT_BUDGET = 20_000_000
 """Warp instructions of one CTA before it is taken for endless."""
 _MOST_CTAS = 8
 """CTAs whose paths controlcheck follows."""
-Extent = tuple[int, int, int]
 
 
 def check(
     what: str | os.PathLike[str] | Trace | Any,
     kernel: str | None = None,
-    grid: Extent = (1, 1, 1),
-    block: Extent = (32, 1, 1),
+    grid: Extent = 1,
+    block: Extent = 32,
     dynamic_shared_bytes: int = 0,
     args: Sequence[Any] = (),
     *,
     tools: Iterable[str] = TOOLS,
     arch: str | Architecture | None = None,
+    options: Sequence[str] = (),
     budget: int = DEFAULT_BUDGET,
     stack_bytes: int = 1024,
     zero_shared: bool = False,
@@ -50,8 +51,9 @@ def check(
     """What a kernel of a .cu or .cubin file, or a trace, does wrong.
 
     The launch is given as for `trace_kernel`; arrays are updated in place. An array of `gpuemu.empty` has no values
-    until the kernel writes them. `tools`: some of memcheck, racecheck, synccheck, initcheck, controlcheck. A trace
-    has the launch in it; its addresses are known, what it computes is not: memcheck and initcheck have nothing to say.
+    until the kernel writes them. `tools`: some of memcheck, racecheck, synccheck, initcheck, controlcheck. `options` go
+    to the compiler of a .cu. A trace has the launch in it, and takes no options; its addresses are known, what it
+    computes is not: memcheck and initcheck have nothing to say.
 
     Raises GpuemuError for input that is wrong in itself.
     """
@@ -60,15 +62,17 @@ def check(
     if unknown or not chosen:
         found = f"'{unknown[0]}'" if unknown else "none"
         raise GpuemuError.one("--tool", None, "", found, f"one of {', '.join(TOOLS)} is right")
-    if isinstance(what, Trace):
-        return _check_trace(what, chosen)
-    if isinstance(what, str | os.PathLike) and not is_machine_code(what):
+    if isinstance(what, Trace) or (isinstance(what, str | os.PathLike) and not is_machine_code(what)):
         from gpuemu.trace.files import load_trace
 
-        return _check_trace(load_trace(what, kernel=kernel), chosen)
+        trace = what if isinstance(what, Trace) else load_trace(what, kernel=kernel)
+        if options:
+            raise GpuemuError.one(trace.file, None, "", "a trace with options for a compiler", "a .cu takes them")
+        return _check_trace(trace, chosen)
+    sizes = extent("grid", grid, "check()"), extent("block", block, "check()")
     return _check_kernel(
-        what, kernel, grid, block, dynamic_shared_bytes, args, chosen, arch, budget, stack_bytes, zero_shared, printer,
-        progress,
+        what, kernel, *sizes, dynamic_shared_bytes, args, chosen, arch, options, budget, stack_bytes, zero_shared,
+        printer, progress,
     )  # fmt: skip
 
 
@@ -112,8 +116,9 @@ def _check_trace(trace: Trace, tools: tuple[str, ...]) -> Report:
 
 
 def _check_kernel(
-    what: Any, kernel: str | None, grid: Extent, block: Extent, dynamic_shared_bytes: int, args: Sequence[Any],
-    tools: tuple[str, ...], arch: str | Architecture | None, budget: int, stack_bytes: int, zero_shared: bool,
+    what: Any, kernel: str | None, grid: tuple[int, int, int], block: tuple[int, int, int], dynamic_shared_bytes: int,
+    args: Sequence[Any], tools: tuple[str, ...], arch: str | Architecture | None, options: Sequence[str], budget: int,
+    stack_bytes: int, zero_shared: bool,
     printer: Callable[[str], None] | None, progress: Callable[[int, int], None] | None,
 ) -> Report:  # fmt: skip
     from gpuemu.sass.launch import as_given, trace_kernel
@@ -122,7 +127,7 @@ def _check_kernel(
     from gpuemu.studies.check.watch import Watch
 
     name = f"sm_{arch.compute_capability.replace('.', '')}" if isinstance(arch, Architecture) else arch
-    function = decode_function(what, kernel, name)
+    function = decode_function(what, kernel, name, options=options)
     hardware = arch if isinstance(arch, Architecture) else load_arch(name) if name else _of_code(function.arch)
     findings = Findings()
 

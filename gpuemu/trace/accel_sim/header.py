@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuemu.trace.accel_sim.form import LEAST_BINARY, RZ, VERSIONS, WINDOW_BYTES
 from gpuemu.trace.accel_sim.words import HEX, WHOLE, Cursor, shown
 from gpuemu.trace.bind import MAX_THREADS
+from gpuemu.trace.launch_limits import beyond
 from gpuemu.trace.model import Launch
 from gpuemu.trace.ranges import MAX_ADDRESS
 
@@ -70,6 +71,9 @@ def read_header(cursor: Cursor) -> tuple[Header, str | None]:
         if not 0 < x * y * z <= most:
             right = f"three sizes of at least 1, such as (2,1,1), and up to {most} together are right"
             cursor.refuse(key, shown(value(key)), right)
+        most_by_axis = beyond(key.split()[0], (x, y, z))
+        if most_by_axis is not None:
+            cursor.refuse(key, shown(value(key)), most_by_axis)
         return x, y, z
 
     kernel = value("kernel name").strip()

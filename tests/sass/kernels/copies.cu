@@ -141,3 +141,25 @@ extern "C" __global__ void cluster_barrier(int* out) {
     asm volatile("griddepcontrol.wait;" ::: "memory");
     asm volatile("griddepcontrol.launch_dependents;");
 }
+
+// Tensor maps in a structure by value, aligned as in CUDA 12 and in CUDA 13.
+#define FIELDS(alignment)                                                                                           \
+    struct alignas(alignment) Map##alignment { char bytes[128]; };                                                  \
+    struct Fields##alignment { int x, y; Map##alignment first, second; u32* out; };                                 \
+    extern "C" __global__ void fields_##alignment(const __grid_constant__ Fields##alignment given) {                \
+        __shared__ __align__(128) u32 tiles[2][64];                                                                 \
+        __shared__ u64 barrier;                                                                                     \
+        if (threadIdx.x == 0) {                                                                                     \
+            start(&barrier, 512);                                                                                   \
+            for (int k = 0; k < 2; ++k)                                                                             \
+                asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"     \
+                             " [%0], [%1, {%2, %3}], [%4];" :: "r"(shared_address(tiles[k])),                       \
+                             "l"(k ? &given.second : &given.first), "r"(given.x), "r"(given.y),                     \
+                             "r"(shared_address(&barrier)) : "memory");                                             \
+        }                                                                                                           \
+        __syncthreads();                                                                                            \
+        wait(&barrier);                                                                                             \
+        given.out[threadIdx.x] = tiles[threadIdx.x / 64][threadIdx.x % 64];                                         \
+    }
+FIELDS(64)
+FIELDS(128)

@@ -1,0 +1,216 @@
+"""What the machine code does with a parameter whose type nothing tells: arithmetic of integers, or of floats.
+
+A parameter is a word of constant bank 0. From where code reads it, its value is followed through instructions that move
+or rearrange bits (MOV, SEL, PRMT, shifts, masks), along all paths, to those that must take it for a number. One use as
+a float makes it a float: code looks at the bits of floats with integer instructions (square roots do), but hardly ever
+takes an integer for the bits of a float. A value that is stored, and nothing else, may be either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import reduce
+from operator import or_
+
+from gpuemu.isa.operands import Operand, Sum, parse_operand
+from gpuemu.isa.registers import destination_count, is_number, register_number, written_and_read
+from gpuemu.sass.image.nv_info import Parameter
+from gpuemu.trace.model import Instruction
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_MOVES = _names("MOV UMOV R2UR SEL USEL FSEL SHFL PRMT UPRMT LOP3 ULOP3 LOP SHF USHF SHL SHR MOVM")
+_LOADS = ("LDC", "ULDC")
+_LARGEST_NUMBER = 8
+_BANK = Sum((), 0, ())
+_PRODUCTS = ("IMAD", "UIMAD")
+_MOVING_PRODUCTS = {"MOV", "SHL", "U32"}
+"""Of IMAD: a move, a shift, and the shift by 16 that makes a float of a bf16."""
+_FLOATING = _names(
+    "FADD FMUL FFMA FSETP FSET FMNMX FCHK FSWZADD FRND F2F F2I F2FP F2IP MUFU DADD DMUL DFMA DSETP DMNMX HADD2 HMUL2 "
+    "HFMA2 HSETP2 HSET2 HMNMX2 HMMA QMMA DMMA HGMMA QGMMA"
+)
+_WHOLE = _names(
+    "IADD3 UIADD3 IADD IMAD UIMAD IMUL LEA ULEA ISETP UISETP IMNMX UIMNMX VIMNMX VIMNMX3 IABS POPC UPOPC FLO UFLO BREV "
+    "UBREV BMSK UBMSK SGXT USGXT IDP IDP4A I2F I2FP I2I VIADD VIADDMNMX VABSDIFF VABSDIFF4 REDUX MATCH VOTE VOTEU R2P "
+    "UR2P ISCADD BRX BRXU JMX BAR NANOSLEEP IMMA BMMA IGMMA DEPBAR PLOP3 UPLOP3"
+)
+_ATOMICS = ("ATOM", "RED")
+_ATOMIC_FLOATS = _names("F32 F64 F16 F16x2 BF16 BF16x2 BF16_V2")
+_KEPT_AS_IT_IS = _names("EXCH CAS")
+_JUMPS = ("BRA", "JMP", "BRX", "BRXU", "JMX", "RET", "EXIT")
+
+
+Values = dict[tuple[int, str], int]
+"""What registers hold of parameters, a bit for each. By register, and the guard under which that is all it holds: ""
+where it is so whatever the guard."""
+_UNSURE = 1 << 4096
+"""Beside the parameters' bits: on another path the register holds something else."""
+
+
+class Use(Enum):
+    """How code takes a parameter."""
+
+    NONE = "not at all"
+    WHOLE = "as a whole number"
+    FLOAT = "as a float"
+    EITHER = "as bits, of a whole number or of a float"
+
+
+def parameter_uses(
+    code: Sequence[Instruction], base: int, parameters: Sequence[Parameter], targets: Mapping[int, Sequence[int]]
+) -> tuple[Use, ...]:
+    """The use of each parameter; `base` is where they begin in constant bank 0, `targets` where indexed branches go."""
+    found: list[set[Use]] = [set() for _ in parameters]
+    known = _Parameters(base, parameters)
+    paths = _paths(code, targets)
+    joins = {0, *(at for following in paths.values() for at in following)}
+    before: dict[int, Values] = {0: {}}
+    waiting = [0] if code else []
+    while waiting:
+        at = waiting.pop()
+        values = dict(before[at])
+        while True:
+            _step(code[at], values, known, found)
+            following = paths.get(at, (at + 1,))
+            at += 1
+            if following != (at,) or at in joins:
+                break
+        waiting += [other for other in following if _comes_in(values, other, before)]
+    return tuple(_verdict(uses) for uses in found)
+
+
+def _paths(code: Sequence[Instruction], targets: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, ...]]:
+    """Of each instruction that may not go on to the next those that follow it, all by their places in the code."""
+    index = {instruction.offset: at for at, instruction in enumerate(code)}
+    found = {}
+    for at, instruction in enumerate(code):
+        mnemonic = instruction.opcode.partition(".")[0]
+        last = at + 1 == len(code)
+        if mnemonic not in (*_JUMPS, "CALL") and not last:
+            continue
+        goes_on = (mnemonic not in _JUMPS or bool(instruction.guard) or _conditional(instruction)) and not last
+        numbers = [parse_operand(operand).core for operand in instruction.operands[-1:]]
+        offsets = [int(number, 16) for number in numbers if number.startswith("0x")] if mnemonic != "RET" else []
+        offsets += targets.get(instruction.offset, ())
+        following = [index[offset] for offset in offsets if offset in index]
+        found[at] = (*([at + 1] if goes_on else []), *dict.fromkeys(following))
+    return found
+
+
+def _conditional(instruction: Instruction) -> bool:
+    """Whether a branch has a predicate among its operands: BRA.DIV, BRA !P0, 0x100."""
+    return any(parse_operand(operand).register is not None for operand in instruction.operands[:-1])
+
+
+def _comes_in(values: Values, at: int, before: dict[int, Values]) -> bool:
+    """Add a path's values to those in front of an instruction; whether that changes any."""
+    comes = {key: held for key, held in values.items() if key[1] == ""}
+    there = before.get(at)
+    if there is None:
+        before[at] = comes
+        return True
+    joined = {key: _either(comes.get(key, 0), there.get(key, 0)) for key in {**there, **comes}}
+    before[at] = joined
+    return joined != there
+
+
+def _either(one: int, other: int) -> int:
+    """What a register holds that holds this or that."""
+    return one if one == other else one | other | _UNSURE
+
+
+def _step(instruction: Instruction, values: Values, known: _Parameters, found: Sequence[set[Use]]) -> None:
+    """One instruction: what it does with the parameters that it reads, and which registers hold them afterwards."""
+    mnemonic, *modifiers = instruction.opcode.split(".")
+    operands, guard = instruction.operands, instruction.guard
+    written = written_and_read(instruction.opcode, operands, "")[0]
+    results = [r for r in written if is_number(r)]
+    sources = [parse_operand(operand) for operand in operands[destination_count(mnemonic, operands) :]]
+
+    def held_in(operand: Operand) -> int:
+        registers = [register_number(register) for register, _ in operand.registers]
+        return _all(values.get((r, guard), values.get((r, ""), 0)) for r in registers)
+
+    moved = [0] * len(results)
+    if mnemonic in _LOADS:
+        # Several words may be those of several parameters.
+        moved = [known.at(sources[0], 4 * word) for word in range(len(results))]
+        if known.anywhere(sources[0]):
+            _note(found, _UNSURE - 1, Use.EITHER)
+    elif mnemonic in _MOVES or (mnemonic in _PRODUCTS and {*modifiers[:1]} & _MOVING_PRODUCTS):
+        held = _all(known.at(source) | held_in(source) for source in sources)
+        moved = [held] * len(results)
+        if not results:
+            _note(found, held, Use.WHOLE)  # a mask that ends in a predicate asks for bits of a whole number
+    else:
+        use = _use(mnemonic, modifiers)
+        for source in sources:
+            address = bool(source.brackets) and not source.is_constant
+            _note(found, held_in(source), Use.WHOLE if address else use)
+            _note(found, known.at(source), use)
+    predicates = {f"P{r - 300}" for r in written if not is_number(r)}
+    for key in [key for key in values if key[1] != "" and (key[0] in results or key[1].lstrip("@!") in predicates)]:
+        del values[key]
+    for register, parameters in zip(results, moved, strict=True):
+        before = values.pop((register, ""), 0)
+        if guard:
+            values[register, guard] = parameters
+            parameters = _either(parameters, before) if before else parameters
+        if parameters:
+            values[register, ""] = parameters
+
+
+def _all(parameters: Iterable[int]) -> int:
+    return reduce(or_, parameters, 0)
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    """Where the parameters lie in constant bank 0, from `base` on."""
+
+    base: int
+    places: Sequence[Parameter]
+
+    def at(self, operand: Operand, further: int = 0) -> int:
+        """The parameter that lies where an operand says, or so many bytes further: the bit of its number."""
+        if not operand.is_constant or operand.brackets[0] != _BANK or operand.brackets[1].number is None:
+            return 0
+        place = operand.brackets[1].number + further - self.base
+        if self.anywhere(operand):
+            return 0
+        return _all((p.offset <= place < p.offset + p.size) << number for number, p in enumerate(self.places))
+
+    def anywhere(self, operand: Operand) -> bool:
+        """Whether a register says which parameter it is: an index into an array that is one is none such."""
+        if not operand.is_constant or operand.brackets[0] != _BANK or not operand.brackets[1].registers:
+            return False
+        place = (operand.brackets[1].number or 0) - self.base
+        inside = [p for p in self.places if p.offset <= place < p.offset + p.size]
+        return not any(p.size > _LARGEST_NUMBER for p in inside)
+
+
+def _use(mnemonic: str, modifiers: Sequence[str]) -> Use:
+    if mnemonic in _FLOATING:
+        return Use.FLOAT
+    if mnemonic in _WHOLE:
+        return Use.WHOLE
+    if mnemonic.startswith(_ATOMICS) and not _KEPT_AS_IT_IS.intersection(modifiers):
+        return Use.FLOAT if _ATOMIC_FLOATS.intersection(modifiers) else Use.WHOLE
+    return Use.EITHER
+
+
+def _note(found: Sequence[set[Use]], held: int, use: Use) -> None:
+    """Write down a use; what may be the use of something else says nothing of the type."""
+    for number, uses in enumerate(found):
+        if held >> number & 1:
+            uses.add(Use.EITHER if held & _UNSURE else use)
+
+
+def _verdict(uses: set[Use]) -> Use:
+    return next((use for use in (Use.FLOAT, Use.WHOLE, Use.EITHER) if use in uses), Use.NONE)

@@ -1,0 +1,42 @@
+"""What a launch may ask for on every GPU here: sizes of a grid and of a block, by axis.
+
+From the CUDA programming guide, "Technical Specifications per Compute Capability", the same for 7.5 to 12.x. A
+block's x and y end at 1024, as its threads together do: a value of the architecture (sm.max_threads_per_cta).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+from gpuemu.base.errors import GpuemuError
+
+Extent = int | Sequence[int]
+"""Sizes in x, y and z; those left out are 1."""
+_MOST_GRID = ((1 << 31) - 1, 65_535, 65_535)
+_MOST_BLOCK_Z = 64
+
+
+def beyond(name: str, sizes: Sequence[int]) -> str | None:
+    """What would be right for a "grid" or a "block" that no GPU takes; None for one that fits."""
+    if name == "grid" and any(size > most for size, most in zip(sizes, _MOST_GRID, strict=True)):
+        x, y, z = _MOST_GRID
+        return f"at most {x} in x, {y} in y and {z} in z are right"
+    if name == "block" and sizes[2] > _MOST_BLOCK_Z:
+        return f"at most {_MOST_BLOCK_Z} in z are right"
+    return None
+
+
+def extent(name: str, given: Extent | Any, where: str) -> tuple[int, int, int]:
+    """The three sizes of a "grid" or a "block". Raises GpuemuError for what is none, or none that a GPU takes."""
+    sizes: list[Any] = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    whole = all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes)
+    if not 1 <= len(sizes) <= 3 or not whole or min(sizes) < 1:
+        right = "a whole number of at least 1, or up to three for x, y and z, is right"
+        raise GpuemuError.one(where, None, name, repr(given), right)
+    x, y, z = (*map(int, sizes), 1, 1)[:3]
+    right_ = beyond(name, (x, y, z))
+    if right_ is not None:
+        raise GpuemuError.one(where, None, name, repr(given), right_)
+    return x, y, z
