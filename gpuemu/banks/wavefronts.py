@@ -12,7 +12,8 @@ A wavefront is one pass of the data stage; it serves one distinct word of every 
   happens behind the banks and costs nothing here.
 * atomics: lanes on one word do not share; each is served by itself. Those that count lanes (ATOMS.POPC.INC,
   what atomicAdd of 1 is compiled to) share: kernels that count into one word take no longer than others.
-* the shared side of an asynchronous copy is a store, but that lanes on the same bytes take turns.
+* asynchronous copies depend on where they read, too: see `copies`. What is counted here is one that reads without
+  gaps from a line's begin on: a store, but that lanes on the same bytes take turns.
 * an access holds the data stage for as many cycles as it has wavefronts, and never for fewer than it has
   groups: one STS.128 lane costs 1 wavefront and 4 cycles, three that conflict in one group 3 and 4.
 
@@ -52,6 +53,10 @@ class HasSharedMemory(Protocol):
     def shared_memory(self) -> Any:
         """The section with the values that `BankGeometry.of` names."""
 
+    @property
+    def global_memory(self) -> Any:
+        """The same of global memory: asynchronous copies depend on both."""
+
 
 @dataclass(frozen=True)
 class BankGeometry:
@@ -62,6 +67,7 @@ class BankGeometry:
     `lanes_per_group_*`: lanes counted together, for accesses of up to 32, 64 and 128 bits.
     `load_merge_distances`: lane-XOR distances at which equal addresses let the groups of a load join.
     `matrix_row_bytes`: bytes behind one row address of a matrix load or store.
+    `line_bytes`, `sector_bytes`, `tag_bank_masks`: of L1, for asynchronous copies.
     """
 
     banks: int = 32
@@ -73,12 +79,15 @@ class BankGeometry:
     matrix_rows_per_phase: int = 8
     matrix_row_bytes: int = 16
     atomic_same_word_shares: bool = False
+    line_bytes: int = 128
+    sector_bytes: int = 32
+    tag_bank_masks: tuple[int, ...] = (31413, 21978)
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, tuple):
-                if not all(0 < distance < LANES for distance in value):
+                if field.name == "load_merge_distances" and not all(0 < distance < LANES for distance in value):
                     right = f"distances from 1 to {LANES - 1} are right"
                     raise GpuemuError.one("BankGeometry", None, field.name, str(value), right)
             elif not isinstance(value, bool) and value < 1:
@@ -101,6 +110,9 @@ class BankGeometry:
             matrix_rows_per_phase=memory.matrix_rows_per_phase,
             matrix_row_bytes=memory.matrix_row_bytes,
             atomic_same_word_shares=memory.atomic_same_word_shares,
+            line_bytes=arch.global_memory.l1.line_bytes,
+            sector_bytes=arch.global_memory.sector_bytes,
+            tag_bank_masks=tuple(arch.global_memory.l1.tag_bank_masks),
         )
 
     def access_bytes(self, kind: AccessKind, width: int) -> int:
@@ -134,7 +146,7 @@ class Counts(NamedTuple):
     groups: IntArray
 
 
-def _refuse_misaligned(size: int, addresses: IntArray, used: BoolArray, where: str) -> None:
+def refuse_misaligned(size: int, addresses: IntArray, used: BoolArray, where: str) -> None:
     wrong = np.argwhere(used & ((addresses < 0) | (addresses % size != 0)))
     if len(wrong):
         row, lane = wrong[0].tolist()
@@ -173,7 +185,7 @@ def count(
     lanes = np.asarray(addresses, dtype=np.int64).reshape(-1, LANES)
     lane_group = geometry.group_of_lane(kind, width)
     used = np.asarray(active, dtype=np.bool_).reshape(-1, LANES) & (lane_group >= 0)
-    _refuse_misaligned(geometry.access_bytes(kind, width), lanes, used, where)
+    refuse_misaligned(geometry.access_bytes(kind, width), lanes, used, where)
     row_entries = int(lane_group.max() + 1) * geometry.banks
     step = max(1, TABLE_ENTRIES // (max(row_entries, LANES * LANES) if kind is AccessKind.COPY else row_entries))
     parts = [

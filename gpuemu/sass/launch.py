@@ -34,6 +34,7 @@ from gpuemu.trace.lines import with_threads
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
 from gpuemu.trace.residency import residency, units
+from gpuemu.trace.row_table import joined_sources
 
 Extent = int | Sequence[int]
 """Sizes in x, y and z; those left out are 1."""
@@ -153,7 +154,9 @@ def trace_kernel(
         watch(executor.instructions)
     warps: list[WarpTrace] = []
     threads = np.zeros(0, np.int64)
-    rows: list[Rows] = [(np.zeros((0, WARP), np.int64), np.zeros((0, WARP), np.bool_), np.zeros((0, WARP), np.uint8))]
+    rows: list[Rows] = [
+        (np.zeros((0, WARP), np.int64), np.zeros((0, WARP), np.bool_), np.zeros((0, WARP), np.uint8), None)
+    ]
     count = 0
     wanted = set(kept)
     executed = kept if timed_only else range(launch.ctas)
@@ -189,7 +192,7 @@ def trace_kernel(
         if failed:
             break
     replayed, warps, threads = _with_barrier_numbers(code, warps, threads, executor.barriers_used)
-    addresses, active, spaces = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+    addresses, active, spaces = (np.concatenate([part[column] for part in rows]) for column in range(3))
     trace = Trace(
         function.source_name,
         function.arch,
@@ -201,6 +204,7 @@ def trace_kernel(
         file=file,
         printed="".join(printed),
         spaces=spaces if spaces.any() else None,
+        sources=joined_sources((len(part[0]), part[3]) for part in rows),
         source_paths=function.source_paths,
     )
     return replace(trace, code=with_threads(trace, threads))

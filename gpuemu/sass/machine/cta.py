@@ -180,7 +180,7 @@ class CtaExecutor(ControlFlow):
         return done * warps
 
 
-def _ignore(place: object, mask: Mask, spaces: Spaces = 0) -> None:
+def _ignore(place: object, mask: Mask, spaces: Spaces = 0, source: object = None) -> None:
     """Records nothing."""
 
 
