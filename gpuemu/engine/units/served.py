@@ -89,7 +89,7 @@ def _copied(state: State, f: int, there: int) -> int:
     fixed, line = spec.global_memory_l1_copy_cycles, spec.copy_line_parts
     held = fixed - 1 + access.data_stage_cycles
     if flight.beyond > 0:
-        lines = access.lines if access.lines > 0 else access.data_stage_cycles
+        lines = -(-flight.beyond * spec.global_memory_sector_bytes // spec.global_memory_l1_line_bytes)
         held = max(held, fixed + lines * line // spec.copy_cycle_parts)
     stage.copied_at = max(there, stage.copied_at) + held
     return max(there, stage.copied_at - fixed - line // spec.copy_cycle_parts)
