@@ -26,7 +26,9 @@ def copies_of(trace: Trace, arch: Architecture, instruction: Instruction, rows: 
     try:
         refuse_misaligned(width, to, active, trace.file)
     except GpuemuError as error:
-        raise GpuemuError(Problem(trace.file, instruction.line, place, p.found, p.right) for p in error.problems) from None
+        raise GpuemuError(
+            Problem(trace.file, instruction.line, place, p.found, p.right) for p in error.problems
+        ) from None
     zeros = np.zeros_like(active) if trace.spaces is None else (trace.spaces[rows] == ZEROS) & active
     known = np.zeros(len(rows), dtype=np.bool_)
     source = np.broadcast_to(np.arange(LANES) * width, to.shape)

@@ -93,7 +93,8 @@ class Accesses:
 
 SINGLE = (
     "wavefronts", "ideal_wavefronts", "data_stage_cycles", "sectors", "return_cycles", "copy_pieces", "ideal_sectors",
-    "has_lanes", "unmerged_wavefronts", "counted_wavefronts", "counted_conflicts", "conflicts", "sectors_by_instruction",
+    "has_lanes", "unmerged_wavefronts", "counted_wavefronts", "counted_conflicts", "conflicts",
+    "sectors_by_instruction",
 )  # fmt: skip
 """The columns with one number for each access."""
 

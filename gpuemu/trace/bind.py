@@ -323,7 +323,9 @@ class Binder:
         # The last warp of a CTA may have fewer threads than lanes.
         threads = min(LANES, self.launch.threads_per_cta - LANES * who.warp)
         key = (
-            repr((lanes, active, space, source)), who.cta if "cta" in read else None, who.warp if "warp" in read else None,
+            repr((lanes, active, space, source)),
+            who.cta if "cta" in read else None,
+            who.warp if "warp" in read else None,
             (first, executions) if "i" in read else None, threads,
         )  # fmt: skip
         known = self._known_rows.get(key)

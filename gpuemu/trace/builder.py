@@ -118,8 +118,9 @@ class TraceBuilder:
     ) -> int:  # fmt: skip
         """Append one instruction and return its byte offset.
 
-        `lanes`, `active`, `space`, `source` (the form's `from`) and `each` are its addresses as the trace form has them; `control` its control
-        word, such as "B0-----:R-:W1:-:S02". Raises GpuemuError for an instruction the model does not know.
+        `lanes`, `active`, `space`, `source` (the form's `from`) and `each` are its addresses as the trace form has
+        them; `control` its control word, such as "B0-----:R-:W1:-:S02". Raises GpuemuError for an instruction that
+        the model does not know.
         """
         offset = self._code[-1].offset + INSTRUCTION_BYTES if self._code else 0
         word = f"[{str(control).strip('[]')}] " if control is not None else ""
@@ -150,8 +151,8 @@ class TraceBuilder:
         """The lane byte addresses of the memory instruction at `offset`: an expression or 32 numbers.
 
         `active` is a mask or an expression that is not 0 in the lanes that take part; `space` the memory that generic
-        addresses mean, "shared" or "local", or a mask of lanes for each; `source` where in global memory the lanes of an
-        asynchronous copy read.
+        addresses mean, "shared" or "local", or a mask of lanes for each; `source` where in global memory the lanes of
+        an asynchronous copy read.
         """
         given = (("active", active), ("space", space), ("from", source))
         more = {name: value for name, value in given if value is not None}

@@ -129,21 +129,25 @@ def _arrays(trace: Trace) -> Arrays:
     rows, addresses, masks, sources = _distinct(rows, trace)
     greatest = int(addresses.max(initial=0))
     kind = np.uint16 if greatest < 1 << 16 else np.uint32 if greatest < 1 << 32 else np.int64
-    return {
-        "addresses": addresses.astype(kind),
-        "active": masks[:, 0],
-        "path_lengths": np.array([len(p) for p in paths], dtype=np.int64),
-        "paths": np.concatenate([np.zeros(0, np.int32), *paths]),
-        "cta": np.array([w.cta for w in warps], dtype=np.int32),
-        "warp": np.array([w.warp for w in warps], dtype=np.int32),
-        "path": np.array(path_of, dtype=np.int32),
-        "row_lengths": np.array([len(w.rows) for w in warps], dtype=np.int64),
-        "rows": rows,
-    } | {
-        name: masks[:, number]
-        for name, number in _SPACES.items()
-        if trace.spaces is not None and (number != ZEROS or masks[:, ZEROS].any())
-    } | ({} if sources is None else {"sources": sources})
+    return (
+        {
+            "addresses": addresses.astype(kind),
+            "active": masks[:, 0],
+            "path_lengths": np.array([len(p) for p in paths], dtype=np.int64),
+            "paths": np.concatenate([np.zeros(0, np.int32), *paths]),
+            "cta": np.array([w.cta for w in warps], dtype=np.int32),
+            "warp": np.array([w.warp for w in warps], dtype=np.int32),
+            "path": np.array(path_of, dtype=np.int32),
+            "row_lengths": np.array([len(w.rows) for w in warps], dtype=np.int64),
+            "rows": rows,
+        }
+        | {
+            name: masks[:, number]
+            for name, number in _SPACES.items()
+            if trace.spaces is not None and (number != ZEROS or masks[:, ZEROS].any())
+        }
+        | ({} if sources is None else {"sources": sources})
+    )
 
 
 def _distinct(

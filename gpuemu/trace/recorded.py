@@ -331,9 +331,7 @@ def _with_source(value: Any, source: Any, times: int) -> Any:
     """A form of the addresses that copies write, with that of where they read."""
     several = [isinstance(v, dict) and "each" in v for v in (value, source)]
     if any(several):
-        values, sources = (
-            v["each"] if each else [v] * times for v, each in zip((value, source), several, strict=True)
-        )
+        values, sources = (v["each"] if each else [v] * times for v, each in zip((value, source), several, strict=True))
         return {"each": [_with_source(v, s, 1) for v, s in zip(values, sources, strict=True)]}
     return {**(value if isinstance(value, dict) else {"lanes": value}), "from": source}
 

@@ -67,7 +67,7 @@ def copy_counters(cached: CopyCounts, bypassing: CopyCounts) -> dict[str, int]:
         f"l1tex__t_sectors_{_LSU}_cache_access.sum": cached.sectors,
         f"l1tex__t_sectors_{_LSU}_cache_access_lookup_hit.sum": cached.hits,
         f"l1tex__t_sectors_{_LSU}_cache_access_lookup_miss.sum": cached.beyond,
-        f"l1tex__m_xbar2l1tex_read_sectors_mem_global_op_ldgsts_cache_access.sum": cached.beyond,
+        "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_ldgsts_cache_access.sum": cached.beyond,
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum": cached.conflicts + bypassing.conflicts,
     }
     forms = {"": (cached, bypassing), "_cache_access": (cached,), "_cache_bypass": (bypassing,)}

@@ -74,7 +74,7 @@ def row_of(op: Op) -> GlobalRow | None:
 
 
 def global_table(program: Program) -> dict[GlobalRow, GlobalCounts]:
-    """The table: every row, also those without requests. One whose lanes are all off, or get zeros, asks for nothing."""
+    """The table: every row, also those without requests. One whose lanes are all off or get zeros asks for nothing."""
     rows = list(GlobalRow)
     row, access = _rows_of(program), program.access
     row = np.where(program.accesses.has_lanes[access] > 0, row, -1)

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuemu.arch import load_arch
+from gpuemu.banks.access import shared_access
 from gpuemu.banks.operations import AccessKind, parse_op
-from gpuemu.banks.wavefronts import BankGeometry, Counts, count, merges, shared_access
+from gpuemu.banks.wavefronts import BankGeometry, Counts, count, merges
 from gpuemu.base.errors import GpuemuError
 
 HARDWARE = BankGeometry()

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from gpuemu.banks.wavefronts import BankGeometry, SharedAccess, shared_access
+from gpuemu.banks.access import SharedAccess, shared_access
+from gpuemu.banks.wavefronts import BankGeometry
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.banks import banks
 from gpuemu.views import bank_picture
