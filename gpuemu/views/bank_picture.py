@@ -159,7 +159,10 @@ _WAYS = {
 
 def _conflict(phase: Phase, requests: str) -> str:
     # A bank that still has work in the last wavefront is one of the busiest.
-    busiest = sorted(_by_bank(phase.served[-1]))
+    busiest = sorted(bank for bank in _by_bank(phase.served[-1]) if all(bank in _by_bank(w) for w in phase.served))
+    if not busiest:  # a copy, whose lanes wait for banks that they read as well
+        parts = [ranges_of(sorted({one.lane for one in wavefront})) for wavefront in phase.served]
+        return f"{phase.wavefronts} wavefronts instead of {phase.ideal_wavefronts}: lanes {'; '.join(parts)}"
     waiting = [_by_bank(wavefront)[busiest[0]][1] for wavefront in phase.served]
     shared = any(len(lanes) > 1 for lanes in waiting)
     firsts = ", ".join(map(_label, waiting)) if shared else ranges_of(lanes[0] for lanes in waiting)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Row
@@ -49,14 +50,24 @@ def copy_counts(program: Program, log: Log) -> tuple[CopyCounts, CopyCounts]:
     for cached in (True, False):
         which = np.array([op.row is Row.COPY and op.is_cached == cached for op in program.ops], np.bool_)[index]
         which &= accesses.has_lanes[program.access] > 0
-        mine = program.access[which]
-        columns = (
-            accesses.counted_wavefronts, accesses.counted_conflicts, accesses.wavefronts, accesses.conflicts,
-            accesses.sectors, accesses.sectors_by_instruction,
-        )  # fmt: skip
-        sums = [int(column[mine].sum()) for column in columns]
-        requests = int(np.count_nonzero(accesses.sectors[mine]))
-        found.append(CopyCounts(int(which.sum()), requests, *sums, int(log.beyond[which].sum())))
+        mine = program.access[which].astype(np.int64)
+
+        def total(column: NDArray[np.int64], of: NDArray[np.int64] = mine) -> int:
+            return int(column[of].sum())
+
+        found.append(
+            CopyCounts(
+                executed=len(mine),
+                requests=int(np.count_nonzero(accesses.sectors[mine])),
+                wavefronts=total(accesses.counted_wavefronts),
+                conflicts=total(accesses.counted_conflicts),
+                wavefronts_by_instruction=total(accesses.wavefronts),
+                conflicts_by_instruction=total(accesses.conflicts),
+                sectors=total(accesses.sectors),
+                sectors_by_instruction=total(accesses.sectors_by_instruction),
+                beyond=int(log.beyond[which].sum()),
+            )
+        )
     return found[0], found[1]
 
 
