@@ -257,10 +257,10 @@ class Binder:
                     f"addresses for {self.code[index].opcode}",
                     "only memory instructions have addresses",
                 )
-            elif names_a_space(value) and not self.code[index].takes_generic_addresses:
+            elif names_a_space(value) and not self._means_memories(index):
                 found = f"a space for {self.code[index].opcode}"
                 self._refuse(place, found, "only LD, ST and ATOM, whose addresses are generic, have one")
-            elif says_from(value) and self.code[index].operation.row is not Row.COPY:
+            elif says_from(value) and not self._copies(index):
                 self._refuse(place, f"from for {self.code[index].opcode}", "only asynchronous copies (LDGSTS) have one")
             else:
                 by_index[index] = (place, value)
@@ -279,6 +279,13 @@ class Binder:
             place, value = by_index[index]
             rows[executions] = self._rows_of(value, place, 0, len(executions), _Who(cta, warp), names)
         return rows
+
+    def _copies(self, index: int) -> bool:
+        return self.code[index].operation.row is Row.COPY
+
+    def _means_memories(self, index: int) -> bool:
+        """Whether an instruction's lanes may mean different memories, or get zeros."""
+        return self.code[index].takes_generic_addresses or self._copies(index)
 
     def _rows_of(
         self, value: Any, place: Place, first: int, executions: int, who: _Who, names: Mapping[str, int]

@@ -26,8 +26,7 @@ def executed(row: dict[str, str]) -> gpuemu.Result:
     apart = int(row["warp_global_bytes"])
 
     def at(addresses: list[int], more: int, step: int) -> str | list[int]:
-        first, second = addresses[0], addresses[1]
-        width = 16 if addresses == shared and False else second - first
+        first, width = addresses[0], addresses[1] - addresses[0]
         group = next((n for n in range(1, 32) if addresses[n] != first + n * width), 32)
         pitch = addresses[group] - first if group < 32 else 0
         assert addresses == [first + lane // group * pitch + lane % group * width for lane in range(32)]
