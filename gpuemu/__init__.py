@@ -10,8 +10,8 @@ result.counters["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"]
 from typing import TYPE_CHECKING, Any
 
 from gpuemu.arch import Architecture, by_name, load_arch
-from gpuemu.banks import wavefronts
-from gpuemu.banks.wavefronts import SharedAccess
+from gpuemu.banks import access
+from gpuemu.banks.access import SharedAccess
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.emulate import run
 from gpuemu.tensor import mma as products
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 
-shared_access = by_name(wavefronts.shared_access)
+shared_access = by_name(access.shared_access)
 mma = by_name(products.mma)
 
 

@@ -12,7 +12,8 @@ A wavefront is one pass of the data stage; it serves one distinct word of every 
   happens behind the banks and costs nothing here.
 * atomics: lanes on one word do not share; each is served by itself. Those that count lanes (ATOMS.POPC.INC,
   what atomicAdd of 1 is compiled to) share: kernels that count into one word take no longer than others.
-* the shared side of an asynchronous copy is a store, but that lanes on the same bytes take turns.
+* asynchronous copies depend on where they read, too: see `copies`. What is counted here is one that reads without
+  gaps from a line's begin on: a store, but that lanes on the same bytes take turns.
 * an access holds the data stage for as many cycles as it has wavefronts, and never for fewer than it has
   groups: one STS.128 lane costs 1 wavefront and 4 cycles, three that conflict in one group 3 and 4.
 
@@ -25,16 +26,13 @@ groups of their width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu.banks.operations import AccessKind, parse_op
-from gpuemu.banks.svg import as_svg
+from gpuemu.banks.operations import AccessKind
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
 
@@ -52,6 +50,10 @@ class HasSharedMemory(Protocol):
     def shared_memory(self) -> Any:
         """The section with the values that `BankGeometry.of` names."""
 
+    @property
+    def global_memory(self) -> Any:
+        """The same of global memory: asynchronous copies depend on both."""
+
 
 @dataclass(frozen=True)
 class BankGeometry:
@@ -62,6 +64,7 @@ class BankGeometry:
     `lanes_per_group_*`: lanes counted together, for accesses of up to 32, 64 and 128 bits.
     `load_merge_distances`: lane-XOR distances at which equal addresses let the groups of a load join.
     `matrix_row_bytes`: bytes behind one row address of a matrix load or store.
+    `line_bytes`, `sector_bytes`, `tag_bank_masks`: of L1, for asynchronous copies.
     """
 
     banks: int = 32
@@ -73,12 +76,15 @@ class BankGeometry:
     matrix_rows_per_phase: int = 8
     matrix_row_bytes: int = 16
     atomic_same_word_shares: bool = False
+    line_bytes: int = 128
+    sector_bytes: int = 32
+    tag_bank_masks: tuple[int, ...] = (31413, 21978)
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, tuple):
-                if not all(0 < distance < LANES for distance in value):
+                if field.name == "load_merge_distances" and not all(0 < distance < LANES for distance in value):
                     right = f"distances from 1 to {LANES - 1} are right"
                     raise GpuemuError.one("BankGeometry", None, field.name, str(value), right)
             elif not isinstance(value, bool) and value < 1:
@@ -101,6 +107,9 @@ class BankGeometry:
             matrix_rows_per_phase=memory.matrix_rows_per_phase,
             matrix_row_bytes=memory.matrix_row_bytes,
             atomic_same_word_shares=memory.atomic_same_word_shares,
+            line_bytes=arch.global_memory.l1.line_bytes,
+            sector_bytes=arch.global_memory.sector_bytes,
+            tag_bank_masks=tuple(arch.global_memory.l1.tag_bank_masks),
         )
 
     def access_bytes(self, kind: AccessKind, width: int) -> int:
@@ -134,14 +143,17 @@ class Counts(NamedTuple):
     groups: IntArray
 
 
-def _refuse_misaligned(size: int, addresses: IntArray, used: BoolArray, where: str) -> None:
+def refuse_misaligned(
+    size: int, addresses: IntArray, used: BoolArray, where: str, field: str = "lane_byte_addresses"
+) -> None:
+    """Raise GpuemuError where a used address is negative or no multiple of the size."""
     wrong = np.argwhere(used & ((addresses < 0) | (addresses % size != 0)))
     if len(wrong):
         row, lane = wrong[0].tolist()
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         found = f"byte address {addresses[row, lane]} in lane {lane}{more}"
         right = f"an access of {size} bytes needs a multiple of {size}, at least 0"
-        raise GpuemuError.one(where, None, "lane_byte_addresses", found, right)
+        raise GpuemuError.one(where, None, field, found, right)
 
 
 def merges(geometry: BankGeometry, kind: AccessKind, width: int, addresses: IntArray, active: BoolArray) -> BoolArray:
@@ -173,7 +185,7 @@ def count(
     lanes = np.asarray(addresses, dtype=np.int64).reshape(-1, LANES)
     lane_group = geometry.group_of_lane(kind, width)
     used = np.asarray(active, dtype=np.bool_).reshape(-1, LANES) & (lane_group >= 0)
-    _refuse_misaligned(geometry.access_bytes(kind, width), lanes, used, where)
+    refuse_misaligned(geometry.access_bytes(kind, width), lanes, used, where)
     row_entries = int(lane_group.max() + 1) * geometry.banks
     step = max(1, TABLE_ENTRIES // (max(row_entries, LANES * LANES) if kind is AccessKind.COPY else row_entries))
     parts = [
@@ -233,151 +245,3 @@ def _begins_turn(words: IntArray, bytes_of: IntArray) -> BoolArray:
     earlier = np.tri(words.shape[1], k=-1, dtype=np.bool_)
     together = (words[:, :, None] == words[:, None, :]) & (turns[:, :, None] == turns[:, None, :]) & earlier
     return np.asarray(~together.any(axis=2))
-
-
-class Served(NamedTuple):
-    """One word that a wavefront fetches or writes, for one of the lanes that ask for it."""
-
-    lane: int
-    word: int
-    bank: int
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One group or phase of an access.
-
-    `lanes`: the lanes counted together, active or not. `served`: for each wavefront what it serves, by
-    bank. Every bank takes its words in the order of their first lanes; the hardware's order is not known.
-    """
-
-    index: int
-    lanes: tuple[int, ...]
-    ideal_wavefronts: int
-    served: tuple[tuple[Served, ...], ...]
-
-    @property
-    def wavefronts(self) -> int:
-        """Wavefronts that this group costs."""
-        return len(self.served)
-
-
-@dataclass(frozen=True, repr=False)
-class SharedAccess:
-    """One shared-memory access of a warp and what it costs.
-
-    `width`: bits per lane, or the number of matrices. `data_stage_cycles`: cycles for which the access
-    holds the data stage, at least one per group. `merged`: neighbouring groups were joined.
-    """
-
-    op: str
-    kind: AccessKind
-    width: int
-    geometry: BankGeometry
-    lane_byte_addresses: tuple[int, ...]
-    active_mask: int
-    merged: bool
-    wavefronts: int
-    ideal_wavefronts: int
-    data_stage_cycles: int
-
-    def __repr__(self) -> str:
-        return f"<SharedAccess {self.op}: {self._counts()}>"
-
-    def _counts(self) -> str:
-        return f"{self.wavefronts} wavefronts, ideal {self.ideal_wavefronts}, excess {self.excess_wavefronts}"
-
-    def svg(self) -> str:
-        """The access as a picture: a row for each wavefront, a column for each bank, lanes in the cells."""
-        phases = [(phase.ideal_wavefronts, phase.served) for phase in self.phases]
-        return as_svg(self.op, self._counts(), self.geometry.banks, self.geometry.bank_width_bytes, phases)
-
-    def _repr_html_(self) -> str:
-        return self.svg()
-
-    def records(self) -> list[dict[str, int]]:
-        """A flat record for each word that a lane asks for: its phase, wavefront (from 1), lane, word and bank."""
-        served = ((phase, wavefront) for phase in self.phases for wavefront in phase.served)
-        return [
-            {"phase": phase.index, "wavefront": number, **one._asdict()}
-            for number, (phase, wavefront) in enumerate(served, 1)
-            for one in wavefront
-        ]
-
-    @property
-    def excess_wavefronts(self) -> int:
-        """Wavefronts lost to bank conflicts."""
-        return self.wavefronts - self.ideal_wavefronts
-
-    @cached_property
-    def phases(self) -> tuple[Phase, ...]:
-        """The groups or phases in order, with what each of their wavefronts serves."""
-        group = self.geometry.group_of_lane(self.kind, self.width)
-        if self.merged:
-            group = group // 2
-        members = (np.flatnonzero(group == index).tolist() for index in range(int(group.max()) + 1))
-        return tuple(self._phase(index, tuple(lanes)) for index, lanes in enumerate(members))
-
-    def _phase(self, index: int, lanes: tuple[int, ...]) -> Phase:
-        geometry = self.geometry
-        size = geometry.access_bytes(self.kind, self.width)
-        shares, is_copy = geometry.shares_words(self.kind), self.kind is AccessKind.COPY
-        # bank -> (word, and its lane or turn if words are not shared) -> lanes to serve; in the order of first lanes
-        wanted: dict[int, dict[tuple[int, int], list[int]]] = {}
-        here: list[int] = []  # addresses of the lanes so far
-        for lane in lanes:
-            if self.active_mask >> lane & 1:
-                address = self.lane_byte_addresses[lane]
-                last = (address + size - 1) // geometry.bank_width_bytes
-                turn = sum(a == address for a in here) if is_copy else -1 if shares else lane
-                here.append(address)
-                for word in range(address // geometry.bank_width_bytes, last + 1):
-                    of_bank = wanted.setdefault(word % geometry.banks, {})
-                    of_bank.setdefault((word, turn), []).append(lane)
-        turns = [(bank, list(wanted[bank].items())) for bank in sorted(wanted)]
-        served = tuple(
-            tuple(
-                Served(lane, word, bank)
-                for bank, words in turns
-                for (word, _), sharers in words[turn : turn + 1]
-                for lane in sharers
-            )
-            for turn in range(max((len(words) for _, words in turns), default=0))
-        )
-        return Phase(index, lanes, -(-sum(len(words) for _, words in turns) // geometry.banks), served)
-
-
-def shared_access(
-    arch: HasSharedMemory | BankGeometry,
-    op: str,
-    lane_byte_addresses: Sequence[int] | IntArray,
-    active_mask: int = 0xFFFFFFFF,
-    *,
-    where: str = "shared_access",
-) -> SharedAccess:
-    """Count the wavefronts of one warp access.
-
-    `op`: such as LDS.128, STS.64, LDSM.4 or ATOMS.ADD, or as machine code has it; see `parse_op`.
-    `lane_byte_addresses`: 32 byte addresses in shared memory, one per lane; those of inactive lanes, and of lanes that
-    an LDSM or STSM does not read, are ignored. `active_mask`: bit i is lane i. Raises GpuemuError for an unknown op,
-    another number of addresses, and active lanes whose address is negative or not a multiple of the width; `where`
-    stands for the file in its message.
-    """
-    geometry = BankGeometry.of(arch)
-    kind, width = parse_op(op, where=(where, None, "op"))
-    given, field = np.asarray(lane_byte_addresses), "lane_byte_addresses"
-    if given.shape != (LANES,):
-        found = f"{given.size} addresses" if given.ndim == 1 else f"an array of shape {given.shape}"
-        raise GpuemuError.one(where, None, field, found, "one address for each of 32 lanes is right")
-    if given.dtype.kind not in "iu":
-        raise GpuemuError.one(where, None, field, f"values of type {given.dtype}", "whole numbers are right")
-    if not 0 <= active_mask < 1 << LANES:
-        right = "a number from 0 to 0xffffffff is right"
-        raise GpuemuError.one(where, None, "active_mask", f"{active_mask:#x}", right)
-    addresses = given.astype(np.int64)[None]
-    active = (active_mask >> np.arange(LANES) & 1).astype(np.bool_)[None]
-    counts = count(geometry, kind, width, addresses, active, where=where)
-    wavefronts, ideal, cycles = (int(c[0]) for c in (counts.wavefronts, counts.ideal, counts.data_stage_cycles))
-    merged = bool(merges(geometry, kind, width, addresses, active)[0])
-    by_lane = tuple(addresses[0].tolist())
-    return SharedAccess(op, kind, width, geometry, by_lane, active_mask, merged, wavefronts, ideal, cycles)

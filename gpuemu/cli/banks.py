@@ -20,6 +20,7 @@ COMMAND = "gpuemu banks"
 @click.argument("op")
 @click.option("--lanes", metavar="EXPRESSION", help="Byte address as an expression in lane (0 to 31).")
 @click.option("--addresses", metavar="LIST|@FILE", help="The 32 byte addresses, or a file that holds them.")
+@click.option("--from", "source", metavar="EXPRESSION", help="Of LDGSTS, where in global memory the lanes read.")
 @click.option("--mask", metavar="MASK", default="0xffffffff", help="Active lanes; bit i is lane i.")
 @click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
@@ -30,6 +31,7 @@ def banks(
     op: str,
     lanes: str | None,
     addresses: str | None,
+    source: str | None,
     mask: str,
     arch_name: str,
     settings: tuple[str, ...],
@@ -38,8 +40,9 @@ def banks(
     """Show how one warp access goes through the banks of shared memory.
 
     OP is the instruction: LDS, LDS.U8 to LDS.128, the same of STS, LDSM.1, LDSM.2, LDSM.4, LDSM.T.4, STSM.4,
-    ATOMS.ADD, LDGSTS.128 (its shared side), or a name out of machine code such as LDSM.16.MT88.2. Addresses are
-    bytes; an LDSM or STSM takes the addresses of its matrix rows.
+    ATOMS.ADD, LDGSTS.128 or LDGSTS.BYPASS.128 (cp.async.ca and .cg), or a name out of machine code such as
+    LDSM.16.MT88.2. Addresses are bytes; an LDSM or STSM takes the addresses of its matrix rows. What an LDGSTS
+    costs depends on where it reads as well: --from; without it, bytes that lie side by side from a line's begin on.
 
     A row of the picture is a wavefront: what the banks serve together. Numbers are lanes, a bar is the rest
     of one lane's access, 5+ is lane 5 and others on the same word, and a dot is an idle bank.
@@ -54,17 +57,20 @@ def banks(
       gpuemu banks LDS.32 --lanes '4*32*lane' --format json
 
     \b
+    Copies of 16 bytes through L1 out of 16 rows, two lanes each: four lanes of a phase read the same bank.
+      gpuemu banks LDGSTS.128 --lanes '16*lane' --from '512*(lane//2) + 16*(lane%2)'
+    \b
     As a picture for a page or a notebook:
       gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)' --format svg > ldmatrix.svg
     """
     from gpuemu.arch import load_arch, parse_override
-    from gpuemu.banks.wavefronts import shared_access
+    from gpuemu.banks.access import shared_access
     from gpuemu.views import bank_picture
 
     if lanes is not None and addresses is not None:
         raise _refuse("--lanes", "--addresses beside it", "one of the two says where the lanes point")
     if lanes is not None:
-        byte_addresses = _from_expression(lanes)
+        byte_addresses = _from_expression(lanes, "--lanes")
     elif addresses is not None:
         byte_addresses = _from_list(addresses)
     else:
@@ -73,7 +79,12 @@ def banks(
     arch = load_arch(arch_name)
     active_mask = _integer(mask, (COMMAND, None, "--mask"))
     access = shared_access(
-        arch.with_overrides(overrides, where="--set"), op, byte_addresses, active_mask, where=COMMAND
+        arch.with_overrides(overrides, where="--set"),
+        op,
+        byte_addresses,
+        active_mask,
+        where=COMMAND,
+        global_byte_addresses=None if source is None else _from_expression(source, "--from"),
     )
     if form == "json":
         document = bank_picture.as_json(access, arch.name, overrides)
@@ -88,13 +99,13 @@ def _refuse(field: str, found: str, right: str) -> GpuemuError:
     return GpuemuError.one(COMMAND, None, field, found, right)
 
 
-def _from_expression(text: str) -> Sequence[int]:
+def _from_expression(text: str, option: str) -> Sequence[int]:
     import numpy as np
 
     from gpuemu.base.expressions import compile_expression
     from gpuemu.isa.warp import LANES
 
-    expression = compile_expression(text, ["lane"], where=(COMMAND, None, "--lanes"))
+    expression = compile_expression(text, ["lane"], where=(COMMAND, None, option))
     values = expression.evaluate({"lane": np.arange(LANES)})
     return [int(value) for value in np.broadcast_to(values, LANES)]
 

@@ -271,7 +271,10 @@ def describe(opcode: str) -> Operation:
         case "ATOMS":
             return Operation(Kind.SHARED, "shared", row=Row.ATOMIC, width_bits=_bits(modifiers), atomic=True)
         case "LDGSTS":
-            return Operation(Kind.GLOBAL, "copy", row=Row.COPY, width_bits=_bits(modifiers), store=True)
+            return Operation(
+                Kind.GLOBAL, "copy", row=Row.COPY, width_bits=_bits(modifiers), store=True,
+                cached="BYPASS" not in modifiers,
+            )  # fmt: skip
         case "SHFL":
             return Operation(Kind.SHUFFLE, "shuffle", width_bits=32)
         case "BAR" | "UCGABAR_WAIT":

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.banks import wavefronts as banks
+from gpuemu.banks.copies import tag_banks
 from gpuemu.banks.operations import AccessKind, parse_op
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa.opcodes import Kind, Operation, Row
 from gpuemu.isa.warp import LANES
+from gpuemu.program.copies import copies_of
 from gpuemu.program.generic import IN_GLOBAL, IN_LOCAL, IN_SHARED, Variant, as_shared
 from gpuemu.program.program import Accesses, accesses_of
-from gpuemu.trace.model import LOCAL, SHARED, ZEROS, Instruction, Trace
+from gpuemu.trace.model import LOCAL, SHARED, Instruction, Trace
 
 _LOCAL_LINES = 1 << 52
 """Where local memory is put behind global memory for an access to both."""
@@ -42,10 +44,11 @@ def lower_accesses(
         rows = (keys[keys // many == index] % many).tolist()
         variant = variants[index]
         addresses, active = trace.addresses[rows], trace.active[rows]
-        if variant.spaces == IN_GLOBAL or variant.spaces == IN_SHARED:
+        if variant.instruction.operation.row is Row.COPY:
+            made.append(copies_of(trace, arch, variant.instruction, np.asarray(rows)))
+        elif variant.spaces == IN_GLOBAL or variant.spaces == IN_SHARED:
             generic = variant.spaces == IN_SHARED
-            zeros = np.zeros_like(active) if trace.spaces is None else trace.spaces[rows] == ZEROS
-            made.append(_accesses_of(trace.file, arch, variant.instruction, addresses, active, zeros, generic=generic))
+            made.append(_accesses_of(trace.file, arch, variant.instruction, addresses, active, generic=generic))
         else:
             assert trace.spaces is not None
             made.append(_generic_accesses(trace.file, arch, variant, addresses, active, trace.spaces[rows]))
@@ -72,8 +75,7 @@ def _generic_accesses(
     beyond = _global_accesses(variant.instruction, operation, addresses, active & ~in_shared, arch)
     if not variant.is_mixed:
         return beyond
-    nowhere, as_ours = np.zeros_like(active), as_shared(variant.instruction)
-    here = _accesses_of(file, arch, as_ours, addresses, in_shared, nowhere, generic=True)
+    here = _accesses_of(file, arch, as_shared(variant.instruction), addresses, in_shared, generic=True)
     return replace(
         beyond,
         has_lanes=np.ones(len(beyond), np.int64),
@@ -91,25 +93,15 @@ def _accesses_of(
     instruction: Instruction,
     addresses: NDArray[np.int64],
     active: NDArray[np.bool_],
-    zeros: NDArray[np.bool_],
     *,
     generic: bool,
 ) -> Accesses:
-    """What one instruction asks with each of these rows of addresses; `generic`: it stands for one by generic ones.
-
-    `zeros` [rows, 32]: lanes of a copy that read nothing.
-    """
+    """What one instruction asks with each of these rows of addresses; `generic`: it stands for one by generic ones."""
     geometry = banks.BankGeometry.of(arch)
-    sector = arch.global_memory.sector_bytes
     operation = instruction.operation
-    if operation.kind is Kind.GLOBAL and operation.row is not Row.COPY:
+    if operation.kind is Kind.GLOBAL:
         return _global_accesses(instruction, operation, addresses, active, arch)
-    if operation.row is Row.COPY:
-        # The trace has the shared side of an asynchronous copy; its global side is taken to be contiguous, and to
-        # begin with a line.
-        kind, width = AccessKind.COPY, operation.width_bits
-    else:
-        kind, width = parse_op(instruction.opcode)
+    kind, width = parse_op(instruction.opcode)
     unmerged = np.zeros(len(addresses), dtype=np.int64)
     try:
         counts = banks.count(geometry, kind, width, addresses, active)
@@ -122,20 +114,14 @@ def _accesses_of(
             Problem(file, instruction.line, f"code at {instruction.offset:#06x}", p.found, p.right)
             for p in error.problems
         ) from None
-    sectors = np.zeros(len(addresses), dtype=np.int64)
-    if operation.row is Row.COPY:
-        sectors = -(-(active & ~zeros).sum(axis=1) * (width // 8) // sector)
     returned = np.zeros(len(addresses), dtype=np.int64)
     if operation.row is Row.LOAD:
         # A lane's words come in one wavefront, but a register goes back in one piece: so many more cycles.
         returned = (counts.groups - 1) * arch.shared_memory.cycles_per_further_group
-    held, pieces = counts.data_stage_cycles, np.zeros(len(addresses), dtype=np.int64)
-    if operation.row is Row.COPY and "BYPASS" in instruction.opcode.split("."):
-        held, pieces = pieces, _copy_pieces(addresses, active, width // 8, arch)
     return accesses_of(
-        len(addresses), wavefronts=counts.wavefronts, ideal_wavefronts=counts.ideal, data_stage_cycles=held,
-        sectors=sectors, return_cycles=returned, copy_pieces=pieces, ideal_sectors=sectors,
-        has_lanes=active.any(axis=1), unmerged_wavefronts=unmerged,
+        len(addresses), wavefronts=counts.wavefronts, ideal_wavefronts=counts.ideal,
+        data_stage_cycles=counts.data_stage_cycles, return_cycles=returned, has_lanes=active.any(axis=1),
+        unmerged_wavefronts=unmerged,
     )  # fmt: skip
 
 
@@ -224,17 +210,6 @@ def _most(values: NDArray[np.int64], begins: NDArray[np.int64]) -> NDArray[np.in
     return most
 
 
-def tag_banks(lines: NDArray[np.int64], masks: Sequence[int]) -> NDArray[np.int64]:
-    """The bank that has the tag of each line: a bit for each mask, whether the line has an odd number of its bits."""
-    bank = np.zeros(len(lines), dtype=np.int64)
-    for mask in masks:
-        odd = lines & mask
-        for bits in (32, 16, 8, 4, 2, 1):
-            odd ^= odd >> bits
-        bank = bank * 2 + (odd & 1)
-    return bank
-
-
 def fullest(rows: NDArray[np.int64], banks_of: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Of entries in `rows` and in banks, how many the fullest bank of each of `count` rows has, 0 where none is."""
     wide = int(banks_of.max(initial=0)) + 1
@@ -271,35 +246,6 @@ def _written_in_part(
     return np.isin(rows * len(known) + np.searchsorted(known, lines), np.concatenate(partly))
 
 
-def _copy_pieces(
-    addresses: NDArray[np.int64], active: NDArray[np.bool_], width_bytes: int, arch: Architecture
-) -> NDArray[np.int64]:
-    """In how many pieces copies to these shared addresses [rows, 32] are sent on, [rows].
-
-    Sectors of one line of global memory that go into one line of shared memory, turned by the same number of sectors,
-    are a piece. A sector whose lanes go to different sectors counts lane by lane: its first lanes are in other pieces
-    than its second ones. (H200, copies of 128 bits by 8 warps: one every 4 cycles if rows of 128 bytes stay whole,
-    every 10 if they lie 144 bytes apart, 15 if rows of 64 bytes lie 80 apart, and 32 if lanes lie 32, 64 or 128 apart.)
-    """
-    sector_bytes, line_bytes = arch.global_memory.sector_bytes, arch.global_memory.l1.line_bytes
-    lane = np.arange(LANES)
-    own = lane * width_bytes // sector_bytes
-    goes_to = addresses // sector_bytes
-    turn = (goes_to - own) % (line_bytes // sector_bytes)
-    lanes = max(1, sector_bytes // width_bytes)
-    by_sector = goes_to.reshape(-1, LANES // lanes, lanes)
-    there = active.reshape(by_sector.shape)
-    first = np.where(there, by_sector, np.iinfo(np.int64).max).min(axis=2, keepdims=True)
-    split = (there & (by_sector != first)).any(axis=2).repeat(lanes, axis=1)
-    where = (addresses // line_bytes * LANES + turn) * LANES + np.where(split, 1 + lane % lanes, 0)
-    pieces = np.zeros(len(addresses), dtype=np.int64)
-    together = max(1, line_bytes // width_bytes)
-    for start in range(0, LANES, together):
-        part = slice(start, start + together)
-        pieces += _distinct(np.sort(np.where(active, where, -1)[:, part], axis=1))
-    return np.maximum(1, pieces)
-
-
 def _interleaved(addresses: NDArray[np.int64], word_bytes: int) -> NDArray[np.int64]:
     """Where the words of a warp's lanes lie that have these addresses in local memory: those of one offset together."""
     words = addresses // word_bytes * LANES + np.arange(LANES)
@@ -325,9 +271,3 @@ def _blocks_by_row(
 def _is_new(blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (np.diff(blocks, axis=1, prepend=-1) != 0) & (blocks >= 0)
     return found
-
-
-def _distinct(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many distinct blocks stand in each row."""
-    distinct: NDArray[np.int64] = np.count_nonzero(_is_new(blocks), axis=1)
-    return distinct

@@ -40,6 +40,8 @@ class Accesses:
     copy past L1, the cycles that it holds the stage that sends copies on. `ideal_sectors`: the fewest that could hold
     what its lanes ask global memory for. `has_lanes`: any lane takes part. `unmerged_wavefronts`: of a load by generic
     addresses, those that LDS, merging, would not have.
+    Of an asynchronous copy `wavefronts` are the profiler's by instruction, `counted_wavefronts` and `counted_conflicts`
+    those of the hardware's counters, `conflicts` and `sectors_by_instruction` again by instruction.
 
     The L1 lines that access a touches, unless that is not known, are `line[first_line[a] : first_line[a + 1]]`, in
     ascending order; of those `in_part` marks the lines that a store leaves bytes of in a sector of which it writes
@@ -55,6 +57,10 @@ class Accesses:
     ideal_sectors: Column
     has_lanes: Column
     unmerged_wavefronts: Column
+    counted_wavefronts: Column
+    counted_conflicts: Column
+    conflicts: Column
+    sectors_by_instruction: Column
     first_line: Column
     line: Column
     in_part: Column
@@ -87,7 +93,8 @@ class Accesses:
 
 SINGLE = (
     "wavefronts", "ideal_wavefronts", "data_stage_cycles", "sectors", "return_cycles", "copy_pieces", "ideal_sectors",
-    "has_lanes", "unmerged_wavefronts",
+    "has_lanes", "unmerged_wavefronts", "counted_wavefronts", "counted_conflicts", "conflicts",
+    "sectors_by_instruction",
 )  # fmt: skip
 """The columns with one number for each access."""
 

@@ -38,6 +38,7 @@ from gpuemu.trace.lines import with_threads
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
 from gpuemu.trace.residency import residency, units
+from gpuemu.trace.row_table import joined_sources
 
 DEFAULT_BUDGET = 100_000_000
 """Warp instructions of one CTA before it is taken for endless."""
@@ -172,7 +173,9 @@ def trace_kernel(
     )
     warps: list[WarpTrace] = []
     threads = np.zeros(0, np.int64)
-    rows: list[Rows] = [(np.zeros((0, WARP), np.int64), np.zeros((0, WARP), np.bool_), np.zeros((0, WARP), np.uint8))]
+    rows: list[Rows] = [
+        (np.zeros((0, WARP), np.int64), np.zeros((0, WARP), np.bool_), np.zeros((0, WARP), np.uint8), None)
+    ]
     count = 0
     wanted = set(kept)
     executed = kept if timed_only else range(launch.ctas)
@@ -216,7 +219,7 @@ def trace_kernel(
     except UnsupportedError as error:
         raise _unknown(error, function, file) from None
     replayed, warps, threads = _with_barrier_numbers(code, warps, threads, executor.barriers_used)
-    addresses, active, spaces = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+    addresses, active, spaces = (np.concatenate([part[column] for part in rows]) for column in range(3))
     trace = Trace(
         function.source_name,
         function.arch,
@@ -228,6 +231,7 @@ def trace_kernel(
         file=file,
         printed="".join(printed),
         spaces=spaces if spaces.any() else None,
+        sources=joined_sources((len(part[0]), part[3]) for part in rows),
         source_paths=function.source_paths,
     )
     return replace(trace, code=with_threads(trace, threads))

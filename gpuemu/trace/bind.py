@@ -22,16 +22,17 @@ from gpuemu.base import resources
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.expressions import CompiledExpression, compile_expression
 from gpuemu.base.strict_yaml import describe
+from gpuemu.isa.opcodes import Row
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import MOST_ROWS, THE_SIDE_FILE, Content, read_bulk
 from gpuemu.trace.form import TraceForm, WarpsForm
 from gpuemu.trace.mistakes import Place, field_name
 from gpuemu.trace.model import SPACES, Instruction, Launch, Trace, WarpTrace
 from gpuemu.trace.ranges import MAX_ADDRESS, MAX_CTAS, parse_range, parse_selection
-from gpuemu.trace.row_table import RowTable
+from gpuemu.trace.row_table import RowTable, joined_sources
 from gpuemu.trace.shared_window import beyond_shared_memory
 from gpuemu.trace.sizes import launch_of
-from gpuemu.trace.spaces import ALL_LANES, names_a_space, space_numbers
+from gpuemu.trace.spaces import ALL_LANES, names_a_space, says_from, space_numbers
 
 VARIABLES = ("lane", "warp", "cta", "i")
 MAX_PATH = 50_000_000
@@ -102,11 +103,13 @@ class Binder:
                 ("launch", "block"), f"{self.launch.threads_per_cta} threads", f"up to {MAX_THREADS} are right"
             )
         self._raise()
-        warps, addresses, active, spaces = self._written(names) if form.bulk is None else self._side_file(form.bulk)
+        warps, addresses, active, spaces, sources = (
+            self._written(names) if form.bulk is None else self._side_file(form.bulk)
+        )
         trace = Trace(
             form.kernel, form.arch, self.launch, self.code, warps, addresses, active, form.about, self.file,
             {name: int(value) for name, value in names.items()}, spaces=spaces,
-            source_text=form.source_text,
+            source_text=form.source_text, sources=sources,
         )  # fmt: skip
         if not self.problems:
             self.problems += beyond_shared_memory(trace)
@@ -128,7 +131,8 @@ class Binder:
         addresses = np.concatenate([np.zeros((0, LANES), np.int64), *self._rows.addresses])
         active = np.concatenate([np.zeros((0, LANES), np.bool_), *self._rows.active])
         spaces = np.concatenate([np.zeros((0, LANES), np.uint8), *self._rows.spaces])
-        return tuple(warps), addresses, active, spaces if spaces.any() else None
+        sources = joined_sources(self._rows.sources)
+        return tuple(warps), addresses, active, spaces if spaces.any() else None, sources
 
     def _side_file(self, name: str) -> Content:
         """What the side file holds. Raises GpuemuError."""
@@ -253,9 +257,11 @@ class Binder:
                     f"addresses for {self.code[index].opcode}",
                     "only memory instructions have addresses",
                 )
-            elif names_a_space(value) and not self.code[index].takes_generic_addresses:
+            elif names_a_space(value) and not self._means_memories(index):
                 found = f"a space for {self.code[index].opcode}"
                 self._refuse(place, found, "only LD, ST and ATOM, whose addresses are generic, have one")
+            elif says_from(value) and not self._copies(index):
+                self._refuse(place, f"from for {self.code[index].opcode}", "only asynchronous copies (LDGSTS) have one")
             else:
                 by_index[index] = (place, value)
         if not len(memory):
@@ -274,6 +280,13 @@ class Binder:
             rows[executions] = self._rows_of(value, place, 0, len(executions), _Who(cta, warp), names)
         return rows
 
+    def _copies(self, index: int) -> bool:
+        return self.code[index].operation.row is Row.COPY
+
+    def _means_memories(self, index: int) -> bool:
+        """Whether an instruction's lanes may mean different memories, or get zeros."""
+        return self.code[index].takes_generic_addresses or self._copies(index)
+
     def _rows_of(
         self, value: Any, place: Place, first: int, executions: int, who: _Who, names: Mapping[str, int]
     ) -> NDArray[np.int32]:
@@ -289,12 +302,14 @@ class Binder:
         lanes: Any = value
         active: Any = ALL_LANES
         space: Any = SPACES[0]
+        source: Any = None
         if isinstance(value, dict):
             lanes, active, space = value["lanes"], value.get("active", ALL_LANES), value.get("space", space)
+            source = value.get("from")
         if isinstance(active, int):
             active = f"{active} >> lane & 1"
         try:
-            rows = self._evaluated_rows(lanes, active, space, first, executions, who, names)
+            rows = self._evaluated_rows(lanes, active, space, source, first, executions, who, names)
         except GpuemuError as error:
             # Finding a line is slow in a large file, so it is looked up only now.
             for problem in error.problems:
@@ -303,17 +318,21 @@ class Binder:
         return rows if len(rows) == executions else np.repeat(rows, executions)
 
     def _evaluated_rows(
-        self, lanes: Any, active: str, space: Any, first: int, executions: int, who: _Who, names: Mapping[str, int]
-    ) -> NDArray[np.int32]:
+        self, lanes: Any, active: str, space: Any, source: Any, first: int, executions: int, who: _Who,
+        names: Mapping[str, int],
+    ) -> NDArray[np.int32]:  # fmt: skip
         """The rows of these expressions: one that is there already, one a warp, or one an execution."""
         address = self._evaluator(lanes, names)
         mask = self._evaluator(active, names)
-        read = address.names | mask.names
+        origin = None if source is None else self._evaluator(source, names)
+        read = address.names | mask.names | (frozenset() if origin is None else origin.names)
         count = executions if "i" in read else 1
         # The last warp of a CTA may have fewer threads than lanes.
         threads = min(LANES, self.launch.threads_per_cta - LANES * who.warp)
         key = (
-            repr((lanes, active, space)), who.cta if "cta" in read else None, who.warp if "warp" in read else None,
+            repr((lanes, active, space, source)),
+            who.cta if "cta" in read else None,
+            who.warp if "warp" in read else None,
             (first, executions) if "i" in read else None, threads,
         )  # fmt: skip
         known = self._known_rows.get(key)
@@ -325,12 +344,16 @@ class Binder:
             values = {**names, "cta": who.cta, "warp": who.warp, "lane": _LANE, "i": order}
             table = np.broadcast_to(address.evaluate(values), (count, LANES)).astype(np.int64)
             takes_part = np.broadcast_to(mask.evaluate(values) != 0, (count, LANES)) & (threads > _LANE)
+            sources = None
+            if origin is not None:
+                sources = np.broadcast_to(origin.evaluate(values), (count, LANES)).astype(np.int64)
+                table = np.where(sources < 0, sources, table)
             bad = np.argwhere(takes_part & (table < 0))
             if len(bad):
                 k, lane = bad[0].tolist()
                 found = f"{table[k, lane]} in lane {lane}"
                 raise GpuemuError.one(*_NOWHERE, found, "an address of at least 0 is right")
-            known = self._known_rows[key] = self._rows.add(table, takes_part, space_numbers(space, count))
+            known = self._known_rows[key] = self._rows.add(table, takes_part, space_numbers(space, count), sources)
         return known
 
     def _evaluator(self, value: Any, names: Mapping[str, int]) -> _Evaluator:

@@ -114,12 +114,13 @@ class TraceBuilder:
 
     def emit(
         self, sass: str, *, lanes: Any = None, active: int | str | None = None, each: list[Any] | None = None,
-        space: str | dict[str, int] | None = None, control: str | ControlWord | None = None,
+        space: str | dict[str, int] | None = None, source: Any = None, control: str | ControlWord | None = None,
     ) -> int:  # fmt: skip
         """Append one instruction and return its byte offset.
 
-        `lanes`, `active`, `space` and `each` are its addresses as the trace form has them; `control` its control
-        word, such as "B0-----:R-:W1:-:S02". Raises GpuemuError for an instruction the model does not know.
+        `lanes`, `active`, `space`, `source` (the form's `from`) and `each` are its addresses as the trace form has
+        them; `control` its control word, such as "B0-----:R-:W1:-:S02". Raises GpuemuError for an instruction that
+        the model does not know.
         """
         offset = self._code[-1].offset + INSTRUCTION_BYTES if self._code else 0
         word = f"[{str(control).strip('[]')}] " if control is not None else ""
@@ -133,7 +134,7 @@ class TraceBuilder:
         if each is not None:
             self._addresses[offset] = {"each": _plain(each)}
         elif lanes is not None:
-            self.addresses(offset, lanes, active, space)
+            self.addresses(offset, lanes, active, space, source)
         return offset
 
     def listing(self, text: str, file: str = "<listing>") -> None:
@@ -144,14 +145,17 @@ class TraceBuilder:
         self._scopes[-1].items += [i.offset for i in self._code]
 
     def addresses(
-        self, offset: int, lanes: Any, active: int | str | None = None, space: str | dict[str, int] | None = None
-    ) -> None:
+        self, offset: int, lanes: Any, active: int | str | None = None, space: str | dict[str, int] | None = None,
+        source: Any = None,
+    ) -> None:  # fmt: skip
         """The lane byte addresses of the memory instruction at `offset`: an expression or 32 numbers.
 
         `active` is a mask or an expression that is not 0 in the lanes that take part; `space` the memory that generic
-        addresses mean, "shared" or "local", or a mask of lanes for each.
+        addresses mean, "shared" or "local", or a mask of lanes for each; `source` where in global memory the lanes of
+        an asynchronous copy read.
         """
-        more = {name: value for name, value in (("active", active), ("space", space)) if value is not None}
+        given = (("active", active), ("space", space), ("from", source))
+        more = {name: value for name, value in given if value is not None}
         self._addresses[offset] = _plain({"lanes": lanes, **more} if more else lanes)
 
     @property

@@ -7,6 +7,8 @@ A NumPy .npz with
     shared, local  uint32 [rows]                        the same for lanes whose generic address means such memory;
                                                         not there where there are none
     zeros          uint32 [rows]                        the same for lanes that an asynchronous copy gives zeros
+    sources        int64 [rows, 32]                     where the lanes of asynchronous copies read, -1 where that is
+                                                        not known; not there where it is known of none
     path_lengths   int64 [paths]                        instructions of each path
     paths          int32 [all of them]                  indices into the code's instructions, path after path
     cta, warp      int32 [warps]                        whom the following speak for
@@ -36,8 +38,10 @@ from gpuemu.isa.warp import LANES
 from gpuemu.trace.model import LOCAL, SHARED, ZEROS, Instruction, Launch, Trace, WarpTrace
 
 Arrays = dict[str, NDArray[np.generic]]
-Content = tuple[tuple[WarpTrace, ...], NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8] | None]
-"""(warps, addresses, active, spaces) as a trace holds them."""
+Content = tuple[
+    tuple[WarpTrace, ...], NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8] | None, NDArray[np.int64] | None
+]
+"""(warps, addresses, active, spaces, sources) as a trace holds them."""
 
 FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
     "addresses": (("uint16", "uint32", "int64"), "[rows, 32]"),
@@ -52,9 +56,11 @@ FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
     "shared": (("uint32",), "[rows]"),
     "local": (("uint32",), "[rows]"),
     "zeros": (("uint32",), "[rows]"),
+    "sources": (("int64",), "[rows, 32]"),
 }
 """The arrays: which types they may have, and their shape."""
 _SPACES = {"shared": SHARED, "local": LOCAL, "zeros": ZEROS}
+_OPTIONAL = (*_SPACES, "sources")
 THE_SIDE_FILE = "the side file that was written with the trace is right"
 _DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -84,8 +90,9 @@ def is_side_file(path: Path) -> bool:
     """Whether a file is one that `write_bulk` wrote."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [f"{name}.npy" for name in FIELDS]
-            return archive.namelist() in [members[: len(members) - left] for left in (0, 1, len(_SPACES))]
+            there = [name.removesuffix(".npy") for name in archive.namelist()]
+            left = [name for name in FIELDS if name not in there]
+            return there == [name for name in FIELDS if name in there] and set(left) <= set(_OPTIONAL)
     except (OSError, zipfile.BadZipFile):
         return False
 
@@ -119,40 +126,49 @@ def _arrays(trace: Trace) -> Arrays:
     path_of = [numbers.setdefault(w.path.astype(np.int32).tobytes(), len(numbers)) for w in warps]
     paths = [np.frombuffer(content, dtype=np.int32) for content in numbers]
     rows = np.concatenate([np.zeros(0, np.int32), *(w.rows for w in warps)])
-    rows, addresses, masks = _distinct(rows, trace)
+    rows, addresses, masks, sources = _distinct(rows, trace)
     greatest = int(addresses.max(initial=0))
     kind = np.uint16 if greatest < 1 << 16 else np.uint32 if greatest < 1 << 32 else np.int64
-    return {
-        "addresses": addresses.astype(kind),
-        "active": masks[:, 0],
-        "path_lengths": np.array([len(p) for p in paths], dtype=np.int64),
-        "paths": np.concatenate([np.zeros(0, np.int32), *paths]),
-        "cta": np.array([w.cta for w in warps], dtype=np.int32),
-        "warp": np.array([w.warp for w in warps], dtype=np.int32),
-        "path": np.array(path_of, dtype=np.int32),
-        "row_lengths": np.array([len(w.rows) for w in warps], dtype=np.int64),
-        "rows": rows,
-    } | {
-        name: masks[:, number]
-        for name, number in _SPACES.items()
-        if trace.spaces is not None and (number != ZEROS or masks[:, ZEROS].any())
-    }
+    return (
+        {
+            "addresses": addresses.astype(kind),
+            "active": masks[:, 0],
+            "path_lengths": np.array([len(p) for p in paths], dtype=np.int64),
+            "paths": np.concatenate([np.zeros(0, np.int32), *paths]),
+            "cta": np.array([w.cta for w in warps], dtype=np.int32),
+            "warp": np.array([w.warp for w in warps], dtype=np.int32),
+            "path": np.array(path_of, dtype=np.int32),
+            "row_lengths": np.array([len(w.rows) for w in warps], dtype=np.int64),
+            "rows": rows,
+        }
+        | {
+            name: masks[:, number]
+            for name, number in _SPACES.items()
+            if trace.spaces is not None and (number != ZEROS or masks[:, ZEROS].any())
+        }
+        | ({} if sources is None else {"sources": sources})
+    )
 
 
-def _distinct(rows: NDArray[np.int32], trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint32]]:
-    """(rows, addresses, masks) with each row once, in the order of first use; inactive lanes are at 0.
+def _distinct(
+    rows: NDArray[np.int32], trace: Trace
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint32], NDArray[np.int64] | None]:
+    """(rows, addresses, masks, sources) with each row once, in the order of first use; inactive lanes are at 0.
 
     The masks are of the lanes that are active, in shared memory, in local memory, and given zeros, [rows, 4].
     """
     used, at = np.unique(rows, return_inverse=True)
     active = trace.active[used]
     bits = np.int64(1) << np.arange(LANES, dtype=np.int64)
-    table = np.zeros((len(used), LANES + 1 + len(_SPACES)), dtype=np.int64)
+    last = LANES + 1 + len(_SPACES)
+    table = np.zeros((len(used), last if trace.sources is None else last + LANES), dtype=np.int64)
     table[:, :LANES] = np.where(active, trace.addresses[used], 0)
     table[:, LANES] = active @ bits
     if trace.spaces is not None:
         for space in _SPACES.values():
             table[:, LANES + space] = (active & (trace.spaces[used] == space)) @ bits
+    if trace.sources is not None:
+        table[:, last:] = np.where(active, trace.sources[used], np.minimum(trace.sources[used], 0))
     whole = table.view(np.dtype((np.void, table.shape[1] * table.itemsize))).ravel()
     _, content = np.unique(whole, return_inverse=True)
     by_use = content[at]
@@ -161,7 +177,8 @@ def _distinct(rows: NDArray[np.int32], trace: Trace) -> tuple[NDArray[np.int32],
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     kept = table[at[first[order]]]
-    return place[number], kept[:, :LANES], kept[:, LANES:].astype(np.uint32)
+    sources = None if trace.sources is None else np.ascontiguousarray(kept[:, last:])
+    return place[number], kept[:, :LANES], kept[:, LANES:last].astype(np.uint32), sources
 
 
 def read_bulk(path: Path, name: str, launch: Launch, code: tuple[Instruction, ...]) -> Content:
@@ -225,7 +242,11 @@ class _Reader:
                 raise self._refusal("active", found, f"the warp has lanes 0 to {lanes_in_last - 1}")
             warps.append(WarpTrace(cta, warp, paths[path_number], mine))
         in_order = tuple(sorted(warps, key=lambda w: (w.cta, w.warp)))
-        return in_order, addresses, active, spaces if spaces.any() else None
+        sources = arrays["sources"].astype(np.int64) if "sources" in arrays else None
+        if sources is not None and (sources < -1).any():
+            right = "addresses of at least 0, or -1, are right"
+            raise self._refusal("sources", f"{int(sources.min())}", right)
+        return in_order, addresses, active, spaces if spaces.any() else None, sources
 
     def _refusal(self, field: str, found: str, right: str) -> GpuemuError:
         return GpuemuError.one(self.name, None, field, found, right)
@@ -240,7 +261,7 @@ class _Reader:
                     raise self._refusal("", f"{size:,} bytes when unpacked", f"up to {MOST_BYTES:,} are right")
                 for name in FIELDS:
                     member = members.get(f"{name}.npy")
-                    if name in _SPACES and member is None:
+                    if name in _OPTIONAL and member is None:
                         continue
                     arrays[name] = self._array(name, None if member is None else _unpacked(archive, member))
         # Of damaged archives zipfile reports each kind in its own way, RuntimeError among them for one with a password.

@@ -24,7 +24,8 @@ all take part, `{lanes: ..., active: ...}`, where `active` is a mask or an expre
 lanes; or `{each: [...]}` with one of these for every execution. Lanes beyond the CTA's last thread never
 take part. Of LD, ST and ATOM, whose addresses are generic, `{lanes: ..., space: shared}` says which memory they mean,
 global if it does not; where lanes mean different ones, `space: {shared: MASK, local: MASK}`. Of LDGSTS, `space: zeros`
-or `space: {zeros: MASK}` says which lanes read nothing and get zeros.
+or `space: {zeros: MASK}` says which lanes read nothing and get zeros, and `from:` where in global memory they read:
+an expression or 32 numbers, as under `lanes`; without it they are taken to read without gaps, from a line's begin on.
 
 `source` has file and line of instructions, `source_text` the text of such files, `threads` how many threads executed
 the instructions (see `lines`).
@@ -123,8 +124,10 @@ def _check_addresses(value: Any) -> Any:
             except PydanticCustomError as error:
                 context: Any = error.context
                 raise refuse(f"{context['found']} in entry {k} of each", context["right"]) from None
-    elif keys in ({"lanes"}, {"lanes", "active"}, {"lanes", "space"}, {"lanes", "active", "space"}):
+    elif "lanes" in keys and keys <= {"lanes", "active", "space", "from"}:
         _check_lanes(value["lanes"])
+        if "from" in keys:
+            _check_lanes(value["from"])
         wrong = what_is_wrong_with_space(value.get("space", SPACES[0]))
         if wrong is not None:
             raise refuse(*wrong)
@@ -132,7 +135,7 @@ def _check_addresses(value: Any) -> Any:
         if not isinstance(active, str) and not (is_int(active) and 0 <= active < 1 << 32):
             raise refuse(f"active: {describe(active)}", "a mask such as 0x0000ffff or an expression is right")
     else:
-        raise refuse(_keys(value), "{lanes, active, space} or {each} is right")
+        raise refuse(_keys(value), "{lanes, active, space, from} or {each} is right")
     return value
 
 
@@ -214,6 +217,7 @@ SCHEMA_DEFINITIONS: dict[str, Any] = {
                 ],
             },
             "space": SPACE_SCHEMA,
+            "from": _ref("Lanes"),
         },
         "required": ["lanes"],
         "additionalProperties": False,

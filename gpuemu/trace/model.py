@@ -163,6 +163,9 @@ class Trace:
     """The paths of source files where they were compiled, by the names that the code gives them, if that is known."""
     lacks: tuple[str, ...] = ()
     """What the file that it was read from has lost of the launch, and what stands for it, in sentences."""
+    sources: NDArray[np.int64] | None = None
+    """[rows, 32], of asynchronous copies where in global memory each lane reads; -1 in rows of which that is not known
+    and in those of other instructions, None if it is known of none."""
     knows_copies: bool = True
     """Whether the addresses of asynchronous copies are those that they write, and not made up."""
 

@@ -109,7 +109,10 @@ def unshared(trace: Trace) -> Trace:
     numbers = np.arange(len(rows), dtype=np.int32)
     warps = tuple(replace(w, rows=numbers[a:b]) for w, a, b in zip(trace.warps, ends, ends[1:], strict=False))
     spaces = None if trace.spaces is None else trace.spaces[rows]
-    return replace(trace, warps=warps, addresses=trace.addresses[rows], active=trace.active[rows], spaces=spaces)
+    sources = None if trace.sources is None else trace.sources[rows]
+    return replace(
+        trace, warps=warps, addresses=trace.addresses[rows], active=trace.active[rows], spaces=spaces, sources=sources,
+    )  # fmt: skip
 
 
 def linear(name: str, recordings: Mapping[int, Trace]) -> Linear:

@@ -224,6 +224,7 @@ class _Group:
     def _addresses(self, group: Sequence[WarpTrace]) -> dict[int, Any] | None:
         """Addresses by byte offset, or None where one description does not do for several warps."""
         executed = group[0].path[self.memory[group[0].path]]
+        sources = self.trace.sources
         rows = np.stack([w.rows for w in group])
         masks = _masks(self.trace, group[0])
         spaces = np.zeros_like(masks, np.uint8) if self.trace.spaces is None else _spaces(self.trace, group[0])
@@ -234,18 +235,29 @@ class _Group:
             value = self._one_instruction(rows[:, here], _Lanes(masks[here], spaces[here]), group)
             if value is None:
                 return None
+            if sources is not None and (sources[rows[:, here]] >= 0).all():
+                source = self._one_instruction(rows[:, here], _Lanes.plain(here.sum()), group, sources)
+                if source is None:
+                    return None
+                value = _with_source(value, source, int(here.sum()))
             numbers += _numbers(value)
             self._expect(numbers)
             found[self.trace.code[index].offset] = value
         return found
 
-    def _one_instruction(self, rows: NDArray[np.int32], lanes_of: _Lanes, group: Sequence[WarpTrace]) -> Any:
-        """The form of the addresses in these rows [warps, executions]; None where several warps need different ones."""
+    def _one_instruction(
+        self, rows: NDArray[np.int32], lanes_of: _Lanes, group: Sequence[WarpTrace],
+        sources: NDArray[np.int64] | None = None,
+    ) -> Any:  # fmt: skip
+        """The form of the addresses in these rows [warps, executions], or of where copies read, if `sources` has that.
+
+        None where several warps need different ones.
+        """
         times = rows.shape[1]
         each_mask = not lanes_of.always_the_same
         if rows.size <= _MOST_ROWS:
             ctas, warps = [w.cta for w in group], [w.warp for w in group]
-            rule = self._rule(rows, warps, ctas)
+            rule = self._rule(rows, warps, ctas, sources)
             if rule is not None and not each_mask:
                 return lanes_of.written(rule, 0)
             if rule is not None:
@@ -254,32 +266,35 @@ class _Group:
             if 1 < times <= _MOST_RULES:
                 entries: list[Any] = []
                 for k in range(times):
-                    lanes: Any = self._rule(rows[:, k : k + 1], warps, ctas)
+                    lanes: Any = self._rule(rows[:, k : k + 1], warps, ctas, sources)
                     if lanes is None and len(group) > 1:
                         return None
-                    entries.append(lanes_of.written(lanes or self._numbers_of(rows[0, k]).tolist(), k))
+                    entries.append(lanes_of.written(lanes or self._numbers_of(rows[0, k], sources).tolist(), k))
                 return {"each": entries}
         if len(group) > 1:
             return None
-        numbers = self._numbers_of(rows[0])
+        numbers = self._numbers_of(rows[0], sources)
         if (numbers == numbers[0]).all() and not each_mask:
             return lanes_of.written(numbers[0].tolist(), 0)
         self._expect(numbers.size)
         return {"each": [lanes_of.written(lanes, k) for k, lanes in enumerate(numbers.tolist())]}
 
-    def _rule(self, rows: NDArray[np.int32], warps: list[int], ctas: list[int]) -> str | None:
-        if self.naming is not None:
+    def _rule(
+        self, rows: NDArray[np.int32], warps: list[int], ctas: list[int], sources: NDArray[np.int64] | None
+    ) -> str | None:
+        if self.naming is not None and sources is None:
             return self.naming.expression(rows, warps, ctas)
-        return expression_of(self.trace.addresses[rows], warps, ctas, self.trace.active[rows])
+        table = self.trace.addresses if sources is None else sources
+        return expression_of(table[rows], warps, ctas, self.trace.active[rows])
 
     def _expect(self, numbers: int) -> None:
         """Give up before that many are written out, if there is no room for them."""
         if numbers > self.numbers_left:
             raise _TooManyNumbersError
 
-    def _numbers_of(self, rows: Any) -> NDArray[np.int64]:
-        """Addresses of these rows, 0 in lanes that take no part."""
-        return np.where(self.trace.active[rows], self.trace.addresses[rows], 0)
+    def _numbers_of(self, rows: Any, sources: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Addresses of these rows, or sources, 0 in lanes that take no part."""
+        return np.where(self.trace.active[rows], (self.trace.addresses if sources is None else sources)[rows], 0)
 
 
 @dataclass(frozen=True)
@@ -288,6 +303,11 @@ class _Lanes:
 
     masks: NDArray[np.bool_]
     spaces: NDArray[np.uint8]
+
+    @classmethod
+    def plain(cls, times: int) -> _Lanes:
+        """Of so many executions by all lanes."""
+        return cls(np.ones((times, LANES), np.bool_), np.zeros((times, LANES), np.uint8))
 
     @property
     def always_the_same(self) -> bool:
@@ -305,6 +325,15 @@ class _Lanes:
             alone = not others and not (mask & (spaces == GLOBAL)).any()
             more["space"] = name if alone else meant
         return {"lanes": lanes, **more} if more else lanes
+
+
+def _with_source(value: Any, source: Any, times: int) -> Any:
+    """A form of the addresses that copies write, with that of where they read."""
+    several = [isinstance(v, dict) and "each" in v for v in (value, source)]
+    if any(several):
+        values, sources = (v["each"] if each else [v] * times for v, each in zip((value, source), several, strict=True))
+        return {"each": [_with_source(v, s, 1) for v, s in zip(values, sources, strict=True)]}
+    return {**(value if isinstance(value, dict) else {"lanes": value}), "from": source}
 
 
 def _numbers(value: Any) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gpuemu.isa.warp import LANES
 
 
 @dataclass
@@ -15,10 +18,15 @@ class RowTable:
     addresses: list[NDArray[np.int64]] = field(default_factory=list)
     active: list[NDArray[np.bool_]] = field(default_factory=list)
     spaces: list[NDArray[np.uint8]] = field(default_factory=list)
+    sources: list[tuple[int, NDArray[np.int64] | None]] = field(default_factory=list)
     count: int = 0
 
     def add(
-        self, addresses: NDArray[np.int64], active: NDArray[np.bool_], spaces: NDArray[np.uint8]
+        self,
+        addresses: NDArray[np.int64],
+        active: NDArray[np.bool_],
+        spaces: NDArray[np.uint8],
+        sources: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int32]:
         """Add rows [n, 32]; returns their numbers."""
         first = self.count
@@ -26,4 +34,13 @@ class RowTable:
         self.addresses.append(addresses)
         self.active.append(active)
         self.spaces.append(spaces)
+        self.sources.append((len(addresses), sources))
         return np.arange(first, self.count, dtype=np.int32)
+
+
+def joined_sources(blocks: Iterable[tuple[int, NDArray[np.int64] | None]]) -> NDArray[np.int64] | None:
+    """The sources of a trace's rows from blocks of so many, -1 in those that have none; None if none has."""
+    parts = list(blocks)
+    if all(sources is None for _, sources in parts):
+        return None
+    return np.concatenate([np.full((n, LANES), -1, np.int64) if s is None else s for n, s in parts])

@@ -44,8 +44,17 @@ def what_is_wrong_with_space(space: Any) -> tuple[str, str] | None:
 
 def names_a_space(addresses: Any) -> bool:
     """Whether a form of addresses says which memory they are in."""
+    return _has("space", addresses)
+
+
+def says_from(addresses: Any) -> bool:
+    """Whether a form of addresses says where a copy reads."""
+    return _has("from", addresses)
+
+
+def _has(key: str, addresses: Any) -> bool:
     entries = addresses["each"] if isinstance(addresses, dict) and "each" in addresses else [addresses]
-    return any(isinstance(entry, dict) and "space" in entry for entry in entries)
+    return any(isinstance(entry, dict) and key in entry for entry in entries)
 
 
 def space_numbers(space: Any, count: int) -> NDArray[np.uint8]:

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
+from gpuemu.banks.access import SharedAccess, shared_access
+from gpuemu.banks.copies import tag_banks
 from gpuemu.banks.operations import parse_op
-from gpuemu.banks.wavefronts import MATRIX_ROWS, BankGeometry, SharedAccess, shared_access
+from gpuemu.banks.wavefronts import MATRIX_ROWS, BankGeometry
 from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.isa.warp import LANES
 from gpuemu.program.generic import as_shared
@@ -52,7 +54,8 @@ def shared_patterns(trace: Trace, program: Program, arch: Architecture) -> list[
     rows = np.concatenate([warp.rows for warp in sorted(trace.warps, key=lambda warp: warp.cta)]).astype(np.int64)
     many = max(1, len(trace.addresses))
     keys, firsts, times = np.unique(index[carries] * many + rows, return_index=True, return_counts=True)
-    found: dict[tuple[int, bytes, int], list[int]] = {}
+    found: dict[tuple[int, bytes, int, bytes], list[int]] = {}
+    first_read: dict[bytes, NDArray[np.int64]] = {}
     for key, _, count in sorted(zip(keys.tolist(), firsts.tolist(), times.tolist(), strict=True), key=lambda k: k[1]):
         number, row = divmod(key, many)
         op = program.ops[number]
@@ -63,13 +66,18 @@ def shared_patterns(trace: Trace, program: Program, arch: Architecture) -> list[
         line = _alike(geometry, _opcode(program, op))
         base = int(lanes[active].min()) // line * line
         mask = int((active.astype(np.int64) << np.arange(LANES)).sum())
-        place = (number, np.where(active, lanes - base, 0).tobytes(), mask)
+        source = _read_from(trace, program, op, row, active)
+        alike = b"" if source is None else _read_alike(source, active, geometry)
+        if source is not None:
+            first_read.setdefault(alike, source)
+        place = (number, np.where(active, lanes - base, 0).tobytes(), mask, alike)
         found.setdefault(place, [0, base])[0] += count
     patterns = []
-    for (number, lanes_of, mask), (count, base) in found.items():
+    for (number, lanes_of, mask, alike), (count, base) in found.items():
         op = program.ops[number]
         addresses = np.frombuffer(lanes_of, dtype=np.int64)
-        access = shared_access(geometry, _opcode(program, op), addresses, mask, where=trace.file)
+        opcode, read = _opcode(program, op), first_read.get(alike)
+        access = shared_access(geometry, opcode, addresses, mask, global_byte_addresses=read, where=trace.file)
         patterns.append(Pattern(op.index, access, count, base))
     return sorted(patterns, key=lambda p: (p.instruction, -p.excess_wavefronts))
 
@@ -88,6 +96,22 @@ def _asks_shared(trace: Trace, op: Op, row: int) -> NDArray[np.bool_]:
         in_shared: NDArray[np.bool_] = active & (trace.spaces[row] == SHARED)
         return in_shared
     return np.zeros(LANES, dtype=np.bool_)
+
+
+def _read_from(trace: Trace, program: Program, op: Op, row: int, active: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+    """Where a copy reads, [32]; None if that is not known, or it is none."""
+    if op.row is not Row.COPY or trace.sources is None or (trace.sources[row][active] < 0).any():
+        return None
+    size = program.code[op.index].operation.width_bits // 8
+    return np.where(active, trace.sources[row] // size * size, 0)
+
+
+def _read_alike(source: NDArray[np.int64], active: NDArray[np.bool_], geometry: BankGeometry) -> bytes:
+    """What is the same of all places that cost a copy the same."""
+    line = geometry.line_bytes
+    base = int(source[active].min()) // line * line
+    banks = tag_banks(source // line, geometry.tag_bank_masks)
+    return np.where(active, np.stack([source - base, banks]), -1).tobytes()
 
 
 def _opcode(program: Program, op: Op) -> str:

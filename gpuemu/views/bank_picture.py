@@ -38,8 +38,8 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Any, NamedTuple, TextIO
 
+from gpuemu.banks.access import Phase, Served, SharedAccess
 from gpuemu.banks.operations import AccessKind
-from gpuemu.banks.wavefronts import Phase, Served, SharedAccess
 from gpuemu.base.shown import shown
 
 BANKS_PER_BLOCK = (32, 16, 8)  # the most that fit
@@ -131,7 +131,8 @@ def explain(access: SharedAccess) -> list[str]:
     cycles = f"{a.data_stage_cycles} cycle{'s' * (a.data_stage_cycles != 1)}"
     floor = ", one per phase" if a.data_stage_cycles > a.wavefronts else ""
     shares = a.geometry.shares_words(a.kind)
-    takes_turns = not shares or a.kind is AccessKind.COPY
+    copies = a.kind is AccessKind.COPY
+    takes_turns = not shares or copies
     lines = [
         f"wavefronts {a.wavefronts}, ideal {a.ideal_wavefronts}, excess {a.excess_wavefronts}; "
         f"the data stage is busy for {cycles}{floor}"
@@ -143,15 +144,25 @@ def explain(access: SharedAccess) -> list[str]:
         if phase.wavefronts > phase.ideal_wavefronts:
             lines.append(f"phase {phase.index}: {_conflict(phase, 'requests' if takes_turns else 'words')}")
     if shares and takes_turns and a.excess_wavefronts:
-        lines.append("lanes of a copy that write the same bytes take turns")
+        lines.append(_WAYS["BYPASS" in a.op.upper().split(".")])
     if not shares:
         lines.append("atomics never share: each lane is a request of its own, also on a word that others ask for")
     return lines
 
 
+_WAYS = {
+    False: "lanes of a copy that read or write the same bank take turns, also on the same word",
+    True: "a copy past L1 goes in pieces: sectors of one line to one line, all in the same order",
+}
+"""Why copies through L1, and past it, take more wavefronts."""
+
+
 def _conflict(phase: Phase, requests: str) -> str:
     # A bank that still has work in the last wavefront is one of the busiest.
-    busiest = sorted(_by_bank(phase.served[-1]))
+    busiest = sorted(bank for bank in _by_bank(phase.served[-1]) if all(bank in _by_bank(w) for w in phase.served))
+    if not busiest:  # a copy, whose lanes wait for banks that they read as well
+        parts = [ranges_of(sorted({one.lane for one in wavefront})) for wavefront in phase.served]
+        return f"{phase.wavefronts} wavefronts instead of {phase.ideal_wavefronts}: lanes {'; '.join(parts)}"
     waiting = [_by_bank(wavefront)[busiest[0]][1] for wavefront in phase.served]
     shared = any(len(lanes) > 1 for lanes in waiting)
     firsts = ", ".join(map(_label, waiting)) if shared else ranges_of(lanes[0] for lanes in waiting)

@@ -19,6 +19,7 @@ from gpuemu.arch import Architecture
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Row
 from gpuemu.program.program import Program
+from gpuemu.views.copies import copy_counters, copy_counts
 from gpuemu.views.global_memory import GlobalCounts, GlobalRow, L1Counts
 
 
@@ -74,10 +75,10 @@ def shared_table(program: Program, log: Log, arch: Architecture) -> dict[Row, Ro
 
 
 def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]) -> dict[str, int]:
-    """Counter name → value, as Nsight Compute calls them."""
+    """Counter name → value, as Nsight Compute calls them; `memory_counters` has those of global memory."""
     load, matrix = table[Row.LOAD], table[Row.LOAD_MATRIX]
     store, store_matrix = table[Row.STORE], table[Row.STORE_MATRIX]
-    atomic, copy = table[Row.ATOMIC], table[Row.COPY]
+    atomic, copies = table[Row.ATOMIC], copy_counts(program, log)
     executed = np.bincount(program.path, minlength=len(program.ops)).tolist()
     tensor: Counter[str] = Counter()
     for op, times in zip(program.ops, executed, strict=True):
@@ -86,7 +87,7 @@ def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]
     wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
     conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
     by_instruction = "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared"
-    everything = (load, matrix, store, store_matrix, atomic, copy)
+    by_table = (load, matrix, store, store_matrix, atomic)
     return {
         "sm__cycles_active.max": log.cycles,
         "smsp__inst_executed.sum": len(program.path),
@@ -96,11 +97,10 @@ def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]
         f"{wavefronts}_op_ld.sum": load.wavefronts + matrix.wavefronts + int(log.lost.sum()),
         f"{wavefronts}_op_st.sum": store.wavefronts + store_matrix.wavefronts,
         f"{wavefronts}_op_atom.sum": atomic.wavefronts,
-        f"{conflicts}.sum": sum(row.bank_conflicts for row in everything),
+        f"{conflicts}.sum": sum(row.bank_conflicts for row in by_table) + sum(copy.conflicts for copy in copies),
         f"{conflicts}_op_ld.sum": load.bank_conflicts + matrix.bank_conflicts,
         f"{conflicts}_op_st.sum": store.bank_conflicts + store_matrix.bank_conflicts,
         f"{conflicts}_op_atom.sum": atomic.bank_conflicts,
-        f"{conflicts}_op_ldgsts.sum": copy.bank_conflicts,
         "sm__sass_inst_executed_op_shared_ld.sum": load.instructions,
         "sm__sass_inst_executed_op_shared_st.sum": store.instructions + store_matrix.instructions,
         "sm__sass_inst_executed_op_ldsm.sum": matrix.instructions,
@@ -108,6 +108,7 @@ def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]
         f"{by_instruction}_op_ldsm.sum": matrix.wavefronts,
         f"{by_instruction}_op_st.sum": store.wavefronts + store_matrix.wavefronts,
         "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum": matrix.bank_conflicts,
+        **copy_counters(*copies),
     }
 
 
@@ -120,7 +121,6 @@ def memory_counters(
     """
     names = {
         GlobalRow.LOAD: "global_op_ld",
-        GlobalRow.COPY: "global_op_ldgsts",
         GlobalRow.STORE: "global_op_st",
         GlobalRow.REDUCTION: "global_op_red",
         GlobalRow.ATOMIC: "global_op_atom",
@@ -134,6 +134,12 @@ def memory_counters(
         if row in (GlobalRow.LOAD, GlobalRow.LOCAL_LOAD):
             found[f"l1tex__t_sectors_pipe_lsu_mem_{name}_lookup_hit.sum"] = table[row].sectors - missed[row]
             found[f"l1tex__t_sectors_pipe_lsu_mem_{name}_lookup_miss.sum"] = missed[row]
+    # The hardware counts asynchronous copies among the loads, those past L1 as well.
+    copies, loads = table[GlobalRow.COPY], "pipe_lsu_mem_global_op_ld"
+    found[f"l1tex__t_requests_{loads}.sum"] += copies.requests
+    found[f"l1tex__t_sectors_{loads}.sum"] += copies.sectors
+    found[f"l1tex__t_sectors_{loads}_lookup_hit.sum"] += copies.sectors - missed[GlobalRow.COPY]
+    found[f"l1tex__t_sectors_{loads}_lookup_miss.sum"] += missed[GlobalRow.COPY]
     return found | {
         "dram__sectors_read.sum": from_dram,
         "lts__t_sectors_srcunit_tex_lookup_hit.sum": l1.loaded_sectors + l1.stored_sectors - of_data,

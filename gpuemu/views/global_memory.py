@@ -1,7 +1,7 @@
 """Global and local memory: what was asked for, what L1 had of it, and what went beyond.
 
-Every execution of an instruction is a request. L1 answers some of the loads that it may answer; the log has what came
-from beyond it in all, so hits are known of all those loads together.
+Every execution of an instruction is a request. L1 answers some of the loads and copies that it may answer; the log has
+what came from beyond it in all, so hits are known of all those together.
 """
 
 from __future__ import annotations
@@ -74,9 +74,11 @@ def row_of(op: Op) -> GlobalRow | None:
 
 
 def global_table(program: Program) -> dict[GlobalRow, GlobalCounts]:
-    """The table: every row, also those without requests. One whose lanes are all off asks for nothing."""
+    """The table: every row, also those without requests. One whose lanes are all off or get zeros asks for nothing."""
     rows = list(GlobalRow)
-    row = np.where(program.accesses.has_lanes[program.access] > 0, _rows_of(program), -1)
+    row, access = _rows_of(program), program.access
+    row = np.where(program.accesses.has_lanes[access] > 0, row, -1)
+    row[(row == rows.index(GlobalRow.COPY)) & (program.accesses.sectors[access] == 0)] = -1
     columns = [getattr(program.accesses, name)[program.access] for name in ("sectors", "ideal_sectors")]
     return {
         name: GlobalCounts(int(np.count_nonzero(row == i)), *(int(column[row == i].sum()) for column in columns))
@@ -117,7 +119,8 @@ def new_sectors(program: Program, arch: Architecture) -> int:
     """Sectors of data that L2 has to ask DRAM for: those that are loaded, each once, if all caches were flushed."""
     if arch.global_memory.first_touch == "l2":
         return 0
-    loads = np.array([row_of(op) in (GlobalRow.LOAD, GlobalRow.ATOMIC) for op in program.ops], dtype=np.bool_)
+    rows = (GlobalRow.LOAD, GlobalRow.COPY, GlobalRow.ATOMIC)
+    loads = np.array([row_of(op) in rows for op in program.ops], dtype=np.bool_)
     accesses, asked = program.accesses, np.unique(program.access[loads[program.path[program.request_issue]]])
     first = accesses.first_sector[accesses.first_line]
     touched = [accesses.sector[first[a] : first[a + 1]] for a in asked.tolist()]

@@ -26,6 +26,7 @@ class World:
         self.arch = arch
         self.constants = constants
         self.recorded = []
+        self.sources = []
 
     def fill_shared(self, data):
         self.memory.shared[1][: len(data)] = data
@@ -35,7 +36,8 @@ class World:
         """Execute; `pairs` are 64-bit values for two registers each."""
         environment = surroundings(sass, memory=self.memory, arch=self.arch, constants=self.constants)
 
-        def record(place, mask, spaces=0):
+        def record(place, mask, spaces=0, source=None):
+            self.sources.append(None if source is None else source.addresses(64).tolist())
             lanes = LANE if mask is None else np.flatnonzero(mask)
             at = dict(zip(lanes, place.addresses(64).tolist(), strict=True))
             self.recorded.append([at.get(lane) for lane in LANE])
@@ -545,6 +547,7 @@ def test_ldgsts_copies_from_global_to_shared_memory(width, size):
         assert world.memory.shared[1][at : at + size].tobytes() == data[lane * size :][:size].tobytes()
     assert world.memory.written[1].sum(dtype=int) == 255 * size * mask.sum()
     assert world.recorded == [[int(order[i]) * size + 16 if mask[i] else None for i in LANE]]
+    assert world.sources == [(start + LANE[mask] * size).tolist()]
 
 
 def test_lanes_whose_predicate_is_false_copy_zeros_and_do_not_read():
@@ -553,6 +556,7 @@ def test_lanes_whose_predicate_is_false_copy_zeros_and_do_not_read():
     start = world.memory.add_buffer("argument 0", data)
     world.run("LDGSTS.E [R4], [R2.64], !P0", {4: LANE * 4}, {2: start + LANE * 4}, predicates={0: LANE >= 32})
     assert world.memory.shared[4][:64].tolist() == [*range(1, 33), *[0] * 32]
+    assert world.sources == [(start + LANE * 4).tolist()]
     world.run("LDGSTS.E [R4], [R2.64], P0", {4: LANE * 4}, {2: 0}, predicates={0: False})
     assert not world.memory.shared[4].any()
 

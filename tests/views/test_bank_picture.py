@@ -6,13 +6,15 @@ import inspect
 import io
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from gpuemu.banks.wavefronts import BankGeometry, SharedAccess, shared_access
+from gpuemu.banks.access import SharedAccess, shared_access
+from gpuemu.banks.wavefronts import BankGeometry
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.banks import banks
 from gpuemu.views import bank_picture
@@ -213,10 +215,10 @@ def test_addresses_can_be_a_list_or_a_file(tmp_path):
 
 def test_help_teaches_with_examples_that_run():
     text = invoke("--help")
-    examples = re.findall(r"gpuemu banks (\S+) --lanes '([^']+)'", text)
+    examples = re.findall(r"gpuemu banks (\S+ --lanes '[^']+'(?: --from '[^']+')?)", text)
     assert len(examples) >= 2
-    found = [json.loads(invoke(op, "--lanes", lanes, "--format", "json")) for op, lanes in examples]
-    assert [document["excess_wavefronts"] for document in found] == [4, 0, 31, 4]
+    found = [json.loads(invoke(*shlex.split(example), "--format", "json")) for example in examples]
+    assert [document["excess_wavefronts"] for document in found] == [4, 0, 31, 12, 4]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def text(result: gpuemu.Result) -> str:
      ("ATOMG.E.ADD R4, [R0.64], R5", "64*lane", GlobalRow.ATOMIC, "global_op_atom", 32, 4),
      ("LDL R4, [R0]", "0", GlobalRow.LOCAL_LOAD, "local_op_ld", 4, 4),
      ("STL [R0], R4", "0", GlobalRow.LOCAL_STORE, "local_op_st", 4, 4),
-     ("LDGSTS.E.BYPASS.128 [R2], [R4.64]", "16*lane", GlobalRow.COPY, "global_op_ldgsts", 16, 16)],
+     ("LDGSTS.E.BYPASS.128 [R2], [R4.64]", "16*lane", GlobalRow.COPY, "global_op_ld", 16, 16)],
 )  # fmt: skip
 def test_each_row_counts_its_requests_and_sectors(line, lanes, row, name, sectors, ideal):
     trace = builder(2)

@@ -1,6 +1,7 @@
 """Global memory as seen from one SM: its L1, and behind that L2 and DRAM at the end of one path each way.
 
-A load that L1 may answer hits where this SM loaded the sector before; the line that was used least recently makes room.
+A load or copy that L1 may answer hits where this SM loaded the sector before; the line that was used least recently
+makes room. A copy past L1 takes with it what L1 has of its sectors.
 All others go to L2, and to DRAM for what this launch has not touched if `first_touch` says so. Stores are written
 through and change nothing in L1, but those to local memory stay there; one that comes while its line is among the
 last `store_merge_lines`, still waiting for the way out, adds only sectors that are not. What misses queues for the
@@ -45,6 +46,8 @@ def load(state: State, f: int, start: int) -> int:
                 continue
             absent += 1
             pool[memory.asked_at + sector] = f
+            if op.is_copy and not op.is_cached:  # what L1 has of it is dropped
+                pool[memory.valid_at + sector] = -1
             if spec.first_touch_dram:
                 if pool[memory.from_dram_at + sector] < 0:
                     new += 1
@@ -56,6 +59,9 @@ def load(state: State, f: int, start: int) -> int:
             parts += max(absent * spec.load_sector_parts, of_line)
             far = max(far, _distance(state, program[at + BLOCK]))
         at += HEAD + program[at + SECTORS]
+    if op.is_copy and not op.is_cached and access.lines > 0:  # a sector may be sent more than once
+        parts += (access.sectors - missing) * spec.load_sector_parts
+        missing = access.sectors
     if access.lines == 0:  # where its sectors are is not known, or it only fills with zeros and has none
         missing = access.sectors
         lines = -(-missing * spec.global_memory_sector_bytes // spec.global_memory_l1_line_bytes)

@@ -43,7 +43,7 @@ def served(state: State, f: int, now: int) -> None:
     elif op.kind == GLOBAL:
         done_at = load(state, f, last) + access.return_cycles
         if op.is_copy:
-            done_at = _copied(state, done_at, access.data_stage_cycles)
+            done_at = _copied(state, f, done_at)
             warp.copies_done_at = max(warp.copies_done_at, done_at)
         if op.is_load:
             comes_back(state, f, done_at, now)
@@ -79,14 +79,19 @@ def committed(state: State, f: int, cycle: int, now: int) -> None:
     warp.copies_done_at = 0
 
 
-def _copied(state: State, there: int, lines: int) -> int:
+def _copied(state: State, f: int, there: int) -> int:
     """When what came `there` into L1 has been copied to shared memory, in the order in which it was asked for.
 
-    That of one line, if nothing waits, is part of the latency.
+    That of one line, if nothing waits, is part of the latency. What L1 had takes its wavefronts alone.
     """
-    spec, stage = state.spec[0], state.data_stage[0]
+    spec, stage, flight = state.spec[0], state.data_stage[0], state.flights[f]
+    access = state.accesses[flight.access]
     fixed, line = spec.global_memory_l1_copy_cycles, spec.copy_line_parts
-    stage.copied_at = max(there, stage.copied_at) + fixed + lines * line // spec.copy_cycle_parts
+    held = fixed - 1 + access.data_stage_cycles
+    if flight.beyond > 0:
+        lines = -(-flight.beyond * spec.global_memory_sector_bytes // spec.global_memory_l1_line_bytes)
+        held = max(held, fixed + lines * line // spec.copy_cycle_parts)
+    stage.copied_at = max(there, stage.copied_at) + held
     return max(there, stage.copied_at - fixed - line // spec.copy_cycle_parts)
 
 

@@ -61,14 +61,14 @@ Spaces = int | NDArray[np.uint8]
 """The memory that lanes meant by generic addresses, numbers of trace.model.SPACES: one for all, or [place's lanes]."""
 
 
-def no_record(place: Place, mask: Mask, spaces: Spaces = 0) -> None:
+def no_record(place: Place, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
     """Nobody listens."""
 
 
 class Record(Protocol):
     """Takes down an access: see Environment.record."""
 
-    def __call__(self, place: Place, mask: Mask, spaces: Spaces = 0, /) -> None:
+    def __call__(self, place: Place, mask: Mask, spaces: Spaces = 0, source: Place | None = None, /) -> None:
         """The addresses of an execution's lanes."""
 
 
@@ -95,7 +95,7 @@ class Environment:
     record: Record = no_record
     """Called by every access to shared, global or local memory, after its checks, with the byte addresses of the
     mask's lanes. Those in shared memory count from the CTA's first byte, those in local memory from the lane's.
-    Of generic addresses it is told which memory they mean.
+    Of generic addresses it is told which memory they mean, of asynchronous copies where they read.
     """
     patterns: Patterns = field(default_factory=Patterns)
     """What the addresses of accesses have looked like."""

@@ -17,8 +17,8 @@ from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, ballots
 from gpuemu.sass.machine.patterns import Place
 from gpuemu.trace.model import Instruction, WarpTrace
 
-Rows = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8]]
-"""Addresses, active lanes and spaces as a trace has them, [rows, 32]."""
+Rows = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8], NDArray[np.int64] | None]
+"""Addresses, active lanes, spaces and sources as a trace has them, [rows, 32]."""
 
 
 class Recorder:
@@ -36,8 +36,8 @@ class Recorder:
         self._members: list[NDArray[np.bool_]] = []
         self._lanes_of: list[NDArray[np.bool_]] = []
         self._threads: list[int] = []
-        self._block_numbers: dict[tuple[int, tuple[bytes, bytes], int | bytes] | None, int] = {}
-        self._places: list[tuple[Place, Spaces] | None] = []
+        self._block_numbers: dict[tuple[object, ...] | None, int] = {}
+        self._places: list[tuple[Place, Spaces, Place | None] | None] = []
 
     def set_of(self, mask: Mask) -> int:
         """The number of a set of lanes, and of the warps that have a lane in it."""
@@ -97,29 +97,37 @@ class Recorder:
         """The warps of a set, [warps]."""
         return self._members[number]
 
-    def access(self, place: Place | None, mask: Mask, spaces: Spaces = 0) -> None:
+    def access(self, place: Place | None, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
         """Lane addresses of a memory instruction, as Environment.record takes them; None if no lane took part."""
-        key = None
+        key: tuple[object, ...] | None = None
         if place is not None:
             key = place.base, place.pattern.key, spaces if isinstance(spaces, int) else spaces.tobytes()
+            if source is not None:
+                key = *key, source.base, source.pattern.key
         number = self._block_numbers.get(key)
         if number is None:
             number = self._block_numbers[key] = len(self._places)
-            self._places.append(None if place is None else (place, spaces))
+            self._places.append(None if place is None else (place, spaces, source))
         self._blocks.append(number)
 
     def _block_arrays(self) -> Rows:
-        """Addresses, active lanes and spaces of every block, [blocks x warps, 32]."""
+        """Addresses, active lanes, spaces and sources of every block, [blocks x warps, 32]."""
         shape = len(self._places), self._lanes.count
         addresses, active, spaces = np.zeros(shape, np.int64), np.zeros(shape, np.bool_), np.zeros(shape, np.uint8)
+        copies = any(known is not None and known[2] is not None for known in self._places)
+        sources = np.full(shape, -1, np.int64) if copies else None
         for block, known in enumerate(self._places):
             if known is not None:
-                place, its_spaces = known
+                place, its_spaces, source = known
                 lanes = slice(None) if place.pattern.lanes is None else place.pattern.lanes
                 addresses[block, lanes] = place.addresses(64).view(np.int64)
                 active[block, lanes] = True
                 spaces[block, lanes] = its_spaces
-        return addresses.reshape(-1, WARP), active.reshape(-1, WARP), spaces.reshape(-1, WARP)
+                if sources is not None and source is not None:
+                    # A lane that reads nothing may have any address.
+                    sources[block, lanes] = np.maximum(0, source.addresses(64).view(np.int64))
+        by_warp = None if sources is None else sources.reshape(-1, WARP)
+        return addresses.reshape(-1, WARP), active.reshape(-1, WARP), spaces.reshape(-1, WARP), by_warp
 
     def threads(self, instructions: int) -> NDArray[np.int64]:
         """How many threads executed each of so many instructions, all executions together."""

@@ -205,14 +205,14 @@ def copy(site: Site) -> Step:
             loaded = source.load(read)
         if reading is mask:
             target.store(place, loaded)
-            target.record(place, mask)
+            site.environment.record(place, mask, 0, read)
             return
         words.fill(0)
         values[read.pattern.lanes] = loaded
         target.store(place, values if lanes is None else values[lanes])
         zeros = np.full(site.lanes.count, ZEROS, np.uint8)
         zeros[read.pattern.lanes] = GLOBAL
-        site.environment.record(place, mask, zeros if lanes is None else zeros[lanes])
+        site.environment.record(place, mask, zeros if lanes is None else zeros[lanes], at_source.of(mask))
 
     return step
 

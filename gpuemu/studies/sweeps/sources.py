@@ -112,4 +112,6 @@ def _digest(trace: Trace) -> str:
     add(trace.addresses.astype("<i8"), trace.active.astype(np.bool_))
     if trace.spaces is not None:
         add(trace.spaces)
+    if trace.sources is not None:
+        add(trace.sources.astype("<i8"))
     return content.hexdigest()

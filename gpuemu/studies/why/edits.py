@@ -80,7 +80,7 @@ def relaid(trace: Trace, tiles: tuple[Relaid, ...]) -> Trace:
     Bytes of an element stay together. What lies behind a tile stays where it is: a tile that grows takes its room
     elsewhere, which moves nothing to another bank as long as it is whole lines of banks.
     """
-    addresses, active, spaces = [trace.addresses], [trace.active], trace.spaces
+    addresses, active, spaces, sources = [trace.addresses], [trace.active], trace.spaces, trace.sources
     new_row: dict[tuple[int, int], int] = {}
     tile_of = {index: tile for tile in tiles for index in tile.instructions}
     places = {tile: tile.layout.places(tile.tile) for tile in tiles}
@@ -106,13 +106,15 @@ def relaid(trace: Trace, tiles: tuple[Relaid, ...]) -> Trace:
         warps.append(WarpTrace(warp.cta, warp.warp, warp.path, rows))
     if spaces is not None:
         spaces = np.concatenate([spaces, *(spaces[row][None] for _, row in new_row)])
+    if sources is not None:
+        sources = np.concatenate([sources, *(sources[row][None] for _, row in new_row)])
     grown = sum(
         max(0, tile.layout.allocated(tile.tile) - tile.tile.elements) * tile.tile.element_bytes for tile in tiles
     )
     launch = replace(trace.launch, static_shared_bytes=trace.launch.static_shared_bytes + grown)
     return replace(
         trace, warps=tuple(warps), addresses=np.concatenate(addresses), active=np.concatenate(active), spaces=spaces,
-        launch=launch,
+        sources=sources, launch=launch,
     )  # fmt: skip
 
 

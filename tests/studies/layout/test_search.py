@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpuemu
-from gpuemu.banks.wavefronts import BankGeometry, count, shared_access
+from gpuemu.banks.access import shared_access
+from gpuemu.banks.wavefronts import BankGeometry, count
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.opcodes import Row
 from gpuemu.studies.layout.accesses import parse_access
