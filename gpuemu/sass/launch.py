@@ -201,11 +201,11 @@ def trace_kernel(
             threads = np.concatenate([threads, np.zeros(len(its_threads) - len(threads), np.int64)]) + its_threads
 
     try:
-        for cta in turns.run(executed, spare):
-            if cta.keep:
-                ended[cta.number] = cta
+        for one in turns.run(executed, spare):
+            if one.keep:
+                ended[one.number] = one
                 record()
-            done += cta.keep or not timed_only
+            done += one.keep or not timed_only
             if progress is not None:
                 progress(done, len(executed))
     except ExecutionError as error:
@@ -213,7 +213,7 @@ def trace_kernel(
             raise _explained(error, function, file, turns.now, launch) from None
         observer.fails(error)
         observer.ends()
-        ended |= {cta.number: cta for cta in turns.begun() if cta.keep}
+        ended |= {one.number: one for one in turns.begun() if one.keep}
         in_order = deque(sorted(ended))
         record()
     except UnsupportedError as error:

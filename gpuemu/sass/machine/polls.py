@@ -122,12 +122,12 @@ class Polls:
 
         return watched
 
-    def _take(self, place: Place, mask: Mask, spaces: Spaces = 0) -> None:
+    def _take(self, place: Place, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
         self._place = place if isinstance(spaces, int) and spaces == GLOBAL else None
-        self.record(place, mask, spaces)
+        self.record(place, mask, spaces, source)
 
-    def _take_nothing(self, place: Place, mask: Mask, spaces: Spaces = 0) -> None:
-        self.record(place, mask, spaces)
+    def _take_nothing(self, place: Place, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
+        self.record(place, mask, spaces, source)
 
     def _rows(self, site: Site) -> list[NDArray[Any]]:
         """The registers that the instruction names: where it looks, and what it finds."""
@@ -205,7 +205,7 @@ class Polls:
 
     def _last_of(self, group: Group) -> Look | None:
         """The last look of the group, or of some of its lanes."""
-        mine = self.looks.last.values()
+        mine = list(self.looks.last.values())
         if group.mask is not None:
             mine = [look for look in mine if (look.lanes & group.mask).any()]
         return max(mine, key=lambda look: look.clock, default=None)
