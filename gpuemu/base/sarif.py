@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import quote
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-LEVELS = ("none", "note", "warning", "error")
 
 
 def rule(name: str, title: str, help_text: str, level: str) -> dict[str, Any]:

@@ -96,7 +96,6 @@ class Gathering(Record):
 
     expected: int
     arrivals: int
-    waiting: int
     taken_at: int
 
 

@@ -17,8 +17,7 @@ from gpuemu.trace.model import Trace
 def lines(trace: Trace, line_bytes: int) -> list[dict[str, Any]]:
     """For each instruction its line, its `slot` there and, if a warp came to it by a branch, `next_line`.
 
-    That is the first instruction of the line behind its own, which the scheduler has to look at before it lets it
-    issue (`settles`).
+    That is the first instruction of the line behind its own.
     """
     first = min((instruction.offset for instruction in trace.code), default=0) // line_bytes
     found: list[dict[str, Any]] = [
@@ -35,6 +34,4 @@ def lines(trace: Trace, line_bytes: int) -> list[dict[str, Any]]:
         end = (trace.code[target].offset // line_bytes + 1) * line_bytes
         beyond = next((i for i in range(target + 1, len(found)) if trace.code[i].offset >= end), -1)
         found[target]["next_line"] = beyond
-        if beyond >= 0:
-            found[beyond]["settles"] = True
     return found

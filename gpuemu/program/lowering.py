@@ -238,7 +238,7 @@ def _lower_instruction(
         stall_cycles = max(stall_cycles, latency - awaited.issue_interval_cycles)
     return Op(
         index, issued_as, number, latency, interval,
-        stall_cycles=stall_cycles, waits=waits, settles=bool(waits),
+        stall_cycles=stall_cycles, waits=waits,
         row=operation.row, is_tensor=operation.tensor, is_store=operation.store, is_atomic=operation.atomic,
         is_load=kind in (Kind.SHARED, Kind.GLOBAL) and not operation.store and not operation.atomic,
         long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,

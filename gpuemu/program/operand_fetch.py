@@ -59,7 +59,6 @@ def _of_one(
     results = general_results(instruction.opcode, instruction.operands)
     writes_registers = kind is Kind.FIXED and not op.is_tensor and not scalar and bool(results)
     fields: dict[str, Any] = {
-        "is_memory": kind in _MEMORY,
         "passes_barrier": (
             kind in _MATH and operation.operation not in _NOT_MATH and op.plain and not operation.warpgroup_columns
         ),
@@ -79,7 +78,7 @@ def _of_one(
         cache.clear_fragments()
     if pipe in tensor:
         fields["turnaround"] = tuple(_turnaround(pipe, after, arch) for after in tensor)
-    if fields["is_memory"] or kind is Kind.VARIABLE:
+    if kind in _MEMORY or kind is Kind.VARIABLE:
         fields["sent_banks"] = tuple(r % banks for r in sent_registers(instruction.opcode, instruction.operands))
     written = [1 << register % banks for register in results]
     if writes_registers:
@@ -94,7 +93,6 @@ def _of_one(
     fills = any(fields.get("fetches_anew", ()))
     fields["fills_latches"] = fills
     fields["uses_ports"] = fills or op.is_tensor or writes_registers
-    fields["crowds_ports"] = fills or bool(fields.get("turnaround") or second_read)
     return _Found(op, reads if op.kind is Kind.FIXED else frozenset(), results if writes_registers else (), fields)
 
 

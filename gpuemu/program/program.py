@@ -142,7 +142,7 @@ class Op:
     must be clear before it issues. `reads` and `writes` serve the register scoreboard and are empty in
     control-word mode. `plain` marks what the scheduler need not look at twice: a fixed-latency instruction
     in control-word mode. `keep` is the counter value a DEPBAR waits for, `threads` the count a barrier names.
-    `settles`: the scheduler must find out when it may issue; `next_line`: of a branch target, the first instruction of
+    `next_line`: of a branch target, the first instruction of
     the line of code behind its own, -1 if none is known; `slot`: its place in its own, `code_line`.
     `shared_row`: where the profiler counts what an access to global memory asks of shared memory for some lanes, or
     what one by a generic address counts there for none.
@@ -162,7 +162,7 @@ class Op:
     `second_read`: an IMAD.WIDE reads its operands again so much later, `upper` the upper half of its addend; `fresh`:
     registers that it reads which may still be on the forwarding path, `meets`, those of which more than one at a time
     may be, by bank (each alone if it reads twice), and `forwards`, those of its results that another meets there;
-    `crowds_ports` if it may hold up others, `uses_ports` if others may hold it up, `writes_registers` if it writes a
+    `uses_ports` if others may hold it up, `writes_registers` if it writes a
     result at a fixed time.
     `results`: for an mma the cycles in which it writes registers, the first of them `writes_after` its issue; matrices
     of an LDSM, which come one behind another (`results_apart`); 1 for other instructions that return something.
@@ -177,7 +177,6 @@ class Op:
     yields: bool = False
     plain: bool = False
     waits: tuple[int, ...] = ()
-    settles: bool = False
     next_line: int = -1
     slot: int = 0
     code_line: int = 0
@@ -197,7 +196,6 @@ class Op:
     arrives_only: bool = False
     long_latency: bool = False
     is_load: bool = False
-    is_memory: bool = False
     is_cached: bool = False
     is_local: bool = False
     late_cycles: int = 0
@@ -206,7 +204,6 @@ class Op:
     passes_barrier: bool = False
     slips_barrier: bool = True
     late_behind_barrier: bool = False
-    crowds_ports: bool = False
     uses_ports: bool = False
     writes_registers: bool = False
     fills_latches: bool = False
@@ -251,10 +248,6 @@ class Op:
     def carries_addresses(self) -> bool:
         """Whether each execution has an access of its own."""
         return self.kind in (Kind.SHARED, Kind.GLOBAL)
-
-
-END = Op(-1, Kind.EXIT, 0, 1, 1, settles=True)
-"""Stands behind the last instruction of every warp; the scheduler must look at it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

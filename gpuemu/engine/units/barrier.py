@@ -52,7 +52,6 @@ def _arrive(state: State, w: int, now: int) -> None:
     gathering.arrivals += 1
     gathering.taken_at = taken
     if op.arrives_only == 0:
-        gathering.waiting += 1
         warp.barrier_id = op.barrier_id
     _open_if_complete(state, cta, op.barrier_id, now)
 
@@ -75,9 +74,4 @@ def _open_if_complete(state: State, cta: Cta, barrier: int, now: int) -> None:
             ways |= way_of(state, warp.core)
             wake(state, SUB_CORES + warp.core, max(now + 1, opens_at))
     opens(state, opens_at, state.warps[cta.first_warp].cta, ways, now)
-    gathering.arrivals = gathering.waiting = 0
-
-
-def arrivals(state: State, w: int) -> int:
-    """How many have come to the barrier that a warp waits at."""
-    return state.gatherings[state.ctas[state.warps[w].cta].slot * IDS + state.warps[w].barrier_id].arrivals
+    gathering.arrivals = 0

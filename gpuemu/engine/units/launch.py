@@ -36,7 +36,7 @@ def tick_launch(state: State, now: int) -> int:
                 for w in range(cta.first_warp, cta.first_warp + cta.warps):
                     pool[sm.warp_slots_at + state.warps[w].slot] = -1
                 for barrier in range(slot * IDS, (slot + 1) * IDS):
-                    state.gatherings[barrier].arrivals = state.gatherings[barrier].waiting = 0
+                    state.gatherings[barrier].arrivals = 0
     for slot in range(sm.resident_ctas):
         if sm.next_cta < sm.ctas and pool[sm.cta_slots_at + slot] < 0:
             if now < sm.next_launch_at:

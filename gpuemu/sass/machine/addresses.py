@@ -25,7 +25,6 @@ from gpuemu.sass.machine.patterns import Pattern, Place
 _SCALES = {(): 0, ("X4",): 2, ("X8",): 3, ("X16",): 4}
 _LOW = 0xFFFF_FFFF
 _ALL = 0xFFFF_FFFF_FFFF_FFFF
-_HIGH_WORD = np.uint64(32)
 
 Words = NDArray[np.uint32]
 

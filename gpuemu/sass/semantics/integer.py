@@ -19,7 +19,6 @@ from gpuemu.sass.semantics.integer_operands import (
 )
 
 _ONE_CARRY, _TWO_CARRIES = np.uint64(0xFFFFFFFF), np.uint64(0x1FFFFFFFF)
-_LOW_HALF = np.uint32(0xFFFF)
 
 
 @semantics("MOV", "UMOV", "MOV32I")
