@@ -85,8 +85,8 @@ class Workers:
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._leave()
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
+        self._leave(at_once=kind is not None)
 
     def run(self, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         """The outcome of each task, or `Lost`, with its place among them, as they come. Raises what a task raises."""
@@ -146,9 +146,9 @@ class Workers:
             self._place = _Processes(job, self._jobs) if self._cluster is None else _Dask(job, self._cluster)
         return self._place
 
-    def _leave(self) -> None:
+    def _leave(self, at_once: bool = True) -> None:
         if self._place is not None:
-            self._place.leave()
+            self._place.leave(at_once)
             self._place = None
 
 
@@ -163,8 +163,8 @@ class _Place(Protocol):
     def submit(self, tasks: list[Any]) -> Future[tuple[list[Any], float]]:
         """Have the outcomes of these tasks worked out, and the seconds that they take."""
 
-    def leave(self) -> None:
-        """Give up what runs, at once."""
+    def leave(self, at_once: bool) -> None:
+        """Let go of the workers; `at_once`: what they run is given up."""
 
 
 class _Processes:
@@ -180,8 +180,8 @@ class _Processes:
         future: Future[tuple[list[Any], float]] = self._executor.submit(_run_begun, tasks)
         return future
 
-    def leave(self) -> None:
-        self._executor.shutdown(wait=True, kill_workers=True)
+    def leave(self, at_once: bool) -> None:
+        self._executor.shutdown(wait=True, kill_workers=at_once)
 
 
 class _Dask:
@@ -207,7 +207,7 @@ class _Dask:
     def submit(self, tasks: list[Any]) -> Future[tuple[list[Any], float]]:
         return self._explained(self._executor.submit(_run_there, self._job, pickle.dumps(tasks)))
 
-    def leave(self) -> None:
+    def leave(self, at_once: bool) -> None:
         self._client.cancel([self._job], force=True)
         self._stack.close()
 

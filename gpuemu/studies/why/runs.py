@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
@@ -72,8 +73,8 @@ class Runner:
     def __enter__(self) -> Runner:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._workers.__exit__()
+    def __exit__(self, *raised: Any) -> None:
+        self._workers.__exit__(*raised)
 
     def expect(self, runs: int) -> None:
         """So many are still to come."""
