@@ -287,17 +287,17 @@ def test_the_example_of_the_documentation_is_right():
         (
             LANES,
             "{}",
-            f"{AT} found a mapping with no keys; {{lanes, active, space}} or {{each}} is right",
+            f"{AT} found a mapping with no keys; {{lanes, active, space, from}} or {{each}} is right",
         ),
         (
             LANES,
             "{lane: 3, active: 1}",
-            f"{AT} found a mapping with active, lane; {{lanes, active, space}} or {{each}} is right",
+            f"{AT} found a mapping with active, lane; {{lanes, active, space, from}} or {{each}} is right",
         ),
         (
             LANES,
             "{each: [], lanes: 4}",
-            f"{AT} found a mapping with each, lanes; {{lanes, active, space}} or {{each}} is right",
+            f"{AT} found a mapping with each, lanes; {{lanes, active, space, from}} or {{each}} is right",
         ),
         (
             LANES,
