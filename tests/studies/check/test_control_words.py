@@ -244,7 +244,7 @@ RANDOM = int(os.environ.get("GPUEMU_RANDOM_KERNELS", "4"))
 def test_random_kernels_are_clean(arch: str, tmp_path: Path) -> None:
     accused, refused = random_kernels().accused(arch, range(RANDOM), tmp_path)
     assert accused == []
-    assert len(refused) <= RANDOM // 20, refused
+    assert len(refused) <= 1 + RANDOM // 20, refused  # HFMA2.F32 and FMUL.D2, one kernel in 70 on sm_75
 
 
 # -- gpuemu run ---------------------------------------------------------------------------------------------------
