@@ -424,6 +424,26 @@ def test_null_pointers_are_called_so():
     assert error.right == "an address in a buffer of the launch is right (argument 0)"
 
 
+@pytest.mark.parametrize("address", [1 << 63, (1 << 63) + (1 << 40), (1 << 64) - (1 << 25), (1 << 64) - 256])
+@pytest.mark.parametrize(
+    "sass",
+    ["LDG.E R8, [R2.64]", "STG.E [R2.64], R8", "LD.E R8, [R2.64]", "ATOMG.E.ADD.STRONG.GPU PT, R8, [R2.64], R8"],
+)
+def test_addresses_of_2_to_the_63_and_more_are_outside(sass, address):
+    world = World()
+    world.memory.add_buffer("argument 0", np.zeros(4))
+    error = refused(world, sass, pairs={2: address + np.where(LANE == 7, np.uint64(0), np.uint64(4))})
+    assert error.found.split(", ")[0].endswith(f" at {address + 4:#x}")
+    assert error.fault.kind == "outside"
+
+
+def test_an_offset_before_a_null_pointer_is_called_so():
+    world = World()
+    world.memory.add_buffer("argument 0", np.zeros(4))
+    error = refused(world, "LDG.E R8, [R2.64]", pairs={2: (1 << 64) - 256})
+    assert error.found == "a 4-byte load at 0xffffffffffffff00, a null pointer minus 256 bytes"
+
+
 def test_a_launch_without_buffers_has_no_global_addresses():
     assert "(none)" in refused(World(), "STG.E [R2.64], R8", pairs={2: 1 << 40}).right
 

@@ -69,6 +69,8 @@ def test_all_64_bits(sass, total):
         ("IMAD.HI R0, R2, R3, R4", lambda b: signed(b.r[2]) * signed(b.r[3]) + pair(b, 4)),
         ("IMAD.HI.U32 R0, R2, -0x36f0255e, RZ", lambda b: b.r[2] * (2**32 - 0x36F0255E)),
         ("IMAD.HI.U32 R0, R2, R3, R4", lambda b: b.r[2] * b.r[3] + pair(b, 4)),
+        ("IMAD.HI.U32.X R0, R2, R3, R4, P0", lambda b: b.r[2] * b.r[3] + pair(b, 4) + b.p[0]),
+        ("IMAD.HI.X R0, R2, 0x683fff6f, R4, !P0", lambda b: signed(b.r[2]) * 0x683FFF6F + pair(b, 4) + (not b.p[0])),
     ],
 )
 def test_the_high_word_of_a_product_and_a_pair(sass, total):
@@ -138,7 +140,7 @@ def test_a_dot_product_with_an_immediate():
         "IMAD.WIDE R0, P0, R2, R3, R4",
         "IMAD.WIDE.U32 R0, R2, R3, 0x7",
         "IMAD.WIDE.U32 R0, -R2, R3, R4",
-        "IMAD.HI.U32.X R0, R2, R3, R4, P0",
+        "IMAD.HI.WIDE.U32 R0, R2, R3, R4",
         "IMAD.LO R0, R1, R2, R3",
         "IMAD.X R0, R1, R2, R3",
         "IDP.4A.S8 R0, R1, R2, R3",

@@ -196,6 +196,13 @@ def test_check_accuses_no_cta_that_waits_for_another(compiled, kernel):
     assert [f.sentence for f in report.errors] == []
 
 
+@pytest.mark.parametrize("kernel", ["list_on_the_heap", "races_on_the_heap"])
+def test_check_sees_the_heap(compiled, kernel):
+    report = gpuemu.check(compiled("waiting", "sm_80"), kernel, (2, 1, 1), (64, 1, 1), args=[zeros(64)])
+    found = [f.sentence.split(":")[0] for f in report.errors]
+    assert found == (["byte 252 of the heap"] if kernel == "races_on_the_heap" else [])
+
+
 def deep(a: int, n: int) -> int:
     if n <= 0:
         return a ^ 0x55

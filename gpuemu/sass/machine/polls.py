@@ -33,6 +33,8 @@ PATIENCE = 64
 _FEW_REGISTERS = 6
 _LONGEST_TURN = 128
 """Instructions between two looks of such a loop."""
+_CHECKED = 16
+"""Of looks that change nothing, every so many the registers are compared again."""
 _MOST_KEPT = 1024
 _GLOBAL = ("LDG", "LD", "ATOM", "ATOMG")
 """Looks at memory that other CTAs write, too."""
@@ -173,18 +175,22 @@ class Polls:
                 known.any_waits = bool(known.waits.any())
             return
         look.times += 1
-        state = self._state(mask)
-        before, look.state = look.state, state
-        look.exact = before is not None and all(map(np.array_equal, before, state))
-        if not look.exact and not (
-            before is not None and clock - look.clock <= _LONGEST_TURN and _few_differ(before, state)
-        ):
-            look.times, look.position = 2, self._position()
+        if not look.exact or look.times % _CHECKED == 0:
+            self._compare(look, mask)
         look.end, look.clock, look.place = self._position(), clock, self._place
         if look.exact or look.times >= known.patience:
             known.waits[slice(None) if mask is None else mask] = True
             known.any_waits = True
             self._end_if_all_wait(group, pc)
+
+    def _compare(self, look: Look, mask: Mask) -> None:
+        """Whether the lanes have the registers that they had at the look before, or nearly."""
+        state = self._state(mask)
+        before, look.state = look.state, state
+        look.exact = before is not None and all(map(np.array_equal, before, state))
+        short = self._environment.clock - look.clock <= _LONGEST_TURN
+        if not look.exact and not (before is not None and short and _few_differ(before, state)):
+            look.times, look.position = 2, self._position()
 
     def _position(self) -> int:
         return 0 if self.recorder is None else len(self.recorder.steps)

@@ -183,3 +183,33 @@ extern "C" __global__ void leaves_while_others_call(const unsigned* in, unsigned
 end:
     out[threadIdx.x] = sum;
 }
+
+extern "C" __global__ void list_on_the_heap(int* out) {
+    struct Node {
+        int value;
+        Node* next;
+    };
+    Node* head = 0;
+    for (int k = 0; k < 3; k++) {
+        Node* node = (Node*)malloc(sizeof(Node));
+        node->value = k + threadIdx.x;
+        node->next = head;
+        head = node;
+    }
+    int sum = 0;
+    while (head) {
+        Node* next = head->next;
+        sum += head->value;
+        free(head);
+        head = next;
+    }
+    out[threadIdx.x] = sum;
+}
+
+extern "C" __global__ void races_on_the_heap(int* out) {
+    __shared__ int* p;
+    if (threadIdx.x == 0) p = (int*)malloc(blockDim.x * 4);
+    __syncthreads();
+    p[threadIdx.x] = threadIdx.x * 7;
+    out[threadIdx.x] = p[blockDim.x - 1 - threadIdx.x];  // before the other's store, maybe
+}
