@@ -251,6 +251,7 @@ class Chip(Part):
 
     sms: int = whole("that share a grid", 1, 100_000, "SMs")
     clock_mhz: int = whole("of the SMs, as they run when they have work", 1, 100_000, "MHz")
+    l2_kibibytes: int | None = whole("of L2, which all its SMs share", 1, 1 << 24, "KiB", optional=True)
 
 
 class Architecture(Labelled):

@@ -233,6 +233,7 @@ def trace_kernel(
         spaces=spaces if spaces.any() else None,
         sources=joined_sources((len(part[0]), part[3]) for part in rows),
         source_paths=function.source_paths,
+        buffer_bytes=sum(buffer.bytes for buffer in memory.buffers),
     )
     return replace(trace, code=with_threads(trace, threads))
 

@@ -149,7 +149,7 @@ def _by_instruction(result: Result, profile: Profile, launch: Launch) -> tuple[l
 
 
 def _notes(result: Result, profile: Profile, launch: Launch, alike: int) -> list[str]:
-    grid, notes = result.grid, []
+    grid, notes = result.grid, list(result.notes)
     if alike > 1:
         notes.append(f"{alike} launches there are alike, of which this is the first; --launch takes another one")
     capability = result.arch.compute_capability
