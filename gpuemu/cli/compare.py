@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gpuemu.cli.launching import LaunchOptions, replay_options, subject_options
+from gpuemu.cli.launching import LaunchOptions, replay_options, subject_options, tell_notes
 from gpuemu.cli.run import FAILED, run_trace
 
 
@@ -67,6 +67,7 @@ def compare(
         text = json.dumps(compare_text.as_data(found, allowed), indent=2) + "\n"
     elif form == "csv":
         text = compare_text.as_csv(found, allowed)
+        tell_notes(found.notes)
     else:
         text = styled(compare_text.lines(found, allowed, everything), colour=output is None)
     if output is None:

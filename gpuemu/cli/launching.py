@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
@@ -224,6 +224,12 @@ def tell(sentence: str) -> None:
     """A line on stderr, if there is anything to tell."""
     if sentence:
         click.echo(sentence, err=True)
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    """The notes of a run on stderr, beside rows that have no room for them."""
+    for note in notes:
+        tell(f"note: {note}")
 
 
 def print_to_stderr(text: str) -> None:

@@ -196,7 +196,9 @@ class Trace:
         found: dict[str, int] = {}
         marked = [i for i, one in enumerate(self.code) if isa.is_guessed(one.opcode)]
         if marked:
-            times = sum(np.bincount(warp.path, minlength=len(self.code)) for warp in self.warps)
+            times = np.zeros(len(self.code), np.int64)
+            for warp in self.warps:
+                times += np.bincount(warp.path, minlength=len(times))
             for index in marked:
                 mnemonic = self.code[index].opcode.partition(".")[0]
                 found[mnemonic] = found.get(mnemonic, 0) + int(times[index])

@@ -1,6 +1,6 @@
 """What a run leaves out, guesses or takes for something else, in sentences: every output that shows a time has them.
 
-    no rule times HGMMA (256), SYNCS (40), UTMALDG (16): their cycles are guesses, and so is what waits for them
+no rule times HGMMA (256), SYNCS (40), UTMALDG (16): their cycles are guesses, and so is what waits for them
 """
 
 from __future__ import annotations
