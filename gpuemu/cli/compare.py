@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
+from gpuemu.cli.effects import Command
 from gpuemu.cli.launching import LaunchOptions, replay_options, subject_options, tell_notes
 from gpuemu.cli.run import FAILED, run_trace
 
 
-@click.command()
+@click.command(cls=Command)
 @subject_options
 @click.argument("profile", metavar="NCU.csv")
 @click.option("--launch", "wanted", metavar="ID", help="The launch of the file; by default the first of this kernel.")

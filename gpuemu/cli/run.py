@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code, is_source
 from gpuemu.base.whole_files import write_whole
 from gpuemu.cli.asking import Asked, failed_verdicts
+from gpuemu.cli.effects import Command
 from gpuemu.cli.launching import LaunchOptions, launch_options, subject_options, tell_notes
 from gpuemu.cli.loading import loaded_trace
 from gpuemu.cli.pages import FORMS, PAGES, Wanted, beside, rendered
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FAILED = 1
 
 
-@click.command()
+@click.command(cls=Command)
 @subject_options
 @click.option(
     "--page",
@@ -142,9 +142,6 @@ def run(
         texts = (Path(trace), *sources, *folders)
     wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, output is not None, texts)
     others = beside(also, texts)
-    if ranked and form != "html":
-        right = "--format html has the ranking; gpuemu why prints it"
-        raise GpuemuError.one("--why", None, "", f"--format {form}", right)
     asked = Asked(conditions, baseline, renew, allowed)
     options = LaunchOptions(**launch)
     result = run_trace(trace, arch_name, settings, options, engine)

@@ -12,6 +12,7 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.terminal import own, style
+from gpuemu.cli.effects import Command, form_of
 
 if TYPE_CHECKING:
     from gpuemu.studies.sweeps.results import Record
@@ -25,7 +26,7 @@ INTERRUPTED = 130
 _STYLES: dict[str, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("traces", metavar="TRACE...", nargs=-1)
 @click.option("--vary", "varied", metavar="NAME=V,V,...", multiple=True, help="Values for a name; several make a grid.")
 @click.option("--study", "study_file", metavar="FILE", help="A study file with traces, grid or list of points.")
@@ -97,8 +98,7 @@ def _checked(form: str | None, output: str | None, plot: str | None, jobs: int |
     """The format, when everything that is needed for the outputs is there. Raises GpuemuError."""
     from gpuemu.studies.sweeps.api import check_places
 
-    ending = Path(output).suffix.removeprefix(".") if output else ""
-    form = form or (ending if ending in FORMATS else "table")
+    form = form_of(form, output)
     if form == "parquet":
         from gpuemu.studies.sweeps.files import check_parquet
 

@@ -10,6 +10,7 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code
+from gpuemu.cli.effects import Command
 from gpuemu.cli.launching import LaunchOptions, execute, launch_options, tell
 from gpuemu.cli.loading import saved_trace
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gpuemu.trace.naming import Naming
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("kernel_file", metavar="KERNEL.cu|.cubin|TRACE")
 @click.option("--arch", "arch_name", metavar="NAME", help="Compile a .cu for this architecture; by default sm_89.")
 @launch_options
