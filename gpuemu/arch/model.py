@@ -285,6 +285,11 @@ class Architecture(Labelled):
     barrier: Barrier
     global_memory: GlobalMemory
 
+    @property
+    def code_name(self) -> str:
+        """What compilers call code for it: sm_90. One's own what-if is compiled for as the chip that it says it is."""
+        return f"sm_{self.compute_capability.replace('.', '')}"
+
     def with_overrides(self, overrides: Mapping[str, Any], *, where: str = "with_overrides()") -> Architecture:
         """A new architecture with some values replaced, by dotted name.
 

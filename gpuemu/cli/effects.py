@@ -49,6 +49,7 @@ _ONE_RUN = {"only": ABSENT}
 _TEXT = {"form": ("text",)}
 _EXPECTED = Rule("tolerance", {"expect": GIVEN})
 _SAVED = "a trace that is run is right: a saved result has been"
+_PITCH = "--pitch with the elements of a row is right beside it"
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "run": (
         Rule("by", {"page": ("source",), "form": ("csv", "json")}),
@@ -68,7 +69,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "sweep": (Rule("everything", {"form": ("table",)}), Rule("store", {"no_store": ABSENT})),
     "layout": (Rule("binary", {**_TEXT, "picture_alone": ABSENT}), Rule("picture_alone", _TEXT)),
-    "fragment": tuple(Rule(name, {"pitch": GIVEN}) for name in ("name", "settings", "arch_name")),
+    "fragment": tuple(Rule(name, {"pitch": GIVEN}, right=_PITCH) for name in ("name", "settings", "arch_name")),
     "search": (Rule("top", _TEXT),),
     "arch diff": (Rule("notes", _TEXT),),
 }

@@ -197,9 +197,10 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
 
 def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | None) -> Cubin:
     """The cubin, or what a source compiles to with the options of the command line. Raises GpuemuError."""
+    from gpuemu.arch import as_architecture
     from gpuemu.sass.tools.disassembly import load_cubin
 
-    name = arch if isinstance(arch, str) or arch is None else f"sm_{arch.compute_capability.replace('.', '')}"
+    name = None if arch is None else as_architecture(arch, where="--arch").code_name
     with ProgressBar("compiling"):
         return load_cubin(path, name, options=options.for_the_compiler)
 

@@ -93,7 +93,7 @@ def trace_kernel(
     if arch is not None and not (isinstance(arch, str) and _CHIP.fullmatch(arch)):
         arch = as_architecture(arch, where="trace_kernel()")
     # A what-if architecture of the user's own is compiled for as the chip that it says it is.
-    name = f"sm_{arch.compute_capability.replace('.', '')}" if isinstance(arch, Architecture) else arch
+    name = arch.code_name if isinstance(arch, Architecture) else arch
     function = decode_function(path, kernel, name, options=options)
     hardware = arch if isinstance(arch, Architecture) else load_arch(name or function.arch)
     refuse_clusters(function)

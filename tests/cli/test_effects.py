@@ -127,7 +127,7 @@ def test_on_every_page_an_option_changes_what_is_written_or_is_refused(name: str
         ("sweep v2_shared_memory --all -o x.json", "--all: found --format json; it has an effect with --format table"),
         ("sweep v2_shared_memory --store x --no-store", "--store: found --no-store; it has an effect with no --no-store"),
         ("layout plain --tile 16x16:f16 --binary --picture", "--binary: found --picture; it has an effect with --format text and no --picture"),
-        ("fragment LDSM.4 --arch sm_80", "--arch: found no --pitch; it has an effect with --pitch"),
+        ("fragment LDSM.4 --arch sm_80", "--arch: found no --pitch; --pitch with the elements of a row is right beside it"),
         ("diff a.json b.json --arch sm_80", "--arch: found a saved result for A; a trace that is run is right: a saved result has been"),
         ("diff v2_shared_memory b.json --set-b shared_memory.banks=16", "--set-b: found a saved result for B; a trace that is run is right: a saved result has been"),
     ],
