@@ -21,7 +21,7 @@ def notes(trace: Trace, program: Program, arch: Architecture, touched: Footprint
     if not program.uses_control_words:
         why = "control words set aside" if trace.has_control_words else "no control words in the trace"
         found.append(f"{why}: a register scoreboard times what waits for what, not the compiler's stall counts")
-    return [*found, *_of_caches(arch, touched), *trace.lacks]
+    return [*found, *of_caches(arch, touched), *trace.lacks]
 
 
 def guesses(guessed: Mapping[str, int]) -> list[str]:
@@ -39,7 +39,8 @@ def caches(arch: Architecture, touched: Footprint) -> str:
     return "caches warm" if touched.fits else "all data taken for in L2"
 
 
-def _of_caches(arch: Architecture, touched: Footprint) -> list[str]:
+def of_caches(arch: Architecture, touched: Footprint) -> list[str]:
+    """The note about data that lie elsewhere than the run takes them to, or come slower; [] of none."""
     if arch.global_memory.first_touch == "dram":
         if not touched.at_least:
             return []
