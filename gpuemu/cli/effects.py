@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.unaided import advice
 
 Values = Mapping[str, Any]
 GIVEN, ABSENT = ("given",), ("absent",)
@@ -77,12 +78,17 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 
 
 class Command(click.Command):
-    """A command whose options are looked at together before it begins."""
+    """A command whose options are looked at together before it begins; at its end it says if Numba was missed."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """See click.Command. Raises GpuemuError for an option without effect."""
         refuse_idle(ctx)
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        finally:
+            told = advice()
+            if told:
+                click.echo(told, err=True)
 
 
 def refuse_idle(ctx: click.Context) -> None:
