@@ -12,7 +12,7 @@ from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
 from gpuemu.views.footprint import Footprint
 
-_MIB = 1 << 20
+_KIB, _MIB = 1 << 10, 1 << 20
 
 
 def notes(trace: Trace, program: Program, arch: Architecture, touched: Footprint) -> list[str]:
@@ -48,14 +48,18 @@ def of_caches(arch: Architecture, touched: Footprint) -> list[str]:
     if touched.fits or touched.l2 is None:
         return []
     return [
-        f"the launch touches {_amount(touched, touched.l2)}, and L2 of {arch.chip} holds {touched.l2 / _MIB:,.1f} MiB:"
+        f"the launch touches {_amount(touched, touched.l2)}, and L2 of {arch.chip} holds {_size(touched.l2)}:"
         " what does not fit comes from DRAM, which takes longer than the cycles here"
     ]
 
 
 def _amount(touched: Footprint, l2: int) -> str:
     if touched.at_least == touched.at_most:
-        return f"{touched.at_most / _MIB:,.1f} MiB"
+        return _size(touched.at_most)
     if touched.at_least > l2:
-        return f"{touched.at_least / _MIB:,.1f} MiB and more"
-    return f"up to {touched.at_most / _MIB:,.1f} MiB"
+        return f"{_size(touched.at_least)} and more"
+    return f"up to {_size(touched.at_most)}"
+
+
+def _size(count: int) -> str:
+    return f"{count / _MIB:,.1f} MiB" if count >= _MIB else f"{count / _KIB:,.1f} KiB"
