@@ -10,7 +10,15 @@ from click.testing import CliRunner
 from gpuemu.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN = 'extends: sm_89\ncompute_capability: "8.7"\nshared_memory:\n  banks: 64\n'
+OWN = """\
+extends: sm_89
+compute_capability: "8.7"
+chip: Orin
+chips:
+  Orin: {sms: 16, clock_mhz: 1300}
+shared_memory:
+  banks: 64
+"""
 
 
 @pytest.fixture
