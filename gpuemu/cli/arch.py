@@ -8,7 +8,6 @@ import click
 
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.cli.terminal import style
-from gpuemu.cli.effects import Command
 
 if TYPE_CHECKING:
     from gpuemu.arch.text import Style
@@ -119,7 +118,7 @@ def check(files: tuple[str, ...]) -> None:
     click.echo("\n".join(lines))
 
 
-@arch.command(cls=Command)
+@arch.command()
 @click.argument("a", metavar="NAME|FILE")
 @click.argument("b", metavar="NAME|FILE")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of both.")

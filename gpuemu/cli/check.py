@@ -11,7 +11,6 @@ import click
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code
 from gpuemu.base.whole_files import write_whole
-from gpuemu.cli.effects import Command
 from gpuemu.cli.launching import (
     LaunchOptions,
     arguments_of,
@@ -26,7 +25,7 @@ from gpuemu.cli.run import FAILED
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("what", metavar="KERNEL.cu|.cubin|TRACE")
 @click.option("--tool", "tools", multiple=True, type=click.Choice(TOOLS), help="This one only; several may be given.")
 @click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware that a .cu is compiled for; by default sm_89.")

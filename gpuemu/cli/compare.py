@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpuemu.cli.effects import Command
 from gpuemu.cli.launching import LaunchOptions, machine_code, replay_options, subject_options, tell, tell_notes
 from gpuemu.cli.run import FAILED, run_trace
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _DYNAMIC = "launch__shared_mem_per_block_dynamic"
 
 
-@click.command(cls=Command)
+@click.command()
 @subject_options
 @click.argument("profile", metavar="NCU.csv")
 @click.option("--launch", "wanted", metavar="ID", help="The launch of the file; by default the first of this kernel.")

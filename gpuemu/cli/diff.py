@@ -10,12 +10,11 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.reading import read_whole
-from gpuemu.cli.effects import Command
 from gpuemu.cli.run import FAILED, run_trace
 from gpuemu.cli.terminal import style
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("a")
 @click.argument("b")
 @click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware to run traces on.")

@@ -6,7 +6,7 @@ wherever it is taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,18 +77,27 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 """The rules of each command that has any."""
 
 
-class Command(click.Command):
-    """A command whose options are looked at together before it begins; at its end it says if Numba was missed."""
+class _Looking:
+    """What a command does, once its options have been looked at together; at its end it says if Numba was missed."""
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """See click.Command. Raises GpuemuError for an option without effect."""
-        refuse_idle(ctx)
+    def __init__(self, callback: Callable[..., Any]):
+        self._callback = callback
+
+    def __call__(self, *words: Any, **options: Any) -> Any:
+        refuse_idle(click.get_current_context())
         try:
-            return super().invoke(ctx)
+            return self._callback(*words, **options)
         finally:
             told = advice()
             if told:
                 click.echo(told, err=True)
+
+
+def attach(command: click.Command) -> None:
+    """Have a command, or those of a group, look at their options: an option without effect raises GpuemuError."""
+    for one in command.commands.values() if isinstance(command, click.Group) else (command,):
+        if one.callback is not None and not isinstance(one.callback, _Looking):
+            one.callback = _Looking(one.callback)
 
 
 def refuse_idle(ctx: click.Context) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import click
 
-from gpuemu.cli.effects import Command
 
-
-@click.command(cls=Command)
+@click.command()
 @click.argument("instruction")
 @click.option("--pitch", type=click.IntRange(1, 1 << 16), metavar="N", help="Banks, of a tile of rows of N elements.")
 @click.option("--layout", "name", metavar="LAYOUT", help="The tile's layout, as gpuemu layout takes it.")

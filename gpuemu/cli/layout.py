@@ -6,10 +6,8 @@ import json
 
 import click
 
-from gpuemu.cli.effects import Command
 
-
-@click.command(cls=Command)
+@click.command()
 @click.argument("name", metavar="LAYOUT")
 @click.option("--tile", required=True, metavar="ROWSxCOLUMNS:TYPE", help="The tile, 16x16:f16 for example.")
 @click.option("--vector", type=int, metavar="N", help="Elements of a thread; by default 16 bytes of them.")

@@ -10,7 +10,6 @@ import click
 from gpuemu.base.file_kinds import is_machine_code, is_source
 from gpuemu.base.whole_files import write_whole
 from gpuemu.cli.asking import Asked, failed_verdicts
-from gpuemu.cli.effects import Command
 from gpuemu.cli.launching import LaunchOptions, launch_options, subject_options, tell_notes
 from gpuemu.cli.loading import loaded_trace
 from gpuemu.cli.pages import FORMS, PAGES, Wanted, beside, rendered
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 FAILED = 1
 
 
-@click.command(cls=Command)
+@click.command()
 @subject_options
 @click.option(
     "--page",

@@ -10,10 +10,8 @@ import click
 
 from gpuemu.cli.terminal import styled
 
-from gpuemu.cli.effects import Command
 
-
-@click.command(cls=Command)
+@click.command()
 @click.option("--tile", required=True, metavar="ROWSxCOLUMNS:TYPE", help="The tile, 128x64:f16 for example.")
 @click.option("--access", "accesses", metavar="ACCESS", multiple=True, required=True, help="What warps do to it.")
 @click.option("--threads", type=int, metavar="N", help="Block of the virtual threads; by default what covers the tile.")

@@ -12,7 +12,7 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.terminal import own, style
-from gpuemu.cli.effects import Command, form_of
+from gpuemu.cli.effects import form_of
 
 if TYPE_CHECKING:
     from gpuemu.studies.sweeps.results import Record
@@ -26,7 +26,7 @@ INTERRUPTED = 130
 _STYLES: dict[str, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("traces", metavar="TRACE...", nargs=-1)
 @click.option("--vary", "varied", metavar="NAME=V,V,...", multiple=True, help="Values for a name; several make a grid.")
 @click.option("--study", "study_file", metavar="FILE", help="A study file with traces, grid or list of points.")

@@ -10,7 +10,6 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code
-from gpuemu.cli.effects import Command
 from gpuemu.cli.launching import LaunchOptions, execute, launch_options, tell
 from gpuemu.cli.loading import saved_trace
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from gpuemu.trace.naming import Naming
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("kernel_file", metavar="KERNEL.cu|.cubin|TRACE")
 @click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware that a .cu is compiled for; by default sm_89.")
 @launch_options

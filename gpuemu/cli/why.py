@@ -9,12 +9,11 @@ from typing import Any
 
 import click
 
-from gpuemu.cli.effects import Command
 from gpuemu.cli.launching import LaunchOptions, launch_options, subject_options, tell_notes
 from gpuemu.cli.progress import ProgressBar
 
 
-@click.command(cls=Command)
+@click.command()
 @subject_options
 @click.option(
     "--by",
