@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from gpuemu.isa.opcodes import Kind
+from gpuemu.studies.check.findings import Finding
 from gpuemu.trace.model import Instruction, Trace
 
 _KERNEL = "the kernel itself, a .cu or .cubin, has them"
@@ -26,11 +27,11 @@ def idle_of_trace(trace: Trace, tools: Iterable[str]) -> dict[str, str]:
         "initcheck": f"a trace does not have what was written before: {_KERNEL}",
     }
     if not shared:
-        found["racecheck"] = "no instruction accesses shared memory, all that a trace is looked at for"
+        found["racecheck"] = "nothing that executed accesses shared memory, all that a trace is looked at for"
     elif trace.launch.warps_per_cta == 1:
         found["racecheck"] = _IN_STEP
     if not any(i.operation.kind is Kind.BARRIER for i in code):
-        found["synccheck"] = "no instruction waits at a barrier"
+        found["synccheck"] = "nothing that executed waits at a barrier"
     if not trace.has_control_words:
         found["controlcheck"] = "no control words are there to look at"
     return {tool: found[tool] for tool in tools if tool in found}
@@ -42,17 +43,23 @@ def idle_of_kernel(trace: Trace, tools: Iterable[str], unfilled: bool) -> dict[s
     reaches = any(i.operation.kind in _MEMORY or i.opcode.startswith(_ASYNCHRONOUS) for i in code)
     found = {}
     if not reaches:
-        found["memcheck"] = "no instruction accesses memory"
-        found["racecheck"] = "no instruction accesses memory"
+        found["memcheck"] = "nothing that executed accesses memory"
+        found["racecheck"] = "nothing that executed accesses memory"
     elif trace.launch.ctas * trace.launch.threads_per_cta == 1:
         found["racecheck"] = "the launch has one thread"
     if not any(i.operation.kind is Kind.BARRIER or i.opcode.startswith(_MEET) for i in code):
-        found["synccheck"] = "no instruction waits for other threads"
+        found["synccheck"] = "nothing that executed waits for other threads"
     if not unfilled and not any(_reads_own(i) for i in code):
         found["initcheck"] = (
             "no shared or local memory is read, and every buffer came with values (--arg empty:TYPE:SIZE has none)"
         )
     return {tool: found[tool] for tool in tools if tool in found}
+
+
+def but_for(idle: Mapping[str, str], found: Iterable[Finding]) -> dict[str, str]:
+    """The idle tools, without those that found something after all."""
+    telling = {finding.tool for finding in found}
+    return {tool: reason for tool, reason in idle.items() if tool not in telling}
 
 
 def executed(trace: Trace) -> list[Instruction]:

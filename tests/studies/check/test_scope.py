@@ -21,9 +21,9 @@ KERNELS = {
     "shared": "__global__ void k(int *o) { __shared__ int s[32]; s[threadIdx.x] = 1; __syncthreads();"
     " o[threadIdx.x] = s[31 - threadIdx.x]; }",
 }
-NO_WAIT = "no instruction waits for other threads"
+NO_WAIT = "nothing that executed waits for other threads"
 NO_READ = "no shared or local memory is read, and every buffer came with values (--arg empty:TYPE:SIZE has none)"
-NO_ACCESS = "no instruction accesses memory"
+NO_ACCESS = "nothing that executed accesses memory"
 
 
 @pytest.mark.parametrize(
