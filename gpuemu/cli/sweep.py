@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.cli.terminal import own, style
 from gpuemu.cli.effects import form_of
+from gpuemu.cli.terminal import own, style
 
 if TYPE_CHECKING:
     from gpuemu.studies.sweeps.results import Record
