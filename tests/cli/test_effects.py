@@ -36,7 +36,7 @@ REFUSED_ELSEWHERE = {
     "run": "renew allowed",  # without --baseline
     "trace": "named with_source",  # with a trace, or for Accel-Sim
     "sweep": "study_file jobs cluster",  # --vary with --study, --jobs with --cluster
-    "banks": "lanes addresses",  # one of the two
+    "banks": "lanes addresses source",  # one of the two; --from of other than a copy
 }
 """Those that their command refuses where it looks at more than the words."""
 OF_MACHINE_CODE = (
