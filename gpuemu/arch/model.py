@@ -251,6 +251,7 @@ class Chip(Part):
 
     sms: int = whole("that share a grid", 1, 100_000, "SMs")
     clock_mhz: int = whole("of the SMs, as they run when they have work", 1, 100_000, "MHz")
+    l2_kibibytes: int | None = whole("of L2, which all its SMs share", 1, 1 << 24, "KiB", optional=True)
 
 
 class Architecture(Labelled):
@@ -283,6 +284,11 @@ class Architecture(Labelled):
     shared_memory: SharedMemory
     barrier: Barrier
     global_memory: GlobalMemory
+
+    @property
+    def code_name(self) -> str:
+        """What compilers call code for it: sm_90. One's own what-if is compiled for as the chip that it says it is."""
+        return f"sm_{self.compute_capability.replace('.', '')}"
 
     def with_overrides(self, overrides: Mapping[str, Any], *, where: str = "with_overrides()") -> Architecture:
         """A new architecture with some values replaced, by dotted name.

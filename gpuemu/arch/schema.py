@@ -78,10 +78,19 @@ DistinctMasks = Annotated[
 ]
 
 
-def whole(about: str, low: int = 1, high: int = 1_000_000, unit: str = "") -> Any:
-    """A whole number from `low` to `high`; the upper bound is there to catch slips of the keyboard."""
+def whole(about: str, low: int = 1, high: int = 1_000_000, unit: str = "", optional: bool = False) -> Any:
+    """A whole number from `low` to `high`; the upper bound is there to catch slips of the keyboard.
+
+    A file may leave out an `optional` one, which is None then and has no name among the values.
+    """
     right = f"a whole number from {low} to {high} is right"
-    return Field(description=about, ge=low, le=high, json_schema_extra={"unit": unit, "right": right})
+    return Field(
+        default=None if optional else ...,
+        description=about,
+        ge=low,
+        le=high,
+        json_schema_extra={"unit": unit, "right": right},
+    )
 
 
 def power_of_two(about: str, high: int, unit: str = "", low: int = 1) -> Any:

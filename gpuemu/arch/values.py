@@ -84,7 +84,7 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
     elif isinstance(value, Mapping):
         for name, entry in value.items():
             yield from _leaves(entry, (*path, name))
-    else:
+    elif value is not None:
         yield path, value
 
 

@@ -35,6 +35,11 @@ class Compiled:
         self.calls = calls
         self._name = name
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether it has been asked for often enough, and cannot be had."""
+        return self.module is None and self.calls <= 0
+
     def load(self) -> bool:
         """Have the module from now on; whether it is there."""
         self.calls = 0

@@ -54,16 +54,23 @@ def result(
 
 
 def document(
-    version: str, rules: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]], subject: str
+    version: str,
+    rules: Sequence[Mapping[str, Any]],
+    results: Sequence[Mapping[str, Any]],
+    subject: str,
+    notes: Sequence[str] = (),
 ) -> str:
-    """The file; `subject` tells several of them apart."""
+    """The file; `subject` tells several of them apart, `notes` are what the tool has to say of itself."""
     index = {one["id"]: number for number, one in enumerate(rules)}
-    run = {
+    run: dict[str, Any] = {
         "tool": {"driver": {"name": "gpuemu", "version": version, "rules": [*rules]}},
         "automationDetails": {"id": f"gpuemu/{subject}/"},  # up to its last slash the category of a code host
         "columnKind": "unicodeCodePoints",
         "results": [{**one, "ruleIndex": index[one["ruleId"]]} for one in results],
     }
+    if notes:
+        told = [{"level": "note", "message": {"text": note}} for note in notes]
+        run["invocations"] = [{"executionSuccessful": True, "toolExecutionNotifications": told}]
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 

@@ -28,7 +28,7 @@ TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
 @click.command()
 @click.argument("what", metavar="KERNEL.cu|.cubin|TRACE")
 @click.option("--tool", "tools", multiple=True, type=click.Choice(TOOLS), help="This one only; several may be given.")
-@click.option("--arch", "arch_name", metavar="NAME", help="Compile a .cu for this architecture; by default sm_89.")
+@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware that a .cu is compiled for; by default sm_89.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "sarif"]), default="text", show_default=True, help="Output."
 )
@@ -69,7 +69,13 @@ def check(
     options = LaunchOptions(**launch)
     chosen = tools or TOOLS
     if is_machine_code(what):
-        for name, given in (("--save", options.save), ("--expect", options.expect), ("--cta", options.cta)):
+        for name, given in (
+            ("--save", options.save),
+            ("--expect", options.expect),
+            ("--cta", options.cta),
+            ("--execute", options.execute != "all"),
+            ("--tolerance", options.tolerance),
+        ):
             if given:
                 raise GpuemuError.one(name, None, "", "an option of gpuemu trace", "gpuemu check goes without it")
         cubin = machine_code(what, options, arch_name)
@@ -83,7 +89,7 @@ def check(
                 progress=bar.count_ctas,
             )  # fmt: skip
     else:
-        report = run_check(saved_trace(what, None, options), tools=chosen)
+        report = run_check(saved_trace(what, arch_name, options), tools=chosen, arch=arch_name)
     if form == "sarif":
         from gpuemu import __version__
         from gpuemu.studies.check.check_sarif import as_sarif

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from gpuemu.cli.launching import LaunchOptions, replay_options, subject_options
+from gpuemu.cli.launching import LaunchOptions, machine_code, replay_options, subject_options, tell, tell_notes
 from gpuemu.cli.run import FAILED, run_trace
+
+if TYPE_CHECKING:
+    from gpuemu.studies.compare.profile import Profile
+
+_DYNAMIC = "launch__shared_mem_per_block_dynamic"
 
 
 @click.command()
@@ -53,6 +60,7 @@ def compare(
     emulator times the CTAs of one SM, and counts stand for the whole grid. Exit codes: 0 fine, 1 a figure is off by
     more than --tolerance, 2 bad input. docs/ci.md has examples.
     """
+    from gpuemu.base.file_kinds import is_machine_code
     from gpuemu.base.whole_files import write_whole
     from gpuemu.cli.pages import styled
     from gpuemu.studies.compare import compare_text
@@ -61,12 +69,20 @@ def compare(
     from gpuemu.studies.compare.profile import read_profile
 
     allowed, measured = Tolerances(tolerances), read_profile(profile)
-    found = comparison_of(run_trace(trace, arch_name, settings, LaunchOptions(**launch)), measured, wanted)
+    options = LaunchOptions(**launch)
+    if is_machine_code(trace):
+        several = wanted is None and len({launch.name for launch in measured.launches}) > 1
+        kernel = options.kernel
+        if several and kernel is None:
+            kernel = machine_code(trace, options, arch_name).kernel().source_name
+        options = _as_measured(options, measured, kernel, wanted)
+    found = comparison_of(run_trace(trace, arch_name, settings, options), measured, wanted)
     allowed.check(list(dict.fromkeys(d.name for d in found.differences)), profile)
     if form == "json":
         text = json.dumps(compare_text.as_data(found, allowed), indent=2) + "\n"
     elif form == "csv":
         text = compare_text.as_csv(found, allowed)
+        tell_notes(found.notes)
     else:
         text = styled(compare_text.lines(found, allowed, everything), colour=output is None)
     if output is None:
@@ -78,3 +94,26 @@ def compare(
         click.echo(compare_text.sentence(found, difference, allowed), err=True)
     if beyond:
         raise SystemExit(FAILED)
+
+
+def _as_measured(options: LaunchOptions, profile: Profile, kernel: str | None, wanted: str | None) -> LaunchOptions:
+    """The launch with the extents and dynamic shared memory that the file has, where the command line has none."""
+    source = click.get_current_context().get_parameter_source
+    given = {n for n in ("grid", "block", "dynamic_shared") if source(n) is ParameterSource.COMMANDLINE}
+    grid, block = (getattr(options, name) if name in given else None for name in ("grid", "block"))
+    launch = profile.launch_like(kernel, grid, block, wanted)
+    if launch is None:
+        return options
+    found: dict[str, Any] = {"grid": launch.grid, "block": launch.block}
+    if _DYNAMIC in launch.figures:
+        text, unit, line = launch.figures[_DYNAMIC]
+        number = profile.number(text, unit, line, _DYNAMIC)
+        if number is not None and not number.step:
+            found["dynamic_shared"] = int(number.value)
+    taken = {n: v for n, v in found.items() if v is not None and n not in given and v != getattr(options, n)}
+    words = [
+        f"--{name.replace('_', '-')} {','.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for name, value in taken.items()
+    ]
+    tell(f"{' '.join(words)}, as launch {launch.number} of {profile.file} had" if words else "")
+    return replace(options, **taken)

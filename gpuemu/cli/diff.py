@@ -64,25 +64,32 @@ def diff(
 
     data = [_data(a, arch_name, settings), _data(b, arch_name, (*settings, *settings_b))]
     numbers = [metrics(d) for d in data]
+    told = _notes(*data)
     verdicts = Baseline.between(data[1], numbers[0], rooms).verdicts(data[1], numbers[1])
     if form == "github":
         from gpuemu.views.markdown import of_two
 
         titles = (_title(data[0]), _title(data[1]))
         names = differing(numbers[0], numbers[1], everything)
-        click.echo(of_two(titles, numbers[0], numbers[1], names, verdicts), nl=False)
+        click.echo(of_two(titles, numbers[0], numbers[1], names, verdicts, told), nl=False)
     elif form == "json":
         names = list(dict.fromkeys([*numbers[0], *numbers[1]]))
         rows = {name: [numbers[0].get(name, 0), numbers[1].get(name, 0)] for name in names}
         shown = {n: pair for n, pair in rows.items() if everything or pair[0] != pair[1]}
-        click.echo(
-            json.dumps({"gpuemu_diff": 1, "a": _title(data[0]), "b": _title(data[1]), "metrics": shown}, indent=2)
-        )
+        compared = {"gpuemu_diff": 1, "a": _title(data[0]), "b": _title(data[1]), "notes": told, "metrics": shown}
+        click.echo(json.dumps(compared, indent=2))
     else:
-        for strong, line in lines(_title(data[0]), _title(data[1]), numbers[0], numbers[1], everything):
+        for strong, line in lines(_title(data[0]), _title(data[1]), numbers[0], numbers[1], everything, told):
             click.echo(style(line, bold=True) if strong else line)
     if failed_verdicts(verdicts):
         raise SystemExit(FAILED)
+
+
+def _notes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """The notes of both runs; those of one alone with its letter in front."""
+    of_a, of_b = ([str(note) for note in data.get("notes", ())] for data in (a, b))
+    both = [note for note in of_a if note in of_b]
+    return both + [f"{name}: {note}" for name, of in (("A", of_a), ("B", of_b)) for note in of if note not in both]
 
 
 def _title(data: Mapping[str, Any]) -> str:

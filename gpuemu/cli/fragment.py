@@ -34,13 +34,9 @@ def fragment(instruction: str, pitch: int | None, name: str | None, arch_name: s
       gpuemu fragment LDSM.4 --pitch 32 --layout pad:8
       gpuemu fragment LDSM.4 --pitch 32 --layout 'Swizzle<2,3,3>'
     """
-    from gpuemu.base.errors import GpuemuError
     from gpuemu.isa.fragment_text import report
 
     if pitch is None:
-        if name is not None or settings:
-            right = "--pitch with the elements of a row is right beside it"
-            raise GpuemuError.one("gpuemu fragment", None, "", "--layout or --set alone", right)
         click.echo("\n".join(report(instruction)))
         return
     from gpuemu.arch import load_arch, parse_override

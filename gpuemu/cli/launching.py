@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
@@ -197,9 +197,10 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
 
 def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | None) -> Cubin:
     """The cubin, or what a source compiles to with the options of the command line. Raises GpuemuError."""
+    from gpuemu.arch import as_architecture
     from gpuemu.sass.tools.disassembly import load_cubin
 
-    name = arch if isinstance(arch, str) or arch is None else f"sm_{arch.compute_capability.replace('.', '')}"
+    name = None if arch is None else as_architecture(arch, where="--arch").code_name
     with ProgressBar("compiling"):
         return load_cubin(path, name, options=options.for_the_compiler)
 
@@ -224,6 +225,12 @@ def tell(sentence: str) -> None:
     """A line on stderr, if there is anything to tell."""
     if sentence:
         click.echo(sentence, err=True)
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    """The notes of a run on stderr, beside rows that have no room for them."""
+    for note in notes:
+        tell(f"note: {note}")
 
 
 def print_to_stderr(text: str) -> None:

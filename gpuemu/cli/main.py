@@ -8,6 +8,7 @@ import sys
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli import effects
 from gpuemu.cli.completion import VARIABLE, attach
 from gpuemu.cli.terminal import OutputError, terminals
 
@@ -43,6 +44,7 @@ class _Lazy(click.Group):
         command = getattr(importlib.import_module(f"gpuemu.cli.{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)
         attach(command)
+        effects.attach(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -43,6 +43,11 @@ class Wanted:
     to_a_file: bool = False
     sources: tuple[Path, ...] = ()
 
+    @property
+    def is_rows(self) -> bool:
+        """Whether it is rows alone, with no room for notes."""
+        return self.form == "csv" or (self.form == "json" and self.page != "summary")
+
     def __post_init__(self) -> None:
         if self.form in PAGES[self.page]:
             return

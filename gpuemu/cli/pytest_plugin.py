@@ -12,6 +12,7 @@ Figures are those of `gpuemu run --fail-on`. `pytest --renew-baselines` writes t
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,10 @@ from gpuemu.base.errors import GpuemuError
 
 if TYPE_CHECKING:
     from gpuemu.views.result import Result
+
+
+class GuessedTimeWarning(UserWarning):
+    """A kernel has instructions that no rule times: pytest's summary names them."""
 
 
 class KernelRun:
@@ -110,6 +115,7 @@ def gpu_kernel(request: pytest.FixtureRequest) -> Callable[..., KernelRun]:
         import gpuemu
         from gpuemu.base.file_kinds import is_machine_code
         from gpuemu.trace.accel_sim.form import is_list
+        from gpuemu.views.notes import guesses
 
         path, changed = _beside(folder, file), dict(settings or {})
         hardware = arch if arch is not None else configured
@@ -124,7 +130,10 @@ def gpu_kernel(request: pytest.FixtureRequest) -> Callable[..., KernelRun]:
             trace = gpuemu.load_trace(path, arch=hardware, layout=layout, kernel=named)
         hardware = hardware or gpuemu.load_arch(trace.arch)
         hardware = hardware.with_overrides(changed, where="gpu_kernel") if changed else hardware
-        return KernelRun(gpuemu.run(trace, hardware), folder, renew)
+        result = gpuemu.run(trace, hardware)
+        for note in guesses(trace.guessed):
+            warnings.warn(f"{trace.name}: {note}", GuessedTimeWarning, stacklevel=2)
+        return KernelRun(result, folder, renew)
 
     return run
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code, is_source
 from gpuemu.base.whole_files import write_whole
 from gpuemu.cli.asking import Asked, failed_verdicts
-from gpuemu.cli.launching import LaunchOptions, launch_options, subject_options
+from gpuemu.cli.launching import LaunchOptions, launch_options, subject_options, tell_notes
 from gpuemu.cli.loading import loaded_trace
 from gpuemu.cli.pages import FORMS, PAGES, Wanted, beside, rendered
 from gpuemu.cli.progress import ProgressBar
@@ -142,9 +141,6 @@ def run(
         texts = (Path(trace), *sources, *folders)
     wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, output is not None, texts)
     others = beside(also, texts)
-    if ranked and form != "html":
-        right = "--format html has the ranking; gpuemu why prints it"
-        raise GpuemuError.one("--why", None, "", f"--format {form}", right)
     asked = Asked(conditions, baseline, renew, allowed)
     options = LaunchOptions(**launch)
     result = run_trace(trace, arch_name, settings, options, engine)
@@ -152,6 +148,8 @@ def run(
     ranking = _ranking(result, trace, arch_name, settings, options) if ranked else []
     text = rendered(result, wanted, ranking, verdicts)
     files = [(path, rendered(result, other, (), verdicts)) for path, other in others]
+    if wanted.is_rows:
+        tell_notes(result.notes)
     if output is None:
         click.echo(text, nl=False)
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.effects import form_of
 from gpuemu.cli.terminal import own, style
 
 if TYPE_CHECKING:
@@ -97,8 +98,7 @@ def _checked(form: str | None, output: str | None, plot: str | None, jobs: int |
     """The format, when everything that is needed for the outputs is there. Raises GpuemuError."""
     from gpuemu.studies.sweeps.api import check_places
 
-    ending = Path(output).suffix.removeprefix(".") if output else ""
-    form = form or (ending if ending in FORMATS else "table")
+    form = form_of(form, output)
     if form == "parquet":
         from gpuemu.studies.sweeps.files import check_parquet
 

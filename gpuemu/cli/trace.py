@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("kernel_file", metavar="KERNEL.cu|.cubin|TRACE")
-@click.option("--arch", "arch_name", metavar="NAME", help="Compile a .cu for this architecture; by default sm_89.")
+@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware that a .cu is compiled for; by default sm_89.")
 @launch_options
 @click.option("--name", "named", metavar="NAME=MACRO:VALUES", help="Name a number of the layout, as told below.")
 @click.option("--with-source", is_flag=True, help="Keep the text of the kernel's source files, not their lines alone.")

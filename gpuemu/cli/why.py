@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from gpuemu.cli.launching import LaunchOptions, launch_options, subject_options
+from gpuemu.cli.launching import LaunchOptions, launch_options, subject_options, tell_notes
 from gpuemu.cli.progress import ProgressBar
 
 
@@ -69,6 +69,7 @@ def why(
         written = json.dumps(views.as_data(answer), indent=2) + "\n"
     elif form == "csv":
         written = views.as_csv(answer)
+        tell_notes(answer.notes)
     else:
         written = styled(views.lines(answer, everything), colour=output is None)
     if output is None:

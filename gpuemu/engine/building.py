@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from gpuemu.base import cache
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.unaided import has_numba, unaided
 from gpuemu.engine import twins
 from gpuemu.engine.allocate import nothing
 from gpuemu.engine.state import State
@@ -36,7 +36,7 @@ _asked = 0
 
 def is_possible() -> bool:
     """Whether there is a Numba."""
-    return find_spec("numba") is not None
+    return has_numba()
 
 
 @lru_cache
@@ -83,6 +83,10 @@ def compiling(instructions: int) -> Iterator[Callable[[], bool]]:
 
     The process that compiles has low priority and does not outlive this. Where its code cannot be kept, that is said.
     """
+    if instructions and not is_possible():
+        with unaided():
+            yield lambda: False
+        return
     wanted = instructions >= WORTH_COMPILING and is_possible() and not is_ready()
     why = cache.refusal(folder()) if wanted else ""
     if why:

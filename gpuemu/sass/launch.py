@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.clusters import notes_of, refuse_clusters
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.machine.constant_banks import constant_banks, is_cooperative, shared_memory, shared_memory_size
 from gpuemu.sass.machine.cta import Cta, CtaExecutor
@@ -92,9 +93,10 @@ def trace_kernel(
     if arch is not None and not (isinstance(arch, str) and _CHIP.fullmatch(arch)):
         arch = as_architecture(arch, where="trace_kernel()")
     # A what-if architecture of the user's own is compiled for as the chip that it says it is.
-    name = f"sm_{arch.compute_capability.replace('.', '')}" if isinstance(arch, Architecture) else arch
+    name = arch.code_name if isinstance(arch, Architecture) else arch
     function = decode_function(path, kernel, name, options=options)
     hardware = arch if isinstance(arch, Architecture) else load_arch(name or function.arch)
+    refuse_clusters(function)
     code = without_padding(function.code)
     launch = Launch(
         grid, block, max(1, function.registers_per_thread), function.static_shared_bytes, dynamic_shared_bytes
@@ -233,6 +235,8 @@ def trace_kernel(
         spaces=spaces if spaces.any() else None,
         sources=joined_sources((len(part[0]), part[3]) for part in rows),
         source_paths=function.source_paths,
+        lacks=notes_of(function),
+        buffer_bytes=sum(buffer.bytes for buffer in memory.buffers),
     )
     return replace(trace, code=with_threads(trace, threads))
 

@@ -24,6 +24,7 @@ Numba is installed.
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from functools import lru_cache
 from types import ModuleType
 from typing import Protocol
@@ -33,6 +34,7 @@ import numpy.typing as npt
 
 from gpuemu.base.compiled import Compiled
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.unaided import unaided
 from gpuemu.isa.fragments import LANES, Index, MmaMode, Registers, UintArray, mma_mode
 from gpuemu.tensor.numbers import FORMATS, Numerics
 from gpuemu.tensor.sums import float_product, integer_product, sums_of
@@ -105,10 +107,11 @@ def mma_registers(
     if module is not None:
         return _compiled(module, numerics, chosen, (left, right, addend), rows).reshape(c.shape)
     d = np.empty_like(addend)
-    for start in range(0, warps, _CHUNK_WARPS):
-        part = slice(start, start + _CHUNK_WARPS)
-        matrices = chosen.a.gather(left[part]), chosen.b.gather(right[part]), chosen.c.gather(addend[part])
-        d[part] = chosen.c.scatter(_product(numerics, chosen, *matrices, None if rows is None else rows[part]))
+    with unaided() if COMPILED.is_missing and not chosen.integer else nullcontext():
+        for start in range(0, warps, _CHUNK_WARPS):
+            part = slice(start, start + _CHUNK_WARPS)
+            matrices = chosen.a.gather(left[part]), chosen.b.gather(right[part]), chosen.c.gather(addend[part])
+            d[part] = chosen.c.scatter(_product(numerics, chosen, *matrices, None if rows is None else rows[part]))
     return d.reshape(c.shape)
 
 

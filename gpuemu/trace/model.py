@@ -168,6 +168,8 @@ class Trace:
     and in those of other instructions, None if it is known of none."""
     knows_copies: bool = True
     """Whether the addresses of asynchronous copies are those that they write, and not made up."""
+    buffer_bytes: int | None = field(default=None, compare=False)
+    """Of the buffers that the launch had while machine code was executed for it; None in a trace that was read."""
 
     def __repr__(self) -> str:
         return f"<Trace {self.name} for {self.arch}: {self._size()}>"
@@ -187,6 +189,20 @@ class Trace:
     def has_control_words(self) -> bool:
         """Whether every instruction carries the compiler's control word."""
         return all(i.control is not None for i in self.code)
+
+    @property
+    def guessed(self) -> dict[str, int]:
+        """Warp instructions that no rule times, by their mnemonics, the most frequent first."""
+        found: dict[str, int] = {}
+        marked = [i for i, one in enumerate(self.code) if isa.is_guessed(one.opcode)]
+        if marked:
+            times = np.zeros(len(self.code), np.int64)
+            for warp in self.warps:
+                times += np.bincount(warp.path, minlength=len(times))
+            for index in marked:
+                mnemonic = self.code[index].opcode.partition(".")[0]
+                found[mnemonic] = found.get(mnemonic, 0) + int(times[index])
+        return dict(sorted(((m, n) for m, n in found.items() if n), key=lambda item: (-item[1], item[0])))
 
     @property
     def executed_instructions(self) -> int:

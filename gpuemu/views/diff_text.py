@@ -15,7 +15,7 @@ column has a line of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 
 WIDTH = 80
@@ -29,11 +29,19 @@ def differing(a: Mapping[str, int], b: Mapping[str, int], everything: bool) -> l
 
 
 def lines(
-    title_a: str, title_b: str, a: Mapping[str, int], b: Mapping[str, int], everything: bool
+    title_a: str,
+    title_b: str,
+    a: Mapping[str, int],
+    b: Mapping[str, int],
+    everything: bool,
+    notes: Sequence[str] = (),
 ) -> Iterator[tuple[bool, str]]:
-    """The lines, each with whether it is a heading. `a` and `b` are metrics by name."""
+    """The lines, each with whether it is a heading. `a` and `b` are metrics by name, `notes` those of the runs."""
     for name, title in (("A", title_a), ("B", title_b)):
         for line in wrap(title, WIDTH, initial_indent=f"{name}  ", subsequent_indent="   ", break_on_hyphens=False):
+            yield False, line
+    for note in notes:
+        for line in wrap(note, WIDTH, break_on_hyphens=False):
             yield False, line
     yield False, ""
     shown = differing(a, b, everything)

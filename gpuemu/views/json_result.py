@@ -32,21 +32,12 @@ def as_data(result: Result) -> dict[str, Any]:
         "grid": _grid(result),
         "residency_limits": program.residency_limits,
         "dependences": "control_words" if program.uses_control_words else "register_scoreboard",
-        "notes": notes(result),
+        "notes": list(result.notes),
         **totals(result),
         "scheduler": asdict(result.scheduler),
         "occupancy": asdict(result.occupancy),
         "warps": [{**asdict(warp), "clock_reads": list(warp.clock_reads)} for warp in result.warps],
     }
-
-
-def notes(result: Result) -> list[str]:
-    """What the trace leaves out and what the run takes in its place, in sentences; [] of one that has all."""
-    found = []
-    if not result.program.uses_control_words:
-        why = "control words set aside" if result.trace.has_control_words else "no control words in the trace"
-        found.append(f"{why}: a register scoreboard times what waits for what, not the compiler's stall counts")
-    return [*found, *result.trace.lacks]
 
 
 def _grid(result: Result) -> dict[str, Any]:

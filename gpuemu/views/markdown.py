@@ -43,6 +43,7 @@ def as_markdown(
         parts.append(_table(("line", "what", "found", "-cycles"), lines))
     if len(found) > MOST_LINES:
         parts.append(f"and {len(found) - MOST_LINES} more")
+    parts += map(_escaped, result.notes)
     top = result.bounds[0]
     parts.append(f"Limited by {top.resource}: {top.cycles / result.cycles:.0%} of {result.cycles:,} cycles.")
     return "\n\n".join(parts) + "\n"
@@ -54,8 +55,9 @@ def of_two(
     b: Mapping[str, int],
     names: Iterable[str],
     verdicts: Sequence[Verdict],
+    notes: Sequence[str] = (),
 ) -> str:
-    """The summary of a comparison: the metrics of A and B under these names."""
+    """The summary of a comparison: the metrics of A and B under these names, and the notes of their runs."""
     parts = [f"### {_escaped(titles[0])} → {_escaped(titles[1])}{_outcome(verdicts)}", *_asked(verdicts)]
     rows = []
     for name in names:
@@ -64,6 +66,7 @@ def of_two(
             (f"`{name}`", f"{left:,}", f"{right:,}", f"{right - left:+,}", f"{right / left:.3f}" if left else "")
         )
     parts.append(_table(("figure", "-A", "-B", "-B - A", "-B / A"), rows) if rows else "All numbers are equal.")
+    parts += map(_escaped, notes)
     return "\n\n".join(parts) + "\n"
 
 

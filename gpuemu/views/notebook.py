@@ -20,14 +20,16 @@ def summary(
     shared_memory: Mapping[Row, RowCounts],
     stalls: Mapping[str, int],
     bounds: Sequence[Bound],
+    notes: Sequence[str] = (),
 ) -> str:
-    """HTML with the cycles, the shared-memory table, stall reasons and bounds."""
+    """HTML with the cycles, what is to be said of them, the shared-memory table, stall reasons and bounds."""
     rate = instructions / cycles if cycles else 0.0
     used = [(row.value, counts) for row, counts in shared_memory.items() if counts.instructions]
     total = sum(stalls.values())
     parts = [
         paragraph(title, strong=True),
         paragraph(f"{cycles:,} cycles, {instructions:,} warp instructions, {rate:.2f} a cycle"),
+        *map(paragraph, notes),
     ]
     if used:
         heads = ("Shared memory", "Instructions", "Wavefronts", "Ideal", "Bank conflicts")

@@ -28,10 +28,12 @@ _DATA_STAGE = 10_000
 
 def as_perfetto(result: Result) -> str:
     """A whole file."""
-    heads = {
+    heads: dict[str, Any] = {
         "displayTimeUnit": "ns",
         "otherData": {"kernel": result.trace.name, "arch": result.arch.name, "unit": "1 us is 1 cycle"},
     }
+    if result.notes:
+        heads["otherData"]["notes"] = "; ".join(result.notes)
     events = ",\n".join(json.dumps(event, separators=(",", ":")) for event in _events(result))
     return json.dumps(heads)[:-1] + ', "traceEvents": [\n' + events + "\n]}\n"
 

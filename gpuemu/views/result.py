@@ -19,6 +19,7 @@ from gpuemu.views import source, timeline
 from gpuemu.views.accesses import Pattern, shared_patterns
 from gpuemu.views.bounds import Bound, bounds
 from gpuemu.views.counters import RowCounts, memory_counters, profiler_counters, shared_table
+from gpuemu.views.footprint import Footprint, footprint
 from gpuemu.views.global_memory import (
     GlobalCounts,
     GlobalRow,
@@ -31,6 +32,7 @@ from gpuemu.views.global_memory import (
 )
 from gpuemu.views.grid import GridCounts, grid_counts
 from gpuemu.views.notebook import summary
+from gpuemu.views.notes import guesses, notes
 from gpuemu.views.occupancy import OccupancyCounts, SchedulerCounts, occupancy_counts, scheduler_counts
 from gpuemu.views.stalls import warp_stalls
 
@@ -65,7 +67,9 @@ class Result:
     def __repr__(self) -> str:
         conflicts = sum(counts.bank_conflicts for counts in self.shared_memory.values())
         issued = len(self.program.path)
-        return f"<Result {self._title}: {self.cycles} cycles, {issued} warp instructions, {conflicts} bank conflicts>"
+        told = "".join(f"; {note}" for note in guesses(self.trace.guessed))
+        counted = f"{issued} warp instructions, {conflicts} bank conflicts"
+        return f"<Result {self._title}: {self.cycles} cycles, {counted}{told}>"
 
     @property
     def _title(self) -> str:
@@ -73,7 +77,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         issued = len(self.program.path)
-        return summary(self._title, self.cycles, issued, self.shared_memory, self.stalls, self.bounds)
+        return summary(self._title, self.cycles, issued, self.shared_memory, self.stalls, self.bounds, self.notes)
 
     def records(self, of: Of = "instructions") -> list[dict[str, Any]]:
         """Flat records, as pandas.DataFrame and polars.DataFrame take them, under the profiler's names.
@@ -143,6 +147,16 @@ class Result:
     def l1(self) -> L1Counts:
         """What L1 had of what loads asked for, and what went beyond."""
         return l1_counts(self.program, self.log)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What the run leaves out, guesses or takes for something else, in sentences."""
+        return tuple(notes(self.trace, self.program, self.arch, self.footprint))
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """How much data the launch touches, and what L2 holds."""
+        return footprint(self.trace, self.program, self.arch)
 
     @cached_property
     def grid(self) -> GridCounts:

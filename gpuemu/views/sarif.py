@@ -35,7 +35,7 @@ def as_sarif(result: Result, verdicts: Sequence[Verdict], paths: Mapping[str, Pa
         found.append(
             sarif.result(costly.rule.name, "warning", costly.sentence, [_location(costly.place, kernel)], related)
         )
-    return sarif.document(version, rules, found, f"{kernel} on {result.arch.name}")
+    return sarif.document(version, rules, found, f"{kernel} on {result.arch.name}", result.notes)
 
 
 def _location(place: Place, kernel: str, text: str = "") -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuemu.views.result import Result
 from gpuemu.views.source import COLUMNS, STALLS, SourceRow, Texts, instructions, lines
-from gpuemu.views.text import Line, Style
+from gpuemu.views.text import Line, Style, told
 
 SASS_COLUMNS = 36
 _HEAD = (
@@ -29,6 +29,7 @@ def page(result: Result, hottest_first: bool, texts: Texts) -> Iterator[Line]:
     rows = instructions(result.program, result.log)
     total = sum(row.cycles for row in rows)
     yield "strong", f"{result.trace.name} on {result.arch.name}: {result.cycles} cycles, {total} of all warps"
+    yield from told(result)
     yield "plain", ""
     by_line = lines(rows, result.program, texts)
     if by_line:

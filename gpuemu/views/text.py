@@ -75,7 +75,8 @@ from typing import Literal
 
 from gpuemu.views.counters import RowCounts
 from gpuemu.views.grid import LEFT_OUT
-from gpuemu.views.json_result import notes, overrides, shuffles
+from gpuemu.views.json_result import overrides, shuffles
+from gpuemu.views.notes import caches
 from gpuemu.views.result import Result
 
 Style = Literal["plain", "strong", "faint"]
@@ -144,9 +145,7 @@ def _head(result: Result, columns: int) -> Iterator[Line]:
     if trace.about:
         for line in wrap(trace.about, columns):
             yield "faint", line
-    for note in notes(result):
-        for line in wrap(note, columns):
-            yield "faint", line
+    yield from told(result, columns)
     changes = [f"{name}={value}" for name, value in overrides(result.arch).items()]
     for line in wrap(f"with {', '.join(changes)}", columns) if changes else ():
         yield "plain", line
@@ -161,11 +160,17 @@ def _head(result: Result, columns: int) -> Iterator[Line]:
         yield "plain", line
     instructions = result.counters["smsp__inst_executed.sum"]
     yield "plain", ""
-    caches = "warm" if result.arch.global_memory.first_touch == "l2" else "cold"
-    yield "strong", f"{result.cycles:10} cycles from launch to last store, caches {caches}"
+    yield "strong", f"{result.cycles:10} cycles from launch to last store, {caches(result.arch, result.footprint)}"
     rate = instructions / result.cycles if result.cycles else 0.0
     yield "plain", f"{instructions:10} warp instructions, {rate:.2f} a cycle"
     yield from _whole_grid(result, columns)
+
+
+def told(result: Result, columns: int = WIDTH) -> Iterator[Line]:
+    """The notes of a run, as lines."""
+    for note in result.notes:
+        for line in wrap(note, columns):
+            yield "faint", line
 
 
 def _whole_grid(result: Result, columns: int) -> Iterator[Line]:

@@ -28,7 +28,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import DRAIN, NAMES
 from gpuemu.views.result import Result
-from gpuemu.views.text import Line
+from gpuemu.views.text import Line, told
 from gpuemu.views.timeline import NONE, Timeline, records, timeline
 
 WIDTH = 80
@@ -58,6 +58,7 @@ def page(result: Result, window: Window, columns: int = WIDTH) -> Iterator[Line]
     program, log = result.program, result.log
     lines = timeline(program, log, result.arch)
     yield "strong", f"{result.trace.name} on {result.arch.name}: {result.cycles} cycles"
+    yield from told(result, columns)
     for warp in _chosen(program, window):
         start, stop = _span(program, lines, warp, window)
         room = columns - len("0000 ") - SASS_COLUMNS - 2

@@ -121,6 +121,7 @@ class Kernel:
     max_threads: tuple[int, int, int] | None
     required_block: tuple[int, int, int] | None
     cluster: tuple[int, int, int] | None
+    explicit_cluster: bool
     branch_targets: Mapping[int, tuple[int, ...]]
     device_functions: Mapping[str, int]
     code_relocations: tuple[Relocation, ...]
@@ -340,6 +341,7 @@ def _kernel(
         max_threads=info.max_threads,
         required_block=info.required_block,
         cluster=info.cluster,
+        explicit_cluster=info.explicit_cluster,
         branch_targets=info.branch_targets,
         device_functions=functions,
         code_relocations=elf.relocations.get(symbol.section, ()),

@@ -25,6 +25,7 @@ class Attribute(IntEnum):
     REGCOUNT = 0x2F
     INDIRECT_BRANCH_TARGETS = 0x34
     CTA_PER_CLUSTER = 0x3D
+    EXPLICIT_CLUSTER = 0x3E
     KPARAM_INFO_V2 = 0x45  # in kernels with more than 4 KiB of parameters
 
 
@@ -49,6 +50,7 @@ class KernelInfo:
     max_threads: tuple[int, int, int] | None = None
     required_block: tuple[int, int, int] | None = None
     cluster: tuple[int, int, int] | None = None
+    explicit_cluster: bool = False
     branch_targets: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -98,6 +100,8 @@ def kernel_info(data: bytes) -> KernelInfo:
                 info.required_block = struct.unpack("<III", payload)
             case Attribute.CTA_PER_CLUSTER:
                 info.cluster = struct.unpack("<III", payload)
+            case Attribute.EXPLICIT_CLUSTER:
+                info.explicit_cluster = True
             case Attribute.INDIRECT_BRANCH_TARGETS:
                 info.branch_targets.update(_branch_targets(payload))
     return info

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, UNITS, WINDOW_BYTES, WRITTEN, Buffer, Views
@@ -206,6 +207,9 @@ class GlobalSpace(Space):
             if window <= address < window + WINDOW_BYTES:
                 found = f"{at}, an address in {name} memory"
                 return self.error(place, k, found, "this instruction accesses global memory only", bad)
+        rank = clusters.other_window(address)
+        if rank:
+            raise clusters.refusal(self.site, rank)
         below = (1 << 64) - address
         if min(address, below) < NULL_BYTES or nearest is None:
             found = at
@@ -286,6 +290,9 @@ class SharedSpace(Space):
             offset -= 1 << 32
         last = length - self.size
         holds = f"the CTA has {counted(length)} of shared memory"
+        rank = clusters.other_rank(base + offset)
+        if 0 < rank < clusters.MOST_CTAS:
+            raise clusters.refusal(self.site, rank)
         if offset < 0:
             origin = f", which starts at {base:#x}" if base else ""
             found = f"{self.what} at {counted(-offset)} before the start of shared memory{origin}"

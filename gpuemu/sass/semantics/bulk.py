@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine import tensor_map
+from gpuemu.sass.machine import clusters, tensor_map
 from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import WRITTEN, Buffer
@@ -111,6 +111,7 @@ class _Copier:
 
     def shared(self, address: int, places: NDArray[np.int64] | None, count: int, lane: int, store: bool) -> Any:
         """Which bytes of shared memory are `count` bytes from an address on, or at some `places` behind it."""
+        self.own(address)
         first = (address & 0xFFFFFF) - self.memory.shared_base
         last = first + count - 1 if places is None else first + int(places.max(initial=0))
         if first < 0 or last >= self.memory.shared_bytes:
@@ -134,6 +135,12 @@ class _Copier:
             observer.block(self.site, lane, first + (np.arange(count) if places is None else places), store)
         return chosen
 
+    def own(self, address: int, ranks: int = 1) -> None:
+        """Refuse a shared address of another CTA of a cluster, and a copy to others than the one of rank 0."""
+        rank = clusters.other_rank(address) or (ranks & ~1).bit_length() - 1
+        if rank > 0:
+            raise clusters.refusal(self.site, rank)
+
     def buffer(self, address: int, count: int, lane: int) -> tuple[Buffer, int]:
         """The buffer that holds so many bytes of global memory, and where in it they begin."""
         for buffer in self.memory.buffers:
@@ -145,6 +152,7 @@ class _Copier:
 
     def complete(self, barrier: int, count: int, lane: int) -> None:
         """The bytes have come that an mbarrier waits for."""
+        self.own(barrier)
         place = (barrier & 0xFFFFFF) - self.memory.shared_base
         if place < 0 or place % 8 or place + 8 > self.memory.shared_bytes:
             raise self.error(lane, f"an mbarrier at byte {place} of shared memory", "one that is there, of 8 bytes")
@@ -175,6 +183,7 @@ def bulk_copy(site: Site) -> Step:
             count = (registers.word(size, lane) & (0xFFFF if many else 0xFFFFFFFF)) * _UNIT
             if count == 0:
                 continue
+            copier.own(0, registers.word(size, lane) >> 16 if many else 1)
             shared = registers.word(target if to_shared else source, lane)
             address = registers.wide(source if to_shared else target, lane)
             buffer, start = copier.buffer(address, count, lane)
@@ -269,7 +278,7 @@ class _Tiles(_Copier):
         if len(named) != 1:
             raise site.unsupported("a copy other than of tiles")
         self.rank = int(named[0][0])
-        self.first, self.map = _numbers(site, "[[-" if site.has("MULTICAST") else "[[")[:2]
+        self.first, self.map, *self.ranks = _numbers(site, "[[-" if site.has("MULTICAST") else "[[")
         self.registers = _Uniform(site)
 
     def layout(self, lane: int) -> Layout:
@@ -358,6 +367,8 @@ def load_tile(site: Site) -> Step:
                 found[inside] = _read_as(layout.type, units[index])
             count = len(found) * size
             shared = registers.word(tiles.first, lane)
+            for ranks in tiles.ranks:
+                tiles.own(shared, registers.word(ranks, lane))
             chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, True)
             memory.shared[1][chosen] = found.view(np.uint8)
             tiles.complete(registers.word(tiles.first + 1, lane), count, lane)

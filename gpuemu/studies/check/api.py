@@ -22,6 +22,7 @@ from gpuemu.studies.check.controlcheck import check_control
 from gpuemu.studies.check.findings import TOOLS, Findings, Point
 from gpuemu.studies.check.initcheck import Uninitialised
 from gpuemu.studies.check.report import Report
+from gpuemu.studies.check.scope import but_for, idle_of_kernel, idle_of_trace
 from gpuemu.trace.launch_limits import Extent, extent
 from gpuemu.trace.model import Instruction, Trace
 
@@ -65,10 +66,11 @@ def check(
     if isinstance(what, Trace) or (isinstance(what, str | os.PathLike) and not is_machine_code(what)):
         from gpuemu.trace.files import load_trace
 
-        trace = what if isinstance(what, Trace) else load_trace(what, kernel=kernel)
+        named = arch.name if isinstance(arch, Architecture) else arch
+        trace = what if isinstance(what, Trace) else load_trace(what, arch=named, kernel=kernel)
         if options:
             raise GpuemuError.one(trace.file, None, "", "a trace with options for a compiler", "a .cu takes them")
-        return _check_trace(trace, chosen)
+        return _check_trace(trace, chosen, load_arch(arch) if isinstance(arch, str) else arch)
     sizes = extent("grid", grid, "check()"), extent("block", block, "check()")
     return _check_kernel(
         what, kernel, *sizes, dynamic_shared_bytes, args, chosen, arch, options, budget, stack_bytes, zero_shared,
@@ -82,16 +84,21 @@ def _of_code(name: str) -> Architecture:
     return load_arch(name)
 
 
-def _latencies(name: str, notes: list[str]) -> Architecture | None:
-    """The architecture whose latencies code for `name` counts on; None, and a note of it, if nobody knows."""
+def _latencies(name: str, notes: list[str], given: Architecture | None) -> Architecture | None:
+    """The architecture whose latencies code for `name` counts on; None, and a note of it, if nobody knows.
+
+    That is the one of its name; where there is none, one that was given for chips with such code.
+    """
     try:
         return _of_code(name)
     except GpuemuError:
+        if given is not None and given.code_name == name:
+            return given
         notes.append(f"controlcheck does not know the latencies of {name}")
         return None
 
 
-def _check_trace(trace: Trace, tools: tuple[str, ...]) -> Report:
+def _check_trace(trace: Trace, tools: tuple[str, ...], given: Architecture | None) -> Report:
     from gpuemu.studies.check.traced import follow
 
     findings = Findings()
@@ -104,15 +111,14 @@ def _check_trace(trace: Trace, tools: tuple[str, ...]) -> Report:
         follow(trace, findings, point, tools)
     notes = list(trace.lacks)
     if "controlcheck" in tools and trace.has_control_words:
-        latencies = _latencies(trace.arch, notes)
+        latencies = _latencies(trace.arch, notes, given)
         if latencies is not None:
             check_control(trace, latencies, findings, point)
     kept = tuple(f for f in findings.sorted() if f.tool in tools)
-    if not trace.has_control_words and "controlcheck" in tools:
-        notes.append("no control words are there to look at")
     if not trace.knows_copies and "racecheck" in tools:
         notes.append("what asynchronous copies write is left out of racecheck")
-    return Report(trace.name, trace.arch, trace.launch.grid, trace.launch.block, tools, kept, tuple(notes))
+    launch, idle = trace.launch, but_for(idle_of_trace(trace, tools), kept)
+    return Report(trace.name, trace.arch, launch.grid, launch.block, tools, kept, tuple(notes), idle)
 
 
 def _check_kernel(
@@ -126,9 +132,9 @@ def _check_kernel(
     from gpuemu.studies.check.lane_watch import LaneWatch
     from gpuemu.studies.check.watch import Watch
 
-    name = f"sm_{arch.compute_capability.replace('.', '')}" if isinstance(arch, Architecture) else arch
-    function = decode_function(what, kernel, name, options=options)
-    hardware = arch if isinstance(arch, Architecture) else load_arch(name) if name else _of_code(function.arch)
+    given = load_arch(arch) if isinstance(arch, str) else arch
+    function = decode_function(what, kernel, None if given is None else given.code_name, options=options)
+    hardware = _of_code(function.arch) if given is None else given
     findings = Findings()
 
     def point(instruction: Instruction, thread: int | None, cta: int | None, does: str = "") -> Point:
@@ -151,12 +157,13 @@ def _check_kernel(
     if "memcheck" in tools and watch.reaches_buffers and not watch.failed:
         launch(again, Watch(frozenset(tools), findings, point, [], watch), [], False)
     if isinstance(watch, LaneWatch):
-        own = hardware.name == function.arch and not isinstance(arch, Architecture)
-        latencies = hardware if own else _latencies(function.arch, watch.notes)
+        latencies = _latencies(function.arch, watch.notes, given)
         if latencies is not None:
             check_control(trace, latencies, findings, point, watch.lane_paths)
     found = tuple(f for f in findings.sorted() if f.tool in tools)
-    return Report(function.source_name, function.arch, grid, block, tools, found, tuple(watch.notes))
+    idle = but_for(idle_of_kernel(trace, tools, bool(_unfilled(args))), found)
+    notes = (*trace.lacks, *watch.notes)
+    return Report(function.source_name, function.arch, grid, block, tools, found, notes, idle)
 
 
 def _unfilled(args: Sequence[Any]) -> list[int]:

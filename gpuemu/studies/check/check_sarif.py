@@ -23,7 +23,7 @@ def as_sarif(report: Report, file: str, version: str) -> str:
     """The file. `file` is what was checked: an instruction without a source line stands there, by its offset."""
     rules = [sarif.rule(tool, title, f"gpuemu check --tool {tool}", "error") for tool, title in _RULES.items()]
     results = [_result(finding, report.name, file) for finding in report.findings]
-    return sarif.document(version, rules, results, f"check of {report.name} on {report.arch}")
+    return sarif.document(version, rules, results, f"check of {report.name} on {report.arch}", report.told)
 
 
 def _result(finding: Finding, kernel: str, file: str) -> dict[str, Any]:

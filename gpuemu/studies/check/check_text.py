@@ -20,7 +20,7 @@ _MOST = 50
 
 def lines(report: Report) -> Iterator[str]:
     """The report, line by line."""
-    yield f"{report.name} on {report.arch}: {', '.join(report.tools)}"
+    yield f"{report.name} on {report.arch}: {', '.join(report.ran) or 'no tool has anything to look at'}"
     yield ""
     for finding in report.findings[:_MOST]:
         yield from _finding(finding, report.block)
@@ -28,7 +28,7 @@ def lines(report: Report) -> Iterator[str]:
     if len(report.findings) > _MOST:
         yield f"and {len(report.findings) - _MOST} more findings"
         yield ""
-    for note in report.notes:
+    for note in report.told:
         yield f"note: {note}"
     yield _summary(report)
 

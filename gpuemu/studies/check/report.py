@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpuemu.studies.check.findings import Finding, Severity
+from gpuemu.studies.check.scope import sentences
 
 
 @dataclass(frozen=True)
 class Report:
-    """All findings of a launch, the most telling first. `notes`: what could not be looked at, in sentences."""
+    """All findings of a launch, the most telling first.
+
+    `notes`: what could not be looked at, in sentences; `idle`: the tools that had nothing to look at, and why.
+    """
 
     name: str
     arch: str
@@ -19,6 +24,17 @@ class Report:
     tools: tuple[str, ...]
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    idle: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ran(self) -> list[str]:
+        """The tools that had something to look at; what they do not tell of, they did not find."""
+        return [tool for tool in self.tools if tool not in self.idle]
+
+    @property
+    def told(self) -> list[str]:
+        """What is to be said beside the findings, in sentences: of tools, then notes."""
+        return [*sentences(self.idle), *self.notes]
 
     def of(self, severity: Severity) -> list[Finding]:
         """The findings of a severity."""
@@ -42,6 +58,8 @@ class Report:
             "grid": list(self.grid),
             "block": list(self.block),
             "tools": list(self.tools),
+            "ran": self.ran,
+            "idle": dict(self.idle),
             "errors": len(self.errors),
             "warnings": len(self.warnings),
             "findings": [finding.data(self.block) for finding in self.findings],

@@ -11,6 +11,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.studies.compare.figures import LABELS, SOURCE_COLUMNS, emulated, emulated_rows, scale
 from gpuemu.studies.compare.profile import Launch, Profile
 from gpuemu.views.baseline import Allowed
+from gpuemu.views.notes import guesses, of_caches
 from gpuemu.views.result import Result
 
 EVERY = "*"
@@ -149,7 +150,8 @@ def _by_instruction(result: Result, profile: Profile, launch: Launch) -> tuple[l
 
 
 def _notes(result: Result, profile: Profile, launch: Launch, alike: int) -> list[str]:
-    grid, notes = result.grid, []
+    grid, notes = result.grid, guesses(result.trace.guessed)
+    notes += of_caches(result.arch, result.footprint)
     if alike > 1:
         notes.append(f"{alike} launches there are alike, of which this is the first; --launch takes another one")
     capability = result.arch.compute_capability

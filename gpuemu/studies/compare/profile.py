@@ -19,7 +19,10 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.base.reading import read_whole
 
 RIGHT = "what ncu --csv --page raw, details or source prints is right"
-_NUMBER = re.compile(r"([-+]?\d{1,20}(?:,\d{3}){0,6}(\.\d{1,20})?(?:[eE][-+]?\d\d?)?)(?: \(.*\))?", re.DOTALL)
+_NUMBER = re.compile(
+    r"([-+]?(?:[1-9]\d{0,2}(?:,\d{3}){1,6}|\d{1,20})(\.\d{1,20})?(?:[eE][-+]?\d\d?)?)(?: \(.*\))?", re.DOTALL
+)
+"""Commas stand between thousands and nowhere else: 0,760 and 1234,567 have them for a decimal point."""
 _UNIT = re.compile(r"([KMG]?)(byte|inst|cycle|sector|request|warp|block|thread|register)\b.*")
 _PREFIX = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 _NOTHING = ("", "-", "n/a", "nan", "no data", "(!) nan", "(!) n/a")
@@ -89,6 +92,22 @@ class Profile:
         decimals = len(match[2] or ".") - 1
         step = 0.5 * 10.0**-decimals * scale if decimals or scale > 1 else 0.0
         return Measured(float(match[1].replace(",", "")) * scale, step, line)
+
+    def launch_like(
+        self, kernel: str | None, grid: Sequence[int] | None, block: Sequence[int] | None, wanted: str | None
+    ) -> Launch | None:
+        """The launch that a command means which leaves out its extents: as `launch` finds it, of what is given.
+
+        None where the file has several kernels and none is named, or no such launch.
+        """
+        named = [
+            launch
+            for launch in self.launches
+            if (launch.number == wanted if wanted is not None else kernel is None or launch.name == base_name(kernel))
+        ]
+        if len({launch.name for launch in named}) != 1:
+            return None
+        return next((one for one in named if _is(one.grid, grid) and _is(one.block, block)), None)
 
     def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], wanted: str | None) -> tuple[Launch, int]:
         """The launch to compare with, and how many of the file are alike: the first of the kernel's name and extents.
@@ -256,6 +275,10 @@ def _read_extent(path: str, line: int, name: str, text: str) -> tuple[int, ...] 
 
 def _same(measured: tuple[int, ...] | None, emulated: Sequence[int]) -> bool:
     return measured is None or measured == tuple(emulated)
+
+
+def _is(measured: tuple[int, ...] | None, given: Sequence[int] | None) -> bool:
+    return given is None or measured == tuple(given)
 
 
 def _extent(sizes: Sequence[int] | None) -> str:

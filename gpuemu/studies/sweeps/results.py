@@ -17,15 +17,19 @@ def records(plan: PlannedSweep, outcomes: Mapping[int, Outcome]) -> list[Record]
 
     First what the point is (`trace`, `arch`, every varied name), then `status`, `error`, `on_front` and the
     numbers of the run. All records have the same keys; a number that a failed point does not have is None, and
-    a bound on a resource that a run does not use is 0.
+    a bound on a resource that a run does not use is 0. `guessed` is there where a trace has instructions that no rule
+    times, and names them.
     """
     done = [(point, outcomes[point.number]) for point in plan.points if point.number in outcomes]
+    guessed = any(source.guessed for source in plan.sources)
     names = list(dict.fromkeys(name for _, outcome in done for name in outcome.numbers))
     found = []
     for point, outcome in done:
         record: Record = dict(point.columns)
         record |= {"status": FAILED if outcome.error else OK, "error": outcome.error, "on_front": False}
         record |= {name: outcome.numbers.get(name, None if outcome.error else 0) for name in names}
+        if guessed:
+            record["guessed"] = ", ".join(plan.sources[point.source].guessed)
         found.append(record)
     for record in front(found):
         record["on_front"] = True

@@ -26,7 +26,7 @@ class Source:
 
     `layout` are the numbers that a point may replace, `arch` is the architecture that its code is for; `as_it_is`, of
     a trace with a layout, is its digest with the numbers it has, `digest` that of its text. `instructions`: how many it
-    executes with its own layout.
+    executes with its own layout; `guessed`: those that no rule times, by mnemonic.
     """
 
     label: str
@@ -38,6 +38,7 @@ class Source:
     trace: Trace | None = None
     text: str = ""
     as_it_is: str = ""
+    guessed: Mapping[str, int] = field(default_factory=dict)
     _file: TraceFile | None = field(default=None, repr=False, compare=False)
 
     def bind(self, layout: Mapping[str, int]) -> Trace:
@@ -69,7 +70,7 @@ def of_file(path: Path, name: str, label: str) -> Source:
         return of_trace(trace, label)
     text = path.read_text(encoding="utf-8-sig")
     return Source(label, name, trace.arch, trace.layout, _text_digest(text), trace.executed_instructions,
-                  text=text, as_it_is=_digest(trace))  # fmt: skip
+                  text=text, as_it_is=_digest(trace), guessed=trace.guessed)  # fmt: skip
 
 
 def of_trace(trace: Trace, label: str) -> Source:
@@ -77,10 +78,10 @@ def of_trace(trace: Trace, label: str) -> Source:
     digest, instructions = _digest(trace), trace.executed_instructions
     if trace.text:
         found = Source(label, trace.file, trace.arch, trace.layout, _text_digest(trace.text), instructions,
-                       text=trace.text, as_it_is=digest)  # fmt: skip
+                       text=trace.text, as_it_is=digest, guessed=trace.guessed)  # fmt: skip
         if _digest(found.bind({})) == digest:
             return found
-    return Source(label, trace.file, trace.arch, {}, digest, instructions, trace=trace)
+    return Source(label, trace.file, trace.arch, {}, digest, instructions, trace=trace, guessed=trace.guessed)
 
 
 def _text_digest(text: str) -> str:

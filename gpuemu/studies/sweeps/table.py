@@ -36,7 +36,7 @@ def lines(found: list[Record], varied: Sequence[str], everything: bool = False) 
     measured = [record for record in found if record["status"] == OK]
     shown = [name for name in SHOWN if measured and (name != "shared_bytes" or _differ(measured, name))]
     columns = [*names, *shown]
-    result: list[Line] = [("strong", _title(found, measured, shown)), ("plain", "")]
+    result: list[Line] = [("strong", _title(found, measured, shown)), *_guesses(found), ("plain", "")]
     if everything or len(found) <= MOST_ROWS:
         return [*result, *_table(found, columns), *_failures(found)]
     best = _places(found)
@@ -54,6 +54,12 @@ def _title(found: list[Record], measured: list[Record], shown: Sequence[str]) ->
     if measured and "shared_bytes" not in shown:
         text += f", {measured[0]['shared_bytes']:,} bytes of shared memory a CTA"
     return text
+
+
+def _guesses(found: list[Record]) -> list[Line]:
+    """Which traces have instructions that no rule times."""
+    told = dict.fromkeys((record["trace"], record["guessed"]) for record in found if record.get("guessed"))
+    return [("plain", f"no rule times {named} of {trace}: their cycles are guesses") for trace, named in told]
 
 
 def _several(names: list[str], kind: str) -> str:

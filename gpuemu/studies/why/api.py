@@ -60,7 +60,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Answer:
-    """What each cause costs. `left_out`: causes that were not run, with the reason."""
+    """What each cause costs. `left_out`: causes that were not run, with the reason; `notes`: those of the run."""
 
     kernel: str
     arch: str
@@ -69,10 +69,12 @@ class Answer:
     rows: tuple[Row, ...]
     pairs: tuple[Pair, ...]
     left_out: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         best = f", most for {self.rows[0].cause.name}: {self.rows[0].gained}" if self.rows else ""
-        return f"<Answer {self.kernel} on {self.arch}: {self.cycles} cycles{best}>"
+        told = "".join(f"; {note}" for note in self.notes)
+        return f"<Answer {self.kernel} on {self.arch}: {self.cycles} cycles{best}{told}>"
 
 
 def why(
@@ -185,7 +187,9 @@ def _only(base: Result, wanted: tuple[str, ...], causes: list[Cause], given: lis
 
 def _answer(base: Result, rows: list[Row], pairs: list[Pair], left_out: list[tuple[str, str]]) -> Answer:
     changed = overrides(base.arch)
-    return Answer(base.trace.name, base.arch.name, changed, base.cycles, tuple(rows), tuple(pairs), tuple(left_out))
+    return Answer(
+        base.trace.name, base.arch.name, changed, base.cycles, tuple(rows), tuple(pairs), tuple(left_out), base.notes
+    )
 
 
 def _command(trace: Trace, arch: Architecture) -> list[str]:

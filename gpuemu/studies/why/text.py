@@ -35,6 +35,8 @@ def lines(answer: Answer, everything: bool = False) -> Iterator[Line]:
     changed = "".join(f", {name}={value}" for name, value in answer.overrides.items())
     head = f"{answer.kernel} on {answer.arch}{changed}: {answer.cycles} cycles; what is gained without each cause"
     yield from _wrapped("strong", head)
+    for note in answer.notes:
+        yield from _wrapped("plain", note)
     yield "plain", ""
     yield "strong", f"{'gained':>9}{'':9}  cause"
     for row in answer.rows:
@@ -146,6 +148,7 @@ def as_data(answer: Answer) -> dict[str, Any]:
             }
             for pair in answer.pairs
         ],
+        "notes": list(answer.notes),
         "left_out": [{"cause": name, "reason": reason} for name, reason in answer.left_out],
     }
 

@@ -19,7 +19,7 @@ import pytest
 import gpuemu
 from gpuemu.studies.compare.api import compare
 from gpuemu.studies.compare.figures import emulated
-from gpuemu.studies.compare.profile import read_profile
+from gpuemu.studies.compare.profile import Profile, read_profile
 
 ROOT = Path(__file__).resolve().parents[3]
 H200 = ROOT / "tests" / "data" / "h200" / "ncu_raw.csv"
@@ -111,6 +111,39 @@ def test_without_a_launch_the_first_of_name_and_extents_is_taken_and_all_shows_w
     assert [SECTORS, "8", "8", "same"] in [line.split() for line in lines]
     assert "gpu__time_duration.sum" in lines[lines.index("Not emulated") :]
     assert max(map(len, lines)) <= 100
+
+
+def test_grid_block_and_dynamic_shared_memory_are_those_of_the_file_where_nothing_else_is_given(folder: Path) -> None:
+    text = (folder / "ncu.csv").read_text()
+    (folder / "ncu.csv").write_text(text.replace('"(32, 1, 1)"', '"(64, 1, 1)"').replace('"(1, 1, 1)"', '"(2, 1, 1)"'))
+    for words in (one("1"), (*one("1"), "--kernel", "one4"), (*one("1"), "--launch", "1"), (*one("1"), "--grid", "2")):
+        ran = command(*words, "--format", "json", cwd=folder)
+        assert ran.status == 0, ran.errors
+        grid = "" if "--grid" in words else "--grid 2,1,1 "
+        assert ran.errors == f"{grid}--block 64,1,1, as launch 1 of ncu.csv had\n"
+        figures = {row["name"]: row for row in json.loads(ran.output)["figures"]}
+        assert figures["launch__thread_count"]["emulated"] == 128
+    assert command(*one("1"), "--grid", "1", "--block", "32", cwd=folder).status == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0,760", None), ("1234,567", None), ("1,23", None), ("1.234,5", None), (",5", None), ("12,34,567", None),
+        ("760", 760), ("1,760", 1760), ("12,345,678.5", 12345678.5), ("0.76", 0.76), ("-1,000", -1000),
+    ],
+)  # fmt: skip
+def test_a_comma_that_is_not_between_thousands_is_refused_with_its_line(text: str, value: float | None) -> None:
+    profile = Profile("p.csv", "raw", ())
+    if value is not None:
+        number = profile.number(text, "", 7, "x")
+        assert number is not None
+        assert number.value == value
+        return
+    with pytest.raises(gpuemu.GpuemuError) as caught:
+        profile.number(text, "", 7, "x")
+    right = "a number such as 1,985.94 is right, as ncu prints with LC_ALL=C"
+    assert str(caught.value) == f"p.csv:7: x: found '{text}'; {right}"
 
 
 def test_csv_has_a_row_a_figure_and_goes_to_a_file(folder: Path) -> None:

@@ -1,0 +1,156 @@
+"""Options that have an effect only beside others: given where they have none, they are refused by name.
+
+A rule says for one option of a command which values of which others it goes with. What has no rule has an effect
+wherever it is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.base.unaided import advice
+
+Values = Mapping[str, Any]
+GIVEN, ABSENT = ("given",), ("absent",)
+"""In place of values: the other option has to be there, or must not."""
+
+
+Beside = Mapping[str, tuple[str, ...]]
+
+
+class Rule:
+    """An option, and what it goes with: for each of several parameters its values, or GIVEN or ABSENT.
+
+    Of several such ways one is enough. `right`: what is right, where the rule does not tell.
+    """
+
+    def __init__(self, option: str, *ways: Beside, right: str = ""):
+        self.option, self.ways, self.right = option, ways, right
+
+    def holds(self, values: Values) -> bool:
+        """Whether the option has an effect beside these values of its command's parameters."""
+        return any(all(_fits(values[name], wanted) for name, wanted in way.items()) for way in self.ways)
+
+
+def _fits(value: Any, wanted: tuple[str, ...]) -> bool:
+    if wanted is GIVEN or wanted is ABSENT:
+        return (value not in (None, False, ())) is (wanted is GIVEN)
+    return any(one in wanted for one in value) if isinstance(value, tuple) else value in wanted
+
+
+_TIMELINE = {"page": ("timeline",), "form": ("text", "json", "csv")}
+_WITH_SOURCES = ("html", "sarif", "github")
+_ONE_RUN = {"only": ABSENT}
+_TEXT = {"form": ("text",)}
+_EXPECTED = Rule("tolerance", {"expect": GIVEN})
+_SAVED = "a trace that is run is right: a saved result has been"
+_PITCH = "--pitch with the elements of a row is right beside it"
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    "run": (
+        Rule("by", {"page": ("source",), "form": ("csv", "json")}),
+        Rule("hottest", {"page": ("source",), "form": ("text",)}),
+        *(Rule(name, _TIMELINE) for name in ("warps", "start", "cycles")),
+        Rule("sources", {"page": ("source",)}, {"form": _WITH_SOURCES}, {"also": _WITH_SOURCES}),
+        Rule("ranked", {"form": ("html",)}, right="--format html has the ranking; gpuemu why prints it"),
+        _EXPECTED,
+    ),
+    "why": (Rule("everything", _ONE_RUN), Rule("jobs", _ONE_RUN), _EXPECTED),
+    "trace": (_EXPECTED,),
+    "compare": (Rule("everything", _TEXT),),
+    "diff": (
+        Rule("arch_name", {"a": ("run",)}, {"b": ("run",)}, right=_SAVED),
+        Rule("settings", {"a": ("run",)}, {"b": ("run",)}, right=_SAVED),
+        Rule("settings_b", {"b": ("run",)}, right=_SAVED),
+    ),
+    "sweep": (Rule("everything", {"form": ("table",)}), Rule("store", {"no_store": ABSENT})),
+    "layout": (Rule("binary", {**_TEXT, "picture_alone": ABSENT}), Rule("picture_alone", _TEXT)),
+    "fragment": tuple(Rule(name, {"pitch": GIVEN}, right=_PITCH) for name in ("name", "settings", "arch_name")),
+    "search": (Rule("top", _TEXT),),
+    "arch diff": (Rule("notes", _TEXT),),
+}
+"""The rules of each command that has any."""
+
+
+class _Looking:
+    """What a command does, once its options have been looked at together; at its end it says if Numba was missed."""
+
+    def __init__(self, callback: Callable[..., Any]):
+        self._callback = callback
+
+    def __call__(self, *words: Any, **options: Any) -> Any:
+        refuse_idle(click.get_current_context())
+        try:
+            return self._callback(*words, **options)
+        finally:
+            told = advice()
+            if told:
+                click.echo(told, err=True)
+
+
+def attach(command: click.Command) -> None:
+    """Have a command, or those of a group, look at their options: an option without effect raises GpuemuError."""
+    for one in command.commands.values() if isinstance(command, click.Group) else (command,):
+        if one.callback is not None and not isinstance(one.callback, _Looking):
+            one.callback = _Looking(one.callback)
+
+
+def refuse_idle(ctx: click.Context) -> None:
+    """Raise GpuemuError for an option that was given and has no effect beside the others."""
+    name = _name(ctx)
+    values = _resolved(name, ctx.params)
+    for rule in RULES.get(name, ()):
+        if ctx.get_parameter_source(rule.option) is ParameterSource.COMMANDLINE and not rule.holds(values):
+            raise _idle(rule, values, {p.name or "": max(p.opts, key=len) for p in ctx.command.params})
+
+
+def _name(ctx: click.Context) -> str:
+    """What the command is called below `gpuemu`."""
+    names = [str(ctx.command.name)]
+    while (parent := ctx.parent) is not None and parent.parent is not None:
+        names.insert(0, str(parent.command.name))
+        ctx = parent
+    return " ".join(names)
+
+
+def _resolved(name: str, values: dict[str, Any]) -> Values:
+    """The values as rules name them: the format of a file by its name, what is run and what has been."""
+    if name == "sweep":
+        return {**values, "form": form_of(values["form"], values["output"])}
+    if name == "diff":
+        return {**values, **{k: "saved" if values[k].endswith(".json") else "run" for k in "ab"}}
+    if name == "run":
+        return {**values, "also": tuple(text.partition("=")[0] for text in values["also"])}
+    return values
+
+
+def form_of(form: str | None, output: str | None) -> str:
+    """The format of a sweep: the one asked for, else what the file's name ends in, else a table."""
+    ending = Path(output).suffix.removeprefix(".") if output else ""
+    return form or (ending if ending in ("csv", "json", "parquet") else "table")
+
+
+def _idle(rule: Rule, values: Values, options: Mapping[str, str]) -> GpuemuError:
+    way = rule.ways[0]
+    off = [name for name, wanted in way.items() if not _fits(values[name], wanted)]
+    found = [_told(options[name], values[name], GIVEN if way[name] is ABSENT else way[name]) for name in off]
+    takes = " or ".join(
+        " and ".join(_told(options[name], " or ".join(wanted), wanted, right=True) for name, wanted in one.items())
+        for one in rule.ways
+    )
+    right = rule.right or f"it has an effect with {takes}"
+    return GpuemuError.one(options[rule.option], None, "", " and ".join(found), right)
+
+
+def _told(option: str, value: Any, wanted: tuple[str, ...], right: bool = False) -> str:
+    """An option as it stands there, or should: `no --expect`, `--page summary`."""
+    if wanted is ABSENT or (wanted is GIVEN and not right and value in (None, False, ())):
+        return f"no {option}"
+    if not option.startswith("-"):
+        return f"a saved result for {option.upper()}"
+    return option if wanted is GIVEN else f"{option} {value}"

@@ -1,0 +1,65 @@
+"""What a run leaves out, guesses or takes for something else, in sentences: every output that shows a time has them.
+
+no rule times HGMMA (256), SYNCS (40), UTMALDG (16): their cycles are guesses, and so is what waits for them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuemu.arch import Architecture
+from gpuemu.program.program import Program
+from gpuemu.trace.model import Trace
+from gpuemu.views.footprint import Footprint
+
+_KIB, _MIB = 1 << 10, 1 << 20
+
+
+def notes(trace: Trace, program: Program, arch: Architecture, touched: Footprint) -> list[str]:
+    """The notes of a run; [] where nothing is left out."""
+    found = guesses(trace.guessed)
+    if not program.uses_control_words:
+        why = "control words set aside" if trace.has_control_words else "no control words in the trace"
+        found.append(f"{why}: a register scoreboard times what waits for what, not the compiler's stall counts")
+    return [*found, *of_caches(arch, touched), *trace.lacks]
+
+
+def guesses(guessed: Mapping[str, int]) -> list[str]:
+    """The note about instructions that no rule times, of how many each mnemonic has; [] of none."""
+    if not guessed:
+        return []
+    named = ", ".join(f"{mnemonic} ({count:,})" for mnemonic, count in guessed.items())
+    return [f"no rule times {named}: their cycles are guesses, and so is what waits for them"]
+
+
+def caches(arch: Architecture, touched: Footprint) -> str:
+    """Where the data of a run are taken to lie, in a phrase."""
+    if arch.global_memory.first_touch == "dram":
+        return "caches cold"
+    return "caches warm" if touched.fits else "all data taken for in L2"
+
+
+def of_caches(arch: Architecture, touched: Footprint) -> list[str]:
+    """The note about data that lie elsewhere than the run takes them to, or come slower; [] of none."""
+    if arch.global_memory.first_touch == "dram":
+        if not touched.at_least:
+            return []
+        return ["caches cold: what comes from DRAM comes later; that DRAM delivers less a cycle than L2 is left out"]
+    if touched.fits or touched.l2 is None:
+        return []
+    return [
+        f"the launch touches {_amount(touched, touched.l2)}, and L2 of {arch.chip} holds {_size(touched.l2)}:"
+        " what does not fit comes from DRAM, which takes longer than the cycles here"
+    ]
+
+
+def _amount(touched: Footprint, l2: int) -> str:
+    if touched.at_least == touched.at_most:
+        return _size(touched.at_most)
+    if touched.at_least > l2:
+        return f"{_size(touched.at_least)} and more"
+    return f"up to {_size(touched.at_most)}"
+
+
+def _size(count: int) -> str:
+    return f"{count / _MIB:,.1f} MiB" if count >= _MIB else f"{count / _KIB:,.1f} KiB"
