@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gpuemu.isa.registers import general_results, written_and_read
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
-from gpuemu.studies.check.shadow import Indices
+from gpuemu.studies.check.accesses import Indices
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]

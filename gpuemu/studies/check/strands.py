@@ -59,6 +59,10 @@ class Strands:
         """Whether nothing has happened since the last barrier for all."""
         self.version += 1
 
+    def foreign(self, strands: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these strands are of other CTAs."""
+        return np.asarray(strands < self.cta_base)
+
     def leave(self, lanes: Bools) -> None:
         """These lanes are gone."""
         self.of_lane = np.where(lanes, GONE, self.of_lane)
