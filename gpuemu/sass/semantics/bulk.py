@@ -318,7 +318,7 @@ class _Tiles(_Copier):
         return turned - (address & 0xFFFFFF)
 
     def elements(self, layout: Layout, lane: int, first: int) -> tuple[Any, Any, Any, NDArray[np.int64]]:
-        """The array's units in its buffer, those of the box's elements that are inside, which those are, and their places.
+        """The array's units in its buffer, those of the box's elements that are inside, which, and their bytes from it.
 
         `first`: the register with the coordinate of dimension 0.
         """

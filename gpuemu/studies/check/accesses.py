@@ -1,4 +1,4 @@
-"""The log's records: accesses, what each does, and all of them as rows, one for each unit of memory that a lane touches."""
+"""The log's records: accesses, what each does, and all of them as rows, one for each unit that a lane touches."""
 
 from __future__ import annotations
 
@@ -70,7 +70,6 @@ class Entry:
             self.instruction, self.does, self.size, self.base, self.offsets[chosen], self.lanes[chosen], strands,
             self.cta, phases, self.copy, self.collective,
         )  # fmt: skip
-
 
     def same(self, i: int, other: Entry, j: int) -> bool:
         """Whether two lanes, by their places here and there, stored the same value each time."""

@@ -143,7 +143,7 @@ def _may_conflict(does: Indices, starts: Indices) -> tuple[NDArray[np.bool_], ND
 
 
 def _firsts(rows: Rows, entries: Sequence[Entry]) -> Indices:
-    """The first of rows that differ in their lanes alone, or for what is no store in the executions of an instruction."""
+    """The first of rows that differ in their lanes alone, or, of loads and atomics, in executions of an instruction."""
     instructions = np.array([entry.instruction.offset for entry in entries])[rows.entry]
     what = np.where(rows.does == Does.WRITE, rows.entry, len(entries) + instructions)
     columns = (rows.unit, rows.strand, rows.does, what)

@@ -1,15 +1,16 @@
 """What becomes of a value that a load brings, told from the code: who uses it, a compare-and-swap, a loop that waits.
 
-Compilers let all lanes load what a few of them use; a load that goes nowhere in a lane is idle there, and no read of the
-program. `later_uses` names the instructions that tell: a lane has read once it executes one of them.
+Compilers let all lanes load what a few of them use; a load that goes nowhere in a lane is idle there, and no read of
+the program. `later_uses` names the instructions that tell: a lane has read once it executes one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from gpuemu.isa.opcodes import Kind, UnknownOpcodeError
 from gpuemu.isa.registers import written_and_read
+from gpuemu.studies.check.liveness import bits, living, targets
 from gpuemu.trace.model import Instruction
 
 _LOADS = ("LDS", "LDG", "LD")
@@ -26,56 +27,61 @@ _WAITING = ("LDS", "LD", "BRA", "NANOSLEEP", "YIELD", "WARPSYNC", "BSYNC", "BSSY
 
 def later_uses(code: Sequence[Instruction]) -> dict[int, frozenset[int]]:
     """Loads that lanes execute which do not use what they bring, and the instructions that use it, by offsets."""
-    places = {instruction.offset: k for k, instruction in enumerate(code)}
+    if not any(_mnemonic(i) in _LOADS for i in code):
+        return {}
+    branches = targets(code)
+    live = living(code, branches)
     found = {}
     for k, load in enumerate(code):
         if _mnemonic(load) in _LOADS:
-            uses = _uses(code, places, k)
+            uses = _uses(code, branches, live, k)
             if uses:
                 found[load.offset] = frozenset(uses)
     return found
 
 
-def _uses(code: Sequence[Instruction], places: dict[int, int], load: int) -> set[int] | None:
+def _uses(
+    code: Sequence[Instruction], branches: Sequence[int | None], live: Sequence[int], load: int
+) -> set[int] | None:
     """Who uses a load's value in some lanes only; None if all lanes may, or it cannot be told."""
-    first = code[load]
     uses: set[int] = set()
-    ways = [(load + 1, frozenset(_written(first)), False)]
-    branches = 0
+    ways = [(load + 1, bits(_written(code[load])), False)]
+    parts = 0
     while ways:
-        at, live, parted = ways.pop()
+        at, held, parted = ways.pop()
         for step in range(_FURTHEST + 1):
-            if not live:
+            held &= live[at]
+            if not held:
                 break
-            if step == _FURTHEST or at >= len(code):
+            if step == _FURTHEST:
                 return None
             instruction = code[at]
             written, read = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
             kind, mnemonic = _kind(instruction), _mnemonic(instruction)
             if kind is None or kind is Kind.BARRIER or mnemonic in _ORDERS:
                 return None
-            used = not live.isdisjoint(read)
-            if used and (instruction.guard or parted) and (instruction.guard or not _passes_on(kind, written)):
+            used, passes_on = bool(held & bits(read)), _passes_on(kind, written)
+            if used and (instruction.guard or (parted and not passes_on)):
                 uses.add(instruction.offset)
-            elif used and not _passes_on(kind, written):
+            elif used and not passes_on:
                 return None
             elif used:
-                live |= set(written)
-            if not used and not instruction.guard:
-                live -= set(written)
-            if kind is Kind.EXIT and not instruction.guard:
-                break
+                held |= bits(written)
+            elif not instruction.guard:
+                held &= ~bits(written)
             if kind is Kind.EXIT:
-                parted = True
-            if mnemonic == "BRA":
-                target = _target(instruction, places)
-                branches += 1
-                if target is None or target <= at or branches > _MOST_BRANCHES:
-                    return None
                 if not instruction.guard:
+                    break
+                parted = True
+            target = branches[at]
+            if mnemonic == "BRA":
+                parts += 1
+                if target is None or target <= at or parts > _MOST_BRANCHES:
+                    return None
+                if not instruction.guard and len(instruction.operands) == 1:
                     at = target
                     continue
-                ways.append((target, live, True))
+                ways.append((target, held, True))
                 parted = True
             at += 1
     return uses
@@ -109,9 +115,7 @@ def polls(code: Sequence[Instruction]) -> set[int]:
     one that counts its rounds waits for nobody. A first look before the loop is of its kind.
     """
     found = set()
-    places = {instruction.offset: k for k, instruction in enumerate(code)}
-    for k, branch in enumerate(code):
-        start = _target(branch, places) if _mnemonic(branch) == "BRA" else None
+    for k, start in enumerate(targets(code)):
         if start is None or start >= k or k + 1 - start > _LONGEST_POLL:
             continue
         loop = code[start : k + 1]
@@ -148,7 +152,7 @@ def _only_waits(instruction: Instruction) -> bool:
     return _kind(instruction) is Kind.FIXED or _mnemonic(instruction) in _WAITING
 
 
-def _passes_on(kind: Kind, written: Iterator[int] | tuple[int, ...]) -> bool:
+def _passes_on(kind: Kind, written: tuple[int, ...]) -> bool:
     """Whether an instruction does nothing but make another value of it, in each lane by itself."""
     return kind is Kind.FIXED and all(register < _GENERAL for register in written)
 
@@ -166,9 +170,3 @@ def _kind(instruction: Instruction) -> Kind | None:
         return instruction.operation.kind
     except UnknownOpcodeError:
         return None
-
-
-def _target(branch: Instruction, places: dict[int, int]) -> int | None:
-    """Where a branch goes, as a place in the code; None where it does not say."""
-    target = branch.operands[-1] if branch.operands else ""
-    return places.get(int(target, 16)) if target.startswith("0x") else None

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bools = NDArray[np.bool_]
+OF_CTA = ("_reads",)
+"""What is of one CTA; see `aside`."""
 
 
 @dataclass

@@ -16,6 +16,8 @@ from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.strands import Strands
 
 Bools = NDArray[np.bool_]
+OF_CTA = ("_copies", "pending", "_named", "_phases")
+"""What is of one CTA; see `aside`."""
 
 
 @dataclass

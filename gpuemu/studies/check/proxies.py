@@ -18,6 +18,8 @@ from gpuemu.studies.check.strands import Strands
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
+OF_CTA = ("_cta", "_strand", "_lane", "_offset", "_fences", "_reading")
+"""What is of one CTA; see `aside`."""
 _READERS = ("UBLKCP", "UBLKRED", "UTMASTG", "UTMAREDG")
 _MATRICES = "GMMA"
 _SHIFT = 2
@@ -43,9 +45,7 @@ class Proxies:
     def start(self, cta: int) -> None:
         """A new CTA."""
         self._cta = cta
-        if not self.concerned:
-            return
-        units = -(-self._size >> _SHIFT)
+        units = -(-self._size >> _SHIFT) if self.concerned else 0
         self._strand, self._lane, self._offset = (np.zeros(units, np.int64) for _ in range(3))
         self._fences: list[int] = []
         self._reading: dict[int, tuple[Instruction, int, int]] = {}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.studies.check.accesses import ENTRIES, Does, Entry, Indices, Rows, Units, strand_of
+from gpuemu.studies.check.accesses import ENTRIES, Does, Entry, Rows, Units, strand_of
 from gpuemu.studies.check.conflicts import exchanged, unordered
 from gpuemu.studies.check.findings import Finding, Findings, Point
 from gpuemu.studies.check.order import Order
@@ -26,6 +26,8 @@ _MOST_ENTRIES = 1 << 14
 """Accesses between two barriers that are kept before they are looked at."""
 _STRAND_BITS = 30
 _STRANDS = (1 << _STRAND_BITS) - 1
+OF_CTA = ("_log", "_most", "_marked", "last", "barriers")
+"""What is of one CTA; see `aside`."""
 _BARRIER_SHIFT = 3
 """Barrier objects have 8 bytes."""
 
@@ -43,6 +45,7 @@ class Memory:
         self._shadow: Shadow | None = None
         self._log: dict[object, Entry] = {}
         self._most = _MOST_ENTRIES
+        self._marked = 0
         self.last: Entry | None = None
         self._known: dict[frozenset[object], tuple[list[Finding], list[Same]]] = {}
         """What equal accesses between two barriers were found to do, and which of them stored the same values then."""
@@ -92,6 +95,7 @@ class Memory:
         for entry in entries:
             entry.name = object()
             self._log[entry.name] = entry
+        self._marked = len(entries)
         self._most = len(entries) + _MOST_ENTRIES
 
     def _thin(self) -> None:
@@ -123,11 +127,7 @@ class Memory:
                 for finding in known[0]:
                     self._race.findings.add(finding)
                 return
-        if not self._lasting or len(self._kept) + len(entries) >= ENTRIES:
-            self._kept = [None]  # type: ignore[list-item]
-        for entry in entries:
-            entry.number = len(self._kept)
-            self._kept.append(entry)
+        self._number(entries)
         same: list[Same] = []
         found = self._within(entries, same)
         if self._lasting:
@@ -136,6 +136,24 @@ class Memory:
             self._race.findings.add(finding)
         if names:
             self._known[frozenset(names)] = found, same
+
+    def set_aside(self) -> None:
+        """The CTA waits for others: what it has done so far comes before what they do."""
+        if self._lasting and self._log:
+            entries = list(self._log.values())
+            self._number(entries)
+            for finding in self._across(entries):
+                self._race.findings.add(finding)
+
+    def _number(self, entries: list[Entry]) -> None:
+        if not self._lasting or len(self._kept) + len(entries) >= ENTRIES:
+            self._kept = [None]  # type: ignore[list-item]
+            for entry in entries:
+                entry.number = 0
+        for entry in entries:
+            if not entry.number:
+                entry.number = len(self._kept)
+                self._kept.append(entry)
 
     def _within(self, entries: list[Entry], same: list[Same]) -> list[Finding]:
         """What races among the threads of this CTA."""
@@ -166,7 +184,10 @@ class Memory:
         return rows._replace(does=np.where(tests, int(Does.STRONG_READ), rows.does))
 
     def _across(self, entries: list[Entry]) -> list[Finding]:
-        """What races with CTAs before this one."""
+        """What races with other CTAs, of entries that have not been compared with theirs."""
+        entries, self._marked = entries[self._marked :], len(entries)
+        if not entries:
+            return []
         unit = min(min(e.size for e in entries), 4)
         shadow = self._shadow
         if shadow is None:
@@ -208,7 +229,7 @@ class Race:
         if found is None:
             if len(self._known) > 1 << 18:
                 self._known.clear()
-            if first < self.strands.cta_base:
+            if not self.strands.cta_base <= first < self.strands.cta_limit:
                 found = self.releases is not None and self.releases.ordered(first, second)
             else:
                 found = self.strands.ordered(first, second)

@@ -13,7 +13,9 @@ from gpuemu.isa.warp import LANES
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import GLOBAL_START, LOCAL_WINDOW
 from gpuemu.sass.machine.patterns import Place
+from gpuemu.studies.check import held, order, proxies, racecheck, releases, strands
 from gpuemu.studies.check.accesses import Does, Entry, Indices
+from gpuemu.studies.check.aside import Aside, Kept
 from gpuemu.studies.check.findings import Findings, Point, shared_byte
 from gpuemu.studies.check.flow import guesses, later_uses, polls
 from gpuemu.studies.check.held import Held
@@ -79,6 +81,16 @@ class Races:
         self._phases = np.zeros(lanes.count // LANES, np.int64)
         self._phase = 0
         self._block_strands: Indices = np.zeros(0, np.int64)
+        kept: list[Kept] = [
+            (self, ("cta", "_phases", "_phase")),
+            (self._strands, strands.OF_CTA),
+            (self._order, order.OF_CTA),
+            (self._held, held.OF_CTA),
+            (self._proxies, proxies.OF_CTA),
+            *((memory, racecheck.OF_CTA) for memory in (self._shared, self._global) if memory is not None),
+            *([(self._releases, releases.OF_CTA)] if self._releases is not None else []),
+        ]
+        self._aside = Aside(*kept)
 
     # -- the launch -------------------------------------------------------------------------------------------
 
@@ -101,14 +113,25 @@ class Races:
         if self._global is not None:
             self._global.close()
 
+    def waits(self) -> None:
+        """The CTA is set aside."""
+        if self._global is not None:
+            self._global.set_aside()
+        self._strands.reserve()
+        self._aside.put(self.cta)
+
+    def resumes(self, cta: int) -> None:
+        """A CTA goes on."""
+        self._aside.take(cta)
+
     def around(self, site: Any, step: Step) -> Step:
         """What to execute instead of an instruction's step."""
         exists, offset = self._exists, site.instruction.offset
         if self._held.is_use(offset):
-            used, held = step, self._held
+            used, reads = step, self._held
 
             def using(mask: Mask) -> None:
-                held.use(offset, exists if mask is None else mask)
+                reads.use(offset, exists if mask is None else mask)
                 used(mask)
 
             step = using
@@ -125,9 +148,9 @@ class Races:
 
     def _after(self, site: Any) -> Callable[[Bools], None] | None:
         """What follows a step that orders something."""
-        order, mnemonic = self._order, site.mnemonic
+        known, mnemonic = self._order, site.mnemonic
         if mnemonic in _COMMITS:
-            return lambda lanes: order.commit(_COMMITS[mnemonic], lanes)
+            return lambda lanes: known.commit(_COMMITS[mnemonic], lanes)
         if mnemonic == "DEPBAR":
             match = re.fullmatch(r"SB\d(?:,(0x[0-9a-f]+))?", ",".join(site.instruction.operands))
             if match is None:
@@ -135,15 +158,15 @@ class Races:
             keep = int(match[1] or "0", 16)
 
             def wait(lanes: Bools) -> None:
-                order.wait("LDGSTS", lanes, keep)
-                order.wait("bulk", lanes, keep)
+                known.wait("LDGSTS", lanes, keep)
+                known.wait("bulk", lanes, keep)
 
             return wait
         if mnemonic == "WARPGROUP" and site.has("DEPBAR"):
             left = int(site.instruction.operands[-1], 16)
-            return lambda lanes: order.wait("warpgroup", lanes, left)
+            return lambda lanes: known.wait("warpgroup", lanes, left)
         if mnemonic.endswith("GMMA") and site.instruction.operands[-1] == "gsb0":
-            return lambda lanes: order.commit("warpgroup", lanes)
+            return lambda lanes: known.commit("warpgroup", lanes)
         if mnemonic == "MEMBAR":
 
             def fence(lanes: Bools) -> None:
@@ -238,17 +261,18 @@ class Races:
             if self._proxies.concerned and does in (Does.WRITE, Does.ATOMIC) and not copy:
                 self._proxies.written(instruction, space.size, place, lanes)
         name: object = instruction.offset, base, space.size, pattern.key, self._phase, version
-        strands = None
+        beside = None
         if copy:
-            strands = self._order.copying(copy, lanes)
+            beside = self._order.copying(copy, lanes)
             name = object()
 
         def make() -> Entry:
-            in_strands = of_lane[lanes] if strands is None else strands
+            in_strands = of_lane[lanes] if beside is None else beside
             phases = None if now is None else now[lanes // LANES]
             collective = space.site.mnemonic in ("LDSM", "STSM")
             return Entry(
-                instruction, does, space.size, base, pattern.offsets, lanes, in_strands, self.cta, phases, copy, collective
+                instruction, does, space.size, base, pattern.offsets, lanes, in_strands, self.cta, phases, copy,
+                collective,
             )  # fmt: skip
 
         if does is Does.READ and instruction.offset in self._held.uses:
@@ -282,12 +306,12 @@ class Races:
     def block(self, site: Any, lane: int, places: Indices, store: bool) -> None:
         """A lane's instruction reads or writes these bytes of shared memory as a block."""
         if store:
-            kind, strands = "bulk", self._order.bulk_copy(lane)
+            kind, beside = "bulk", self._order.bulk_copy(lane)
         else:
             kind = "warpgroup" if site.mnemonic.endswith("GMMA") else "bulk"
-            strands = self._order.copying(kind, np.array([lane]))
-            self._proxies.read(site.instruction, lane, places, int(strands[0]), kind == "bulk")
-        self._block_strands = strands
+            beside = self._order.copying(kind, np.array([lane]))
+            self._proxies.read(site.instruction, lane, places, int(beside[0]), kind == "bulk")
+        self._block_strands = beside
         does = Does.WRITE if store else Does.READ
         self._add_block(self._shared, site, lane, places, does, kind)
 
@@ -301,16 +325,16 @@ class Races:
         if len(blocks) * _BLOCK != len(places):
             blocks, size = np.unique(places), 1
         lanes = np.full(len(blocks), lane)
-        strands = np.repeat(self._block_strands, len(blocks))
-        entry = Entry(site.instruction, does, size, 0, blocks, lanes, strands, self.cta, None, kind)
+        beside = np.repeat(self._block_strands, len(blocks))
+        entry = Entry(site.instruction, does, size, 0, blocks, lanes, beside, self.cta, None, kind)
         memory.add(object(), lambda: entry)
 
     def completes(self, site: Any, barrier: int, lane: int) -> None:
         """A lane's copy has told the mbarrier at this byte that its bytes are there."""
         self._shared.barriers.add(barrier // 8)
-        strands = self._strands.of_lane[[lane]]
+        now = self._strands.of_lane[[lane]]
         entry = Entry(
-            site.instruction, Does.ATOMIC, 8, barrier, np.zeros(1, np.int64), np.array([lane]), strands, self.cta
+            site.instruction, Does.ATOMIC, 8, barrier, np.zeros(1, np.int64), np.array([lane]), now, self.cta
         )  # fmt: skip
         self._shared.add(object(), lambda: entry)
         self._order.told(barrier, self._parity(barrier))

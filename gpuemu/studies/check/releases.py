@@ -18,6 +18,8 @@ from gpuemu.studies.check.strands import Strands
 
 _MOST_PLACES = 64
 """An instruction whose lanes go to more addresses than that orders nobody: a histogram, not a flag."""
+OF_CTA = ("_shared", "_known", "_acquired", "_fenced")
+"""What is of one CTA; see `aside`."""
 Seen = dict[int, tuple[int, int]]
 """First strand of a CTA → the base and bits of what is visible of it."""
 

@@ -1,8 +1,7 @@
-"""What CTAs that ran before have done to each unit of a memory, and which accesses of another come into conflict with it.
+"""What CTAs that ran before have done to each unit of a memory, and what of another comes into conflict with it.
 
-Every access is marked under its tag: strand, number of the entry, lane. CTAs are ordered by nothing, but for what they
-release and acquire. Where a kernel does neither, two marks for what may be many are enough: that of the first CTA, and
-the last of any other. Where it does, all that have read a unit are kept, each as the last to do so of its strand.
+Every access is marked under its tag: strand, number of the entry, lane. CTAs are ordered by nothing but what they
+release and acquire, so that two marks are enough for what may be many: of the first CTA, and the last of any other.
 """
 
 from __future__ import annotations

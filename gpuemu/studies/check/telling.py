@@ -11,6 +11,7 @@ import numpy as np
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.accesses import ENTRIES, ENTRY_BITS, Does, Entry, Indices, entry_of, lane_of, strand_of
 from gpuemu.studies.check.findings import Finding, Severity
+from gpuemu.trace.model import Instruction
 
 _STRAND_BITS = 30
 Same = tuple[object, int, object, int]
@@ -96,7 +97,7 @@ class Teller:
         kind = _KINDS.get((first.does in _CHANGES, second.does in _CHANGES))
         if kind is None or not self._race.polls.isdisjoint((first.instruction.offset, second.instruction.offset)):
             return None
-        same = kind == "WAW" and first.does is second.does is Does.WRITE
+        same = kind == "WAW" and _one_place(first.instruction, second.instruction)
         checked = []
         for one, other, place in chain([(old, new, at)], examples) if same else ():
             a, b = entries[entry_of(one)], entries[entry_of(other)]
@@ -141,6 +142,11 @@ class Teller:
         if lane_of(old) // LANES == lane_of(new) // LANES:
             return "__syncwarp() or __syncthreads() between them"
         return "__syncthreads() between them"
+
+
+def _one_place(first: Instruction, second: Instruction) -> bool:
+    """Whether both come from one place of the source, as those of an unrolled loop do."""
+    return first is second or (bool(first.source) and first.source == second.source)
 
 
 def lasting_name(entry: Entry) -> object:

@@ -12,7 +12,9 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Place
+from gpuemu.studies.check import initcheck, synccheck
 from gpuemu.studies.check.accesses import Does
+from gpuemu.studies.check.aside import Aside
 from gpuemu.studies.check.findings import Findings, Point
 from gpuemu.studies.check.initcheck import Unwritten
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
@@ -61,6 +63,7 @@ class Watch(Observer):
         self._init = Unwritten(environment, self._unfilled, self._findings, self._point)
         self._inits = first and "initcheck" in self._tools
         self._sync = Sync(lanes.exists, environment.code, self._findings, self._point)
+        self._aside = Aside((self._sync, synccheck.OF_CTA), (self._init, initcheck.OF_CTA))
 
     def _buffer_at(self, address: int) -> str:
         for buffer in self._memory.buffers:
@@ -80,6 +83,19 @@ class Watch(Observer):
         """See Observer."""
         if self._races is not None:
             self._races.end()
+
+    def waits(self) -> None:
+        """See Observer."""
+        self._aside.put(self.cta)
+        if self._races is not None:
+            self._races.waits()
+
+    def resumes(self, cta: int) -> None:
+        """See Observer."""
+        self.cta = self._guard.cta = cta
+        self._aside.take(cta)
+        if self._races is not None:
+            self._races.resumes(cta)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
