@@ -31,7 +31,7 @@ def targets(code: Sequence[Instruction]) -> list[int | None]:
 
 
 def living(code: Sequence[Instruction], branches: Sequence[int | None]) -> list[int]:
-    """The registers that are read from each instruction on before they are written, as bits; one more behind the last."""
+    """The registers that are read from each instruction on before they are written, as bits; and behind the last."""
     kills, reads, ways = [], [], []
     for k, instruction in enumerate(code):
         written, read = written_and_read(instruction.opcode, instruction.operands, instruction.guard)

@@ -13,9 +13,10 @@ from gpuemu.isa.warp import LANES
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import GLOBAL_START, LOCAL_WINDOW
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.studies.check import held, order, proxies, racecheck, releases, strands
+from gpuemu.studies.check import blocks, held, order, proxies, racecheck, releases, strands
 from gpuemu.studies.check.accesses import Does, Entry, Indices
 from gpuemu.studies.check.aside import Aside, Kept
+from gpuemu.studies.check.blocks import Blocks
 from gpuemu.studies.check.findings import Findings, Point, shared_byte
 from gpuemu.studies.check.flow import guesses, later_uses, polls
 from gpuemu.studies.check.held import Held
@@ -32,7 +33,6 @@ _BARRIER_OBJECTS = ("SYNCS", "ARRIVES")
 _COMMITS = {"LDGDEPBAR": "LDGSTS", "UTMACMDFLUSH": "bulk"}
 _WIDE_SCOPES = ("GPU", "SYS")
 _NARROW = ("CTA", "SM")
-_BLOCK = 16
 _MOST_SPAN = 1 << 31
 """Bytes from the first buffer to the end of the last beyond which races in global memory are not looked for."""
 
@@ -80,10 +80,11 @@ class Races:
         self._proxies = Proxies(code, self._memory.shared_bytes, self._strands, findings, point)
         self._phases = np.zeros(lanes.count // LANES, np.int64)
         self._phase = 0
-        self._block_strands: Indices = np.zeros(0, np.int64)
+        self.blocks = Blocks(self._order, self._shared, self._global, self._proxies, self._parity)
         kept: list[Kept] = [
             (self, ("cta", "_phases", "_phase")),
             (self._strands, strands.OF_CTA),
+            (self.blocks, blocks.OF_CTA),
             (self._order, order.OF_CTA),
             (self._held, held.OF_CTA),
             (self._proxies, proxies.OF_CTA),
@@ -96,7 +97,7 @@ class Races:
 
     def start(self, cta: int) -> None:
         """A CTA begins."""
-        self.cta = cta
+        self.cta = self.blocks.cta = cta
         self._strands.start()
         self._order.start()
         if self._releases is not None:
@@ -300,44 +301,6 @@ class Races:
             )
             if found is not None:
                 self._findings.add(found)
-
-    # -- copies of blocks -------------------------------------------------------------------------------------
-
-    def block(self, site: Any, lane: int, places: Indices, store: bool) -> None:
-        """A lane's instruction reads or writes these bytes of shared memory as a block."""
-        if store:
-            kind, beside = "bulk", self._order.bulk_copy(lane)
-        else:
-            kind = "warpgroup" if site.mnemonic.endswith("GMMA") else "bulk"
-            beside = self._order.copying(kind, np.array([lane]))
-            self._proxies.read(site.instruction, lane, places, int(beside[0]), kind == "bulk")
-        self._block_strands = beside
-        does = Does.WRITE if store else Does.READ
-        self._add_block(self._shared, site, lane, places, does, kind)
-
-    def moves(self, site: Any, lane: int, places: Indices, does: Does) -> None:
-        """The other side of the block: these bytes of global memory, addresses."""
-        if self._global is not None and len(places):
-            self._add_block(self._global, site, lane, places - GLOBAL_START, does, "bulk")
-
-    def _add_block(self, memory: Memory, site: Any, lane: int, places: Indices, does: Does, kind: str) -> None:
-        blocks, size = np.unique(places // _BLOCK) * _BLOCK, _BLOCK
-        if len(blocks) * _BLOCK != len(places):
-            blocks, size = np.unique(places), 1
-        lanes = np.full(len(blocks), lane)
-        beside = np.repeat(self._block_strands, len(blocks))
-        entry = Entry(site.instruction, does, size, 0, blocks, lanes, beside, self.cta, None, kind)
-        memory.add(object(), lambda: entry)
-
-    def completes(self, site: Any, barrier: int, lane: int) -> None:
-        """A lane's copy has told the mbarrier at this byte that its bytes are there."""
-        self._shared.barriers.add(barrier // 8)
-        now = self._strands.of_lane[[lane]]
-        entry = Entry(
-            site.instruction, Does.ATOMIC, 8, barrier, np.zeros(1, np.int64), np.array([lane]), now, self.cta
-        )  # fmt: skip
-        self._shared.add(object(), lambda: entry)
-        self._order.told(barrier, self._parity(barrier))
 
     # -- mbarriers --------------------------------------------------------------------------------------------
 

@@ -150,17 +150,17 @@ class Watch(Observer):
     def block(self, site: Any, lane: int, places: NDArray[np.int64], store: bool) -> None:
         """See Observer."""
         if self._races is not None:
-            self._races.block(site, lane, places, store)
+            self._races.blocks.block(site, lane, places, store)
 
     def moves(self, site: Any, lane: int, places: NDArray[np.int64], access: str) -> None:
         """See Observer."""
         if self._races is not None:
-            self._races.moves(site, lane, places, _DOES[access])
+            self._races.blocks.moves(site, lane, places, _DOES[access])
 
     def completes(self, site: Any, barrier: int, lane: int) -> None:
         """See Observer."""
         if self._races is not None:
-            self._races.completes(site, barrier, lane)
+            self._races.blocks.completes(site, barrier, lane)
 
     # -- groups and barriers ----------------------------------------------------------------------------------
 

@@ -83,10 +83,9 @@ def exchanged(trace: Trace, warp: WarpTrace) -> set[int]:
     wrote, changed, read, times = fresh()
     for index in warp.path.tolist():
         instruction = trace.code[index]
-        if instruction.opcode.startswith(SYNCHRONISES):
-            if times.any():
-                found |= _of_lanes(wrote, changed, read, times)
-                wrote, changed, read, times = fresh()
+        if instruction.opcode.startswith(SYNCHRONISES) and times.any():
+            found |= _of_lanes(wrote, changed, read, times)
+            wrote, changed, read, times = fresh()
         if not instruction.accesses_memory:
             continue
         at += 1

@@ -165,6 +165,14 @@ BODY(many_flags) {  // a flag for each of 128 threads
 }
 PAIR(many_flags)
 
+BODY(flags_of_all) {  // 128 flags by one instruction, each for another thread
+    __shared__ int s[128], f[128]; f[T] = 0;
+    __syncthreads();
+    s[T] = in[T]; if (GOOD) __threadfence_block(); atomicExch(&f[T], 1);
+    while (atomicAdd(&f[(T + 40) % 128], 0) == 0) {} __threadfence_block(); out[T] = s[(T + 40) % 128];
+}
+PAIR(flags_of_all)
+
 BODY(global_flags) {
     if (T < 64) { out[T] = in[T]; if (GOOD) __threadfence(); atomicExch(&out[4000 + T], 1); }
     else { while (atomicAdd(&out[4000 + T - 64], 0) == 0) {} __threadfence(); out[T] = out[T - 64] + 1; }
