@@ -1,4 +1,4 @@
-"""Races and their clean twins, `x_bad` and `x_good` of one body in `kernels/`: every one is found, nobody is accused."""
+"""Races and their clean twins, `x_bad` and `x_good` of one body in `pairs/`: every one is found, nobody is accused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.check.findings import Finding, Severity
 
-KERNELS = Path(__file__).parent / "kernels"
+KERNELS = Path(__file__).parent / "pairs"
 ARCHS = {"barriers": ("sm_80", "sm_90"), "warps": ("sm_80", "sm_89", "sm_90"), "flags": ("sm_80", "sm_90")}
 ARCHS["hopper"] = ("sm_90",)
 CTAS = {
