@@ -79,7 +79,13 @@ class Observer:
     def block(self, site: Site, lane: int, places: NDArray[np.int64], store: bool) -> None:
         """A lane's instruction reads or writes these bytes of shared memory as a block."""
 
-    def completes(self, barrier: int, lane: int) -> None:
+    def moves(self, site: Site, lane: int, places: NDArray[np.int64], access: str) -> None:
+        """Where in global memory the block just told of goes to or comes from: addresses of its bytes.
+
+        `access`: what that is to them, "load", "store" or "atomic".
+        """
+
+    def completes(self, site: Site, barrier: int, lane: int) -> None:
         """A lane's copy has told the mbarrier at this byte of shared memory that its bytes are there."""
 
     def arrives(self, barrier: int, lanes: Bools, waits: bool, expected: int | None, site: Site) -> None:

@@ -150,6 +150,12 @@ class _Copier:
         names = ", ".join(f"{b.name} ({b.start:#x}, {b.bytes} bytes)" for b in self.memory.buffers) or "none"
         raise self.error(lane, found, f"bytes of one buffer of the launch are right: {names}")
 
+    def moves(self, lane: int, first: int, places: NDArray[np.int64], size: int, access: str) -> None:
+        """Tell whoever listens where in global memory the block goes or comes from: units of `size` bytes."""
+        observer = self.site.environment.observer
+        if observer is not None:
+            observer.moves(self.site, lane, (first + places[:, None] + np.arange(size)).reshape(-1), access)
+
     def complete(self, barrier: int, count: int, lane: int) -> None:
         """The bytes have come that an mbarrier waits for."""
         self.own(barrier)
@@ -161,7 +167,7 @@ class _Copier:
         assert after is not None  # nobody arrives
         words[place // 8] = after
         if self.site.environment.observer is not None:
-            self.site.environment.observer.completes(place, lane)
+            self.site.environment.observer.completes(self.site, place, lane)
 
     def error(self, lane: int, found: str, right: str) -> ExecutionError:
         return ExecutionError(self.site.instruction, lane, found, right)
@@ -191,6 +197,7 @@ def bulk_copy(site: Site) -> Step:
                 raise copier.error(lane, f"a copy at {address:#x} of {buffer.name}", "a multiple of 16 is right")
             inside = copier.shared(shared, None, count, lane, to_shared)
             there = buffer.views[1][start : start + count]
+            copier.moves(lane, address, np.arange(0, count, _UNIT), _UNIT, "load" if to_shared else "store")
             if to_shared:
                 copier.memory.shared[1][inside] = there
                 copier.complete(registers.word(target + 1, lane), count, lane)
@@ -252,8 +259,10 @@ def bulk_reduction(site: Site) -> Step:
     def step(mask: Mask) -> None:
         for lane in registers.lanes(mask):
             count = registers.word(size, lane) * _UNIT
-            buffer, start = copier.buffer(registers.wide(target, lane), count, lane)
+            address = registers.wide(target, lane)
+            buffer, start = copier.buffer(address, count, lane)
             inside = copier.shared(registers.word(source, lane), None, count, lane, False)
+            copier.moves(lane, address, np.arange(0, count, _UNIT), _UNIT, "atomic")
             there = buffer.views[1][start : start + count]
             ours = copier.memory.shared[1][inside].view(unit)
             there[...] = operation(there.copy().view(unit), ours).astype(unit).view(np.uint8)
@@ -317,8 +326,8 @@ class _Tiles(_Copier):
         turned: NDArray[np.int64] = at ^ (at >> 7 & layout.swizzle_bytes // _UNIT - 1) << 4
         return turned - (address & 0xFFFFFF)
 
-    def elements(self, layout: Layout, lane: int, first: int) -> tuple[Any, Any, Any]:
-        """The array's units in its buffer, those of the box's elements that are inside, and which those are.
+    def elements(self, layout: Layout, lane: int, first: int) -> tuple[Any, Any, Any, NDArray[np.int64]]:
+        """The array's units in its buffer, those of the box's elements that are inside, which, and their bytes from it.
 
         `first`: the register with the coordinate of dimension 0.
         """
@@ -330,13 +339,13 @@ class _Tiles(_Copier):
         distances, inside = self.box(layout, coordinates)
         chosen = distances[inside]
         if not len(chosen):
-            return np.zeros(0, np.uint8), chosen, inside
+            return np.zeros(0, np.uint8), chosen, inside, chosen
         size, last = layout.element_bytes, int(chosen.max())
         least = int(chosen.min())
         buffer, start = self.buffer(layout.address + least, last - least + size, lane)
         if start % size:
             raise self.error(lane, f"elements at byte {start} of {buffer.name}", f"multiples of {size} are right")
-        return buffer.views[size], (chosen - least + start) // size, inside
+        return buffer.views[size], (chosen - least + start) // size, inside, chosen
 
 
 def _read_as(kind: str, words: NDArray[Any]) -> NDArray[Any]:
@@ -359,7 +368,7 @@ def load_tile(site: Site) -> Step:
     def step(mask: Mask) -> None:
         for lane in registers.lanes(mask):
             layout = tiles.layout(lane)
-            units, index, inside = tiles.elements(layout, lane, tiles.first + 2)
+            units, index, inside, places = tiles.elements(layout, lane, tiles.first + 2)
             size = layout.element_bytes
             fill = int.from_bytes((_NAN_BYTES if layout.nan_fill else b"\0\0") * (size // 2), "little")
             found = np.full(len(inside), fill, dtype=f"u{size}")
@@ -370,6 +379,7 @@ def load_tile(site: Site) -> Step:
             for ranks in tiles.ranks:
                 tiles.own(shared, registers.word(ranks, lane))
             chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, True)
+            tiles.moves(lane, layout.address, places, size, "load")
             memory.shared[1][chosen] = found.view(np.uint8)
             tiles.complete(registers.word(tiles.first + 1, lane), count, lane)
 
@@ -386,11 +396,12 @@ def store_tile(site: Site) -> Step:
     def step(mask: Mask) -> None:
         for lane in registers.lanes(mask):
             layout = tiles.layout(lane)
-            units, index, inside = tiles.elements(layout, lane, tiles.first + 1)
+            units, index, inside, places = tiles.elements(layout, lane, tiles.first + 1)
             count, shared = len(inside) * layout.element_bytes, registers.word(tiles.first, lane)
             chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, False)
             if not len(index):
                 continue
+            tiles.moves(lane, layout.address, places, layout.element_bytes, "atomic" if reduces else "store")
             ours = memory.shared[1][chosen].view(f"u{layout.element_bytes}")[inside]
             if reduces:
                 operation, unit = _reduction(site, _NAMES.get(layout.type, layout.type))

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from gpuemu.isa.registers import general_results, written_and_read
 from gpuemu.sass.machine.lanes import Mask
+from gpuemu.studies.check.accesses import Indices
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
-from gpuemu.studies.check.shadow import Indices
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
@@ -32,6 +32,10 @@ class Uninitialised(np.ndarray[Any, Any]):
 def empty(shape: int | tuple[int, ...], dtype: Any = np.float32) -> Uninitialised:
     """A device buffer that is allocated and not filled, as by cudaMalloc. Its bytes are 0, which nobody may rely on."""
     return np.zeros(shape, dtype).view(Uninitialised)
+
+
+OF_CTA = ("cta", "_local", "_registers", "_unwritten")
+"""What is of one CTA; see `aside`."""
 
 
 class Unwritten:

@@ -16,6 +16,8 @@ from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.strands import Strands
 
 Bools = NDArray[np.bool_]
+OF_CTA = ("_copies", "pending", "_named", "_phases")
+"""What is of one CTA; see `aside`."""
 
 
 @dataclass
@@ -46,7 +48,8 @@ class Order:
     def start(self) -> None:
         """A new CTA."""
         self._copies: dict[tuple[str, int], _Groups] = {}
-        self._pending: set[int] = set()
+        self.pending: set[int] = set()
+        """The strands of copies that nobody has waited for."""
         self._named: dict[int, list[int]] = {}
         self._phases: dict[int, _Phases] = {}
 
@@ -71,8 +74,8 @@ class Order:
         strands = self.strands
         self._named = {number: [] for number in self._named}
         strands.everyone()
-        moved = {strand: strands.side([]) for strand in sorted(self._pending)}
-        self._pending = set(moved.values())
+        moved = {strand: strands.side([]) for strand in sorted(self.pending)}
+        self.pending = set(moved.values())
         for groups in self._copies.values():
             groups.open = {old: moved[new] for old, new in groups.open.items() if new in moved}
             groups.closed = [[moved[s] for s in group if s in moved] for group in groups.closed]
@@ -93,7 +96,7 @@ class Order:
             groups = self._copies.setdefault((kind, int(lanes[here][0]) // LANES), _Groups())
             if strand not in groups.open:
                 groups.open[strand] = self.strands.side([strand])
-                self._pending.add(groups.open[strand])
+                self.pending.add(groups.open[strand])
             found[here] = groups.open[strand]
         return found
 
@@ -103,6 +106,7 @@ class Order:
             groups = self._copies.setdefault((kind, warp), _Groups())
             groups.closed.append(list(groups.open.values()))
             groups.open = {}
+        self.strands.advance(lanes)
 
     def wait(self, kind: str, lanes: Bools, keep: int) -> None:
         """The warps of these lanes wait for all closed groups but the last `keep`."""
@@ -117,14 +121,14 @@ class Order:
                 here = np.zeros_like(lanes)
                 here[warp * LANES : warp * LANES + LANES] = lanes[warp * LANES : warp * LANES + LANES]
                 self.strands.advance(here, strands)
-                self._pending -= set(strands)
+                self.pending -= set(strands)
 
     # -- mbarriers --------------------------------------------------------------------------------------------
 
     def bulk_copy(self, lane: int) -> NDArray[np.int64]:
         """The strand of a copy that an mbarrier will be told of; see `told`."""
         strand = self.strands.side([int(self.strands.of_lane[lane])])
-        self._pending.add(strand)
+        self.pending.add(strand)
         self._told = strand
         return np.array([strand], np.int64)
 
@@ -156,7 +160,7 @@ class Order:
         phases.parity = parity
         behind = [*phases.arrived, *([] if phases.over is None else [phases.over])]
         phases.over = self.strands.side(sorted(set(behind)))
-        phases.over_copies += [s for s in phases.arrived if s in self._pending]
+        phases.over_copies += [s for s in phases.arrived if s in self.pending]
         phases.arrived = []
 
     def find_over(self, barrier: int, lanes: Bools) -> None:
@@ -167,7 +171,7 @@ class Order:
         if all(self.strands.ordered(phases.over, s) for s in self.strands.of(lanes)):
             return
         self.strands.advance(lanes, [phases.over])
-        self._pending -= set(phases.over_copies)
+        self.pending -= set(phases.over_copies)
         phases.over_copies = []
 
     @property

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from gpuemu.studies.check.strands import Strands
 
-_MOST_PLACES = 64
-"""An instruction whose lanes go to more addresses than that orders nobody: a histogram, not a flag."""
+OF_CTA = ("_shared", "_known", "_acquired", "_fenced")
+"""What is of one CTA; see `aside`."""
 Seen = dict[int, tuple[int, int]]
 """First strand of a CTA → the base and bits of what is visible of it."""
 
@@ -28,6 +28,12 @@ class _Place:
 
     ours: tuple[int, int] | None = None
     others: Seen = field(default_factory=dict)
+
+
+def _mask(lanes: NDArray[np.int64], strands: Strands) -> NDArray[np.bool_]:
+    mask = np.zeros(len(strands.of_lane), np.bool_)
+    mask[lanes] = True
+    return mask
 
 
 def _merge(into: Seen, more: Seen) -> None:
@@ -79,21 +85,32 @@ class Releases:
 
         `itself`: the write, alone in its strand, is released, too, without a fence.
         """
-        if len(np.unique(addresses)) > _MOST_PLACES:
-            return
         places = self._shared if shared else self._global
-        for address in np.unique(addresses).tolist():
-            of_address = lanes[addresses == address]
+        gives = {
+            s: itself or self._has(s, widely and not shared) for s in self._strands.of(_mask(lanes, self._strands))
+        }
+        if not (reads and places) and not (writes and any(gives.values())):
+            return
+        names, which = np.unique(addresses, return_inverse=True)
+        for k, address in enumerate(names.tolist()):
+            place = places.get(address)
+            if not writes and place is None:
+                continue
+            of_address = lanes[which.reshape(-1) == k]
             for strand in dict.fromkeys(self._strands.of_lane[of_address].tolist()):
-                here = np.zeros(len(self._strands.of_lane), np.bool_)
-                here[of_address[self._strands.of_lane[of_address] == strand]] = True
-                place = places.get(address)
-                if reads and place is not None:
-                    self._acquire(place, here, widely and not shared)
-                if writes:
+                mask = _mask(of_address[self._strands.of_lane[of_address] == strand], self._strands)
+                acquires = reads and place is not None
+                if acquires and place is not None:
+                    self._acquire(place, mask, widely and not shared)
+                if writes and (acquires or gives.get(strand, True)):
                     place = places.setdefault(address, _Place())
-                    for now in self._strands.of(here):
+                    for now in self._strands.of(mask):
                         self._release(place, now, widely and not shared, itself)
+
+    def _has(self, strand: int, widely: bool) -> bool:
+        """Whether a strand has anything to release."""
+        ours, others = self._strands.fenced(strand)
+        return bool(ours or (widely and (others or self._fenced or self._known or self._acquired)))
 
     def _release(self, place: _Place, strand: int, widely: bool, itself: bool) -> None:
         strands = self._strands

@@ -1,54 +1,21 @@
-"""Who was the last at each unit of a memory, and who at that comes into conflict with them.
+"""What CTAs that ran before have done to each unit of a memory, and what of another comes into conflict with it.
 
-Every access is marked under a tag: its strand, its number in the log, its lane. Per unit the shadow keeps the last
-plain write, the first and last atomic and the first and last read: two of those that may be many, because one of them
-may be the strand itself that asks. Old marks are told apart by their strands, so nothing is ever wiped.
+Every access is marked under its tag: strand, number of the entry, lane. CTAs are ordered by nothing but what they
+release and acquire, so that two marks are enough for what may be many: of the first CTA, and the last of any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.trace.model import Instruction
+from gpuemu.studies.check.accesses import STRAND_SHIFT, Does, Entry, Indices, Units, tags
 
-Indices = NDArray[np.int64]
-_LANE_BITS = 10
-ENTRY_BITS = 24
-ENTRIES = (1 << ENTRY_BITS) - 1
-STRAND_SHIFT = _LANE_BITS + ENTRY_BITS
-
-
-class Does(IntEnum):
-    """What an access does: plain reads and writes, atomic ones, and reads of `strong` order, as of a flag."""
-
-    READ = 0
-    WRITE = 1
-    ATOMIC = 2
-    STRONG_READ = 3
-
-
-@dataclass(eq=False, slots=True)
-class Entry:
-    """An access of the log: `offsets` [n] bytes from `base` of `size` bytes each, by `lanes` [n] in `strands` [n]."""
-
-    instruction: Instruction
-    does: Does
-    size: int
-    base: int
-    offsets: Indices
-    lanes: Indices
-    strands: Indices
-    cta: int
-    name: object = None
-    values: NDArray[Any] | None = None
-    varied: bool = False
-    number: int = 0
+Foreign = Callable[[Indices], NDArray[np.bool_]]
+_MARKS = ("_written", "_first_atomic", "_last_atomic", "_first_read", "_last_read")
 
 
 @dataclass
@@ -72,21 +39,6 @@ class Conflicts:
         return np.concatenate(self.old), np.concatenate(self.new), np.concatenate(self.unit)
 
 
-def strand_of(tags: Any) -> Any:
-    """The strands of tags."""
-    return tags >> STRAND_SHIFT
-
-
-def entry_of(tags: Any) -> Any:
-    """The numbers of the entries of tags."""
-    return tags >> _LANE_BITS & ENTRIES
-
-
-def lane_of(tag: int) -> int:
-    """The lane of a tag."""
-    return tag & (1 << _LANE_BITS) - 1
-
-
 class Shadow:
     """Marks for `size` bytes of memory, in units of `unit` bytes."""
 
@@ -95,55 +47,37 @@ class Shadow:
         self.shift = unit.bit_length() - 1
         self.units = -(-size // unit)
         self._written, self._first_atomic, self._last_atomic, self._first_read, self._last_read = (
-            np.zeros(self.units, np.int64) for _ in range(5)
+            np.zeros(self.units, np.int64) for _ in _MARKS
         )
         self._atomics = False
-        self._patterns: dict[tuple[int, int], tuple[Any, Indices, Indices | None, bool]] = {}
+        self._patterns = Units(self.shift)
 
     def finer(self, unit: int) -> Shadow:
         """The same marks in smaller units."""
         shadow = Shadow(self.units * self.unit, unit)
-        for name in ("_written", "_first_atomic", "_last_atomic", "_first_read", "_last_read"):
+        for name in _MARKS:
             setattr(shadow, name, np.repeat(getattr(self, name), self.unit // unit))
         shadow._atomics = self._atomics
         return shadow
 
-    def _units(self, entry: Entry) -> tuple[Indices, Indices | None, bool]:
-        """Units from the base on, of which access each is (None: one unit each), whether all are different."""
-        key = id(entry.offsets), entry.size
-        found = self._patterns.get(key)
-        if found is None:
-            first = entry.offsets >> self.shift
-            many = max(1, entry.size >> self.shift)
-            which = None
-            if many > 1:
-                first = (first[:, None] + np.arange(many)).reshape(-1)
-                which = np.repeat(np.arange(len(entry.offsets)), many)
-            if len(self._patterns) > 4096:
-                self._patterns.clear()
-            distinct = len(np.unique(first)) == len(first)
-            found = self._patterns[key] = entry.offsets, first, which, distinct
-        return found[1:]
-
-    def mark(self, entry: Entry, floor: int, stale: Callable[[Indices], NDArray[np.bool_]], out: Conflicts) -> None:
+    def mark(self, entry: Entry, foreign: Foreign, out: Conflicts) -> None:
         """Put an access's marks, and add what they come into conflict with to `out`.
 
-        Marks of strands before `floor` do not count as those of the first; those that `stale` is true of in no way.
+        `foreign`: which strands are of other CTAs.
         """
-        relative, which, distinct = self._units(entry)
+        relative, which = self._patterns.of(entry)
         units = relative + (entry.base >> self.shift)
-        tags = entry.strands << STRAND_SHIFT | entry.number << _LANE_BITS | entry.lanes
-        strands = entry.strands
+        named = tags(entry)
         if which is not None:
-            tags, strands = tags[which], strands[which]
+            named = named[which]
 
-        def against(marks: NDArray[np.int64]) -> None:
+        def against(marks: Indices) -> None:
             old = marks[units]
-            bad = (old != 0) & (old >> STRAND_SHIFT != strands)
+            bad = old != 0
             if bad.any():
-                bad &= ~stale(old >> STRAND_SHIFT)
+                bad &= foreign(old >> STRAND_SHIFT)
                 if bad.any():
-                    out.add(old[bad], tags[bad], units[bad])
+                    out.add(old[bad], named[bad], units[bad])
 
         does = entry.does
         against(self._written)
@@ -154,17 +88,16 @@ class Shadow:
             against(self._first_read)
             against(self._last_read)
         if does is Does.WRITE:
-            self._written[units] = tags
-            if not distinct:  # lanes of several strands at one unit: all but the last see another's mark
-                against(self._written)
+            self._written[units] = named
         elif does is Does.ATOMIC:
             self._atomics = True
-            self._put(self._first_atomic, self._last_atomic, units, tags, floor)
+            self._put(self._first_atomic, self._last_atomic, units, named, foreign)
         elif does is Does.READ:
-            self._put(self._first_read, self._last_read, units, tags, floor)
+            self._put(self._first_read, self._last_read, units, named, foreign)
 
     @staticmethod
-    def _put(first: Indices, last: Indices, units: Indices, tags: Indices, floor: int) -> None:
+    def _put(first: Indices, last: Indices, units: Indices, named: Indices, foreign: Foreign) -> None:
         old = first[units]
-        first[units] = np.where(old >> STRAND_SHIFT < floor, tags, old)
-        last[units] = tags
+        others = (old != 0) & foreign(old >> STRAND_SHIFT)
+        first[units] = np.where(old == 0, named, old)
+        last[units[others]] = named[others]

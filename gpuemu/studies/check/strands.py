@@ -21,6 +21,14 @@ from numpy.typing import NDArray
 from gpuemu.isa.warp import LANES
 
 Bools = NDArray[np.bool_]
+OF_CTA = (
+    "of_lane", "base", "cta_base", "cta_limit", "count", "_before", "_reach", "_given", "_fences", "_fenced",
+    "_checked", "plain",
+)  # fmt: skip
+"""What is of one CTA; see `aside`."""
+_RESERVED = 1 << 16
+"""Numbers that a CTA has which waits for others."""
+_ENDLESS = 1 << 62
 GONE = -1
 """The strand of lanes that have exited, or never were."""
 
@@ -32,13 +40,15 @@ class Strands:
         self._exists = exists
         self._warps = len(exists) // LANES
         self.count = 1
+        self._free = 1
         self.version = 0
         """Changes whenever a lane changes its strand."""
         self.start()
 
     def start(self) -> None:
         """A new CTA."""
-        self.cta_base = self.count
+        self.count = self.cta_base = max(self.count, self._free)
+        self.cta_limit = _ENDLESS
         self.of_lane: NDArray[np.int64] = np.where(self._exists, 0, GONE)
         """The strand of each lane; never changed in place."""
         self.everyone()
@@ -58,6 +68,16 @@ class Strands:
         self.plain = True
         """Whether nothing has happened since the last barrier for all."""
         self.version += 1
+
+    def reserve(self) -> None:
+        """The CTA is set aside: numbers from here on are others', but for those that it may still need."""
+        if self.cta_limit == _ENDLESS:
+            self.cta_limit = self.count + _RESERVED
+            self._free = max(self._free, self.cta_limit)
+
+    def foreign(self, strands: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these strands are of other CTAs."""
+        return np.asarray((strands < self.cta_base) | (strands >= self.cta_limit))
 
     def leave(self, lanes: Bools) -> None:
         """These lanes are gone."""

@@ -15,6 +15,8 @@ from gpuemu.trace.model import Instruction
 Bools = NDArray[np.bool_]
 _EXCHANGES = ("SHFL", "VOTE", "MATCH", "REDUX")
 _WHOLE = np.uint32(0xFFFFFFFF)
+OF_CTA = ("cta", "_waiting", "_named_lanes", "_named")
+"""What is of one CTA; see `aside`."""
 
 
 class Sync:

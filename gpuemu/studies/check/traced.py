@@ -13,10 +13,10 @@ import numpy as np
 
 from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row
 from gpuemu.isa.warp import LANES
+from gpuemu.studies.check.accesses import Does, Entry
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, shared_byte
 from gpuemu.studies.check.order import Order
 from gpuemu.studies.check.racecheck import Memory, Race
-from gpuemu.studies.check.shadow import Does, Entry
 from gpuemu.studies.check.strands import Strands
 from gpuemu.trace.model import Instruction, Trace, WarpTrace
 
@@ -51,9 +51,8 @@ class _Cta:
         self._count = trace.launch.warps_per_cta * LANES
         self._exists = np.arange(self._count) < threads
         self._strands = Strands(self._exists)
-        self._race = Race(self._strands, findings, point)
-        self._race.code = trace.code
         self._order = Order(self._strands)
+        self._race = Race(self._strands, self._order, findings, point)
         size = 1 << 18
         if trace.addresses.size:
             size = max(size, int(trace.addresses[:, :].max(initial=0)) % (1 << 24) + 64)
@@ -157,8 +156,11 @@ class _Cta:
         strands = self._order.copying("LDGSTS", lanes) if copies else self._strands.of_lane[lanes]
         name: object = object() if copies else (instruction.offset, row, warp.warp, self._strands.version)
         self._memory.add(
-            name, lambda: Entry(instruction, does, size, 0, offsets.astype(np.int64), lanes, strands, self._cta)
-        )
+            name, lambda: Entry(
+                instruction, does, size, 0, offsets.astype(np.int64), lanes, strands, self._cta, None,
+                "LDGSTS" if copies else "",
+            )
+        )  # fmt: skip
 
     def _exited(self, instruction: Instruction, k: int, ended: int) -> None:
         self._findings.add(

@@ -159,8 +159,8 @@ def test_rounds_that_race_alike_are_judged_once_and_counted_all(
     """
     (tmp_path / "k.cu").write_text(source)
     judged = []
-    before = racecheck.Memory._judge
-    monkeypatch.setattr(racecheck.Memory, "_judge", lambda *given: judged.append(1) or before(*given))
+    before = racecheck.Memory._within
+    monkeypatch.setattr(racecheck.Memory, "_within", lambda *given: judged.append(1) or before(*given))
     report = gpuemu.check(tmp_path / "k.cu", "rounds", block=(128, 1, 1), args=[np.zeros(128, np.float32)])
     assert sum(f.times for f in report.errors) >= 40 * 32
     assert len(judged) < 20
@@ -181,10 +181,10 @@ def test_rounds_that_store_the_same_values_are_judged_anew_where_these_differ(
     """
     (tmp_path / "k.cu").write_text(source.replace("VALUE", value))
     judged = []
-    before = racecheck.Memory._judge
-    monkeypatch.setattr(racecheck.Memory, "_judge", lambda *given: judged.append(1) or before(*given))
+    before = racecheck.Memory._within
+    monkeypatch.setattr(racecheck.Memory, "_within", lambda *given: judged.append(1) or before(*given))
     report = gpuemu.check(tmp_path / "k.cu", "rounds", block=(128, 1, 1), args=[np.zeros(128, np.int32)])
     (finding,) = [f for f in report.findings if "shared" in f.title]
     assert (finding.title, finding.severity) == ("Potential WAW hazard in __shared__ memory", severity)
-    assert finding.times == 40 * 3 * 32
+    assert finding.times == 40 * 6 * 32
     assert len(judged) < 20

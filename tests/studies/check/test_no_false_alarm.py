@@ -41,6 +41,8 @@ def module(path: Path, name: str) -> ModuleType:
     return found
 
 
+WITHIN_A_WARP = {"v5_generic"}
+"""As it was published: its one warp reads what it has stored, without a __syncwarp() between."""
 SOURCES = {p.stem: module(p, f"checked_{p.stem}") for p in sorted(PROGRAMS.glob("*.py"))}
 SHARED_BYTES = json.loads((TRITON / "cubins" / "shared_bytes.json").read_text())
 
@@ -96,4 +98,5 @@ def test_a_kernel_that_ships_is_clean(example: Any) -> None:
         arguments,
     )  # fmt: skip
     np.testing.assert_array_equal(arguments[output], expected)
-    assert [f for f in report.findings if f.severity is not Severity.INFORMATION] == []
+    found = [f for f in report.findings if f.severity is not Severity.INFORMATION]
+    assert {f.severity for f in found} == ({Severity.WARNING} if example.kernel in WITHIN_A_WARP else set()), found

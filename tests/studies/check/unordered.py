@@ -2,7 +2,8 @@
 
 It shares no code with racecheck. Between two barriers every byte has the warps that wrote it and those that read it:
 two warps of which one writes are a race, for warps run as they like, unless both are atomics; and so are two lanes of
-one store at one byte. It is for kernels whose warps do not part, and raises BeyondMeError for other means of order.
+one store at one byte. Lanes of a warp that touch a byte without a synchronisation between are told as well: lockstep
+orders them, the program does not. It is for kernels whose warps do not part, and raises BeyondMeError for other means of order.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from gpuemu.isa.opcodes import Kind
 from gpuemu.trace.model import Instruction, Trace, WarpTrace
 
 MATRIX_ROW_BYTES = 16
+SYNCHRONISES = ("NOP", "WARPSYNC", "BAR", "MEMBAR")
+"""What orders the lanes of a warp; NOP is what a __syncwarp() leaves of itself."""
 
 
 class BeyondMeError(Exception):
@@ -24,9 +27,10 @@ class BeyondMeError(Exception):
 
 @dataclass
 class Unordered:
-    """What races in a CTA: bytes that several warps touch, and bytes to which one store writes twice."""
+    """What races in a CTA: bytes that several warps touch, that lanes of one warp do, and that one store writes twice."""
 
     between_warps: set[int] = field(default_factory=set)
+    between_lanes: set[int] = field(default_factory=set)
     in_one_store: set[int] = field(default_factory=set)
     touched: set[tuple[int, int, int, int]] = field(default_factory=set)
     """Every access: which stretch between barriers, offset of the instruction, warp, row of the trace."""
@@ -65,6 +69,43 @@ def walk(trace: Trace, warp: WarpTrace) -> tuple[list[tuple[int, Instruction, in
     return accesses, barriers
 
 
+def exchanged(trace: Trace, warp: WarpTrace) -> set[int]:
+    """The bytes that lanes of a warp touch, one of them writing, by different accesses without a synchronisation between.
+
+    What a matrix load reads is every lane's.
+    """
+    found: set[int] = set()
+    size, at = trace.launch.shared_bytes, 0
+
+    def fresh() -> tuple[NDArray[np.int64], ...]:
+        return tuple(np.zeros(size, np.int64) for _ in range(4))
+
+    wrote, changed, read, times = fresh()
+    for index in warp.path.tolist():
+        instruction = trace.code[index]
+        if instruction.opcode.startswith(SYNCHRONISES) and times.any():
+            found |= _of_lanes(wrote, changed, read, times)
+            wrote, changed, read, times = fresh()
+        if not instruction.accesses_memory:
+            continue
+        at += 1
+        if instruction.operation.kind is not Kind.SHARED and not instruction.opcode.startswith("LDGSTS"):
+            continue
+        lanes, places = touches(trace, instruction, int(warp.rows[at - 1]))
+        who = np.where(instruction.operation.matrices > 0, (1 << 32) - 1, 1 << lanes)[:, None] + 0 * places
+        into = changed if instruction.operation.atomic else wrote if writes(instruction) else read
+        np.bitwise_or.at(into, places, who)
+        times[np.unique(places)] += 1
+    return found | _of_lanes(wrote, changed, read, times)
+
+
+def _of_lanes(
+    wrote: NDArray[np.int64], changed: NDArray[np.int64], read: NDArray[np.int64], times: NDArray[np.int64]
+) -> set[int]:
+    racing = several(wrote, wrote | changed | read) | several(changed, wrote | read)
+    return set(np.flatnonzero(racing & (times > 1)).tolist())
+
+
 def several(some: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Where a warp of `some` is another than one of `others`; a bit for each warp."""
     one = (some & (some - 1)) == 0
@@ -80,6 +121,7 @@ def unordered(trace: Trace) -> Unordered:
         if warp.cta != trace.warps[0].cta:
             continue
         of_warp, barriers = walk(trace, warp)
+        found.between_lanes |= exchanged(trace, warp)
         sequences.add((tuple(barriers), of_warp[-1][0] if of_warp else 0))
         for stretch, instruction, row in of_warp:
             found.touched.add((stretch, instruction.offset, warp.warp, row))

@@ -1,0 +1,172 @@
+"""What becomes of a value that a load brings, told from the code: who uses it, a compare-and-swap, a loop that waits.
+
+Compilers let all lanes load what a few of them use; a load that goes nowhere in a lane is idle there, and no read of
+the program. `later_uses` names the instructions that tell: a lane has read once it executes one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuemu.isa.opcodes import Kind, UnknownOpcodeError
+from gpuemu.isa.registers import written_and_read
+from gpuemu.studies.check.liveness import bits, living, targets
+from gpuemu.trace.model import Instruction
+
+_LOADS = ("LDS", "LDG", "LD")
+_GENERAL = 255
+"""Registers from here on hold predicates, or belong to a warp."""
+_FURTHEST = 64
+"""Instructions among which a value is followed."""
+_MOST_BRANCHES = 6
+_LONGEST_POLL = 24
+"""Instructions of a loop that does nothing but wait, and before it those among which its first look is found."""
+_ORDERS = ("WARPSYNC", "BSYNC", "MEMBAR", "SYNCS", "ARRIVES", "DEPBAR", "CALL", "RET", "BRX", "JMX", "JMP", "BREAK")
+_WAITING = ("LDS", "LD", "BRA", "NANOSLEEP", "YIELD", "WARPSYNC", "BSYNC", "BSSY", "NOP", "MEMBAR", "ERRBAR", "CCTL")
+
+
+def later_uses(code: Sequence[Instruction]) -> dict[int, frozenset[int]]:
+    """Loads that lanes execute which do not use what they bring, and the instructions that use it, by offsets."""
+    if not any(_mnemonic(i) in _LOADS for i in code):
+        return {}
+    branches = targets(code)
+    live = living(code, branches)
+    found = {}
+    for k, load in enumerate(code):
+        if _mnemonic(load) in _LOADS:
+            uses = _uses(code, branches, live, k)
+            if uses:
+                found[load.offset] = frozenset(uses)
+    return found
+
+
+def _uses(
+    code: Sequence[Instruction], branches: Sequence[int | None], live: Sequence[int], load: int
+) -> set[int] | None:
+    """Who uses a load's value in some lanes only; None if all lanes may, or it cannot be told."""
+    uses: set[int] = set()
+    ways = [(load + 1, bits(_written(code[load])), False)]
+    parts = 0
+    while ways:
+        at, held, parted = ways.pop()
+        for step in range(_FURTHEST + 1):
+            held &= live[at]
+            if not held:
+                break
+            if step == _FURTHEST:
+                return None
+            instruction = code[at]
+            written, read = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
+            kind, mnemonic = _kind(instruction), _mnemonic(instruction)
+            if kind is None or kind is Kind.BARRIER or mnemonic in _ORDERS:
+                return None
+            used, passes_on = bool(held & bits(read)), _passes_on(kind, written)
+            if used and (instruction.guard or (parted and not passes_on)):
+                uses.add(instruction.offset)
+            elif used and not passes_on:
+                return None
+            elif used:
+                held |= bits(written)
+            elif not instruction.guard:
+                held &= ~bits(written)
+            if kind is Kind.EXIT:
+                if not instruction.guard:
+                    break
+                parted = True
+            target = branches[at]
+            if mnemonic == "BRA":
+                parts += 1
+                if target is None or target <= at or parts > _MOST_BRANCHES:
+                    return None
+                if not instruction.guard and len(instruction.operands) == 1:
+                    at = target
+                    continue
+                ways.append((target, held, True))
+                parted = True
+            at += 1
+    return uses
+
+
+def guesses(code: Sequence[Instruction]) -> set[int]:
+    """The loads whose value a compare-and-swap compares with, which tells whether it still holds: as good as atomic."""
+    found = set()
+    for k, swap in enumerate(code):
+        if not swap.opcode.startswith("ATOM") or ".CAS" not in swap.opcode:
+            continue
+        address = next((i for i, text in enumerate(swap.operands) if "[" in text), len(swap.operands))
+        wanted = set(written_and_read("MOV", ("RZ", *swap.operands[address + 1 : address + 2]), "")[1])
+        for instruction in reversed(code[max(0, k - _FURTHEST) : k]):
+            written, read = written_and_read(instruction.opcode, instruction.operands, "")
+            if wanted.isdisjoint(written):
+                continue
+            if _mnemonic(instruction) in _LOADS:
+                found.add(instruction.offset)
+            if instruction.opcode.split(".")[0] != "MOV" and not instruction.opcode.startswith("IMAD.MOV"):
+                break
+            wanted = wanted - set(written) | set(read)
+    return found
+
+
+def polls(code: Sequence[Instruction]) -> set[int]:
+    """The loads of shared memory that wait for another thread: of one place, in a loop that does nothing else.
+
+    In machine code a volatile variable in shared memory looks like any other; but a compiler would take the load of any
+    other out of a loop that neither changes the address nor stores. Whether the loop goes on has to hang on the value:
+    one that counts its rounds waits for nobody. A first look before the loop is of its kind.
+    """
+    found = set()
+    for k, start in enumerate(targets(code)):
+        if start is None or start >= k or k + 1 - start > _LONGEST_POLL:
+            continue
+        loop = code[start : k + 1]
+        if not all(map(_only_waits, loop)):
+            continue
+        written = {r for i in loop for r in _written(i)}
+        deciding = _deciding(loop)
+        for load in (i for i in loop if _mnemonic(i) == "LDS"):
+            address = written_and_read("LDS", ("RZ", *load.operands[1:]), "")[1]
+            if written.isdisjoint(address) and not deciding.isdisjoint(_written(load)):
+                before = code[max(0, start - _LONGEST_POLL) : start]
+                found |= {
+                    i.offset for i in (load, *before) if (i.opcode, i.operands[1:]) == (load.opcode, load.operands[1:])
+                }
+    return found
+
+
+def _deciding(loop: Sequence[Instruction]) -> set[int]:
+    """The registers on which it hangs whether a loop goes on."""
+    found = {
+        r for i in loop if _mnemonic(i) == "BRA" for r in written_and_read(i.opcode, i.operands, i.guard)[1]
+    }  # fmt: skip
+    before = -1
+    while before != len(found):
+        before = len(found)
+        for instruction in reversed(loop):
+            written, read = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
+            if not found.isdisjoint(written) and _mnemonic(instruction) != "LDS":
+                found |= set(read)
+    return found
+
+
+def _only_waits(instruction: Instruction) -> bool:
+    return _kind(instruction) is Kind.FIXED or _mnemonic(instruction) in _WAITING
+
+
+def _passes_on(kind: Kind, written: tuple[int, ...]) -> bool:
+    """Whether an instruction does nothing but make another value of it, in each lane by itself."""
+    return kind is Kind.FIXED and all(register < _GENERAL for register in written)
+
+
+def _mnemonic(instruction: Instruction) -> str:
+    return instruction.opcode.partition(".")[0]
+
+
+def _written(instruction: Instruction) -> tuple[int, ...]:
+    return written_and_read(instruction.opcode, instruction.operands, instruction.guard)[0]
+
+
+def _kind(instruction: Instruction) -> Kind | None:
+    try:
+        return instruction.operation.kind
+    except UnknownOpcodeError:
+        return None

@@ -1,0 +1,53 @@
+"""Reads of which it is not known yet whether a lane makes use of them: see `flow.later_uses`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bools = NDArray[np.bool_]
+OF_CTA = ("_reads",)
+"""What is of one CTA; see `aside`."""
+
+
+@dataclass
+class _Read:
+    lanes: Bools
+    log: Callable[[Bools], None]
+
+
+class Held:
+    """Reads by their loads' offsets, the last of each lane. `uses`: of each load, who uses what it brings."""
+
+    def __init__(self, uses: dict[int, frozenset[int]]):
+        self.uses = uses
+        self._loads: dict[int, list[int]] = {}
+        for load, users in uses.items():
+            for user in users:
+                self._loads.setdefault(user, []).append(load)
+        self._reads: dict[int, list[_Read]] = {}
+
+    def start(self) -> None:
+        """A new CTA."""
+        self._reads = {}
+
+    def hold(self, load: int, lanes: Bools, log: Callable[[Bools], None]) -> None:
+        """Lanes execute a load; `log` takes it down for those of them that use it."""
+        reads = self._reads.setdefault(load, [])
+        reads[:] = [read for read in reads if not (read.lanes & lanes).any()]
+        reads.append(_Read(lanes, log))
+
+    def is_use(self, offset: int) -> bool:
+        """Whether an instruction uses what some load brings."""
+        return offset in self._loads
+
+    def use(self, offset: int, lanes: Bools) -> None:
+        """Lanes execute an instruction that uses what they hold."""
+        for load in self._loads[offset]:
+            for read in self._reads.get(load, ()):
+                here = read.lanes & lanes
+                if here.any():
+                    read.log(here)

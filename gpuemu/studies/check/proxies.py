@@ -1,0 +1,126 @@
+"""Shared memory that bulk copies and matrix units read: they see it by a way of their own, the asynchronous proxy.
+
+What threads have stored is there for them once a fence.proxy.async has come between, of the storing thread or of any
+behind it; and a copy out of shared memory has to be waited for before the CTA ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.studies.check.accesses import Indices
+from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, shared_byte
+from gpuemu.studies.check.strands import Strands
+from gpuemu.trace.model import Instruction
+
+Bools = NDArray[np.bool_]
+OF_CTA = ("_cta", "_strand", "_lane", "_offset", "_fences", "_reading")
+"""What is of one CTA; see `aside`."""
+_READERS = ("UBLKCP", "UBLKRED", "UTMASTG", "UTMAREDG")
+_MATRICES = "GMMA"
+_SHIFT = 2
+_LANE_BITS = 10
+
+
+class Proxies:
+    """The stores of a CTA that no proxy fence has followed yet, by units of 4 bytes."""
+
+    def __init__(
+        self, code: Sequence[Instruction], size: int, strands: Strands, findings: Findings, point: Callable[..., Point]
+    ):
+        opcodes = {i.opcode.partition(".")[0] for i in code}
+        self.concerned = any(o in _READERS or o.endswith(_MATRICES) for o in opcodes)
+        self._strands = strands
+        self._findings = findings
+        self._point = point
+        self._size = size
+        self._instructions = {i.offset: i for i in code}
+        self._cta = 0
+        self.start(0)
+
+    def start(self, cta: int) -> None:
+        """A new CTA."""
+        self._cta = cta
+        units = -(-self._size >> _SHIFT) if self.concerned else 0
+        self._strand, self._lane, self._offset = (np.zeros(units, np.int64) for _ in range(3))
+        self._fences: list[int] = []
+        self._reading: dict[int, tuple[Instruction, int, int]] = {}
+
+    def written(self, instruction: Instruction, size: int, place: Any, lanes: Indices) -> None:
+        """Lanes store to a place."""
+        many = max(1, size >> _SHIFT)
+        first = place.base + place.pattern.offsets >> _SHIFT
+        units = (first[:, None] + np.arange(many)).reshape(-1)
+        lanes = np.repeat(lanes, many)
+        self._strand[units] = self._strands.of_lane[lanes]
+        self._lane[units] = lanes
+        self._offset[units] = instruction.offset
+
+    def fence(self, lanes: Bools) -> None:
+        """Lanes execute a proxy fence."""
+        self._strands.advance(lanes)
+        self._fences += self._strands.of(lanes)
+
+    def close(self) -> None:
+        """A barrier for all is about to come: what has a fence behind it is seen from now on."""
+        if not self.concerned:
+            return
+        open_ = np.unique(self._strand[self._strand != 0])
+        seen = [s for s in open_.tolist() if any(self._strands.ordered(s, f) and s != f for f in self._fences)]
+        if seen:
+            self._strand[np.isin(self._strand, seen)] = 0
+        self._fences = []
+
+    def moved(self, pending: dict[int, int]) -> None:
+        """The copies' strands have new numbers."""
+        if self.concerned:
+            self._reading = {pending[s]: read for s, read in self._reading.items() if s in pending}
+
+    def read(self, instruction: Instruction, lane: int, places: Indices, strand: int, copy: bool) -> None:
+        """A lane's instruction reads bytes in a strand of its own."""
+        if copy:
+            self._reading[strand] = instruction, lane, int(places[0])
+        units = np.unique(places >> _SHIFT)
+        units = units[self._strand[units] != 0]
+        if not len(units):
+            return
+        for writer in np.unique(self._strand[units]).tolist():
+            if any(
+                writer != f and self._strands.ordered(writer, f) and self._strands.ordered(f, strand)
+                for f in self._fences
+            ):
+                continue
+            at = units[self._strand[units] == writer]
+            first, where = int(at[0]), shared_byte(int(at[0]) << _SHIFT)
+            stored = self._instructions[int(self._offset[first])]
+            self._findings.add(
+                Finding(
+                    "racecheck", Severity.ERROR, "Potential RAW hazard in __shared__ memory between proxies",
+                    f"{where}: an asynchronous unit reads what a thread has stored, and no proxy fence is between",
+                    (
+                        self._point(stored, int(self._lane[first]), self._cta, "write"),
+                        self._point(instruction, lane, self._cta, "asynchronous read"),
+                    ),
+                    where, len(at),
+                    "fence.proxy.async behind the store (cuda::ptx::fence_proxy_async), before the barrier or arrival",
+                )
+            )  # fmt: skip
+
+    def end(self, pending: set[int]) -> None:
+        """The CTA ends."""
+        if not self.concerned:
+            return
+        for strand, (instruction, lane, at) in self._reading.items():
+            if strand in pending:
+                self._findings.add(
+                    Finding(
+                        "racecheck", Severity.ERROR, "Potential hazard in __shared__ memory: exit before a copy's end",
+                        f"{shared_byte(at)}: a bulk copy may still read when the CTA, and its shared memory, are gone",
+                        (self._point(instruction, lane, self._cta, "asynchronous read"),), shared_byte(at), 1,
+                        "cp.async.bulk.wait_group.read 0 before the thread that issued it exits",
+                    )
+                )  # fmt: skip

@@ -1,0 +1,390 @@
+"""Listens for racecheck: logs each access to shared and global memory, and tells what orders them to those who know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.isa.warp import LANES
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.memory import GLOBAL_START, LOCAL_WINDOW
+from gpuemu.sass.machine.patterns import Place
+from gpuemu.studies.check import blocks, held, order, proxies, racecheck, releases, strands
+from gpuemu.studies.check.accesses import Does, Entry, Indices
+from gpuemu.studies.check.aside import Aside, Kept
+from gpuemu.studies.check.blocks import Blocks
+from gpuemu.studies.check.findings import Findings, Point, shared_byte
+from gpuemu.studies.check.flow import guesses, later_uses, polls
+from gpuemu.studies.check.held import Held
+from gpuemu.studies.check.order import Order
+from gpuemu.studies.check.proxies import Proxies
+from gpuemu.studies.check.racecheck import Memory, Race
+from gpuemu.studies.check.releases import Releases
+from gpuemu.studies.check.stores import one_store
+from gpuemu.studies.check.strands import Strands
+
+Bools = NDArray[np.bool_]
+Step = Callable[[Mask], None]
+_BARRIER_OBJECTS = ("SYNCS", "ARRIVES")
+_COMMITS = {"LDGDEPBAR": "LDGSTS", "UTMACMDFLUSH": "bulk"}
+_WIDE_SCOPES = ("GPU", "SYS")
+_NARROW = ("CTA", "SM")
+_MOST_SPAN = 1 << 31
+"""Bytes from the first buffer to the end of the last beyond which races in global memory are not looked for."""
+
+
+def is_barrier_object(site: Any) -> bool:
+    """Whether an instruction is one of an mbarrier's own."""
+    return site.mnemonic in _BARRIER_OBJECTS or (site.mnemonic == "ATOMS" and site.has("ARRIVE"))
+
+
+class Races:
+    """Racecheck of one launch."""
+
+    def __init__(
+        self, environment: Any, findings: Findings, point: Callable[..., Point], describe: Callable[[int], str],
+        notes: list[str],
+    ):  # fmt: skip
+        lanes, self._memory = environment.lanes, environment.memory
+        self._every = np.arange(lanes.count)
+        self._exists = lanes.exists
+        self._findings = findings
+        self._point = point
+        self._buffer_at = describe
+        self.cta = 0
+        code = environment.code
+        self._strands = Strands(lanes.exists)
+        self._order = Order(self._strands)
+        self._race = Race(self._strands, self._order, findings, point)
+        self._race.polls = polls(code)
+        self._guesses = guesses(code)
+        special = self._race.polls | self._guesses
+        self._held = Held({k: uses for k, uses in later_uses(code).items() if k not in special})
+        fences = any(i.opcode.startswith("MEMBAR") for i in code)
+        self._releases = Releases(self._strands) if fences or self._race.polls else None
+        self._race.releases = self._releases
+        buffers = [b for b in self._memory.buffers if b.start < LOCAL_WINDOW]
+        span = buffers[-1].start + buffers[-1].bytes - GLOBAL_START if buffers else 0
+        self._shared = Memory(self._race, "shared", self._memory.shared_bytes, shared_byte, False)
+        self._global = None
+        if span > _MOST_SPAN:
+            notes.append("global memory is too large to look for races there")
+        else:
+            self._global = Memory(
+                self._race, "global", span, lambda at: describe(GLOBAL_START + at), environment.launch.ctas > 1
+            )
+        self._proxies = Proxies(code, self._memory.shared_bytes, self._strands, findings, point)
+        self._phases = np.zeros(lanes.count // LANES, np.int64)
+        self._phase = 0
+        self.blocks = Blocks(self._order, self._shared, self._global, self._proxies, self._parity)
+        kept: list[Kept] = [
+            (self, ("cta", "_phases", "_phase")),
+            (self._strands, strands.OF_CTA),
+            (self.blocks, blocks.OF_CTA),
+            (self._order, order.OF_CTA),
+            (self._held, held.OF_CTA),
+            (self._proxies, proxies.OF_CTA),
+            *((memory, racecheck.OF_CTA) for memory in (self._shared, self._global) if memory is not None),
+            *([(self._releases, releases.OF_CTA)] if self._releases is not None else []),
+        ]
+        self._aside = Aside(*kept)
+
+    # -- the launch -------------------------------------------------------------------------------------------
+
+    def start(self, cta: int) -> None:
+        """A CTA begins."""
+        self.cta = self.blocks.cta = cta
+        self._strands.start()
+        self._order.start()
+        if self._releases is not None:
+            self._releases.start()
+        self._held.start()
+        self._proxies.start(cta)
+        self._shared.barriers = set()
+        self._calm()
+
+    def end(self) -> None:
+        """It has ended."""
+        self._proxies.end(self._order.pending)
+        self._shared.close()
+        if self._global is not None:
+            self._global.close()
+
+    def waits(self) -> None:
+        """The CTA is set aside."""
+        if self._global is not None:
+            self._global.set_aside()
+        self._strands.reserve()
+        self._aside.put(self.cta)
+
+    def resumes(self, cta: int) -> None:
+        """A CTA goes on."""
+        self._aside.take(cta)
+
+    def around(self, site: Any, step: Step) -> Step:
+        """What to execute instead of an instruction's step."""
+        exists, offset = self._exists, site.instruction.offset
+        if self._held.is_use(offset):
+            used, reads = step, self._held
+
+            def using(mask: Mask) -> None:
+                reads.use(offset, exists if mask is None else mask)
+                used(mask)
+
+            step = using
+        after = self._after(site)
+        if after is None:
+            return step
+        inner, then = step, after
+
+        def followed(mask: Mask) -> None:
+            inner(mask)
+            then(exists if mask is None else mask)
+
+        return followed
+
+    def _after(self, site: Any) -> Callable[[Bools], None] | None:
+        """What follows a step that orders something."""
+        known, mnemonic = self._order, site.mnemonic
+        if mnemonic in _COMMITS:
+            return lambda lanes: known.commit(_COMMITS[mnemonic], lanes)
+        if mnemonic == "DEPBAR":
+            match = re.fullmatch(r"SB\d(?:,(0x[0-9a-f]+))?", ",".join(site.instruction.operands))
+            if match is None:
+                return None
+            keep = int(match[1] or "0", 16)
+
+            def wait(lanes: Bools) -> None:
+                known.wait("LDGSTS", lanes, keep)
+                known.wait("bulk", lanes, keep)
+
+            return wait
+        if mnemonic == "WARPGROUP" and site.has("DEPBAR"):
+            left = int(site.instruction.operands[-1], 16)
+            return lambda lanes: known.wait("warpgroup", lanes, left)
+        if mnemonic.endswith("GMMA") and site.instruction.operands[-1] == "gsb0":
+            return lambda lanes: known.commit("warpgroup", lanes)
+        if mnemonic == "MEMBAR":
+
+            def fence(lanes: Bools) -> None:
+                self._strands.advance(lanes, fence=site.has(*_WIDE_SCOPES))
+                self.synchronised(lanes)
+
+            return fence
+        if mnemonic == "FENCE" and self._proxies.concerned:
+            return self._proxies.fence
+        if mnemonic == "NOP":  # what is left of a __syncwarp() whose lanes are together
+            return self.synchronised
+        if is_barrier_object(site):
+            return lambda lanes: self._turned()
+        return None
+
+    def _turned(self) -> None:
+        for barrier in self._order.mbarriers:
+            self._order.turned(barrier, self._parity(barrier))
+
+    def _parity(self, barrier: int) -> int:
+        return int(self._memory.shared[8][barrier // 8]) >> 63
+
+    # -- accesses ---------------------------------------------------------------------------------------------
+
+    def shared(self, space: Any, place: Place) -> None:
+        """An access to shared memory."""
+        site, access = space.site, space.purpose.value
+        if is_barrier_object(site):
+            self._barrier_object(space, place)
+            return
+        if access == "load" and self._shared.barriers and place.base // 8 in self._shared.barriers:
+            self._order.find_over(place.base // 8 * 8, self._among(place))
+        does = self._does(site, access)
+        if site.instruction.offset in self._race.polls:
+            does = Does.STRONG_READ
+        elif self._race.polls and does is Does.WRITE:
+            self._may_be_polled(space, place)
+            return
+        if does in (Does.ATOMIC, Does.STRONG_READ) and self._releases is not None:
+            self._flags(True, place, access != "load", site.mnemonic != "ST", True)
+        self._log(self._shared, space, place, does, "LDGSTS" if site.mnemonic == "LDGSTS" else "", place.base)
+
+    def _may_be_polled(self, space: Any, place: Place) -> None:
+        """A store that may be to a flag: whoever polls it comes behind the store itself, and what was fenced before."""
+        assert self._releases is not None
+        lanes = self._among(place)
+        copies = space.site.mnemonic == "LDGSTS"
+        if not copies:
+            self._strands.advance(lanes)
+            self._flags(True, place, True, False, True)
+        self._log(self._shared, space, place, Does.WRITE, "LDGSTS" if copies else "", place.base)
+        if not copies:
+            self._strands.advance(lanes)
+
+    def global_(self, space: Any, place: Place) -> None:
+        """An access to global memory."""
+        if self._global is None or place.base >= LOCAL_WINDOW:
+            return
+        lanes = self._lanes(place)
+        if place.base + place.pattern.high >= LOCAL_WINDOW:
+            inside = place.addresses(64) < np.uint64(LOCAL_WINDOW)
+            chosen = np.zeros(len(self._every), np.bool_)
+            chosen[lanes[inside]] = True
+            delta, pattern = place.pattern.part(chosen)
+            place = Place(place.base + delta, pattern)
+        site, access = space.site, space.purpose.value
+        does = self._does(site, access)
+        if does in (Does.ATOMIC, Does.STRONG_READ) and self._releases is not None:
+            reads = access == "load" or site.mnemonic in ("ATOM", "ATOMG")
+            self._flags(False, place, access != "load", reads, not site.has(*_NARROW))
+        self._log(self._global, space, place, does, "", place.base - GLOBAL_START)
+
+    def _does(self, site: Any, access: str) -> Does:
+        strong = site.has("STRONG") or site.mnemonic.startswith(("ATOM", "RED"))
+        if access != "load":
+            return Does.ATOMIC if strong else Does.WRITE
+        return Does.STRONG_READ if strong or site.instruction.offset in self._guesses else Does.READ
+
+    def _flags(self, shared: bool, place: Place, writes: bool, reads: bool, widely: bool) -> None:
+        """Atomics and strong accesses release and acquire."""
+        assert self._releases is not None
+        itself = writes and shared and bool(self._race.polls)
+        addresses = place.base + place.pattern.offsets
+        self._releases.flag(shared, addresses, self._lanes(place), reads, writes, widely, itself)
+
+    def _log(self, memory: Memory, space: Any, place: Place, does: Does, copy: str, base: int) -> None:
+        pattern, instruction = place.pattern, space.site.instruction
+        lanes = self._lanes(place)
+        version, of_lane, now = self._strands.version, self._strands.of_lane, None
+        if memory is self._shared:
+            now = self._phases
+            if self._proxies.concerned and does in (Does.WRITE, Does.ATOMIC) and not copy:
+                self._proxies.written(instruction, space.size, place, lanes)
+        name: object = instruction.offset, base, space.size, pattern.key, self._phase, version
+        beside = None
+        if copy:
+            beside = self._order.copying(copy, lanes)
+            name = object()
+
+        def make() -> Entry:
+            in_strands = of_lane[lanes] if beside is None else beside
+            phases = None if now is None else now[lanes // LANES]
+            collective = space.site.mnemonic in ("LDSM", "STSM")
+            return Entry(
+                instruction, does, space.size, base, pattern.offsets, lanes, in_strands, self.cta, phases, copy,
+                collective,
+            )  # fmt: skip
+
+        if does is Does.READ and instruction.offset in self._held.uses:
+            memory.last = None
+
+            def used(by: Bools) -> None:
+                chosen = by[lanes]
+                part: object = name if chosen.all() else (*name[:-1], by.tobytes(), name[-1])  # type: ignore[index]
+                memory.add(part, lambda: make() if chosen.all() else make().part(chosen, of_lane[lanes][chosen]))
+
+            self._held.hold(instruction.offset, self._mask(lanes), used)
+            return
+        memory.add(name, make)
+
+    def stored(self, space: Any, place: Place, values: NDArray[Any]) -> None:
+        """What each lane of a store has put there."""
+        memory = self._shared if space.name == "shared" else self._global if space.name == "global" else None
+        if memory is None:
+            return
+        memory.stored(values)
+        if memory.last is not None and memory.last.lanes is not None:
+            where = shared_byte if space.name == "shared" else self._buffer_at
+            found = one_store(
+                space, place, values, self._lanes(place), where, lambda i, k, d: self._point(i, k, self.cta, d)
+            )
+            if found is not None:
+                self._findings.add(found)
+
+    # -- mbarriers --------------------------------------------------------------------------------------------
+
+    def _barrier_object(self, space: Any, place: Place) -> None:
+        site, lanes = space.site, self._lanes(place)
+        offsets = place.base + place.pattern.offsets
+        self.synchronised(self._among(place))
+        does = Does.ATOMIC
+        if site.has("EXCH"):
+            does = Does.WRITE
+        elif site.has("PHASECHK"):
+            does = Does.STRONG_READ
+        self._log(self._shared, space, place, does, "", place.base)
+        self._shared.last = None
+        for at in np.unique(offsets).tolist():
+            self._shared.barriers.add(at // 8)
+            here = self._mask(lanes[offsets == at])
+            if does is Does.WRITE:
+                self._order.initialise(at, 0)
+            elif does is Does.STRONG_READ:
+                parity = np.broadcast_to(site.source(2)(), here.shape) >> np.uint32(31)
+                here &= parity != self._parity(at)
+                if here.any():
+                    self._order.find_over(at, here)
+            else:
+                self._order.arrive_at(at, here, site.has("LDGSTSBAR"))
+
+    # -- groups and barriers ----------------------------------------------------------------------------------
+
+    def synchronised(self, lanes: Bools) -> None:
+        """Lanes have done what orders those of a warp among themselves."""
+        self._phase += 1
+        phases = self._phases.copy()
+        phases[lanes.reshape(-1, LANES).any(axis=1)] = self._phase
+        self._phases = phases
+
+    def _calm(self) -> None:
+        self._phase = 0
+        self._phases = np.zeros(len(self._phases), np.int64)
+
+    def together(self, mask: Mask) -> None:
+        """The lanes of `mask` execute the next instructions together."""
+        self._strands.together(mask)
+
+    def met(self, lanes: Bools) -> None:
+        """These lanes, each with the others of its warp, have waited for each other."""
+        self._strands.advance(lanes)
+
+    def arrives(self, barrier: int, lanes: Bools, waits: bool) -> None:
+        """Lanes have come to a barrier of the CTA."""
+        self._order.arrive(barrier, lanes, waits)
+        self.synchronised(lanes)
+
+    def opens(self, barrier: int, waiting: Bools, alive: Bools) -> None:
+        """A barrier of the CTA lets those go on who wait at it."""
+        for_all = bool((waiting >= alive).all())
+        if for_all:
+            self._shared.look()
+            if self._global is not None:
+                self._global.look()
+            if self._releases is not None:
+                self._releases.close()
+            self._proxies.close()
+        pending = self._order.open(barrier, waiting, alive)
+        if pending is not None:
+            self._shared.forget(pending)
+            if self._global is not None:
+                self._global.forget(pending)
+            self._proxies.moved(pending)
+            self._calm()
+
+    def exits(self, lanes: Bools) -> None:
+        """These lanes have reached their end."""
+        self._strands.leave(lanes)
+
+    # -- lanes ------------------------------------------------------------------------------------------------
+
+    def _lanes(self, place: Place) -> Indices:
+        return self._every if place.pattern.lanes is None else place.pattern.lanes
+
+    def _mask(self, lanes: Indices) -> Bools:
+        mask = np.zeros(len(self._every), np.bool_)
+        mask[lanes] = True
+        return mask
+
+    def _among(self, place: Place) -> Bools:
+        return np.asarray(self._mask(self._lanes(place)) & self._exists)

@@ -1,0 +1,159 @@
+"""What is said of races: one finding for each two instructions, with an example of each and what would order them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from gpuemu.isa.warp import LANES
+from gpuemu.studies.check.accesses import ENTRIES, ENTRY_BITS, Does, Entry, Indices, entry_of, lane_of, strand_of
+from gpuemu.studies.check.findings import Finding, Severity
+from gpuemu.trace.model import Instruction
+
+_STRAND_BITS = 30
+Same = tuple[object, int, object, int]
+"""Two stores by their names, and of each a lane's place among its own."""
+_WORDS = {Does.READ: "read", Does.WRITE: "write", Does.ATOMIC: "atomic", Does.STRONG_READ: "read"}
+_DOES = {"RAW": "reads what the other writes", "WAR": "writes what the other reads", "WAW": "write to it"}
+_CHANGES = (Does.WRITE, Does.ATOMIC)
+_KINDS = {(True, True): "WAW", (True, False): "RAW", (False, True): "WAR"}
+_WAITS = {
+    "LDGSTS": "cp.async.wait_group (__pipeline_wait_prior) for the copy's group",
+    "load": "a wait at the mbarrier that the copy tells",
+    "bulk": "cp.async.bulk.wait_group.read for the copy's group",
+    "warpgroup": "wgmma.wait_group for the matrices' group",
+}
+
+
+class Teller:
+    """Makes the findings of one memory."""
+
+    def __init__(self, race: Any, memory: str, describe: Callable[[int], str]):
+        self._race = race
+        self._memory = memory
+        self._describe = describe
+
+    def tell(
+        self, kept: Sequence[Entry], old: Indices, new: Indices, places: Indices, same: list[Same]
+    ) -> list[Finding]:
+        """Findings of racing pairs by their tags: the first pair of accesses, of those that are errors if any are.
+
+        `same`: takes what has to store the same values for these findings to hold.
+        """
+        entries = entry_of(old) << ENTRY_BITS | entry_of(new)
+        pairs, first, which, times = np.unique(entries, return_index=True, return_inverse=True, return_counts=True)
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for k, both in enumerate(pairs.tolist()):
+            one, other = kept[both >> ENTRY_BITS], kept[both & ENTRIES]
+            name = id(one.instruction), one.does, id(other.instruction), other.does, one.cta == other.cta
+            alike.setdefault(name, []).append(k)
+
+        def examples(members: list[int]) -> Iterator[tuple[int, int, int]]:
+            """The first, then one of each two strands of each two accesses."""
+            yield int(old[first[members[0]]]), int(new[first[members[0]]]), int(places[first[members[0]]])
+            for k in members:
+                here = np.flatnonzero(which.reshape(-1) == k)
+                _, starts = np.unique(strand_of(old[here]) << _STRAND_BITS | strand_of(new[here]), return_index=True)
+                for i in here[starts].tolist():
+                    yield int(old[i]), int(new[i]), int(places[i])
+
+        told = [self._finding(kept, examples(m), int(times[m].sum()), same) for m in alike.values()]
+        return [finding for finding in told if finding is not None]
+
+    def tell_exchange(
+        self, kept: Sequence[Entry], old: Indices, new: Indices, places: Indices, times: int
+    ) -> list[Finding]:
+        """Findings of lanes of a warp that only its lockstep orders: one for each two instructions."""
+        found: dict[tuple[int, int], Finding] = {}
+        for one, other, at in zip(old.tolist(), new.tolist(), places.tolist(), strict=True):
+            first, second = kept[entry_of(one)], kept[entry_of(other)]
+            key = first.instruction.offset, second.instruction.offset
+            kind = _KINDS.get((first.does in _CHANGES, second.does in _CHANGES))
+            if key in found or kind is None or not self._race.polls.isdisjoint(key):
+                continue
+            who = "both lanes" if kind == "WAW" else "one lane"
+            where = self._describe(at)
+            found[key] = Finding(
+                "racecheck", Severity.WARNING, f"Potential {kind} hazard in __{self._memory}__ memory within a warp",
+                f"{where}: {who} {_DOES[kind]}, and only that the warp happens to run in lockstep orders them",
+                self._points((first, one), (second, other)), where, times, "__syncwarp() between them",
+            )  # fmt: skip
+        return list(found.values())
+
+    def _points(self, *accesses: tuple[Entry, int]) -> tuple[Any, ...]:
+        return tuple(
+            self._race.point(e.instruction, lane_of(tag), e.cta, f"{_WORDS[e.does]} of {e.size} bytes")
+            for e, tag in accesses
+        )
+
+    def _finding(
+        self, entries: Sequence[Entry], examples: Iterator[tuple[int, int, int]], times: int, kept: list[Same]
+    ) -> Finding | None:
+        old, new, at = next(examples)
+        first, second = entries[entry_of(old)], entries[entry_of(new)]
+        kind = _KINDS.get((first.does in _CHANGES, second.does in _CHANGES))
+        if kind is None or not self._race.polls.isdisjoint((first.instruction.offset, second.instruction.offset)):
+            return None
+        same = kind == "WAW" and _one_place(first.instruction, second.instruction)
+        checked = []
+        for one, other, place in chain([(old, new, at)], examples) if same else ():
+            a, b = entries[entry_of(one)], entries[entry_of(other)]
+            i, j = _place(a, one), _place(b, other)
+            if not a.same(i, b, j):
+                old, new, at, first, second, same = one, other, place, a, b, False
+                break
+            checked.append((lasting_name(a), i, lasting_name(b), j))
+        if same:
+            kept += checked
+        where = self._describe(at)
+        between = first.cta != second.cta
+        severity = Severity.INFORMATION if same else Severity.ERROR
+        sentence = f"{where}: {'both ' if kind == 'WAW' else 'one '}{_DOES[kind]}, and nothing orders them"
+        if same:
+            sentence = f"{where}: several threads write the same value to it at once"
+        return Finding(
+            "racecheck",
+            severity,
+            f"Potential {kind} hazard in __{self._memory}__ memory{' between CTAs' if between else ''}",
+            sentence,
+            self._points((first, old), (second, new)),
+            where,
+            times,
+            "" if same else self._right(between, (first, old), (second, new)),
+        )
+
+    def _right(self, between: bool, before: tuple[Entry, int], behind: tuple[Entry, int]) -> str:
+        """What would order them."""
+        (first, old), (second, new) = before, behind
+        if between:
+            return "a release and an acquire (atomics with __threadfence() before) between them, or another launch"
+        if first.copy:
+            wait = _WAITS["load" if first.copy == "bulk" and first.does is Does.WRITE else first.copy]
+            if strand_of(old) in self._race.order.pending:
+                return f"{wait}, and __syncthreads() behind it" if first.copy != "bulk" else f"{wait} between them"
+            return f"__syncthreads() between {wait} and the other access"
+        if second.copy:
+            return "__syncthreads() before the copy begins"
+        if first.instruction.opcode.startswith("SYNCS.EXCH"):
+            return "__syncthreads() between the mbarrier's initialisation and its use"
+        if lane_of(old) // LANES == lane_of(new) // LANES:
+            return "__syncwarp() or __syncthreads() between them"
+        return "__syncthreads() between them"
+
+
+def _one_place(first: Instruction, second: Instruction) -> bool:
+    """Whether both come from one place of the source, as those of an unrolled loop do."""
+    return first is second or (bool(first.source) and first.source == second.source)
+
+
+def lasting_name(entry: Entry) -> object:
+    """The name of an access without what tells it from the same behind the next barrier."""
+    return entry.name[:-1] if isinstance(entry.name, tuple) else entry.name
+
+
+def _place(entry: Entry, tag: int) -> int:
+    """Which of an access's lanes a tag is of."""
+    return int(np.flatnonzero(entry.lanes == lane_of(tag))[0])
