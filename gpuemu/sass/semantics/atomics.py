@@ -144,11 +144,10 @@ def atomic(site: Site) -> Step:
             doing = atomic.addresses.of(here if mask is None else here & mask)
         else:
             reached(everywhere, mask)
+        found = atomic.apply(doing) if doing.pattern.count else None
         atomic.space.record(doing, mask)
-        if doing.pattern.count:
-            found = atomic.apply(doing)
-            if found is not None:
-                put(found, doing.pattern.lanes)
+        if found is not None:
+            put(found, doing.pattern.lanes)
 
     return step
 
