@@ -49,16 +49,26 @@
                                         instr    throttl       miss
        0    0    0      40     778         18          8        126         34
 
-    Limited by latency of one warp: 94% of the cycles; most go to long_scoreboard (global memory)
-    latency of one warp                              730   93.8%
+    Limited by latency of one warp: 89% of the cycles; most go to long_scoreboard (global memory)
+    latency of one warp                              696   89.5%
+    latency of one warp, long_scoreboard             261   33.5%
+    latency of one warp, imc_miss                    126   16.2%
     a warp's path to shared memory                   100   12.9%
+    latency of one warp, short_scoreboard             99   12.7%
+    latency of one warp, wait                         87   11.2%
     global-memory bandwidth                           77    9.9%
     operands sent to the load/store unit              70    9.0%
     shared-memory data stage                          50    6.4%
+    launch                                            40    5.1%
     issue slots                                       37    4.8%
     tensor core                                       32    4.1%
+    queues to the load/store unit                     32    4.1%
+    load/store unit                                   28    3.6%
     IMAD pipe (FMA heavy)                             22    2.8%
     integer pipe (ALU)                                18    2.3%
+    path of stored registers                          17    2.2%
+    entries of the load/store unit                    16    2.1%
+    way back to the registers                         11    1.4%
 
 How to read it. The shared-memory table has the profiler's rows and columns; a bank conflict is a wavefront beyond
 the ideal, the fewest that the instructions' widths need. That of global memory has the sectors that the lanes touch

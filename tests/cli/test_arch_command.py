@@ -1,5 +1,6 @@
 import ast
 import importlib
+import io
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from gpuemu.arch import load_arch
 from gpuemu.base import resources
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.arch import arch
+from gpuemu.cli.terminal import terminals
 
 # `gpuemu.cli.arch` the module, which the group of the same name does not hide here.
 commands = importlib.import_module("gpuemu.cli.arch")
@@ -82,8 +84,19 @@ def test_show_fits_a_hundred_columns_and_has_no_colour_when_it_is_not_on_a_termi
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
-def test_show_has_colour_on_a_terminal():
-    text = run("show", "sm_90", color=True)
+class Screen(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
+def test_show_has_colour_on_a_terminal(monkeypatch):
+    screen = Screen()
+    monkeypatch.setattr("sys.stdout", screen)
+    with terminals():
+        arch.main(["show", "sm_90"], standalone_mode=False)
+    text = screen.getvalue()
     assert "\x1b[1mshared_memory\x1b[0m" in text
     assert "\x1b[2m      2,435 of 2,435 counted patterns agree\x1b[0m" in text
 
@@ -211,7 +224,7 @@ def test_heavy_libraries_are_imported_only_when_a_command_runs():
     tree = ast.parse(Path(commands.__file__).read_text(encoding="utf-8"))
     modules = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
     modules |= {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
-    assert modules == {"__future__", "typing", "click", "gpuemu.base.errors"}
+    assert modules == {"__future__", "typing", "click", "gpuemu.base.errors", "gpuemu.cli.terminal"}
 
 
 @pytest.mark.parametrize("name", resources.names("configs"))

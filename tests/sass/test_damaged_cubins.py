@@ -14,7 +14,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code, is_source
 from gpuemu.base.reading import read_whole
 from gpuemu.sass.image.cubin import read_cubin
-from gpuemu.sass.machine.constant_banks import parameter_sizes
+from gpuemu.sass.machine.arguments import parameter_sizes
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin
 from gpuemu.sass.tools.toolchain import compile_cuda
 from gpuemu.trace.files import load_trace

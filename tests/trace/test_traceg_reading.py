@@ -16,7 +16,7 @@ from gpuemu.trace.accel_sim import reading
 from gpuemu.trace.accel_sim.form import ACCEL_SIM, BARRIERS, COPIES
 from gpuemu.trace.files import load_trace
 from gpuemu.trace.model import LOCAL, SHARED, Trace
-from gpuemu.views.json_result import as_data, notes
+from gpuemu.views.json_result import as_data
 from gpuemu.views.report.page import as_html
 from gpuemu.views.source import instructions
 from gpuemu.views.text import report
@@ -243,7 +243,7 @@ def test_lanes_that_are_off_are_no_thread_instructions(tmp_path: Path) -> None:
 
 def test_every_form_of_the_report_says_what_the_trace_lacks(tmp_path: Path) -> None:
     result = gpuemu.run(read(file("0010 ffffffff 1 R4 LDS 1 R2 4 1 0x0 4 0"), tmp_path))
-    said = notes(result)
+    said = list(result.notes)
     assert said[0].startswith("no control words in the trace: a register scoreboard times")
     assert said[1:] == [ACCEL_SIM]
     assert as_data(result)["notes"] == said
@@ -255,8 +255,8 @@ def test_every_form_of_the_report_says_what_the_trace_lacks(tmp_path: Path) -> N
     aside = gpuemu.run(
         "v5_swizzle", gpuemu.load_arch("sm_89").with_overrides({"issue.dependences": "register_scoreboard"})
     )
-    assert notes(aside)[0].startswith("control words set aside: a register scoreboard times")
-    assert notes(gpuemu.run("v5_swizzle", "sm_89")) == []
+    assert aside.notes[0].startswith("control words set aside: a register scoreboard times")
+    assert gpuemu.run("v5_swizzle", "sm_89").notes == ()
 
 
 def test_a_branch_without_a_target_goes_on_in_the_source_page(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ _OURS = 0x67707573
 _TABLE = """create table results
     (key text primary key, point text, numbers text, error text, final integer, sum integer)"""
 _RIGHT = "a file that gpuemu sweep wrote, or none, is right"
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises; the second where the name that it complains of is damaged itself."""
 _COMMIT_S = 0.2
 """Results are on the disk so soon after they came."""
 
@@ -67,12 +69,12 @@ class Store:
         assert self._file is not None
         try:
             return self._file.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._refused(error) from None
 
-    def _refused(self, error: sqlite3.Error) -> GpuemuError:
+    def _refused(self, error: Exception) -> GpuemuError:
         found, right = str(error), "a file that can be written is right"
-        if "not a database" in found or "malformed" in found or "no such" in found:
+        if any(words in found for words in ("not a database", "malformed", "no such")):
             found, right = "something else than results of a sweep, or a damaged file", _RIGHT
         return GpuemuError.one(str(self._path), None, "", found, right)
 
@@ -83,7 +85,7 @@ class Store:
         while self._file is None:
             try:
                 self._file = self._opened(self._path)
-            except sqlite3.Error as error:
+            except _ERRORS as error:
                 if "locked" not in str(error):
                     raise self._refused(error) from None
                 if not told:
@@ -111,7 +113,7 @@ class Store:
                 file.execute(f"pragma application_id = {_OURS}")
                 file.execute(_TABLE)
             file.commit()
-        except sqlite3.Error:
+        except _ERRORS:
             file.close()
             raise
         return file
