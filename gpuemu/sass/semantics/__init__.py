@@ -48,6 +48,7 @@ _FAMILIES = (
     "mbarriers",
     "warpgroup",
     "bulk",
+    "bulk_tiles",
 )
 
 

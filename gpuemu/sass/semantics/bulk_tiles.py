@@ -1,0 +1,163 @@
+"""Copies by tensor maps of sm_90 (PTX: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor).
+
+    UTMALDG.2D [UR8], [UR6]                by the tensor map at [UR6], from UR10, UR11 on: to shared [UR8]; mbarrier UR9
+    UTMASTG.2D [UR8], [UR6]                from shared [UR8] to UR9, UR10 on
+    UTMAREDG.2D.ADD [UR8], [UR6]
+
+Elements outside a tensor map's array are read as its fill (NaN: 0x7ff7 in each 16 bits), and not written.
+Chunks of 16 bytes are exchanged by the address in shared memory: a swizzle of 128 bytes puts bits 7-9 over bits 4-6, of
+64 bits 7-8 over 4-5, of 32 bit 7 over bit 4. All of this is what an H200 does; it also refuses to begin at a coordinate
+of dimension 0 that is no multiple of 16 bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine import tensor_map
+from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.tensor_map import Layout
+from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.bulk import OPERATIONS, UNIT, Copier, Uniform, numbers, reduction
+
+_DIMENSIONS = ("1D", "2D", "3D", "4D", "5D")
+_NAN_BYTES = b"\xf7\x7f"
+_NAMES = {"u32": "U32", "s32": "S32", "u64": "U64", "s64": "S64", "f16": "F16", "f32": "F32", "f64": "F64"}
+
+
+class _Tiles(Copier):
+    """The boxes that an instruction with a tensor map moves."""
+
+    def __init__(self, site: Site, known: tuple[str, ...]):
+        super().__init__(site)
+        site.only(*_DIMENSIONS, *known)
+        named = [m for m in site.modifiers if m in _DIMENSIONS]
+        if len(named) != 1:
+            raise site.unsupported("a copy other than of tiles")
+        self.rank = int(named[0][0])
+        self.first, self.map, *self.ranks = numbers(site, "[[-" if site.has("MULTICAST") else "[[")
+        self.registers = Uniform(site)
+
+    def layout(self, lane: int) -> Layout:
+        """What the tensor map says that the lane's registers point to."""
+        site, address = self.site, self.registers.wide(self.map, lane)
+        buffer, start = self.buffer(address, tensor_map.BYTES, lane)
+        data = buffer.views[1][start : start + tensor_map.BYTES]
+        layout = tensor_map.decode(data.tobytes())
+        if layout is None or len(layout.shape) != self.rank:
+            found = "bytes that are none" if layout is None else f"one of {len(layout.shape)} dimensions"
+            raise self.error(lane, f"in place of a tensor map {found}", f"one of {self.rank} dimensions is right")
+        if layout.interleaved:
+            raise site.unsupported("an interleaved tensor map")
+        return layout
+
+    def box(self, layout: Layout, coordinates: list[int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Byte distances of the box's elements from the array's first, dimension 0 fastest, and which are inside."""
+        distances, inside = np.zeros(1, np.int64), np.ones(1, np.bool_)
+        for at, extent, stride, count, step in zip(
+            coordinates, layout.shape, layout.strides, layout.copied, layout.steps, strict=True
+        ):
+            places = at + np.arange(count, dtype=np.int64) * step
+            distances = (places[:, None] * stride + distances[None, :]).reshape(-1)
+            inside = (((places >= 0) & (places < extent))[:, None] & inside[None, :]).reshape(-1)
+        return distances, inside
+
+    def places(self, layout: Layout, address: int, count: int) -> NDArray[np.int64] | None:
+        """Where the copy's bytes are behind a shared address; None if one behind the other.
+
+        With a swizzle, each line of dimension 0 has as many bytes as that is wide, whatever is in it.
+        """
+        if not layout.swizzle_bytes:
+            return None
+        line, within = np.divmod(np.arange(count, dtype=np.int64), layout.copied[0] * layout.element_bytes)
+        at = (address & 0xFFFFFF) + line * layout.swizzle_bytes + within
+        turned: NDArray[np.int64] = at ^ (at >> 7 & layout.swizzle_bytes // UNIT - 1) << 4
+        return turned - (address & 0xFFFFFF)
+
+    def elements(self, layout: Layout, lane: int, first: int) -> tuple[Any, Any, Any, NDArray[np.int64]]:
+        """The array's units in its buffer, those of the box's elements that are inside, which, and their bytes from it.
+
+        `first`: the register with the coordinate of dimension 0.
+        """
+        coordinates = [self.registers.word(first + k, lane) for k in range(self.rank)]
+        coordinates = [c - (c >> 31 << 32) for c in coordinates]
+        if coordinates[0] * layout.element_bytes % UNIT:
+            found = f"the first coordinate {coordinates[0]} of elements of {layout.element_bytes} bytes"
+            raise self.error(lane, found, "a multiple of 16 bytes is right")
+        distances, inside = self.box(layout, coordinates)
+        chosen = distances[inside]
+        if not len(chosen):
+            return np.zeros(0, np.uint8), chosen, inside, chosen
+        size, last = layout.element_bytes, int(chosen.max())
+        least = int(chosen.min())
+        buffer, start = self.buffer(layout.address + least, last - least + size, lane)
+        if start % size:
+            raise self.error(lane, f"elements at byte {start} of {buffer.name}", f"multiples of {size} are right")
+        return buffer.views[size], (chosen - least + start) // size, inside, chosen
+
+
+def _read_as(kind: str, words: NDArray[Any]) -> NDArray[Any]:
+    """Elements as a copy to shared memory leaves them: .ftz without subnormal numbers, tf32 rounded to nearest."""
+    if kind.endswith(".ftz"):
+        words = np.where(words & np.uint32(0x7F800000), words, words & np.uint32(0x80000000))
+    if kind.startswith("tf32"):
+        finite = (words & np.uint32(0x7F800000)) != np.uint32(0x7F800000)
+        rounded = words + np.uint32(0xFFF) + (words >> np.uint32(13) & np.uint32(1))
+        words = np.where(finite, rounded, words) & np.uint32(0xFFFFE000)
+    return words
+
+
+@semantics("UTMALDG")
+def load_tile(site: Site) -> Step:
+    """UTMALDG.nD[.MULTICAST]: a box of an array to shared memory."""
+    tiles = _Tiles(site, ("MULTICAST",))
+    registers, memory = tiles.registers, tiles.memory
+
+    def step(mask: Mask) -> None:
+        for lane in registers.lanes(mask):
+            layout = tiles.layout(lane)
+            units, index, inside, places = tiles.elements(layout, lane, tiles.first + 2)
+            size = layout.element_bytes
+            fill = int.from_bytes((_NAN_BYTES if layout.nan_fill else b"\0\0") * (size // 2), "little")
+            found = np.full(len(inside), fill, dtype=f"u{size}")
+            if len(index):
+                found[inside] = _read_as(layout.type, units[index])
+            count = len(found) * size
+            shared = registers.word(tiles.first, lane)
+            for ranks in tiles.ranks:
+                tiles.own(shared, registers.word(ranks, lane))
+            chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, True)
+            tiles.moves(lane, layout.address, places, size, "load")
+            memory.shared[1][chosen] = found.view(np.uint8)
+            tiles.complete(registers.word(tiles.first + 1, lane), count, lane)
+
+    return step
+
+
+@semantics("UTMASTG", "UTMAREDG")
+def store_tile(site: Site) -> Step:
+    """UTMASTG.nD: a box of shared memory to an array; UTMAREDG.nD.op: brought together with what is there."""
+    reduces = site.mnemonic == "UTMAREDG"
+    tiles = _Tiles(site, tuple(OPERATIONS) if reduces else ())
+    registers, memory = tiles.registers, tiles.memory
+
+    def step(mask: Mask) -> None:
+        for lane in registers.lanes(mask):
+            layout = tiles.layout(lane)
+            units, index, inside, places = tiles.elements(layout, lane, tiles.first + 1)
+            count, shared = len(inside) * layout.element_bytes, registers.word(tiles.first, lane)
+            chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, False)
+            if not len(index):
+                continue
+            tiles.moves(lane, layout.address, places, layout.element_bytes, "atomic" if reduces else "store")
+            ours = memory.shared[1][chosen].view(f"u{layout.element_bytes}")[inside]
+            if reduces:
+                operation, unit = reduction(site, _NAMES.get(layout.type, layout.type))
+                ours = operation(units[index].view(unit), ours.view(unit)).astype(unit).view(ours.dtype)
+            units[index] = ours
+
+    return step
