@@ -91,6 +91,10 @@ class Recorder:
         in_memory = (steps < len(self._memory)) & self._memory[np.minimum(steps, len(self._memory) - 1)]
         blocks = np.array(self._blocks, dtype=np.int32)
         self.steps, self.sets = array("i", steps[~gone].tolist()), array("i", sets[~gone].tolist())
+        guarded, whose = (np.array(column, dtype=np.int32) for column in (self._guarded_steps, self._guarded_sets))
+        kept = ~gone[guarded]
+        places = guarded[kept] - np.cumsum(gone)[guarded[kept]]
+        self._guarded_steps, self._guarded_sets = array("i", places.tolist()), array("i", whose[kept].tolist())
         self._blocks = array("i", blocks[~gone[in_memory]].tolist())
 
     def members(self, number: int) -> NDArray[np.bool_]:
