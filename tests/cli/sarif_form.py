@@ -34,12 +34,17 @@ RESULT = _of(
     ["message"], ruleId=TEXT, ruleIndex={"type": "integer", "minimum": 0}, level=LEVEL, message=MESSAGE,
     locations=_list(LOCATION), relatedLocations=_list(LOCATION),
 )  # fmt: skip
+NOTIFICATION = _of(["message"], message=MESSAGE, level=LEVEL)
+INVOCATION = _of(
+    ["executionSuccessful"], executionSuccessful={"type": "boolean"}, toolExecutionNotifications=_list(NOTIFICATION)
+)  # fmt: skip
 RUN = _of(
     ["tool"],
     tool=_of(["driver"], driver=_of(["name"], name=TEXT, version=TEXT, rules=_list(RULE))),
     automationDetails=_of([], id=TEXT),
     columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
     results=_list(RESULT),
+    invocations=_list(INVOCATION),
 )
 SCHEMA = _of(
     ["version", "runs"], **{"$schema": {"type": "string", "format": "uri"}, "version": {"const": "2.1.0"}, "runs": _list(RUN)}

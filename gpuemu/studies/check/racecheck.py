@@ -74,6 +74,11 @@ class Memory:
         elif not entry.varied and entry.values.tobytes() != values.tobytes():
             entry.varied = True
 
+    def start(self) -> None:
+        """A CTA begins; what another has logged that was set aside is not its own."""
+        self._keep([])
+        self.barriers = set()
+
     def close(self) -> None:
         """The CTA has ended."""
         self.look()

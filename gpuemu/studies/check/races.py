@@ -104,7 +104,9 @@ class Races:
             self._releases.start()
         self._held.start()
         self._proxies.start(cta)
-        self._shared.barriers = set()
+        self._shared.start()
+        if self._global is not None:
+            self._global.start()
         self._calm()
 
     def end(self) -> None:
