@@ -32,7 +32,8 @@ class Cta:
     """A CTA that has begun. `number` in the grid; `recorder`, and whether it takes the CTA down; `left`: warp
     instructions until it is taken for endless, of `budget`.
 
-    Of one that is set aside: what its groups have looked at in vain, and everything that is its own.
+    Of one that is set aside: what its groups have looked at in vain, where the record has that again and again, and
+    everything that is its own.
     """
 
     number: int
@@ -46,6 +47,7 @@ class Cta:
     turn: int = 0
     groups: list[Group] = field(default_factory=list)
     waits_for: list[Look] = field(default_factory=list)
+    repeats: list[tuple[int, int, int]] = field(default_factory=list)
     put_away: tuple[Any, ...] = ()
 
 
@@ -100,13 +102,15 @@ class CtaExecutor(ControlFlow):
     def set_aside(self, cta: Cta) -> None:
         """Put away all that is the CTA's own, so that another can execute."""
         environment = self.environment
-        cta.waits_for = self.polls.waiting()
+        cta.waits_for, cta.repeats = self.polls.waiting(), self.polls.repeats()
         cta.groups = self._groups
         others = [a.copy() for a in (*environment.barrier_results, environment.return_address)]
         cta.put_away = self._lanes.put_away(), environment.memory.put_away(), environment.cta, others
 
-    def bring_back(self, cta: Cta) -> None:
-        """Put everything back where it was, so that the CTA can go on."""
+    def bring_back(self, cta: Cta, in_vain: bool) -> None:
+        """Put everything back where it was, so that the CTA can go on; `in_vain`: what it did was but to wait."""
+        if in_vain and cta.keep:
+            cta.recorder.leave_out(cta.repeats)
         environment = self.environment
         registers, memory, environment.cta, others = cta.put_away
         self._lanes.bring_back(registers)
@@ -114,7 +118,7 @@ class CtaExecutor(ControlFlow):
         for there, kept in zip((*environment.barrier_results, environment.return_address), others, strict=True):
             there[...] = kept
         cta.looks.forget()
-        cta.put_away, cta.waits_for = (), []
+        cta.put_away, cta.waits_for, cta.repeats = (), [], []
         self._attach(cta)
 
     def go_on(self, cta: Cta) -> bool:

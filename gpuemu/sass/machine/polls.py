@@ -3,8 +3,9 @@
 Instructions that may be looks at such memory are watched. Lanes wait that look at one place again, find the same and
 have the same registers as at the look before: nothing but another's store will ever change what they do. Where only a
 few registers differ, as those of a loop that counts its looks or reads a clock, some tens of looks are enough. A CTA
-waits when all of its lanes do that are not at a barrier, and then the looks behind its second in vain leave its record:
-a trace holds two looks in vain and the one behind them.
+waits when all of its lanes do that are not at a barrier. Once another's store has ended the wait, the looks behind its
+second in vain leave its record: a trace holds two looks in vain and the one behind them. A loop that has ended by
+itself has waited for nobody, and keeps its record.
 """
 
 from __future__ import annotations
@@ -219,15 +220,17 @@ class Polls:
     # -- a CTA that is set aside ------------------------------------------------------------------------------
 
     def waiting(self) -> list[Look]:
-        """The looks in vain, with what is in memory there; those that repeat the first of a group leave the record."""
+        """The looks in vain, with what is in memory there."""
         found = [look for look in self.looks.last.values() if look.times > 1 and (look.lanes & self.looks.waits).any()]
         found.sort(key=lambda look: (look.place is None, not look.exact, -look.clock))
-        if self.recorder is not None:
-            last = [self._last_of(group) for group in self.groups()]
-            self.recorder.leave_out((look.who, look.position, look.end) for look in last if look is not None)
         for look in found:
             look.memory = self.memory_at(look)
         return found
+
+    def repeats(self) -> list[tuple[int, int, int]]:
+        """Where in the record each group has repeated its first look in vain; see Recorder.leave_out."""
+        last = [self._last_of(group) for group in self.groups()]
+        return [(look.who, look.position, look.end) for look in last if look is not None]
 
     def memory_at(self, look: Look) -> bytes:
         """What is in global memory where it looks; nothing for another memory."""

@@ -66,6 +66,7 @@ class Turns:
                     self._observer.starts(cta.number)
             else:
                 woken = next((cta for cta in self._waiting if self._changed(cta)), None)
+                in_vain = woken is not None
                 if woken is not None:
                     spent = 0
                 elif spare and len(self._waiting) < self._at_once:
@@ -79,7 +80,7 @@ class Turns:
                     spent += woken.looks.patience
                 self._waiting.remove(woken)
                 cta = woken
-                self._go_back(cta)
+                self._go_back(cta, in_vain)
             if self._executor.go_on(cta):
                 if self._observer is not None:
                     self._observer.ends()
@@ -93,9 +94,9 @@ class Turns:
                 if self._observer is not None:
                     self._observer.waits()
 
-    def _go_back(self, cta: Cta) -> None:
+    def _go_back(self, cta: Cta, in_vain: bool) -> None:
         self._current = cta
-        self._executor.bring_back(cta)
+        self._executor.bring_back(cta, in_vain)
         if self._observer is not None:
             self._observer.resumes(cta.number)
 
@@ -114,7 +115,7 @@ class Turns:
         begun = len(self._waiting)
         cta = self._waiting.popleft()
         looks = cta.waits_for
-        self._go_back(cta)
+        self._go_back(cta, True)
         look = looks[0]
         instruction = look.site.instruction
         lane = int(np.argmax(look.lanes))
