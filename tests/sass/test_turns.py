@@ -101,6 +101,15 @@ def test_a_trace_holds_two_looks_in_vain_and_the_one_behind_them(compiled):
     assert gpuemu.run(trace, "sm_80").cycles > 0
 
 
+@pytest.mark.parametrize("rounds", [96, 5000])
+def test_a_loop_that_works_at_a_word_and_ends_by_itself_keeps_its_record(compiled, rounds):
+    out = zeros(64)
+    trace = launch(compiled, "works_at_a_word", 2, 32, [out, rounds], ctas=[0, 1])
+    assert (out == 3 * rounds).all()
+    works = [k for k, i in enumerate(trace.code) if i.opcode.startswith("ATOMS")]
+    assert [int(np.isin(warp.path, works).sum()) for warp in trace.warps] == [rounds, rounds]
+
+
 def test_two_launches_that_wait_give_the_same_trace(compiled):
     def path() -> list[list[int]]:
         x = np.arange(7 * 64, dtype=np.int32)

@@ -18,10 +18,10 @@ from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.polls import Look
-from gpuemu.sass.machine.waiting_loops import awaited
+from gpuemu.sass.machine.waiting_loops import always_looks, awaited
 
-MOST_LOOKS = 2_000
-"""Looks in vain, of all CTAs together, after which loops that count their looks are taken for endless, too."""
+MOST_LOOKS = 20_000
+"""Looks in vain, of all CTAs together, after which loops that count looks at others' words are taken for endless."""
 
 
 class Turns:
@@ -73,11 +73,11 @@ class Turns:
                     to_begin.append(spare.popleft())
                     continue
                 else:
-                    woken = self._patient() if spent < MOST_LOOKS else None
+                    woken = self._patient(spent < MOST_LOOKS)
                     if woken is None:
                         raise self._stuck(len(to_begin) + len(spare))
                     woken.looks.patience *= 2
-                    spent += woken.looks.patience
+                    spent += woken.looks.patience if _hopes(woken) else 0
                 self._waiting.remove(woken)
                 cta = woken
                 self._go_back(cta, in_vain)
@@ -105,9 +105,13 @@ class Turns:
         polls = self._executor.polls
         return any(look.place is not None and polls.memory_at(look) != look.memory for look in cta.waits_for)
 
-    def _patient(self) -> Cta | None:
-        """The CTA that has looked least, of those whose loops might end by themselves."""
-        counting = [cta for cta in self._waiting if not all(look.exact for look in cta.waits_for)]
+    def _patient(self, hopeful: bool) -> Cta | None:
+        """The CTA that has looked least, of those whose loops might end by themselves; `hopeful`: all of them."""
+        counting = [
+            cta
+            for cta in self._waiting
+            if not all(look.exact for look in cta.waits_for) and (hopeful or not _hopes(cta))
+        ]
         return min(counting, key=lambda cta: cta.looks.patience, default=None)
 
     def _stuck(self, unbegun: int) -> ExecutionError:
@@ -162,3 +166,8 @@ class Turns:
                 return f": it finds {value}"
             return f": it finds {value} and waits until that {words} {int(against)}"
         return f": it finds {value}, again and again"
+
+
+def _hopes(cta: Cta) -> bool:
+    """Whether a CTA looks at what another one may still write, and not just works in a loop."""
+    return any(look.place is not None and always_looks(look.site.instruction) for look in cta.waits_for)

@@ -25,7 +25,7 @@ _WORDS = {
 
 def looks(code: Sequence[Instruction]) -> frozenset[int]:
     """The numbers of the instructions that may be looks."""
-    found = {k for k, instruction in enumerate(code) if _always(instruction)}
+    found = {k for k, instruction in enumerate(code) if always_looks(instruction)}
     places = {instruction.offset: k for k, instruction in enumerate(code)}
     for k, branch in enumerate(code):
         start = _target(branch, places)
@@ -42,7 +42,8 @@ def looks(code: Sequence[Instruction]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _always(instruction: Instruction) -> bool:
+def always_looks(instruction: Instruction) -> bool:
+    """Whether an instruction may be a look wherever it stands."""
     mnemonic, *modifiers = instruction.opcode.split(".")
     match mnemonic:
         case "LDG" | "LD":

@@ -213,3 +213,14 @@ extern "C" __global__ void races_on_the_heap(int* out) {
     p[threadIdx.x] = threadIdx.x * 7;
     out[threadIdx.x] = p[blockDim.x - 1 - threadIdx.x];  // before the other's store, maybe
 }
+
+// Works in a loop, always at one word, and waits for nobody.
+extern "C" __global__ void works_at_a_word(int* out, int rounds) {
+    __shared__ int most;
+    if (threadIdx.x == 0) most = 3;
+    __syncthreads();
+    int sum = 0;
+#pragma unroll 1
+    for (int k = 0; k < rounds; k++) sum += atomicMax(&most, 3);
+    out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
