@@ -58,8 +58,8 @@ class SharedAccess:
 
     `width`: bits per lane, or the number of matrices. `data_stage_cycles`: cycles for which the access
     holds the data stage, at least one per group. `merged`: neighbouring groups were joined. Of an asynchronous copy
-    `global_byte_addresses` is where the lanes read, and `copied` the phase that each lane goes in and its turn there, -1
-    for none; one past L1 counts its pieces, and holds the stage that sends copies on.
+    `global_byte_addresses` is where the lanes read, and `copied` the phase that each lane goes in and its turn there,
+    -1 for none; one past L1 counts its pieces, and holds the stage that sends copies on.
     """
 
     op: str
