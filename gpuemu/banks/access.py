@@ -58,8 +58,8 @@ class SharedAccess:
 
     `width`: bits per lane, or the number of matrices. `data_stage_cycles`: cycles for which the access
     holds the data stage, at least one per group. `merged`: neighbouring groups were joined. Of an asynchronous copy
-    `global_byte_addresses` is where the lanes read, and `copied` the phase and wavefront that each lane goes in, -1 for
-    none; one past L1 counts its pieces, and holds the stage that sends copies on.
+    `global_byte_addresses` is where the lanes read, and `copied` the phase that each lane goes in and its turn there,
+    -1 for none; one past L1 counts its pieces, and holds the stage that sends copies on.
     """
 
     op: str
@@ -122,15 +122,20 @@ class SharedAccess:
 
     def _copy_phases(self) -> tuple[Phase, ...]:
         banks, found = self.geometry.banks, []
+        times = 1 if _is_past_l1(self.op) else copies.passes(self.geometry, self.width // 8)
+
+        def words(lane: int, n: int) -> range:
+            return self._words(lane) if times == 1 else self._words(lane)[n * banks : (n + 1) * banks]
+
         for index, name in enumerate(sorted({phase for phase, _ in self.copied if phase >= 0})):
             lanes = [lane for lane, (phase, _) in enumerate(self.copied) if phase == name]
             turns = [[lane for lane in lanes if self.copied[lane][1] == turn] for turn in range(LANES)]
             served = tuple(
-                tuple(sorted((Served(lane, w, w % banks) for lane in its for w in self._words(lane)), key=_by_bank))
-                for its in turns if its
+                tuple(sorted((Served(lane, w, w % banks) for lane in its for w in words(lane, n)), key=_by_bank))
+                for its in turns if its for n in range(times)
             )  # fmt: skip
-            words = {one.word for wavefront in served for one in wavefront}
-            found.append(Phase(index, tuple(lanes), -(-len(words) // banks), served))
+            asked = {one.word for wavefront in served for one in wavefront}
+            found.append(Phase(index, tuple(lanes), -(-len(asked) // banks), served))
         return tuple(found)
 
     def _phase(self, index: int, lanes: tuple[int, ...]) -> Phase:
@@ -154,6 +159,10 @@ class SharedAccess:
             for turn in range(max((len(words) for _, words in turns), default=0))
         )
         return Phase(index, lanes, -(-sum(len(words) for _, words in turns) // geometry.banks), served)
+
+
+def _is_past_l1(copy: str) -> bool:
+    return "BYPASS" in copy.upper().split(".")
 
 
 def _by_bank(one: Served) -> int:
@@ -220,7 +229,7 @@ def _copy(
     refuse_misaligned(size, to, active, where)
     lanes = geometry.lanes_per_group_32 if width <= 32 else geometry.lanes_per_group_64
     lanes = geometry.lanes_per_group_128 if width > 64 else lanes
-    bypass = "BYPASS" in op.upper().split(".")
+    bypass = _is_past_l1(op)
     counts = copies.count(geometry, size, lanes, to, source, active, np.zeros_like(active), bypass=bypass)
     wavefronts = int((counts.by_instruction if bypass else counts.wavefronts)[0])
     copied = tuple(zip(counts.phase[0].tolist(), counts.turn[0].tolist(), strict=True))

@@ -4,7 +4,8 @@ Through L1 (.ca): the lines of global memory find their tags first, one of each 
 order of their first lanes. What a tag wavefront found goes on group by group, as stores of that width do. A lane waits
 for all earlier ones of its group that read from the same bank of L1 or write to the same bank of shared memory, also
 where they want the same word; each wavefront takes those that wait for none. Lanes that only get zeros are groups of
-their own and read nothing. A conflict is a wavefront beyond the first of such a group.
+their own and read nothing. A lane that has more words than there are banks takes several wavefronts, see `passes`. A
+conflict is a wavefront behind those of a group's first lanes.
 The profiler's counters by instruction (sm__sass) know no tags: of each group of lanes the one that meets most others
 in its banks has one more wavefront than it meets.
 
@@ -71,7 +72,8 @@ class CopyCounts(NamedTuple):
     what the lanes write. `sectors`: that L1 is asked for, or the sender; `sectors_by_instruction`: as the profiler
     counts them. `ideal_sectors`: the fewest that could hold what is read. `tag_wavefronts`, `tag_accesses`: passes of
     the tags, and lines that they look for (past L1: pairs of lines). `phase`, `turn` [n, 32]: the group that each lane
-    goes in, and its wavefront in there; -1 of lanes that take no part, or whose bytes another writes.
+    goes in, and its turn in there, of one wavefront or of `passes`; -1 of lanes that take no part, or whose bytes
+    another writes.
     """
 
     wavefronts: IntArray
@@ -86,6 +88,11 @@ class CopyCounts(NamedTuple):
     tag_accesses: IntArray
     phase: IntArray
     turn: IntArray
+
+
+def passes(on: Banks, width_bytes: int) -> int:
+    """Wavefronts that a lane takes by itself: its words follow each other, and each bank has one in a wavefront."""
+    return -(-_words(on, width_bytes) // on.banks)
 
 
 def tag_banks(lines: IntArray, masks: tuple[int, ...] | list[int]) -> IntArray:
@@ -148,9 +155,10 @@ class _Copies:
         tags, lines = self._tag_wavefronts(reads)
         phase = np.where(zeros, LANES, tags) * LANES + self.group
         turn = _turns(meets & together & _same(phase))
-        wavefronts, phases = _sum_of_most(turn, phase, active, (LANES + 1) * LANES)
+        each = passes(on, self.width_bytes)
+        wavefronts, phases = (each * n for n in _sum_of_most(turn, phase, active, (LANES + 1) * LANES))
         others = (meets & together & ~np.eye(LANES, dtype=np.bool_)).sum(axis=2)
-        by_instruction, groups = _sum_of_most(others, self.group, active, LANES)
+        by_instruction, groups = (each * n for n in _sum_of_most(others, self.group, active, LANES))
         sectors = (reads & _first(_same(self.source // on.sector_bytes), reads)).sum(axis=1)
         return CopyCounts(
             wavefronts, wavefronts - phases, by_instruction, by_instruction - groups, self._ideal(active), sectors,
@@ -186,7 +194,8 @@ class _Copies:
         """Wavefronts and conflicts of the lanes that get zeros."""
         together = zeros[:, :, None] & zeros[:, None, :] & _same(self.group)
         turn = _turns(_meet(self.on, self.width_bytes, self.to) & together)
-        wavefronts, groups = _sum_of_most(turn, self.group, zeros, LANES)
+        each = passes(self.on, self.width_bytes)
+        wavefronts, groups = (each * n for n in _sum_of_most(turn, self.group, zeros, LANES))
         return wavefronts, wavefronts - groups
 
     def _ideal(self, lanes: BoolArray) -> IntArray:
@@ -226,9 +235,14 @@ def _first(same: BoolArray, lanes: BoolArray) -> BoolArray:
     return np.asarray(~(same & lanes[:, None, :] & _EARLIER).any(axis=2))
 
 
+def _words(on: Banks, width_bytes: int) -> int:
+    """The words of shared memory that a lane's bytes lie in."""
+    return max(1, -(-width_bytes // on.bank_width_bytes))
+
+
 def _meet(on: Banks, width_bytes: int, addresses: IntArray) -> BoolArray:
     """Which lanes use a bank that others use, [n, 32, 32]; not those on other bytes of one word of a wide bank."""
-    words = max(1, -(-width_bytes // on.bank_width_bytes))
+    words = _words(on, width_bytes)
     first = addresses // on.bank_width_bytes
     apart = (first[:, :, None] - first[:, None, :]) % on.banks
     meet: BoolArray = (apart < words) | (on.banks - apart < words)

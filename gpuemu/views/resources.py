@@ -66,8 +66,9 @@ def _waits(reason: str, causes: str, values: str) -> _Group:
 
 _GROUPS = (
     _Group("", "", NO_END, """
-        compute_capability chip chips.*.sms chips.*.clock_mhz launch.cold_sectors launch.constant_line_bytes
-        issue.policy issue.dependences issue.instruction_line_bytes operations.*.pipe register_file.read_cycles
+        compute_capability chip chips.*.sms chips.*.clock_mhz chips.*.l2_kibibytes launch.cold_sectors
+        launch.constant_line_bytes issue.policy issue.dependences issue.instruction_line_bytes operations.*.pipe
+        register_file.read_cycles
         shared_memory.load_merge_distances shared_memory.atomic_same_word_shares shared_memory.matrix_row_bytes
         shared_memory.bank_width_bytes shared_memory.ports.topology global_memory.sector_bytes
         global_memory.local_word_bytes global_memory.l1.line_bytes global_memory.l1.tag_bank_masks

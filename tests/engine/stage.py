@@ -24,6 +24,7 @@ class DataStage:
         trace = builder()
         for _ in range(40):
             emit(trace, "LDS R4, [R0] | S1")
+            emit(trace, "BAR.SYNC 0 | S1")  # queues are as long as these may fill them
         emit(trace, "EXIT | S1")
         self._state = allocate(lower(trace.build(), arch), arch, compiled=False)
         for of in (self._state.warps, self._state.flights, self._state.accesses, self._state.ops):
@@ -73,6 +74,7 @@ class DataStage:
         with patch.object(window, "served", lambda state, f, now: begun.append(f)):
             while f not in begun and (wanted := window.tick_window(self._state, self._now)) < cycle:
                 self._now = wanted
+        assert self._state.sm[0].full == 0, "a queue is too short"
         self._now = max(self._now, cycle) if f < 0 else self._now
 
     @property
