@@ -53,7 +53,8 @@ class Operation:
     a tensor instruction a mode under `tensor_core.operations`. `width_bits` is what one lane moves;
     `matrices` is N of an LDSM or STSM xN. `warpgroup_columns` is N of a warpgroup instruction of 64 x N, whose
     mode is that of eight columns. `store` and `atomic` say what it does to memory, `cached` whether a load may be
-    answered by the SM's own L1, `local` whether the memory is each thread's own.
+    answered by the SM's own L1, `local` whether the memory is each thread's own. `has_events`: it copies blocks or
+    changes or tests an mbarrier.
     """
 
     kind: Kind
@@ -67,6 +68,7 @@ class Operation:
     atomic: bool = False
     cached: bool = False
     local: bool = False
+    has_events: bool = False
 
 
 class UnknownOpcodeError(ValueError):
@@ -140,6 +142,7 @@ _GUESSED = _names(
 )
 """Instructions that no rule times: they take the time of something else. A rule for one takes it off this list."""
 
+_WITH_EVENTS = _names("UBLKCP UBLKRED UTMALDG UTMASTG UTMAREDG SYNCS")
 _NOT_MODELLED = _names("BGMMA LDTRAM TEX TLD TLD4 TMML TXD TXQ SULD SUST SUATOM SURED")
 """Instructions of these architectures that the model leaves out: not to be taken for a slip of the pen."""
 
@@ -227,6 +230,13 @@ def _warpgroup(opcode: str, mnemonic: str, modifiers: list[str]) -> Operation:
     return Operation(Kind.FIXED, f"m64n8k{shape[1]}.{types}", warpgroup_columns=shape[0])
 
 
+def _has_events(mnemonic: str, modifiers: list[str]) -> bool:
+    """Of sm_90; the mbarriers of architectures before it are words of shared memory."""
+    if mnemonic == "ARRIVES":
+        return "ARVCNT" in modifiers or "TRANSCNT" in modifiers
+    return mnemonic in _WITH_EVENTS and "CCTL" not in modifiers
+
+
 def _float_types(modifiers: list[str]) -> str:
     accumulator = "f32" if "F32" in modifiers else "f16"
     inputs = "bf16" if "BF16" in modifiers else "tf32" if "TF32" in modifiers else "f16"
@@ -245,7 +255,8 @@ def describe(opcode: str) -> Operation:
             operation = "imad"  # a half becomes a float where IMAD runs
         if mnemonic == "HFMA2" and "MMA" in modifiers:
             operation = "half_mma"
-        return Operation(Kind.VARIABLE if operation in _VARIABLE_CLASSES else Kind.FIXED, operation)
+        kind = Kind.VARIABLE if operation in _VARIABLE_CLASSES else Kind.FIXED
+        return Operation(kind, operation, has_events=_has_events(mnemonic, modifiers))
     if mnemonic in _GLOBAL:
         what = _GLOBAL[mnemonic]
         changes = what in ("atomic", "reduction")

@@ -34,6 +34,7 @@ from gpuemu.sass.machine.recorder import Recorder, Rows
 from gpuemu.sass.machine.system_calls import add_heap
 from gpuemu.sass.machine.turns import Turns
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
+from gpuemu.trace.events import table
 from gpuemu.trace.launch_limits import Extent, extent
 from gpuemu.trace.lines import with_threads
 from gpuemu.trace.listing import INSTRUCTION_BYTES
@@ -178,6 +179,7 @@ def trace_kernel(
     rows: list[Rows] = [
         (np.zeros((0, WARP), np.int64), np.zeros((0, WARP), np.bool_), np.zeros((0, WARP), np.uint8), None)
     ]
+    events: list[tuple[int, ...]] = []
     count = 0
     wanted = set(kept)
     executed = kept if timed_only else range(launch.ctas)
@@ -195,7 +197,8 @@ def trace_kernel(
             cta = ended.pop(in_order.popleft())
             if observer is not None:
                 observer.recorded(cta.number, cta.recorder)
-            its_warps, its_rows = cta.recorder.trace_parts(cta.number, count)
+            its_warps, its_rows = cta.recorder.trace_parts(cta.number, count, len(events))
+            events.extend(cta.recorder.events)
             warps.extend(its_warps)
             rows.append(its_rows)
             count += len(its_rows[0])
@@ -234,6 +237,7 @@ def trace_kernel(
         printed="".join(printed),
         spaces=spaces if spaces.any() else None,
         sources=joined_sources((len(part[0]), part[3]) for part in rows),
+        events=table(events) if any(i.has_events for i in code) else None,
         source_paths=function.source_paths,
         lacks=notes_of(function),
         buffer_bytes=sum(buffer.bytes for buffer in memory.buffers),

@@ -25,6 +25,7 @@ from gpuemu.base.strict_yaml import describe
 from gpuemu.isa.opcodes import Row
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import MOST_ROWS, THE_SIDE_FILE, Content, read_bulk
+from gpuemu.trace.event_forms import EventBinder
 from gpuemu.trace.form import TraceForm, WarpsForm
 from gpuemu.trace.mistakes import Place, field_name
 from gpuemu.trace.model import SPACES, Instruction, Launch, Trace, WarpTrace
@@ -103,13 +104,13 @@ class Binder:
                 ("launch", "block"), f"{self.launch.threads_per_cta} threads", f"up to {MAX_THREADS} are right"
             )
         self._raise()
-        warps, addresses, active, spaces, sources = (
+        warps, addresses, active, spaces, sources, events = (
             self._written(names) if form.bulk is None else self._side_file(form.bulk)
         )
         trace = Trace(
             form.kernel, form.arch, self.launch, self.code, warps, addresses, active, form.about, self.file,
             {name: int(value) for name, value in names.items()}, spaces=spaces,
-            source_text=form.source_text, sources=sources,
+            source_text=form.source_text, sources=sources, events=events,
         )  # fmt: skip
         if not self.problems:
             self.problems += beyond_shared_memory(trace)
@@ -123,16 +124,20 @@ class Binder:
         paths = [self._path(n, entry) for n, entry in enumerate(self.form.warps)]
         self._raise()
         warps: list[WarpTrace] = []
+        events = EventBinder(self.code, self._refuse) if any(entry.events for entry in self.form.warps) else None
         for (cta, warp), entry in sorted(owners.items()):
-            rows = self._warp_rows(entry, paths[entry], cta, warp, names)
-            warps.append(WarpTrace(cta, warp, paths[entry], rows))
+            path, forms = paths[entry], self.form.warps[entry].events
+            rows = self._warp_rows(entry, path, cta, warp, names)
+            mine = None if events is None else events.of_warp(forms, entry, path, cta, warp, names)
+            warps.append(WarpTrace(cta, warp, path, rows, mine))
             if len(self.problems) > 20:
                 break
         addresses = np.concatenate([np.zeros((0, LANES), np.int64), *self._rows.addresses])
         active = np.concatenate([np.zeros((0, LANES), np.bool_), *self._rows.active])
         spaces = np.concatenate([np.zeros((0, LANES), np.uint8), *self._rows.spaces])
         sources = joined_sources(self._rows.sources)
-        return tuple(warps), addresses, active, spaces if spaces.any() else None, sources
+        found = None if events is None else events.table()
+        return tuple(warps), addresses, active, spaces if spaces.any() else None, sources, found
 
     def _side_file(self, name: str) -> Content:
         """What the side file holds. Raises GpuemuError."""

@@ -111,16 +111,18 @@ class TraceBuilder:
         self._root = _Block()
         self._scopes = [self._root]
         self._addresses: dict[int, Any] = {}
+        self._events: dict[int, Any] = {}
 
     def emit(
         self, sass: str, *, lanes: Any = None, active: int | str | None = None, each: list[Any] | None = None,
-        space: str | dict[str, int] | None = None, source: Any = None, control: str | ControlWord | None = None,
+        space: str | dict[str, int] | None = None, source: Any = None, event: Any = None,
+        control: str | ControlWord | None = None,
     ) -> int:  # fmt: skip
         """Append one instruction and return its byte offset.
 
         `lanes`, `active`, `space`, `source` (the form's `from`) and `each` are its addresses as the trace form has
-        them; `control` its control word, such as "B0-----:R-:W1:-:S02". Raises GpuemuError for an instruction that
-        the model does not know.
+        them, `event` what an asynchronous instruction does (see `trace.events`); `control` its control word, such as
+        "B0-----:R-:W1:-:S02". Raises GpuemuError for an instruction that the model does not know.
         """
         offset = self._code[-1].offset + INSTRUCTION_BYTES if self._code else 0
         word = f"[{str(control).strip('[]')}] " if control is not None else ""
@@ -135,6 +137,8 @@ class TraceBuilder:
             self._addresses[offset] = {"each": _plain(each)}
         elif lanes is not None:
             self.addresses(offset, lanes, active, space, source)
+        if event is not None:
+            self._events[offset] = _plain(event)
         return offset
 
     def listing(self, text: str, file: str = "<listing>") -> None:
@@ -210,6 +214,7 @@ class TraceBuilder:
                 "warp": "all" if len(groups) == 1 else _selection(members),
                 "path": None if key == whole_code else path,
                 "addresses": {o: a for o, a in self._addresses.items() if o in executed},
+                "events": {o: e for o, e in self._events.items() if o in executed},
             }
             warps.append(entry)
         code = format_listing(self._code)

@@ -15,6 +15,9 @@ A NumPy .npz with
     path           int32 [warps]                        the number of the warp's path
     row_lengths    int64 [warps]                        memory instructions that the warp executes
     rows           int32 [all of them]                  the row of each, in order, warp after warp
+    events         int64 [events, 17]                   what asynchronous instructions did, see `trace.events`; these
+    event_lengths  int64 [warps]                        three are not there where none is known: how many of them
+    event_numbers  int32 [all of them]                  each warp executes, and the event of each, -1 for none
 
 The same trace gives the same bytes: rows are in the order of their first use, and the archive bears no date.
 """
@@ -35,13 +38,15 @@ from numpy.typing import NDArray
 from gpuemu.base.array_files import read_header
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
+from gpuemu.trace.events import FIELDS as EVENT_FIELDS
 from gpuemu.trace.model import LOCAL, SHARED, ZEROS, Instruction, Launch, Trace, WarpTrace
 
 Arrays = dict[str, NDArray[np.generic]]
 Content = tuple[
-    tuple[WarpTrace, ...], NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8] | None, NDArray[np.int64] | None
-]
-"""(warps, addresses, active, spaces, sources) as a trace holds them."""
+    tuple[WarpTrace, ...], NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8] | None, NDArray[np.int64] | None,
+    NDArray[np.int64] | None,
+]  # fmt: skip
+"""(warps, addresses, active, spaces, sources, events) as a trace holds them."""
 
 FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
     "addresses": (("uint16", "uint32", "int64"), "[rows, 32]"),
@@ -57,10 +62,14 @@ FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
     "local": (("uint32",), "[rows]"),
     "zeros": (("uint32",), "[rows]"),
     "sources": (("int64",), "[rows, 32]"),
+    "events": (("int64",), f"[events, {len(EVENT_FIELDS)}]"),
+    "event_lengths": (("int64",), "[warps]"),
+    "event_numbers": (("int32",), "[asynchronous instructions]"),
 }
 """The arrays: which types they may have, and their shape."""
 _SPACES = {"shared": SHARED, "local": LOCAL, "zeros": ZEROS}
-_OPTIONAL = (*_SPACES, "sources")
+_EVENTS = ("events", "event_lengths", "event_numbers")
+_OPTIONAL = (*_SPACES, "sources", *_EVENTS)
 THE_SIDE_FILE = "the side file that was written with the trace is right"
 _DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -147,7 +156,17 @@ def _arrays(trace: Trace) -> Arrays:
             if trace.spaces is not None and (number != ZEROS or masks[:, ZEROS].any())
         }
         | ({} if sources is None else {"sources": sources})
+        | ({} if trace.events is None else _of_events(trace.events, warps))
     )
+
+
+def _of_events(events: NDArray[np.int64], warps: list[WarpTrace]) -> Arrays:
+    mine = [np.zeros(0, np.int32) if w.events is None else w.events.astype(np.int32) for w in warps]
+    return {
+        "events": events,
+        "event_lengths": np.array([len(numbers) for numbers in mine], np.int64),
+        "event_numbers": np.concatenate([np.zeros(0, np.int32), *mine]),
+    }
 
 
 def _distinct(
@@ -197,6 +216,7 @@ class _Reader:
         self.name = name
         self.launch = launch
         self.memory = np.array([i.accesses_memory for i in code], dtype=np.bool_)
+        self.has_events = np.array([i.has_events for i in code], dtype=np.bool_)
 
     def content(self) -> Content:
         arrays = self._load()
@@ -232,7 +252,8 @@ class _Reader:
         warps = []
         lanes_in_last = self.launch.threads_per_cta - LANES * (self.launch.warps_per_cta - 1)
         whose = zip(arrays["cta"].tolist(), arrays["warp"].tolist(), arrays["path"].tolist(), rows, strict=True)
-        for cta, warp, path_number, mine in whose:
+        events = self._events(arrays)
+        for place, (cta, warp, path_number, mine) in enumerate(whose):
             if len(mine) != executed[path_number]:
                 found = f"{len(mine)} rows for warp {warp} of CTA {cta}"
                 right = f"its path executes {executed[path_number]} memory instructions"
@@ -240,13 +261,27 @@ class _Reader:
             if warp == self.launch.warps_per_cta - 1 and active[mine][:, lanes_in_last:].any():
                 found = f"lanes beyond the last thread in warp {warp} of CTA {cta}"
                 raise self._refusal("active", found, f"the warp has lanes 0 to {lanes_in_last - 1}")
-            warps.append(WarpTrace(cta, warp, paths[path_number], mine))
+            its_events = None if events is None else events[place]
+            if its_events is not None and len(its_events) != int(self.has_events[paths[path_number]].sum()):
+                found = f"{len(its_events)} events for warp {warp} of CTA {cta}"
+                raise self._refusal("event_lengths", found, "one for each asynchronous instruction of its path")
+            warps.append(WarpTrace(cta, warp, paths[path_number], mine, its_events))
         in_order = tuple(sorted(warps, key=lambda w: (w.cta, w.warp)))
         sources = arrays["sources"].astype(np.int64) if "sources" in arrays else None
         if sources is not None and (sources < -1).any():
             right = "addresses of at least 0, or -1, are right"
             raise self._refusal("sources", f"{int(sources.min())}", right)
-        return in_order, addresses, active, spaces if spaces.any() else None, sources
+        known = None if events is None else arrays["events"].astype(np.int64)
+        return in_order, addresses, active, spaces if spaces.any() else None, sources, known
+
+    def _events(self, arrays: Arrays) -> list[NDArray[np.int32]] | None:
+        """The events of each warp; None where the file has none."""
+        there = [name for name in _EVENTS if name in arrays]
+        if not there:
+            return None
+        if len(there) < len(_EVENTS):
+            raise self._refusal(there[0], "it alone", f"{', '.join(_EVENTS)} together are right")
+        return self._parts(arrays, "event_numbers", "event_lengths", len(arrays["events"]), "events", least=-1)
 
     def _refusal(self, field: str, found: str, right: str) -> GpuemuError:
         return GpuemuError.one(self.name, None, field, found, right)
@@ -282,7 +317,7 @@ class _Reader:
                 raise ValueError
         except ValueError:
             raise self._refusal(name, "no array", right) from None
-        columns = (LANES,) if shape == "[rows, 32]" else ()
+        columns = tuple(int(word) for word in shape.strip("[]").split(",")[1:])
         if kind not in [np.dtype(k) for k in kinds] or dimensions[1:] != columns or len(dimensions) != 1 + len(columns):
             raise self._refusal(name, f"{kind} {list(dimensions)}", right)
         if columns and dimensions[0] > MOST_ROWS:
@@ -294,18 +329,20 @@ class _Reader:
         array: NDArray[np.generic] = np.frombuffer(content, dtype=kind, offset=start)
         return array.reshape(dimensions, order="F" if by_columns else "C")
 
-    def _check_range(self, name: str, numbers: NDArray[np.generic], count: int, of_what: str) -> None:
-        if len(numbers) and (numbers.min() < 0 or numbers.max() >= count):
-            wrong = next(n for n in numbers.tolist() if not 0 <= n < count)
+    def _check_range(self, name: str, numbers: NDArray[np.generic], count: int, of_what: str, least: int = 0) -> None:
+        if len(numbers) and (numbers.min() < least or numbers.max() >= count):
+            wrong = next(n for n in numbers.tolist() if not least <= n < count)
             raise self._refusal(name, str(wrong), f"a number below {count} is right, the {of_what}")
 
-    def _parts(self, arrays: Arrays, name: str, lengths_name: str, count: int, of_what: str) -> list[NDArray[np.int32]]:
+    def _parts(
+        self, arrays: Arrays, name: str, lengths_name: str, count: int, of_what: str, least: int = 0
+    ) -> list[NDArray[np.int32]]:
         """The stretches of an array of indices below `count`, cut by their lengths."""
         numbers, lengths = arrays[name].astype(np.int32), arrays[lengths_name].astype(np.int64)
         if (lengths < 0).any() or (lengths > len(numbers)).any() or sum(lengths.tolist()) != len(numbers):
             found = f"{len(numbers)} numbers"
             raise self._refusal(name, found, f"{sum(lengths.tolist())} are right, the sum of {lengths_name}")
-        self._check_range(name, numbers, count, of_what)
+        self._check_range(name, numbers, count, of_what, least)
         return np.split(numbers, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
     def _check_warps(self, ctas: NDArray[np.int64], warps: NDArray[np.int64]) -> None:

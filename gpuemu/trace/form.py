@@ -27,6 +27,9 @@ global if it does not; where lanes mean different ones, `space: {shared: MASK, l
 or `space: {zeros: MASK}` says which lanes read nothing and get zeros, and `from:` where in global memory they read:
 an expression or 32 numbers, as under `lanes`; without it they are taken to read without gaps, from a line's begin on.
 
+`events` says the same way what copies of blocks and operations on mbarriers do (see `events`); without an entry an
+execution did nothing.
+
 `source` has file and line of instructions, `source_text` the text of such files, `threads` how many threads executed
 the instructions (see `lines`).
 
@@ -48,6 +51,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from gpuemu.base.strict_yaml import describe
+from gpuemu.trace.events import SCHEMA as EVENT_SCHEMA
+from gpuemu.trace.events import check
 from gpuemu.trace.lines import PLACE, RIGHT, parse_places
 from gpuemu.trace.model import SPACES
 from gpuemu.trace.ranges import (
@@ -222,6 +227,7 @@ SCHEMA_DEFINITIONS: dict[str, Any] = {
         "required": ["lanes"],
         "additionalProperties": False,
     },
+    "Event": EVENT_SCHEMA,
     "Addresses": {
         "anyOf": [
             _ref("Lanes"),
@@ -260,6 +266,7 @@ _SOURCE_SCHEMA = {
 Selection = Annotated[Any, AfterValidator(_check_selection), WithJsonSchema({})]
 Path = Annotated[Any, AfterValidator(_check_path), WithJsonSchema({})]
 Addresses = Annotated[Any, AfterValidator(_check_addresses), WithJsonSchema({})]
+Event = Annotated[Any, AfterValidator(check), WithJsonSchema({})]
 Extent = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
 
 
@@ -302,6 +309,7 @@ class WarpsForm(_Strict):
     warp: Selection = "all"
     path: Path = None
     addresses: dict[Annotated[int, Field(ge=0, le=MAX_OFFSET)], Addresses] = {}
+    events: dict[Annotated[int, Field(ge=0, le=MAX_OFFSET)], Event] = {}
 
 
 class TraceForm(_Strict):
@@ -359,9 +367,10 @@ def json_schema() -> dict[str, Any]:
     fields = schema["$defs"]["WarpsForm"]["properties"]
     fields["cta"] = fields["warp"] = {**_ref("Selection"), "default": "all"}
     fields["path"] = {**_ref("Path"), "default": None}
-    fields["addresses"]["additionalProperties"] = _ref("Addresses")
     # A byte offset as a key: YAML has whole numbers for keys, JSON only words.
-    fields["addresses"]["propertyNames"] = {"pattern": _KEY_PATTERN}
+    for name, what in (("addresses", "Addresses"), ("events", "Event")):
+        fields[name]["additionalProperties"] = _ref(what)
+        fields[name]["propertyNames"] = {"pattern": _KEY_PATTERN}
     schema["properties"]["threads"]["propertyNames"] = {"pattern": _KEY_PATTERN}
     schema["properties"]["source"] = _SOURCE_SCHEMA
     schema["$defs"].update(SCHEMA_DEFINITIONS)

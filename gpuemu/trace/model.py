@@ -72,6 +72,11 @@ class Instruction:
         return self.operation.kind in (isa.Kind.SHARED, isa.Kind.GLOBAL)
 
     @property
+    def has_events(self) -> bool:
+        """Whether an execution of it is an event in the trace."""
+        return self.operation.has_events
+
+    @property
     def takes_generic_addresses(self) -> bool:
         """Whether the address of each lane says which memory it means."""
         return isa.takes_generic_addresses(self.opcode)
@@ -122,12 +127,15 @@ class WarpTrace:
 
     `path`: int32 [executed], indices into the trace's code in the order of execution.
     `rows`: int32 [memory instructions executed], for each in order its row in the trace's `addresses`.
+    `events`: int32 [asynchronous instructions executed], the same in the trace's `events`, -1 for one that did nothing;
+    None where the trace has none.
     """
 
     cta: int
     warp: int
     path: NDArray[np.int32]
     rows: NDArray[np.int32]
+    events: NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,6 +174,8 @@ class Trace:
     sources: NDArray[np.int64] | None = None
     """[rows, 32], of asynchronous copies where in global memory each lane reads; -1 in rows of which that is not known
     and in those of other instructions, None if it is known of none."""
+    events: NDArray[np.int64] | None = None
+    """[events, trace.events.FIELDS], what bulk copies and operations on mbarriers did; None where that is not known."""
     knows_copies: bool = True
     """Whether the addresses of asynchronous copies are those that they write, and not made up."""
     buffer_bytes: int | None = field(default=None, compare=False)

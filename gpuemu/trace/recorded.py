@@ -21,6 +21,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.base.whole_files import is_written_into, whole_file
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.bulk import is_side_file, write_bulk
+from gpuemu.trace.event_forms import described
 from gpuemu.trace.form import LaunchForm, TraceForm
 from gpuemu.trace.lines import ranges
 from gpuemu.trace.listing import format_listing
@@ -128,31 +129,36 @@ def _warp_forms(trace: Trace, naming: Naming | None) -> list[dict[str, Any]] | N
         return None
     memory = np.array([i.accesses_memory for i in trace.code], dtype=np.bool_)
     offsets = np.array([i.offset for i in trace.code], dtype=np.int64)
-    groups: dict[tuple[bytes, bytes, bytes], list[WarpTrace]] = {}
+    groups: dict[tuple[bytes, bytes, bytes, str], list[WarpTrace]] = {}
+    events: dict[str, dict[int, Any]] = {}
     for warp in sorted(trace.warps, key=lambda w: (w.cta, w.warp)):
         masks = np.packbits(_masks(trace, warp), axis=1)
         spaces = b"" if trace.spaces is None else _spaces(trace, warp).tobytes()
-        groups.setdefault((warp.path.tobytes(), masks.tobytes(), spaces), []).append(warp)
+        its_events = described(trace, warp)
+        name = repr(its_events)
+        events[name] = its_events
+        groups.setdefault((warp.path.tobytes(), masks.tobytes(), spaces, name), []).append(warp)
     forms = []
     numbers = 0
     paths: dict[bytes, Any] = {}
     try:
-        for (path, *_), group in groups.items():
+        for (path, *_, name), group in groups.items():
             if path not in paths:
                 paths[path] = path_form(group[0].path, offsets)
-            described = _Group(trace, memory, MOST_NUMBERS - numbers, naming)
-            for entry in described.entries(group):
+            description = _Group(trace, memory, MOST_NUMBERS - numbers, naming)
+            for entry in description.entries(group):
                 for ctas, warps in _products(entry.warps):
-                    described.spend(path_items(paths[path]))
+                    description.spend(path_items(paths[path]) + _numbers(events[name]))
                     forms.append(
                         {
                             "cta": _selection(ctas, trace.launch.ctas),
                             "warp": _selection(warps, trace.launch.warps_per_cta),
                             "path": paths[path],
                             "addresses": entry.addresses,
+                            "events": events[name],
                         }
                     )
-            numbers = MOST_NUMBERS - described.numbers_left
+            numbers = MOST_NUMBERS - description.numbers_left
     except _TooManyNumbersError:
         return None
     return forms

@@ -49,9 +49,12 @@ def write_form(form: TraceForm) -> str:
             fields.append(f"warp: {_flow(warps.warp)}")
         if warps.path is not None:
             fields.append(f"path: {_path(warps.path)}")
-        if warps.addresses or not fields:
+        if warps.addresses or not (fields or warps.events):
             fields.append("addresses:" if warps.addresses else "addresses: {}")
             fields += [f"  {offset:#06x}: {_flow(a)}" for offset, a in sorted(warps.addresses.items())]
+        if warps.events:
+            fields.append("events:")
+            fields += [f"  {offset:#06x}: {_flow(event)}" for offset, event in sorted(warps.events.items())]
         lines += [("- " if i == 0 else "  ") + text for i, text in enumerate(fields)]
     return "\n".join(lines) + "\n"
 
@@ -105,7 +108,7 @@ def _flow(value: Any) -> str:
         return "{" + ", ".join(words) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_item(v) for v in value) + "]"
-    return _word(value) if isinstance(value, str) else str(value)
+    return "null" if value is None else _word(value) if isinstance(value, str) else str(value)
 
 
 def _item(value: Any) -> str:

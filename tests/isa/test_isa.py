@@ -149,8 +149,8 @@ TABLE |= {
     "QMMA.16832.F32.E4M3.E4M3": Operation(Kind.FIXED, "m16n8k32.s32.s8", tensor=True),
     "QGMMA.64x128x32.F32.E4M3.E5M2": Operation(Kind.FIXED, "m64n8k32.s32.s8", warpgroup_columns=128),
     "UCGABAR_WAIT": Operation(Kind.BARRIER, "barrier"),
-    "UTMALDG.2D": Operation(Kind.VARIABLE, "special_register"),
-    "UBLKCP.S.G": Operation(Kind.VARIABLE, "special_register"),
+    "UTMALDG.2D": Operation(Kind.VARIABLE, "special_register", has_events=True),
+    "UBLKCP.S.G": Operation(Kind.VARIABLE, "special_register", has_events=True),
     "USETMAXREG.TRY_ALLOC.CTAPOOL": Operation(Kind.FIXED, "nop"),
 }
 """Sparse products and those of 8-bit floats have the time of others; bulk copies only that of their issue."""

@@ -15,6 +15,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.machine import tensor_map
 from gpuemu.sass.tools.toolchain import compile_cuda
+from gpuemu.trace.events import DEFAULTS, FIELDS
 
 SOURCE = str(Path(__file__).parent / "kernels" / "copies.cu")
 
@@ -42,6 +43,35 @@ def test_a_block_that_no_buffer_holds_is_told() -> None:
         launch("there_and_back", out, data, 1000)
     with pytest.raises(GpuemuError, match=r"a copy of bytes 128 to 4127 of shared memory; the CTA has 3024 bytes"):
         launch("there_and_back", np.zeros(1000, np.float32), data, 1000, shared=2000)
+
+
+def told(trace: gpuemu.Trace, warp: int) -> list[tuple[str, dict[str, int]]]:
+    """The events of a warp, with the mnemonics of their instructions."""
+    assert trace.events is not None
+    path, numbers = trace.warps[warp].path, trace.warps[warp].events
+    opcodes = [trace.code[k].opcode.split(".")[0] for k in path.tolist() if trace.code[k].has_events]
+    rows = [dict(zip(FIELDS, row, strict=True)) for row in trace.events.tolist()]
+    shown = [{k: v for k, v in rows[n].items() if v != DEFAULTS[k]} if n >= 0 else {} for n in numbers.tolist()]
+    return list(zip(opcodes, shown, strict=True))
+
+
+def test_the_trace_has_what_a_replay_needs_of_a_block() -> None:
+    trace = launch("there_and_back", np.zeros(1000, np.float32), np.arange(1000, dtype=np.float32), 1000)
+    init, expect = [event for opcode, event in told(trace, 0) if opcode == "SYNCS" and "arrivals" in event]
+    there, back = [event for opcode, event in told(trace, 0) if opcode == "UBLKCP"]
+    assert init == {"barrier": expect["barrier"], "arrivals": 1}
+    assert expect["bytes"] == 4000
+    assert there.pop("barrier") == expect["barrier"]
+    assert (there.pop("global"), back.pop("global")) != (0, 0)
+    assert there == back
+    assert there["bytes"] == there["line"] == 4000
+
+
+@pytest.mark.parametrize("tests", [0, 1])
+def test_a_wait_is_in_the_trace_once_however_long_it_is(tests: int) -> None:
+    trace = launch("waits_for_a_warp", np.zeros(64, np.uint32), 5000, tests)
+    assert [event["parity"] for _, event in told(trace, 1) if event] == [0]
+    assert [event["arrivals"] for _, event in told(trace, 0) if event] == [1, 1]
 
 
 REDUCTIONS = {

@@ -7,6 +7,7 @@ not spin for ever.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.control import ControlFlow
-from gpuemu.sass.machine.environment import Environment, ExecutionError, no_record
+from gpuemu.sass.machine.environment import Environment, ExecutionError, no_event, no_record
 from gpuemu.sass.machine.groups import Convergence, CtaBarriers, Group
 from gpuemu.sass.machine.lanes import WARP, Mask, any_lane, every_lane
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.polls import Look, Looks, Polls, SetAside
 from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.semantics import build
+from gpuemu.sass.semantics.mbarriers import pending
 from gpuemu.trace.model import Instruction
 
 TURN = 1024
@@ -62,6 +64,9 @@ class CtaExecutor(ControlFlow):
         super().__init__(environment)
         self._steps: list[Step | None] = [None] * len(environment.code)
         self._is_memory = [i.accesses_memory for i in environment.code]
+        self._awaits = [i.opcode.startswith("SYNCS.PHASECHK") for i in environment.code]
+        self._pending: dict[int, Callable[[NDArray[np.bool_]], bool]] = {}
+        self._in_vain = 0, 0  # how often lanes have waited since the clock stood there
         self.polls = Polls(environment)
         self.polls.groups = lambda: self._groups
         # Warp instructions of what has ended; clock at the start of the group that goes now, and its warps.
@@ -97,6 +102,7 @@ class CtaExecutor(ControlFlow):
         self._convergence, self._barriers = cta.convergence, cta.barriers
         record = cta.recorder.access if cta.keep else no_record
         self.environment.record = self.polls.record = record
+        self.environment.event = cta.recorder.event if cta.keep else no_event
         self.polls.looks, self.polls.recorder = cta.looks, cta.recorder if cta.keep else None
 
     def set_aside(self, cta: Cta) -> None:
@@ -224,6 +230,9 @@ class CtaExecutor(ControlFlow):
                     "no instruction behind it",
                     "code that ends with EXIT is right",
                 )
+            if self._awaits[pc] and self._waits(group, pc):
+                group.gives_way = True
+                break
             done += 1
             environment.clock += 1
             if keep:
@@ -261,6 +270,22 @@ class CtaExecutor(ControlFlow):
         else:
             group.gives_way = True
         return done * warps
+
+    def _waits(self, group: Group, pc: int) -> bool:
+        """Whether lanes that would look at an mbarrier in vain let others go on first; not if none of those can.
+
+        So a loop around a look, or a look that sleeps, is in the record once, whatever the order of execution.
+        """
+        here = self._effective(group, pc)
+        if len(self._groups) == 1 or not any_lane(here):
+            return False
+        if pc not in self._pending:
+            self._pending[pc] = pending(self._sites[pc])
+        if not self._pending[pc](here):
+            return False
+        clock, times = self._in_vain
+        self._in_vain = self.environment.clock, times + 1 if clock == self.environment.clock else 1
+        return self._in_vain[1] <= 2 * len(self._groups)
 
 
 def _warps(mask: NDArray[np.bool_]) -> int:

@@ -65,6 +65,10 @@ def no_record(place: Place, mask: Mask, spaces: Spaces = 0, source: Place | None
     """Nobody listens."""
 
 
+def no_event(warp: int, **what: int) -> None:
+    """Nobody listens."""
+
+
 class Record(Protocol):
     """Takes down an access: see Environment.record."""
 
@@ -97,6 +101,8 @@ class Environment:
     mask's lanes. Those in shared memory count from the CTA's first byte, those in local memory from the lane's.
     Of generic addresses it is told which memory they mean, of asynchronous copies where they read.
     """
+    event: Callable[..., None] = no_event
+    """Called with the warp and what an asynchronous instruction did in it, by the names of `trace.events`."""
     patterns: Patterns = field(default_factory=Patterns)
     """What the addresses of accesses have looked like."""
     active: Mask = None

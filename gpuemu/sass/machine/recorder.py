@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from gpuemu.sass.machine.environment import Spaces
 from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, ballots
 from gpuemu.sass.machine.patterns import Place
+from gpuemu.trace.events import NONE, event
 from gpuemu.trace.model import Instruction, WarpTrace
 
 Rows = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8], NDArray[np.int64] | None]
@@ -27,6 +28,9 @@ class Recorder:
     def __init__(self, lanes: Lanes, code: tuple[Instruction, ...]):
         self._lanes = lanes
         self._memory = np.array([i.accesses_memory for i in code], dtype=np.bool_)
+        self._has_events = np.array([i.has_events for i in code], dtype=np.bool_)
+        self._events: dict[int, dict[int, int]] = {}
+        self._event_numbers: dict[tuple[int, ...], int] = {}
         self.steps = array("i")
         self.sets = array("i")
         self._blocks = array("i")
@@ -88,14 +92,26 @@ class Recorder:
             inside = [n for n in numbers if not (self._lanes_of[n] & ~lanes).any()]
             if not any((self._lanes_of[n] & lanes).any() for n in set(numbers).difference(inside)):
                 gone[first:end] |= np.isin(here, inside)
-        in_memory = (steps < len(self._memory)) & self._memory[np.minimum(steps, len(self._memory) - 1)]
+        in_memory = self._are(self._memory, steps)
         blocks = np.array(self._blocks, dtype=np.int32)
+        before = np.cumsum(gone)
+        self._events = {step - int(before[step]): its for step, its in self._events.items() if not gone[step]}
         self.steps, self.sets = array("i", steps[~gone].tolist()), array("i", sets[~gone].tolist())
         guarded, whose = (np.array(column, dtype=np.int32) for column in (self._guarded_steps, self._guarded_sets))
         kept = ~gone[guarded]
         places = guarded[kept] - np.cumsum(gone)[guarded[kept]]
         self._guarded_steps, self._guarded_sets = array("i", places.tolist()), array("i", whose[kept].tolist())
         self._blocks = array("i", blocks[~gone[in_memory]].tolist())
+
+    def event(self, warp: int, **what: int) -> None:
+        """What the last instruction, which is asynchronous, did in a warp (see `trace.events`)."""
+        number = self._event_numbers.setdefault(event(**what), len(self._event_numbers))
+        self._events.setdefault(len(self.steps) - 1, {})[warp] = number
+
+    @property
+    def events(self) -> list[tuple[int, ...]]:
+        """All that have been, by their numbers."""
+        return list(self._event_numbers)
 
     def members(self, number: int) -> NDArray[np.bool_]:
         """The warps of a set, [warps]."""
@@ -140,16 +156,28 @@ class Recorder:
         np.add.at(found, steps, np.array(self._threads, np.int64)[sets])
         return found
 
-    def trace_parts(self, cta: int, first_row: int) -> tuple[list[WarpTrace], Rows]:
-        """(warps, rows); row numbers count from `first_row`."""
+    @staticmethod
+    def _are(which: NDArray[np.bool_], steps: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Of which steps the instruction is one of those; numbers behind the code stand for barriers."""
+        return (steps < len(which)) & which[np.minimum(steps, len(which) - 1)]
+
+    def trace_parts(self, cta: int, first_row: int, first_event: int) -> tuple[list[WarpTrace], Rows]:
+        """(warps, rows); numbers of rows and events count from these."""
         steps = np.frombuffer(self.steps, dtype=np.int32)
         member = np.array(self._members, dtype=np.bool_)[np.frombuffer(self.sets, dtype=np.int32)]
-        # Numbers behind the code stand for barriers with their numbers written out.
-        in_memory = (steps < len(self._memory)) & self._memory[np.minimum(steps, len(self._memory) - 1)]
+        in_memory = self._are(self._memory, steps)
+        with_events = np.flatnonzero(self._are(self._has_events, steps)) if self._has_events.any() else None
         blocks = np.frombuffer(self._blocks, dtype=np.int32)
         warps = []
         for warp in range(self._lanes.warps):
             path = steps[member[:, warp]]
             rows = first_row + blocks[member[in_memory, warp]] * self._lanes.warps + warp
-            warps.append(WarpTrace(cta, warp, path.astype(np.int32), rows.astype(np.int32)))
+            events = None
+            if with_events is not None:
+                mine = [
+                    self._events.get(k, {}).get(warp, NONE) for k in with_events[member[with_events, warp]].tolist()
+                ]
+                events = np.array(mine, np.int32)
+                events[events != NONE] += first_event
+            warps.append(WarpTrace(cta, warp, path.astype(np.int32), rows.astype(np.int32), events))
         return warps, self._block_arrays()

@@ -151,6 +151,13 @@ class Copier:
         if observer is not None:
             observer.moves(self.site, lane, (first + places[:, None] + np.arange(size)).reshape(-1), access)
 
+    def event(self, lane: int, shared: int, barrier: int = -1, **what: int) -> None:
+        """Tell the trace of a copy from or to a shared address, and of the mbarrier that hears of it."""
+        base, told = self.memory.shared_base, {}
+        if barrier >= 0:
+            told["barrier"] = (barrier & 0xFFFFFF) - base
+        self.site.environment.event(lane // WARP, shared=(shared & 0xFFFFFF) - base, **told, **what)
+
     def complete(self, barrier: int, count: int, lane: int) -> None:
         """The bytes have come that an mbarrier waits for."""
         self.own(barrier)
@@ -194,9 +201,11 @@ def bulk_copy(site: Site) -> Step:
             inside = copier.shared(shared, None, count, lane, to_shared)
             there = buffer.views[1][start : start + count]
             copier.moves(lane, address, np.arange(0, count, UNIT), UNIT, "load" if to_shared else "store")
+            barrier = registers.word(target + 1, lane) if to_shared else -1
+            copier.event(lane, shared, barrier, bytes=count, line=count, **{"global": address})
             if to_shared:
                 copier.memory.shared[1][inside] = there
-                copier.complete(registers.word(target + 1, lane), count, lane)
+                copier.complete(barrier, count, lane)
             else:
                 there[...] = copier.memory.shared[1][inside]
 
@@ -259,6 +268,7 @@ def bulk_reduction(site: Site) -> Step:
             buffer, start = copier.buffer(address, count, lane)
             inside = copier.shared(registers.word(source, lane), None, count, lane, False)
             copier.moves(lane, address, np.arange(0, count, UNIT), UNIT, "atomic")
+            copier.event(lane, registers.word(source, lane), bytes=count, line=count, **{"global": address})
             there = buffer.views[1][start : start + count]
             ours = copier.memory.shared[1][inside].view(unit)
             there[...] = operation(there.copy().view(unit), ours).astype(unit).view(np.uint8)

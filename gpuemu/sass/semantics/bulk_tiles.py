@@ -66,6 +66,23 @@ class _Tiles(Copier):
             inside = (((places >= 0) & (places < extent))[:, None] & inside[None, :]).reshape(-1)
         return distances, inside
 
+    def tell(self, layout: Layout, lane: int, first: int, shared: int, count: int, barrier: int = -1) -> None:
+        """Tell the trace of a box that begins at the coordinates in registers from `first` on."""
+        what = {"swizzle": layout.swizzle_bytes, "map": self.registers.wide(self.map, lane), "global": layout.address}
+        for k, (extent, stride, copied, step) in enumerate(
+            zip(layout.shape, layout.strides, layout.copied, layout.steps, strict=True)
+        ):
+            at = self.registers.word(first + k, lane)
+            at -= at >> 31 << 32
+            skipped = min(copied, max(0, -(at // step)))
+            inside = min(copied, max(0, -((at - extent) // step))) - skipped
+            what["global"] += (at + skipped * step) * stride
+            if k == 0:
+                what["line"] = max(0, (inside - 1) * step + 1) * layout.element_bytes
+            else:
+                what[f"count{k}"], what[f"pitch{k}"] = max(0, inside), stride * step
+        self.event(lane, shared, barrier, bytes=count, **what)
+
     def places(self, layout: Layout, address: int, count: int) -> NDArray[np.int64] | None:
         """Where the copy's bytes are behind a shared address; None if one behind the other.
 
@@ -133,7 +150,9 @@ def load_tile(site: Site) -> Step:
             chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, True)
             tiles.moves(lane, layout.address, places, size, "load")
             memory.shared[1][chosen] = found.view(np.uint8)
-            tiles.complete(registers.word(tiles.first + 1, lane), count, lane)
+            barrier = registers.word(tiles.first + 1, lane)
+            tiles.tell(layout, lane, tiles.first + 2, shared, count, barrier)
+            tiles.complete(barrier, count, lane)
 
     return step
 
@@ -151,6 +170,7 @@ def store_tile(site: Site) -> Step:
             units, index, inside, places = tiles.elements(layout, lane, tiles.first + 1)
             count, shared = len(inside) * layout.element_bytes, registers.word(tiles.first, lane)
             chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, False)
+            tiles.tell(layout, lane, tiles.first + 1, shared, count)
             if not len(index):
                 continue
             tiles.moves(lane, layout.address, places, layout.element_bytes, "atomic" if reduces else "store")

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu.sass.machine.addresses import address32
 from gpuemu.sass.machine.environment import ExecutionError
@@ -37,6 +38,32 @@ _COUNT = (1 << 20) - 1
 _BYTES = (1 << 22) - 1
 Change = Callable[[int, int], int | None]
 """The word before, the lane's operand → the word after; None where more arrive than the phase takes."""
+Counts = NDArray[np.int64]
+Effect = Callable[[int], tuple[int, int]]
+"""The lane's operand → arrivals, and how many bytes more are to come."""
+
+
+def _by(effect: Effect, drop: bool = False) -> Change:
+    """The change of a word of sm_90 by what arrives."""
+    return lambda word, amount: arrived_90(word, *effect(amount), drop)
+
+
+def _tell(site: Site, addresses: Any, lanes: NDArray[np.bool_], arrivals: Counts, more_bytes: Counts) -> None:
+    """Tell the trace what lanes of a mask bring to mbarriers at these bytes of shared memory, [lanes], warp by warp.
+
+    Of several mbarriers in a row it has the first, how many, and how far apart; of others none.
+    """
+    where = np.broadcast_to(addresses, lanes.shape)
+    for warp in np.flatnonzero(lanes.reshape(-1, WARP).any(axis=1)).tolist():
+        mine = np.arange(warp * WARP, (warp + 1) * WARP)
+        mine = mine[lanes[mine]]
+        barriers, of = np.unique(where[mine].astype(np.int64), return_inverse=True)
+        sums = [np.bincount(of, each[mine]).astype(np.int64) for each in (arrivals, more_bytes)]
+        apart = np.diff(barriers)
+        in_a_row = (apart == apart[:1]).all() and not any(np.ptp(each) for each in sums)
+        several = {"count1": len(barriers), "pitch1": int(apart[0])} if len(apart) else {}
+        first = int(barriers[0]) if in_a_row else -1
+        site.environment.event(warp, barrier=first, arrivals=int(sums[0][0]), bytes=int(sums[1][0]), **several)
 
 
 def _arrival_80(word: int, _: int) -> int | None:
@@ -64,15 +91,23 @@ def arrived_90(word: int, arrivals: int, added_bytes: int, drop: bool = False) -
     return (word & 1) | taken << 1 | missing_bytes << 21 | (-missing & _COUNT) << 43 | phase << 63
 
 
+def _first_lanes(lanes: NDArray[np.bool_]) -> list[int]:
+    """The first of the mask's lanes of each warp that has any."""
+    by_warp = lanes.reshape(-1, WARP)
+    first = by_warp.argmax(axis=1) + np.arange(len(by_warp)) * WARP
+    return [int(lane) for lane in first[by_warp.any(axis=1)]]
+
+
 class _Barrier:
     """An instruction that changes the words at the addresses of operand k."""
 
-    def __init__(self, site: Site, k: int, change: Change, amount: Getter | None = None):
+    def __init__(self, site: Site, k: int, change: Change, amount: Getter | None = None, effect: Effect | None = None):
         self.site = site
         self.space = SharedSpace(site, 8, Purpose.ATOMIC)
         self.addresses = address32(site, k, site.environment.memory.shared_base)
         self.change = change
         self.amount = amount
+        self.effect = effect
 
     def apply(self, mask: Mask) -> Any:
         """Change the words lane by lane; what each lane found, uint64 [lanes that take part]."""
@@ -94,8 +129,12 @@ class _Barrier:
                 )  # fmt: skip
             found[k] = before
             words[at] = after
-        if self.site.instruction.accesses_memory:  # ATOMS; what SYNCS costs in the data stage is not known
+        if self.site.instruction.accesses_memory:  # ATOMS
             self.space.record(place, mask)
+        elif self.effect is not None:
+            here = self.site.lanes.exists if mask is None else mask
+            effects = np.array([self.effect(amount) for amount in amounts.tolist()], np.int64)
+            _tell(self.site, self.addresses.every(), here, *effects.T)
         return found
 
 
@@ -116,14 +155,13 @@ def arrive_behind_copies(site: Site) -> Step:
     """ARRIVES.LDGSTSBAR.64 [address]: arrive when the lane's copies are done; .TRANSCNT: one less is to come."""
     expect_operands(site, 1)
     site.only("LDGSTSBAR", "64", "ARVCNT", "TRANSCNT")
-    change: Change
+    effect: Effect | None = None
     if site.has("TRANSCNT"):
-        change = lambda word, _: arrived_90(word, 0, -1)  # noqa: E731
+        effect = lambda _: (0, -1)  # noqa: E731
     elif site.has("ARVCNT"):
-        change = lambda word, _: arrived_90(word, 1, 0)  # noqa: E731
-    else:
-        change = _arrival_80
-    barrier = _Barrier(site, 0, change)
+        effect = lambda _: (1, 0)  # noqa: E731
+    change = _arrival_80 if effect is None else _by(effect)
+    barrier = _Barrier(site, 0, change, None, effect)
 
     def step(mask: Mask) -> None:
         barrier.apply(mask)
@@ -131,18 +169,18 @@ def arrive_behind_copies(site: Site) -> Step:
     return step
 
 
-_CHANGES: dict[tuple[str, ...], Change] = {
-    ("A1T0",): lambda word, _: arrived_90(word, 1, 0),
-    ("ART0",): lambda word, amount: arrived_90(word, amount, 0),
-    (): lambda word, amount: arrived_90(word, 1, amount),
-    ("A0TR",): lambda word, amount: arrived_90(word, 0, amount),
-    ("A0TX",): lambda word, amount: arrived_90(word, 0, -amount),
-    ("A0T1",): lambda word, _: arrived_90(word, 0, 1),
-    ("OPTOUT", "A1T0"): lambda word, _: arrived_90(word, 1, 0, True),
-    ("OPTOUT", "ART0"): lambda word, amount: arrived_90(word, amount, 0, True),
-    ("OPTOUT",): lambda word, amount: arrived_90(word, 1, amount, True),
+_EFFECTS: dict[tuple[str, ...], Effect] = {
+    ("A1T0",): lambda _: (1, 0),
+    ("ART0",): lambda amount: (amount, 0),
+    (): lambda amount: (1, amount),
+    ("A0TR",): lambda amount: (0, amount),
+    ("A0TX",): lambda amount: (0, -amount),
+    ("A0T1",): lambda _: (0, 1),
 }
-"""What is arrived with (A) and how many bytes are added (T): a number, R the operand, X less the operand."""
+"""What is arrived with (A) and how many bytes are added (T): a number, R the operand, X less the operand.
+
+OPTOUT before these takes one off what later phases wait for.
+"""
 
 
 @semantics("SYNCS")
@@ -173,6 +211,11 @@ def _initialise(site: Site) -> Step:
     def step(mask: Mask) -> None:
         words = np.broadcast_to(value(), (site.lanes.count,))
         space.store(addresses.of(mask), words if mask is None else words[mask])
+        here = site.lanes.exists if mask is None else mask
+        taken = -(words >> np.uint64(1)).astype(np.int64) & _COUNT
+        where = np.broadcast_to(addresses.every(), here.shape)
+        for lane in _first_lanes(here):
+            site.environment.event(lane // WARP, barrier=int(where[lane]), arrivals=int(taken[lane]))
 
     return step
 
@@ -186,10 +229,16 @@ def _arrive(site: Site) -> Step:
     expect_operands(site, 3)
     trans, *how = site.modifiers[1:]
     red, together = "RED" in how, "TMASK" in how
-    change = _CHANGES.get(tuple(m for m in how if m not in ("RED", "TMASK")))
-    if trans != "TRANS64" or change is None or (red and site.operands[0].core != "RZ"):
+    effect = _EFFECTS.get(tuple(m for m in how if m not in ("RED", "TMASK", "OPTOUT")))
+    drop = how[:1] == ["OPTOUT"]
+    if (
+        trans != "TRANS64"
+        or effect is None
+        or (drop and "A0" in "".join(how))
+        or (red and site.operands[0].core != "RZ")
+    ):
         raise site.unsupported("this form is not understood")
-    barrier = _Barrier(site, 1, change, site.source(2))
+    barrier = _Barrier(site, 1, _by(effect, drop), site.source(2), effect)
     if not together:
         put = put_units(site, 0, 8)
         return lambda mask: put(barrier.apply(mask), _numbers(mask))
@@ -210,6 +259,21 @@ def _arrive(site: Site) -> Step:
     return step
 
 
+def pending(site: Site) -> Callable[[NDArray[np.bool_]], bool]:
+    """Of SYNCS.PHASECHK: tells whether the phase is not over yet for any of some lanes."""
+    memory = site.environment.memory
+    addresses, parity = address32(site, 1, memory.shared_base), site.source(2)
+
+    def is_pending(lanes: NDArray[np.bool_]) -> bool:
+        places = np.broadcast_to(addresses.every(), lanes.shape)[lanes] >> 3
+        phases = np.broadcast_to(parity(), lanes.shape)[lanes] >> np.uint32(31)
+        words = memory.shared[8]
+        inside = places < len(words)
+        return bool((words[places[inside]] >> np.uint64(63) == phases[inside]).any())
+
+    return is_pending
+
+
 def _check_phase(site: Site) -> Step:
     """SYNCS.PHASECHK.TRANS64[.TRYWAIT] Pd, [address], Rs: whether the phase of the parity in bit 31 of Rs is over.
 
@@ -220,11 +284,21 @@ def _check_phase(site: Site) -> Step:
         raise site.unsupported("this form is not understood")
     space = SharedSpace(site, 8, Purpose.LOAD)
     addresses = address32(site, 1, site.environment.memory.shared_base)
+
+    def tell_wait(mask: Mask, phases: NDArray[Any]) -> None:
+        """The barrier and the phase of each warp's first lane that waits."""
+        here = site.lanes.exists if mask is None else mask
+        where = np.broadcast_to(addresses.every(), here.shape)
+        for lane in _first_lanes(here):
+            site.environment.event(lane // WARP, barrier=int(where[lane]), parity=int(phases[lane]))
+
     store, parity = site.set_predicate(0), site.source(2)
 
     def step(mask: Mask) -> None:
         words = np.zeros(site.lanes.count, dtype=np.uint64)
         words[slice(None) if mask is None else mask] = space.load(addresses.of(mask))
-        store((words >> np.uint64(63)) != (parity() >> np.uint32(31)), mask)
+        phases = np.broadcast_to(parity() >> np.uint32(31), words.shape)
+        store((words >> np.uint64(63)) != phases, mask)
+        tell_wait(mask, phases)
 
     return step

@@ -115,4 +115,6 @@ def _digest(trace: Trace) -> str:
         add(trace.spaces)
     if trace.sources is not None:
         add(trace.sources.astype("<i8"))
+    if trace.events is not None:
+        add(trace.events, *(warp.events for warp in trace.warps))
     return content.hexdigest()

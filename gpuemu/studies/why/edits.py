@@ -17,7 +17,7 @@ from gpuemu.isa.opcodes import Kind
 from gpuemu.program.program import Accesses, Column, Op, Program, joined
 from gpuemu.studies.layout.layouts import Layout
 from gpuemu.studies.layout.tile import Tile
-from gpuemu.trace.model import Trace, WarpTrace
+from gpuemu.trace.model import Trace
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def relaid(trace: Trace, tiles: tuple[Relaid, ...]) -> Trace:
                 addresses.append(np.where(inside, there, trace.addresses[row])[None])
                 active.append(trace.active[row][None])
             rows[place] = new_row[index, row]
-        warps.append(WarpTrace(warp.cta, warp.warp, warp.path, rows))
+        warps.append(replace(warp, rows=rows))
     if spaces is not None:
         spaces = np.concatenate([spaces, *(spaces[row][None] for _, row in new_row)])
     if sources is not None:

@@ -163,3 +163,24 @@ extern "C" __global__ void cluster_barrier(int* out) {
     }
 FIELDS(64)
 FIELDS(128)
+
+// Warp 0 takes its time before it arrives; the others wait, by attempts or by tests.
+extern "C" __global__ void waits_for_a_warp(u32* out, int turns, int tests) {
+    __shared__ u64 barrier;
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barrier)) : "memory");
+    __syncthreads();
+    u32 sum = threadIdx.x;
+    if (threadIdx.x < 32) {
+#pragma unroll 1
+        for (int k = 0; k < turns; k++) sum = sum * 3 + 1;
+        if (threadIdx.x == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
+    } else if (tests) {
+        u32 done = 0;
+        while (!done)
+            asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+                         : "=r"(done) : "r"(shared_address(&barrier)) : "memory");
+    } else {
+        wait(&barrier);
+    }
+    out[threadIdx.x] = sum;
+}

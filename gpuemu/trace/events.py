@@ -1,0 +1,99 @@
+"""What asynchronous instructions of sm_90 do: of each execution an event, as whole numbers by name.
+
+    0x0e40: {barrier: 16384, arrivals: 1, bytes: 8192}
+    0x0e60: {barrier: 16384, bytes: 8192, shared: 8192, global: 8192*i, line: 128, count1: 64, pitch1: 1024, map: 256}
+    0x0e80: {barrier: 16384, parity: i & 1}
+
+Of an mbarrier (SYNCS, ARRIVES): its byte in shared memory, how many `arrivals` it is initialised for or gets, the
+`bytes` that are to come or have, the `parity` of the phase that is waited for; `count1` of them `pitch1` apart.
+
+Of a bulk or tensor copy: the mbarrier that it tells, its `bytes`, where they begin in `shared` memory, and those in
+global memory: lines of `line` bytes, the first at `global`, `count1` of them `pitch1` bytes apart, `count2` of such
+planes, and so on, only what is inside the array. `swizzle` and `map`, its tensor map's address, are a tensor copy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.base.strict_yaml import describe
+from gpuemu.trace.ranges import MAX_ADDRESS, is_int, refuse
+
+DIMENSIONS = 4
+"""Beyond that of a line."""
+DEFAULTS = {
+    "barrier": -1, "arrivals": 0, "bytes": 0, "parity": -1, "shared": -1, "global": -1, "line": 0, "swizzle": 0,
+    "map": -1, **{f"{name}{k + 1}": value for k in range(DIMENSIONS) for name, value in (("count", 1), ("pitch", 0))},
+}  # fmt: skip
+"""The numbers of an event, and what those are that are not given."""
+FIELDS = tuple(DEFAULTS)
+NONE = -1
+"""In place of an event's number: of that execution there is none."""
+Events = NDArray[np.int64]
+"""[events, FIELDS]."""
+
+
+def event(**given: int) -> tuple[int, ...]:
+    """An event's numbers in the order of FIELDS."""
+    return tuple({**DEFAULTS, **given}.values())
+
+
+def table(rows: Sequence[tuple[int, ...]]) -> Events:
+    """Events as a trace has them."""
+    return np.array(rows, np.int64).reshape(-1, len(FIELDS))
+
+
+def check(value: Any) -> Any:
+    """Refuse what is no event: names with numbers or expressions, null for none, or `each` with a list of these."""
+    if isinstance(value, dict) and set(value) == {"each"}:
+        if not isinstance(value["each"], list):
+            raise refuse(f"each: {describe(value['each'])}", "a list with one entry for every execution is right")
+        for one in value["each"]:
+            _check_one(one)
+    else:
+        _check_one(value)
+    return value
+
+
+def _check_one(value: Any) -> None:
+    if value is None:
+        return
+    if not isinstance(value, dict) or not set(value) <= set(FIELDS):
+        found = describe(value) if not isinstance(value, dict) else f"the names {', '.join(map(str, value))}"
+        raise refuse(found, f"names of {', '.join(FIELDS)} are right")
+    for name, number in value.items():
+        if not isinstance(number, str) and not (is_int(number) and abs(number) <= MAX_ADDRESS):
+            raise refuse(f"{name}: {describe(number)}", "a whole number or an expression in warp, cta and i is right")
+
+
+_ONE: dict[str, Any] = {
+    "anyOf": [
+        {"type": "null"},
+        {
+            "type": "object",
+            "properties": {name: {"anyOf": [{"type": "integer"}, {"type": "string"}]} for name in FIELDS},
+            "additionalProperties": False,
+        },
+    ]
+}
+SCHEMA: dict[str, Any] = {
+    "description": "What an asynchronous instruction does: numbers or expressions in warp, cta, i and names of layout.",
+    "anyOf": [
+        _ONE,
+        {
+            "type": "object",
+            "properties": {"each": {"type": "array", "items": _ONE}},
+            "required": ["each"],
+            "additionalProperties": False,
+        },
+    ],
+}
+
+
+def told(numbers: Mapping[str, int]) -> dict[str, int]:
+    """Of an event's numbers those that differ from what they are if none is given."""
+    return {name: number for name, number in numbers.items() if number != DEFAULTS[name]}
