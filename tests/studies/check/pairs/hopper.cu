@@ -36,6 +36,14 @@ BODY(bulk_two_rounds) {  // the second round waits for the first one's phase aga
 }
 PAIR(bulk_two_rounds)
 
+BODY(wrong_parity) {  // a phase that is over before the copy begins, or one that nobody ends
+    __shared__ alignas(128) int s[128]; __shared__ uint64_t b; if (T == 0) { INIT(&b, 1); PROXY; }
+    __syncthreads();
+    if (T == 0) { EXPECT(&b, 512); LOAD(s, in, 512, &b); }
+    wait(&b, GOOD ? 0 : 1); out[T] = s[127 - T];
+}
+PAIR(wrong_parity)
+
 BODY(mbarrier_not_there) {  // whoever uses an mbarrier has to know that it was initialised
     __shared__ uint64_t b; __shared__ int s[32]; if (T == 0) INIT(&b, 128);
     FIX;
