@@ -44,6 +44,16 @@ def _parser() -> argparse.ArgumentParser:
     launches.add_argument("--arch", help="an architecture's name or file; by default the GPU's own")
     launches.add_argument("--jobs", type=int, help="processes; by default as many as cores")
     launches.add_argument("--caches", choices=("warm", "flushed"), default="warm", help="as they were measured")
+    grids = commands.add_parser("grids", help="estimate whole grids that were measured, and compare; no GPU needed")
+    grids.add_argument("--gpu", default="h100", help="a folder of validation/data, or the path of one")
+    grids.add_argument("--arch", default="sm_90", help="an architecture's name or file")
+    grids.add_argument("--chip", default="H100", help="the chip that was measured")
+    grids.add_argument("--jobs", type=int, help="processes; two without")
+    grids.add_argument("--family", default="", help="only families that begin so")
+    grids.add_argument("--worst", type=int, default=10)
+    part = grids.add_mutually_exclusive_group()
+    for which in ("all", "held-out", "fit"):
+        part.add_argument(f"--{which}", dest="which", action="store_const", const=which, default="all")
     score.add_argument("--worst", type=int, default=10)
     launches.add_argument("--worst", type=int, default=10)
     for command in (score, launches):
@@ -131,6 +141,16 @@ def _launches(options: argparse.Namespace) -> None:
     with _Progress() as progress:
         found = launches.score(folder, arch, options.caches, *chosen, progress)
     _say("\n".join(launches.table(found, options.worst)))
+
+
+def _grids(options: argparse.Namespace) -> None:
+    from validation import records
+    from validation.grids import score as grids
+
+    folder = records.data_folder(options.gpu, grids.FILE)
+    with _Progress() as progress:
+        found = grids.score(folder, options.arch, options.chip, options.which, options.family, options.jobs, progress)
+    _say("\n".join(grids.table(found, options.worst)))
 
 
 def _report(options: argparse.Namespace) -> None:
@@ -238,7 +258,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; 0 where it went well, 1 where `verify` found a problem, 2 where it could not."""
     options = _parser().parse_args(arguments)
     commands = {"build": _build, "measure": _measure, "fit": _fit, "score": _score, "report": _report,
-                "verify": _verify, "sequences": _sequences, "launches": _launches}  # fmt: skip
+                "verify": _verify, "sequences": _sequences, "launches": _launches,
+                "grids": _grids}  # fmt: skip
     try:
         done = commands[options.command](options) or 0
         sys.stdout.flush()

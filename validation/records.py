@@ -204,12 +204,12 @@ def read_code(path: Path) -> list[bytes]:
         raise RecordError(f"{path}: {error}") from None
 
 
-def data_folder(gpu: str) -> Path:
-    """The folder of a GPU's data, by its name under validation/data or as a path."""
+def data_folder(gpu: str, file: str = MEASUREMENTS_FILE) -> Path:
+    """The folder of a GPU's data that has such a file, by its name under validation/data or as a path."""
     for folder in (DATA / gpu, Path(gpu)):
-        if (folder / MEASUREMENTS_FILE).is_file():
+        if (folder / file).is_file():
             return folder
-    known = sorted(path.parent.name for path in DATA.glob(f"*/{MEASUREMENTS_FILE}"))
+    known = sorted(path.parent.name for path in DATA.glob(f"*/{file}"))
     raise RecordError(
         f"no measurements for '{gpu}'; there are {', '.join(known) or 'none'}, or give a folder that has them"
     )

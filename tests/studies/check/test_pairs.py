@@ -68,7 +68,9 @@ def test_there_are_more_than_a_hundred_pairs() -> None:
 
 @pytest.mark.parametrize(("source", "arch", "name"), PAIRS)
 def test_the_race_is_found_with_what_would_order_it(source: str, arch: str, name: str) -> None:
-    findings = [f for f in found(source, arch, f"{name}_bad") if f.tool == ("memcheck" if name in FOR_EVER else "racecheck")]
+    findings = [
+        f for f in found(source, arch, f"{name}_bad") if f.tool == ("memcheck" if name in FOR_EVER else "racecheck")
+    ]
     assert findings
     if name in WITHIN_A_WARP:
         assert {f.severity for f in findings} == {Severity.WARNING}

@@ -1,0 +1,109 @@
+"""Whole grids, estimated and measured: the profiler's elapsed cycles of a launch behind others of the same data.
+
+The machine code is that which was measured. The data is made anew, as it was: what a grid does may hang on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+import gpuemu
+from gpuemu.sass.image.cubin import read_cubin
+from validation.grids import records
+from validation.grids.launches import Grid, argument
+from validation.replay import executor
+
+FILE = "grids.csv"
+CODE = "grids.cubin.xz"
+WHICH = ("all", "held-out", "fit")
+
+
+@dataclass(frozen=True)
+class GridScore:
+    """A grid: cycles measured and estimated, and the seconds that the answer took."""
+
+    name: str
+    family: str
+    measured: int
+    estimated: float
+    seconds: float
+
+    @property
+    def error(self) -> float:
+        """Of the estimate, as a share of what was measured."""
+        return self.estimated / self.measured - 1
+
+
+def held_out(name: str) -> bool:
+    """Whether a grid is kept from those who work on the model: one in three, by a hash of its name."""
+    return hashlib.sha256(name.encode()).digest()[0] % 3 == 0
+
+
+def chosen(folder: Path, which: str, family: str = "") -> list[tuple[Grid, dict[str, int]]]:
+    """The grids of a part of the data, whose families begin so, with their figures."""
+    return [
+        (grid, figures)
+        for name, (grid, figures) in records.read(folder / FILE).items()
+        if grid.family.startswith(family) and (which == "all" or held_out(name) == (which == "held-out"))
+    ]
+
+
+def estimate(job: tuple[Path, Grid, str, str]) -> tuple[str, float, float]:
+    """A grid's name, its cycles on a chip, and the seconds that the answer took."""
+    folder, grid, arch_name, chip = job
+    code = read_cubin(lzma.decompress((folder / CODE).read_bytes()), str(folder / CODE))
+    arguments = [argument(text) for text in grid.args]
+    began = time.perf_counter()
+    arch = gpuemu.load_arch(arch_name).with_overrides({"chip": chip})
+    trace = gpuemu.trace_kernel(
+        code, grid.kernel, (*grid.grid, 1), (*grid.block, 1), grid.shared, arguments, arch=arch, timed_only=True
+    )
+    nanoseconds = gpuemu.run(trace, arch).grid.nanoseconds
+    if nanoseconds is None:
+        raise ValueError(f"{grid.name}: no estimate of the whole launch")
+    return grid.name, nanoseconds * arch.chips[chip].clock_mhz / 1000, time.perf_counter() - began
+
+
+def score(
+    folder: Path, arch: str, chip: str, which: str, family: str = "", jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[GridScore]:  # fmt: skip
+    """The chosen grids, in the order of the measurements."""
+    todo = chosen(folder, which, family)
+    found: dict[str, tuple[float, float]] = {}
+    with executor(jobs or 2) as pool:
+        for future in as_completed([pool.submit(estimate, (folder, grid, arch, chip)) for grid, _ in todo]):
+            name, cycles, seconds = future.result()
+            found[name] = cycles, seconds
+            if progress is not None:
+                progress(len(found), len(todo))
+    return [GridScore(grid.name, grid.family, told[records.CYCLES], *found[grid.name]) for grid, told in todo]
+
+
+def table(scores: Sequence[GridScore], worst: int = 10) -> list[str]:
+    """A line a family, the whole, and the worst."""
+    lines = [f"{'family':24} {'grids':>6} {'error':>7} {'median':>7} {'mean':>7} {'within 10 %':>12}"]
+    groups: Mapping[str, list[GridScore]] = {
+        name: [s for s in scores if s.family == name] for name in dict.fromkeys(s.family for s in scores)
+    }
+    for name, group in (*groups.items(), ("all", list(scores))):
+        errors = [s.error for s in group]
+        if errors:
+            near = fmean(abs(e) <= 0.1 for e in errors)
+            sizes = fmean(map(abs, errors)), median(map(abs, errors))
+            lines.append(f"{name:24} {len(group):6} {sizes[0]:7.1%} {sizes[1]:7.1%} {fmean(errors):+7.1%} {near:12.0%}")
+    lines += [
+        f"worst   {s.name:40} estimated {s.estimated:11,.0f} measured {s.measured:11,} {s.error:+.1%}"
+        for s in sorted(scores, key=lambda s: -abs(s.error))[:worst]
+    ]
+    if scores:
+        seconds = [s.seconds for s in scores]
+        lines.append(f"an answer takes {median(seconds):.1f} s in the median, {max(seconds):.0f} s at most")
+    return lines
