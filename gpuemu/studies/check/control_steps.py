@@ -39,6 +39,8 @@ COPIES = -2
 """In the place of a register: what asynchronous copies write."""
 
 _LATE_READ_CYCLES = 1
+_BARRIER_OBJECT_READ_CYCLES = 2
+"""SYNCS sends its address first: nvcc lets 6 of the 8 cycles of HFMA2.MMA pass before an arrival that takes its result."""
 _SLACK_CYCLES = 2
 _SLACK = {"imad_wide", "fp64"}
 _COUNTED_AS_FOUR = 5
@@ -174,6 +176,8 @@ def slack(consumer: Instruction, producer: Instruction, arch: Architecture) -> i
     """How many cycles before the latency of `producer` has passed `consumer` may issue that reads its result."""
     reader, writer = consumer.operation, producer.operation
     late = 0 if reader.kind is Kind.FIXED else _LATE_READ_CYCLES
+    if consumer.opcode.startswith("SYNCS"):
+        late = _BARRIER_OBJECT_READ_CYCLES
     if writer.tensor and not reader.tensor:
         # The files' latencies are those from one tensor instruction to another.
         return max(late, (latency_of(producer, arch) or 0) // 3)

@@ -142,6 +142,18 @@ def test_a_trace_accuses_no_lanes_that_it_does_not_know(partly: str, found: bool
     assert len(told(file)) == found
 
 
+@pytest.mark.parametrize(("cycles", "found"), [(5, True), (6, False)])
+def test_an_arrival_reads_its_count_two_cycles_late(cycles: int, found: bool, tmp_path: Path) -> None:
+    code = [
+        f"[B------:R-:W-:-:S{cycles:02}] HFMA2.MMA R64, -RZ, RZ, 0, 3.814697265625e-06",
+        "[B------:R0:W-:-:S01] SYNCS.ARRIVE.TRANS64.RED.A0TR RZ, [UR17], R64",
+    ]
+    said = told(trace(tmp_path, code, arch="sm_90"))
+    assert said == (
+        [("Register RAW hazard", "3 cycles more in the stall counts between, such as S08 at 0x0000")] if found else []
+    )
+
+
 def test_moves_of_matrices_come_in_the_order_of_loads(tmp_path: Path) -> None:
     code = [
         "[B------:R-:W-:-:S04] LDSM.16.M88.4 R8, [R4]", "[B------:R-:W-:-:S04] MOVM.16.MT88 R16, R20",
