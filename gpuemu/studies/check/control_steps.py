@@ -40,7 +40,7 @@ COPIES = -2
 
 _LATE_READ_CYCLES = 1
 _BARRIER_OBJECT_READ_CYCLES = 2
-"""SYNCS sends its address first: nvcc lets 6 of the 8 cycles of HFMA2.MMA pass before an arrival that takes its result."""
+"""SYNCS sends its address first: nvcc has an arrival take the result of HFMA2.MMA 6 cycles behind it, of its 8."""
 _SLACK_CYCLES = 2
 _SLACK = {"imad_wide", "fp64"}
 _COUNTED_AS_FOUR = 5
