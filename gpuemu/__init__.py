@@ -7,6 +7,7 @@ result.cycles
 result.counters["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"]
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpuemu.arch import Architecture, by_name, load_arch
@@ -88,6 +89,8 @@ def __getattr__(name: str) -> Any:
         from gpuemu.studies.why.api import why
 
         return why
+    if name == "triton":  # a room of its own, which takes Triton's wheel
+        return import_module("gpuemu.triton")
     if name == "TensorMap":
         from gpuemu.sass.machine.tensor_map import TensorMap
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.parameter_types import Kind, ParameterType
@@ -42,6 +43,14 @@ class Aligned:
 
     data: bytes
     alignment: int
+
+
+@dataclass(frozen=True, eq=False)
+class Pointer:
+    """A pointer into a buffer, `offset` bytes behind its start; pointers into the same array share the buffer."""
+
+    array: NDArray[np.uint8]
+    offset: int = 0
 
 
 def arguments_bytes(function: DecodedFunction, args: Sequence[Any], memory: Memory) -> list[bytes]:
@@ -174,6 +183,10 @@ def _whole_bytes(number: int, at: _Place) -> bytes:
 def _other(argument: Any, at: _Place, memory: Memory) -> bytes:
     """An argument that is no number."""
     takes = f"the kernel takes {'a value of ' * (not isinstance(argument, tuple))}{at.size} bytes there"
+    if isinstance(argument, Pointer):
+        if at.size != _POINTER_BYTES:
+            raise at.refuse("a pointer", takes)
+        return np.uint64(memory.place(at.field, argument.array) + argument.offset).tobytes()
     if isinstance(argument, TensorMap):
         if at.size != MAP_BYTES:
             raise at.refuse("a tensor map", takes)

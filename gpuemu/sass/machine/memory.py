@@ -156,6 +156,14 @@ class Memory:
         self.buffers.insert(len(ordinary), Buffer(name, start, data))
         return start
 
+    def place(self, name: str, array: NDArray[np.uint8]) -> int:
+        """The device address of an array, which becomes a buffer where it is none yet."""
+        start = array.__array_interface__["data"][0]
+        for buffer in self.buffers:
+            if buffer.bytes == len(array) > 0 and buffer.views[1].__array_interface__["data"][0] == start:
+                return buffer.start
+        return self.add_buffer(name, array)
+
     def note_written(self, place: tuple[int, int, tuple[bytes, bytes]]) -> None:
         """All bytes of an access, given by its base, size and pattern, have been written: no need to look again."""
         if len(self.places_written) >= _MOST_PLACES:

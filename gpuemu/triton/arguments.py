@@ -1,0 +1,143 @@
+"""From what a Triton launch is given to the kernel's parameters.
+
+A tensor is a pointer into its storage, so that views, and several arguments that share memory, are what they are on a
+GPU. A tensor descriptor is the driver's tensor map where the compiler uses one, else pointer, shape and strides.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.machine.arguments import Pointer
+from gpuemu.sass.machine.tensor_map import TensorMap
+
+_NUMBERS: dict[str, Any] = {
+    "i1": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u1": np.uint8, "u8": np.uint8,
+    "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "fp16": np.float16, "fp32": np.float32, "f32": np.float32,
+    "fp64": np.float64,
+}  # fmt: skip
+_MAP_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "bf16", "f64")
+"""What the compiler's numbers of element types stand for."""
+_SWIZZLES = (0, 32, 64, 128)
+_TF32 = "tf32"
+
+
+class HostArray(np.ndarray[Any, Any]):
+    """A NumPy array as Triton takes a tensor: with an address."""
+
+    def data_ptr(self) -> int:
+        """Where the first element is in this process."""
+        return int(self.__array_interface__["data"][0])
+
+
+class Arguments:
+    """The parameters of one launch; each storage is one array, however many tensors lie in it."""
+
+    def __init__(self, kernel: str, descriptors: Sequence[Mapping[str, Any]] | None):
+        self._kernel = kernel
+        self._descriptors = iter(descriptors or ())
+        self._has_maps = bool(descriptors)
+        self._storages: dict[tuple[int, int], NDArray[np.uint8]] = {}
+        self.found: list[Any] = []
+
+    def add(self, kind: Any, value: Any) -> None:
+        """Append the parameters of a value of a type of Triton's signature."""
+        if isinstance(kind, tuple):
+            for inner, part in zip(kind, value, strict=True):
+                self.add(inner, part)
+        elif kind == "constexpr":
+            return
+        elif kind.startswith("tensordesc"):
+            self._add_descriptor(value)
+        elif kind.startswith("*"):
+            self.found.append(self.pointer(value))
+        elif kind == "bf16":
+            self.found.append(np.uint16(np.float32(value).view(np.uint32) >> np.uint32(16)))
+        elif kind in _NUMBERS:
+            self.found.append(_number(kind, value))
+        else:
+            right = "a tensor, a number or a tensor descriptor is right"
+            raise GpuemuError.one(self._kernel, None, "argument", f"one of Triton's type {kind}", right)
+
+    def pointer(self, value: Any) -> Any:
+        """The pointer that a tensor is."""
+        if value is None or isinstance(value, int):
+            return np.uint64(value or 0)
+        address = value.data_ptr()
+        storage = self._storage(value)
+        return Pointer(storage, address - storage.__array_interface__["data"][0])
+
+    def _storage(self, value: Any) -> NDArray[np.uint8]:
+        """All bytes of the memory that a tensor lies in."""
+        start, size = _reach(value)
+        if (start, size) not in self._storages:
+            self._storages[start, size] = (
+                np.frombuffer((ctypes.c_uint8 * size).from_address(start), np.uint8)
+                if size
+                else np.zeros(0, np.uint8)
+            )
+        return self._storages[start, size]
+
+    def _add_descriptor(self, value: Any) -> None:
+        shape, strides = [int(n) for n in value.shape], [int(n) for n in value.strides]
+        nan, tf32 = value.padding == "nan", bool(getattr(value, "round_f32_to_tf32", False))
+        if not self._has_maps:
+            self.found.append(self.pointer(value.base))
+            self.found += [*map(np.int64, (*shape, *strides)), np.uint8(nan), np.uint8(tf32)]
+        else:
+            self.found.append(self._map(next(self._descriptors), value, shape, strides, nan, tf32))
+        self.found += [*map(np.int32, shape), *map(np.int64, strides)]
+
+    def _map(
+        self, told: Mapping[str, Any], value: Any, shape: list[int], strides: list[int], nan: bool, tf32: bool
+    ) -> TensorMap:
+        if told.get("is_im2col"):
+            raise GpuemuError.one(self._kernel, None, "tensor descriptor", "one of im2col", "a tiled one is right")
+        size = int(told["elem_size"])
+        pointer = self.pointer(value.base)
+        assert isinstance(pointer, Pointer)
+        wide = [*shape[:-1], shape[-1] * 2] if told.get("fp4_padded") else shape
+        steps = [n * size for n in strides]
+        view: NDArray[Any] = np.ndarray(
+            wide, np.dtype(f"u{size}"), pointer.array.data, pointer.offset, steps
+        )
+        kind = _TF32 if tf32 else _MAP_TYPES[int(told["elem_type"])]
+        box = [int(n) for n in told["block_size"]]
+        return TensorMap(view, box, swizzle=_SWIZZLES[int(told["swizzle"])], type=kind, fill="nan" if nan else 0)
+
+
+def _number(kind: str, value: Any) -> Any:
+    made = _NUMBERS[kind]
+    if kind.startswith(("f", "fp")):
+        return made(value)
+    return np.array(int(value) & ((1 << 8 * np.dtype(made).itemsize) - 1), np.uint64).astype(made)[()]
+
+
+def _reach(value: Any) -> tuple[int, int]:
+    """Address and bytes of the memory that a tensor lies in."""
+    if isinstance(value, np.ndarray):
+        owner = value
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        low, high = np.lib.array_utils.byte_bounds(owner) if hasattr(np.lib, "array_utils") else np.byte_bounds(owner)
+        return int(low), int(high - low)
+    while not hasattr(value, "untyped_storage") and hasattr(value, "base"):  # Triton's own reinterpretation of one
+        value = value.base
+    if hasattr(value, "untyped_storage"):
+        storage = value.untyped_storage()
+        if storage.device.type != "cpu":
+            found = f"a tensor on {storage.device.type}"
+            raise GpuemuError.one("launch", None, "argument", found, "one on the CPU is right")
+        return int(storage.data_ptr()), int(storage.nbytes())
+    return int(value.data_ptr()), int(value.nbytes)
+
+
+def flattened(signature: Mapping[Any, Any], values: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Types and values, one behind the other."""
+    yield from zip(signature.values(), values, strict=True)

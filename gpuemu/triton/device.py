@@ -1,0 +1,150 @@
+"""The device that a Triton program runs on: `with device("sm_89", chip="RTX 4090") as gpu:`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from gpuemu.arch import Architecture, as_architecture
+from gpuemu.base.errors import GpuemuError
+from gpuemu.emulate import run
+from gpuemu.triton.launch import Launch
+from gpuemu.triton.wheel import check_triton
+
+if TYPE_CHECKING:
+    from gpuemu.sass.image.cubin import Cubin
+
+KEPT = 32
+"""Runs that a device keeps, those of its last launches."""
+COLD = {"global_memory.first_touch": "dram"}
+"""What a benchmark's launches find in the caches: Triton flushes them."""
+BUDGET = 1_000_000_000
+
+
+class Device:
+    """An emulated GPU, and the launches that it has had.
+
+    `nanoseconds` is its clock: what all its launches took, one behind the other.
+    """
+
+    def __init__(self, arch: Architecture, timed: bool, checked: bool, keep: int):
+        self.arch = arch
+        self.timed = timed
+        self.checked = checked
+        self.launches: list[Launch] = []
+        self.nanoseconds = 0.0
+        self.benchmarking = False
+        self._keep = keep
+
+    @property
+    def name(self) -> str:
+        """Tells this kind of device from others: what Triton keeps compiled code by."""
+        return f"{self.arch.code_name} {self.arch.chip}"
+
+    @cached_property
+    def _cold(self) -> Architecture:
+        return self.arch.with_overrides(COLD)
+
+    @cached_property
+    def properties(self) -> dict[str, int]:
+        """What Triton's driver tells of a GPU. Memory clock and bus are those of a rate as the architecture has it."""
+        chip, arch = self.arch.chips[self.arch.chip], self.arch
+        return {
+            "max_shared_mem": arch.shared_memory.capacity_bytes - arch.shared_memory.reserved_bytes_per_cta,
+            "max_num_regs": 65536,
+            "multiprocessor_count": chip.sms,
+            "warpSize": 32,
+            "sm_clock_rate": chip.clock_mhz * 1000,
+            "mem_clock_rate": chip.clock_mhz * 1000,
+            "mem_bus_width": int(arch.global_memory.bytes_per_cycle * chip.sms * 4),
+        }
+
+    def launch(
+        self, cubin: Cubin, kernel: str, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
+        registers: int, args: list[Any],
+    ) -> Launch:  # fmt: skip
+        """Execute a kernel, and time it unless the device only executes. Raises GpuemuError."""
+        from gpuemu.sass.launch import trace_kernel
+
+        found: tuple[Any, ...] = ()
+        if self.checked:
+            found = self._check(cubin, kernel, grid, block, shared, args)
+        arch = self._cold if self.benchmarking else self.arch
+        timed = self.timed or self.benchmarking
+        trace = trace_kernel(
+            cubin, kernel, grid, block, shared, args, arch=arch, budget=BUDGET, timed_only=self.benchmarking,
+            ctas=None if timed else (), printer=lambda text: print(text, end=""), zero_shared=True,
+        )  # fmt: skip
+        done = Launch(kernel, grid, block, registers, shared, cubin, self.benchmarking, findings=found)
+        if timed:
+            result = run(trace, arch)
+            done.cycles = result.cycles
+            done.nanoseconds = float(result.grid.nanoseconds or 0)
+            done.limited_by = result.bounds[0].resource if result.bounds else ""
+            done.kept = result
+            self.nanoseconds += done.nanoseconds
+        self.launches.append(done)
+        if len(self.launches) > self._keep:
+            self.launches[-1 - self._keep].kept = None
+        return done
+
+    def _check(
+        self, cubin: Cubin, kernel: str, grid: Any, block: Any, shared: int, args: list[Any]
+    ) -> tuple[Any, ...]:
+        """What the tools find in a launch; it executes on copies."""
+        import copy
+
+        import gpuemu
+
+        report = gpuemu.check(
+            cubin, kernel, grid, block, shared, copy.deepcopy(args), arch=self.arch, budget=BUDGET, zero_shared=True
+        )
+        return tuple(report.findings)
+
+    def benchmark(self, call: Callable[[], Any]) -> float:
+        """Milliseconds that the launches of a call take, with caches flushed; only what is timed executes.
+
+        NaN where it launches nothing: what else it does has no emulated time.
+        """
+        before, self.benchmarking, started = self.benchmarking, True, self.nanoseconds
+        launched = len(self.launches)
+        try:
+            call()
+        finally:
+            self.benchmarking = before
+        return (self.nanoseconds - started) / 1e6 if len(self.launches) > launched else math.nan
+
+
+@contextmanager
+def device(
+    arch: str | os.PathLike[str] | Architecture = "sm_90",
+    *,
+    chip: str | None = None,
+    timed: bool = True,
+    checked: bool = False,
+    keep: int = KEPT,
+) -> Iterator[Device]:
+    """Within it Triton compiles for `arch` and launches here.
+
+    `arch` and `chip` are as everywhere: a name, a path, the thing itself. `timed`: launches are emulated, too; without
+    it they are only executed, which is faster, but for those of a benchmark. `checked`: each is looked at by all tools
+    of `gpuemu.check` first. `keep`: so many of the last launches keep their `result`.
+
+    Raises GpuemuError where Triton is not installed, and for an architecture or a chip that is not known.
+    """
+    check_triton()
+    from gpuemu.triton.driver import active
+
+    hardware = as_architecture(arch, where="gpuemu.triton.device()")
+    if chip is not None:
+        hardware = hardware.with_overrides({"chip": chip}, where="gpuemu.triton.device()")
+    if keep < 1:
+        raise GpuemuError.one("device()", None, "keep", str(keep), "at least 1 is right")
+    made = Device(hardware, timed, checked, keep)
+    with ExitStack() as stack:
+        stack.enter_context(active(made))
+        yield made

@@ -1,0 +1,223 @@
+"""What Triton calls a driver: it tells which GPU there is, loads code, and launches it. This one is a Device."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import triton
+import triton.testing
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+from triton.runtime import _allocation
+from triton.runtime.jit import JITFunction
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.image.cubin import Cubin, read_cubin
+from gpuemu.triton.arguments import Arguments, HostArray
+from gpuemu.triton.device import Device
+
+_WARP = 32
+_MOST_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel that was loaded."""
+
+    cubin: Cubin
+    name: str
+    registers: int
+
+
+class Driver(DriverBase):  # type: ignore[misc]
+    """Of a Device."""
+
+    def __init__(self, device: Device):
+        self.device = device
+        self.utils = SimpleNamespace(
+            get_device_properties=lambda _=None: device.properties,
+            load_binary=self._load,
+            unload_module=lambda _: None,
+            set_printf_fifo_size=lambda _: None,
+        )
+        self.launcher_cls = lambda src, metadata: Launcher(device, src, metadata)
+
+    @classmethod
+    def is_active(cls) -> bool:
+        """Only where somebody sets it so."""
+        return False
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """There is no launcher in C."""
+        raise GpuemuError.one("triton", None, "", f"the C type of {ty} asked for", "launches from Python are right")
+
+    def get_current_target(self) -> GPUTarget:
+        """What to compile for."""
+        return GPUTarget("cuda", int(self.device.arch.code_name.removeprefix("sm_")), _WARP)
+
+    def get_active_torch_device(self) -> Any:
+        """Where tensors lie: the CPU."""
+        import torch
+
+        return torch.device("cpu")
+
+    def get_current_device(self) -> str:
+        """Code is compiled anew for another kind of device."""
+        return self.device.name
+
+    def set_current_device(self, device: Any) -> None:
+        """There is one."""
+
+    def get_current_stream(self, device: Any = None) -> int:
+        """There is one."""
+        return 0
+
+    def get_device_capability(self, device: Any = None) -> tuple[int, int]:
+        """As torch has it: (8, 9)."""
+        major, minor = self.device.arch.compute_capability.split(".")
+        return int(major), int(minor)
+
+    def get_device_interface(self) -> Any:
+        """What torch.cuda would be: events tell emulated time."""
+        clock = self.device
+
+        class Event:
+            def __init__(self, enable_timing: bool = False, **_: Any):
+                self.at = 0.0
+
+            def record(self, *_: Any) -> None:
+                self.at = clock.nanoseconds
+
+            def synchronize(self) -> None:
+                """Done already."""
+
+            def elapsed_time(self, end: Event) -> float:
+                return (end.at - self.at) / 1e6
+
+        return SimpleNamespace(
+            Event=Event, synchronize=lambda *_: None, current_device=self.get_current_device, __name__="gpuemu"
+        )
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """What @triton.autotune times with."""
+        return self.do_bench
+
+    def get_empty_cache_for_benchmark(self) -> None:
+        """A benchmark's launches find caches flushed without it."""
+
+    def clear_cache(self, cache: Any) -> None:
+        """See get_empty_cache_for_benchmark."""
+
+    def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
+        """Memory for a profiler that runs in the kernel."""
+        return np.zeros(size, np.uint8).view(HostArray)
+
+    def do_bench(
+        self, fn: Callable[[], Any], warmup: Any = 25, rep: Any = 100, grad_to_none: Any = None, quantiles: Any = None,
+        return_mode: str = "mean", **_: Any,
+    ) -> Any:  # fmt: skip
+        """Emulated milliseconds of a call, in place of triton.testing.do_bench; one run, since all would be equal."""
+        for tensor in grad_to_none or ():
+            tensor.grad = None
+        found = self.device.benchmark(fn)
+        if quantiles is not None:
+            return found if len(quantiles) == 1 else [found] * len(quantiles)
+        return [found] if return_mode == "all" else found
+
+    def _load(self, name: str, kernel: bytes, shared: int, device: Any) -> tuple[Any, Function, int, int, int]:
+        cubin = read_cubin(kernel, f"{name}.cubin")
+        code = cubin.kernel(name)
+        registers = code.registers_per_thread
+        per_warp = -(-max(1, registers) * _WARP // 256) * 256
+        most = min(_MOST_THREADS, 65536 // per_warp // 4 * 4 * _WARP)
+        return cubin, Function(cubin, name, registers), registers, code.local_bytes // 4, most
+
+
+class Launcher:
+    """Launches of one compiled kernel."""
+
+    def __init__(self, device: Device, src: Any, metadata: Any):
+        self._device = device
+        self._signature = dict(src.signature)
+        self._metadata = metadata
+
+    def __call__(
+        self, x: int, y: int, z: int, stream: Any, function: Function, packed: Any, told: Any, enter: Any, leave: Any,
+        *values: Any,
+    ) -> None:  # fmt: skip
+        if x * y * z <= 0:
+            return
+        metadata = self._metadata
+        if getattr(metadata, "num_ctas", 1) > 1:
+            found = f"num_ctas={metadata.num_ctas}"
+            raise GpuemuError.one("triton", None, function.name, found, "1 is right: clusters are not executed")
+        if enter is not None:
+            enter(told)
+        arguments = Arguments(function.name, getattr(metadata, "tensordesc_meta", None))
+        for kind, value in zip(self._signature.values(), values, strict=True):
+            arguments.add(kind, value)
+        found_args = arguments.found
+        extra = len(function.cubin.kernel(function.name).parameters) - len(found_args)
+        scratch = [
+            self._scratch("global", x * y * z, stream), self._scratch("profile", x * y * z, stream),
+        ]  # fmt: skip
+        found_args += [arguments.pointer(one) for one in scratch[: max(0, extra)]]
+        block = (_WARP * metadata.num_warps, 1, 1)
+        self._device.launch(
+            function.cubin, function.name, (x, y, z), block, metadata.shared, function.registers, found_args
+        )
+        if leave is not None:
+            leave(told)
+
+    def _scratch(self, what: str, ctas: int, stream: Any) -> Any:
+        size = getattr(self._metadata, f"{what}_scratch_size", 0) or 0
+        align = getattr(self._metadata, f"{what}_scratch_align", 1) or 1
+        if not size:
+            return None
+        if what == "profile":
+            return np.zeros(size * ctas, np.uint8).view(HostArray)
+        return _allocation._allocator.get()(size * ctas, align, stream)
+
+
+@contextmanager
+def active(device: Device) -> Iterator[None]:
+    """Triton with this device, and NumPy arrays as tensors; torch's programs for a GPU stay on the CPU."""
+    config, driver = triton.runtime.driver, Driver(device)
+    before = config._active
+    run, bench = JITFunction.run, triton.testing.do_bench
+
+    def with_arrays(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return run(self, *map(_as_tensor, args), **{name: _as_tensor(value) for name, value in kwargs.items()})
+
+    with ExitStack() as stack:
+        if "torch" in sys.modules or _has_torch():
+            from gpuemu.triton.on_the_cpu import on_the_cpu
+
+            stack.enter_context(on_the_cpu(driver))
+        config.set_active(driver)
+        JITFunction.run = with_arrays
+        triton.testing.do_bench = driver.do_bench
+        for name in ("do_bench_cudagraph",):
+            stack.callback(setattr, triton.testing, name, getattr(triton.testing, name))
+            setattr(triton.testing, name, driver.do_bench)
+        try:
+            yield
+        finally:
+            config._active = before
+            JITFunction.run, triton.testing.do_bench = run, bench
+
+
+def _as_tensor(value: Any) -> Any:
+    return value.view(HostArray) if type(value) is np.ndarray else value
+
+
+def _has_torch() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("torch") is not None

@@ -1,0 +1,51 @@
+"""One launch of a Triton kernel: what it was, what it took, and what the run was like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpuemu.base.errors import GpuemuError
+
+if TYPE_CHECKING:
+    from gpuemu.sass.image.cubin import Cubin
+    from gpuemu.views.result import Result
+
+
+@dataclass(eq=False)
+class Launch:
+    """`cycles` of the SM and `nanoseconds` of the whole launch are None where it was executed alone.
+
+    `timed_only`: it was part of a benchmark, whose values nobody looks at, and only the CTAs that are timed executed.
+    `result` is there for the last launches of a device.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    registers: int
+    shared_bytes: int
+    cubin: Cubin = field(repr=False)
+    timed_only: bool = False
+    cycles: int | None = None
+    nanoseconds: float | None = None
+    limited_by: str = ""
+    findings: tuple[Any, ...] = ()
+    kept: Result | None = field(default=None, repr=False)
+
+    @property
+    def result(self) -> Result:
+        """The run, as `gpuemu.run` returns it. Raises GpuemuError where there was none, or it has been let go."""
+        if self.kept is None:
+            found = "a launch that was not timed" if self.cycles is None else "a launch whose run was let go"
+            right = "one of the last timed launches is right; device(keep=N) keeps more of them"
+            raise GpuemuError.one("launch", None, self.kernel, found, right)
+        return self.kept
+
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "kernel": self.kernel, "grid": list(self.grid), "block": list(self.block), "registers": self.registers,
+            "shared_bytes": self.shared_bytes, "timed_only": self.timed_only, "cycles": self.cycles,
+            "nanoseconds": self.nanoseconds, "limited_by": self.limited_by, "findings": len(self.findings),
+        }  # fmt: skip

@@ -1,0 +1,21 @@
+"""Triton's wheel, or what to do where it is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from gpuemu.base.errors import GpuemuError
+
+_LEAST = (3, 4)
+
+
+def check_triton() -> None:
+    """Raises GpuemuError where Triton is not there, or too old to be launched through a driver object."""
+    if importlib.util.find_spec("triton") is None:
+        right = "pip install 'gpuemu-sm[triton]' brings it (Linux)"
+        raise GpuemuError.one("triton", None, "", "no module named triton", right)
+    import triton
+
+    found = getattr(triton, "__version__", "0")
+    if tuple(int(part) for part in found.split("+")[0].split(".")[:2]) < _LEAST:
+        raise GpuemuError.one("triton", None, "", f"Triton {found}", "3.4 or newer is right")
