@@ -18,6 +18,7 @@ COMMANDS = {
     "why": "Say what each cause costs, by running without it.",
     "check": "Find what a kernel does wrong: races, barriers, memory.",
     "trace": "Record a trace from a kernel's own machine code.",
+    "triton": "Run a Triton program: values and times, without a GPU.",
     "diff": "Show two results side by side.",
     "compare": "Put a run beside what the profiler measured.",
     "sweep": "Run traces over a grid of hardware values and layouts.",

@@ -8,7 +8,8 @@ Needs the extra `triton`. Tensors are torch's, on the CPU, or NumPy arrays. What
 `triton.testing.do_bench` and `@triton.autotune` answer with it.
 """
 
-from gpuemu.triton.device import Device, device
+from gpuemu.triton.api import device
+from gpuemu.triton.emulated import Device
 from gpuemu.triton.launch import Launch
 
 __all__ = ["Device", "Launch", "device"]

@@ -7,7 +7,7 @@ GPU. A tensor descriptor is the driver's tensor map where the compiler uses one,
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,11 +77,8 @@ class Arguments:
         """All bytes of the memory that a tensor lies in."""
         start, size = _reach(value)
         if (start, size) not in self._storages:
-            self._storages[start, size] = (
-                np.frombuffer((ctypes.c_uint8 * size).from_address(start), np.uint8)
-                if size
-                else np.zeros(0, np.uint8)
-            )
+            memory = (ctypes.c_uint8 * size).from_address(start) if size else ()
+            self._storages[start, size] = np.asarray(memory, np.uint8)
         return self._storages[start, size]
 
     def _add_descriptor(self, value: Any) -> None:
@@ -104,9 +101,7 @@ class Arguments:
         assert isinstance(pointer, Pointer)
         wide = [*shape[:-1], shape[-1] * 2] if told.get("fp4_padded") else shape
         steps = [n * size for n in strides]
-        view: NDArray[Any] = np.ndarray(
-            wide, np.dtype(f"u{size}"), pointer.array.data, pointer.offset, steps
-        )
+        view: NDArray[Any] = np.ndarray(wide, np.dtype(f"u{size}"), pointer.array.data, pointer.offset, steps)
         kind = _TF32 if tf32 else _MAP_TYPES[int(told["elem_type"])]
         box = [int(n) for n in told["block_size"]]
         return TensorMap(view, box, swizzle=_SWIZZLES[int(told["swizzle"])], type=kind, fill="nan" if nan else 0)
@@ -125,8 +120,8 @@ def _reach(value: Any) -> tuple[int, int]:
         owner = value
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
-        low, high = np.lib.array_utils.byte_bounds(owner) if hasattr(np.lib, "array_utils") else np.byte_bounds(owner)
-        return int(low), int(high - low)
+        reach = sum((n - 1) * step for n, step in zip(owner.shape, owner.strides, strict=True) if owner.size)
+        return int(owner.__array_interface__["data"][0]), (reach + owner.itemsize) * bool(owner.size)
     while not hasattr(value, "untyped_storage") and hasattr(value, "base"):  # Triton's own reinterpretation of one
         value = value.base
     if hasattr(value, "untyped_storage"):
@@ -136,8 +131,3 @@ def _reach(value: Any) -> tuple[int, int]:
             raise GpuemuError.one("launch", None, "argument", found, "one on the CPU is right")
         return int(storage.data_ptr()), int(storage.nbytes())
     return int(value.data_ptr()), int(value.nbytes)
-
-
-def flattened(signature: Mapping[Any, Any], values: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Types and values, one behind the other."""
-    yield from zip(signature.values(), values, strict=True)

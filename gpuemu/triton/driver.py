@@ -20,7 +20,7 @@ from triton.runtime.jit import JITFunction
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.triton.arguments import Arguments, HostArray
-from gpuemu.triton.device import Device
+from gpuemu.triton.emulated import Device
 
 _WARP = 32
 _MOST_THREADS = 1024
@@ -151,6 +151,7 @@ class Launcher:
         self, x: int, y: int, z: int, stream: Any, function: Function, packed: Any, told: Any, enter: Any, leave: Any,
         *values: Any,
     ) -> None:  # fmt: skip
+        """Launch, with the values of the kernel's own arguments. Raises GpuemuError for what cannot be."""
         if x * y * z <= 0:
             return
         metadata = self._metadata
@@ -199,7 +200,7 @@ def active(device: Device) -> Iterator[None]:
         if "torch" in sys.modules or _has_torch():
             from gpuemu.triton.on_the_cpu import on_the_cpu
 
-            stack.enter_context(on_the_cpu(driver))
+            stack.enter_context(on_the_cpu(device, driver.get_device_interface(), driver.get_device_capability()))
         config.set_active(driver)
         JITFunction.run = with_arrays
         triton.testing.do_bench = driver.do_bench

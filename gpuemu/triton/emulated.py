@@ -1,25 +1,19 @@
-"""The device that a Triton program runs on: `with device("sm_89", chip="RTX 4090") as gpu:`."""
+"""The emulated GPU of a Triton program: it executes launches, times them, and keeps what they were like."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from gpuemu.arch import Architecture, as_architecture
-from gpuemu.base.errors import GpuemuError
+from gpuemu.arch import Architecture
 from gpuemu.emulate import run
 from gpuemu.triton.launch import Launch
-from gpuemu.triton.wheel import check_triton
 
 if TYPE_CHECKING:
     from gpuemu.sass.image.cubin import Cubin
 
-KEPT = 32
-"""Runs that a device keeps, those of its last launches."""
 COLD = {"global_memory.first_touch": "dram"}
 """What a benchmark's launches find in the caches: Triton flushes them."""
 BUDGET = 1_000_000_000
@@ -92,9 +86,7 @@ class Device:
             self.launches[-1 - self._keep].kept = None
         return done
 
-    def _check(
-        self, cubin: Cubin, kernel: str, grid: Any, block: Any, shared: int, args: list[Any]
-    ) -> tuple[Any, ...]:
+    def _check(self, cubin: Cubin, kernel: str, grid: Any, block: Any, shared: int, args: list[Any]) -> tuple[Any, ...]:
         """What the tools find in a launch; it executes on copies."""
         import copy
 
@@ -117,34 +109,3 @@ class Device:
         finally:
             self.benchmarking = before
         return (self.nanoseconds - started) / 1e6 if len(self.launches) > launched else math.nan
-
-
-@contextmanager
-def device(
-    arch: str | os.PathLike[str] | Architecture = "sm_90",
-    *,
-    chip: str | None = None,
-    timed: bool = True,
-    checked: bool = False,
-    keep: int = KEPT,
-) -> Iterator[Device]:
-    """Within it Triton compiles for `arch` and launches here.
-
-    `arch` and `chip` are as everywhere: a name, a path, the thing itself. `timed`: launches are emulated, too; without
-    it they are only executed, which is faster, but for those of a benchmark. `checked`: each is looked at by all tools
-    of `gpuemu.check` first. `keep`: so many of the last launches keep their `result`.
-
-    Raises GpuemuError where Triton is not installed, and for an architecture or a chip that is not known.
-    """
-    check_triton()
-    from gpuemu.triton.driver import active
-
-    hardware = as_architecture(arch, where="gpuemu.triton.device()")
-    if chip is not None:
-        hardware = hardware.with_overrides({"chip": chip}, where="gpuemu.triton.device()")
-    if keep < 1:
-        raise GpuemuError.one("device()", None, "keep", str(keep), "at least 1 is right")
-    made = Device(hardware, timed, checked, keep)
-    with ExitStack() as stack:
-        stack.enter_context(active(made))
-        yield made

@@ -1,0 +1,70 @@
+"""A Python file as a program on a Device, and a table of what it launched."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.triton.launch import Launch
+
+
+@contextmanager
+def command_line(path: str, words: Sequence[str]) -> Iterator[None]:
+    """`sys.argv` and `sys.path` as for `python PATH WORDS`."""
+    before = sys.argv, sys.path[:]
+    sys.argv, sys.path[:] = [path, *words], [str(Path(path).resolve().parent), *sys.path]
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = before
+
+
+def run_script(path: str | os.PathLike[str], words: Sequence[str] = (), name: str = "__main__") -> dict[str, Any]:
+    """Run a file as `python PATH WORDS` would; what it defines is returned. Raises GpuemuError where there is none."""
+    file = os.fspath(path)
+    if not Path(file).is_file():
+        raise GpuemuError.one(file, None, "", "no such file", "a Python file is right")
+    with command_line(file, words):
+        return runpy.run_path(file, run_name=name)
+
+
+HEADER = ("Kernel", "Grid", "Block", "Registers", "Shared", "Launches", "Cycles", "Time", "What limits")
+
+
+def table(launches: Sequence[Launch]) -> list[str]:
+    """The lines of a table: launches of a kernel that differ in nothing but their time are one row, with its mean."""
+    rows: dict[tuple[Any, ...], list[Launch]] = {}
+    for one in launches:
+        rows.setdefault((one.kernel, one.grid, one.block, one.registers, one.shared_bytes, one.timed_only), []).append(
+            one
+        )
+    cells = [HEADER]
+    for same in rows.values():
+        first, timed = same[0], [one for one in same if one.nanoseconds is not None]
+        cycles = f"{sum(one.cycles or 0 for one in timed) // len(timed):,}" if timed else "-"
+        took = _time(sum(one.nanoseconds or 0 for one in timed) / len(timed)) if timed else "-"
+        cells.append(
+            (
+                first.kernel + " (benchmark)" * first.timed_only, "x".join(map(str, first.grid)), str(first.block[0]),
+                str(first.registers), str(first.shared_bytes), str(len(same)), cycles, took,
+                timed[0].limited_by if timed else "",
+            )
+        )  # fmt: skip
+    widths = [max(len(row[column]) for row in cells) for column in range(len(HEADER))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column in (0, 1, 8) else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def _time(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1000:,.2f} us" if nanoseconds < 1e6 else f"{nanoseconds / 1e6:,.2f} ms"
