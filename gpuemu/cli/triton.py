@@ -79,5 +79,4 @@ def _report(launches: Any) -> str:
     if not timed:
         raise GpuemuError.one("--html", None, "", "no launch that was timed", "a program with one is right")
     slowest = max(timed, key=lambda one: one.nanoseconds or 0)
-    paths = [Path(path) for path in slowest.result.trace.source_paths.values()]
-    return as_html(slowest.result, source_texts(slowest.result, paths), [])
+    return as_html(slowest.result, source_texts(slowest.result, ()), [])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuemu.arch import Architecture
 from gpuemu.emulate import run
+from gpuemu.trace.lines import texts_of
 from gpuemu.triton.launch import Launch
 
 if TYPE_CHECKING:
@@ -75,7 +78,8 @@ class Device:
         )  # fmt: skip
         done = Launch(kernel, grid, block, registers, shared, cubin, self.benchmarking, findings=found)
         if timed:
-            result = run(trace, arch)
+            texts = texts_of(trace, [Path(path) for path in trace.source_paths.values()])
+            result = run(replace(trace, source_text=texts), arch)
             done.cycles = result.cycles
             done.nanoseconds = float(result.grid.nanoseconds or 0)
             done.limited_by = result.bounds[0].resource if result.bounds else ""

@@ -20,6 +20,7 @@ ALWAYS = {
     "why": "trace arch_name caches chip settings by only form output",
     "check": "what tools arch_name form output",
     "trace": "kernel_file arch_name output",
+    "triton": "arch_name chip settings untimed checked listed page script words",
     "diff": "a b everything form allowed",
     "compare": "trace arch_name caches chip settings profile wanted tolerances form output",
     "sweep": "traces varied archs settings form output plot no_store",
