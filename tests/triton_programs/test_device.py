@@ -28,7 +28,7 @@ if hasattr(triton, "jit"):
     def sums(x, out, rows, columns, BLOCK: tl.constexpr, EVEN: tl.constexpr):
         row = tl.program_id(0)
         i = tl.arange(0, BLOCK)
-        if EVEN:
+        if EVEN:  # noqa: SIM108
             values = tl.load(x + row * columns + i)
         else:
             values = tl.load(x + row * columns + i, mask=i < columns, other=0)
@@ -220,7 +220,8 @@ print(sys.argv[1:], out.sum(), __name__)
 """
 
 
-def test_the_command_runs_a_program_and_lists_its_launches(tmp_path: Path) -> None:
+def test_the_command_runs_a_program_and_lists_its_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))  # Triton's own does not tell files by their folders
     script = tmp_path / "twice.py"
     script.write_text(PROGRAM)
     written, page = tmp_path / "launches.json", tmp_path / "twice.html"
