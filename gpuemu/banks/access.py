@@ -22,6 +22,7 @@ from gpuemu.banks.wavefronts import (
     refuse_misaligned,
 )
 from gpuemu.base.errors import GpuemuError
+from gpuemu.isa.table import parse_opcode
 from gpuemu.isa.warp import LANES
 
 
@@ -162,7 +163,7 @@ class SharedAccess:
 
 
 def _is_past_l1(copy: str) -> bool:
-    return "BYPASS" in copy.upper().split(".")
+    return parse_opcode(copy.upper()).has("BYPASS")
 
 
 def _by_bank(one: Served) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.isa.table import parse_opcode
 
 
 class AccessKind(Enum):
@@ -57,12 +58,13 @@ def parse_op(op: str, *, where: tuple[str, int | None, str] = ("shared_access", 
     Reads the short names (`LDS.128`, `LDSM.T.4`) and those of machine code (`LDSM.16.MT88.4`, `LDS.U.128`,
     `ATOMS.POPC.INC.32`). Raises GpuemuError at `where` (file, line, field) for any other.
     """
-    base, *modifiers = op.strip().upper().split(".")
+    opcode = parse_opcode(op.strip().upper())
+    base, modifiers = opcode.mnemonic, opcode.modifiers
     kind, default, plain, widths = _OPS.get(base, _OPS["ATOMS"])
     found = {widths[m] for m in modifiers if m in widths}
     known = base in _OPS and all(m in plain or m in widths for m in modifiers) and len(found) <= 1
     if not known or (base == "ATOMS" and not plain.intersection(modifiers)):
         raise GpuemuError.one(*where, f"'{op}'", KNOWN_OPS)
-    if "POPC" in modifiers:
+    if opcode.has("POPC"):
         kind = AccessKind.COUNT
     return kind, found.pop() if found else default

@@ -41,6 +41,7 @@ def fragment(instruction: str, pitch: int | None, name: str | None, arch_name: s
         return
     from gpuemu.arch import load_arch, parse_override
     from gpuemu.banks.wavefronts import BankGeometry
+    from gpuemu.isa.table import parse_opcode
     from gpuemu.studies.layout.fragment_banks import fragment_banks, table
     from gpuemu.studies.layout.layouts import Layout
     from gpuemu.studies.layout.spelling import parse_layout
@@ -56,6 +57,6 @@ def fragment(instruction: str, pitch: int | None, name: str | None, arch_name: s
     found = fragment_banks(instruction, pitch, layout, geometry)
     where = f"rows of {pitch} elements{f', {name}' if name else ''}, on {hardware_name(arch_name, overrides)}"
     click.echo(f"{instruction}: the bank of each lane's word, from {where}")
-    word = "matrix" if instruction.startswith(("LDSM", "STSM")) else "register"
+    word = "matrix" if "matrix" in parse_opcode(instruction.strip()).row.notes else "register"
     for part in found:
         click.echo("\n" + "\n".join(table(part, word)))

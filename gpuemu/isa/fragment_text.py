@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.fragments import Fragment, MmaMode, matrix_fragment, mma_mode
-from gpuemu.isa.opcodes import UnknownOpcodeError, describe, matrices
+from gpuemu.isa.opcodes import UnknownOpcodeError, describe
+from gpuemu.isa.table import parse_opcode
 from gpuemu.isa.warp import LANES
 
 
 def report(instruction: str) -> list[str]:
     """The tables of an instruction or a mode. Raises GpuemuError."""
-    mnemonic, *modifiers = instruction.strip().split(".")
-    if mnemonic in ("LDSM", "STSM"):
-        return _matrices(instruction, matrices(modifiers), bool({"T", "MT88"} & set(modifiers)))
+    opcode = parse_opcode(instruction.strip())
+    if "matrix" in opcode.row.notes:
+        return _matrices(instruction, opcode.matrices, opcode.has("T", "MT88"))
     mode = _mode(instruction)
     lines = [f"{instruction}: {mode.name}, D = A B + C"]
     for letter, part in (("A", mode.a), ("B", mode.b), ("C and D", mode.c)):

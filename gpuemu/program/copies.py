@@ -39,7 +39,7 @@ def copies_of(trace: Trace, arch: Architecture, instruction: Instruction, rows: 
         source = np.where(known[:, None], there // width * width, source)
     groups = arch.shared_memory.lanes_per_group
     lanes = groups.bits_32 if width <= 4 else groups.bits_64 if width <= 8 else groups.bits_128
-    bypass = "BYPASS" in instruction.opcode.split(".")
+    bypass = instruction.has("BYPASS")
     counts = copies.count(geometry, width, lanes, to, source, active, zeros, bypass=bypass)
     nothing = np.zeros(len(rows), dtype=np.int64)
     lines = _lines(source, active & ~zeros & known[:, None], geometry)

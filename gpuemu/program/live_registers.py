@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpuemu.isa.registers import written_and_read
 from gpuemu.trace.model import Instruction
 
 _GENERAL = 255
 """General registers are numbered below this; uniform ones and predicates above."""
 _TARGET = re.compile(r"0x([0-9a-f]+)\Z")
-_JUMPS = ("BRA", "JMP", "CALL", "BRX", "JMX", "RET", "EXIT")
 
 
 def live_registers(code: Sequence[Instruction]) -> list[int]:
@@ -23,13 +21,12 @@ def live_registers(code: Sequence[Instruction]) -> list[int]:
     index = {instruction.offset: i for i, instruction in enumerate(code)}
     reads, writes, follows = [], [], []
     for i, instruction in enumerate(code):
-        written, read = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
+        written, read = instruction.registers
         reads.append(_bits(read))
         writes.append(_bits(written))
-        mnemonic = instruction.opcode.split(".")[0]
-        branches = mnemonic in ("BRA", "JMP")
+        branches = instruction.mnemonic in ("BRA", "JMP")
         target = _TARGET.search(instruction.operands[-1]) if branches and instruction.operands else None
-        goes_on = mnemonic not in _JUMPS or bool(instruction.guard) or mnemonic == "CALL"
+        goes_on = "leaves" not in instruction.parsed.row.notes or bool(instruction.guard)
         goes_on |= branches and not instruction.operands  # of an imported trace, which has no guards either
         next_ones = [i + 1] if goes_on and i + 1 < len(code) else []
         if target is not None and int(target[1], 16) in index:

@@ -17,7 +17,7 @@ from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row, reads_lane_register
 from gpuemu.isa.operands import parse_integer, parse_operand
-from gpuemu.isa.registers import MOST_SOURCE_WORDS, indexes_constants, mistake, source_words, written_and_read
+from gpuemu.isa.registers import MOST_SOURCE_WORDS, indexes_constants, mistake, source_words
 from gpuemu.program.accesses import lower_accesses
 from gpuemu.program.constant_lines import constant_lines
 from gpuemu.program.generic import IN_LOCAL, IN_SHARED, Variant, as_shared, of_code, variants
@@ -222,9 +222,7 @@ def _lower_instruction(
             "write_counter": word.write_counter, "read_counter": word.read_counter,
         }  # fmt: skip
     elif not controlled:
-        fields["writes"], fields["reads"] = written_and_read(
-            instruction.opcode, instruction.operands, instruction.guard
-        )
+        fields["writes"], fields["reads"] = instruction.registers
     if instruction.opcode == "BSYNC":
         stall_cycles = max(stall_cycles, arch.issue.convergence_cycles)
     if kind is Kind.COUNTER_WAIT:
@@ -258,7 +256,8 @@ def _lower_variant(variant: Variant, op: Op, arch: Architecture, controlled: boo
 
 
 def _waits_for_all(instruction: Instruction) -> bool:
-    return instruction.opcode.startswith("WARPGROUP.DEPBAR") and parse_integer(instruction.operands[-1]) == 0
+    waits = instruction.mnemonic == "WARPGROUP" and instruction.has("DEPBAR")
+    return waits and parse_integer(instruction.operands[-1]) == 0
 
 
 class _UnreadableBarrierError(ValueError):
@@ -267,7 +266,7 @@ class _UnreadableBarrierError(ValueError):
 
 def _barrier(instruction: Instruction) -> dict[str, Any]:
     """BAR.SYNC 0x1, 0x40: barrier 1, for 64 threads. UCGABAR_WAIT: that of the cluster, one more than CTAs have."""
-    found: dict[str, Any] = {"arrives_only": ".ARV" in instruction.opcode}
+    found: dict[str, Any] = {"arrives_only": instruction.has("ARV")}
     if instruction.opcode == "UCGABAR_WAIT":
         return {**found, "barrier_id": CLUSTER_BARRIER}
     for name, operand in zip(("barrier_id", "threads"), instruction.operands, strict=False):

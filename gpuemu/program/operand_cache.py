@@ -16,9 +16,6 @@ from gpuemu.isa.registers import mma_registers, source_registers
 from gpuemu.program.program import OPERANDS, SLOTS, Fetches, Op
 from gpuemu.trace.model import Instruction
 
-_ADD_IN_THIRD_SLOT = frozenset(("FADD", "HADD2", "DADD"))
-"""A sum is a product with 1 to which the second source is added: it stands where FFMA has its third."""
-
 Registers = tuple[int, ...]
 
 
@@ -43,14 +40,15 @@ class OperandCache:
     def read(self, op: Op, instruction: Instruction, tensor: bool) -> tuple[frozenset[int], dict[str, Any]]:
         """Which registers its sources fetch into which latches, with what is kept and without.
 
-        For each bank in turn. The only source of MOV or I2FP stands where FFMA has its second. A register that is named
-        twice is read once, into two latches. What runs on the `tensor` pipe has latches of its own (H200: HFMA2.MMA
-        does not wait for those of an FFMA). Returns what is not kept, and the fields of its op.
+        For each bank in turn. The only source of MOV or I2FP stands where FFMA has its second, the second of a sum
+        where FFMA has its third. A register that is named twice is read once, into two latches. What runs on the
+        `tensor` pipe has latches of its own (H200: HFMA2.MMA does not wait for those of an FFMA). Returns what is not
+        kept, and the fields of its op.
         """
         slots = source_registers(instruction.opcode, instruction.operands)
         self._place += any(slots)
         texts = instruction.operands[len(instruction.operands) - len(slots) :]
-        adds = instruction.opcode.split(".")[0] in _ADD_IN_THIRD_SLOT
+        adds = "third" in instruction.parsed.row.notes
         fetches: dict[int, list[int]] = {}
         fetches_anew: dict[int, list[int]] = {}
         held = []

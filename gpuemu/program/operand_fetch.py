@@ -85,15 +85,21 @@ def _of_one(
         fields["written_banks"] = sum(set(written))
     elif kind is Kind.SHUFFLE or (kind is Kind.SHARED and op.is_load):
         fields["bank_writes"] = tuple(written)
-    second_read = arch.register_file.wide_second_read_cycles if operation.operation == "imad_wide" else 0
-    if second_read:
+    late, second_read = _read_late(instruction), arch.register_file.wide_second_read_cycles
+    if late is not None and second_read:
         fields["second_read"] = second_read
-        addend = source_registers(instruction.opcode, instruction.operands)[2:3]
+        addend = source_registers(instruction.opcode, instruction.operands)[late : late + 1]
         fields["upper"] = max((register for pair in addend for register in pair), default=-1)
     fills = any(fields.get("fetches_anew", ()))
     fields["fills_latches"] = fills
     fields["uses_ports"] = fills or op.is_tensor or writes_registers
     return _Found(op, reads if op.kind is Kind.FIXED else frozenset(), results if writes_registers else (), fields)
+
+
+def _read_late(instruction: Instruction) -> int | None:
+    """The source whose upper half it reads late, in a class of its own; None if it does not."""
+    row = instruction.parsed.row
+    return row.late if instruction.operation.operation != row.operation else None
 
 
 def _address_is_in_a_register(instruction: Instruction) -> bool:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from gpuemu.base.html import paragraph, table
 from gpuemu.isa import opcodes as isa
+from gpuemu.isa.registers import written_and_read
+from gpuemu.isa.table import Opcode, parse_opcode
 from gpuemu.isa.warp import LANES
 
 SPACES = ("global", "shared", "local", "zeros")
@@ -62,6 +64,25 @@ class Instruction:
     threads: int | None = None
 
     @cached_property
+    def parsed(self) -> Opcode:
+        """The opcode taken apart."""
+        return parse_opcode(self.opcode)
+
+    @property
+    def mnemonic(self) -> str:
+        """The opcode without its modifiers."""
+        return self.parsed.mnemonic
+
+    def has(self, *modifiers: str) -> bool:
+        """Whether the opcode carries one of these modifiers."""
+        return self.parsed.has(*modifiers)
+
+    @cached_property
+    def registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Those that it writes, and those that it reads, its guard among them, as numbers of `isa.registers`."""
+        return written_and_read(self.opcode, self.operands, self.guard)
+
+    @cached_property
     def operation(self) -> isa.Operation:
         """What the model knows of the opcode. Raises isa.UnknownOpcodeError."""
         return isa.describe(self.opcode)
@@ -84,7 +105,7 @@ class Instruction:
     @property
     def reads_clock(self) -> bool:
         """Whether it reads the SM's cycle counter."""
-        return self.opcode.startswith(("CS2R", "S2R", "S2UR")) and isa.reads_clock(" ".join(self.operands))
+        return self.mnemonic in ("CS2R", "S2R", "S2UR") and isa.reads_clock(" ".join(self.operands))
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.guard, self.opcode, ", ".join(self.operands))))
@@ -210,7 +231,7 @@ class Trace:
             for warp in self.warps:
                 times += np.bincount(warp.path, minlength=len(times))
             for index in marked:
-                mnemonic = self.code[index].opcode.partition(".")[0]
+                mnemonic = self.code[index].mnemonic
                 found[mnemonic] = found.get(mnemonic, 0) + int(times[index])
         return dict(sorted(((m, n) for m, n in found.items() if n), key=lambda item: (-item[1], item[0])))
 

@@ -41,6 +41,7 @@ from typing import Any, NamedTuple, TextIO
 from gpuemu.banks.access import Phase, Served, SharedAccess
 from gpuemu.banks.operations import AccessKind
 from gpuemu.base.shown import shown
+from gpuemu.isa.table import parse_opcode
 
 BANKS_PER_BLOCK = (32, 16, 8)  # the most that fit
 COLUMNS = 120  # unless a terminal says otherwise; 32 banks and the margin take 114
@@ -144,7 +145,7 @@ def explain(access: SharedAccess) -> list[str]:
         if phase.wavefronts > phase.ideal_wavefronts:
             lines.append(f"phase {phase.index}: {_conflict(phase, 'requests' if takes_turns else 'words')}")
     if shares and takes_turns and a.excess_wavefronts:
-        lines.append(_WAYS["BYPASS" in a.op.upper().split(".")])
+        lines.append(_WAYS[parse_opcode(a.op.upper()).has("BYPASS")])
     if not shares:
         lines.append("atomics never share: each lane is a request of its own, also on a word that others ask for")
     return lines

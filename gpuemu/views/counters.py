@@ -83,7 +83,7 @@ def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]
     tensor: Counter[str] = Counter()
     for op, times in zip(program.ops, executed, strict=True):
         if op.is_tensor:
-            tensor[program.code[op.index].opcode[:4]] += times
+            tensor[program.code[op.index].mnemonic] += times
     wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
     conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
     by_instruction = "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared"

@@ -49,9 +49,9 @@ def _queued(program: Program, log: Log) -> Column:
         return found
     took = log.done - log.issue[program.request_issue]
     numbers = {name: number for number, name in enumerate(sorted({one.opcode for one in program.code}))}
-    opcode = np.array([numbers[program.code[op.index].opcode] for op in program.ops])
+    alike = np.array([numbers[program.code[op.index].opcode] for op in program.ops])
     alike = np.stack([
-        opcode[program.path[program.request_issue]], log.beyond > 0, program.accesses.data_stage_cycles[program.access],
+        alike[program.path[program.request_issue]], log.beyond > 0, program.accesses.data_stage_cycles[program.access],
     ])  # fmt: skip
     _, kind = np.unique(alike, axis=1, return_inverse=True)
     kind = kind.reshape(-1)

@@ -25,7 +25,7 @@ from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.kernel_arguments import parse_arguments
 from gpuemu.cli.launching import ExtentOption
-from gpuemu.isa.opcodes import KNOWN_MNEMONICS
+from gpuemu.isa.table import TABLE
 from gpuemu.sass.image.cubin import read_cubin
 from gpuemu.studies.compare import compare_text
 from gpuemu.studies.compare.api import Tolerances, compare
@@ -150,7 +150,7 @@ _MODIFIERS = """
     16816 1688 16832 8816 16864 884 F32 F16 BF16 TF32 F64 S8 U8 S4 SP E 64 128 WIDE HI X MMA 16 M88 4 T SYNC ARV RED LE
     SB0 ADD CAS RCP 64x8x16 64x256x32 DEPBAR AND MOV 1 ?
 """
-OPERANDS, MODIFIERS, MNEMONICS = _OPERANDS.split(), _MODIFIERS.split(), sorted(KNOWN_MNEMONICS)
+OPERANDS, MODIFIERS, MNEMONICS = _OPERANDS.split(), _MODIFIERS.split(), sorted(TABLE)
 SHAPES = ("(3,)", "()", "(True,)", "(-1,)", "(2, 2)", f"({'9' * 23},)", "(1 << 33,)", "(8589934592,)", "(3", "(3,), 4")
 TYPES = ("'<f4'", "'<i8'", "'|O'", "'>u2'", "'<U4'", "'<c16'", "[('a', '<f4')]", "'<f'", "3", "'V0'", "'<f16'", "'|b1'")
 ARGUMENTS = ("64", "-0x10", "1.5", "zeros:u32:16x4", "random:f16:100", "arange:i8:300", "ones:f64:7", "file:x.npy")

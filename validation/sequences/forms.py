@@ -179,7 +179,7 @@ class Forms:
         cubin = load_cubin(self._cubins[self._read])
         for kernel in map(cubin.kernel, cubin.kernels):
             for i, instruction in enumerate(disassemble(cubin, kernel)):
-                if instruction.opcode.split(".", 1)[0] not in _RELATIVE:
+                if instruction.mnemonic not in _RELATIVE:
                     place = slice(i * INSTRUCTION_BYTES, (i + 1) * INSTRUCTION_BYTES)
                     word = int.from_bytes(kernel.machine_code[place], "little")
                     self._learn(text_of(instruction).replace(REUSE, ""), word)

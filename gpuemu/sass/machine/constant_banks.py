@@ -71,7 +71,7 @@ def _asks_for(function: DecodedFunction, offset: int) -> bool:
     """Whether code reads this word of bank 0; code that is not optimised has its offset in a register."""
     number = f"{offset:#x}"
     return any(
-        (i.opcode.startswith("MOV") and i.operands[1:2] == (number,))
+        (i.mnemonic in ("MOV", "MOV32I") and i.operands[1:2] == (number,))
         or any(f"c[0x0][{number}]" in operand for operand in i.operands)
         for i in function.code
     )

@@ -64,7 +64,7 @@ class CtaExecutor(ControlFlow):
         super().__init__(environment)
         self._steps: list[Step | None] = [None] * len(environment.code)
         self._is_memory = [i.accesses_memory for i in environment.code]
-        self._awaits = [i.opcode.startswith("SYNCS.PHASECHK") for i in environment.code]
+        self._awaits = [i.mnemonic == "SYNCS" and i.has("PHASECHK") for i in environment.code]
         self._pending: dict[int, Callable[[NDArray[np.bool_]], bool]] = {}
         self._in_vain = 0, 0  # how often lanes have waited since the clock stood there
         self.polls = Polls(environment)

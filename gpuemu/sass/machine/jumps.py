@@ -138,7 +138,7 @@ class Jumps:
         base = 0
         if len(site.operands) == 2:
             base = int(site.instruction.operands[1], 16)
-            if site.mnemonic.startswith("BRX"):
+            if site.mnemonic in ("BRX", "BRXU"):
                 base += site.instruction.offset + INSTRUCTION_BYTES
         count = self._lanes.count
         if site.has("ABS") and site.mnemonic in ("CALL", "RET") and base == 0:

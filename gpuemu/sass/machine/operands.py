@@ -45,13 +45,12 @@ class Site:
         self.instruction = instruction
         self.environment = environment
         self.lanes: Lanes = environment.lanes
-        self.mnemonic, *modifiers = instruction.opcode.split(".")
-        self.modifiers = tuple(modifiers)
+        self.mnemonic, self.modifiers = instruction.mnemonic, instruction.parsed.modifiers
         self.operands = tuple(parse_operand(o) for o in instruction.operands)
 
     def has(self, *modifiers: str) -> bool:
         """Whether the opcode carries one of these modifiers."""
-        return any(m in self.modifiers for m in modifiers)
+        return self.instruction.has(*modifiers)
 
     def only(self, *known: str) -> None:
         """Refuse the instruction if its opcode carries any modifier but these."""

@@ -14,36 +14,19 @@ from enum import Enum
 from functools import reduce
 from operator import or_
 
-from gpuemu.isa.operands import Operand, Sum, parse_operand
+from gpuemu.isa.operands import Operand, Sum, parse_integer, parse_operand
 from gpuemu.isa.registers import destination_count, is_number, register_number, written_and_read
+from gpuemu.isa.table import Opcode
 from gpuemu.sass.image.nv_info import Parameter
 from gpuemu.trace.model import Instruction
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_MOVES = _names("MOV UMOV R2UR SEL USEL FSEL SHFL PRMT UPRMT LOP3 ULOP3 LOP SHF USHF SHL SHR MOVM")
 _LOADS = ("LDC", "ULDC")
 _LARGEST_NUMBER = 8
 _BANK = Sum((), 0, ())
 _PRODUCTS = ("IMAD", "UIMAD")
-_MOVING_PRODUCTS = {"MOV", "SHL", "U32"}
+_MOVING_PRODUCTS = (("MOV",), ("SHL",), ("U32",))
 """Of IMAD: a move, a shift, and the shift by 16 that makes a float of a bf16."""
-_FLOATING = _names(
-    "FADD FMUL FFMA FSETP FSET FMNMX FCHK FSWZADD FRND F2F F2I F2FP F2IP MUFU DADD DMUL DFMA DSETP DMNMX HADD2 HMUL2 "
-    "HFMA2 HSETP2 HSET2 HMNMX2 HMMA QMMA DMMA HGMMA QGMMA"
-)
-_WHOLE = _names(
-    "IADD3 UIADD3 IADD IMAD UIMAD IMUL LEA ULEA ISETP UISETP IMNMX UIMNMX VIMNMX VIMNMX3 IABS POPC UPOPC FLO UFLO BREV "
-    "UBREV BMSK UBMSK SGXT USGXT IDP IDP4A I2F I2FP I2I VIADD VIADDMNMX VABSDIFF VABSDIFF4 REDUX MATCH VOTE VOTEU R2P "
-    "UR2P ISCADD BRX BRXU JMX BAR NANOSLEEP IMMA BMMA IGMMA DEPBAR PLOP3 UPLOP3"
-)
-_ATOMICS = ("ATOM", "RED")
-_ATOMIC_FLOATS = _names("F32 F64 F16 F16x2 BF16 BF16x2 BF16_V2")
-_KEPT_AS_IT_IS = _names("EXCH CAS")
-_JUMPS = ("BRA", "JMP", "BRX", "BRXU", "JMX", "RET", "EXIT")
+_ATOMIC_FLOATS = ("F32", "F64", "F16", "F16x2", "BF16", "BF16x2", "BF16_V2")
 
 
 Values = dict[tuple[int, str], int]
@@ -90,13 +73,12 @@ def _paths(code: Sequence[Instruction], targets: Mapping[int, Sequence[int]]) ->
     index = {instruction.offset: at for at, instruction in enumerate(code)}
     found = {}
     for at, instruction in enumerate(code):
-        mnemonic = instruction.opcode.partition(".")[0]
-        last = at + 1 == len(code)
-        if mnemonic not in (*_JUMPS, "CALL") and not last:
+        leaves, last = "leaves" in instruction.parsed.row.notes, at + 1 == len(code)
+        if not (leaves or last or instruction.mnemonic == "CALL"):
             continue
-        goes_on = (mnemonic not in _JUMPS or bool(instruction.guard) or _conditional(instruction)) and not last
-        numbers = [parse_operand(operand).core for operand in instruction.operands[-1:]]
-        offsets = [int(number, 16) for number in numbers if number.startswith("0x")] if mnemonic != "RET" else []
+        goes_on = (not leaves or bool(instruction.guard) or _conditional(instruction)) and not last
+        named = () if instruction.mnemonic == "RET" else instruction.operands[-1:]
+        offsets = [number for number in map(parse_integer, named) if number is not None]
         offsets += targets.get(instruction.offset, ())
         following = [index[offset] for offset in offsets if offset in index]
         found[at] = (*([at + 1] if goes_on else []), *dict.fromkeys(following))
@@ -127,29 +109,28 @@ def _either(one: int, other: int) -> int:
 
 def _step(instruction: Instruction, values: Values, known: _Parameters, found: Sequence[set[Use]]) -> None:
     """One instruction: what it does with the parameters that it reads, and which registers hold them afterwards."""
-    mnemonic, *modifiers = instruction.opcode.split(".")
-    operands, guard = instruction.operands, instruction.guard
+    opcode, operands, guard = instruction.parsed, instruction.operands, instruction.guard
     written = written_and_read(instruction.opcode, operands, "")[0]
     results = [r for r in written if is_number(r)]
-    sources = [parse_operand(operand) for operand in operands[destination_count(mnemonic, operands) :]]
+    sources = [parse_operand(operand) for operand in operands[destination_count(instruction.opcode, operands) :]]
 
     def held_in(operand: Operand) -> int:
         registers = [register_number(register) for register, _ in operand.registers]
         return _all(values.get((r, guard), values.get((r, ""), 0)) for r in registers)
 
     moved = [0] * len(results)
-    if mnemonic in _LOADS:
+    if opcode.mnemonic in _LOADS:
         # Several words may be those of several parameters.
         moved = [known.at(sources[0], 4 * word) for word in range(len(results))]
         if known.anywhere(sources[0]):
             _note(found, _UNSURE - 1, Use.EITHER)
-    elif mnemonic in _MOVES or (mnemonic in _PRODUCTS and {*modifiers[:1]} & _MOVING_PRODUCTS):
+    elif opcode.row.numbers == "moved" or _is_moving_product(opcode):
         held = _all(known.at(source) | held_in(source) for source in sources)
         moved = [held] * len(results)
         if not results:
             _note(found, held, Use.WHOLE)  # a mask that ends in a predicate asks for bits of a whole number
     else:
-        use = _use(mnemonic, modifiers)
+        use = _use(opcode)
         for source in sources:
             address = bool(source.brackets) and not source.is_constant
             _note(found, held_in(source), Use.WHOLE if address else use)
@@ -195,13 +176,18 @@ class _Parameters:
         return not any(p.size > _LARGEST_NUMBER for p in inside)
 
 
-def _use(mnemonic: str, modifiers: Sequence[str]) -> Use:
-    if mnemonic in _FLOATING:
-        return Use.FLOAT
-    if mnemonic in _WHOLE:
-        return Use.WHOLE
-    if mnemonic.startswith(_ATOMICS) and not _KEPT_AS_IT_IS.intersection(modifiers):
-        return Use.FLOAT if _ATOMIC_FLOATS.intersection(modifiers) else Use.WHOLE
+def _is_moving_product(opcode: Opcode) -> bool:
+    return opcode.mnemonic in _PRODUCTS and opcode.modifiers[:1] in _MOVING_PRODUCTS
+
+
+def _use(opcode: Opcode) -> Use:
+    match opcode.row.numbers:
+        case "float":
+            return Use.FLOAT
+        case "whole":
+            return Use.WHOLE
+        case "typed" if not opcode.has("EXCH", "CAS"):
+            return Use.FLOAT if opcode.has(*_ATOMIC_FLOATS) else Use.WHOLE
     return Use.EITHER
 
 

@@ -96,7 +96,7 @@ class Polls:
     def __init__(self, environment: Environment):
         self._environment = environment
         self._watched = looks(environment.code)
-        names = {i.opcode.split(".")[0] for i in environment.code}
+        names = {i.mnemonic for i in environment.code}
         self._keeps_local, self._keeps_shared = bool(names & {"STL", "ST"}), bool(names & {"STS", "ATOMS", "ST"})
         self._readers: dict[int, GenericSpace] = {}
         self._place: Place | None = None
@@ -251,7 +251,6 @@ def _few_differ(before: list[NDArray[Any]], now: list[NDArray[Any]]) -> bool:
 
 
 def _size(instruction: Instruction) -> int:
-    modifiers = instruction.opcode.split(".")[1:]
-    if any(m in modifiers for m in ("S64", "U64", "F64")):
+    if instruction.has("S64", "U64", "F64"):
         return 8
-    return max((WIDTHS[m] for m in modifiers if m in WIDTHS), default=4)
+    return max((WIDTHS[m] for m in instruction.parsed.modifiers if m in WIDTHS), default=4)

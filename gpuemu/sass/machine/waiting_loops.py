@@ -32,7 +32,7 @@ def looks(code: Sequence[Instruction]) -> frozenset[int]:
         if start is None or not 0 <= k - start <= _LONGEST_LOOP:
             continue
         loop = code[start : k + 1]
-        plain = [n for n in range(start, k + 1) if code[n].opcode.split(".")[0] in ("LDG", "LD", "LDS")]
+        plain = [n for n in range(start, k + 1) if code[n].mnemonic in ("LDG", "LD", "LDS")]
         if not plain:
             continue
         written = {register for instruction in loop for register in _registers(instruction)[0]}
@@ -44,19 +44,18 @@ def looks(code: Sequence[Instruction]) -> frozenset[int]:
 
 def always_looks(instruction: Instruction) -> bool:
     """Whether an instruction may be a look wherever it stands."""
-    mnemonic, *modifiers = instruction.opcode.split(".")
-    match mnemonic:
+    match instruction.mnemonic:
         case "LDG" | "LD":
-            return "STRONG" in modifiers or "MMIO" in modifiers
+            return instruction.has("STRONG", "MMIO")
         case "ATOM" | "ATOMG" | "ATOMS":
             return "RZ" not in instruction.operands[:2]
         case "SYNCS":
-            return "PHASECHK" in modifiers
+            return instruction.has("PHASECHK")
     return False
 
 
 def _target(branch: Instruction, places: dict[int, int]) -> int | None:
-    text = branch.operands[-1] if branch.opcode.split(".")[0] == "BRA" and branch.operands else ""
+    text = branch.operands[-1] if branch.mnemonic == "BRA" and branch.operands else ""
     return places.get(int(text, 16)) if text.startswith("0x") else None
 
 
@@ -79,15 +78,14 @@ def awaited(code: Sequence[Instruction], look: int) -> tuple[str, int, int] | No
     test: tuple[str, str, int, int] | None = None
     for k in range(look + 1, min(look + _TEST_BEHIND, len(code))):
         instruction = code[k]
-        mnemonic, *modifiers = instruction.opcode.split(".")
-        if test is None and mnemonic == "ISETP" and value is not None:
+        if test is None and instruction.mnemonic == "ISETP" and value is not None:
             names = [parse_operand(operand).register for operand in instruction.operands]
-            compare = next((m for m in modifiers if m in _OPPOSITE), None)
+            compare = next((m for m in instruction.parsed.modifiers if m in _OPPOSITE), None)
             if compare is None or value not in names or instruction.operands[-1] != "PT":
                 continue
             at = names.index(value)
             test = instruction.operands[0], compare if at == 2 else _MIRRORED[compare], k, 3 if at == 2 else 2
-        elif test is not None and mnemonic == "BRA" and instruction.guard.lstrip("@!") == test[0]:
+        elif test is not None and instruction.mnemonic == "BRA" and instruction.guard.lstrip("@!") == test[0]:
             start = _target(instruction, places)
             if start is None:
                 return None

@@ -48,7 +48,7 @@ def fadd_fmul(site: Site) -> Step:
     site.only("FTZ", "SAT", *ROUNDINGS)
     store, rounding, finish = site.destination(0), rounding_of(site), finisher32(site)
     a, b = float32(site, 1), float32(site, 2)
-    compute = add32 if site.mnemonic.startswith("FADD") else mul32
+    compute = add32 if site.mnemonic in ("FADD", "FADD32I") else mul32
     return lambda mask: store(finish(compute(a(), b(), rounding)), mask)
 
 

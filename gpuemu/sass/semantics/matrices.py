@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.isa import opcodes as isa
 from gpuemu.sass.machine.addresses import address32
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask
@@ -37,7 +36,7 @@ class _Matrices:
         if not site.has("16") or not site.has("M88", "MT88"):
             raise site.unsupported("matrices other than .16.M88 and .16.MT88 are not understood")
         self.site = site
-        self.count = isa.matrices(site.modifiers)
+        self.count = site.instruction.parsed.matrices
         self.space = SharedSpace(site, _ROW_BYTES, purpose)
         self.addresses = address32(site, address, site.environment.memory.shared_base)
         file, number = site.register(data)

@@ -22,6 +22,7 @@ import numpy as np
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.file_kinds import ending, is_source
 from gpuemu.isa import opcodes as isa
+from gpuemu.isa.table import parse_opcode
 from gpuemu.sass.image.cubin import Cubin, Kernel, read_cubin
 from gpuemu.sass.machine.linking import Image, Piece, link
 from gpuemu.sass.tools.toolchain import CompilerChoice, assemble_ptx, compile_cuda, run_nvdisasm
@@ -153,7 +154,7 @@ def _instructions(cubin: Cubin, whole: Kernel, piece: Piece, image: Image) -> It
         if "`" in instruction or "32@" in instruction:
             instruction = _resolved(instruction, piece, labels, image, cubin.file, f"{piece.name}+{at:#06x}")
         guard, opcode, operands = _parts(instruction)
-        if "QNAN" in instruction and not opcode.startswith("H"):
+        if "QNAN" in instruction and "half" not in parse_opcode(opcode).row.notes:
             operands = _with_bits(operands, machine_code[at + 4 : at + 8])
         yield Instruction(offset, opcode, operands, guard, control, line, whole.source_places(offset))
 
@@ -230,7 +231,7 @@ def _parts(instruction: str) -> tuple[str, str, tuple[str, ...]]:
         return "", instruction, ()
     guard, opcode, rest = match.groups()
     operands = split_operands(rest.replace("] [", "]["))
-    if opcode.split(".", 1)[0] in _WITH_BARE_TARGET:
+    if parse_opcode(opcode).mnemonic in _WITH_BARE_TARGET:
         operands = tuple(word for operand in operands for word in operand.split())
     return guard or "", opcode, operands
 

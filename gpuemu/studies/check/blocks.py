@@ -38,7 +38,7 @@ class Blocks:
         if store:
             kind, self._beside = "bulk", self._order.bulk_copy(lane)
         else:
-            kind = "warpgroup" if site.mnemonic.endswith("GMMA") else "bulk"
+            kind = "warpgroup" if site.instruction.parsed.row.operation == "warpgroup" else "bulk"
             self._beside = self._order.copying(kind, np.array([lane]))
             self._proxies.read(site.instruction, lane, places, int(self._beside[0]), kind == "bulk")
         self._add(self._shared, site, lane, places, Does.WRITE if store else Does.READ, kind)

@@ -99,7 +99,7 @@ def latency_of(instruction: Instruction, arch: Architecture) -> int | None:
     word = instruction.control
     if word is not None and word.write_counter is not None:
         return None
-    if instruction.opcode.startswith("I2I"):
+    if instruction.mnemonic == "I2I":
         return 0  # compilers count on one that nobody has measured
     if operation.kind is not Kind.FIXED:
         return None
@@ -138,8 +138,8 @@ def step_of(instruction: Instruction, arch: Architecture) -> Step:
     word = instruction.control
     assert word is not None
     operation = instruction.operation
-    written, read = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
-    if instruction.opcode.startswith("P2R"):
+    written, read = instruction.registers
+    if instruction.mnemonic == "P2R":
         read = tuple(r for r in read if not PREDICATES <= r < UNIFORM)  # a mask tells which it takes
     if operation.operation == "uniform":
         written = tuple(r for r in written if r >= UNIFORM)
@@ -176,7 +176,7 @@ def slack(consumer: Instruction, producer: Instruction, arch: Architecture) -> i
     """How many cycles before the latency of `producer` has passed `consumer` may issue that reads its result."""
     reader, writer = consumer.operation, producer.operation
     late = 0 if reader.kind is Kind.FIXED else _LATE_READ_CYCLES
-    if consumer.opcode.startswith("SYNCS"):
+    if consumer.mnemonic == "SYNCS":
         late = _BARRIER_OBJECT_READ_CYCLES
     if writer.tensor and not reader.tensor:
         # The files' latencies are those from one tensor instruction to another.

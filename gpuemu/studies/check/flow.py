@@ -27,13 +27,13 @@ _WAITING = ("LDS", "LD", "BRA", "NANOSLEEP", "YIELD", "WARPSYNC", "BSYNC", "BSSY
 
 def later_uses(code: Sequence[Instruction]) -> dict[int, frozenset[int]]:
     """Loads that lanes execute which do not use what they bring, and the instructions that use it, by offsets."""
-    if not any(_mnemonic(i) in _LOADS for i in code):
+    if not any(i.mnemonic in _LOADS for i in code):
         return {}
     branches = targets(code)
     live = living(code, branches)
     found = {}
     for k, load in enumerate(code):
-        if _mnemonic(load) in _LOADS:
+        if load.mnemonic in _LOADS:
             uses = _uses(code, branches, live, k)
             if uses:
                 found[load.offset] = frozenset(uses)
@@ -45,7 +45,7 @@ def _uses(
 ) -> set[int] | None:
     """Who uses a load's value in some lanes only; None if all lanes may, or it cannot be told."""
     uses: set[int] = set()
-    ways = [(load + 1, bits(_written(code[load])), False)]
+    ways = [(load + 1, bits(code[load].registers[0]), False)]
     parts = 0
     while ways:
         at, held, parted = ways.pop()
@@ -56,8 +56,8 @@ def _uses(
             if step == _FURTHEST:
                 return None
             instruction = code[at]
-            written, read = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
-            kind, mnemonic = _kind(instruction), _mnemonic(instruction)
+            written, read = instruction.registers
+            kind, mnemonic = _kind(instruction), instruction.mnemonic
             if kind is None or kind is Kind.BARRIER or mnemonic in _ORDERS:
                 return None
             used, passes_on = bool(held & bits(read)), _passes_on(kind, written)
@@ -91,7 +91,7 @@ def guesses(code: Sequence[Instruction]) -> set[int]:
     """The loads whose value a compare-and-swap compares with, which tells whether it still holds: as good as atomic."""
     found = set()
     for k, swap in enumerate(code):
-        if not swap.opcode.startswith("ATOM") or ".CAS" not in swap.opcode:
+        if not (swap.parsed.row.numbers == "typed" and swap.has("CAS", "CAST")):
             continue
         address = next((i for i, text in enumerate(swap.operands) if "[" in text), len(swap.operands))
         wanted = set(written_and_read("MOV", ("RZ", *swap.operands[address + 1 : address + 2]), "")[1])
@@ -99,9 +99,9 @@ def guesses(code: Sequence[Instruction]) -> set[int]:
             written, read = written_and_read(instruction.opcode, instruction.operands, "")
             if wanted.isdisjoint(written):
                 continue
-            if _mnemonic(instruction) in _LOADS:
+            if instruction.mnemonic in _LOADS:
                 found.add(instruction.offset)
-            if instruction.opcode.split(".")[0] != "MOV" and not instruction.opcode.startswith("IMAD.MOV"):
+            if instruction.mnemonic != "MOV" and not (instruction.mnemonic == "IMAD" and instruction.has("MOV")):
                 break
             wanted = wanted - set(written) | set(read)
     return found
@@ -121,11 +121,11 @@ def polls(code: Sequence[Instruction]) -> set[int]:
         loop = code[start : k + 1]
         if not all(map(_only_waits, loop)):
             continue
-        written = {r for i in loop for r in _written(i)}
+        written = {r for i in loop for r in i.registers[0]}
         deciding = _deciding(loop)
-        for load in (i for i in loop if _mnemonic(i) == "LDS"):
+        for load in (i for i in loop if i.mnemonic == "LDS"):
             address = written_and_read("LDS", ("RZ", *load.operands[1:]), "")[1]
-            if written.isdisjoint(address) and not deciding.isdisjoint(_written(load)):
+            if written.isdisjoint(address) and not deciding.isdisjoint(load.registers[0]):
                 before = code[max(0, start - _LONGEST_POLL) : start]
                 found |= {
                     i.offset for i in (load, *before) if (i.opcode, i.operands[1:]) == (load.opcode, load.operands[1:])
@@ -136,33 +136,25 @@ def polls(code: Sequence[Instruction]) -> set[int]:
 def _deciding(loop: Sequence[Instruction]) -> set[int]:
     """The registers on which it hangs whether a loop goes on."""
     found = {
-        r for i in loop if _mnemonic(i) == "BRA" for r in written_and_read(i.opcode, i.operands, i.guard)[1]
+        r for i in loop if i.mnemonic == "BRA" for r in i.registers[1]
     }  # fmt: skip
     before = -1
     while before != len(found):
         before = len(found)
         for instruction in reversed(loop):
-            written, read = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
-            if not found.isdisjoint(written) and _mnemonic(instruction) != "LDS":
+            written, read = instruction.registers
+            if not found.isdisjoint(written) and instruction.mnemonic != "LDS":
                 found |= set(read)
     return found
 
 
 def _only_waits(instruction: Instruction) -> bool:
-    return _kind(instruction) is Kind.FIXED or _mnemonic(instruction) in _WAITING
+    return _kind(instruction) is Kind.FIXED or instruction.mnemonic in _WAITING
 
 
 def _passes_on(kind: Kind, written: tuple[int, ...]) -> bool:
     """Whether an instruction does nothing but make another value of it, in each lane by itself."""
     return kind is Kind.FIXED and all(register < _GENERAL for register in written)
-
-
-def _mnemonic(instruction: Instruction) -> str:
-    return instruction.opcode.partition(".")[0]
-
-
-def _written(instruction: Instruction) -> tuple[int, ...]:
-    return written_and_read(instruction.opcode, instruction.operands, instruction.guard)[0]
 
 
 def _kind(instruction: Instruction) -> Kind | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.isa.registers import general_results, written_and_read
+from gpuemu.isa.registers import general_results
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.studies.check.accesses import Indices
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
@@ -46,7 +46,7 @@ class Unwritten:
         self._lanes = environment.lanes
         self._pitch = memory.local_pitch
         self._local = np.zeros(0, np.bool_)
-        self._wanted = any(i.opcode.split(".")[0] in ("LDL", "LD") for i in environment.code)
+        self._wanted = any(i.mnemonic in ("LDL", "LD") for i in environment.code)
         if self._wanted:
             self._local = np.zeros(memory.local_pitch * environment.lanes.count, np.bool_)
         self._global = {
@@ -96,10 +96,10 @@ class Unwritten:
     def around(self, site: Any, step: Step) -> Step:
         """The step, with an eye on the registers that it reads."""
         instruction = site.instruction
-        written, read = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
+        written, read = instruction.registers
         results = frozenset(r for r in written if r < _GENERAL)
         sources = frozenset(r for r in read if r < _GENERAL)
-        copies = site.mnemonic in _COPIES or instruction.opcode.startswith("IMAD.MOV")
+        copies = site.mnemonic in _COPIES or (site.mnemonic == "IMAD" and site.has("MOV"))
         stores = instruction.operation.store and not instruction.operation.atomic
         registers = self._registers
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuemu.isa.registers import written_and_read
 from gpuemu.trace.model import Instruction
 
 ALL = (1 << 600) - 1
@@ -25,7 +24,7 @@ def targets(code: Sequence[Instruction]) -> list[int | None]:
     places = {instruction.offset: k for k, instruction in enumerate(code)}
     found: list[int | None] = []
     for instruction in code:
-        named = instruction.operands[-1] if instruction.operands and instruction.opcode.startswith("BRA") else ""
+        named = instruction.operands[-1] if instruction.operands and instruction.mnemonic == "BRA" else ""
         found.append(places.get(int(named, 16)) if named.startswith("0x") else None)
     return found
 
@@ -34,8 +33,8 @@ def living(code: Sequence[Instruction], branches: Sequence[int | None]) -> list[
     """The registers that are read from each instruction on before they are written, as bits; and behind the last."""
     kills, reads, ways = [], [], []
     for k, instruction in enumerate(code):
-        written, read = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
-        mnemonic = instruction.opcode.partition(".")[0]
+        written, read = instruction.registers
+        mnemonic = instruction.mnemonic
         conditional = bool(instruction.guard) or (mnemonic == "BRA" and len(instruction.operands) > 1)
         kills.append(0 if instruction.guard else bits(written))
         reads.append(bits(read))

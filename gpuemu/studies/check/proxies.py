@@ -21,7 +21,6 @@ Bools = NDArray[np.bool_]
 OF_CTA = ("_cta", "_strand", "_lane", "_offset", "_fences", "_reading")
 """What is of one CTA; see `aside`."""
 _READERS = ("UBLKCP", "UBLKRED", "UTMASTG", "UTMAREDG")
-_MATRICES = "GMMA"
 _SHIFT = 2
 _LANE_BITS = 10
 
@@ -32,8 +31,7 @@ class Proxies:
     def __init__(
         self, code: Sequence[Instruction], size: int, strands: Strands, findings: Findings, point: Callable[..., Point]
     ):
-        opcodes = {i.opcode.partition(".")[0] for i in code}
-        self.concerned = any(o in _READERS or o.endswith(_MATRICES) for o in opcodes)
+        self.concerned = any(i.mnemonic in _READERS or i.parsed.row.operation == "warpgroup" for i in code)
         self._strands = strands
         self._findings = findings
         self._point = point

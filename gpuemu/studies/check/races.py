@@ -64,7 +64,7 @@ class Races:
         self._guesses = guesses(code)
         special = self._race.polls | self._guesses
         self._held = Held({k: uses for k, uses in later_uses(code).items() if k not in special})
-        fences = any(i.opcode.startswith("MEMBAR") for i in code)
+        fences = any(i.mnemonic == "MEMBAR" for i in code)
         self._releases = Releases(self._strands) if fences or self._race.polls else None
         self._race.releases = self._releases
         buffers = [b for b in self._memory.buffers if b.start < LOCAL_WINDOW]
@@ -168,7 +168,7 @@ class Races:
         if mnemonic == "WARPGROUP" and site.has("DEPBAR"):
             left = int(site.instruction.operands[-1], 16)
             return lambda lanes: known.wait("warpgroup", lanes, left)
-        if mnemonic.endswith("GMMA") and site.instruction.operands[-1] == "gsb0":
+        if site.instruction.parsed.row.operation == "warpgroup" and site.instruction.operands[-1] == "gsb0":
             return lambda lanes: known.commit("warpgroup", lanes)
         if mnemonic == "MEMBAR":
 
@@ -243,7 +243,7 @@ class Races:
         self._log(self._global, space, place, does, "", place.base - GLOBAL_START)
 
     def _does(self, site: Any, access: str) -> Does:
-        strong = site.has("STRONG") or site.mnemonic.startswith(("ATOM", "RED"))
+        strong = site.has("STRONG") or site.instruction.parsed.row.numbers == "typed"
         if access != "load":
             return Does.ATOMIC if strong else Does.WRITE
         return Does.STRONG_READ if strong or site.instruction.offset in self._guesses else Does.READ

@@ -12,8 +12,6 @@ from gpuemu.trace.model import Instruction, Trace
 
 _KERNEL = "the kernel itself, a .cu or .cubin, has them"
 _MEMORY = (Kind.SHARED, Kind.GLOBAL)
-_ASYNCHRONOUS = ("UBLK", "UTMA", "SYNCS")
-"""Bulk copies and mbarriers, which reach shared memory."""
 _MEET = ("WARPSYNC", "SHFL", "VOTE", "MATCH", "REDUX", "SYNCS", "ELECT")
 _IN_STEP = "its CTAs have one warp, whose lanes are taken to go in step in a trace"
 
@@ -40,14 +38,14 @@ def idle_of_trace(trace: Trace, tools: Iterable[str]) -> dict[str, str]:
 def idle_of_kernel(trace: Trace, tools: Iterable[str], unfilled: bool) -> dict[str, str]:
     """Of a kernel that was executed the same. `trace`: what was recorded; `unfilled`: a buffer had no values."""
     code = executed(trace)
-    reaches = any(i.operation.kind in _MEMORY or i.opcode.startswith(_ASYNCHRONOUS) for i in code)
+    reaches = any(i.operation.kind in _MEMORY or _asynchronous(i) for i in code)
     found = {}
     if not reaches:
         found["memcheck"] = "nothing that executed accesses memory"
         found["racecheck"] = "nothing that executed accesses memory"
     elif trace.launch.ctas * trace.launch.threads_per_cta == 1:
         found["racecheck"] = "the launch has one thread"
-    if not any(i.operation.kind is Kind.BARRIER or i.opcode.startswith(_MEET) for i in code):
+    if not any(i.operation.kind is Kind.BARRIER or i.mnemonic in _MEET for i in code):
         found["synccheck"] = "nothing that executed waits for other threads"
     if not unfilled and not any(_reads_own(i) for i in code):
         found["initcheck"] = (
@@ -68,10 +66,15 @@ def executed(trace: Trace) -> list[Instruction]:
     return [trace.code[k] for k in np.unique(np.concatenate(paths)).tolist()] if paths else []
 
 
+def _asynchronous(instruction: Instruction) -> bool:
+    """Whether it is a bulk copy or of an mbarrier, which reach shared memory."""
+    return "bulk" in instruction.parsed.row.notes or instruction.mnemonic == "SYNCS"
+
+
 def _reads_own(instruction: Instruction) -> bool:
     """Whether it may read shared or local memory."""
     operation = instruction.operation
-    if instruction.opcode.startswith(_ASYNCHRONOUS) or instruction.takes_generic_addresses:
+    if _asynchronous(instruction) or instruction.takes_generic_addresses:
         return True
     return (operation.kind is Kind.SHARED or operation.local) and not operation.store
 

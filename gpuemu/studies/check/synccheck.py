@@ -29,7 +29,7 @@ class Sync:
         self._exchanges = {
             i.offset
             for k, i in enumerate(code)
-            if i.opcode.startswith("WARPSYNC") and any(n.opcode.startswith(_EXCHANGES) for n in code[k + 1 : k + 3])
+            if i.mnemonic == "WARPSYNC" and any(n.mnemonic in _EXCHANGES for n in code[k + 1 : k + 3])
         }
         self._findings = findings
         self._point = point

@@ -137,7 +137,7 @@ class Teller:
             return f"__syncthreads() between {wait} and the other access"
         if second.copy:
             return "__syncthreads() before the copy begins"
-        if first.instruction.opcode.startswith("SYNCS.EXCH"):
+        if first.instruction.mnemonic == "SYNCS" and first.instruction.has("EXCH"):
             return "__syncthreads() between the mbarrier's initialisation and its use"
         if lane_of(old) // LANES == lane_of(new) // LANES:
             return "__syncwarp() or __syncthreads() between them"

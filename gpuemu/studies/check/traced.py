@@ -118,7 +118,7 @@ class _Cta:
             self._at[k] += 1
             if instruction.operation.kind is Kind.BARRIER:
                 number, threads = _barrier(instruction)
-                if ".ARV" in instruction.opcode:
+                if instruction.has("ARV"):
                     arrived[number] = arrived.get(number, 0) + int(self._lanes({k}).sum())
                     self._order.arrive(number, self._lanes({k}), False)
                     continue
@@ -152,7 +152,7 @@ class _Cta:
         if (offsets % size).any() or (offsets < 0).any():
             return  # an architecture's matter: replaying refuses it
         does = Does.ATOMIC if operation.atomic else Does.WRITE if operation.store else Does.READ
-        copies = instruction.opcode.startswith("LDGSTS")
+        copies = instruction.operation.row is Row.COPY
         strands = self._order.copying("LDGSTS", lanes) if copies else self._strands.of_lane[lanes]
         name: object = object() if copies else (instruction.offset, row, warp.warp, self._strands.version)
         self._memory.add(

@@ -22,7 +22,7 @@ from gpuemu.banks.wavefronts import MATRIX_ROWS, BankGeometry, IntArray, count
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.fragment_text import operands
 from gpuemu.isa.fragments import Fragment, matrix_fragment
-from gpuemu.isa.opcodes import matrices
+from gpuemu.isa.table import parse_opcode
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.layout.layouts import Layout
 from gpuemu.studies.layout.tile import Tile
@@ -51,9 +51,9 @@ def fragment_banks(
 
     Raises GpuemuError.
     """
-    mnemonic, *modifiers = instruction.strip().split(".")
-    if mnemonic in ("LDSM", "STSM"):
-        return [_of_matrices(instruction, matrices(modifiers), pitch, layout, geometry)]
+    opcode = parse_opcode(instruction.strip())
+    if "matrix" in opcode.row.notes:
+        return [_of_matrices(instruction, opcode.matrices, pitch, layout, geometry)]
     return [
         _of_registers(letter, part, letter == "B", pitch, layout, geometry)
         for letter, part in zip(("A", "B", "C and D"), operands(instruction), strict=True)

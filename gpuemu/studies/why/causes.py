@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpuemu.isa.opcodes import Row
 from gpuemu.program.program import Column, Program
 from gpuemu.studies.why.edits import Edit, at_ideal, instructions_of_accesses
 from gpuemu.views.result import Result
@@ -100,7 +101,7 @@ def _each(program: Program, of: dict[int, int], name: str, by_line: bool) -> Ite
 def _rule(program: Program, name: str, indices: frozenset[int]) -> str:
     if name == "sectors":
         return "Uncoalesced Global Accesses"
-    loads = {not program.code[index].operation.store and program.code[index].opcode[:3] == "LDS" for index in indices}
+    loads = {program.code[index].operation.row in (Row.LOAD, Row.LOAD_MATRIX) for index in indices}
     if len(loads) > 1:
         return "Uncoalesced Shared Accesses"
     return "Shared Load Bank Conflicts" if True in loads else "Shared Store Bank Conflicts"

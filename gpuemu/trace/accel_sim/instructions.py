@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from gpuemu.isa.opcodes import Kind, describe
 from gpuemu.isa.operands import parse_integer, parse_operand
 from gpuemu.isa.registers import destination_count, has_destination
+from gpuemu.isa.table import parse_opcode
 from gpuemu.trace.accel_sim.form import MOST_SOURCES, RZ
 from gpuemu.trace.model import Instruction
 
@@ -50,9 +51,10 @@ def bytes_of(instruction: Instruction) -> int:
 
 def operands_of(opcode: str, destination: int | None, sources: Sequence[int], immediate: int) -> tuple[str, ...]:
     """Operands that name these registers where the instruction has them. Raises UnknownOpcodeError."""
-    operation = describe(opcode)
-    mnemonic, *modifiers = opcode.split(".")
-    if destination is None and sources and (mnemonic in _PREDICATE_FIRST or opcode.startswith("MATCH.ALL")):
+    operation, parsed = describe(opcode), parse_opcode(opcode)
+    mnemonic = parsed.mnemonic
+    predicate_first = mnemonic in _PREDICATE_FIRST or (mnemonic == "MATCH" and parsed.has("ALL"))
+    if destination is None and sources and predicate_first:
         destination, *sources = sources
     named = tuple(_name(number) for number in sources)
     result = (LOST,) if destination is None else (_name(destination),)
@@ -61,7 +63,7 @@ def operands_of(opcode: str, destination: int | None, sources: Sequence[int], im
     if operation.kind is Kind.BARRIER:
         return ("0x0",) if mnemonic == "BAR" else ()
     if mnemonic == "WARPGROUP":
-        return ("gsb0", f"{immediate:#x}") if "DEPBAR" in modifiers else ()
+        return ("gsb0", f"{immediate:#x}") if parsed.has("DEPBAR") else ()
     if operation.warpgroup_columns:
         return (*result, *named[:-1], "gdesc[?]", *named[-1:])
     if mnemonic == "LDGSTS":
@@ -71,7 +73,7 @@ def operands_of(opcode: str, destination: int | None, sources: Sequence[int], im
         return _access(opcode, destination, sources)
     if mnemonic == "LDC" and sources:
         return (*result, f"c[?][{'+'.join(named)}]")
-    if mnemonic == "IMAD" and {"WIDE", "HI"} & {*modifiers} and len(named) < 3:
+    if mnemonic == "IMAD" and parsed.has("WIDE", "HI") and len(named) < 3:
         # The third source is a pair, which begins with an even register.
         pair = named[-1:] if len(named) == 2 and sources[-1] % 2 == 0 else ()
         factors = named[: len(named) - len(pair)]
@@ -83,8 +85,8 @@ def operands_of(opcode: str, destination: int | None, sources: Sequence[int], im
 
 def _access(opcode: str, destination: int | None, sources: Sequence[int]) -> tuple[str, ...]:
     """Of an instruction that accesses memory: the base of the address is the first source, data come behind it."""
-    operation = describe(opcode)
-    modifiers = opcode.split(".")[1:]
+    operation, parsed = describe(opcode), parse_opcode(opcode)
+    modifiers = parsed.modifiers
     if not operation.store and not operation.atomic:
         return LOST if destination is None else _name(destination), _address(sources, modifiers)
     data = 2 if "CAS" in modifiers or "CAST" in modifiers else 1

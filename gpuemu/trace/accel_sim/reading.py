@@ -220,10 +220,11 @@ class _Reader:
             operands = operands_of(opcode, destination[0] if destination else None, sources, immediate)
         except UnknownOpcodeError as error:
             self._cursor.refuse("OPCODE", error.found, error.right)
-        if "DEPBAR" in opcode and not 0 <= immediate <= _MOST_KEPT:
-            self._cursor.refuse("IMM", f"{immediate} of {opcode}", f"0 to {_MOST_KEPT} groups of copies are right")
         places = ((UNNAMED, int(source)),) if source and int(source) else ()
         instruction = Instruction(pc, opcode, operands, line=self._cursor.at, source=places)
+        waits = instruction.mnemonic in ("DEPBAR", "LDGDEPBAR") or instruction.has("DEPBAR")
+        if waits and not 0 <= immediate <= _MOST_KEPT:
+            self._cursor.refuse("IMM", f"{immediate} of {opcode}", f"0 to {_MOST_KEPT} groups of copies are right")
         number = self._number_of[pc] = len(self._code)
         self._code.append(_Code(static, instruction, instruction.accesses_memory, self._cursor.at))
         return number
@@ -292,7 +293,7 @@ class _Reader:
         addresses, spaces = self._placed()
         masks = np.array(self._active, dtype=np.int64)
         copies = any(i.operation.row is Row.COPY for i in code)
-        barriers = any(i.opcode.partition(".")[0] == "BAR" for i in code)
+        barriers = any(i.mnemonic == "BAR" for i in code)
         trace = Trace(
             header.kernel, header.arch, launch, tuple(code), warps, addresses,
             (masks[:, None] >> np.arange(LANES) & 1).astype(np.bool_), file=self.name,

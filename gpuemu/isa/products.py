@@ -1,0 +1,82 @@
+"""Products of matrices: the mode whose time an instruction needs, and the registers of its fragments.
+
+A fragment lies in as many registers as its bits fill in 32 lanes: A of m16n8k16 with 16-bit elements in four.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from gpuemu.isa.table import Opcode
+
+_SHAPES = {
+    "HMMA": {"16816": "m16n8k16", "1688": "m16n8k8", "1684": "m16n8k4"},
+    "QMMA": {"16832": "m16n8k32", "16816": "m16n8k16"},
+    "IMMA": {"16832": "m16n8k32", "16816": "m16n8k16", "8816": "m8n8k16", "8832": "m8n8k32", "16864": "m16n8k64"},
+    "BMMA": {"168256": "m16n8k256", "168128": "m16n8k128", "88128": "m8n8k128"},
+    "DMMA": {
+        "16x8x16": "m16n8k16", "16x8x8": "m16n8k8", "16x8x4": "m16n8k4", "8x8x4": "m8n8k4", "884": "m8n8k4",
+    },
+}  # fmt: skip
+_SPARSE_SHAPES = {
+    ("HMMA", False): {"16832": "m16n8k16", "16816": "m16n8k8"},
+    ("HMMA", True): {"16816": "m16n8k8", "1688": "m16n8k4"},
+    ("IMMA", False): {"168128": "m16n8k64", "16864": "m16n8k32", "16832": "m16n8k16"},
+    ("QMMA", False): {"16864": "m16n8k32", "16832": "m16n8k16"},
+}
+"""Of a sparse product: the dense one of as many products, whose time it is taken to need; its A has as many elements,
+its B twice as many."""
+_TYPES = {"QMMA": "s32.s8", "BMMA": "s32.b1", "DMMA": "f64.f64", "IGMMA": "s32.s8", "QGMMA": "s32.s8"}
+"""The time of 8-bit floats is that of integers, which have as many bits."""
+_WARPGROUP_SHAPE = re.compile(r"64x(\d+)x(\d+)\Z")
+_NUMBERS = re.compile(r"\d+")
+_BITS = 32 * 32
+"""Of a register in all lanes."""
+
+
+def warpgroup_shape(opcode: Opcode) -> tuple[int, int] | None:
+    """N and K of a warpgroup instruction's shape 64xNxK; None if there is none."""
+    found = next((match for m in opcode.modifiers if (match := _WARPGROUP_SHAPE.match(m))), None)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def mode(opcode: Opcode) -> str:
+    """The mode whose time a product needs: m16n8k16.f32.f16. Raises ValueError, which says what would be right."""
+    name = opcode.mnemonic
+    sparse = _SPARSE_SHAPES.get((name, opcode.has("TF32")), {})
+    shapes = sparse if opcode.has("SP") else _SHAPES[name]
+    shape = next((shapes[m] for m in opcode.modifiers if m in shapes), None)
+    if shape is None:
+        known = f"the model knows the shapes {', '.join(shapes)} of {name}"
+        raise ValueError(known if shapes else f"a dense {name} is right")
+    return f"{shape}.{types(opcode)}"
+
+
+def types(opcode: Opcode) -> str:
+    """Those of the accumulator and the inputs, as the mode has them: f32.bf16. Raises ValueError."""
+    if opcode.mnemonic == "IMMA":
+        inputs = "s8" if opcode.has("S8", "U8") else "s4" if opcode.has("S4", "U4") else None
+        if inputs is None:
+            raise ValueError("the model knows the inputs S8, U8, S4, U4 of IMMA")
+        return f"s32.{inputs}"
+    accumulator = "f32" if opcode.has("F32") else "f16"
+    inputs = "bf16" if opcode.has("BF16") else "tf32" if opcode.has("TF32") else "f16"
+    return _TYPES.get(opcode.mnemonic, f"{accumulator}.{inputs}")
+
+
+@lru_cache(maxsize=4096)
+def fragment_registers(opcode: Opcode) -> dict[str, int]:
+    """Registers of a lane for the fragments A, B and C (and D); none for a shape that there is not."""
+    shape = warpgroup_shape(opcode)
+    if shape is not None:
+        return {"A": 4, "C": shape[0] // (4 if opcode.has("F16") else 2)}
+    try:
+        m, n, k, accumulator, inputs = map(int, _NUMBERS.findall(mode(opcode)))
+    except ValueError:
+        return {}
+    if opcode.mnemonic == "QMMA" and not opcode.has("F32"):
+        accumulator = 16
+    sparse = 2 if opcode.has("SP") else 1
+    bits = {"A": m * k * inputs, "B": sparse * k * n * inputs, "C": m * n * accumulator}
+    return {name: count // _BITS for name, count in bits.items()}

@@ -1,0 +1,194 @@
+"""The instructions that the model knows: one row a mnemonic, from which all else about it follows.
+
+A line of the table has mnemonics that are alike, and in columns:
+
+**Unit and class.** How the engine treats it (`opcodes.Kind`) and the key of its time in the architecture file, where
+its pipe stands, too; with a modifier another: `imad WIDE=imad_wide`. A `tensor` or `warpgroup` has that of its shape.
+
+**Operands.** What it writes, `<-`, how wide each source is; the last width holds for all further sources, and `<- 1` is
+left out. `p` is a predicate that may be there, `r` a register, `m` the mask of all predicates. Behind r, and for each
+source, stand words of 32 bits:
+
+    1  2   so many                             n      as .64 and .128 say
+    m      a matrix of LDSM or STSM each       w  h   two with .WIDE; two with .WIDE or .HI
+    c      two, but with .32                   t  f   the type that it converts to; that it converts from
+    A B C  a fragment of a product
+
+An address (in brackets) has a register, or two where it says .64.
+
+**Numbers.** What it takes its sources for: `whole` numbers, `float`, bits that go on as they are (`moved`), what the
+modifiers of an atomic say (`typed`); - for none of them.
+
+**Notes.** `guessed`: no rule times it, it takes the time of something else, and what shows a time names it. `load`,
+`store`, `atomic`, `matrix`, `local`: what it does to which memory; `bulk`: by a unit of its own; `events`: it copies
+blocks, or changes or tests an mbarrier. `generic=LDS`: the address of each lane says which memory it means, and LDS
+does the same to shared memory. `half`: its immediates have 16 bits. `third`: its second source stands where FFMA has
+its third. `late=2`: in a class of its own by a modifier, it reads the upper half of source 2 late. `leaves`: without a
+guard, what comes next does not stand behind it. `reversed`: it sends its first source, then the others from the last
+on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+_TABLE = """
+IADD3                                  | fixed integer  | p r p p | whole
+LEA VOTE                               | fixed integer  | p r p   | whole
+IADD IABS IMNMX VIMNMX VIMNMX3         | fixed integer  | p r     | whole
+VIADDMNMX VABSDIFF VABSDIFF4           | fixed integer  | p r     | whole
+I2FP BMSK SGXT                         | fixed integer  | p r     | whole
+LOP3 LOP SHF SHL SHR SEL FSEL PRMT     | fixed integer  | p r     | moved
+FMNMX FSET F2FP F2IP                   | fixed integer  | p r     | float
+HMNMX2                                 | fixed integer  | p r     | float | half
+ISETP PLOP3                            | fixed integer  | p p     | whole
+FSETP                                  | fixed integer  | p p     | float
+FCHK                                   | fixed integer  | p       | float
+R2P                                    | fixed integer  | m       | whole
+B2R                                    | fixed integer  | p r p   | -
+R2B P2R I2IP ISET LEPC VHMNMX          | fixed integer  | p r     | -
+IADD32I LOP32I                         | fixed integer  | p r     | -
+MOV R2UR                               | fixed move     | p r     | moved
+MOV32I RPCMOV                          | fixed move     | p r     | -
+CS2R                                   | fixed move     | p rc    | -
+FFMA FMUL FSWZADD                      | fixed ffma     | p r     | float
+FADD                                   | fixed ffma     | p r     | float | third
+FFMA32I FADD32I FMUL32I                | fixed ffma     | p r     | -
+IMAD                                   | fixed imad WIDE=imad_wide HI=imad_wide | p rw p <- 1 1 h 1 | whole | late=2
+IDP IMUL VIADD                         | fixed imad     | p r     | whole
+HFMA2                                  | fixed half MMA=half_mma | p r | float | half
+HADD2                                  | fixed half F32=imad | p r | float | half third
+HMUL2 HSET2                            | fixed half     | p r     | float | half
+HSETP2                                 | fixed half     | p p     | float | half
+DFMA DMUL DMNMX                        | fixed fp64     | p r2 <- 2 | float
+DADD                                   | fixed fp64     | p r2 <- 2 | float | third
+DSETP                                  | fixed fp64     | p p <- 2 | float
+UIADD3                                 | fixed uniform  | p r p p | whole
+ULEA VOTEU                             | fixed uniform  | p r p   | whole
+UIMAD                                  | fixed uniform  | p rw p <- 1 1 h 1 | whole
+UISETP UPLOP3                          | fixed uniform  | p p     | whole
+UIMNMX UBMSK USGXT UFLO UBREV UPOPC UR2UP | fixed uniform | p r   | whole
+ULOP3 USHF USEL UPRMT                  | fixed uniform  | p r     | moved
+UP2UR UVIADD ELECT                     | fixed uniform  | p r     | -
+UMOV                                   | fixed uniform_move | p r  | moved
+ULDC                                   | fixed uniform_move | p rn | moved
+NOP PMTRIG                             | fixed nop      |         | -
+WARPGROUP                              | fixed nop      |         | - | guessed
+USETMAXREG ACQBULK PREEXIT UCGABAR_ARV | fixed nop      | p r     | - | guessed
+
+HMMA QMMA DMMA                         | fixed tensor   | rC <- A B C 1 | float
+IMMA BMMA                              | fixed tensor   | rC <- A B C 1 | whole
+HGMMA QGMMA                            | fixed warpgroup | rC <- A C | float | guessed
+IGMMA                                  | fixed warpgroup | rC <- A C | whole | guessed
+
+MUFU                                   | variable mufu  | p r     | float
+F2I F2F FRND                           | variable conversion | p rt <- f | float
+I2F                                    | variable conversion | p rt <- f | whole
+I2I FLO POPC BREV                      | variable conversion | p r | whole
+REDUX                                  | variable reduction | p r  | whole
+MATCH                                  | variable match | p r     | whole
+MOVM                                   | variable matrix_move | p r | moved
+LDC                                    | variable constant_load | p rn | moved
+S2UR                                   | variable uniform_special_register | p r | -
+S2R                                    | variable special_register | p r | -
+QSPC CGAERRBAR                         | variable special_register | p r | - | guessed
+UBLKPF UTMAPF UTMACCTL UTMACMDFLUSH    | variable special_register | p r | - | guessed bulk
+UBLKCP UBLKRED UTMALDG UTMASTG UTMAREDG | variable special_register | p r | - | guessed bulk events
+SYNCS                                  | variable special_register | p r2 | - | guessed events
+ARRIVES                                | variable special_register | | - | guessed events
+MEMBAR ERRBAR CCTL CCTLL FENCE         | variable special_register | | - | guessed
+
+LDS                                    | shared shared  | p rn    | - | load
+STS                                    | shared shared  | <- n    | - | store
+LDSM                                   | shared shared  | p rm    | - | load matrix
+STSM                                   | shared shared  | <- m    | - | store matrix
+ATOMS                                  | shared shared  | p rn <- n | typed | atomic
+LDG                                    | global load    | p rn    | - | load
+LD                                     | global load    | p rn    | - | load generic=LDS
+LDL                                    | global load    | p rn    | - | load local
+STG                                    | global store   | <- n    | - | store
+ST                                     | global store   | <- n    | - | store generic=STS
+STL                                    | global store   | <- n    | - | store local
+ATOM                                   | global atomic  | p rn <- n | typed | atomic generic=ATOMS
+ATOMG                                  | global atomic  | p rn <- n | typed | atomic
+RED REDG                               | global reduction | <- n  | typed | atomic store
+LDGSTS                                 | global copy    |         | - | store
+LDGDEPBAR                              | copy_commit commit |     | -
+SHFL                                   | shuffle shuffle | p r    | moved | reversed
+
+DEPBAR                                 | counter_wait nop |       | whole
+BAR                                    | barrier barrier |        | whole
+UCGABAR_WAIT                           | barrier barrier | p r    | - | guessed
+EXIT                                   | exit branch    |         | - | leaves
+BRA JMP RET                            | branch branch  |         | - | leaves
+BRX BRXU JMX                           | branch branch  |         | whole | leaves
+CALL BSSY BSYNC BREAK WARPSYNC         | branch branch  |         | -
+ENDCOLLECTIVE YIELD KILL BPT           | branch branch  |         | -
+NANOSLEEP                              | branch branch  |         | whole | guessed
+BMOV                                   | branch branch  | p r     | -
+"""
+
+NOT_MODELLED = ("BGMMA", "LDTRAM", "TEX", "TLD", "TLD4", "TMML", "TXD", "TXQ", "SULD", "SUST", "SUATOM", "SURED")
+"""Instructions of these architectures that the model leaves out: not to be taken for a slip of the pen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mnemonic:
+    """A row: `writes` such as ("p", "rn"), `reads` the widths of the sources, `classes` by modifier."""
+
+    name: str
+    kind: str = ""
+    operation: str = ""
+    classes: tuple[tuple[str, str], ...] = ()
+    writes: tuple[str, ...] = ("p", "r")
+    reads: tuple[str, ...] = ("1",)
+    numbers: str = "-"
+    notes: frozenset[str] = frozenset()
+    generic: str = ""
+    late: int | None = None
+
+
+def _rows(text: str) -> dict[str, Mnemonic]:
+    found = {}
+    for line in filter(None, text.splitlines()):
+        names, treated, operands, numbers, notes = (part.split() for part in f"{line} |".split("|")[:5])
+        kind, operation, *classes = treated
+        writes, _, reads = " ".join(operands).partition("<-")
+        said = dict(note.split("=") for note in notes if "=" in note)
+        for name in names:
+            found[name] = Mnemonic(
+                name, kind, operation, tuple((modifier, other) for modifier, other in (c.split("=") for c in classes)),
+                tuple(writes.split()), tuple(reads.split()) or ("1",), numbers[0], frozenset(notes),
+                said.get("generic", ""), int(said["late"]) if "late" in said else None,
+            )  # fmt: skip
+    return found
+
+
+TABLE = _rows(_TABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Opcode:
+    """The text of an opcode, such as `LDSM.16.M88.4`, taken apart; `row` has its operands alone if it is not known."""
+
+    text: str
+    mnemonic: str
+    modifiers: tuple[str, ...]
+    row: Mnemonic
+
+    def has(self, *modifiers: str) -> bool:
+        """Whether it carries one of these modifiers."""
+        return any(m in self.modifiers for m in modifiers)
+
+    @property
+    def matrices(self) -> int:
+        """N of an LDSM or STSM xN; the text leaves out a 1."""
+        return next((int(m) for m in self.modifiers if m in ("1", "2", "4")), 1)
+
+
+@lru_cache(maxsize=4096)
+def parse_opcode(text: str) -> Opcode:
+    """The only place that takes the text of an opcode apart."""
+    mnemonic, *modifiers = text.split(".")
+    return Opcode(text, mnemonic, tuple(modifiers), TABLE.get(mnemonic) or Mnemonic(mnemonic))
