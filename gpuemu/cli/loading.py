@@ -62,10 +62,9 @@ def loaded_trace(
 
 def saved_trace(trace: str, arch: str | None, launch: LaunchOptions, layout: dict[str, int] | None = None) -> Trace:
     """A trace that is loaded; `launch` may name a kernel of a list, and nothing else. Raises GpuemuError."""
-    from gpuemu.trace.accel_sim.form import is_list
-    from gpuemu.trace.files import load_trace, locate
+    from gpuemu.trace.files import lists_kernels, load_trace, locate
 
-    refused = (replace(launch, kernel=None) if is_list(trace) else launch).given
+    refused = (replace(launch, kernel=None) if lists_kernels(trace) else launch).given
     if refused:
         locate(trace, arch)  # what it is comes before what was given with it
         right = "a .cubin or .cu takes them; a trace has its launch in it"

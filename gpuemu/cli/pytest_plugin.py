@@ -114,7 +114,7 @@ def gpu_kernel(request: pytest.FixtureRequest) -> Callable[..., KernelRun]:
     ) -> KernelRun:
         import gpuemu
         from gpuemu.base.file_kinds import is_machine_code
-        from gpuemu.trace.accel_sim.form import is_list
+        from gpuemu.trace.files import lists_kernels
         from gpuemu.views.notes import guesses
 
         path, changed = _beside(folder, file), dict(settings or {})
@@ -126,7 +126,7 @@ def gpu_kernel(request: pytest.FixtureRequest) -> Callable[..., KernelRun]:
             trace = gpuemu.trace_kernel(path, *given, arch=hardware, options=options, **more)
         else:
             layout = {name[7:]: changed.pop(name) for name in [*changed] if name.startswith("layout.")}
-            named = kernel if is_list(str(path)) else None
+            named = kernel if lists_kernels(str(path)) else None
             trace = gpuemu.load_trace(path, arch=hardware, layout=layout, kernel=named)
         hardware = hardware or gpuemu.load_arch(trace.arch)
         hardware = hardware.with_overrides(changed, where="gpu_kernel") if changed else hardware

@@ -17,14 +17,15 @@ from gpuemu.cli.terminal import styled
 @click.option("--threads", type=int, metavar="N", help="Block of the virtual threads; by default what covers the tile.")
 @click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
+@click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Worker processes for what takes long.")
 @click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="How much of the ranking to show.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True, help="Output."
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
 def search(
-    tile: str, accesses: tuple[str, ...], threads: int | None, arch_name: str, settings: tuple[str, ...], top: int,
-    form: str, output: str | None,
+    tile: str, accesses: tuple[str, ...], threads: int | None, arch_name: str, settings: tuple[str, ...],
+    jobs: int, top: int, form: str, output: str | None,
 ) -> None:  # fmt: skip
     """Find the layouts of a shared-memory tile that cost the fewest wavefronts.
 
@@ -71,7 +72,8 @@ def search(
 
     overrides = dict(parse_override(text) for text in settings)
     arch = load_arch(arch_name)
-    result = find(arch.with_overrides(overrides, where="--set"), tile, accesses, threads=threads, where="gpuemu search")
+    hardware_given = arch.with_overrides(overrides, where="--set")
+    result = find(hardware_given, tile, accesses, threads=threads, jobs=jobs, where="gpuemu search")
     hardware = hardware_name(arch.name, overrides)
     if form == "json":
         text = json.dumps(search_text.as_json(result, arch.name, overrides), indent=2) + "\n"

@@ -68,14 +68,14 @@ def trace(
     Without any --arg each pointer gets a buffer of zeros. Needs pip install "gpuemu-sm[sass]".
     """
     from gpuemu.cli.naming import NameOption, record_named
-    from gpuemu.trace.accel_sim.form import is_list, is_traceg
+    from gpuemu.trace.files import format_of, lists_kernels
 
-    if is_list(output):
+    if lists_kernels(output):
         right = "a name that ends in .yaml, .traceg or .traceg.xz is right"
         raise GpuemuError.one("-o", None, "", f"'{output}', the name of a list of kernels", right)
     options, naming = LaunchOptions(**launch), None
     for option, given in (("--name", named is not None), ("--with-source", with_source)):
-        if given and is_traceg(output):
+        if given and format_of(output) is not None:
             raise GpuemuError.one(option, None, "", f"it with {output}", "a YAML file has room for that")
         if given and not is_machine_code(kernel_file):
             raise GpuemuError.one(option, None, "", "it with a trace", "a .cubin or .cu takes it")
@@ -103,14 +103,14 @@ def trace(
 
 def _write(trace: Trace, output: str, naming: Naming | None) -> list[Path]:
     """Write a trace in the form that the file's name says; the files written. Raises GpuemuError and OSError."""
-    from gpuemu.trace.accel_sim.form import is_traceg
-    from gpuemu.trace.accel_sim.writing import made_up, write_traceg
+    from gpuemu.trace.files import format_of
     from gpuemu.trace.recorded import write_trace
 
-    if not is_traceg(output):
+    form = format_of(output)
+    if form is None:
         return write_trace(trace, output, naming)
-    write_traceg(trace, output)
-    tell(made_up(trace))
+    for sentence in form.write(trace, output):
+        tell(sentence)
     return [Path(output)]
 
 

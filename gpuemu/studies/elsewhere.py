@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -116,6 +116,17 @@ class Workers:
                 for number, task in suspects:
                     yield number, self._run_alone(task)
                 suspects.clear()
+
+    def outcomes(self, tasks: Sequence[Any], done: Callable[[], None] = lambda: None) -> list[Any]:
+        """The outcome of each task, in their order; `done` is called after each. Raises GpuemuError if one is lost."""
+        found: dict[int, Any] = {}
+        for number, outcome in self.run(tasks):
+            if isinstance(outcome, Lost):
+                right = "a machine with room for them, or fewer --jobs, is right"
+                raise GpuemuError.one("--jobs", None, "", f"a run that cannot be done: {outcome}", right)
+            found[number] = outcome
+            done()
+        return [found[number] for number in range(len(tasks))]
 
     def _run_here(self, waiting: deque[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
         started = time.perf_counter()

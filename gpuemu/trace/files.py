@@ -14,13 +14,17 @@ from gpuemu.arch import Architecture
 from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import CUDA_SOURCES, ending
-from gpuemu.trace.accel_sim.form import is_list, is_traceg
+from gpuemu.trace import accel_sim
 from gpuemu.trace.bind import Binder
 from gpuemu.trace.form import TraceForm
+from gpuemu.trace.formats import Format, one_alone
 from gpuemu.trace.lines import with_lines, with_threads_of
 from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.mistakes import refusal
 from gpuemu.trace.model import Trace
+
+FORMATS = [accel_sim.FORMAT]
+"""The forms of trace files that are read and written besides our own."""
 
 
 def load_trace(
@@ -40,37 +44,27 @@ def load_trace(
     naming file, line and field of everything that is wrong.
     """
     found, label = locate(path, arch.name if isinstance(arch, Architecture) else arch)
-    if is_accel_sim(found.name):
+    form = format_of(found.name)
+    if form is not None:
         for name in layout or {}:
-            right = "a trace of Accel-Sim has no numbers to change"
-            raise GpuemuError.one(label, None, "layout", f"the unknown name '{name}'", right)
-        return accel_sim_trace(found, label, kernel)
+            raise GpuemuError.one(
+                label, None, "layout", f"the unknown name '{name}'", f"{form.name} has no numbers to change"
+            )
+        return form.read(found, label, kernel)
     if kernel is not None:
-        raise _one_alone(label, kernel)
+        raise one_alone(label, kernel)
     trace = TraceFile(strict_yaml.load(found, label), found.parent).bind(layout or {})
     return replace(trace, text=found.read_text(encoding="utf-8-sig")) if trace.layout else trace
 
 
-def is_accel_sim(name: str) -> bool:
-    """Whether a file of that name is a trace of Accel-Sim's, or a list of them."""
-    return is_traceg(name) or is_list(name)
+def format_of(name: str) -> Format | None:
+    """The form of a trace file of that name; None: our own."""
+    return next((form for form in FORMATS if form.takes(name)), None)
 
 
-def accel_sim_trace(found: Path, label: str, kernel: str | None = None) -> Trace:
-    """The trace of such a file, which messages call `label`; `kernel` names one of a list. Raises GpuemuError."""
-    from gpuemu.trace.accel_sim.lists import listed
-    from gpuemu.trace.accel_sim.reading import read_traceg
-
-    if is_list(found.name):
-        found, label = listed(found, label, kernel)
-    elif kernel is not None:
-        raise _one_alone(label, kernel)
-    return read_traceg(found, label)
-
-
-def _one_alone(label: str, kernel: str) -> GpuemuError:
-    right = "a list of kernels, such as kernelslist.g, has several to name one of"
-    return GpuemuError.one(label, None, "", f"a trace, and the kernel '{kernel}' asked for", right)
+def lists_kernels(name: str) -> bool:
+    """Whether a file of that name lists traces, one of which a kernel's name chooses."""
+    return any(form.is_list(name) for form in FORMATS)
 
 
 def as_trace(trace: Trace | str | os.PathLike[str], arch: str | None, *, where: str) -> Trace:

@@ -18,6 +18,7 @@ from gpuemu.banks.wavefronts import BankGeometry, BoolArray, HasSharedMemory, In
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.html import paragraph, table
 from gpuemu.isa.warp import LANES
+from gpuemu.studies.elsewhere import Workers
 from gpuemu.studies.layout.accesses import TileAccess, as_warps, parse_access
 from gpuemu.studies.layout.bound import fewest_wavefronts, granules
 from gpuemu.studies.layout.layouts import Layout, Plain, VirtualThreads, every_layout
@@ -29,6 +30,8 @@ SHOWN = 10
 """Layouts that a notebook shows."""
 LANES_AT_ONCE = 1 << 20
 """Lane addresses counted at once, which bounds memory."""
+TOGETHER = 64
+"""Layouts that are counted together."""
 
 
 @dataclass(frozen=True)
@@ -135,14 +138,15 @@ def search(
     accesses: Iterable[TileAccess | str],
     *,
     threads: int | None = None,
+    jobs: int = 1,
     where: str = "search",
 ) -> SearchResult:
     """Rank every layout of `tile` under `accesses`.
 
     `tile` is a text such as "128x64:f16", or a Tile; `accesses` are texts such as "ldmatrix.x4", all of which
     docs/layouts.md lists, or TileAccess records. `threads`: the block of the virtual threads, a multiple of 32; by
-    default as many as the access with the most work for threads has, at most 1024. Raises GpuemuError; `where` is its
-    file.
+    default as many as the access with the most work for threads has, at most 1024. `jobs`: processes for a search that
+    takes long. Raises GpuemuError; `where` is its file.
     """
     geometry = BankGeometry.of(arch)
     tile = tile if isinstance(tile, Tile) else Tile.parse(tile, where=(where, None, "tile"))
@@ -159,23 +163,20 @@ def search(
     counting = _Counting(geometry, tile, parsed, limit)
     threads = _block(parsed, threads, where)
     layouts = list(every_layout(tile, geometry, threads))
-    fitting = [layout for layout in layouts if counting.fits(layout)]
-    if not fitting:
+    batches = [layouts[n : n + TOGETHER] for n in range(0, len(layouts), TOGETHER)]
+    with Workers(counting, jobs) as workers:
+        found = [candidate for batch in workers.outcomes(batches) for candidate in batch]
+    if not found:
         right = "lanes whose vectors start at multiples of their width are right"
         raise GpuemuError.one(where, None, "access", "vectors that no layout leaves whole and aligned", right)
-    fewest = counting.fewest()
-    found = []
-    for layout, wavefronts in zip(fitting, counting.wavefronts(fitting), strict=True):
-        bound = sum(counting.fewest(layout) if isinstance(layout, VirtualThreads) else fewest)
-        found.append(_candidate(tile, layout, wavefronts, bound))
     found.sort(key=lambda c: (c.cost, c.layout.preference()))
     rank: dict[tuple[int, int, int], int] = {}
     for place, candidate in enumerate(found, 1):
         rank.setdefault(candidate.cost, place)
     ranked = tuple(replace(c, rank=rank[c.cost]) for c in found)
     refused = Counter(layout.family for layout in layouts)
-    refused.subtract(layout.family for layout in fitting)
-    return SearchResult(tile, parsed, geometry, threads, fewest, ranked, dict(refused))
+    refused.subtract(candidate.layout.family for candidate in found)
+    return SearchResult(tile, parsed, geometry, threads, counting.least, ranked, dict(refused))
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -203,7 +204,7 @@ def _candidate(tile: Tile, layout: Layout, wavefronts: tuple[int, ...], bound: i
 
 
 class _Counting:
-    """Counts layouts under accesses; an access that is there twice is counted once."""
+    """The job of the workers: counts layouts under accesses; an access that is there twice is counted once."""
 
     def __init__(self, geometry: BankGeometry, tile: Tile, accesses: Sequence[TileAccess], limit: int | None):
         self.geometry = geometry
@@ -213,9 +214,20 @@ class _Counting:
         self._whole = granules(geometry, tile, accesses)
         self._key = [(a.kind, a.width, a.any_thread, a.first.tobytes(), a.active.tobytes()) for a in accesses]
         self._distinct = dict(zip(self._key, accesses, strict=True))
+        self.least = self.fewest()
         # Where the vectors start, and how long they are.
         self._vectors = [
             (np.unique(a.first[a.active]), a.vector_elements(geometry, tile)) for a in self._distinct.values()
+        ]
+
+    def run(self, layouts: Sequence[Layout]) -> list[Candidate]:
+        """What those layouts cost that fit."""
+        fitting = [layout for layout in layouts if self.fits(layout)]
+        bounds = [self.fewest(layout) if isinstance(layout, VirtualThreads) else self.least for layout in fitting]
+        wavefronts = self.wavefronts(fitting) if fitting else []
+        return [
+            _candidate(self.tile, layout, counted, sum(bound))
+            for layout, counted, bound in zip(fitting, wavefronts, bounds, strict=True)
         ]
 
     def fits(self, layout: Layout) -> bool:

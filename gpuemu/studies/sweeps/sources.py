@@ -16,7 +16,7 @@ import numpy as np
 from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code
-from gpuemu.trace.files import TraceFile, accel_sim_trace, is_accel_sim
+from gpuemu.trace.files import TraceFile, format_of
 from gpuemu.trace.model import Trace
 
 
@@ -61,8 +61,9 @@ class Source:
 
 def of_file(path: Path, name: str, label: str) -> Source:
     """The source of a trace file; `name` is what messages call it. Raises GpuemuError with what is wrong."""
-    if is_accel_sim(path.name):
-        return of_trace(accel_sim_trace(path, name), label)
+    form = format_of(path.name)
+    if form is not None:
+        return of_trace(form.read(path, name, None), label)
     document = strict_yaml.load(path, name)
     file = TraceFile(document, path.parent)
     trace = file.bind({})

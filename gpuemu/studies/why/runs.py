@@ -12,7 +12,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.emulate import replay
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
-from gpuemu.studies.elsewhere import Lost, Workers, cores
+from gpuemu.studies.elsewhere import Workers, cores
 from gpuemu.studies.sweeps.work import REPLAY_ONLY
 from gpuemu.studies.why.edits import Edit, relaid, without
 from gpuemu.trace.model import Trace
@@ -83,12 +83,8 @@ class Runner:
 
     def times(self, edits: Sequence[Edit]) -> list[Timed]:
         """What comes of each edit, in their order. Raises GpuemuError if workers are lost again and again."""
-        found: dict[int, Timed] = {}
-        for number, outcome in self._workers.run(edits):
-            if isinstance(outcome, Lost):
-                right = "a machine with room for them, or fewer --jobs, is right"
-                raise GpuemuError.one("--jobs", None, "", f"a run that cannot be done: {outcome}", right)
-            found[number] = outcome
-            self._done += 1
-            self._progress(self._done, self._total)
-        return [found[number] for number in range(len(edits))]
+        return self._workers.outcomes(edits, self._one_done)
+
+    def _one_done(self) -> None:
+        self._done += 1
+        self._progress(self._done, self._total)

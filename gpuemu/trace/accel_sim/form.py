@@ -48,8 +48,3 @@ COPIES = (
 def is_traceg(name: str) -> bool:
     """Whether a file of that name is one."""
     return name.endswith((PLAIN, PACKED))
-
-
-def is_list(name: str) -> bool:
-    """Whether a file of that name lists some, as kernelslist.g does."""
-    return name.endswith(LIST)

@@ -14,6 +14,7 @@ from gpuemu.banks.access import shared_access
 from gpuemu.banks.wavefronts import BankGeometry, count
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.opcodes import Row
+from gpuemu.studies import elsewhere
 from gpuemu.studies.layout.accesses import parse_access
 from gpuemu.studies.layout.bound import fewest_wavefronts, granules
 from gpuemu.studies.layout.layouts import BlockPadding, Diagonal, Padding, Plain, Swizzle, VirtualThreads
@@ -195,6 +196,11 @@ def test_other_hardware_has_other_winners():
     few = search(BankGeometry(banks=4), "4x4:f32", four_lanes)
     assert few.best.layout == Swizzle(2, 0, 2)
     assert (few.plain.wavefronts, few.best.wavefronts) == ((4, 16), (4, 4))
+
+
+def test_worker_processes_find_the_same_and_lose_no_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elsewhere, "HERE_S", 0.0)
+    assert search(GEOMETRY, *V5, jobs=2).candidates == search(GEOMETRY, *V5).candidates
 
 
 def test_two_searches_are_equal():
