@@ -16,10 +16,10 @@ from pathlib import Path
 from gpuemu.base import cache
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.unaided import has_numba, unaided
-from gpuemu.engine import twins
+from gpuemu.engine import machine, twins
 from gpuemu.engine.allocate import nothing
 from gpuemu.engine.state import State
-from gpuemu.engine.units import UNITS
+from gpuemu.engine.unit import Unit
 
 ENGINES = ("auto", "simpy", "compiled")
 WORTH_LOADING = 4_000
@@ -30,7 +30,8 @@ WORTH_COMPILING = 500_000
 
 Loop = Callable[[State, int], int]
 """`units.cycle.advance` as compiled code."""
-_loaded: Loop | None = None
+_loaded: dict[tuple[Unit, ...], Loop] = {}
+"""By the units: others are other code."""
 _asked = 0
 
 
@@ -39,10 +40,14 @@ def is_possible() -> bool:
     return has_numba()
 
 
-@lru_cache
 def folder() -> Path:
     """Where the code is kept."""
-    return twins.folder_of(UNITS)
+    return _folder_of(tuple(machine.UNITS))
+
+
+@lru_cache
+def _folder_of(units: tuple[Unit, ...]) -> Path:
+    return twins.folder_of(machine.modules(), machine.texts())
 
 
 def is_ready() -> bool:
@@ -52,16 +57,17 @@ def is_ready() -> bool:
 
 def load() -> Loop:
     """The compiled code; it compiles what is not on disk. Raises GpuemuError without Numba."""
-    global _loaded
-    if _loaded is None:
+    units = tuple(machine.UNITS)
+    if units not in _loaded:
         if not is_possible():
             right = "pip install 'gpuemu-sm[fast]' installs it; simpy is right without"
             raise GpuemuError.one("engine", None, "compiled", "no Numba", right)
         from gpuemu.engine.compiled import loop
 
-        _loaded = loop()
-        _loaded(nothing(), 1)
-    return _loaded
+        loaded = loop()
+        loaded(nothing(), 1)
+        _loaded[units] = loaded
+    return _loaded[units]
 
 
 def loop_for(engine: str, instructions: int) -> Loop | None:
@@ -71,7 +77,7 @@ def loop_for(engine: str, instructions: int) -> Loop | None:
         raise GpuemuError.one("engine", None, "", repr(engine), f"one of {', '.join(ENGINES)} is right")
     if engine == "simpy":
         return None
-    if engine == "compiled" or _loaded is not None:
+    if engine == "compiled" or tuple(machine.UNITS) in _loaded:
         return load()
     _asked += instructions
     return load() if _asked >= WORTH_LOADING and is_ready() else None

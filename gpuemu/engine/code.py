@@ -9,9 +9,10 @@ from gpuemu.engine.records import Record
 
 
 class Op(Record):
-    """An instruction of the code, lowered (see `program.program.Op`)."""
+    """An instruction of the code, lowered (see `program.program.Op`); `taker`: what takes it (`engine.machine`)."""
 
     kind: int
+    taker: int
     pipe: int
     latency_cycles: int
     issue_interval_cycles: int

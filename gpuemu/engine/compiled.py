@@ -6,7 +6,7 @@ disk until a rule, a declaration or a version changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -14,9 +14,9 @@ from llvmlite import ir
 from numba import extending
 from numba.core import cgutils, typing
 
+from gpuemu.engine import machine
 from gpuemu.engine.state import State
 from gpuemu.engine.twins import cached
-from gpuemu.engine.units import UNITS
 
 types: Any = import_module("numba.core.types")  # its type hints leave out what is used here
 
@@ -61,16 +61,23 @@ def _field(context: Any, builder: Any, state: StateType, pointer: Any, name: str
     return array._getvalue()
 
 
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def held(_: Any, state: Any) -> Any:
-    """The state of a tuple of its arrays, for as long as the function runs that makes it."""
+def _holder(names: Sequence[str]) -> Any:
+    """Makes a state of the tuple of its arrays, for as long as the function runs that it is made in."""
 
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return cgutils.alloca_once_value(builder, arguments[0])
+    @extending.intrinsic  # type: ignore[untyped-decorator]
+    def held(_: Any, arrays: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return cgutils.alloca_once_value(builder, arguments[0])
 
-    return StateType(dict(zip(state.fields, state.types, strict=True)))(state), code
+        return StateType(dict(zip(names, arrays.types, strict=True)))(arrays), code
+
+    return held
 
 
 def loop(*, check_bounds: bool = False) -> Callable[[State, int], int]:
     """`units.cycle.advance`, compiled or found on disk; the first call of it compiles."""
-    return cached(UNITS, "advance", holder=held, check_bounds=check_bounds)
+    names = [*machine.layout()]
+    advance = cached(
+        machine.modules(), "advance", holder=_holder(names), texts=machine.texts(), check_bounds=check_bounds
+    )
+    return lambda state, cycles: advance(tuple(getattr(state, name) for name in names), cycles)

@@ -6,6 +6,7 @@ Both drive the same functions over the same records, so both log the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,12 +14,12 @@ import simpy
 from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.engine import building
+from gpuemu.engine import building, machine
 from gpuemu.engine.allocate import allocate, overflow
 from gpuemu.engine.log import Log
 from gpuemu.engine.records import NEVER, objects
 from gpuemu.engine.spec import Spec, fill, refusals
-from gpuemu.engine.state import REASONS, State
+from gpuemu.engine.state import State
 from gpuemu.engine.units.barrier import IDS
 from gpuemu.engine.units.cycle import act
 from gpuemu.program.program import Program
@@ -58,9 +59,10 @@ class Wishes(list[int]):
     def __init__(self, state: State, environment: simpy.Environment):
         super().__init__(state.wish)
         self._environment = environment
-        self.state = state._replace(wish=self)
+        self.state = state
         for phase, cycle in enumerate(state.wish):
             self[phase] = cycle
+        state.wish = self
 
     def __setitem__(self, phase: Any, cycle: Any) -> None:
         super().__setitem__(phase, cycle)
@@ -155,17 +157,19 @@ def _refuse_stuck(program: Program, state: State) -> None:
 
 def _log(program: Program, state: State) -> Log:
     """What was logged, as columns."""
-    warps, flights, requests = state.warps, state.flights, len(program.access)
+    warps, columns = state.warps, {f.name for f in fields(Log)}
     starts, ends = _column(warps, "started_at"), _column(warps, "ended_at")
+    of_units: dict[str, Any] = {}
+    for name, (records, field) in ((name, at) for unit in machine.UNITS for name, at in unit.logs.items()):
+        column = _column(getattr(state, records), field)
+        of_units[name] = column[: len(program.access)] if records == "flights" else column
+    for name in ("read_cycles", "write_cycles", "loaded_sectors", "stored_sectors", "sent_sectors"):
+        of_units[name] = int(of_units[name][0])
+    more = {name: of_units.pop(name) for name in {*of_units} - columns}
     return Log(
         issue=np.array(state.issue, dtype=np.int64),
-        waited=np.array(state.waited, dtype=np.int32).reshape(-1, REASONS),
+        waited=np.array(state.waited, dtype=np.int32).reshape(len(state.issue), -1),
         operands_late=np.array(state.operands_late, dtype=np.int32),
-        dispatch=_column(flights, "dispatched_at")[:requests],
-        start=_column(flights, "start")[:requests],
-        done=_column(flights, "completion")[:requests],
-        lost=_column(flights, "lost")[:requests],
-        beyond=_column(flights, "beyond")[:requests],
         warp_start=starts,
         warp_end=ends,
         warp_sub_core=_column(warps, "core"),
@@ -173,9 +177,6 @@ def _log(program: Program, state: State) -> Log:
         cta_start=np.minimum.reduceat(starts, program.first_warp[:-1]),
         cta_end=np.maximum.reduceat(ends, program.first_warp[:-1]),
         cta_slot=_column(state.ctas, "slot"),
-        read_cycles=int(_column(state.sm, "read_cycles")[0]),
-        write_cycles=int(_column(state.sm, "write_cycles")[0]),
-        loaded_sectors=int(_column(state.memory, "loaded_sectors")[0]),
-        stored_sectors=int(_column(state.memory, "stored_sectors")[0]),
-        sent_sectors=int(_column(state.memory, "sent_sectors")[0]),
+        **of_units,
+        more=more,
     )

@@ -6,7 +6,8 @@ paired again. Cycles count from the launch of the first CTA.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class Log:
     `cta_start`, `cta_end`, `cta_slot` [ctas].
     `read_cycles`, `write_cycles`: cycles of the data stage's ports used by reads and by writes. `loaded_sectors` came
     from beyond L1, `stored_sectors` went there, but for what merged with a line that was still waiting. Their path
-    carried `sent_sectors`: masks of lines written in part, too.
+    carried `sent_sectors`: masks of lines written in part, too. `more`: what other units log, by name.
     """
 
     issue: Cycles
@@ -51,6 +52,7 @@ class Log:
     loaded_sectors: int
     stored_sectors: int
     sent_sectors: int
+    more: Mapping[str, Cycles] = field(default_factory=dict)
 
     @property
     def cycles(self) -> int:

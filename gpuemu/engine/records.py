@@ -24,6 +24,9 @@ NEVER = 1 << 60
 class Record:
     """Declares fields: `name: int`, or `name: Annotated[list[int], N]` for N numbers."""
 
+    def begin(self, m: Any, number: int) -> None:
+        """What is not 0 before the first cycle, of the record of this number; `m` is an `engine.setup.Setup`."""
+
 
 R = TypeVar("R", bound=Record)
 _FIELDS: dict[type[Record], dict[str, int]] = {}

@@ -7,24 +7,12 @@ are rings (`units.rings`); a set of cycles is a ring by cycle that holds the cyc
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from gpuemu.engine.code import AccessRecord, Op
 from gpuemu.engine.records import Record
 from gpuemu.engine.spec import Spec
-from gpuemu.engine.under_way import (
-    DataStage,
-    Divergence,
-    Flight,
-    LoadStore,
-    Memory,
-    Refill,
-    Sending,
-    Special,
-    WayBack,
-)
 
-REASONS = 12
 Six = Annotated[list[int], 6]
 Eight = Annotated[list[int], 8]
 Latches = Annotated[list[int], 48]
@@ -43,7 +31,8 @@ class Ring(Record):
 class Sm(Record):
     """What there is once. `next_cta`: the next to launch; `warp_slots_at`, `cta_slots_at`: who is where, -1: nobody.
 
-    `full`: a ring that had too few places, its number and 1 more, or `units.rings.BY_CYCLE`; 0: none.
+    `reasons`: why a warp may wait, how many. `full`: a ring that had too few places, its number and 1 more, or
+    `units.rings.BY_CYCLE`; 0: none.
     """
 
     control_words: int
@@ -67,13 +56,12 @@ class Sm(Record):
     barrier_free_at: int
     barrier_arrivals: int
     pipes: int
-    read_cycles: int
-    write_cycles: int
     issued: int
     write_mask: int
     arithmetic_mask: int
     read_mask: int
     full: int
+    reasons: int
 
 
 class Cta(Record):
@@ -89,14 +77,6 @@ class Cta(Record):
     last_end: int
     draining: int
     drained_at: int
-
-
-class Gathering(Record):
-    """Arrivals at one barrier of the CTA in one slot since it opened last; `expected` warps, 0: all that live."""
-
-    expected: int
-    arrivals: int
-    taken_at: int
 
 
 class Warp(Record):
@@ -238,8 +218,48 @@ class Core(Record):
     others_write_at: int
 
 
+class Flight(Record):
+    """An instruction under way outside its sub-core's pipes of fixed latency, and when what becomes of it.
+
+    `core` it was issued by; its first register is read as if it were `issued_at`; for `late` cycles those behind are
+    held back, or all once it `has_left` its queue; it comes to the data stage at `there`, behind so many `fences`, of
+    which the last came at `fence_at`, and begins no sooner than `held_until`. `next`: the warp's next with the same
+    counter. `completion`: what is logged, `done_at`: when those who wait see it. `beyond`: sectors that it loads from
+    beyond L1.
+    """
+
+    op: int
+    warp: int
+    position: int
+    core: int
+    access: int
+    issued_at: int
+    sources_read_at: int
+    done_at: int
+    next: int
+    late: int
+    refused: int
+    has_left: int
+    in_transit: int
+    there: int
+    comes_behind: int
+    dispatched_at: int
+    fences: int
+    fence_at: int
+    held_until: int
+    start: int
+    completion: int
+    lost: int
+    beyond: int
+    due: int
+    registers: int
+    since: int
+    written: int
+
+
 class Pipe(Record):
-    """A pipe of a sub-core: fixed-latency, tensor, or a queue (`kind`). It accepts from `free_at` on.
+    """A pipe of a sub-core: fixed-latency, tensor, or a queue (`kind`). It accepts from `free_at` on, and a warp waits
+    for the reason `throttle` until then.
 
     Of a queue: its `entries`, how many are `taken` by what has not left, when those that leave do so. Of one with
     parts in common with others: their numbers (one or both), and whether `any` will do. `closed_*`: for how many cycles
@@ -247,6 +267,7 @@ class Pipe(Record):
     """
 
     kind: int
+    throttle: int
     is_tensor: int
     free_at: int
     taken_at: int
@@ -261,33 +282,40 @@ class Pipe(Record):
     closed_until: int
 
 
-class State(NamedTuple):
-    """Everything. `wish`: when each phase wants to act next. The last three are the log by issue."""
+class State:
+    """Everything, as lists: records, those of units under the names that these give them, and plain numbers.
+
+    `wish`: when each phase wants to act next; `acts`: of which unit it is, by its number among those that have phases,
+    `core_of`: for which sub-core. `phase[0]` has the first phase of each unit by its name. The last three are the log
+    by issue, `waited` with `sm[0].reasons` numbers for each.
+    """
 
     spec: list[Spec]
     sm: list[Sm]
     ctas: list[Cta]
-    gatherings: list[Gathering]
     warps: list[Warp]
     cores: list[Core]
     pipes: list[Pipe]
     flights: list[Flight]
-    sendings: list[Sending]
-    specials: list[Special]
-    refills: list[Refill]
-    load_store: list[LoadStore]
-    data_stage: list[DataStage]
-    memory: list[Memory]
-    way_back: list[WayBack]
-    divergence: list[Divergence]
     rings: list[Ring]
     ops: list[Op]
     accesses: list[AccessRecord]
+    phase: list[Any]
     program: list[int]
     flight_of: list[int]
     path: list[int]
     pool: list[int]
     wish: list[int]
+    acts: list[int]
+    core_of: list[int]
     issue: list[int]
     operands_late: list[int]
     waited: list[int]
+
+    def __init__(self, made: dict[str, Any]):
+        vars(self).update(made)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Records of a unit."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum, EnumType
 from functools import wraps
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from gpuemu.base import cache
@@ -47,17 +49,27 @@ def _source(module: str) -> Path:
     return Path(spec.origin)
 
 
-def twins(units: Sequence[str], *, check_bounds: bool = False) -> dict[str, ModuleType]:
+def imported(module: str, text: str = "") -> list[str]:
+    """The modules that a module takes names from, and a text that stands for functions of it."""
+    body = ast.parse(_source(module).read_text(encoding="utf-8")).body + ast.parse(text).body
+    return [node.module for node in body if isinstance(node, ast.ImportFrom) and node.module is not None]
+
+
+def twins(units: Sequence[str], texts: Mapping[str, str], *, check_bounds: bool = False) -> dict[str, ModuleType]:
     """The twins of these modules, which are named in the order of their imports. Needs Numba.
 
-    `check_bounds`: an index outside its array is an error, and what is asserted is checked.
+    `texts`: of a module functions that stand in its twin for those of the same names. `check_bounds`: an index outside
+    its array is an error, and what is asserted is checked.
     """
     from numba import njit
 
     made: dict[str, ModuleType] = {}
     for name in units:
-        source = _source(name)
-        tree = _Redirect(units, check_bounds).visit(ast.parse(source.read_text(encoding="utf-8")))
+        source, instead = _source(name), ast.parse(texts.get(name, ""))
+        tree = ast.parse(source.read_text(encoding="utf-8"))
+        given = {node.name for node in instead.body if isinstance(node, ast.FunctionDef)}
+        tree.body = [node for node in tree.body if getattr(node, "name", "") not in given] + instead.body
+        tree = _Redirect(units, check_bounds).visit(tree)
         twin = made[name] = sys.modules[name + TWIN] = ModuleType(name + TWIN)
         twin.__file__ = str(source)
         exec(compile(tree, str(source), "exec"), twin.__dict__)
@@ -72,27 +84,40 @@ def twins(units: Sequence[str], *, check_bounds: bool = False) -> dict[str, Modu
     return made
 
 
-def fingerprint(units: Sequence[str]) -> str:
+def _numbers(module: str, units: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """The whole numbers that a module takes from others than units, by their full names; of an Enum its values."""
+    for node in ast.parse(_source(module).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module not in units:
+            for alias in node.names:
+                found = getattr(importlib.import_module(node.module), alias.name, None)
+                if isinstance(found, int):
+                    yield f"{node.module}.{alias.name}", found
+                elif isinstance(found, EnumType):
+                    yield from (
+                        (str(member), member.value) for member in list[Enum](found) if isinstance(member.value, int)
+                    )
+
+
+def fingerprint(units: Sequence[str], texts: Mapping[str, str]) -> str:
     """Tells these sources, with the versions of what compiles them and the processor, from all others.
 
-    Numbers that they import are compiled in, so the modules that declare those count as well.
+    Numbers that they import are compiled in, so those count as well.
     """
     content = hashlib.sha256(compiler().encode())
-    imported = {
-        node.module
-        for name in units
-        for node in ast.parse(_source(name).read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ImportFrom) and node.module is not None
-    }
-    declared = sorted(name for name in imported - {*units} if name.partition(".")[0] not in sys.stdlib_module_names)
-    for name in (__name__, *declared, *units):
+    for text in texts.items():
+        content.update("\0".join(text).encode())
+    for name in (__name__, *units):
         content.update(name.encode() + b"\0" + _source(name).read_bytes())
+    numbers = {at for name in units for at in _numbers(name, units)}
+    content.update(repr(sorted(numbers)).encode())
     return content.hexdigest()[:16]
 
 
-def folder_of(units: Sequence[str], folder: Path | None = None, *, check_bounds: bool = False) -> Path:
+def folder_of(
+    units: Sequence[str], texts: Mapping[str, str], folder: Path | None = None, *, check_bounds: bool = False
+) -> Path:
     """Where `cached` keeps what it compiles of these sources."""
-    return (folder or cache.cache_folder()) / f"engine-{fingerprint(units)}{'-checked' if check_bounds else ''}"
+    return (folder or cache.cache_folder()) / f"engine-{fingerprint(units, texts)}{'-checked' if check_bounds else ''}"
 
 
 def cached(
@@ -100,6 +125,7 @@ def cached(
     name: str,
     folder: Path | None = None,
     *,
+    texts: Mapping[str, str] = MappingProxyType({}),
     holder: Callable[[Any], Any] | None = None,
     check_bounds: bool = False,
 ) -> Callable[..., Any]:
@@ -111,7 +137,7 @@ def cached(
     from numba import njit
     from numba.extending import overload
 
-    home = folder_of(units, folder, check_bounds=check_bounds)
+    home = folder_of(units, texts, folder, check_bounds=check_bounds)
     place, is_kept = cache.ready(home)
     path = place / "outermost.py"
     if not is_kept:
@@ -126,7 +152,7 @@ def cached(
         """What stands in for the twin, which is made when there is something to compile."""
 
     def twin(state: Any, until: Any) -> Callable[[Any, Any], Any]:
-        function = getattr(twins(units, check_bounds=check_bounds)[units[-1]], name)
+        function = getattr(twins(units, texts, check_bounds=check_bounds)[units[-1]], name)
         return lambda state, until: function(state, until)
 
     overload(inner, strict=False)(twin)

@@ -124,7 +124,7 @@ def _write_single(ops: Sequence[lowered.Op], records: NDArray[Any]) -> None:
         records[name][: len(ops)] = column
     made = [
         (
-            op.kind.value - 1,
+            op.kind.value,
             sum((counter + 1) << 3 * i for i, counter in enumerate(op.waits[:-1] if op.keep else op.waits)),
             len(op.waits),
             op.waits[-1] if op.keep else -1,

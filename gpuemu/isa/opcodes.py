@@ -10,30 +10,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import Enum, auto
+from enum import Enum
 from functools import lru_cache
 
 from gpuemu.isa import products
+from gpuemu.isa.kind import Kind as Kind
 from gpuemu.isa.table import NOT_MODELLED, TABLE, Opcode, parse_opcode
 
 CLUSTER_BARRIER = 16
 """The number of the cluster's barrier, behind those of the CTA."""
-
-
-class Kind(Enum):
-    """How the engine treats an instruction."""
-
-    FIXED = auto()  # a pipe of the sub-core; the result comes after a fixed latency
-    VARIABLE = auto()  # a unit of the sub-core whose completion a dependence counter reports
-    SHARED = auto()  # the SM's load/store path into shared memory
-    GLOBAL = auto()  # the SM's load/store path to global or local memory
-    SHUFFLE = auto()  # the SM's load/store path, crossing lanes and touching no memory
-    BARRIER = auto()
-    BRANCH = auto()
-    EXIT = auto()
-    COUNTER_WAIT = auto()  # DEPBAR: waits until a dependence counter has fallen to a value
-    COPY_COMMIT = auto()  # LDGDEPBAR: closes a group of asynchronous copies
-    LANE_REGISTER = auto()  # S2R of a register that differs by lane: the SM's load/store path, touching no memory
 
 
 class Row(Enum):
@@ -56,7 +41,7 @@ class Operation:
     `matrices` is N of an LDSM or STSM xN. `warpgroup_columns` is N of a warpgroup instruction of 64 x N, whose
     mode is that of eight columns. `store` and `atomic` say what it does to memory, `cached` whether a load may be
     answered by the SM's own L1, `local` whether the memory is each thread's own. `has_events`: it copies blocks or
-    changes or tests an mbarrier.
+    changes or tests an mbarrier. `unit`: the name of the unit of its own that times it, behind a pipe of that name.
     """
 
     kind: Kind
@@ -71,6 +56,7 @@ class Operation:
     cached: bool = False
     local: bool = False
     has_events: bool = False
+    unit: str = ""
 
 
 class UnknownOpcodeError(ValueError):
@@ -110,7 +96,8 @@ def describe(opcode: str) -> Operation:
     if kind is Kind.SHUFFLE:
         return Operation(kind, operation, width_bits=32)
     if kind not in (Kind.SHARED, Kind.GLOBAL):
-        return Operation(kind, operation, has_events=_has_events(parsed))
+        unit = operation if "own" in row.notes else ""
+        return Operation(kind, operation, has_events=_has_events(parsed), unit=unit)
     of_matrices, does = "matrix" in row.notes, row.notes
     return Operation(
         kind, operation, row=_profiler_row(row.operation, does), store="store" in does, atomic="atomic" in does,

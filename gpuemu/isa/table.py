@@ -24,7 +24,7 @@ modifiers of an atomic say (`typed`); - for none of them.
 blocks, or changes or tests an mbarrier. `generic=LDS`: the address of each lane says which memory it means, and LDS
 does the same to shared memory. `half`: its immediates have 16 bits. `third`: its second source stands where FFMA has
 its third. `late=2`: in a class of its own by a modifier, it reads the upper half of source 2 late. `leaves`: without a
-guard, what comes next does not stand behind it. `reversed`: it sends its first source, then the others from the last
+guard, what comes next does not stand behind it. `own`: its class is a unit of its own, which times it. `reversed`: it sends its first source, then the others from the last
 on.
 """
 
@@ -149,7 +149,8 @@ class Mnemonic:
     late: int | None = None
 
 
-def _rows(text: str) -> dict[str, Mnemonic]:
+def rows(text: str) -> dict[str, Mnemonic]:
+    """The rows of lines of such a table, by mnemonic."""
     found = {}
     for line in filter(None, text.splitlines()):
         names, treated, operands, numbers, notes = (part.split() for part in f"{line} |".split("|")[:5])
@@ -165,7 +166,7 @@ def _rows(text: str) -> dict[str, Mnemonic]:
     return found
 
 
-TABLE = _rows(_TABLE)
+TABLE = rows(_TABLE)
 
 
 @dataclass(frozen=True, slots=True)

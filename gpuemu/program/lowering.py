@@ -183,6 +183,8 @@ def _lower_instruction(
         pipe, latency, interval = MIO_PIPE, 0, 1
     elif kind is Kind.BARRIER:
         pipe, latency, interval = BARRIER_PIPE, 0, 1
+    elif operation.unit:
+        pipe, latency, interval = operation.unit, 0, 1
     else:
         name = "indexed_constant_load" if indexed else operation.operation
         if name not in arch.operations:

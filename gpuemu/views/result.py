@@ -206,7 +206,7 @@ def _flat(warp: WarpResult) -> dict[str, Any]:
         "Start": warp.start_cycle,
         "End": warp.end_cycle,
         "Instructions Executed": warp.instructions,
-        **{source.STALLS[reason]: cycles for reason, cycles in warp.stalls.items()},
+        **dict(zip(source.stall_columns().values(), warp.stalls.values(), strict=True)),
     }
 
 

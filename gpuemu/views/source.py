@@ -19,8 +19,9 @@ from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import NAMES
 from gpuemu.trace.model import Trace
 from gpuemu.views.global_memory import asks_l1
+from gpuemu.views.stalls import reasons
 
-STALLS = {
+_STALLS = {
     "selected": "stall_selected",
     "wait": "stall_wait",
     "short_scoreboard": "stall_short_sb",
@@ -36,6 +37,12 @@ STALLS = {
     "drain": "stall_drain",
 }
 """The source page's own names of the stall reasons."""
+
+
+def stall_columns() -> dict[str, str]:
+    """Each stall reason and its column."""
+    return {reason: _STALLS.get(reason, f"stall_{reason}") for reason in reasons()}
+
 
 COLUMNS = {
     "executed": "Instructions Executed",
@@ -100,7 +107,7 @@ class SourceRow:
         """Flat, under the profiler's names."""
         found: dict[str, str | int | float] = {"Place": self.place, "Control": self.control, "Source": self.text}
         found |= {column: getattr(self, name) for name, column in COLUMNS.items()}
-        return found | {STALLS[reason]: cycles for reason, cycles in self.stalls.items()}
+        return found | dict(zip(stall_columns().values(), self.stalls.values(), strict=True))
 
 
 def instructions(program: Program, log: Log) -> list[SourceRow]:
@@ -117,7 +124,7 @@ def instructions(program: Program, log: Log) -> list[SourceRow]:
     live, hits = live_registers(program.code), _hits(program, log)
     rows = []
     for i, instruction in enumerate(program.code):
-        stalls = dict(zip(STALLS, (int(executed[i]), *waited[i].tolist()), strict=True))
+        stalls = dict(zip(reasons(), (int(executed[i]), *waited[i].tolist()), strict=True))
         operation = _operation(program, i)
         space, does, size = _access(operation) if operation is not None and executed[i] else ("", "", 0)
         if space and instruction.takes_generic_addresses:
@@ -213,7 +220,7 @@ def _sum(place: str, text: str, rows: Sequence[SourceRow]) -> SourceRow:
         text=text,
         executed=sum(row.executed for row in rows),
         cycles=sum(row.cycles for row in rows),
-        stalls={reason: sum(row.stalls[reason] for row in rows) for reason in STALLS},
+        stalls={reason: sum(row.stalls[reason] for row in rows) for reason in reasons()},
         address_space=_words(row.address_space for row in rows),
         operation=_words(row.operation for row in rows),
         size_bits=sizes.pop() if len(sizes) == 1 else 0,

@@ -14,7 +14,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from gpuemu.views.result import Result
-from gpuemu.views.source import COLUMNS, STALLS, SourceRow, Texts, instructions, lines
+from gpuemu.views.source import COLUMNS, SourceRow, Texts, instructions, lines, stall_columns
 from gpuemu.views.text import Line, Style, told
 
 SASS_COLUMNS = 36
@@ -55,7 +55,7 @@ def _cut(text: str, columns: int) -> str:
 
 def _numbers(row: SourceRow, total: int) -> str:
     reason, cycles = max(row.stalls.items(), key=lambda item: item[1])
-    most = f"{STALLS[reason].removeprefix('stall_')} {cycles / row.cycles:.0%}" if row.cycles else ""
+    most = f"{stall_columns()[reason].removeprefix('stall_')} {cycles / row.cycles:.0%}" if row.cycles else ""
     shared = f"{row.wavefronts:8}{row.ideal_wavefronts:7}{row.excess_wavefronts:7}{row.conflicts_n_way:6.1f}"
     far = f"{row.sectors:8}{row.ideal_sectors:7}"
     text = f"{row.executed:9}{row.cycles:9}{row.cycles / total:7.1%}  {most:20}"
@@ -73,7 +73,7 @@ def records(result: Result, by_line: bool, texts: Texts) -> list[dict[str, str |
 def as_csv(result: Result, by_line: bool, texts: Texts) -> str:
     """The same as comma-separated values."""
     text = io.StringIO()
-    names = ["Place", "Control", "Source", *COLUMNS.values(), *STALLS.values()]
+    names = ["Place", "Control", "Source", *COLUMNS.values(), *stall_columns().values()]
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(records(result, by_line, texts))

@@ -11,11 +11,13 @@ from gpuemu.engine.log import Log
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import MIO_THROTTLE, NAMES, NOT_SELECTED
 
-REASONS = ("selected", *NAMES)
-"""The profiler's stall reasons (smsp__average_warps_issue_stalled_<reason>) that the model has."""
-
 CONTENTION = NAMES[MIO_THROTTLE : NOT_SELECTED + 1]
 """Those in which a warp could have gone, had nothing else been in the way."""
+
+
+def reasons() -> list[str]:
+    """The profiler's stall reasons (smsp__average_warps_issue_stalled_<reason>) that the model has."""
+    return ["selected", *NAMES]
 
 
 def warp_stalls(program: Program, log: Log) -> list[dict[str, int]]:
@@ -23,6 +25,6 @@ def warp_stalls(program: Program, log: Log) -> list[dict[str, int]]:
     selected = np.diff(program.first_issue)
     waited = np.add.reduceat(log.waited, program.first_issue[:-1], axis=0, dtype=np.int64)
     return [
-        dict(zip(REASONS, (issued, *by_reason), strict=True))
+        dict(zip(reasons(), (issued, *by_reason), strict=True))
         for issued, by_reason in zip(selected.tolist(), waited.tolist(), strict=True)
     ]

@@ -17,7 +17,7 @@ from gpuemu.arch import Architecture
 from gpuemu.engine.log import Cycles, Log
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import DRAIN, NAMES
-from gpuemu.views.source import STALLS
+from gpuemu.views.source import stall_columns
 
 NONE = -1
 """Stands in a column of cycles for what an instruction does not do."""
@@ -79,6 +79,7 @@ def records(
     lines = timeline(program, log, arch)
     chosen = np.arange(len(lines.issue)) if issues is None else issues
     found: list[dict[str, int | str]] = []
+    columns = stall_columns()
     for i in chosen.tolist():
         warp, instruction = int(lines.warp[i]), program.code[int(lines.instruction[i])]
         found.append(
@@ -94,7 +95,7 @@ def records(
                 "First Wavefront": int(lines.first_pass[i]),
                 "Last Wavefront": int(lines.last_pass[i]),
                 "Done": int(lines.done[i]),
-                **{STALLS[name]: int(cycles) for name, cycles in zip(NAMES, lines.waited[i], strict=True)},
+                **{columns[name]: int(cycles) for name, cycles in zip(NAMES, lines.waited[i], strict=True)},
             }
         )
     return found

@@ -37,6 +37,8 @@ FIRST_INSTRUCTIONS = 64
 """A window that nobody chose ends behind so many of a warp's instructions."""
 MOST_ROWS = 400
 _LETTERS = dict(zip(NAMES, "wslbjntmdoce", strict=True))
+_OTHER = "u"
+"""A reason that a unit brought."""
 _ISSUED, _RESULT, _DATA, _QUEUED, _WAY = "IRD.-"
 _RARER = f"{_ISSUED}{_RESULT}{_DATA}"
 
@@ -84,7 +86,7 @@ def page(result: Result, window: Window, columns: int = WIDTH) -> Iterator[Line]
 def _legend(reasons: Sequence[str], columns: int) -> Iterator[Line]:
     signs = {_ISSUED: "issued", _QUEUED: "in the queue", _WAY: "under way", _DATA: "data stage", _RESULT: "result"}
     words = [f"{sign} {meaning}" for sign, meaning in signs.items()]
-    words += [f"{_LETTERS[name]} {name}" for name in reasons]
+    words += [f"{_LETTERS.get(name, _OTHER)} {name}" for name in reasons]
     line = ""
     for word in words:
         if line and len(line) + 2 + len(word) > columns:
@@ -171,7 +173,7 @@ def _drawn(lines: Timeline, i: int, start: int, stop: int, each: int) -> str:
     at = int(lines.since[i])
     *before, drained = zip(NAMES, lines.waited[i].tolist(), strict=True)
     for name, cycles in before:
-        spans.append((at, at + cycles, _LETTERS[name]))
+        spans.append((at, at + cycles, _LETTERS.get(name, _OTHER)))
         at += cycles
     if drained[1]:
         spans.append((issue + 1, issue + 1 + drained[1], _LETTERS[drained[0]]))

@@ -10,8 +10,7 @@ from gpuemu.arch import Architecture
 from gpuemu.engine.allocate import allocate
 from gpuemu.engine.code import AccessRecord, Op
 from gpuemu.engine.records import objects
-from gpuemu.engine.state import Warp
-from gpuemu.engine.under_way import Flight
+from gpuemu.engine.state import Flight, Warp
 from gpuemu.engine.units import window
 from gpuemu.engine.units.kinds import LANE_REGISTER, SHARED
 from gpuemu.program.lowering import lower
@@ -85,4 +84,4 @@ class DataStage:
     @property
     def busy_cycles(self) -> list[int]:
         """Cycles of the ports used by reads and by writes."""
-        return [self._state.sm[0].read_cycles, self._state.sm[0].write_cycles]
+        return [self._state.data_stage[0].read_cycles, self._state.data_stage[0].write_cycles]

@@ -14,6 +14,8 @@ import gpuemu
 from gpuemu.arch import load_arch
 from gpuemu.base.errors import GpuemuError
 from gpuemu.engine import allocate, room
+from gpuemu.engine.units import sender
+from gpuemu.engine.units.data_stage import DataStage
 
 ENGINES = ("simpy", "compiled")
 ARCHES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
@@ -67,13 +69,13 @@ def test_four_times_the_places_change_nothing(trace, arch):
     pytest.importorskip("numba")
     usual = gpuemu.run(trace, arch, engine="compiled")
     with pytest.MonkeyPatch.context() as patch:
-        for module in (allocate, room, sys.modules["gpuemu.engine.reach"]):
+        for module in (sender, room, sys.modules["gpuemu.engine.reach"]):
             patch.setattr(module, "power_of_two", lambda least: 4 << max(0, least - 1).bit_length())
         assert logs(gpuemu.run(trace, arch, engine="compiled")) == logs(usual)
 
 
 def wrong(engine: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(allocate, "_leaving", lambda *_: 3)
+    monkeypatch.setattr(DataStage, "lines_leaving", lambda *_: 3)
     with pytest.raises(GpuemuError) as error:
         gpuemu.run(stores("sm_90"), "sm_90", engine=engine)
     return str(error.value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import re
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,12 @@ import gpuemu
 from gpuemu.arch import Architecture
 from gpuemu.base import resources
 from gpuemu.base.errors import GpuemuError
-from gpuemu.engine import units
+from gpuemu.engine import machine as units
 from gpuemu.engine.allocate import allocate
 from gpuemu.engine.records import NEVER, objects
 from gpuemu.engine.spec import Spec, fill, refusals
-from gpuemu.engine.units import UNITS
+from gpuemu.engine.twins import imported
+from gpuemu.engine.units import cycle
 from gpuemu.engine.units.cycle import advance
 from gpuemu.program.lowering import lower
 
@@ -96,23 +96,19 @@ def test_a_phase_lets_only_later_ones_act_in_its_own_cycle():
             emit(trace, line, "16*lane")
     emit(trace, "EXIT")
     state = allocate(lower(trace.build(), machine()), machine(), compiled=False)
-    watched = state._replace(wish=Watched(state.wish))
-    assert advance(watched, 1 << 20) == NEVER
+    state.wish = Watched(state.wish)
+    assert advance(state, 1 << 20) == NEVER
     assert state.sm[0].issued == len(state.path)
 
 
-def test_each_unit_imports_only_from_those_named_before_it():
-    sources = {name: Path(importlib.import_module(name).__file__).read_text() for name in UNITS}
-    own = Path(units.__file__).parent
-    assert {Path(importlib.import_module(name).__file__) for name in UNITS} == {*own.glob("*.py")} - {
+def test_every_module_of_the_units_is_compiled_behind_those_that_it_imports():
+    own, modules = Path(cycle.__file__).parent, units.modules()
+    assert {Path(importlib.import_module(name).__file__) for name in modules} == {*own.glob("*.py")} - {
         own / "__init__.py"
     }
-    for place, name in enumerate(UNITS):
-        used = {
-            f"{units.__name__}.{other}"
-            for other in re.findall(r"from gpuemu\.engine\.units\.(\w+) import", sources[name])
-        }
-        assert used <= set(UNITS[:place]), name
+    for place, name in enumerate(modules):
+        used = {*imported(name, units.texts().get(name, ""))} & {*modules}
+        assert used <= {*modules[:place]}, name
 
 
 def test_units_keep_to_what_can_be_compiled():
@@ -121,7 +117,7 @@ def test_units_keep_to_what_can_be_compiled():
         ast.ClassDef, ast.Lambda, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Dict, ast.Set, ast.Try,
         ast.Raise, ast.With, ast.Yield, ast.JoinedStr, ast.Global, ast.Nonlocal, ast.Starred,
     )  # fmt: skip
-    for name in UNITS:
+    for name in units.modules():
         tree = ast.parse(Path(importlib.import_module(name).__file__).read_text())
         for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
             inside = [*ast.walk(function)]

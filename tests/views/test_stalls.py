@@ -12,10 +12,9 @@ import gpuemu
 from gpuemu.engine.allocate import allocate
 from gpuemu.engine.state import State
 from gpuemu.engine.units.cycle import act
-from gpuemu.engine.units.phases import SUB_CORES
 from gpuemu.engine.units.ports import goes_on_at
 from gpuemu.program.stall_reasons import NAMES
-from gpuemu.views.stalls import CONTENTION, REASONS
+from gpuemu.views.stalls import CONTENTION, reasons
 
 NEXT = "FFMA R1, R0, R0, R0"
 
@@ -27,10 +26,11 @@ class Watched:
         self.closed: set[tuple[int, int, int]] = set()
         self.held: set[tuple[int, int]] = set()
         state = allocate(result.program, result.arch, compiled=False)
+        first = state.phase[0].sub_core
         for now in range(result.cycles):
             for phase in range(len(state.wish)):
-                if SUB_CORES <= phase < SUB_CORES + len(state.cores):
-                    self._look(state, phase - SUB_CORES, now, len(result.program.pipes))
+                if first <= phase < first + len(state.cores):
+                    self._look(state, phase - first, now, len(result.program.pipes))
                 if state.wish[phase] == now:
                     act(state, phase, now)
 
@@ -56,17 +56,17 @@ def test_the_reasons_add_up_to_the_life_of_every_warp_and_none_is_negative(trace
     program, log = result.program, result.log
     watched = Watched(result)
     for number, warp in enumerate(result.warps):
-        assert tuple(warp.stalls) == REASONS
+        assert list(warp.stalls) == reasons()
         assert sum(warp.stalls.values()) == warp.end_cycle - warp.start_cycle
         assert warp.stalls["selected"] == warp.instructions
         place = program.issues_of(number)
         waited = [dict(zip(NAMES, row, strict=True)) for row in log.waited[place].tolist()]
         before = warp.start_cycle - 1
-        for op, cycle, reasons in zip(program.path[place], log.issue[place].tolist(), waited, strict=True):
-            assert min(reasons.values()) >= 0
-            drained = reasons.pop("drain")
-            assert sum(reasons.values()) == cycle - before - 1
-            assert contention(watched, warp.sub_core, program.ops[op].pipe, cycle, reasons)
+        for op, cycle, stalls in zip(program.path[place], log.issue[place].tolist(), waited, strict=True):
+            assert min(stalls.values()) >= 0
+            drained = stalls.pop("drain")
+            assert sum(stalls.values()) == cycle - before - 1
+            assert contention(watched, warp.sub_core, program.ops[op].pipe, cycle, stalls)
             before = cycle
             assert drained == (warp.end_cycle - cycle - 1 if op == program.path[place][-1] else 0)
 

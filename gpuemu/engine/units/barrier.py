@@ -8,14 +8,33 @@ a thread count waits for every warp of the CTA that has not ended. An opening is
 
 from __future__ import annotations
 
-from gpuemu.engine.records import NEVER
+from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.state import Cta, State
-from gpuemu.engine.units.phases import SUB_CORES, wake
-from gpuemu.engine.units.rings import length, nth, take
+from gpuemu.engine.unit import Kept, Takes, Unit
+from gpuemu.engine.units.phases import wake, wake_sub_core
+from gpuemu.engine.units.rings import length, nth, push, take
 from gpuemu.engine.units.window import opens, way_of
+from gpuemu.isa.kind import Kind
 
 IDS = 17
 """Barriers of a CTA, the cluster's behind them."""
+
+
+class Gathering(Record):
+    """Arrivals at one barrier of the CTA in one slot since it opened last; `expected` warps, 0: all that live."""
+
+    expected: int
+    arrivals: int
+    taken_at: int
+
+
+def take_barrier(state: State, c: int, w: int, o: int, now: int) -> None:
+    """A warp has come to a barrier."""
+    state.warps[w].barrier_op = o
+    push(state, state.sm[0].barrier_arrivals, w)
+    wake(state, state.phase[0].barrier, now)
+    if state.ops[o].arrives_only == 0:
+        state.warps[w].blocked_from = now + state.spec[0].barrier_blocks_after_cycles
 
 
 def tick_barrier(state: State, now: int) -> int:
@@ -72,6 +91,14 @@ def _open_if_complete(state: State, cta: Cta, barrier: int, now: int) -> None:
             warp.barrier_id = -1
             warp.opens_at = opens_at
             ways |= way_of(state, warp.core)
-            wake(state, SUB_CORES + warp.core, max(now + 1, opens_at))
+            wake_sub_core(state, warp.core, max(now + 1, opens_at))
     opens(state, opens_at, state.warps[cta.first_warp].cta, ways, now)
     gathering.arrivals = 0
+
+
+BARRIER = Unit(
+    "barrier",
+    tick_barrier,
+    records={"gatherings": Kept(Gathering, lambda m: m.program.resident_ctas * IDS)},
+    takes=(Takes(take_barrier, (Kind.BARRIER,)),),
+)

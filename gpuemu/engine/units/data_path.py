@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
+from gpuemu.engine.unit import Unit
 from gpuemu.engine.units.load_store import sent_later
 from gpuemu.engine.units.rings import length, nth, pop, push
 
@@ -62,3 +63,6 @@ def _takes_turns(state: State, first: int, cycle: int) -> int:
         if best < 0 or state.cores[flight.core].data_sent_at < state.cores[state.flights[best].core].data_sent_at:
             best = f
     return best
+
+
+DATA_PATH = Unit("data_path", tick_data_path)

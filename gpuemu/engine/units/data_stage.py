@@ -9,13 +9,72 @@ second a load's wavefront is lost and comes again.
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpuemu.engine.code import Op
-from gpuemu.engine.records import NEVER
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
 from gpuemu.engine.units.kinds import GLOBAL, LANE_REGISTER, SHARED
 from gpuemu.engine.units.rings import forget, length, nth, push
 
 NO_LOAD = -1
+
+
+class DataStage(Record):
+    """Slots of reads and writes, and paths by warp slot.
+
+    A request begins in the slot `chosen`, its last wavefront passes at `last`. The last that entered did so at
+    `entered_at`.
+    """
+
+    entered_at: int
+    slots_at: int
+    loads_at: int
+    read_slots: int
+    write_slots_at: int
+    write_slots: int
+    read_paths_at: int
+    write_paths_at: int
+    l1_paths_at: int
+    copied_at: int
+    alone: int
+    leaving: int
+    chosen: int
+    last: int
+    read_cycles: int
+    write_cycles: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Slots beyond one for each request are never taken."""
+        s, room = m.spec, m.room
+        self.read_slots = min(m.requests + 1, s.read_ports * s.shared_memory_cycles_per_wavefront_per_warp)
+        self.write_slots = min(m.requests + 1, s.write_ports * s.shared_memory_cycles_per_wavefront_per_warp)
+        self.slots_at, self.write_slots_at = room.numbers(self.read_slots), room.numbers(self.write_slots)
+        self.loads_at = room.numbers(self.read_slots, NO_LOAD)
+        self.read_paths_at, self.l1_paths_at = room.numbers(s.sm_max_warps), room.numbers(s.sm_max_warps)
+        self.write_paths_at = room.numbers(s.sm_max_warps) if s.separate else self.read_paths_at
+        # One has the stage to itself for its cycles; it is remembered for as long, and for what it comes early.
+        alone = 4 + s.mio_lane_register_early_cycles // s.mio_lane_register_cycles
+        self.alone = room.ring("lane registers at the data stage", min(m.requests, alone) + 1)
+        self.leaving = room.ring("lines of stores that leave L1", self.lines_leaving(m) + 1)
+
+    @staticmethod
+    def lines_leaving(m: Setup) -> int:
+        """How many lines of stores are known that have not left L1, or had not when the last request came.
+
+        Of those that the pool lets in there are as many lines to a wavefront as there are banks of tags; as many may
+        have left, and what passed the ports since, in the cycles for which one that leaves keeps loads from the tags.
+        """
+        s, cycles = m.spec, m.data_stage_cycles
+        stores = np.array([op.is_plain_global_store for op in m.program.ops])[m.program.path[m.program.request_issue]]
+        lines = np.maximum(1, m.program.accesses.lines[m.program.access])[stores]
+        if not lines.size:
+            return 1
+        to_a_wavefront = int((-(-lines // np.maximum(1, cycles[stores]))).max())
+        pool = max(s.mio_store_pool_wavefronts, int(cycles[stores].max()))
+        passing = (s.read_ports + s.write_ports) * (s.global_memory_l1_store_cycles + 2)
+        return min(int(lines.sum()), to_a_wavefront * (2 * pool + passing))
 
 
 def find_slot(state: State, f: int, earliest: int) -> int:
@@ -29,7 +88,7 @@ def find_slot(state: State, f: int, earliest: int) -> int:
 
 def _path(state: State, f: int, op: Op) -> int:
     """Where it is kept from when on the warp's path is free."""
-    stage = state.data_stage[0]
+    stage: DataStage = state.data_stage[0]
     slot = state.warps[state.flights[f].warp].slot
     if op.kind == GLOBAL and op.is_copy == 0:
         return stage.l1_paths_at + slot
@@ -37,7 +96,8 @@ def _path(state: State, f: int, op: Op) -> int:
 
 
 def _slot(state: State, write: int, start: int) -> int:
-    spec, stage, pool = state.spec[0], state.data_stage[0], state.pool
+    spec, pool = state.spec[0], state.pool
+    stage: DataStage = state.data_stage[0]
     pace = spec.shared_memory_cycles_per_wavefront_per_warp
     slots_at, slots, ports = stage.slots_at, stage.read_slots, spec.read_ports
     if write and spec.separate:
@@ -67,7 +127,8 @@ def begin(state: State, f: int, start: int) -> int:
 
     `data_stage[0].last` is when the last does.
     """
-    spec, stage, pool = state.spec[0], state.data_stage[0], state.pool
+    spec, pool = state.spec[0], state.pool
+    stage: DataStage = state.data_stage[0]
     flight = state.flights[f]
     op, cycles = state.ops[flight.op], state.accesses[flight.access].data_stage_cycles
     pace = spec.shared_memory_cycles_per_wavefront_per_warp
@@ -83,15 +144,15 @@ def begin(state: State, f: int, start: int) -> int:
         stage.last = _look_up(state, start, cycles)
     pool[_path(state, f, op)] = pool[stage.chosen] = stage.last + pace
     if op.is_store:
-        state.sm[0].write_cycles += cycles
+        stage.write_cycles += cycles
     else:
-        state.sm[0].read_cycles += cycles
+        stage.read_cycles += cycles
     return start
 
 
 def store_leaves(state: State, cycle: int) -> None:
     """A wavefront of a global store will leave L1 at `cycle`, behind those of the stores before."""
-    stage = state.data_stage[0]
+    stage: DataStage = state.data_stage[0]
     each = state.spec[0].global_memory_l1_store_cycles
     forget(state, stage.leaving, stage.entered_at - each)
     push(state, stage.leaving, cycle)
@@ -99,7 +160,8 @@ def store_leaves(state: State, cycle: int) -> None:
 
 def _look_up(state: State, start: int, cycles: int) -> int:
     """When the last of so many wavefronts has looked up its tags, between those that leave."""
-    spec, stage = state.spec[0], state.data_stage[0]
+    spec = state.spec[0]
+    stage: DataStage = state.data_stage[0]
     each, pace = spec.global_memory_l1_store_cycles, spec.shared_memory_cycles_per_wavefront_per_warp
     last = start - pace
     for _ in range(cycles):
@@ -114,7 +176,8 @@ def _look_up(state: State, start: int, cycles: int) -> int:
 
 def _past_lane_registers(state: State, start: int, load: int) -> int:
     """When a request begins that would begin at `start`, where lane registers may be under way."""
-    spec, stage = state.spec[0], state.data_stage[0]
+    spec = state.spec[0]
+    stage: DataStage = state.data_stage[0]
     each = spec.mio_lane_register_cycles
     forget(state, stage.alone, start - each - spec.mio_lane_register_early_cycles)
     for n in range(length(state, stage.alone)):
@@ -130,7 +193,8 @@ def _past_lane_registers(state: State, start: int, load: int) -> int:
 
 def _lane_register_slot(state: State, start: int) -> int:
     """When an S2R gets the data stage: behind others of its kind, when a slot is free."""
-    spec, stage, pool = state.spec[0], state.data_stage[0], state.pool
+    spec, pool = state.spec[0], state.pool
+    stage: DataStage = state.data_stage[0]
     if length(state, stage.alone) > 0:
         start = max(start, nth(state, stage.alone, length(state, stage.alone) - 1) + spec.mio_lane_register_cycles)
     soonest = NEVER
@@ -149,7 +213,8 @@ def _begin_lane_register(state: State, f: int, start: int) -> int:
 
     A load that passes in another slot is not told that its result comes later: that was settled with it.
     """
-    spec, stage, pool = state.spec[0], state.data_stage[0], state.pool
+    spec, pool = state.spec[0], state.pool
+    stage: DataStage = state.data_stage[0]
     pace = spec.shared_memory_cycles_per_wavefront_per_warp
     chosen, meets = stage.chosen - stage.slots_at, 0
     for i in range(stage.read_slots):
@@ -166,7 +231,7 @@ def _begin_lane_register(state: State, f: int, start: int) -> int:
             pool[stage.slots_at + i] += pace
     pool[stage.read_paths_at + state.warps[state.flights[f].warp].slot] = pool[stage.chosen] = until
     stage.last = until - pace
-    state.sm[0].read_cycles += 1
+    stage.read_cycles += 1
     return start
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from gpuemu.engine.code import Op
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State, Warp
+from gpuemu.engine.unit import Takes, Unit
 from gpuemu.engine.units.drain import over, sent
 from gpuemu.engine.units.kinds import COPY_COMMIT, SHARED, SHUFFLE
-from gpuemu.engine.units.phases import SUB_CORES, wake
+from gpuemu.engine.units.phases import wake_sub_core
+from gpuemu.isa.kind import Kind
 from gpuemu.program.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD, WAIT
 
 FIELDS = 6
@@ -39,7 +41,7 @@ def look_again(state: State, w: int, now: int) -> None:
         warp.ready_at = ready_at(state, w, warp.held_until)
         possible = max(now, warp.ready_at, state.pipes[warp.pipe].free_at)  # who frees a place in a queue wakes, too
         if possible < NEVER:
-            wake(state, SUB_CORES + warp.core, possible)
+            wake_sub_core(state, warp.core, possible)
 
 
 def _all_but(state: State, warp: Warp, counter: int, keep: int, earliest: int) -> int:
@@ -125,13 +127,23 @@ def _raise(warp: Warp, counter: int, cycle: int, loads: int, reason: int) -> Non
         warp.why[counter] = reason
 
 
-def issued_fixed(state: State, warp: Warp, op: Op, done_at: int) -> None:
-    """An instruction of fixed latency has its results at `done_at`; control words have that in the stall count."""
+def take_branch(state: State, c: int, w: int, o: int, now: int) -> None:
+    """A branch has no result."""
+
+
+def take_fixed(state: State, c: int, w: int, o: int, now: int) -> None:
+    """An instruction of fixed latency has its results then; control words have that in the stall count."""
+    warp, op = state.warps[w], state.ops[o]
     if state.sm[0].control_words == 0:
         for i in range(op.writes):
             at = warp.registers_at + FIELDS * state.program[op.writes_at + i]
-            state.pool[at + RELEASE] = done_at
+            state.pool[at + RELEASE] = now + op.latency_cycles
             state.pool[at + WHY] = WAIT
+
+
+def take_variable(state: State, c: int, w: int, o: int, now: int) -> None:
+    """One of a pipe of the sub-core whose completion is reported."""
+    issued_variable(state, state.warps[w], state.ops[o], now + state.ops[o].latency_cycles)
 
 
 def issued_variable(state: State, warp: Warp, op: Op, done_at: int) -> None:
@@ -151,12 +163,15 @@ def issued_variable(state: State, warp: Warp, op: Op, done_at: int) -> None:
         state.pool[at + WHY] = op.reason
 
 
-def issued_flight(state: State, f: int) -> None:
-    """One goes to another unit, which has still to decide about it."""
-    flight = state.flights[f]
-    op, warp = state.ops[flight.op], state.warps[flight.warp]
+def new_flight(state: State, c: int, w: int, o: int, now: int) -> int:
+    """One goes to another unit, which has still to decide about it; returns its flight."""
+    position = state.warps[w].position - 1
+    f = state.flight_of[position]
+    flight, op, warp = state.flights[f], state.ops[o], state.warps[w]
+    flight.position = position
+    flight.op, flight.warp, flight.core, flight.issued_at = o, w, c, now
     flight.sources_read_at = flight.done_at = NEVER
-    sent(state, flight.warp)
+    sent(state, w)
     kept = op.write_counter
     if state.sm[0].control_words:
         if op.write_counter >= 0:
@@ -178,6 +193,7 @@ def issued_flight(state: State, f: int) -> None:
             state.flights[warp.newest[kept]].next = f
         warp.newest[kept] = f
         warp.outstanding[kept] += 1
+    return f
 
 
 def result_at(state: State, f: int, cycle: int, now: int) -> None:
@@ -216,3 +232,14 @@ def sources_at(state: State, f: int, cycle: int, now: int) -> None:
                 state.pool[at + READ], state.pool[at + LAST_READER] = cycle, flight.position
                 state.pool[at + WHY_READ] = op.reason
     look_again(state, flight.warp, now)
+
+
+ARITHMETIC = Unit(
+    "arithmetic",
+    takes=(
+        Takes(take_branch, (Kind.BRANCH,)),
+        Takes(take_variable, (Kind.VARIABLE,)),
+        Takes(take_fixed),
+    ),
+)
+"""The pipes of a sub-core, and what is in none."""

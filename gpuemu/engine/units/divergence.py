@@ -11,18 +11,44 @@ sources count as read `source_release_cycles` behind a first cycle of the sendin
 
 from __future__ import annotations
 
-from gpuemu.engine.records import NEVER
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
+from gpuemu.engine.unit import Kept, Takes, Unit
 from gpuemu.engine.units.constants import LDC, constant_there
-from gpuemu.engine.units.dependences import result_at, sources_at
-from gpuemu.engine.units.phases import SUB_CORES, wake
-from gpuemu.engine.units.pipes import leave_queue
+from gpuemu.engine.units.dependences import new_flight, result_at, sources_at
+from gpuemu.engine.units.phases import wake, wake_sub_core
+from gpuemu.engine.units.pipes import enter_queue, leave_queue
 from gpuemu.engine.units.rings import first, forget, length, pop, push
+from gpuemu.isa.kind import Kind
+from gpuemu.program.units import Unit as Behind
+
+
+class Divergence(Record):
+    """The address divergence unit."""
+
+    taken_at: int
+    starts: int
+    next_start: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nothing has come."""
+        self.starts = m.room.ring("requests in the address divergence unit", m.spec.address_divergence_pool_entries + 2)
+        self.taken_at = -m.spec.mio_request_interval_cycles
+
+
+def take_divergence(state: State, c: int, w: int, o: int, now: int) -> None:
+    """One goes to its queue."""
+    core = state.cores[c]
+    push(state, core.divergent, new_flight(state, c, w, o, now))
+    enter_queue(state, core.divergent_pipe, now)
+    wake(state, state.phase[0].divergence, now + state.spec[0].address_divergence_queue_latency_cycles)
 
 
 def tick_divergence(state: State, now: int) -> int:
     """Take the request whose turn it is, if there is room."""
-    spec, unit = state.spec[0], state.divergence[0]
+    spec = state.spec[0]
+    unit: Divergence = state.divergence[0]
     forget(state, unit.starts, now - 1)
     best, soonest = -1, NEVER
     for c in range(spec.sm_sub_cores):
@@ -45,14 +71,15 @@ def tick_divergence(state: State, now: int) -> int:
 
 
 def _send(state: State, c: int, now: int) -> None:
-    spec, unit, core = state.spec[0], state.divergence[0], state.cores[c]
+    spec, core = state.spec[0], state.cores[c]
+    unit: Divergence = state.divergence[0]
     f = pop(state, core.divergent)
     flight = state.flights[f]
     op = state.ops[flight.op]
     sent = now + op.issue_interval_cycles
     core.divergent_sent_at, core.divergent_free_at, unit.taken_at = now, sent, now
     if leave_queue(state, core, core.divergent_pipe, sent):
-        wake(state, SUB_CORES + c, sent)
+        wake_sub_core(state, c, sent)
     start = max(now + op.late_cycles, unit.next_start)
     unit.next_start = start + spec.address_divergence_interval_cycles
     push(state, unit.starts, start)
@@ -62,3 +89,16 @@ def _send(state: State, c: int, now: int) -> None:
     read = now + max(1, spec.mio_cycles_per_source_register * op.sent_banks)
     sources_at(state, f, done_at if op.late_cycles > 0 else read + spec.address_divergence_source_release_cycles, now)
     result_at(state, f, done_at, now)
+
+
+DIVERGENCE = Unit(
+    "divergence",
+    tick_divergence,
+    records={"divergence": Kept(Divergence)},
+    takes=(
+        Takes(
+            take_divergence, (Kind.VARIABLE,), Behind.ADDRESS_DIVERGENCE, flies=True,
+            queue=lambda s: s.address_divergence_queue_entries,
+        ),
+    ),
+)  # fmt: skip

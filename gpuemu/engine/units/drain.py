@@ -6,8 +6,8 @@ its CTA's place are kept until then.
 
 from __future__ import annotations
 
-from gpuemu.engine.state import REASONS, State
-from gpuemu.engine.units.phases import LAUNCH, wake
+from gpuemu.engine.state import State
+from gpuemu.engine.units.phases import wake
 from gpuemu.program.stall_reasons import DRAIN
 
 
@@ -40,9 +40,9 @@ def _ends(state: State, w: int) -> None:
     warp = state.warps[w]
     cta = state.ctas[warp.cta]
     drained = max(0, warp.drained_at - warp.ended_at)
-    state.waited[(warp.position - 1) * REASONS + DRAIN] = drained
+    state.waited[warp.position * state.sm[0].reasons + DRAIN] = drained
     warp.ended_at += drained
     cta.draining -= 1
     cta.drained_at = max(cta.drained_at, warp.ended_at)
     if cta.live == 0 and cta.draining == 0:
-        wake(state, LAUNCH, cta.drained_at + state.spec[0].sm_cta_launch_cycles)
+        wake(state, state.phase[0].launch, cta.drained_at + state.spec[0].sm_cta_launch_cycles)

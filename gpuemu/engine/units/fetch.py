@@ -11,12 +11,29 @@ does not yield, the branch's comes a cycle later, else its own.
 from __future__ import annotations
 
 from gpuemu.engine.code import Op
-from gpuemu.engine.records import NEVER
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import Core, State
-from gpuemu.engine.under_way import Refill
+from gpuemu.engine.unit import Kept, Unit
 from gpuemu.engine.units.dependences import look_again
 from gpuemu.program.stall_reasons import BRANCH_RESOLVING, NO_INSTRUCTION
 from gpuemu.trace.listing import INSTRUCTION_BYTES
+
+
+class Refill(Record):
+    """A warp that has branched: when its line is looked up, when the filling begins, when the first is there."""
+
+    warp: int
+    looks_up: int
+    begins: int
+    resolves_at: int
+    slot: int
+    position: int
+
+    @staticmethod
+    def places(m: Setup) -> int:
+        """How many of a sub-core may be under way."""
+        return 4 * m.spec.sm_max_warps
 
 
 def branched(state: State, core: Core, w: int, cycle: int) -> int:
@@ -31,7 +48,7 @@ def branched(state: State, core: Core, w: int, cycle: int) -> int:
     while number < core.refills_at + core.refills and state.refills[number].begins + entries > cycle:
         number += 1
     core.refills = max(core.refills, number + 1 - core.refills_at)
-    refill = state.refills[number]
+    refill: Refill = state.refills[number]
     refill.warp, refill.slot, refill.position = w, target.slot, warp.position
     refill.resolves_at = cycle + spec.issue_taken_branch_cycles
     refill.begins = refill.resolves_at - entries
@@ -54,7 +71,7 @@ def asks(state: State, core: Core, w: int, op: Op, now: int, stays: int) -> None
     spec, warp = state.spec[0], state.warps[w]
     entries, slots = spec.issue_instruction_buffer_entries, spec.issue_instruction_line_bytes // INSTRUCTION_BYTES
     for number in range(core.refills_at, core.refills_at + core.refills):
-        refill = state.refills[number]
+        refill: Refill = state.refills[number]
         if refill.warp == w:
             continue
         if now == refill.looks_up:
@@ -106,3 +123,6 @@ def _put_off(state: State, core: Core, refill: Refill, cycles: int, now: int) ->
     state.warps[refill.warp].line_at += cycles
     core.code_busy_until = max(core.code_busy_until, refill.resolves_at)
     held_for_code(state, refill.warp, refill.resolves_at, BRANCH_RESOLVING, now)
+
+
+FETCH = Unit("fetch", records={"refills": Kept(Refill, lambda m: Refill.places(m) * m.spec.sm_sub_cores)})

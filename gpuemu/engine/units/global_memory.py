@@ -12,8 +12,69 @@ here, in the order in which requests pass the data stage, when each is complete.
 
 from __future__ import annotations
 
+import numpy as np
+
+from gpuemu.engine.records import Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
+from gpuemu.engine.unit import Kept, Unit
 from gpuemu.engine.units.data_stage import store_leaves
+
+
+class Memory(Record):
+    """L1 as a ring of lines in the order of use, `mark` its end; the paths to and from L2, in parts of a cycle.
+
+    Blocks of lines get a distance to L2 when they are touched first, `blocks` have. `lines_sent` have been on the way
+    from L1, `sent_sectors` with their masks; for each line which of these it was last and when it has left, for each
+    sector when it has.
+    Lines and sectors have numbers; behind those of `shared` global memory come so many `local` ones of each warp.
+    """
+
+    l1_lines: int
+    used: int
+    mark: int
+    shared_lines: int
+    shared_sectors: int
+    local_lines: int
+    local_sectors: int
+    before_at: int
+    behind_at: int
+    valid_at: int
+    from_dram_at: int
+    asked_at: int
+    sectors_of_at: int
+    distance_at: int
+    blocks: int
+    sent_at: int
+    leaves_at: int
+    pending_at: int
+    lines_sent: int
+    sent_sectors: int
+    free_at: int
+    store_free_at: int
+    loaded_sectors: int
+    stored_sectors: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """L1 is empty, but for what the driver takes of it."""
+        s, facts, room = m.spec, m.facts, m.room
+        self.shared_lines, self.shared_sectors = len(facts.sectors_of) - 1, int(facts.sectors_of[-1])
+        self.local_lines, self.local_sectors = len(facts.local_sectors_of) - 1, int(facts.local_sectors_of[-1])
+        local = facts.sectors_of[-1] + facts.local_sectors_of[-1] * np.arange(m.program.warps)[:, None]
+        of_lines = np.append(facts.sectors_of, local + facts.local_sectors_of[1:])
+        capacity = s.global_memory_l1_capacity_bytes - m.program.carveout_bytes
+        self.l1_lines = max(0, capacity // s.global_memory_l1_line_bytes)
+        self.mark = len(of_lines) - 1
+        before, behind = np.zeros(len(of_lines), np.int64), np.full(len(of_lines), -1)
+        before[self.mark] = behind[self.mark] = self.mark
+        self.before_at, self.behind_at = room.given(before), room.given(behind)
+        self.valid_at, self.from_dram_at, self.asked_at, self.pending_at = (
+            room.numbers(int(of_lines[-1]), -1) for _ in range(4)
+        )
+        self.sent_at, self.leaves_at = (room.numbers(len(of_lines), -1) for _ in range(2))
+        self.distance_at = room.numbers(facts.blocks, -1)
+        self.sectors_of_at = room.given(of_lines)
+
 
 DISTANCES = 32
 QUARTER_BLOCKS = 4
@@ -26,7 +87,8 @@ Then come the numbers of the sectors. Of local memory numbers count for each war
 
 def load(state: State, f: int, start: int) -> int:
     """When the last sector of a load, an atomic or a copy is there, whose last lanes pass the tags at `start`."""
-    spec, memory, pool, program = state.spec[0], state.memory[0], state.pool, state.program
+    spec, pool, program = state.spec[0], state.pool, state.program
+    memory: Memory = state.memory[0]
     flight = state.flights[f]
     op, access = state.ops[flight.op], state.accesses[flight.access]
     more_lines, more_sectors = _own(state, op.is_local, flight.warp)
@@ -91,7 +153,8 @@ def _distance(state: State, block: int) -> int:
 
     Which one is far is not known: the first that the launch touches lies in the middle, and so on in halves.
     """
-    memory, at = state.memory[0], state.memory[0].distance_at + block
+    memory: Memory = state.memory[0]
+    at = memory.distance_at + block
     if state.pool[at] < 0:
         memory.blocks += 1
         number, place, half = memory.blocks, 0, DISTANCES // 2
@@ -116,7 +179,7 @@ def _refresh(state: State, block: int, now: int) -> int:
 
 def _own(state: State, is_local: int, w: int) -> tuple[int, int]:
     """What is added to numbers of lines and sectors: local memory is each warp's own."""
-    memory = state.memory[0]
+    memory: Memory = state.memory[0]
     if is_local:
         return memory.shared_lines + w * memory.local_lines, memory.shared_sectors + w * memory.local_sectors
     return 0, 0
@@ -124,7 +187,8 @@ def _own(state: State, is_local: int, w: int) -> tuple[int, int]:
 
 def _fill(state: State, f: int, done: int, more_lines: int, more_sectors: int) -> None:
     """What a load had to ask for is there at `done`."""
-    memory, pool, program = state.memory[0], state.pool, state.program
+    pool, program = state.pool, state.program
+    memory: Memory = state.memory[0]
     op, access = state.ops[state.flights[f].op], state.accesses[state.flights[f].access]
     at = access.lines_at
     for _ in range(access.lines):
@@ -146,7 +210,8 @@ def _fill(state: State, f: int, done: int, more_lines: int, more_sectors: int) -
 
 def _from_beyond(state: State, start: int, sectors: int, parts: int, latency: int) -> int:
     """When sectors have come that are asked for at `start` and take the path for so many parts of a cycle."""
-    spec, memory = state.spec[0], state.memory[0]
+    spec = state.spec[0]
+    memory: Memory = state.memory[0]
     memory.free_at = max(memory.free_at, start * spec.load_cycle_parts) + parts
     memory.loaded_sectors += sectors
     # The first sector's time on the wire is part of the latency.
@@ -156,7 +221,8 @@ def _from_beyond(state: State, start: int, sectors: int, parts: int, latency: in
 
 def store(state: State, f: int, start: int, last: int) -> int:
     """When all of a store has left L1 whose wavefronts pass from `start` to `last`; the data stage hears of each."""
-    spec, memory, pool, program = state.spec[0], state.memory[0], state.pool, state.program
+    spec, pool, program = state.spec[0], state.pool, state.program
+    memory: Memory = state.memory[0]
     flight = state.flights[f]
     op, access = state.ops[flight.op], state.accesses[flight.access]
     more_lines, more_sectors = _own(state, op.is_local, flight.warp)
@@ -205,7 +271,8 @@ def store(state: State, f: int, start: int, last: int) -> int:
 
 def _use(state: State, line: int) -> int:
     """Whether L1 has a line; it is the last used now."""
-    memory, pool = state.memory[0], state.pool
+    pool = state.pool
+    memory: Memory = state.memory[0]
     if pool[memory.behind_at + line] < 0:
         return 0
     before, behind = pool[memory.before_at + line], pool[memory.behind_at + line]
@@ -216,7 +283,8 @@ def _use(state: State, line: int) -> int:
 
 def _append(state: State, line: int) -> None:
     """A line stands before the end mark, which closes the ring of lines in the order of use."""
-    memory, pool = state.memory[0], state.pool
+    pool = state.pool
+    memory: Memory = state.memory[0]
     last = pool[memory.before_at + memory.mark]
     pool[memory.behind_at + last], pool[memory.before_at + line] = line, last
     pool[memory.behind_at + line], pool[memory.before_at + memory.mark] = memory.mark, line
@@ -231,7 +299,8 @@ def _enter(state: State, line: int) -> None:
 
 def _make_room(state: State) -> None:
     """The line that was used least recently leaves, if there are too many."""
-    memory, pool = state.memory[0], state.pool
+    pool = state.pool
+    memory: Memory = state.memory[0]
     if memory.used > memory.l1_lines > 0:
         memory.used -= 1
         line = pool[memory.behind_at + memory.mark]
@@ -240,3 +309,13 @@ def _make_room(state: State) -> None:
         pool[memory.behind_at + line] = -1
         for sector in range(pool[memory.sectors_of_at + line], pool[memory.sectors_of_at + line + 1]):
             pool[memory.valid_at + sector] = -1
+
+
+GLOBAL_MEMORY = Unit(
+    "global_memory",
+    records={"memory": Kept(Memory)},
+    logs={
+        "beyond": ("flights", "beyond"), "loaded_sectors": ("memory", "loaded_sectors"),
+        "stored_sectors": ("memory", "stored_sectors"), "sent_sectors": ("memory", "sent_sectors"),
+    },
+)  # fmt: skip

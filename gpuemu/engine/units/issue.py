@@ -5,27 +5,24 @@ from __future__ import annotations
 from gpuemu.engine.code import Op
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.spec import FAIR, YOUNGEST
-from gpuemu.engine.state import REASONS, Core, State, Warp
-from gpuemu.engine.units import kinds
+from gpuemu.engine.state import Core, State, Warp
 from gpuemu.engine.units.code_caches import line_there
 from gpuemu.engine.units.constants import OPERAND, constant_there
-from gpuemu.engine.units.dependences import issued_fixed, issued_flight, issued_variable, look_again, ready_at
+from gpuemu.engine.units.dependences import look_again, ready_at
 from gpuemu.engine.units.drain import issued_last
 from gpuemu.engine.units.fetch import asks, branched, held_for_code
+from gpuemu.engine.units.kinds import BRANCH, PLAIN
 from gpuemu.engine.units.order import issued
-from gpuemu.engine.units.phases import DIVERGENCE, LOAD_STORE, wake, wake_barrier
-from gpuemu.engine.units.pipes import closed_before, enter_queue, shut, stand, take
+from gpuemu.engine.units.phases import wake
+from gpuemu.engine.units.pipes import closed_before, occupy, shut, stand
 from gpuemu.engine.units.ports import entered, read_operands, standing
 from gpuemu.engine.units.result_port import arithmetic_writes
-from gpuemu.engine.units.rings import push
-from gpuemu.engine.units.sender import memory_issued, special_issued
+from gpuemu.engine.units.taking import take
 from gpuemu.program.stall_reasons import (
     BARRIER,
     BRANCH_RESOLVING,
     DISPATCH_STALL,
     IMC_MISS,
-    MATH_PIPE_THROTTLE,
-    MIO_THROTTLE,
     NO_INSTRUCTION,
     NOT_SELECTED,
     WAIT,
@@ -47,8 +44,8 @@ def issue(state: State, c: int, w: int, now: int) -> None:
     reads_at, late, again = _through_ports(state, c, w, op, now)
     counts_from = now + late + (reads_at - now if op.plain else 0)
     taken_for = op.issue_interval_cycles - again  # the pipe's interval has the second read in it
-    take(state, core, p, reads_at, reads_at + late + taken_for)
-    if state.pipes[p].kind == kinds.PLAIN:
+    occupy(state, core, p, reads_at, reads_at + late + taken_for)
+    if state.pipes[p].kind == PLAIN:
         shut(state.pipes[p], now + 1, now + taken_for + max(reads_at - now, counts_from - now))
     state.operands_late[warp.position] = reads_at - now
     warp.issued_at, warp.stall, warp.stood = now, op.stall_cycles, counts_from - now
@@ -56,7 +53,7 @@ def issue(state: State, c: int, w: int, now: int) -> None:
     warp.op = state.path[warp.position] if warp.position < warp.last else -1
     core.current = w if op.yields == 0 and (spec.policy == FAIR or spec.policy == YOUNGEST) else -1
     core.last_issue, core.next_slot = now, reads_at + 1
-    _to_unit(state, c, w, o, now)
+    take(state, c, w, o, now)
     _go_on(state, c, w, op, counts_from, now)
     if now <= core.code_busy_until:
         asks(state, core, w, op, now, stayed)
@@ -87,7 +84,7 @@ def _log_wait(state: State, core: Core, warp: Warp, op: Op, now: int) -> None:
     First its stall count, then what it depends on; then its pipe was taken or its queue full, an instruction before it
     waited for the register file, or the scheduler issued another warp.
     """
-    at = warp.position * REASONS
+    at = warp.position * state.sm[0].reasons
     if warp.issued_at >= 0:
         state.waited[at + WAIT] += warp.stall - 1
         state.waited[at + DISPATCH_STALL] += warp.stood
@@ -99,7 +96,7 @@ def _log_wait(state: State, core: Core, warp: Warp, op: Op, now: int) -> None:
     stood = closed_before(core.closed_total, core.closed_until, now) - warp.seen_core
     closed = closed_before(pipe.closed_total, pipe.closed_until, now) - warp.seen_pipe
     state.waited[at + DISPATCH_STALL] += stood
-    state.waited[at + (MIO_THROTTLE if pipe.kind == kinds.MIO_QUEUE else MATH_PIPE_THROTTLE)] += closed - stood
+    state.waited[at + pipe.throttle] += closed - stood
     state.waited[at + NOT_SELECTED] += now - warp.seen_at - closed
 
 
@@ -150,7 +147,7 @@ def _go_on(state: State, c: int, w: int, op: Op, counts_from: int, now: int) -> 
         return
     warp.pipe = core.pipes_at + state.ops[warp.op].pipe
     warp.seen_at = -1
-    takes_branch = op.kind == kinds.BRANCH and warp.op != op.index + 1
+    takes_branch = op.kind == BRANCH and warp.op != op.index + 1
     resolves_at = now
     if takes_branch:
         warp.branched_at = now
@@ -173,50 +170,4 @@ def _end(state: State, core: Core, w: int, now: int) -> None:
         if state.pool[core.warps_at + i] == w:
             state.pool[core.warps_at + i] = state.pool[core.warps_at + core.warps]
     issued_last(state, w, now)
-    wake_barrier(state, now)
-
-
-def _to_unit(state: State, c: int, w: int, o: int, now: int) -> None:
-    """What its kind of unit does with it."""
-    core, warp, op = state.cores[c], state.warps[w], state.ops[o]
-    kind = state.pipes[core.pipes_at + op.pipe].kind
-    if kind == kinds.MIO_QUEUE:
-        _to_load_store(state, c, w, op, now)
-    elif op.kind == kinds.BARRIER:
-        warp.barrier_op = o
-        push(state, state.sm[0].barrier_arrivals, w)
-        wake_barrier(state, now)
-        if op.arrives_only == 0:
-            warp.blocked_from = now + state.spec[0].barrier_blocks_after_cycles
-    elif op.kind == kinds.VARIABLE and kind == kinds.DIVERGENCE_QUEUE:
-        f = _flight(state, c, w, o, now)
-        push(state, core.divergent, f)
-        enter_queue(state, core.divergent_pipe, now)
-        wake(state, DIVERGENCE, now + state.spec[0].address_divergence_queue_latency_cycles)
-    elif op.kind == kinds.VARIABLE and kind == kinds.SPECIAL_QUEUE:
-        issued_variable(state, warp, op, special_issued(state, c, w, o, now))
-    elif op.kind == kinds.VARIABLE:
-        issued_variable(state, warp, op, now + op.latency_cycles)
-    elif op.kind != kinds.BRANCH:
-        issued_fixed(state, warp, op, now + op.latency_cycles)
-
-
-def _flight(state: State, c: int, w: int, o: int, now: int) -> int:
-    position = state.warps[w].position - 1
-    f = state.flight_of[position]
-    flight = state.flights[f]
-    flight.position = position
-    flight.op, flight.warp, flight.core, flight.issued_at = o, w, c, now
-    issued_flight(state, f)
-    return f
-
-
-def _to_load_store(state: State, c: int, w: int, op: Op, now: int) -> None:
-    core, warp = state.cores[c], state.warps[w]
-    f = _flight(state, c, w, state.path[warp.position - 1], now)
-    if op.source_words > 0:
-        memory_issued(state, c, f, now)
-    push(state, core.queue, f)
-    enter_queue(state, core.pipes_at, now)
-    # It leaves its queue no sooner than that, by the unit's own clock; if others are before it, later.
-    wake(state, LOAD_STORE, now + state.spec[0].mio_queue_latency_cycles - state.spec[0].ahead)
+    wake(state, state.phase[0].barrier, now)

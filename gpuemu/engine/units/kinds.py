@@ -1,22 +1,15 @@
-"""How instructions are treated, as numbers: those of `isa.opcodes.Kind` less one; and the kinds of pipes."""
+"""How instructions are treated, as numbers: those of `isa.kind.Kind`, by name; and the kinds of pipes."""
 
 from __future__ import annotations
 
-FIXED = 0
-VARIABLE = 1
-SHARED = 2
-GLOBAL = 3
-SHUFFLE = 4
-BARRIER = 5
-BRANCH = 6
-EXIT = 7
-COUNTER_WAIT = 8
-COPY_COMMIT = 9
-LANE_REGISTER = 10
+from gpuemu.isa.kind import Kind
 
-PLAIN = 0
-SHARED_PARTS = 1
-MIO_QUEUE = 2
-DIVERGENCE_QUEUE = 3
-SPECIAL_QUEUE = 4
-"""Pipes from MIO_QUEUE on are queues: it is not an instruction's issue interval that closes them."""
+SHARED = Kind.SHARED.value
+GLOBAL = Kind.GLOBAL.value
+SHUFFLE = Kind.SHUFFLE.value
+BRANCH = Kind.BRANCH.value
+COPY_COMMIT = Kind.COPY_COMMIT.value
+LANE_REGISTER = Kind.LANE_REGISTER.value
+
+PLAIN, SHARED_PARTS, QUEUE, SPECIAL_QUEUE = range(4)
+"""Pipes from QUEUE on are queues: it is not an instruction's issue interval that closes them."""

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
+from gpuemu.engine.unit import Unit
 from gpuemu.engine.units.barrier import IDS
 from gpuemu.engine.units.code_caches import remember
 from gpuemu.engine.units.dependences import FIELDS
-from gpuemu.engine.units.phases import SUB_CORES, wake
+from gpuemu.engine.units.phases import wake_sub_core
 from gpuemu.program.stall_reasons import NO_INSTRUCTION
 
 LONG_AGO = -(1 << 40)
@@ -81,7 +82,10 @@ def _launch(state: State, slot: int, now: int) -> None:
             pool[warp.late_code_at + i] = -1
         pool[core.warps_at + core.warps] = w
         core.warps += 1
-        wake(state, SUB_CORES + c, max(now, warp.ready_at))
+        wake_sub_core(state, c, max(now, warp.ready_at))
         start += spec.launch_warp_interval_cycles
     last = start - spec.launch_warp_interval_cycles
     sm.next_launch_at = max(now + spec.launch_cta_interval_cycles, last + spec.launch_cta_gap_cycles)
+
+
+LAUNCH = Unit("launch", tick_launch)

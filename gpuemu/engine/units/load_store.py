@@ -16,11 +16,13 @@ from __future__ import annotations
 from gpuemu.engine.code import Op
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
+from gpuemu.engine.unit import Kept, Unit
 from gpuemu.engine.units.dependences import sources_at
 from gpuemu.engine.units.kinds import COPY_COMMIT, LANE_REGISTER
 from gpuemu.engine.units.pass_on import comes, first_sent, serve_lane, take_complete
-from gpuemu.engine.units.phases import DATA_PATH, PASS_ON, SUB_CORES, wake
+from gpuemu.engine.units.phases import wake, wake_sub_core
 from gpuemu.engine.units.pipes import leave_queue
+from gpuemu.engine.units.pool import LoadStore
 from gpuemu.engine.units.rings import first, forget, length, nth, pop, push, take
 
 
@@ -79,12 +81,13 @@ def leaves_at(state: State, c: int) -> int:
 def _frees_entry(state: State, c: int, cycle: int, now: int) -> None:
     core = state.cores[c]
     if leave_queue(state, core, core.pipes_at, cycle):
-        wake(state, SUB_CORES + c, max(now, cycle))
+        wake_sub_core(state, c, max(now, cycle))
 
 
 def _may_go(state: State, f: int, cycle: int) -> int:
     """Whether there is room behind the queues, and the unit takes it if it takes it now."""
-    spec, unit, flight = state.spec[0], state.load_store[0], state.flights[f]
+    spec, flight = state.spec[0], state.flights[f]
+    unit: LoadStore = state.load_store[0]
     op, access = state.ops[flight.op], state.accesses[flight.access]
     if op.taken_complete == 0 and cycle < unit.next_accept:
         return 0
@@ -109,7 +112,7 @@ def _may_go(state: State, f: int, cycle: int) -> int:
         if held > max(0, spec.mio_store_data_registers - op.stored_registers):
             return 0
     forget(state, unit.entered, cycle)
-    copies, waiting = state.data_stage[0].copies, 0
+    copies, waiting = state.window[0].copies, 0
     for n in range(length(state, copies) - 1, -1, -1):
         if nth(state, copies, n) <= cycle:
             break
@@ -153,7 +156,7 @@ def _send(state: State, c: int, f: int, op: Op, cycle: int, now: int) -> None:
     if op.sends_data and op.source_words > 1:
         push(state, state.load_store[0].data_path, f)
         flight.due, flight.registers, flight.since = cycle + each, op.source_words - 1, core.left_at
-        wake(state, DATA_PATH, max(now, cycle + each - spec.ahead))
+        wake(state, state.phase[0].data_path, max(now, cycle + each - spec.ahead))
     sending = max(spec.mio_minimum_dispatch_interval_cycles, each * op.source_words)
     core.sending_until = cycle + sending + flight.late
     beyond_one = each * (op.source_words - 1) + flight.late
@@ -164,7 +167,7 @@ def _send(state: State, c: int, f: int, op: Op, cycle: int, now: int) -> None:
     sources_at(state, f, on_time + release + beyond_one, now)
     flight.comes_behind = 1 if flight.there > cycle else 0
     comes(state, f)
-    wake(state, PASS_ON, max(now, flight.there - spec.ahead))
+    wake(state, state.phase[0].pass_on, max(now, flight.there - spec.ahead))
 
 
 def sent_later(state: State, f: int, cycles: int, now: int) -> None:
@@ -179,3 +182,11 @@ def sent_later(state: State, f: int, cycles: int, now: int) -> None:
     core = state.cores[flight.core]
     if core.last_sent == f:
         core.sending_until += cycles
+
+
+LOAD_STORE = Unit(
+    "load_store",
+    tick_load_store,
+    records={"load_store": Kept(LoadStore)},
+    logs={"dispatch": ("flights", "dispatched_at")},
+)

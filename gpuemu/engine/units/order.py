@@ -14,7 +14,7 @@ from __future__ import annotations
 from gpuemu.engine.spec import FAIR, OLDEST, ROTATING, YOUNGEST
 from gpuemu.engine.state import Core, State
 from gpuemu.engine.units.dependences import ready_at
-from gpuemu.engine.units.kinds import MIO_QUEUE, SPECIAL_QUEUE
+from gpuemu.engine.units.kinds import QUEUE, SPECIAL_QUEUE
 from gpuemu.engine.units.rings import first, length, pop, push
 
 
@@ -41,7 +41,7 @@ def _comes_last(state: State, w: int) -> int:
     kind = state.pipes[warp.pipe].kind
     if warp.yielded > 0 or kind == SPECIAL_QUEUE:
         return 1
-    return _waits(state, w) if kind >= MIO_QUEUE else 0
+    return _waits(state, w) if kind >= QUEUE else 0
 
 
 def _waits(state: State, w: int) -> int:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
+from gpuemu.engine.unit import Unit
 from gpuemu.engine.units.dependences import sources_at
 from gpuemu.engine.units.kinds import COPY_COMMIT, GLOBAL
+from gpuemu.engine.units.pool import LoadStore
 from gpuemu.engine.units.rings import length, nth, push, take
 from gpuemu.engine.units.window import comes as comes_to_data_stage
 
@@ -28,7 +30,8 @@ def tick_pass_on(state: State, now: int) -> int:
 
 def comes(state: State, f: int) -> None:
     """A request has been dispatched: its registers are on the way."""
-    unit, flight = state.load_store[0], state.flights[f]
+    flight = state.flights[f]
+    unit: LoadStore = state.load_store[0]
     op, access = state.ops[flight.op], state.accesses[flight.access]
     flight.in_transit = 1
     push(state, unit.sent, f)
@@ -63,7 +66,8 @@ def _comes_before(state: State, f: int, g: int) -> int:
 
 def take_complete(state: State, cycle: int, now: int) -> None:
     """The first that is there goes on to the data stage, or turns out to come later."""
-    spec, unit = state.spec[0], state.load_store[0]
+    spec = state.spec[0]
+    unit: LoadStore = state.load_store[0]
     f = first_sent(state)
     flight = state.flights[f]
     op, there = state.ops[flight.op], flight.there
@@ -101,3 +105,6 @@ def serve_lane(state: State, f: int, cycle: int, now: int) -> None:
     state.load_store[0].sent_places += state.accesses[flight.access].takes_place
     flight.there = cycle - state.spec[0].mio_lane_register_early_cycles
     comes_to_data_stage(state, f, now)
+
+
+PASS_ON = Unit("pass_on", tick_pass_on)

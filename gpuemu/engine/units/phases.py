@@ -1,27 +1,16 @@
-"""The numbers of the phases of a cycle (`units.cycle` lists them), and how one is woken."""
+"""Waking: a phase acts at a cycle that it or another wishes for. `engine.machine` lists them in order."""
 
 from __future__ import annotations
 
 from gpuemu.engine.state import State
 
-LAUNCH = 0
-LOAD_STORE = 1
-DATA_PATH = 2
-PASS_ON = 3
-WINDOW = 4
-WAY_BACK = 5
-RESULTS = 6
-DIVERGENCE = 7
-SUB_CORES = 8
-"""The first sub-core's; the barrier unit's comes behind the last one's."""
-
 
 def wake(state: State, phase: int, cycle: int) -> None:
-    """A phase acts at `cycle`, if it does not before."""
+    """A phase, one of `state.phase[0]`, acts at `cycle`, if it does not before."""
     if cycle < state.wish[phase]:
         state.wish[phase] = cycle
 
 
-def wake_barrier(state: State, cycle: int) -> None:
-    """The same of the barrier unit."""
-    wake(state, SUB_CORES + state.spec[0].sm_sub_cores, cycle)
+def wake_sub_core(state: State, c: int, cycle: int) -> None:
+    """The same of the scheduler of a sub-core."""
+    wake(state, state.phase[0].sub_core + c, cycle)

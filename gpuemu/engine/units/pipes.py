@@ -46,7 +46,7 @@ def stand(state: State, core: Core, begin: int, until: int) -> None:
         shut(state.pipes[p], begin, until)
 
 
-def take(state: State, core: Core, p: int, start: int, until: int) -> None:
+def occupy(state: State, core: Core, p: int, start: int, until: int) -> None:
     """An instruction occupies a pipe from `start` until `until`."""
     pipe = state.pipes[p]
     if pipe.kind != SHARED_PARTS:

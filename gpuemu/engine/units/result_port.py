@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import Core, State
+from gpuemu.engine.unit import Unit
 from gpuemu.engine.units.dependences import result_at
 from gpuemu.engine.units.rings import first, length, note_ahead, nth, pop, put
-from gpuemu.engine.units.way_back import PARTS
+from gpuemu.engine.units.way_back import PARTS, WayBack
 
 
 def others_write(state: State, core: Core, first_cycle: int, count: int, now: int) -> None:
@@ -33,7 +34,8 @@ def arithmetic_writes(state: State, core: Core, banks: int, cycle: int, now: int
 
 def tick_results(state: State, now: int) -> int:
     """Write the registers that may be written, by turns."""
-    spec, way = state.spec[0], state.way_back[0]
+    spec = state.spec[0]
+    way: WayBack = state.way_back[0]
     room, last = way.ways, way.last_back
     for n in range(spec.sm_sub_cores):
         c = (last + 1 + n) % spec.sm_sub_cores
@@ -87,3 +89,6 @@ def _write(state: State, core: Core, now: int) -> None:
         put(state, core.returning, 1, nth(state, core.returning, 1) + 1)
     if whole:
         result_at(state, f, now, now)
+
+
+RESULT_PORT = Unit("result_port", tick_results)

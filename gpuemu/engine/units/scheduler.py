@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import Core, State, Warp
+from gpuemu.engine.unit import Unit
 from gpuemu.engine.units.issue import issue, waits_for_caches
 from gpuemu.engine.units.order import count, give_way, goes_before, is_kept
 from gpuemu.engine.units.pipes import closed_before
@@ -83,3 +84,6 @@ def _see(state: State, core: Core, warp: Warp, now: int) -> None:
         warp.seen_at = ready
         warp.seen_core = closed_before(core.closed_total, core.closed_until, ready)
         warp.seen_pipe = closed_before(pipe.closed_total, pipe.closed_until, ready)
+
+
+SUB_CORE = Unit("sub_core", tick_sub_core, each_core=True)

@@ -14,30 +14,97 @@ sub-core, and anew when an mma begins.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from gpuemu.engine.code import Op
+from gpuemu.engine.reach import special_entries
+from gpuemu.engine.records import Record
+from gpuemu.engine.room import power_of_two
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import Core, State
-from gpuemu.engine.under_way import Sending, Special
-from gpuemu.engine.units.dependences import issued_variable, look_again
+from gpuemu.engine.unit import Kept, Takes, Unit
+from gpuemu.engine.units.dependences import issued_variable, look_again, new_flight
 from gpuemu.engine.units.load_store import sent_later
-from gpuemu.engine.units.pipes import close
+from gpuemu.engine.units.phases import wake
+from gpuemu.engine.units.pipes import close, enter_queue
 from gpuemu.engine.units.result_port import others_write
+from gpuemu.engine.units.rings import push
+from gpuemu.isa.kind import Kind
+from gpuemu.isa.registers import MOST_SOURCE_WORDS
+from gpuemu.program.units import Unit as Behind
+
+Words = Annotated[list[int], MOST_SOURCE_WORDS]
+
+
+class Sending(Record):
+    """A memory instruction with registers to read. `reads`: when each is; `free_at`: the sender is behind it."""
+
+    flight: int
+    issued_at: int
+    words: int
+    late: int
+    free_at: int
+    reads: Words
+
+    @staticmethod
+    def places(m: Setup) -> int:
+        """How many memory instructions of a sub-core have registers to read: those in its queue, and those that left.
+
+        These read theirs `data_read_cycles` later than loads at most, and leave it no sooner than the dispatch interval
+        behind each other; between two of them a store that follows a load does.
+        """
+        s = m.spec
+        apart = max(s.mio_minimum_dispatch_interval_cycles, s.mio_cycles_per_source_register)
+        left = 2 * (2 + (s.mio_address_read_cycles + s.mio_data_read_cycles) // apart)
+        return power_of_two(1 + min(m.requests, s.mio_queue_entries + left))
+
+
+class Special(Record):
+    """An instruction for the special-function unit: when it would have been issued had it not waited."""
+
+    op: int
+    warp: int
+    issued_at: int
+    as_issued_at: int
+    done_at: int
+    taken_at: int
+    read_at: int
+    meets_mma: int
+
+    @staticmethod
+    def places(m: Setup) -> int:
+        """How many a sub-core knows at once."""
+        return power_of_two(1 + min(len(m.program.path), special_entries(m.program, m.spec)))
 
 
 def sending_of(state: State, core: Core, number: int) -> Sending:
     """A memory instruction by its number among those of the sub-core."""
     ring = state.rings[core.sendings]
-    return state.sendings[ring.at + (number & ring.mask)]
+    sending: Sending = state.sendings[ring.at + (number & ring.mask)]
+    return sending
 
 
 def special_of(state: State, core: Core, number: int) -> Special:
     """A special-function instruction by its number among those of the sub-core."""
     ring = state.rings[core.specials]
-    return state.specials[ring.at + (number & ring.mask)]
+    special: Special = state.specials[ring.at + (number & ring.mask)]
+    return special
 
 
-def memory_issued(state: State, c: int, f: int, now: int) -> None:
+def take_memory(state: State, c: int, w: int, o: int, now: int) -> None:
     """A memory instruction goes to its queue."""
-    core, flight = state.cores[c], state.flights[f]
+    core, spec = state.cores[c], state.spec[0]
+    f = new_flight(state, c, w, o, now)
+    if state.ops[o].source_words > 0:
+        _send_registers(state, core, f, now)
+    push(state, core.queue, f)
+    enter_queue(state, core.pipes_at, now)
+    # It leaves its queue no sooner than that, by the unit's own clock; if others are before it, later.
+    wake(state, state.phase[0].load_store, now + spec.mio_queue_latency_cycles - spec.ahead)
+
+
+def _send_registers(state: State, core: Core, f: int, now: int) -> None:
+    flight = state.flights[f]
     ring = state.rings[core.sendings]
     _forget(state, core, now)
     number = ring.tail
@@ -53,8 +120,8 @@ def memory_issued(state: State, c: int, f: int, now: int) -> None:
     _plan(state, core, ring.head if unread.head < unread.tail else number, now, now)
 
 
-def special_issued(state: State, c: int, w: int, o: int, now: int) -> int:
-    """A special-function instruction goes to its queue; returns when its result is there, as things are."""
+def take_special(state: State, c: int, w: int, o: int, now: int) -> None:
+    """A special-function instruction goes to its queue; it is known when its result is there, as things are."""
     core = state.cores[c]
     ring = state.rings[core.specials]
     _forget(state, core, now)
@@ -71,7 +138,7 @@ def special_issued(state: State, c: int, w: int, o: int, now: int) -> int:
     state.pipes[core.special_pipe].free_at = now + 1
     _queue_moved(state, core)
     others_write(state, core, special.done_at, 1, now)
-    return special.done_at
+    issued_variable(state, state.warps[w], state.ops[o], special.done_at)
 
 
 def mma_begins(state: State, c: int, op: Op, start: int, now: int) -> int:
@@ -259,3 +326,22 @@ def _tell(state: State, sending: Sending, now: int) -> None:
     if late > sending.late:
         sent_later(state, sending.flight, late - sending.late, now)
         sending.late = late
+
+
+SENDER = Unit(
+    "sender",
+    records={
+        "sendings": Kept(Sending, lambda m: Sending.places(m) * m.spec.sm_sub_cores),
+        "specials": Kept(Special, lambda m: Special.places(m) * m.spec.sm_sub_cores),
+    },
+    takes=(
+        Takes(
+            take_memory, behind=Behind.LOAD_STORE, flies=True, throttle="mio_throttle",
+            queue=lambda s: s.mio_queue_entries,
+        ),
+        Takes(
+            take_special, (Kind.VARIABLE,), Behind.SPECIAL_FUNCTION,
+            queue=lambda s: s.special_function_queue_entries,
+        ),
+    ),
+)  # fmt: skip

@@ -7,16 +7,19 @@ in the order in which it began to pass.
 from __future__ import annotations
 
 from gpuemu.engine.state import State
+from gpuemu.engine.units.data_stage import DataStage
 from gpuemu.engine.units.dependences import result_at
 from gpuemu.engine.units.global_memory import load, store
 from gpuemu.engine.units.kinds import GLOBAL, LANE_REGISTER, SHUFFLE
+from gpuemu.engine.units.pool import LoadStore
 from gpuemu.engine.units.rings import push
 from gpuemu.engine.units.way_back import comes_back
 
 
 def served(state: State, f: int, now: int) -> None:
     """It passes the data stage from its `start` to `data_stage[0].last`."""
-    spec, unit, flight = state.spec[0], state.load_store[0], state.flights[f]
+    spec, flight = state.spec[0], state.flights[f]
+    unit: LoadStore = state.load_store[0]
     op, access, warp = state.ops[flight.op], state.accesses[flight.access], state.warps[flight.warp]
     last = state.data_stage[0].last
     if op.kind == LANE_REGISTER:  # its result waits for none before it
@@ -84,7 +87,8 @@ def _copied(state: State, f: int, there: int) -> int:
 
     That of one line, if nothing waits, is part of the latency. What L1 had takes its wavefronts alone.
     """
-    spec, stage, flight = state.spec[0], state.data_stage[0], state.flights[f]
+    spec, flight = state.spec[0], state.flights[f]
+    stage: DataStage = state.data_stage[0]
     access = state.accesses[flight.access]
     fixed, line = spec.global_memory_l1_copy_cycles, spec.copy_line_parts
     held = fixed - 1 + access.data_stage_cycles

@@ -7,12 +7,33 @@ them. What a sub-core asked shared memory for comes back in the order in which i
 
 from __future__ import annotations
 
-from gpuemu.engine.records import NEVER
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
+from gpuemu.engine.unit import Kept, Unit
 from gpuemu.engine.units.dependences import result_at
 from gpuemu.engine.units.kinds import GLOBAL
-from gpuemu.engine.units.phases import RESULTS, WAY_BACK, wake
+from gpuemu.engine.units.phases import wake
 from gpuemu.engine.units.rings import push
+
+
+class WayBack(Record):
+    """What is ready waits in a heap (`parts` of three numbers); each way is free at a time."""
+
+    parts_at: int
+    parts: int
+    number: int
+    ways_at: int
+    ways: int
+    last_back: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nothing comes back."""
+        s = m.spec
+        self.parts_at = m.room.numbers(3 * m.parts)
+        self.ways = s.shared_memory_returned_registers_per_cycle * s.read_ports
+        self.ways_at, self.last_back = m.room.numbers(self.ways), s.sm_sub_cores - 1
+
 
 PARTS = 8
 """At most so many parts has a request."""
@@ -33,12 +54,13 @@ def comes_back(state: State, f: int, done_at: int, now: int) -> None:
             ready = core.shared_ready_at = max(ready, core.shared_ready_at)
         _wait(state, ready, f * PARTS + n)
         due += apart
-        wake(state, WAY_BACK, max(now, ready - spec.ahead))
+        wake(state, state.phase[0].way_back, max(now, ready - spec.ahead))
 
 
 def tick_way_back(state: State, now: int) -> int:
     """What has been ready for the longest time goes back, on as many ways as there are."""
-    spec, way, pool = state.spec[0], state.way_back[0], state.pool
+    spec, pool = state.spec[0], state.pool
+    way: WayBack = state.way_back[0]
     cycle = now + spec.ahead
     soonest = NEVER
     for n in range(way.ways):
@@ -63,7 +85,7 @@ def _go(state: State, cycle: int, now: int) -> int:
         returning = state.cores[flight.core].returning
         push(state, returning, code)
         push(state, returning, cycle)
-        wake(state, RESULTS, max(now, cycle))
+        wake(state, state.phase[0].result_port, max(now, cycle))
     if last:
         flight.completion = cycle + count - 1
         if op.results == 0:
@@ -73,7 +95,8 @@ def _go(state: State, cycle: int, now: int) -> int:
 
 def _wait(state: State, ready: int, code: int) -> None:
     """A part goes into the heap, by when it is ready and, of equals, when it came."""
-    way, pool = state.way_back[0], state.pool
+    pool = state.pool
+    way: WayBack = state.way_back[0]
     way.number += 1
     place = way.parts
     way.parts += 1
@@ -89,7 +112,8 @@ def _wait(state: State, ready: int, code: int) -> None:
 
 def _next(state: State) -> int:
     """The first part leaves the heap."""
-    way, pool = state.way_back[0], state.pool
+    pool = state.pool
+    way: WayBack = state.way_back[0]
     code = pool[way.parts_at + 2]
     way.parts -= 1
     at = way.parts_at + 3 * way.parts
@@ -115,3 +139,6 @@ def _before(ready: int, number: int, other_ready: int, other_number: int) -> int
 def _put(state: State, place: int, ready: int, number: int, code: int) -> None:
     at = state.way_back[0].parts_at + 3 * place
     state.pool[at], state.pool[at + 1], state.pool[at + 2] = ready, number, code
+
+
+WAY_BACK = Unit("way_back", tick_way_back, records={"way_back": Kept(WayBack)})

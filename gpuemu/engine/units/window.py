@@ -15,43 +15,92 @@ CTA itself sent before, the first to find a slot once the fence has come loses a
 from __future__ import annotations
 
 from gpuemu.engine.code import Op
-from gpuemu.engine.records import NEVER
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
-from gpuemu.engine.units.data_stage import begin, find_slot
+from gpuemu.engine.unit import Kept, Unit
+from gpuemu.engine.units.data_stage import DataStage, begin, find_slot
 from gpuemu.engine.units.kinds import COPY_COMMIT, LANE_REGISTER
-from gpuemu.engine.units.phases import WINDOW, wake
+from gpuemu.engine.units.phases import wake
+from gpuemu.engine.units.pool import LoadStore
 from gpuemu.engine.units.rings import length, nth, pop, push, put, take
 from gpuemu.engine.units.served import committed, copy_sent, served
+from gpuemu.isa.kind import Kind
 
 FIELDS = 4
 CAME_AT, WAYS, CTA, LOSES = range(FIELDS)
 """Of a fence that has come and not passed; whether a turn is to be lost yet."""
 
 
+class Window(Record):
+    """The window, and what is to pass it by.
+
+    Of the `requests` that have come and have not begun so many are `inside` the window, in `held` of its entries; in
+    `entries` is when entries of others fall free. `fences` will come, `unpassed` have; what is behind those that have
+    passed begins no sooner than `passed_at`. `sent`: whether anything came since the last.
+    """
+
+    requests: int
+    inside: int
+    held: int
+    entries: int
+    copies: int
+    copies_free_at: int
+    fences: int
+    fence_ways: int
+    fence_ctas: int
+    unpassed: int
+    fences_come: int
+    fence_came_at: int
+    fences_passed: int
+    passed_at: int
+    last_at: int
+    sent: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nothing has come."""
+        s, room, places = m.spec, m.room, min(m.requests, m.spec.mio_pool_entries)
+        self.entries = room.ring("entries of the window that fall free", min(m.requests, s.mio_window_entries) + 1)
+        copies = min(m.requests, max(s.mio_pool_entries, s.mio_copy_entries))
+        self.copies = room.ring("copies past L1 that wait", copies + 2)
+        self.requests = room.ring("requests at the data stage", m.requests + 1)
+        # An opening is known so long before it comes that all of a kernel may be.
+        barriers = m.issues_of([op.kind is Kind.BARRIER for op in m.program.ops])
+        self.fences, self.fence_ways, self.fence_ctas = (
+            room.ring("openings of barriers that will come", barriers + 1) for _ in range(3)
+        )
+        # Between two of those that have come at least one request waits.
+        most = min(barriers, places + s.mio_window_entries + 2)
+        self.unpassed = room.ring("openings of barriers that have not passed", FIELDS * most + 4)
+        self.last_at = room.numbers(s.barrier_fence_ways, -1)
+
+
 def comes(state: State, f: int, now: int) -> None:
     """A request comes to the data stage in this cycle, or an S2R came there a little before."""
-    stage, flight = state.data_stage[0], state.flights[f]
+    flight = state.flights[f]
+    window: Window = state.window[0]
     op, access = state.ops[flight.op], state.accesses[flight.access]
     if op.kind != COPY_COMMIT and op.kind != LANE_REGISTER and access.takes_place == 0:
-        flight.start = stage.last = flight.there
+        flight.start = state.data_stage[0].last = flight.there
         served(state, f, now)
         return
     _let_fences_come(state, now + state.spec[0].ahead)
-    flight.fences, flight.fence_at, flight.held_until = stage.fences_come, stage.fence_came_at, stage.passed_at
+    flight.fences, flight.fence_at, flight.held_until = window.fences_come, window.fence_came_at, window.passed_at
     if op.kind != COPY_COMMIT and access.copy_pieces == 0:
-        stage.sent = 1
-    push(state, stage.requests, f)
-    wake(state, WINDOW, now)
+        window.sent = 1
+    push(state, window.requests, f)
+    wake(state, state.phase[0].window, now)
 
 
 def opens(state: State, cycle: int, cta: int, ways: int, now: int) -> None:
     """A barrier opens at `cycle`, for warps of a CTA of the sub-cores on these ways (a bit each)."""
-    spec, stage = state.spec[0], state.data_stage[0]
+    spec = state.spec[0]
+    window: Window = state.window[0]
     _let_fences_come(state, now + spec.ahead)
     if spec.barrier_drain_cycles > 0:
-        push(state, stage.fences, cycle + spec.mio_queue_latency_cycles)
-        push(state, stage.fence_ways, ways)
-        push(state, stage.fence_ctas, cta)
+        push(state, window.fences, cycle + spec.mio_queue_latency_cycles)
+        push(state, window.fence_ways, ways)
+        push(state, window.fence_ctas, cta)
 
 
 def way_of(state: State, c: int) -> int:
@@ -61,53 +110,54 @@ def way_of(state: State, c: int) -> int:
 
 def _let_fences_come(state: State, cycle: int) -> None:
     """Those that have come by now; of several with nothing between them one counts."""
-    stage = state.data_stage[0]
-    while length(state, stage.fences) > 0:
+    window: Window = state.window[0]
+    while length(state, window.fences) > 0:
         soonest = 0
-        for n in range(1, length(state, stage.fences)):
-            if nth(state, stage.fences, n) < nth(state, stage.fences, soonest):
+        for n in range(1, length(state, window.fences)):
+            if nth(state, window.fences, n) < nth(state, window.fences, soonest):
                 soonest = n
-        comes_at, ways = nth(state, stage.fences, soonest), nth(state, stage.fence_ways, soonest)
-        cta = nth(state, stage.fence_ctas, soonest)
+        comes_at, ways = nth(state, window.fences, soonest), nth(state, window.fence_ways, soonest)
+        cta = nth(state, window.fence_ctas, soonest)
         if comes_at > cycle:
             return
-        take(state, stage.fences, soonest)
-        take(state, stage.fence_ways, soonest)
-        take(state, stage.fence_ctas, soonest)
-        if stage.sent:
-            stage.sent = 0
-            stage.fences_come += 1
-            stage.fence_came_at = comes_at
-            push(state, stage.unpassed, comes_at)
-            push(state, stage.unpassed, ways)
-            push(state, stage.unpassed, cta)
-            push(state, stage.unpassed, 1)
+        take(state, window.fences, soonest)
+        take(state, window.fence_ways, soonest)
+        take(state, window.fence_ctas, soonest)
+        if window.sent:
+            window.sent = 0
+            window.fences_come += 1
+            window.fence_came_at = comes_at
+            push(state, window.unpassed, comes_at)
+            push(state, window.unpassed, ways)
+            push(state, window.unpassed, cta)
+            push(state, window.unpassed, 1)
             _pass_fences(state)
 
 
 def _pass_fences(state: State) -> None:
     """Of those before which nothing waits any longer: what is behind one begins when the last before it has passed."""
-    spec, stage = state.spec[0], state.data_stage[0]
-    while length(state, stage.unpassed) > 0:
-        came_at, ways = nth(state, stage.unpassed, CAME_AT), nth(state, stage.unpassed, WAYS)
-        for i in range(length(state, stage.requests)):
-            flight = state.flights[nth(state, stage.requests, i)]
+    spec = state.spec[0]
+    window: Window = state.window[0]
+    while length(state, window.unpassed) > 0:
+        came_at, ways = nth(state, window.unpassed, CAME_AT), nth(state, window.unpassed, WAYS)
+        for i in range(length(state, window.requests)):
+            flight = state.flights[nth(state, window.requests, i)]
             slots = state.accesses[flight.access].data_stage_cycles
-            if slots > 0 and flight.fences <= stage.fences_passed and way_of(state, flight.core) & ways:
+            if slots > 0 and flight.fences <= window.fences_passed and way_of(state, flight.core) & ways:
                 return
         for _ in range(FIELDS):
-            pop(state, stage.unpassed)
-        stage.fences_passed += 1
+            pop(state, window.unpassed)
+        window.fences_passed += 1
         last = -1
         for way in range(spec.barrier_fence_ways):
             if ways >> way & 1:
-                last = max(last, state.pool[stage.last_at + way])
+                last = max(last, state.pool[window.last_at + way])
         if last + spec.shared_memory_cycles_per_wavefront_per_warp >= came_at:
-            stage.passed_at = max(stage.passed_at, last + spec.barrier_drain_cycles)
-            for i in range(length(state, stage.requests)):
-                flight = state.flights[nth(state, stage.requests, i)]
-                if flight.fences >= stage.fences_passed:
-                    flight.held_until = stage.passed_at
+            window.passed_at = max(window.passed_at, last + spec.barrier_drain_cycles)
+            for i in range(length(state, window.requests)):
+                flight = state.flights[nth(state, window.requests, i)]
+                if flight.fences >= window.fences_passed:
+                    flight.held_until = window.passed_at
 
 
 def tick_window(state: State, now: int) -> int:
@@ -126,46 +176,48 @@ def tick_window(state: State, now: int) -> int:
 
 def _let_in(state: State, cycle: int, now: int) -> int:
     """Let in what there is room for; returns when there is room again, NEVER if nobody waits or nobody knows."""
-    spec, stage = state.spec[0], state.data_stage[0]
-    while stage.inside < length(state, stage.requests):
-        f = nth(state, stage.requests, stage.inside)
+    spec = state.spec[0]
+    window: Window = state.window[0]
+    stage: DataStage = state.data_stage[0]
+    while window.inside < length(state, window.requests):
+        f = nth(state, window.requests, window.inside)
         flight = state.flights[f]
         op, access = state.ops[flight.op], state.accesses[flight.access]
         if op.kind == COPY_COMMIT:
-            stage.inside += 1
+            window.inside += 1
             continue
         entered = max(flight.there, stage.entered_at)
         if access.copy_pieces > 0:
-            waiting = length(state, stage.copies)
+            waiting = length(state, window.copies)
             if waiting >= spec.mio_copy_entries:
-                entered = max(entered, nth(state, stage.copies, waiting - spec.mio_copy_entries))
+                entered = max(entered, nth(state, window.copies, waiting - spec.mio_copy_entries))
             if entered > cycle:
                 return entered
             stage.entered_at = entered
-            _remove(state, stage.inside)
+            _remove(state, window.inside)
             copy_sent(state, f, _send_copy(state, entered, access.copy_pieces), now)
             continue
         i = 0
-        while i < length(state, stage.window):
-            if nth(state, stage.window, i) <= entered:
-                take(state, stage.window, i)
+        while i < length(state, window.entries):
+            if nth(state, window.entries, i) <= entered:
+                take(state, window.entries, i)
             else:
                 i += 1
-        if length(state, stage.window) + stage.held >= spec.mio_window_entries:
-            if length(state, stage.window) == 0:
+        if length(state, window.entries) + window.held >= spec.mio_window_entries:
+            if length(state, window.entries) == 0:
                 return NEVER
             soonest = 0
-            for n in range(1, length(state, stage.window)):
-                if nth(state, stage.window, n) < nth(state, stage.window, soonest):
+            for n in range(1, length(state, window.entries)):
+                if nth(state, window.entries, n) < nth(state, window.entries, soonest):
                     soonest = n
-            entered = nth(state, stage.window, soonest)
+            entered = nth(state, window.entries, soonest)
             if entered > cycle:
                 return entered
-            take(state, stage.window, soonest)
+            take(state, window.entries, soonest)
         stage.entered_at = flight.start = entered
-        stage.inside += 1
-        stage.held += 1
-        unit = state.load_store[0]
+        window.inside += 1
+        window.held += 1
+        unit: LoadStore = state.load_store[0]
         push(state, unit.entered, entered + spec.mio_pool_release_cycles)
         unit.sent_places -= access.takes_place
     return NEVER
@@ -173,32 +225,33 @@ def _let_in(state: State, cycle: int, now: int) -> int:
 
 def _send_copy(state: State, entered: int, pieces: int) -> int:
     """The cycle in which an asynchronous copy past L1 begins to be sent on."""
-    stage = state.data_stage[0]
-    start = max(entered + state.spec[0].mio_copy_latency_cycles, stage.copies_free_at)
-    stage.copies_free_at = start + pieces
-    if length(state, stage.copies) > state.rings[stage.copies].mask:
-        pop(state, stage.copies)  # there is room for as many as may still wait
-    push(state, stage.copies, start)
+    window: Window = state.window[0]
+    start = max(entered + state.spec[0].mio_copy_latency_cycles, window.copies_free_at)
+    window.copies_free_at = start + pieces
+    if length(state, window.copies) > state.rings[window.copies].mask:
+        pop(state, window.copies)  # there is room for as many as may still wait
+    push(state, window.copies, start)
     return start
 
 
 def _begin(state: State, cycle: int, now: int) -> int:
     """Begin what can; returns when the next can, `cycle` if something has begun."""
-    spec, stage = state.spec[0], state.data_stage[0]
+    spec = state.spec[0]
+    window: Window = state.window[0]
     wanted, i = NEVER, 0
-    while i < stage.inside:
-        f = nth(state, stage.requests, i)
+    while i < window.inside:
+        f = nth(state, window.requests, i)
         flight = state.flights[f]
         op = state.ops[flight.op]
         if op.kind == COPY_COMMIT:
             if _copies_before(state, i) == 0:
                 _remove(state, i)
-                stage.inside -= 1
+                window.inside -= 1
                 committed(state, f, cycle, now)
             else:
                 i += 1
             continue
-        if flight.fences > stage.fences_passed:
+        if flight.fences > window.fences_passed:
             i += 1
             continue
         start = find_slot(state, f, _earliest(state, f, op))
@@ -210,12 +263,12 @@ def _begin(state: State, cycle: int, now: int) -> int:
             continue
         wanted = cycle
         _remove(state, i)
-        stage.inside -= 1
-        stage.held -= 1
+        window.inside -= 1
+        window.held -= 1
         flight.start = begin(state, f, start)
-        push(state, stage.window, flight.start + spec.mio_window_release_cycles)
-        way = stage.last_at + flight.core % spec.barrier_fence_ways
-        state.pool[way] = max(state.pool[way], stage.last)
+        push(state, window.entries, flight.start + spec.mio_window_release_cycles)
+        way = window.last_at + flight.core % spec.barrier_fence_ways
+        state.pool[way] = max(state.pool[way], state.data_stage[0].last)
         served(state, f, now)
         _pass_fences(state)
     return wanted
@@ -235,23 +288,24 @@ def _loses_turn(state: State, f: int, start: int) -> int:
 
     What can begin came before all fences that have not passed.
     """
-    spec, stage, cta = state.spec[0], state.data_stage[0], state.warps[state.flights[f].warp].cta
+    spec, cta = state.spec[0], state.warps[state.flights[f].warp].cta
+    window: Window = state.window[0]
     loses = 0
-    for n in range(length(state, stage.unpassed) // FIELDS):
+    for n in range(length(state, window.unpassed) // FIELDS):
         at = n * FIELDS
-        if nth(state, stage.unpassed, at + CAME_AT) > start:
+        if nth(state, window.unpassed, at + CAME_AT) > start:
             break
-        if nth(state, stage.unpassed, at + CTA) == cta and nth(state, stage.unpassed, at + LOSES):
-            put(state, stage.unpassed, at + LOSES, 0)
+        if nth(state, window.unpassed, at + CTA) == cta and nth(state, window.unpassed, at + LOSES):
+            put(state, window.unpassed, at + LOSES, 0)
             loses = 1
     if loses:
-        state.pool[stage.chosen] = start + spec.shared_memory_cycles_per_wavefront_per_warp
+        state.pool[state.data_stage[0].chosen] = start + spec.shared_memory_cycles_per_wavefront_per_warp
     return loses
 
 
 def _copies_before(state: State, index: int) -> int:
     """Whether a copy of the same warp that came before has not begun."""
-    requests = state.data_stage[0].requests
+    requests = state.window[0].requests
     w = state.flights[nth(state, requests, index)].warp
     for i in range(index):
         other = state.flights[nth(state, requests, i)]
@@ -262,7 +316,18 @@ def _copies_before(state: State, index: int) -> int:
 
 def _remove(state: State, index: int) -> None:
     """A request leaves; those before it move up."""
-    requests = state.data_stage[0].requests
+    requests = state.window[0].requests
     for i in range(index, 0, -1):
         put(state, requests, i, nth(state, requests, i - 1))
     pop(state, requests)
+
+
+WINDOW = Unit(
+    "window",
+    tick_window,
+    records={"window": Kept(Window), "data_stage": Kept(DataStage)},
+    logs={
+        "start": ("flights", "start"), "done": ("flights", "completion"), "lost": ("flights", "lost"),
+        "read_cycles": ("data_stage", "read_cycles"), "write_cycles": ("data_stage", "write_cycles"),
+    },
+)  # fmt: skip

@@ -12,7 +12,7 @@ from gpuemu.views.accesses import Pattern, pitch_bytes
 from gpuemu.views.bank_picture import explain
 from gpuemu.views.json_result import as_data
 from gpuemu.views.result import Result
-from gpuemu.views.source import STALLS, SourceRow, Texts, instructions, lines
+from gpuemu.views.source import SourceRow, Texts, instructions, lines, stall_columns
 from gpuemu.views.timeline import over_time, timeline
 
 MOST_PATTERNS = 6
@@ -40,7 +40,7 @@ def page_data(result: Result, texts: Texts) -> dict[str, Any]:
 
 def _row(row: SourceRow) -> dict[str, Any]:
     """Its record, the stalls there are by their names in the result."""
-    record = {name: value for name, value in row.as_record().items() if name not in STALLS.values()}
+    record = {name: value for name, value in row.as_record().items() if name not in stall_columns().values()}
     return record | {"stalls": {reason: cycles for reason, cycles in row.stalls.items() if cycles}}
 
 

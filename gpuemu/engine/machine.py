@@ -1,0 +1,191 @@
+"""The machine: its units in the order in which they act, and what follows from that list for both drivers.
+
+What lets a place fall free acts before what wants it. What a phase does may let a later one act in the same cycle, any
+other in the next.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.engine import twins
+from gpuemu.engine.log import Cycles
+from gpuemu.engine.records import Record, fields
+from gpuemu.engine.state import State
+from gpuemu.engine.unit import Takes, Unit
+from gpuemu.engine.units import cycle, taking
+from gpuemu.engine.units.barrier import BARRIER
+from gpuemu.engine.units.data_path import DATA_PATH
+from gpuemu.engine.units.dependences import ARITHMETIC
+from gpuemu.engine.units.divergence import DIVERGENCE
+from gpuemu.engine.units.fetch import FETCH
+from gpuemu.engine.units.global_memory import GLOBAL_MEMORY
+from gpuemu.engine.units.launch import LAUNCH
+from gpuemu.engine.units.load_store import LOAD_STORE
+from gpuemu.engine.units.pass_on import PASS_ON
+from gpuemu.engine.units.result_port import RESULT_PORT
+from gpuemu.engine.units.scheduler import SUB_CORE
+from gpuemu.engine.units.sender import SENDER
+from gpuemu.engine.units.way_back import WAY_BACK
+from gpuemu.engine.units.window import WINDOW
+from gpuemu.isa.opcodes import describe
+from gpuemu.isa.table import TABLE, parse_opcode, rows
+from gpuemu.program.program import Program
+from gpuemu.program.stall_reasons import NAMES
+
+UNITS = [
+    LAUNCH,  # a CTA begins in the very cycle in which its place falls free
+    LOAD_STORE,  # a place in a queue that a dispatch frees can be taken in the same cycle
+    DATA_PATH,  # what is dispatched waits for the path from its first cycle on
+    PASS_ON,  # a register that the path holds back does not come to the data stage
+    WINDOW,  # what comes to the data stage can begin in the same cycle
+    GLOBAL_MEMORY,  # has no phase: it decides as requests pass the data stage
+    WAY_BACK,  # what passes the data stage goes back from the cycle on in which it is ready
+    RESULT_PORT,  # what has come back is written at once if its port and bank are free
+    DIVERGENCE,  # it sends before sub-cores issue, so that a place falls free for them
+    SUB_CORE,  # sub-cores see what is settled by this cycle
+    BARRIER,  # arrivals of a cycle are taken when all sub-cores have issued
+    FETCH,  # no phase, as the next: what they do they do when an instruction issues
+    SENDER,
+    ARITHMETIC,  # takes what no other does
+]
+"""Each with the reason for its place."""
+
+
+def add(unit: Unit, before: Unit) -> None:
+    """One more unit, which acts before another: both drivers have it from the next run on."""
+    _refuse_twice(unit)
+    UNITS.insert(UNITS.index(before), unit)
+    NAMES[-1:-1] = unit.reasons
+    TABLE.update(rows(unit.instructions))
+    _changed()
+
+
+def remove(unit: Unit) -> None:
+    """A unit goes, and its instructions with it."""
+    UNITS.remove(unit)
+    for mnemonic in rows(unit.instructions):
+        del TABLE[mnemonic]
+    for reason in unit.reasons:
+        NAMES.remove(reason)
+    _changed()
+
+
+def _refuse_twice(unit: Unit) -> None:
+    """Raise GpuemuError for a unit that brings what there is."""
+    for kind, given, there in (
+        ("unit", [unit.name], [one.name for one in UNITS]),
+        ("record", unit.records, layout()),
+        ("instruction", rows(unit.instructions), TABLE),
+        ("stall reason", unit.reasons, NAMES),
+    ):
+        for name in given:
+            if name in there:
+                raise GpuemuError.one(unit.name, None, kind, f"{name}, which there is", "another name is right")
+
+
+def _changed() -> None:
+    """What the units of both drivers look up follows from the list."""
+    layout.cache_clear()
+    describe.cache_clear()
+    parse_opcode.cache_clear()
+    taking.TAKERS[:] = [takes.issued for takes in takers()]
+    cycle.TICKS[:] = [(unit.tick, unit.each_core) for unit in phases() if unit.tick]
+
+
+def phases() -> list[Unit]:
+    """The units that have phases, in order."""
+    return [unit for unit in UNITS if unit.tick]
+
+
+def takers() -> list[Takes]:
+    """What takes instructions, each by its number in `Op.taker`."""
+    return [takes for unit in UNITS for takes in unit.takes]
+
+
+@cache
+def layout() -> dict[str, Any]:
+    """What each field of the state has many of: a record, or whole numbers."""
+    found = {name: get_args(hint)[0] for name, hint in get_type_hints(State).items()}
+    found["phase"] = type("Phases", (Record,), {"__annotations__": {unit.name: int for unit in phases()}})
+    found |= {name: kept.record for unit in UNITS for name, kept in unit.records.items()}
+    return found
+
+
+def phases_of(sub_cores: int) -> tuple[Record, list[int], list[int]]:
+    """The first phase of each unit by its name; and of each phase the number of its unit, and its sub-core."""
+    first: Record = layout()["phase"]()
+    acts: list[int] = []
+    core_of: list[int] = []
+    for number, unit in enumerate(phases()):
+        setattr(first, unit.name, len(acts))
+        count = sub_cores if unit.each_core else 1
+        acts += [number] * count
+        core_of += range(count)
+    return first, acts, core_of
+
+
+def taken(program: Program) -> Cycles:
+    """Of each op the number of what takes it."""
+    every = takers()
+    return np.array(
+        [
+            next(
+                number
+                for number, takes in enumerate(every)
+                if (not takes.kinds or op.kind in takes.kinds) and is_behind(takes, program, op.pipe)
+            )
+            for op in program.ops
+        ],
+        dtype=np.int64,
+    )
+
+
+def is_behind(takes: Takes, program: Program, pipe: int) -> bool:
+    """Whether it takes instructions of a pipe."""
+    return (takes.behind is None or program.units[pipe] is takes.behind) and takes.pipe in ("", program.pipes[pipe])
+
+
+def texts() -> dict[str, str]:
+    """For compiled code: of the modules that look up functions of units the same with a branch for each; `shape` is
+    what it takes the state to be.
+    """
+    take = [(takes.issued, "(state, c, w, o, now)") for takes in takers()]
+    does = [(unit.tick, f"(state{', state.core_of[phase]' * unit.each_core}, now)") for unit in phases()]
+    return {
+        taking.__name__: _branch("take(state, c, w, o, now)", "state.ops[o].taker", take),
+        cycle.__name__: _branch("tick(state, phase, now)", "state.acts[phase]", does),
+        "": repr([(name, kind if kind is int else fields(kind)) for name, kind in layout().items()]),
+    }
+
+
+def _branch(head: str, number: str, calls: list[tuple[Any, str]]) -> str:
+    """A function that calls one of several, by a number."""
+    lines = [f"from {call.__module__} import {call.__name__} as call_{i}" for i, (call, _) in enumerate(calls)]
+    lines += [f"def {head}:", f"    number = {number}"]
+    for i, (_, given) in enumerate(calls[:-1]):
+        lines += [f"    if number == {i}:", f"        return call_{i}{given}"]
+    return "\n".join([*lines, f"    return call_{len(calls) - 1}{calls[-1][1]}", ""])
+
+
+def modules() -> tuple[str, ...]:
+    """The modules of the units, each behind those that it imports, as a loader of compiled twins wants them."""
+    own = {call.__module__ for call in (*(takes.issued for takes in takers()), *(unit.tick for unit in phases()))}
+    packages = {name.rpartition(".")[0] for name in own} - {""}
+    found, instead = dict[str, None](), texts()
+
+    def visit(name: str) -> None:
+        for other in twins.imported(name, instead.get(name, "")):
+            if other not in found and (other in own or other.rpartition(".")[0] in packages):
+                visit(other)
+        found[name] = None
+
+    visit(cycle.__name__)
+    return tuple(found)
+
+
+_changed()

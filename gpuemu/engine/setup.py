@@ -1,0 +1,50 @@
+"""What the units' records are set up from: a program, the numbers of the hardware, and room in the pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpuemu.engine.log import Cycles
+from gpuemu.engine.reach import Reach
+from gpuemu.engine.room import Room
+from gpuemu.engine.spec import Spec
+from gpuemu.engine.write_program import Facts
+from gpuemu.program.program import Program
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """`reach`: how far ahead cycles of the register file are noted. `spec` is `arch` in whole numbers."""
+
+    program: Program
+    arch: Architecture
+    spec: Spec
+    facts: Facts
+    room: Room
+    reach: Reach
+
+    @property
+    def requests(self) -> int:
+        """How many go through the queues to the load/store unit."""
+        return len(self.program.access)
+
+    @property
+    def data_stage_cycles(self) -> Cycles:
+        """For how long each request holds the data stage."""
+        return self.program.accesses.data_stage_cycles[self.program.access]
+
+    @property
+    def parts(self) -> int:
+        """How many parts of requests may be on their way back, and one more."""
+        results = np.array([max(1, op.results) for op in self.program.ops], dtype=np.int64)
+        return 1 + int(results[self.program.path[self.program.request_issue]].sum())
+
+    def issues_of(self, chosen: list[bool]) -> int:
+        """How many issues there are of the ops that are chosen."""
+        return int(np.count_nonzero(np.array(chosen, dtype=np.bool_)[self.program.path]))

@@ -1,0 +1,37 @@
+"""What is on its way from the load/store unit to the data stage, and what room there is."""
+
+from __future__ import annotations
+
+from gpuemu.engine.records import Record
+from gpuemu.engine.setup import Setup
+
+
+class LoadStore(Record):
+    """The load/store unit: what is on its way to the data stage, and what room there is."""
+
+    next_accept: int
+    sent: int
+    sent_places: int
+    sent_wavefronts: int
+    sent_registers: int
+    entered: int
+    stored: int
+    stored_wavefronts: int
+    held_data: int
+    held_registers: int
+    data_path: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nothing has been sent."""
+        s, room = m.spec, m.room
+        self.sent = room.ring("requests on their way to the data stage", m.requests + 1)
+        self.entered = room.ring("entries of the pool that fall free", min(m.requests, s.mio_pool_entries) + 2)
+        # A store takes as many of the pool as it has wavefronts, at least one, or waits for an empty one.
+        stores = min(m.requests, s.mio_store_pool_wavefronts + 1)
+        self.stored = room.ring("stores that have not left L1", 2 * stores + 2)
+        self.held_data, self.held_registers = (
+            room.ring("stores whose data are held", min(m.requests, s.mio_store_data_registers + 1) + 1)
+            for _ in range(2)
+        )
+        sent = min(m.requests, s.mio_pool_entries + s.sm_sub_cores)
+        self.data_path = room.ring("stores whose data are sent", sent + 2)

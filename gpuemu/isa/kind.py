@@ -1,0 +1,21 @@
+"""How the engine treats an instruction."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+
+class Kind(Enum):
+    """How the engine treats an instruction."""
+
+    FIXED = auto()  # a pipe of the sub-core; the result comes after a fixed latency
+    VARIABLE = auto()  # a unit of the sub-core whose completion a dependence counter reports
+    SHARED = auto()  # the SM's load/store path into shared memory
+    GLOBAL = auto()  # the SM's load/store path to global or local memory
+    SHUFFLE = auto()  # the SM's load/store path, crossing lanes and touching no memory
+    BARRIER = auto()
+    BRANCH = auto()
+    EXIT = auto()
+    COUNTER_WAIT = auto()  # DEPBAR: waits until a dependence counter has fallen to a value
+    COPY_COMMIT = auto()  # LDGDEPBAR: closes a group of asynchronous copies
+    LANE_REGISTER = auto()  # S2R of a register that differs by lane: the SM's load/store path, touching no memory
