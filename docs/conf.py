@@ -62,7 +62,7 @@ NAVIGATION = {
     "Evidence": ["docs/accuracy", "docs/evidence", "docs/published", "validation/*", "tools/h200/sanitizer"],
     "Answers": ["docs/ports", "docs/claims"],
     "Reference": ["docs/api", "docs/trace", "docs/traceg", "docs/result"],
-    "Project": ["docs/development", "CHANGELOG"],
+    "Project": ["docs/development", "docs/extending", "CHANGELOG"],
 }
 """The pages by chapter, in order; a pattern stands for all that there are."""
 
