@@ -14,7 +14,7 @@ from views.test_report_page import with_lines
 
 import gpuemu
 from gpuemu.cli.main import cli
-from gpuemu.views.source import COLUMNS, STALLS
+from gpuemu.views.source import COLUMNS, stall_columns
 
 SVG = "{http://www.w3.org/2000/svg}"
 SAY = "<i>&\"'"
@@ -107,10 +107,10 @@ def test_records_are_what_pandas_and_polars_take(result, of):
 
 def test_records_add_up_to_the_result(result):
     frame = pandas.DataFrame(result.records())
-    assert list(frame) == ["Place", "Control", "Source", *COLUMNS.values(), *STALLS.values()]
+    assert list(frame) == ["Place", "Control", "Source", *COLUMNS.values(), *stall_columns().values()]
     assert frame["L1 Wavefronts Shared Excessive"].sum() == 12
     for of in ("instructions", "warps"):
-        stalls = {reason: sum(row[name] for row in result.records(of)) for reason, name in STALLS.items()}
+        stalls = {reason: sum(row[name] for row in result.records(of)) for reason, name in stall_columns().items()}
         assert stalls == result.stalls
     assert sum(row["Executed"] * row["Excess"] for row in result.records("accesses")) == 12
     assert len(result.records("issues")) == 37
