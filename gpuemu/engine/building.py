@@ -42,11 +42,12 @@ def is_possible() -> bool:
 
 def folder() -> Path:
     """Where the code is kept."""
-    return _folder_of(tuple(machine.UNITS))
+    return folder_of(tuple(machine.UNITS))
 
 
 @lru_cache
-def _folder_of(units: tuple[Unit, ...]) -> Path:
+def folder_of(units: tuple[Unit, ...]) -> Path:
+    """Where that for some units is, which are those of the machine."""
     return twins.folder_of(machine.modules(), machine.texts())
 
 

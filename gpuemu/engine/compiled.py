@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
+from zlib import crc32
 
 from llvmlite import ir
 from numba import extending
@@ -26,14 +27,17 @@ class StateType(types.Type):  # type: ignore[misc]
     over all of them, and as one of Numba's own structures a third of the time went into that counting.
     """
 
-    def __init__(self, fields: dict[str, Any]):
-        super().__init__(f"State({fields})")
-        self.fields = fields
+    def __init__(self, fields: dict[str, Any], units: str):
+        super().__init__(f"State({units}, {fields})")
+        self.fields, self.units = fields, units
 
     @property
     def mangling_args(self) -> tuple[str, tuple[object, ...]]:
-        """How it stands in the name of each compiled function: with all its fields those were 70,000 letters long."""
-        return "State", ()
+        """How it stands in the name of each compiled function: with all its fields those were 70,000 letters long.
+
+        Code for other units has other names, so that one process may hold both.
+        """
+        return f"State{self.units}", ()
 
 
 @extending.register_model(StateType)
@@ -61,7 +65,7 @@ def _field(context: Any, builder: Any, state: StateType, pointer: Any, name: str
     return array._getvalue()
 
 
-def _holder(names: Sequence[str]) -> Any:
+def _holder(names: Sequence[str], units: str) -> Any:
     """Makes a state of the tuple of its arrays, for as long as the function runs that it is made in."""
 
     @extending.intrinsic  # type: ignore[untyped-decorator]
@@ -69,15 +73,14 @@ def _holder(names: Sequence[str]) -> Any:
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return cgutils.alloca_once_value(builder, arguments[0])
 
-        return StateType(dict(zip(names, arrays.types, strict=True)))(arrays), code
+        return StateType(dict(zip(names, arrays.types, strict=True)), units)(arrays), code
 
     return held
 
 
 def loop(*, check_bounds: bool = False) -> Callable[[State, int], int]:
     """`units.cycle.advance`, compiled or found on disk; the first call of it compiles."""
-    names = [*machine.layout()]
-    advance = cached(
-        machine.modules(), "advance", holder=_holder(names), texts=machine.texts(), check_bounds=check_bounds
-    )
+    names, texts = [*machine.layout()], machine.texts()
+    holder = _holder(names, f"{crc32(repr(texts).encode()):08x}")
+    advance = cached(machine.modules(), "advance", holder=holder, texts=texts, check_bounds=check_bounds)
     return lambda state, cycles: advance(tuple(getattr(state, name) for name in names), cycles)

@@ -106,7 +106,7 @@ def fingerprint(units: Sequence[str], texts: Mapping[str, str]) -> str:
     content = hashlib.sha256(compiler().encode())
     for text in texts.items():
         content.update("\0".join(text).encode())
-    for name in (__name__, *units):
+    for name in (__name__, "gpuemu.engine.compiled", *units):
         content.update(name.encode() + b"\0" + _source(name).read_bytes())
     numbers = {at for name in units for at in _numbers(name, units)}
     content.update(repr(sorted(numbers)).encode())
@@ -143,7 +143,7 @@ def cached(
     if not is_kept:
         given = "state" if holder is None else "holder(state)"
         path.write_text(f"def outermost(state, until):\n    return inner({given}, until)\n", encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(f"{units[-1]}{TWIN}_outermost", path)
+    spec = importlib.util.spec_from_file_location(f"{units[-1]}{TWIN}_of_{home.name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)

@@ -44,7 +44,7 @@ def test_a_run_prints_the_same_with_either(tmp_path: Path) -> None:
 
 def test_without_numba_compiled_is_refused_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "is_possible", lambda: False)
-    monkeypatch.setattr(building, "_loaded", None)
+    monkeypatch.setattr(building, "_loaded", {})
     with pytest.raises(GpuemuError, match=r"engine: compiled: found no Numba; pip install 'gpuemu-sm\[fast\]'"):
         gpuemu.run("v5_swizzle", engine="compiled")
     assert gpuemu.run("v5_swizzle").cycles == gpuemu.run("v5_swizzle", engine="simpy").cycles
@@ -60,7 +60,7 @@ def test_a_long_run_changes_over_to_what_was_compiled_beside_it(monkeypatch: pyt
     pytest.importorskip("numba")
     wanted = gpuemu.run("v5_swizzle", engine="simpy").cycles
     ready, compiled, real = [], [], building.load()
-    monkeypatch.setattr(building, "_loaded", None)
+    monkeypatch.setattr(building, "_loaded", {})
     monkeypatch.setattr(building, "is_ready", lambda: bool(ready))
     monkeypatch.setattr(building, "WORTH_COMPILING", 1)
     monkeypatch.setattr(building, "load", lambda: compiled.append(1) or real)
@@ -74,11 +74,11 @@ def test_a_long_run_changes_over_to_what_was_compiled_beside_it(monkeypatch: pyt
 def other_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache of its own, and a process that has loaded nothing yet."""
     monkeypatch.setenv("GPUEMU_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(building, "_loaded", None)
+    monkeypatch.setattr(building, "_loaded", {})
     monkeypatch.setattr(building, "_asked", 0)
-    building.folder.cache_clear()
+    building.folder_of.cache_clear()
     yield tmp_path / "cache"
-    building.folder.cache_clear()
+    building.folder_of.cache_clear()
 
 
 def test_damaged_code_is_thrown_away_and_a_run_goes_on_without_waiting(

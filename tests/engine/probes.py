@@ -128,7 +128,8 @@ def gaps(cycles: Sequence[int]) -> list[int]:
 
 def logs(result: gpuemu.Result) -> list[object]:
     """Everything the engine logged, for comparing runs."""
-    values = (getattr(result.log, name) for name in result.log.__slots__)
+    own = (getattr(result.log, name) for name in result.log.__slots__ if name != "more")
+    values = (*own, *(value for _, value in sorted(result.log.more.items())))
     return [value.tobytes() if isinstance(value, np.ndarray) else value for value in values]
 
 
