@@ -24,8 +24,8 @@ modifiers of an atomic say (`typed`); - for none of them.
 blocks, or changes or tests an mbarrier. `generic=LDS`: the address of each lane says which memory it means, and LDS
 does the same to shared memory. `half`: its immediates have 16 bits. `third`: its second source stands where FFMA has
 its third. `late=2`: in a class of its own by a modifier, it reads the upper half of source 2 late. `leaves`: without a
-guard, what comes next does not stand behind it. `own`: its class is a unit of its own, which times it. `reversed`: it sends its first source, then the others from the last
-on.
+guard, what comes next does not stand behind it. `own`: its class is a unit of its own, which times it. `reversed`: it
+sends its first source, then the others from the last on.
 """
 
 from __future__ import annotations
