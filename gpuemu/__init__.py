@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from gpuemu.studies.check.api import check
     from gpuemu.studies.check.initcheck import empty
     from gpuemu.studies.layout import search as layouts
+    from gpuemu.studies.rank.api import rank
+    from gpuemu.studies.rank.configuration import Configuration
     from gpuemu.studies.sweeps.api import sweep
     from gpuemu.studies.why.api import why
 
@@ -36,6 +38,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Architecture",
+    "Configuration",
     "GpuemuError",
     "Problem",
     "Result",
@@ -49,6 +52,7 @@ __all__ = [
     "load_arch",
     "load_trace",
     "mma",
+    "rank",
     "run",
     "search",
     "shared_access",
@@ -85,6 +89,14 @@ def __getattr__(name: str) -> Any:
         from gpuemu.studies.sweeps.api import sweep
 
         return sweep
+    if name == "rank":
+        from gpuemu.studies.rank.api import rank
+
+        return rank
+    if name == "Configuration":
+        from gpuemu.studies.rank.configuration import Configuration
+
+        return Configuration
     if name == "why":
         from gpuemu.studies.why.api import why
 

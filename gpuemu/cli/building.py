@@ -12,15 +12,20 @@ from gpuemu.base.errors import GpuemuError
 Command = Callable[..., Any]
 
 
+def source_options(command: Command) -> Command:
+    """Add -D, -I and --nvcc-flag."""
+    macro = click.option("-D", "define", multiple=True, metavar="NAME[=VALUE]", help="Define a macro for a .cu.")
+    folder = click.option("-I", "include", multiple=True, metavar="FOLDER", help="Look for includes of a .cu there.")
+    told = "A flag for the compiler as it is."
+    return macro(
+        folder(click.option("--nvcc-flag", "compiler_flags", multiple=True, metavar="FLAG", help=told)(command))
+    )
+
+
 def build_options(command: Command) -> Command:
     """Add the options; the command receives their values under the names of LaunchOptions."""
     for option in reversed(
         [
-            click.option("-D", "define", multiple=True, metavar="NAME[=VALUE]", help="Define a macro for a .cu."),
-            click.option("-I", "include", multiple=True, metavar="FOLDER", help="Look for includes of a .cu there."),
-            click.option(
-                "--nvcc-flag", "compiler_flags", multiple=True, metavar="FLAG", help="A flag for the compiler as it is."
-            ),
             click.option(
                 "--execute",
                 type=click.Choice(["all", "timed"]),
@@ -37,7 +42,7 @@ def build_options(command: Command) -> Command:
         ]
     ):
         command = option(command)
-    return command
+    return source_options(command)
 
 
 def compiler_options(define: Sequence[str], include: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ COMMANDS = {
     "diff": "Show two results side by side.",
     "compare": "Put a run beside what the profiler measured.",
     "sweep": "Run traces over a grid of hardware values and layouts.",
+    "rank": "Put configurations of a kernel in order, on one chip or several.",
     "banks": "Show one shared-memory access as a picture of banks and wavefronts.",
     "layout": "Show where a layout puts each thread's part of a tile.",
     "fragment": "Show which lane holds which element of a matrix instruction.",

@@ -136,7 +136,8 @@ class Driver(DriverBase):  # type: ignore[misc]
         registers = code.registers_per_thread
         per_warp = -(-max(1, registers) * _WARP // 256) * 256
         most = min(_MOST_THREADS, 65536 // per_warp // 4 * 4 * _WARP)
-        return cubin, Function(cubin, name, registers), registers, code.local_bytes // 4, most
+        # Without a module nothing is unloaded, perhaps after the device has gone.
+        return None, Function(cubin, name, registers), registers, code.local_bytes // 4, most
 
 
 class Launcher:

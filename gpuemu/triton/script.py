@@ -25,12 +25,22 @@ def command_line(path: str, words: Sequence[str]) -> Iterator[None]:
         sys.argv, sys.path[:] = before
 
 
+@contextmanager
+def its_imports(path: str) -> Iterator[None]:
+    """Within it, a module that the program lacks is bad input. Raises GpuemuError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        found = f"that the program imports {error.name}, which is not installed"
+        raise GpuemuError.one(path, None, "", found, f"pip install {error.name} is right") from None
+
+
 def run_script(path: str | os.PathLike[str], words: Sequence[str] = (), name: str = "__main__") -> dict[str, Any]:
     """Run a file as `python PATH WORDS` would; what it defines is returned. Raises GpuemuError where there is none."""
     file = os.fspath(path)
     if not Path(file).is_file():
         raise GpuemuError.one(file, None, "", "no such file", "a Python file is right")
-    with command_line(file, words):
+    with command_line(file, words), its_imports(file):
         return runpy.run_path(file, run_name=name)
 
 

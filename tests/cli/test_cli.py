@@ -53,6 +53,8 @@ def gpuemu() -> Run:
         ("traces.txt", ("traces",)),
         ("help.txt", ("--help",)),
         ("run_help.txt", ("run", "--help")),
+        ("rank_help.txt", ("rank", "--help")),
+        ("triton_help.txt", ("triton", "--help")),
     ],
 )
 def test_output_is_as_in_the_golden_file(name: str, arguments: tuple[str, ...], gpuemu: Run, golden: Golden) -> None:

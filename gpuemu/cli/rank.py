@@ -1,0 +1,248 @@
+"""`gpuemu rank`: configurations of a kernel, in order."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.base.whole_files import write_whole
+from gpuemu.cli.building import compiler_options, source_options
+from gpuemu.cli.effects import form_of
+from gpuemu.cli.pages import styled
+from gpuemu.cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from gpuemu.studies.rank.configuration import Configuration
+    from gpuemu.studies.rank.ranking import Ranking
+    from gpuemu.studies.rank.spaces import Space
+
+OTHER = 1
+FORMS = ("text", "json", "csv")
+_EXTENT = "X[,Y[,Z]]"
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--arch", "arch_names", metavar="NAME|FILE", multiple=True, help="Hardware; several are ranked each.")
+@click.option("--chip", "chips", metavar="NAME", multiple=True, help="A product; several are put side by side.")
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
+@click.option("--vary", "varied", metavar="NAME=V,V,...", multiple=True, help="Values of a name; several make a grid.")
+@click.option("--call", metavar="CODE", help="Python that launches the kernel of a Triton program with other sizes.")
+@click.option("--kernel", metavar="NAME", help="The kernel; varied names in it are replaced: 'gemm<TILE>'.")
+@click.option("--grid", metavar=_EXTENT, help="CTAs of a .cu or .cubin, 1 without; may have varied names: 4096//TILE.")
+@click.option("--block", metavar=_EXTENT, help="Threads of a CTA, 32 without; may have varied names.")
+@click.option("--dynamic-shared", "shared", metavar="BYTES", help="Dynamic shared memory; may have varied names.")
+@click.option("--arg", "args", metavar="VALUE", multiple=True, help="An argument, as for gpuemu run; or varied names.")
+@click.option("--top", metavar="N|all", help="Rows of a chip; 20 without.")
+@click.option("--format", "form", type=click.Choice(FORMS), help="Output; by default as FILE ends, or text.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Worker processes; by default one for each core.")
+@click.option("--cluster", metavar="ADDRESS", help="Run on dask: tcp://HOST:PORT, or local:N processes here.")
+@click.option("--again", is_flag=True, help="Estimate also what was estimated before.")
+@click.option("--expect-best", "expected", metavar="NAME=V,...", help="Exit with 1 if another one is the best.")
+@source_options
+def rank(
+    files: tuple[str, ...], arch_names: tuple[str, ...], chips: tuple[str, ...], settings: tuple[str, ...],
+    varied: tuple[str, ...], call: str | None, kernel: str | None, grid: str | None, block: str | None,
+    shared: str | None, args: tuple[str, ...], top: str | None, form: str | None, output: str | None,
+    jobs: int | None, cluster: str | None, again: bool, expected: str | None, define: tuple[str, ...],
+    include: tuple[str, ...], compiler_flags: tuple[str, ...],
+) -> None:  # fmt: skip
+    """Estimate configurations of a kernel without a GPU, and put them in order, each chip's from the fastest on.
+
+    \b
+    A Triton program with @triton.autotune, on two chips side by side (docs/howto/rank.md):
+      gpuemu rank 03-matrix-multiplication.py --chip "RTX 4090" --chip H100
+    Its kernel at another size: Python that is run with the program's names, once it has come to its own launch
+      gpuemu rank 03-matrix-multiplication.py --call 'x = torch.rand(4096, 4096).half(); matmul(x, x)'
+    A Triton kernel that has no list of configurations:
+      gpuemu rank softmax.py --vary BLOCK=1024,2048 --vary num_warps=4,8
+    A CUDA source whose macros vary; they may stand in the launch, too:
+      gpuemu rank gemm.cu --vary TILE=16,32 --grid 1024//TILE,1024//TILE --block TILE,TILE --arg zeros:f32:1048576
+    Cubins with one launch, or a JSON list of path, kernel, grid, block, dynamic_shared_bytes, args, name of each:
+      gpuemu rank a.cubin b.cubin --grid 64 --block 128 --arg zeros:f32:8192
+      gpuemu rank configurations.json --chip H100
+    In CI: exit code 1 when another configuration has become the best.
+      gpuemu rank softmax.py --vary num_warps=4,8 --expect-best num_warps=8
+
+    The table has the estimated time of the whole launch, what limits, and in what each is better than the next. What
+    does not fit is listed with the reason. Each estimate is kept by what went into it: interrupted, the same command
+    goes on where it was.
+
+    Exit codes: 0 fine, 1 --expect-best does not hold, 2 bad input.
+    """
+    from gpuemu.arch import parse_overrides
+    from gpuemu.studies.rank.api import hardware, rank_space
+    from gpuemu.studies.sweeps.api import check_places
+    from gpuemu.studies.sweeps.study import parse_vary
+
+    form = "text" if form is None and output is None else form_of(form, output).replace("table", "text")
+    rows = 20 if top is None else None if top == "all" else _whole("--top", top)
+    check_places(jobs, cluster)
+    axes = tuple((axis.name, tuple(setting.value for setting in axis.settings)) for axis in map(parse_vary, varied))
+    launch = {"--grid": grid, "--block": block, "--dynamic-shared": shared}
+    options = compiler_options(define, include, compiler_flags)
+    archs = hardware(arch_names, chips)
+    if settings:
+        archs = tuple(one.with_overrides(parse_overrides(settings), where="--set") for one in archs)
+    space = _space(files, axes, call, kernel, launch, args, options)
+    with ProgressBar("estimating", runs=1) as bar:
+        ranking = rank_space(space, archs, jobs, cluster, not again, bar.count_runs)
+    text = _rendered(ranking, form, rows, output is not None)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(Path(output), text)
+    if expected is not None and not _holds(ranking, expected):
+        raise SystemExit(OTHER)
+
+
+def _whole(option: str, text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]{0,8}", text):
+        raise GpuemuError.one(option, None, "", f"'{text}'", "a whole number of at least 1, or all, is right")
+    return int(text)
+
+
+def _space(
+    files: tuple[str, ...], axes: tuple[tuple[str, tuple[Any, ...]], ...], call: str | None, kernel: str | None,
+    launch: dict[str, str | None], args: tuple[str, ...], options: tuple[str, ...],
+) -> Space:  # fmt: skip
+    from gpuemu.studies.rank.api import as_space
+    from gpuemu.studies.rank.spaces import TritonProgram
+
+    first = files[0]
+    given = [name for name, value in (*launch.items(), ("--arg", args), ("-D, -I", options)) if value]
+    if first.endswith(".py"):
+        if len(files) > 1 or given:
+            found = ", ".join(given) or "several files"
+            raise GpuemuError.one(first, None, "", f"a Triton program with {found}", "its own launch is right")
+        return TritonProgram(first, (), call, kernel, axes)
+    if call is not None:
+        raise GpuemuError.one("--call", None, "", f"code for {first}", "a Triton program, FILE.py, is right")
+    if first.endswith(".json"):
+        if len(files) > 1 or given or axes:
+            raise GpuemuError.one(first, None, "", "other files or options of a launch", "the list alone is right")
+        return as_space(_from_json(first))
+    if axes and not all(file.endswith((".cu", ".ptx")) for file in files):
+        raise GpuemuError.one("--vary", None, "", "machine code", "a .cu, whose macros the names are, is right")
+    return as_space([one for file in files for one in _varied(file, axes, kernel, launch, args, options)])
+
+
+def _from_json(path: str) -> list[Any]:
+    from gpuemu.base.reading import read_whole
+    from gpuemu.cli.kernel_arguments import parse_arguments
+
+    try:
+        listed = json.loads(read_whole(path, 1 << 28))
+    except (OSError, ValueError) as error:
+        raise GpuemuError.one(path, None, "", f"no JSON ({error})", "a list of configurations is right") from None
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        raise GpuemuError.one(path, None, "", "something else", "a list of objects is right")
+    known: dict[str, Any] = {}
+
+    def argument(text: Any) -> Any:
+        if str(text) not in known:
+            (known[str(text)],) = parse_arguments([str(text)])
+        return known[str(text)]
+
+    folder = Path(path).parent
+    return [
+        {
+            **one,
+            "args": [argument(text) for text in one.get("args", [])],
+            "path": str(folder / str(one.get("path", ""))),
+        }
+        for one in listed
+    ]
+
+
+def _varied(
+    file: str, axes: tuple[tuple[str, tuple[Any, ...]], ...], kernel: str | None, launch: dict[str, str | None],
+    args: tuple[str, ...], options: tuple[str, ...],
+) -> list[Configuration]:  # fmt: skip
+    """A configuration for each combination of values; arrays are shared by those that name the same."""
+    from gpuemu.cli.kernel_arguments import parse_arguments
+    from gpuemu.studies.rank.configuration import Configuration
+    from gpuemu.studies.rank.spaces import spanned
+
+    known: dict[str, Any] = {}
+
+    def argument(text: str, values: dict[str, Any]) -> Any:
+        if any(re.search(rf"\b{re.escape(name)}\b", text) for name in values):
+            return _number("--arg", text, values)
+        if text not in known:
+            (known[text],) = parse_arguments([text])
+        return known[text]
+
+    found = []
+    for values in spanned(axes) or [{}]:
+        named = kernel
+        for name, value in values.items():
+            named = None if named is None else re.sub(rf"\b{re.escape(name)}\b", str(value), named)
+        found.append(
+            Configuration(
+                file,
+                named,
+                _extent("--grid", launch["--grid"] or "1", values),
+                _extent("--block", launch["--block"] or "32", values),
+                _number("--dynamic-shared", launch["--dynamic-shared"] or "0", values),
+                [argument(text, values) for text in args],
+                (*options, *(f"-D{name}={value}" for name, value in values.items())),
+                values,
+                "" if values else file,
+            )
+        )
+    return found
+
+
+def _extent(option: str, text: str, values: dict[str, Any]) -> tuple[int, int, int]:
+    from gpuemu.cli.launching import ExtentOption
+
+    if not any(c.isalpha() for c in text.replace("x", "")) and "/" not in text and "*" not in text:
+        return ExtentOption().convert(text, None, None)
+    sizes = [_number(option, part, values) for part in text.split(",")]
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
+
+
+def _number(option: str, text: str, values: dict[str, Any]) -> int:
+    """A number with varied names in it."""
+    from gpuemu.base.expressions import compile_expression
+
+    whole = {name: value for name, value in values.items() if isinstance(value, int)}
+    return int(compile_expression(text, list(whole), where=(option, None, "")).evaluate(whole))
+
+
+def _rendered(ranking: Ranking, form: str, rows: int | None, to_a_file: bool) -> str:
+    from gpuemu.studies.rank.rank_text import lines
+
+    if form == "json":
+        return json.dumps(ranking.data(), indent=2) + "\n"
+    if form == "csv":
+        records = ranking.records()
+        out = io.StringIO()
+        names = list(dict.fromkeys(name for record in records for name in record))
+        writer = csv.DictWriter(out, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+        return out.getvalue()
+    return styled(lines(ranking, rows), not to_a_file)
+
+
+def _holds(ranking: Ranking, expected: str) -> bool:
+    """Whether the best has these values; what else it has is said."""
+    best = ranking.best
+    wanted = dict(part.partition("=")[::2] for part in re.split(r"[,\s]+", expected.strip()))
+    holds = expected == best.label or all(str(best.values.get(name)) == value for name, value in wanted.items())
+    if not holds:
+        click.echo(
+            f"the best on {best.chip} is {best.label}, {best.nanoseconds / 1000:,.2f} us; not {expected}", err=True
+        )
+    return holds

@@ -1,0 +1,1 @@
+"""Ranking: one problem in many configurations, estimated and put in order."""

@@ -1,0 +1,103 @@
+"""`gpuemu.rank`: estimate every configuration, and put them in order.
+
+ranking = gpuemu.rank("03-matrix-multiplication.py", chips=["RTX 4090", "H100"])
+ranking = gpuemu.rank([gpuemu.Configuration("a.cubin", grid=64, block=128, args=[x, y]), ...], "sm_90")
+ranking.best.label, ranking.best.nanoseconds, ranking.best.why
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from gpuemu.arch import Architecture, as_architecture, load_arch
+from gpuemu.base import resources
+from gpuemu.base.errors import GpuemuError
+from gpuemu.engine import compiling
+from gpuemu.engine.building import WORTH_COMPILING
+from gpuemu.studies.elsewhere import Lost, Workers, cores
+from gpuemu.studies.rank.configuration import as_configuration
+from gpuemu.studies.rank.estimate import EstimateJob
+from gpuemu.studies.rank.ranking import Ranking, ordered
+from gpuemu.studies.rank.spaces import Listed, Space, TritonProgram
+
+Arch = str | os.PathLike[str] | Architecture
+Progress = Callable[[int, int], None]
+
+
+def rank(
+    configurations: Any,
+    arch: Arch | Sequence[Arch] | None = None,
+    *,
+    chips: str | Iterable[str] = (),
+    jobs: int | None = None,
+    cluster: str | None = None,
+    kept: bool = True,
+    progress: Progress | None = None,
+) -> Ranking:
+    """Configurations of a kernel from the fastest to the slowest, by the estimated time of the whole launch.
+
+    `configurations`: several `Configuration`, or mappings of their fields (`path`, `kernel`, `grid`, `block`,
+    `dynamic_shared_bytes`, `args`, `options`, `values`, `name`); or the path of a Triton program that tunes a kernel.
+    `arch`: one or several, each as everywhere; `chips`: names of products, each with the architecture that has it. With
+    several, each is ranked by itself. `jobs` processes, one for each core by default, or a dask `cluster`. `kept`: what
+    was estimated once is not again, in this process or another. `progress` is called with those done and all.
+
+    Raises GpuemuError for input that is wrong as a whole; a configuration that cannot be is in `refused`.
+    """
+    return rank_space(as_space(configurations), hardware(arch, chips), jobs, cluster, kept, progress)
+
+
+def as_space(configurations: Any) -> Space:
+    """The space that is meant. Raises GpuemuError."""
+    if isinstance(configurations, Listed | TritonProgram):
+        return configurations
+    if isinstance(configurations, str | os.PathLike):
+        return TritonProgram(os.fspath(configurations))
+    listed = tuple(as_configuration(one, number) for number, one in enumerate(configurations))
+    if not listed:
+        raise GpuemuError.one("rank()", None, "configurations", "none", "at least one is right")
+    return Listed(listed)
+
+
+def hardware(arch: Arch | Sequence[Arch] | None, chips: str | Iterable[str]) -> tuple[Architecture, ...]:
+    """The architectures, each with a chip. Raises GpuemuError."""
+    wanted = [chips] if isinstance(chips, str) else list(chips)
+    given = [arch] if isinstance(arch, str | os.PathLike | Architecture) else list(arch or ())
+    loaded = [as_architecture(one, where="rank()") for one in given]
+    if not wanted:
+        return tuple(loaded) or (load_arch("sm_90"),)
+    among = loaded or [load_arch(name) for name in resources.names("configs")]
+    found = []
+    for chip in wanted:
+        having = [one for one in among if chip in one.chips]
+        if not having:
+            known = ", ".join(sorted(name for one in among for name in one.chips))
+            raise GpuemuError.one("--chip", None, "", f"'{chip}'", f"one of {known} is right")
+        found.append(having[0].with_overrides({"chip": chip}))
+    return tuple(found)
+
+
+def rank_space(
+    space: Space, archs: tuple[Architecture, ...], jobs: int | None = None, cluster: str | None = None,
+    kept: bool = True, progress: Progress | None = None,
+) -> Ranking:  # fmt: skip
+    """See `rank`."""
+    chips = [one.chip for one in archs]
+    if len(set(chips)) < len(chips):
+        raise GpuemuError.one("rank()", None, "chips", "a chip twice", "each once is right")
+    labels = [space.values(arch) for arch in archs]
+    tasks = [(number, at) for at, known in enumerate(labels) for number in range(len(known))]
+    outcomes = {}
+    told = progress or (lambda done, total: None)
+    told(0, len(tasks))
+    job = EstimateJob(space, archs, kept)
+    with (
+        compiling(WORTH_COMPILING),
+        Workers(job, min(jobs or cores(), len(tasks)) or 1, cluster) as workers,
+    ):
+        for place, outcome in workers.run(tasks):
+            outcomes[tasks[place]] = {"refused": str(outcome)} if isinstance(outcome, Lost) else outcome
+            told(len(outcomes), len(tasks))
+    return ordered(labels, chips, outcomes)

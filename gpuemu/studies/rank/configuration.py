@@ -1,0 +1,61 @@
+"""A configuration of a kernel: its machine code, or a source with what to compile it with, and a launch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.image.cubin import Cubin
+from gpuemu.trace.launch_limits import Extent
+
+
+class RefusedError(Exception):
+    """A configuration that cannot be: the text says why."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Launched as by `trace_kernel`, whose names these are; `path` may be the bytes of a cubin, too.
+
+    `values` are what makes it differ from others, by name; they are columns of the table. `name` stands for it where
+    there are none.
+    """
+
+    path: str | os.PathLike[str] | bytes | Cubin
+    kernel: str | None = None
+    grid: Extent = 1
+    block: Extent = 32
+    dynamic_shared_bytes: int = 0
+    args: Sequence[Any] = ()
+    options: Sequence[str] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    zero_shared: bool = False
+
+    @property
+    def label(self) -> str:
+        """What it is called: its name, or its values."""
+        if self.name or not self.values:
+            return self.name or (os.fspath(self.path) if isinstance(self.path, str | os.PathLike) else "a cubin")
+        return " ".join(f"{name}={value}" for name, value in self.values.items())
+
+
+def as_configuration(given: Any, number: int) -> Configuration:
+    """A Configuration, or what a mapping of its fields says. Raises GpuemuError for other things and unknown names."""
+    if isinstance(given, Configuration):
+        return given
+    known = [f.name for f in fields(Configuration)]
+    if not isinstance(given, Mapping):
+        right = f"a gpuemu.Configuration, or a mapping of {', '.join(known)}, is right"
+        raise GpuemuError.one("rank()", None, f"configuration {number}", type(given).__name__, right)
+    words: dict[str, Any] = {("path" if name in ("cubin", "file") else name): value for name, value in given.items()}
+    unknown = [name for name in words if name not in known]
+    if unknown or "path" not in words:
+        found = f"'{unknown[0]}'" if unknown else "no path"
+        raise GpuemuError.one("rank()", None, f"configuration {number}", found, f"of {', '.join(known)} path is needed")
+    if isinstance(words["path"], bytearray | memoryview):
+        words["path"] = bytes(words["path"])
+    return Configuration(**words)

@@ -1,0 +1,120 @@
+"""What `rank` returns: configurations in order, on each chip, and those that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.studies.rank.reasons import reason
+
+
+@dataclass(frozen=True)
+class Row:
+    """A configuration on a chip: its place from 1 on, and its figures; `why`: against the one behind it."""
+
+    number: int
+    label: str
+    values: Mapping[str, Any]
+    chip: str
+    place: int
+    figures: Mapping[str, Any]
+    why: str = ""
+
+    @property
+    def nanoseconds(self) -> float:
+        """Estimated time of the whole launch."""
+        return float(self.figures["nanoseconds"])
+
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "place": self.place, "configuration": self.label, "values": dict(self.values), "chip": self.chip,
+            **self.figures, "why": self.why,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RefusedRow:
+    """A configuration that a chip does not run, and why."""
+
+    number: int
+    label: str
+    values: Mapping[str, Any]
+    chip: str
+    reason: str
+
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "configuration": self.label, "values": dict(self.values), "chip": self.chip, "reason": self.reason,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """`rows` by chip, each chip's from the fastest on; `refused` as they were given."""
+
+    chips: tuple[str, ...]
+    rows: tuple[Row, ...]
+    refused: tuple[RefusedRow, ...]
+
+    def on(self, chip: str | None = None) -> list[Row]:
+        """The rows of a chip, by default the first. Raises GpuemuError for another one's name."""
+        wanted = self.chips[0] if chip is None else chip
+        if wanted not in self.chips:
+            raise GpuemuError.one("ranking", None, "chip", f"'{chip}'", f"one of {', '.join(self.chips)} is right")
+        return [row for row in self.rows if row.chip == wanted]
+
+    @property
+    def best(self) -> Row:
+        """The fastest on the first chip. Raises GpuemuError where none runs."""
+        rows = self.on()
+        if not rows:
+            found = f"no configuration that {self.chips[0]} runs"
+            raise GpuemuError.one("ranking", None, "", found, "one that fits is right; refused says why each does not")
+        return rows[0]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Flat records, as pandas.DataFrame and polars.DataFrame take them."""
+        dropped = ("values", "stalls", "notes")
+        return [
+            {**{k: v for k, v in row.data().items() if k not in dropped}, **row.values} for row in self.rows
+        ]  # fmt: skip
+
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "chips": list(self.chips), "rows": [row.data() for row in self.rows],
+            "refused": [row.data() for row in self.refused],
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        first = f"; {self.rows[0].label} first, {self.rows[0].nanoseconds / 1000:,.1f} us" if self.rows else ""
+        return f"<Ranking of {len(self.rows)} on {', '.join(self.chips)}{first}; {len(self.refused)} refused>"
+
+
+def ordered(
+    labels: Sequence[Sequence[tuple[str, Mapping[str, Any]]]], chips: Sequence[str],
+    outcomes: Mapping[tuple[int, int], Mapping[str, Any]],
+) -> Ranking:  # fmt: skip
+    """The ranking of outcomes, by (configuration, chip); equal times stay in the order given."""
+    rows: list[Row] = []
+    refused: list[RefusedRow] = []
+    for at, chip in enumerate(chips):
+        good: list[tuple[float, int]] = []
+        for number, (label, values) in enumerate(labels[at]):
+            figures = outcomes.get((number, at), {"refused": "not estimated"})
+            if "refused" in figures:
+                refused.append(RefusedRow(number, label, values, chip, str(figures["refused"])))
+            else:
+                good.append((figures["nanoseconds"], number))
+        good.sort()
+        for place, (_, number) in enumerate(good):
+            figures = outcomes[number, at]
+            behind = outcomes[good[place + 1][1], at] if place + 1 < len(good) else None
+            label, values = labels[at][number]
+            why = "" if behind is None else reason(figures, behind)
+            rows.append(Row(number, label, values, chip, place + 1, figures, why))
+    return Ranking(tuple(chips), tuple(rows), tuple(refused))

@@ -1,0 +1,69 @@
+"""Why one configuration is faster than the next: the figure that differs most, in the direction of the times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+EQUAL = 0.01
+"""Times that differ by less are called equal."""
+_TELLING = 0.04
+"""A figure counts from such a difference on."""
+
+Figures = Mapping[str, Any]
+
+_COSTS: tuple[tuple[str, str, Callable[[Figures], float]], ...] = (
+    ("spilled_bytes", "bytes of spilled registers a thread", lambda f: float(f["spilled_bytes"])),
+    ("excess_wavefronts", "wavefronts of bank conflicts", lambda f: float(f["excess_wavefronts"])),
+    ("l2_sectors", "sectors from L2", lambda f: float(f["l2_sectors"])),
+    ("global_sectors", "sectors of global memory", lambda f: float(f["global_sectors"])),
+    ("shared_wavefronts", "wavefronts of shared memory", lambda f: float(f["shared_wavefronts"])),
+    ("instructions", "warp instructions", lambda f: float(f["instructions"])),
+    ("idle", "idle places in the last wave", lambda f: 1 / f["busy_sms"]),
+    ("warps", "warps on the SM", lambda f: 1 / max(1, f["warps"])),
+)
+"""Figures of which more takes longer."""
+
+
+def reason(faster: Figures, slower: Figures) -> str:
+    """In a few words, why the first takes less time than the second."""
+    gain = slower["nanoseconds"] / faster["nanoseconds"] - 1
+    if gain < EQUAL:
+        return "equal, within 1 %"
+    found: list[tuple[float, str]] = []
+    for name, words, cost in _COSTS:
+        few, many = cost(faster), cost(slower)
+        if few <= 0 or many <= 0:
+            if many > 0 and few <= 0:
+                found.append((math.log(4), f"no {words}"))
+            continue
+        ratio = math.log(many / few)
+        if ratio >= _TELLING:
+            found.append((ratio, _told(name, words, faster, slower, few / many)))
+    if not found:
+        return _stalled(faster, slower)
+    # What takes many times as much as the times differ by is no better reason than what takes as much.
+    wanted = math.log1p(gain)
+    return min(found, key=lambda one: (-min(one[0], wanted), abs(one[0] - wanted)))[1]
+
+
+def _told(name: str, words: str, faster: Figures, slower: Figures, share: float) -> str:
+    if name == "warps":
+        return f"{faster['warps']} warps on the SM, not {slower['warps']}"
+    if name == "idle":
+        return f"{faster['busy_sms']:.0%} of the SMs' time filled, not {slower['busy_sms']:.0%}"
+    return f"{1 - share:.0%} fewer {words}"
+
+
+def _stalled(faster: Figures, slower: Figures) -> str:
+    """The reason for which warps of the slower one wait more."""
+    per = {
+        reason: slower["cycles"] * share / max(1, slower["resident_ctas"])
+        - faster["cycles"] * faster["stalls"].get(reason, 0) / max(1, faster["resident_ctas"])
+        for reason, share in slower["stalls"].items()
+        if reason != "selected"
+    }
+    if not per or max(per.values()) <= 0:
+        return "its CTAs overlap better"
+    return f"less {max(per, key=lambda reason: (per[reason], reason))}"

@@ -1,0 +1,232 @@
+"""The configurations that a Triton program tunes a kernel over: it runs up to the launch, then each is compiled."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from gpuemu.arch import Architecture
+from gpuemu.base.errors import GpuemuError
+from gpuemu.triton.emulated import Device
+from gpuemu.triton.launch import Launch
+from gpuemu.triton.script import command_line, its_imports
+from gpuemu.triton.wheel import check_triton
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpuemu.sass.image.cubin import Cubin
+
+_SEED = 0
+
+
+class LeftOutError(Exception):
+    """A configuration that Triton, or the program, does without: the text says why."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A compiled configuration, and its launch."""
+
+    cubin: Cubin
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    args: list[Any]
+
+
+class _Preparing(Device):
+    """Launches are taken down, not executed."""
+
+    prepared: Prepared | None = None
+
+    def launch(
+        self, cubin: Cubin, kernel: str, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
+        registers: int, args: list[Any],
+    ) -> Launch:  # fmt: skip
+        self.prepared = Prepared(cubin, kernel, grid, block, shared, args)
+        return Launch(kernel, grid, block, registers, shared, cubin)
+
+
+class _Reached(BaseException):
+    """The launch that was looked for; not an Exception, so that no program catches it."""
+
+    def __init__(self, launcher: Any, args: tuple[Any, ...], words: dict[str, Any]):
+        self.launcher, self.args, self.words = launcher, args, words
+
+
+@dataclass
+class Tuned:
+    """A kernel, the launch that was found, and the `configurations` that it is to have."""
+
+    arch: Architecture
+    configurations: list[dict[str, Any]]
+    _compile: Callable[[int], None]
+    _left_out: Mapping[int, str]
+
+    def compile(self, number: int) -> Prepared:
+        """Compile one. Raises LeftOutError where Triton refuses it, or the program itself does not try it."""
+        from gpuemu.triton.driver import active
+
+        if number in self._left_out:
+            raise LeftOutError(self._left_out[number])
+        made = _Preparing(self.arch, False, False, 1)
+        with active(made):
+            try:
+                self._compile(number)
+            except GpuemuError:
+                raise
+            except Exception as error:
+                raise LeftOutError(_sentence(error)) from None
+        assert made.prepared is not None
+        return made.prepared
+
+
+def _sentence(error: Exception) -> str:
+    """What Triton says, in a line."""
+    if type(error).__name__ == "OutOfResources":
+        needs, limit, what = error.required, error.limit, error.name  # type: ignore[attr-defined]
+        return f"needs {needs:,}{' bytes of' * (what == 'shared memory')} {what}; the chip has {limit:,}"
+    told = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {told[-1].strip() if told else ''}"
+
+
+def tuned(
+    path: str, arch: Architecture, words: Sequence[str] = (), call: str | None = None, kernel: str | None = None,
+    varied: Sequence[dict[str, Any]] = (),
+) -> Tuned:  # fmt: skip
+    """Run a program up to its first launch of a kernel that has configurations, or of any with `varied` ones.
+
+    `call` is run then, with what the program has defined, up to such a launch of its own. Random numbers are seeded
+    beforehand. Raises GpuemuError where no such launch comes.
+    """
+    check_triton()
+    from gpuemu.triton.driver import active
+
+    if not Path(path).is_file():
+        raise GpuemuError.one(path, None, "", "no such file", "a Python file is right")
+    names: dict[str, Any] = {}
+    with active(Device(arch, False, False, 1)), _stopping(kernel, bool(varied)), command_line(path, words):
+        _seed()
+        reached = _run(path, Path(path).read_text(encoding="utf-8"), names)
+        if call is not None:
+            _seed()
+            reached = _run("--call", call, names)
+    if reached is None:
+        what = "a launch of a kernel with @triton.autotune and several configurations"
+        what = "a launch" if varied else what
+        named = f" named {kernel}" * (kernel is not None)
+        right = f"{what}{named} is right; --vary NAME=V,V,... gives one configurations, --call CODE launches it"
+        raise GpuemuError.one(path if call is None else "--call", None, "", "none", right)
+    return _spanned(reached, arch, list(varied)) if varied else _listed(reached, arch)
+
+
+def _seed() -> None:
+    import random
+
+    import numpy as np
+
+    random.seed(_SEED)
+    np.random.seed(_SEED)  # what programs use
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(_SEED)
+
+
+def _run(path: str, text: str, names: dict[str, Any]) -> _Reached | None:
+    """Run Python in a module of these names, up to the launch."""
+    module = ModuleType("__main__")
+    module.__dict__.update(names, __file__=path)
+    names.update(module.__dict__)
+    if not Path(path).is_file():
+        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    before = sys.modules["__main__"]
+    sys.modules["__main__"] = module
+    module.__dict__.update(names)
+    try:
+        with its_imports(path):
+            exec(compile(text, path, "exec"), module.__dict__)
+    except _Reached as reached:
+        return reached
+    finally:
+        names.update(module.__dict__)
+        sys.modules["__main__"] = before
+    return None
+
+
+@contextmanager
+def _stopping(kernel: str | None, any_launch: bool) -> Iterator[None]:
+    """Within it the first launch that is meant raises _Reached."""
+    from triton.runtime.autotuner import Autotuner, Heuristics
+    from triton.runtime.jit import JITFunction
+
+    kinds = (Autotuner, Heuristics, JITFunction)
+    before = {kind: kind.run for kind in kinds}
+
+    def stopping(kind: Any) -> Any:
+        def run(self: Any, *args: Any, **words: Any) -> Any:
+            several = kind is Autotuner and len(self.configs) > 1
+            if (any_launch or several) and not words.get("warmup") and kernel in (None, _name(self)):
+                raise _Reached(self, args, words)
+            return before[kind](self, *args, **words)
+
+        return run
+
+    for kind in kinds:
+        kind.run = stopping(kind)
+    try:
+        yield
+    finally:
+        for kind, run in before.items():
+            kind.run = run
+
+
+def _name(launcher: Any) -> str:
+    while hasattr(launcher, "fn"):
+        launcher = launcher.fn
+    return str(launcher.__name__)
+
+
+def _listed(reached: _Reached, arch: Architecture) -> Tuned:
+    """The configurations of an autotuner."""
+    tuner, args, words = reached.launcher, reached.args, reached.words
+    given = dict(zip(tuner.arg_names, args, strict=False))
+    kept = tuner.configs
+    if tuner.early_config_prune is not None:
+        tuner.nargs = given
+        kept = tuner.early_config_prune(list(tuner.configs), given, **words)
+    left_out = {
+        number: "left out by the program's own early_config_prune"
+        for number, one in enumerate(tuner.configs)
+        if not any(one is other for other in kept)
+    }
+
+    def compiled(number: int) -> None:
+        one = tuner.configs[number]
+        chosen = one.all_kwargs()
+        if one.pre_hook is not None:
+            one.pre_hook({**given, **words, **chosen})
+        tuner.fn.run(*args, **words, **chosen)
+
+    return Tuned(arch, [one.all_kwargs() for one in tuner.configs], compiled, left_out)
+
+
+def _spanned(reached: _Reached, arch: Architecture, varied: list[dict[str, Any]]) -> Tuned:
+    """A launch with other values of its arguments and options."""
+    from triton.runtime.autotuner import Autotuner
+
+    launcher = reached.launcher
+    if isinstance(launcher, Autotuner):
+        launcher = launcher.fn
+    bound = dict(zip(reached.launcher.arg_names, reached.args, strict=False))
+
+    def compiled(number: int) -> None:
+        launcher.run(**{**bound, **reached.words, **varied[number]})
+
+    return Tuned(arch, varied, compiled, {})

@@ -1,0 +1,227 @@
+"""Configurations in order: what is faster stands before what is slower, what does not fit is named, what is known stays."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import gpuemu
+from gpuemu.cli.main import cli
+from gpuemu.sass.tools.disassembly import load_cubin
+from gpuemu.studies.rank import estimate
+from gpuemu.studies.rank.rank_text import lines
+from gpuemu.studies.rank.reasons import reason
+
+TRANSPOSE = """
+extern "C" __global__ void transpose(const float *in, float *out, int n) {
+    __shared__ float tile[32][32 + PAD];
+    int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
+    for (int k = 0; k < 32; k += ROWS) tile[threadIdx.y + k][threadIdx.x] = in[(y + k) * n + x];
+    __syncthreads();
+    x = blockIdx.y * 32 + threadIdx.x; y = blockIdx.x * 32 + threadIdx.y;
+    for (int k = 0; k < 32; k += ROWS) out[(y + k) * n + x] = tile[threadIdx.x][threadIdx.y + k];
+}
+"""
+LAUNCH = [
+    "--vary",
+    "PAD=0,1",
+    "--grid",
+    "8,8",
+    "--block",
+    "32,ROWS",
+    "--arg",
+    "arange:f32:65536",
+    "--arg",
+    "zeros:f32:65536",
+]
+ALL = [*LAUNCH, "--vary", "ROWS=8,16", "--arg", "256", "--jobs", "1"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled code stays where it is; estimates are kept elsewhere."""
+    monkeypatch.setattr(estimate.cache, "cache_folder", lambda: tmp_path / "cache")
+
+
+@pytest.fixture
+def transpose(tmp_path: Path) -> Path:
+    (tmp_path / "transpose.cu").write_text(TRANSPOSE)
+    return tmp_path / "transpose.cu"
+
+
+def ranked(arguments: list[str]) -> Any:
+    result = CliRunner().invoke(cli, ["rank", *arguments, "--format", "json"])
+    assert result.exception is None, result.output
+    return json.loads(result.output)
+
+
+def test_without_bank_conflicts_a_transpose_is_first_and_the_reason_is_told(transpose: Path) -> None:
+    rows = ranked([str(transpose), "--arch", "sm_89", *ALL])["rows"]
+    assert [row["place"] for row in rows] == [1, 2, 3, 4]
+    assert [row["values"]["PAD"] for row in rows] == [1, 1, 0, 0]
+    times = [row["nanoseconds"] for row in rows]
+    assert times == sorted(times)
+    assert rows[1]["why"] == "no wavefronts of bank conflicts"
+    assert rows[0]["excess_wavefronts"] == 0 < rows[3]["excess_wavefronts"]
+
+
+def test_the_estimate_is_the_one_of_a_run(transpose: Path) -> None:
+    (row, *_) = ranked([str(transpose), "--arch", "sm_89", *ALL])["rows"]
+    arguments = [np.arange(65536, dtype=np.float32), np.zeros(65536, np.float32), 256]
+    options = [f"-D{name}={value}" for name, value in row["values"].items()]
+    rows = row["values"]["ROWS"]
+    trace = gpuemu.trace_kernel(
+        transpose, grid=(8, 8), block=(32, rows), args=arguments, arch="sm_89", options=options, timed_only=True
+    )
+    result = gpuemu.run(trace, "sm_89")
+    assert (row["nanoseconds"], row["cycles"]) == (result.grid.nanoseconds, result.cycles)
+
+
+def test_what_is_estimated_once_is_kept(transpose: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [str(transpose), "--arch", "sm_89", *ALL]
+    before = ranked(words)
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("estimated again")
+
+    monkeypatch.setattr(estimate, "figures", refuse)
+    assert ranked(words) == before
+    with pytest.raises(AssertionError, match="estimated again"):
+        CliRunner().invoke(cli, ["rank", *words, "--again"], catch_exceptions=False)
+
+
+def test_kernels_find_what_they_found_when_alone(tmp_path: Path) -> None:
+    (tmp_path / "count.cu").write_text(
+        'extern "C" __global__ void count(int *n) { int m = *n; for (int k = 0; k < m; k++) atomicAdd(n, STEP); }'
+    )
+    alone, after = (
+        ranked([str(tmp_path / "count.cu"), "--vary", f"STEP={steps}", "--arg", "arange:i32:8", "--jobs", "1"])["rows"]
+        for steps in ("2", "1,2")
+    )
+    assert alone[0]["cycles"] in [row["cycles"] for row in after]
+
+
+def test_what_does_not_fit_is_refused_with_the_reason_and_does_not_execute(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text('extern "C" __global__ void k(float *x) { extern __shared__ float s[]; *x = s[0]; }')
+    words = ["--zero", "--arg", "zeros:f32:4"]
+    words = [str(tmp_path / "k.cu"), "--vary", "KIB=1,512", "--dynamic-shared", "1024*KIB", *words[1:], "--jobs", "1"]
+    found = ranked([*words, "--arch", "sm_80"])
+    (refused,) = [one for one in found["refused"] if one["values"]["KIB"] == 512]
+    assert "524288 bytes" in refused["reason"] or "the SM has" in refused["reason"]
+
+
+def test_chips_are_side_by_side_and_code_for_another_is_refused(transpose: Path) -> None:
+    cubin = load_cubin(transpose, "sm_89", options=["-DPAD=1", "-DROWS=8"])
+    arguments = [np.zeros(65536, np.float32), np.zeros(65536, np.float32), 256]
+    one = gpuemu.Configuration(cubin.content, grid=(8, 8), block=(32, 8), args=arguments, name="padded")
+    found = gpuemu.rank([one], chips=["RTX 4090", "RTX 4060 Ti", "H100"], jobs=1)
+    assert [row.chip for row in found.rows] == ["RTX 4090", "RTX 4060 Ti"]
+    assert found.rows[0].nanoseconds < found.rows[1].nanoseconds
+    assert found.refused[0].reason == "code for sm_89, which H100 (sm_90) does not run"
+    assert found.best.label == "padded"
+    with pytest.raises(gpuemu.GpuemuError, match="no configuration that H100 runs"):
+        _ = gpuemu.rank([one], chips="H100", jobs=1).best
+    text = "\n".join(line for _, line in lines(found))
+    assert "RTX 4090: padded (RTX 4060 Ti: place 1, 0.0% behind its best; H100: refused)" in text
+
+
+def test_two_processes_give_what_one_gives(transpose: Path) -> None:
+    words = [str(transpose), "--arch", "sm_89", *ALL[:-2], "--again", "--jobs"]
+    assert ranked([*words, "2"]) == ranked([*words, "1"])
+
+
+def test_the_table_says_what_is_the_same_once(transpose: Path) -> None:
+    words = [str(transpose), "--arch", "sm_89", "--vary", "ROWS=8", *LAUNCH, "--arg", "256", "--jobs", "1"]
+    result = CliRunner().invoke(cli, ["rank", *words])
+    assert result.exception is None, result.output
+    title, _, header, first, *_ = result.output.splitlines()
+    assert title == "RTX 4060 Ti: 2 configurations; all with ROWS=8"
+    assert header.split()[:3] == ["PAD", "time", "behind"]
+    assert first.split()[:2] == ["1", "1"]
+    assert first.endswith("no wavefronts of bank conflicts")
+    table = CliRunner().invoke(cli, ["rank", *words, "--format", "csv"])
+    assert table.output.splitlines()[0].startswith("place,configuration,chip,nanoseconds,cycles,limited_by")
+    assert len(table.output.splitlines()) == 3
+
+
+def test_in_ci_another_best_is_exit_code_1(transpose: Path) -> None:
+    words = ["rank", str(transpose), "--arch", "sm_89", *ALL]
+    assert CliRunner().invoke(cli, [*words, "--expect-best", "PAD=1"]).exit_code == 0
+    other = CliRunner().invoke(cli, [*words, "--expect-best", "PAD=0"])
+    assert other.exit_code == 1
+    assert "the best on RTX 4060 Ti is PAD=1 ROWS=" in other.stderr
+
+
+def test_a_list_of_configurations_in_a_file(tmp_path: Path, transpose: Path) -> None:
+    listed = [
+        {"path": "transpose.cu", "kernel": "transpose", "grid": [8, 8], "block": [32, rows], "name": f"rows {rows}",
+         "options": ["-DPAD=1", f"-DROWS={rows}"], "args": ["zeros:f32:65536", "zeros:f32:65536", "256"]}
+        for rows in (8, 16)
+    ]  # fmt: skip
+    (tmp_path / "list.json").write_text(json.dumps(listed))
+    rows = ranked([str(tmp_path / "list.json"), "--chip", "RTX 4090", "--jobs", "1"])["rows"]
+    assert sorted(row["configuration"] for row in rows) == ["rows 16", "rows 8"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["k.py", "--grid", "4"], r"k.py: found a Triton program with --grid; its own launch is right"),
+        (["k.cu", "--call", "f()"], r"--call: found code for k.cu; a Triton program, FILE.py, is right"),
+        (["k.cubin", "--vary", "TILE=1,2"], r"--vary: found machine code; a .cu, whose macros the names are, is right"),
+        (["k.cu", "--chip", "RTX 1"], r"--chip: found 'RTX 1'; one of .*H100.* is right"),
+        (["k.cu", "--vary", "T=1", "--vary", "T=2"], r"--vary: found a name twice; each name once is right"),
+        (["k.cu", "--top", "0"], r"--top: found '0'; a whole number of at least 1, or all, is right"),
+        (["k.cu", "--vary", "T=1,2", "--grid", "U*4"], r"--grid: found .*U"),
+        (["l.json"], r"l.json: found no JSON"),
+    ],
+)
+def test_what_is_wrong_as_a_whole_is_said_at_once(words: list[str], message: str) -> None:
+    result = CliRunner().invoke(cli, ["rank", *words])
+    assert isinstance(result.exception, gpuemu.GpuemuError)
+    assert re.search(message, str(result.exception)), str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([3], "found int; a gpuemu.Configuration, or a mapping"),
+        ([{"path": "a", "gird": 1}], "found 'gird'"),
+        ([{"grid": 1}], "found no path"),
+        ([], "found none; at least one is right"),
+    ],
+)
+def test_python_says_what_a_configuration_is(given: Any, message: str) -> None:
+    with pytest.raises(gpuemu.GpuemuError, match=message):
+        gpuemu.rank(given, "sm_89")
+
+
+def figures(**changed: Any) -> dict[str, Any]:
+    base = {
+        "nanoseconds": 1000.0, "cycles": 2000, "spilled_bytes": 0, "excess_wavefronts": 0, "l2_sectors": 1000, "busy_sms": 1.0,
+        "global_sectors": 4000, "shared_wavefronts": 500, "instructions": 9000, "warps": 16, "resident_ctas": 2,
+        "stalls": {"long_scoreboard": 0.5, "selected": 0.5},
+    }  # fmt: skip
+    return base | changed
+
+
+@pytest.mark.parametrize(
+    ("slower", "told"),
+    [
+        ({"nanoseconds": 1005.0}, "equal, within 1 %"),
+        ({"l2_sectors": 2000}, "50% fewer sectors from L2"),
+        ({"warps": 8}, "16 warps on the SM, not 8"),
+        ({"excess_wavefronts": 300}, "no wavefronts of bank conflicts"),
+        ({"busy_sms": 0.5}, "100% of the SMs' time filled, not 50%"),
+        ({"cycles": 4000}, "less long_scoreboard"),
+        ({"resident_ctas": 8}, "its CTAs overlap better"),
+    ],
+)
+def test_a_reason_is_the_figure_that_goes_with_the_time(slower: dict[str, Any], told: str) -> None:
+    assert reason(figures(), figures(**{"nanoseconds": 1800.0} | slower)) == told
