@@ -87,11 +87,6 @@ class Document:
         """The line, from 1, of the key or list item at `path`, or of the nearest one around it."""
         return self._place(path)[0]
 
-    def value_line(self, path: PathToValue = ()) -> int:
-        """The line on which the value at `path` starts; for a block scalar, that of its `|`."""
-        _, node = self._place(path)
-        return _line(node)
-
     def text_line(self, path: PathToValue, index: int) -> int:
         """The line of line `index` (from 0) of the text at `path`, exact for a `|` block."""
         _, node = self._place(path)

@@ -147,23 +147,6 @@ def matrix_fragment(transposed: bool = False) -> Fragment:
     return _fragment(8, 8, 16, *((crossed, plain) if transposed else (plain, crossed)))
 
 
-def load_matrices(rows: npt.ArrayLike, transposed: bool = False) -> Registers:
-    """ldmatrix.xN: the registers [..., N, 32] of rows as they lie in memory, 16-bit [..., 8 N, 8].
-
-    Row 8 i + r is the one whose address lane 8 i + r gave.
-    """
-    memory = np.asarray(rows)
-    matrices = memory.reshape(*memory.shape[:-2], memory.shape[-2] // 8, 8, 8)
-    return matrix_fragment(transposed).scatter(matrices)[..., 0, :]
-
-
-def store_matrices(registers: npt.ArrayLike, transposed: bool = False) -> UintArray:
-    """stmatrix.xN, the inverse of `load_matrices`: registers [..., N, 32] to 16-bit rows [..., 8 N, 8]."""
-    held = np.asarray(registers)
-    matrices = matrix_fragment(transposed).gather(held[..., None, :])
-    return matrices.reshape(*held.shape[:-2], 8 * held.shape[-2], 8)
-
-
 def transpose_matrix(register: npt.ArrayLike) -> Registers:
     """movmatrix: the register [..., 32] of the transposed 8x8 matrix."""
     held = np.asarray(register)

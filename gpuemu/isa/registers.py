@@ -17,7 +17,9 @@ from gpuemu.isa.operands import Register, parse_operand
 from gpuemu.isa.products import fragment_registers
 from gpuemu.isa.table import Opcode, parse_opcode
 
-_BASES = {"R": 0, "P": 300, "UR": 400, "UP": 500}
+PREDICATES, UNIFORM = 300, 400
+"""Where those begin; general registers are below both."""
+_BASES = {"R": 0, "P": PREDICATES, "UR": UNIFORM, "UP": 500}
 _PREDICATES = 7
 _REGISTER_FILES, _PREDICATE_FILES = ("R", "UR"), ("P", "UP")
 _FRAGMENTS = ("A", "B", "C")
@@ -30,9 +32,15 @@ def register_number(register: Register) -> int:
     return _BASES[register.file] + register.number
 
 
+def register_name(number: int) -> str:
+    """R4, P0, UR2."""
+    file = max((file for file, base in _BASES.items() if number >= base), key=lambda file: _BASES[file])
+    return f"{file}{number - _BASES[file]}"
+
+
 def is_number(number: int) -> bool:
     """Whether a register, by its number, holds 32 bits, and no truth value."""
-    return number < _BASES["P"] or _BASES["UR"] <= number < _BASES["UP"]
+    return number < PREDICATES or UNIFORM <= number < _BASES["UP"]
 
 
 def _registers(text: str, words: int = 1) -> tuple[int, ...]:
@@ -141,7 +149,7 @@ def general_results(opcode: str, operands: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def _general(registers: Iterable[int]) -> tuple[int, ...]:
-    return tuple(register for register in registers if register < _BASES["P"])
+    return tuple(register for register in registers if register < PREDICATES)
 
 
 def mma_registers(opcode: str, operands: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:

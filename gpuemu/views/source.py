@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind, Operation, Row, UnknownOpcodeError
-from gpuemu.program.live_registers import live_registers
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import NAMES
+from gpuemu.trace.flow import live_registers
 from gpuemu.trace.model import Trace
 from gpuemu.views.global_memory import asks_l1
 from gpuemu.views.stalls import reasons

@@ -219,7 +219,6 @@ def test_every_key_item_and_value_knows_its_line():
     document = strict_yaml.parse(TEXT, "t.yaml")
     assert document.line() == 2
     assert document.line(("shared_memory",)) == 2
-    assert document.value_line(("shared_memory",)) == 3
     assert document.line(("shared_memory", "banks")) == 3
     assert document.line(("shared_memory", "list", 1)) == 5
     assert document.line(("items", 1)) == 16
@@ -240,7 +239,6 @@ def test_the_lines_of_a_block_of_text_can_be_found_again():
     path = ("shared_memory", "text")
     text = document.value["shared_memory"]["text"]
     assert text == "\nfirst\nsecond\n"
-    assert document.value_line(path) == 6
     for index, line in enumerate(text.splitlines()):
         assert TEXT.splitlines()[document.text_line(path, index) - 1].strip() == line
     assert document.text_line(("shared_memory", "folded"), 1) == 11

@@ -7,11 +7,21 @@ from gpuemu.isa.fragments import (
     a_fragment,
     b_fragment,
     c_fragment,
-    load_matrices,
     matrix_fragment,
-    store_matrices,
     transpose_matrix,
 )
+
+
+def load_matrices(rows, transposed=False):
+    """ldmatrix.xN: the registers [..., N, 32] of 16-bit rows [..., 8 N, 8] as they lie in memory."""
+    matrices = rows.reshape(*rows.shape[:-2], rows.shape[-2] // 8, 8, 8)
+    return matrix_fragment(transposed).scatter(matrices)[..., 0, :]
+
+
+def store_matrices(registers, transposed=False):
+    """stmatrix.xN, the inverse."""
+    matrices = matrix_fragment(transposed).gather(registers[..., None, :])
+    return matrices.reshape(*registers.shape[:-2], 8 * registers.shape[-2], 8)
 
 
 def run(row, column, count, along):

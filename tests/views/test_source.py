@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 
 import gpuemu
 from gpuemu.cli.main import cli
-from gpuemu.program.live_registers import live_registers
+from gpuemu.trace.flow import live_registers
 from gpuemu.trace.recorded import write_trace
 from gpuemu.views import source_text
 from gpuemu.views.source import COLUMNS, instructions, lines, stall_columns

@@ -91,7 +91,6 @@ class Memory:
         self.shared_bytes = shared_bytes
         self.shared_base = shared_base
         self.local_bytes = local_bytes_per_lane
-        self.lane_count = lanes.count
         self.buffers: list[Buffer] = []
         self.shared = views(np.zeros(shared_bytes, dtype=np.uint8))
         self.written = views(np.zeros(shared_bytes, dtype=np.uint8))

@@ -15,7 +15,7 @@ from functools import reduce
 from operator import or_
 
 from gpuemu.isa.operands import Operand, Sum, parse_integer, parse_operand
-from gpuemu.isa.registers import destination_count, is_number, register_number, written_and_read
+from gpuemu.isa.registers import destination_count, is_number, register_name, register_number, written_and_read
 from gpuemu.isa.table import Opcode
 from gpuemu.sass.image.nv_info import Parameter
 from gpuemu.trace.model import Instruction
@@ -135,7 +135,7 @@ def _step(instruction: Instruction, values: Values, known: _Parameters, found: S
             address = bool(source.brackets) and not source.is_constant
             _note(found, held_in(source), Use.WHOLE if address else use)
             _note(found, known.at(source), use)
-    predicates = {f"P{r - 300}" for r in written if not is_number(r)}
+    predicates = {register_name(r) for r in written if not is_number(r)}
     for key in [key for key in values if key[1] != "" and (key[0] in results or key[1].lstrip("@!") in predicates)]:
         del values[key]
     for register, parameters in zip(results, moved, strict=True):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from gpuemu.isa.opcodes import UnknownOpcodeError
 from gpuemu.isa.operands import parse_operand
 from gpuemu.isa.registers import written_and_read
+from gpuemu.trace.flow import targets
 from gpuemu.trace.model import Instruction
 
 _LONGEST_LOOP = 48
@@ -26,9 +27,7 @@ _WORDS = {
 def looks(code: Sequence[Instruction]) -> frozenset[int]:
     """The numbers of the instructions that may be looks."""
     found = {k for k, instruction in enumerate(code) if always_looks(instruction)}
-    places = {instruction.offset: k for k, instruction in enumerate(code)}
-    for k, branch in enumerate(code):
-        start = _target(branch, places)
+    for k, start in enumerate(targets(code)):
         if start is None or not 0 <= k - start <= _LONGEST_LOOP:
             continue
         loop = code[start : k + 1]
@@ -54,11 +53,6 @@ def always_looks(instruction: Instruction) -> bool:
     return False
 
 
-def _target(branch: Instruction, places: dict[int, int]) -> int | None:
-    text = branch.operands[-1] if branch.mnemonic == "BRA" and branch.operands else ""
-    return places.get(int(text, 16)) if text.startswith("0x") else None
-
-
 def _registers(instruction: Instruction, address_only: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
     operands = ("RZ", *instruction.operands[1:]) if address_only else instruction.operands
     try:
@@ -74,7 +68,7 @@ def awaited(code: Sequence[Instruction], look: int) -> tuple[str, int, int] | No
     None where the code behind it is not plainly a comparison and a branch back.
     """
     value = parse_operand(code[look].operands[0]).register
-    places = {instruction.offset: k for k, instruction in enumerate(code)}
+    branches = targets(code)
     test: tuple[str, str, int, int] | None = None
     for k in range(look + 1, min(look + _TEST_BEHIND, len(code))):
         instruction = code[k]
@@ -86,7 +80,7 @@ def awaited(code: Sequence[Instruction], look: int) -> tuple[str, int, int] | No
             at = names.index(value)
             test = instruction.operands[0], compare if at == 2 else _MIRRORED[compare], k, 3 if at == 2 else 2
         elif test is not None and instruction.mnemonic == "BRA" and instruction.guard.lstrip("@!") == test[0]:
-            start = _target(instruction, places)
+            start = branches[k]
             if start is None:
                 return None
             # A branch back goes on waiting where its predicate is true; one ahead ends it there.

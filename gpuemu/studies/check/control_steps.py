@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from gpuemu.arch import Architecture
 from gpuemu.isa.opcodes import Kind
-from gpuemu.isa.registers import written_and_read
+from gpuemu.isa.registers import PREDICATES, UNIFORM, written_and_read
 from gpuemu.trace.model import Instruction
 
 _BY_COUNTERS = (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE)
@@ -21,9 +21,6 @@ PATH = (ORDERED, GLOBAL_PATH)
 """Units: of the first, results come in the order of issue, shared loads, shuffles and matrix moves alike."""
 _SLOW = 8
 """Cycles from one FP64 instruction to the next from which on counters tell of its results."""
-PREDICATES, UNIFORM = 300, 400
-"""Where they begin. Results of the uniform pipe are waited for by the hardware, as compilers rely on."""
-_BASES = ((500, "UP"), (400, "UR"), (300, "P"), (0, "R"))
 
 # An A100 and an H100 do these three in 101 of 101 runs each; code of compilers keeps to them from sm_75 to sm_90.
 STALLS_NOT_WAITED_FOR = 12
@@ -85,14 +82,6 @@ class Step:
         return self.instruction.threads is not None
 
 
-def register_name(register: int) -> str:
-    """R4, P0, UR2."""
-    if register == COPIES:
-        return "what was copied"
-    base, letters = next((b, n) for b, n in _BASES if register >= b)
-    return f"{letters}{register - base}"
-
-
 def latency_of(instruction: Instruction, arch: Architecture) -> int | None:
     """The fixed latency of an instruction; None if a counter tells, or nobody knows."""
     operation = instruction.operation
@@ -142,7 +131,7 @@ def step_of(instruction: Instruction, arch: Architecture) -> Step:
     if instruction.mnemonic == "P2R":
         read = tuple(r for r in read if not PREDICATES <= r < UNIFORM)  # a mask tells which it takes
     if operation.operation == "uniform":
-        written = tuple(r for r in written if r >= UNIFORM)
+        written = tuple(r for r in written if r >= UNIFORM)  # the hardware waits for others, as compilers rely on
     if operation.kind in (Kind.SHARED, Kind.BARRIER):
         read = (*read, COPIES)
     waits = {i for i in range(6) if word.wait_mask >> i & 1}

@@ -16,18 +16,16 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.isa.opcodes import Kind
+from gpuemu.isa.registers import PREDICATES, UNIFORM, register_name
 from gpuemu.studies.check.control_steps import (
     COPIES,
     DEPBAR_CYCLES,
     GLOBAL_PATH,
     ORDERED,
     PATH,
-    PREDICATES,
     SEEN_CYCLES,
     STALLS_NOT_WAITED_FOR,
-    UNIFORM,
     Step,
-    register_name,
     slack,
     step_of,
     switched_off,
@@ -36,7 +34,6 @@ from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
 from gpuemu.studies.check.lane_paths import LanePath, warp_paths
 from gpuemu.trace.model import Trace
 
-_GENERAL = 255
 _MARK = -1
 """In the place of a register: an instruction that raises a counter, whatever its registers."""
 _BARE_CYCLES = 8
@@ -235,7 +232,7 @@ class _Follower:
                 left.append(of(r, "result", step.read_counter if predicate else step.write_counter))
         if step.late_reader:
             counter = step.read_counter if step.read_counter >= 0 else step.write_counter
-            sources = [r for r in step.read if 0 <= r < _GENERAL and r not in written]
+            sources = [r for r in step.read if 0 <= r < PREDICATES and r not in written]
             if counter >= 0:
                 left += [of(r, "source", counter) for r in (*sources, _MARK)]
             elif step.stall < _BARE_CYCLES:
@@ -275,7 +272,7 @@ class _Follower:
         producer = self._code[pending.pc]
         word = producer.control
         assert word is not None
-        name = register_name(pending.register)
+        name = "what was copied" if pending.register == COPIES else register_name(pending.register)
         does = _does(what != "overwritten")
         if pending.kind in ("fixed", "waited"):
             found = f"{name} is {what} {pending.left} cycles before its latency has passed"

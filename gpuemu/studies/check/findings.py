@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -120,8 +119,3 @@ def coordinates(thread: int, block: tuple[int, int, int]) -> tuple[int, int, int
     """A thread of the CTA as (x, y, z)."""
     x, y, _ = block
     return thread % x, thread // x % y, thread // (x * y)
-
-
-def worst(findings: Iterable[Finding]) -> Severity | None:
-    """The worst severity among them; None if there is none."""
-    return min((f.severity for f in findings), key=_ORDER.index, default=None)

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuemu.isa.opcodes import Kind, UnknownOpcodeError
-from gpuemu.isa.registers import written_and_read
-from gpuemu.studies.check.liveness import bits, living, targets
+from gpuemu.isa.registers import PREDICATES, written_and_read
+from gpuemu.trace.flow import EVERY, bits, living, targets
 from gpuemu.trace.model import Instruction
 
 _LOADS = ("LDS", "LDG", "LD")
-_GENERAL = 255
-"""Registers from here on hold predicates, or belong to a warp."""
 _FURTHEST = 64
 """Instructions among which a value is followed."""
 _MOST_BRANCHES = 6
@@ -30,7 +28,7 @@ def later_uses(code: Sequence[Instruction]) -> dict[int, frozenset[int]]:
     if not any(i.mnemonic in _LOADS for i in code):
         return {}
     branches = targets(code)
-    live = living(code, branches)
+    live = living(code, EVERY)
     found = {}
     for k, load in enumerate(code):
         if load.mnemonic in _LOADS:
@@ -154,7 +152,7 @@ def _only_waits(instruction: Instruction) -> bool:
 
 def _passes_on(kind: Kind, written: tuple[int, ...]) -> bool:
     """Whether an instruction does nothing but make another value of it, in each lane by itself."""
-    return kind is Kind.FIXED and all(register < _GENERAL for register in written)
+    return kind is Kind.FIXED and all(register < PREDICATES for register in written)
 
 
 def _kind(instruction: Instruction) -> Kind | None:

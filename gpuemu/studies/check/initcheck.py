@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.isa.registers import general_results
+from gpuemu.isa.registers import PREDICATES, general_results
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.studies.check.accesses import Indices
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
@@ -22,7 +22,6 @@ Bools = NDArray[np.bool_]
 Step = Callable[[Mask], None]
 _COPIES = ("MOV", "SEL", "FSEL", "SHFL", "PRMT", "R2UR", "UMOV")
 _WORD = 4
-_GENERAL = 255
 
 
 class Uninitialised(np.ndarray[Any, Any]):
@@ -34,7 +33,7 @@ def empty(shape: int | tuple[int, ...], dtype: Any = np.float32) -> Uninitialise
     return np.zeros(shape, dtype).view(Uninitialised)
 
 
-OF_CTA = ("cta", "_local", "_registers", "_unwritten")
+OF_CTA = ("cta", "_local", "_registers")
 """What is of one CTA; see `aside`."""
 
 
@@ -70,7 +69,6 @@ class Unwritten:
         self.cta = cta
         self._local[:] = False
         self._registers.clear()
-        self._unwritten: tuple[Instruction, Bools] | None = None
 
     def local(self, instruction: Instruction, load: bool, size: int, lanes: Indices, offsets: Indices) -> None:
         """An access to local memory: byte offsets in the lanes' frames."""
@@ -97,8 +95,8 @@ class Unwritten:
         """The step, with an eye on the registers that it reads."""
         instruction = site.instruction
         written, read = instruction.registers
-        results = frozenset(r for r in written if r < _GENERAL)
-        sources = frozenset(r for r in read if r < _GENERAL)
+        results = frozenset(r for r in written if r < PREDICATES)
+        sources = frozenset(r for r in read if r < PREDICATES)
         copies = site.mnemonic in _COPIES or (site.mnemonic == "IMAD" and site.has("MOV"))
         stores = instruction.operation.store and not instruction.operation.atomic
         registers = self._registers

@@ -20,6 +20,8 @@ follow, `WIDTH` bytes of a lane or 0 where no memory is accessed, `IMM` a number
 
 from __future__ import annotations
 
+from gpuemu.isa.operands import LAST
+
 PLAIN, PACKED = ".traceg", ".traceg.xz"
 LIST = ".g"
 VERSIONS = (4, 5)
@@ -30,7 +32,7 @@ EACH, STRIDE, STEPS = range(3)
 """Modes of addresses: one for each active lane; of lanes that follow one another the first and the distance; the first
 and each further active lane's distance from the one before."""
 MOST_SOURCES = 5
-RZ = 255
+RZ = LAST["R"]
 WINDOW_BYTES = 1 << 24
 """Generic addresses from `shmem base_addr` on, and from `local mem base_addr` on, that mean such memory."""
 

@@ -1,0 +1,74 @@
+"""Where the branches of a kernel's code go, and which registers hold a value that is still to be read.
+
+Sets of registers are whole numbers, a bit for each register by its number (`isa.registers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpuemu.isa.operands import parse_integer
+from gpuemu.isa.registers import PREDICATES
+from gpuemu.trace.model import Instruction
+
+EVERY = (1 << 600) - 1
+"""Every register."""
+_GENERAL = (1 << PREDICATES) - 1
+_BY_NUMBER = ("BRA", "JMP")
+_ELSEWHERE = ("BRX", "BRXU", "RET", "CALL", "JMX", "JMXU")
+
+
+def bits(registers: Iterable[int]) -> int:
+    """A set of registers."""
+    found = 0
+    for register in registers:
+        found |= 1 << register
+    return found
+
+
+def targets(code: Sequence[Instruction]) -> list[int | None]:
+    """Where each branch goes, as a place in the code; None for what is none, or does not say."""
+    places: dict[int | None, int] = {instruction.offset: k for k, instruction in enumerate(code)}
+    return [
+        places.get(parse_integer(i.operands[-1])) if i.operands and i.mnemonic in _BY_NUMBER else None for i in code
+    ]
+
+
+def living(code: Sequence[Instruction], elsewhere: int) -> list[int]:
+    """The registers that are read from each instruction on before they are written; and behind the last.
+
+    `elsewhere`: what is taken to be read where a call, a return or a jump by a register goes on. Where a branch says
+    nothing, as in an imported trace, the code behind it follows, too.
+    """
+    kills, reads, ways = [], [], []
+    for k, (instruction, target) in enumerate(zip(code, targets(code), strict=True)):
+        written, read = instruction.registers
+        branches = instruction.mnemonic in _BY_NUMBER
+        # A guarded instruction may leave what it would write as it was.
+        kills.append(0 if instruction.guard else bits(written))
+        unknown = instruction.mnemonic in _ELSEWHERE or (branches and target is None)
+        reads.append(bits(read) | (elsewhere if unknown else 0))
+        conditional = bool(instruction.guard) or (branches and len(instruction.operands) != 1)
+        goes_on = conditional or "leaves" not in instruction.parsed.row.notes
+        ways.append([*([k + 1] if goes_on else []), *([] if target is None else [target])])
+    live = [0] * (len(code) + 1)
+    changed = True
+    while changed:
+        changed = False
+        for k in reversed(range(len(code))):
+            behind = 0
+            for way in ways[k]:
+                behind |= live[way]
+            now = reads[k] | (behind & ~kills[k])
+            changed |= now != live[k]
+            live[k] = now
+    return live
+
+
+def live_registers(code: Sequence[Instruction]) -> list[int]:
+    """Of each instruction how many general registers are live before it or written by it.
+
+    What is called or jumped to by register is taken to need nothing.
+    """
+    live = zip(living(code, 0), code, strict=False)
+    return [((before | bits(instruction.registers[0])) & _GENERAL).bit_count() for before, instruction in live]
