@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.chip.launch import whole
 from gpuemu.engine import StuckError, execute
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
@@ -56,7 +58,7 @@ def replay(
         log = execute(program, arch, engine, watch)
     except StuckError as stuck:
         raise GpuemuError(_stuck_problem(trace, *warp) for warp in stuck.warps[:8]) from None
-    return Result(trace, arch, program, log)
+    return Result(trace, arch, program, log, partial(whole, trace, arch, program, log, engine))
 
 
 def _stuck_problem(trace: Trace, cta: int, warp: int, index: int, arrivals: int) -> Problem:

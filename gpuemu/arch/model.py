@@ -19,6 +19,7 @@ from gpuemu.arch.schema import (
     cycles,
     other,
     power_of_two,
+    rate,
     table,
     whole,
     word,
@@ -246,12 +247,32 @@ class Barrier(Part):
     blocks_after_cycles: int = cycles("from BAR.SYNC on, the warp still issues for so long", low=1)
 
 
+def _chip_rate(about: str, unit: str) -> Any:
+    """A rate of all SMs together, which a chip may leave out."""
+    return rate(about, unit, 0.001, 1_000_000.0, optional=True)
+
+
 class Chip(Part):
-    """A product with such SMs."""
+    """A product with such SMs. What it does not say of what they share limits nothing."""
 
     sms: int = whole("that share a grid", 1, 100_000, "SMs")
     clock_mhz: int = whole("of the SMs, as they run when they have work", 1, 100_000, "MHz")
     l2_kibibytes: int | None = whole("of L2, which all its SMs share", 1, 1 << 24, "KiB", optional=True)
+    gpcs: int | None = whole(
+        "groups of SMs, each of which asks L2 once for what two of its SMs want", 1, 1000, "GPCs", True
+    )
+    l2_held_kibibytes: int | None = whole("that L2 holds while it is read again and again", 1, 1 << 24, "KiB", True)
+    l2_kept_kibibytes: int | None = whole("of a launch's data that the next one finds", 0, 1 << 24, "KiB", True)
+    l2_read_bytes_per_cycle: float | None = _chip_rate("that L2 gives", "bytes/cycle")
+    l2_together_bytes_per_cycle: float | None = _chip_rate("that SMs get which ask L2 for the same", "bytes/cycle")
+    l2_lines_per_cycle: float | None = _chip_rate("that L2 looks up", "lines/cycle")
+    l2_write_bytes_per_cycle: float | None = _chip_rate("that L2 takes", "bytes/cycle")
+    l2_store_lines_per_cycle: float | None = _chip_rate("to which L2 stores", "lines/cycle")
+    dram_bytes_per_cycle: float | None = _chip_rate("that DRAM reads and writes", "bytes/cycle")
+    dram_loaded_cycles: int | None = whole("of a load from DRAM at its full rate", 1, 1_000_000, "cycles", True)
+    atomics_per_cycle: float | None = _chip_rate("of atomics on words in the same 512 bytes", "turns/cycle")
+    launch_cycles: int | None = whole("that a launch takes without its SMs' own", 0, 1_000_000, "cycles", True)
+    cta_dispatch_cycles: float | None = rate("from a CTA dealt out to the next", "cycles", 0.001, 1000.0, True)
 
 
 class Architecture(Labelled):

@@ -109,10 +109,16 @@ def size(about: str, low: int = 0, high: int = 1 << 26) -> Any:
     return whole(about, low, high, "bytes")
 
 
-def rate(about: str, unit: str, low: float, high: float) -> Any:
+def rate(about: str, unit: str, low: float, high: float, optional: bool = False) -> Any:
     """A number from `low` to `high`; with less, runs would take more cycles than can be counted."""
     right = f"a number from {low:g} to {high:g} is right"
-    return Field(description=about, ge=low, le=high, json_schema_extra={"unit": unit, "right": right})
+    return Field(
+        default=None if optional else ...,
+        description=about,
+        ge=low,
+        le=high,
+        json_schema_extra={"unit": unit, "right": right},
+    )
 
 
 def other(about: str, right: str, **constraints: Any) -> Any:

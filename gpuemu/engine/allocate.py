@@ -15,7 +15,7 @@ from gpuemu.engine.reach import Reach, reach
 from gpuemu.engine.records import NEVER, Record, as_objects, columns, fields, objects
 from gpuemu.engine.room import Room
 from gpuemu.engine.setup import Setup
-from gpuemu.engine.spec import Spec, fill
+from gpuemu.engine.spec import ALONE, Share, Spec, fill
 from gpuemu.engine.state import Core, Cta, Flight, Pipe, Ring, Sm, State, Warp
 from gpuemu.engine.unit import Kept
 from gpuemu.engine.units import kinds
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
     from gpuemu.arch import Architecture
 
 
-def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
+def allocate(program: Program, arch: Architecture, compiled: bool, share: Share = ALONE) -> State:
     """The state as Python objects, or as columns for compiled code. Raises GpuemuError if there is no room for it."""
-    return _allocate(program, arch, compiled)[0]
+    return _allocate(program, arch, compiled, share)[0]
 
 
 def overflow(program: Program, arch: Architecture, full: int) -> GpuemuError:
     """What to say of the queue that a run has noted as full."""
-    return _allocate(program, arch, True)[1].overflow(arch.name, full)
+    return _allocate(program, arch, True, ALONE)[1].overflow(arch.name, full)
 
 
-def _allocate(program: Program, arch: Architecture, compiled: bool) -> tuple[State, Room]:
+def _allocate(program: Program, arch: Architecture, compiled: bool, share: Share) -> tuple[State, Room]:
     spec = objects(Spec, 1)
-    fill(spec[0], arch)
+    fill(spec[0], arch, share)
     s = spec[0]
     facts = write_program(program, max(1, s.global_memory_l2_block_bytes // s.global_memory_l1_line_bytes))
     room = Room()
-    m = Setup(program, arch, s, facts, room, reach(program, s, facts.reach, arch.name))
+    m = Setup(program, arch, s, facts, room, reach(program, s, facts.reach, arch.name), share)
     sm, cores = objects(Sm, 1), objects(Core, s.sm_sub_cores)
     pipes = objects(Pipe, s.sm_sub_cores * 2 * len(program.pipes))
     taker, takers = machine.taken(program), machine.takers()
@@ -156,12 +156,12 @@ def _sm(program: Program, s: Spec, facts: Facts, room: Room, sm: Sm, ahead: Reac
     sm.late_code_at = room.numbers(s.sm_max_warps * 8 * s.issue_instruction_buffer_entries)
     lines = 1 + max(max(op.constant_line, op.loaded_line) for op in program.ops)
     sm.constants_at = room.numbers(lines * CACHES, -1)
-    sm.next_launch_at = s.launch_overhead_cycles + s.first_touch_dram * s.launch_cold_cycles
+    sm.next_launch_at = s.launch_overhead_cycles + s.cold_code * s.launch_cold_cycles
     sm.code_lines = 1 + max(op.code_line for op in program.ops)
     # Lines of code are counted from 0, and so are the sets of a cache: those behind the last line stay empty.
     s.icc_sets, s.gcc_sets = min(s.icc_sets, sm.code_lines), min(s.gcc_sets, sm.code_lines)
     icc, gcc = s.icc_sets * s.code_icc_ways, s.gcc_sets * s.code_gcc_ways
-    sm.code_waits = int(s.first_touch_dram or sm.code_lines > icc)
+    sm.code_waits = int(s.cold_code or sm.code_lines > icc)
     sm.code_at, sm.icc_at, sm.gcc_at = (room.numbers(count, -1) for count in (sm.code_lines, icc, gcc))
     sm.barrier_arrivals = room.ring("arrivals at barriers in a cycle", s.sm_sub_cores + 1)
     sm.write_mask, sm.arithmetic_mask, sm.read_mask = ahead.writes - 1, ahead.arithmetic - 1, ahead.reads - 1

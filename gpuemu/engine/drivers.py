@@ -18,7 +18,7 @@ from gpuemu.engine import building, machine
 from gpuemu.engine.allocate import allocate, overflow
 from gpuemu.engine.log import Log
 from gpuemu.engine.records import NEVER, objects
-from gpuemu.engine.spec import Spec, fill, refusals
+from gpuemu.engine.spec import ALONE, Share, Spec, fill, refusals
 from gpuemu.engine.state import State
 from gpuemu.engine.units.barrier import IDS
 from gpuemu.engine.units.cycle import act
@@ -91,22 +91,25 @@ def run_on_simpy(state: State, stop: Callable[[], bool] = lambda: False) -> bool
     return True
 
 
-def execute(program: Program, arch: Architecture, engine: str = "auto", watch: Watch | None = None) -> Log:
+def execute(
+    program: Program, arch: Architecture, engine: str = "auto", watch: Watch | None = None, share: Share = ALONE
+) -> Log:
     """Run a lowered program on an architecture, with `engine` "auto", "simpy" or "compiled": the log is the same.
 
-    `watch` is called with what tells the instructions issued so far. Raises GpuemuError for values of which an effect
-    would come before its cause, or for which the engine has no room, StuckError if warps wait for ever.
+    `watch` is called with what tells the instructions issued so far; `share` is what the SM gets of L2 and DRAM. Raises
+    GpuemuError for values of which an effect would come before its cause, or for which the engine has no room,
+    StuckError if warps wait for ever.
     """
     refuse(arch)
     instructions = len(program.path)
     loop = building.loop_for(engine, instructions)
     if loop is None:
-        state = _allocate(program, arch, False, watch)
+        state = _allocate(program, arch, False, watch, share)
         with building.compiling(instructions if engine == "auto" else 0) as compiled:
             if not run_on_simpy(state, compiled):
                 loop = building.load()
     if loop is not None:
-        state = _allocate(program, arch, True, watch)
+        state = _allocate(program, arch, True, watch, share)
         while loop(state, CYCLES_AT_ONCE) < NEVER and not state.sm["full"][0]:  # type: ignore[call-overload]
             pass
     _refuse_full(program, arch, state)
@@ -114,8 +117,8 @@ def execute(program: Program, arch: Architecture, engine: str = "auto", watch: W
     return _log(program, state)
 
 
-def _allocate(program: Program, arch: Architecture, compiled: bool, watch: Watch | None) -> State:
-    state = allocate(program, arch, compiled)
+def _allocate(program: Program, arch: Architecture, compiled: bool, watch: Watch | None, share: Share) -> State:
+    state = allocate(program, arch, compiled, share)
     if watch is not None:
         watch(lambda: int(_column(state.sm, "issued")[0]))
     return state

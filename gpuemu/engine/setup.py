@@ -10,7 +10,7 @@ import numpy as np
 from gpuemu.engine.log import Cycles
 from gpuemu.engine.reach import Reach
 from gpuemu.engine.room import Room
-from gpuemu.engine.spec import Spec
+from gpuemu.engine.spec import Share, Spec
 from gpuemu.engine.write_program import Facts
 from gpuemu.program.program import Program
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """`reach`: how far ahead cycles of the register file are noted. `spec` is `arch` in whole numbers."""
+    """`reach`: how far ahead cycles of the register file are noted. `spec` is `arch` in whole numbers; `share` is what the
+    SM gets of what SMs share."""
 
     program: Program
     arch: Architecture
@@ -28,6 +29,7 @@ class Setup:
     facts: Facts
     room: Room
     reach: Reach
+    share: Share
 
     @property
     def requests(self) -> int:

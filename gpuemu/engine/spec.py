@@ -7,8 +7,12 @@ come before its cause, `refusals` names.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu.engine.records import Record, fields
 
@@ -135,8 +139,9 @@ class Spec(Values):
     unit runs, so that sources which are released sooner behind their issue than the request leaves its queue are known
     in time. `read_ports` and `write_ports` of the data stage, which are `separate` or the same. A sector takes
     `load_sector_parts` of `load_cycle_parts` of a cycle on the path to the SM, stores theirs on the path from it, and a
-    line that is copied through L1 `copy_line_parts` of `copy_cycle_parts`. `first_touch_dram`: L2 has nothing that was
-    not touched before. `icc_sets` and `gcc_sets`: of the caches of code.
+    line that is copied through L1 `copy_line_parts` of `copy_cycle_parts`; of the SM's shares of L2 and DRAM they take
+    SHARE_PARTS. `first_touch_dram`: L2 has not all that was not touched before; `cold_code`: and none of the code.
+    `icc_sets` and `gcc_sets`: of the caches of code.
     """
 
     policy: int
@@ -153,12 +158,50 @@ class Spec(Values):
     copy_line_parts: int
     copy_cycle_parts: int
     first_touch_dram: int
+    cold_code: int
     icc_sets: int
     gcc_sets: int
+    l2_load_parts: int
+    l2_line_parts: int
+    l2_store_parts: int
+    l2_store_line_parts: int
+    dram_load_parts: int
+    dram_store_parts: int
+    share_burst_cycles: int
 
 
-def fill(spec: Spec, arch: Architecture) -> None:
-    """Give a record the values of an architecture."""
+SHARE_PARTS = 1024
+"""Parts of a cycle in which an SM's shares of L2 and DRAM are told."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What an SM gets of the L2 and the DRAM that all SMs share: cycles a sector takes, of loads and of stores.
+
+    A line of which any sector is
+    loaded takes `l2_line` at least, one that is stored to `l2_store_line`. What the SM did not ask for in the last
+    `burst_cycles` it may have at once. `absent` [lines of global memory that are touched, in order]: those that L2 does
+    not have when the SM touches them first; None: it has all.
+    """
+
+    l2_load: float = 0.0
+    l2_line: float = 0.0
+    l2_store: float = 0.0
+    l2_store_line: float = 0.0
+    dram_load: float = 0.0
+    dram_store: float = 0.0
+    burst_cycles: int = 0
+    absent: NDArray[np.bool_] | None = None
+
+
+ALONE = Share()
+
+
+def fill(spec: Spec, arch: Architecture, share: Share = ALONE) -> None:
+    """Give a record the values of an architecture, and the share of what SMs share."""
+    for name in ("l2_load", "l2_line", "l2_store", "l2_store_line", "dram_load", "dram_store"):
+        setattr(spec, f"{name}_parts", round(getattr(share, name) * SHARE_PARTS))
+    spec.share_burst_cycles = share.burst_cycles
     values: Mapping[str, Any] = {name.replace(".", "_"): value for name, value in arch.flat().items()}
     for name in fields(Values):
         setattr(spec, name, int(values[name]))
@@ -167,7 +210,8 @@ def fill(spec: Spec, arch: Architecture) -> None:
     spec.separate = int(ports.topology == "separate")
     spec.read_ports = ports.read if spec.separate else ports.unified
     spec.write_ports = ports.write if spec.separate else ports.unified
-    spec.first_touch_dram = int(arch.global_memory.first_touch == "dram")
+    spec.cold_code = int(arch.global_memory.first_touch == "dram")
+    spec.first_touch_dram = int(spec.cold_code or share.absent is not None)
     line_bytes = spec.issue_instruction_line_bytes
     spec.icc_sets = max(1, spec.code_icc_capacity_bytes // (line_bytes * spec.code_icc_ways))
     spec.gcc_sets = max(1, spec.code_gcc_capacity_bytes // (line_bytes * spec.code_gcc_ways))

@@ -27,18 +27,20 @@ from gpuemu.sass.machine.constant_banks import constant_banks, is_cooperative, s
 from gpuemu.sass.machine.cta import Cta, CtaExecutor
 from gpuemu.sass.machine.environment import Environment, ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Lanes
-from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.memory import LOCAL_WINDOW, Memory
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
-from gpuemu.sass.machine.recorder import Recorder, Rows
+from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.machine.system_calls import add_heap
 from gpuemu.sass.machine.turns import Turns
+from gpuemu.sass.sampling import Taken, sampled
+from gpuemu.sass.scout import scout
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
 from gpuemu.trace.events import table
 from gpuemu.trace.launch_limits import Extent, extent
 from gpuemu.trace.lines import with_threads
 from gpuemu.trace.listing import INSTRUCTION_BYTES
-from gpuemu.trace.model import Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.model import GridSample, Instruction, Launch, Trace, WarpTrace
 from gpuemu.trace.residency import residency, units
 from gpuemu.trace.row_table import joined_sources
 
@@ -139,6 +141,8 @@ def trace_kernel(
     )
     constants, known = constant_banks(function, launch, memory, args, hardware)
     add_heap(memory, function.image.codeless)
+    sample = ctas is None and launch.ctas > len(kept)
+    beside = sampled(launch, kept, sms, None) if sample and not timed_only else []
     printed: list[str] = []
 
     def take(text: str) -> None:
@@ -169,18 +173,13 @@ def trace_kernel(
         watch(executor.instructions)
     turns = Turns(
         executor,
-        lambda cta: executor.begin(cta, Recorder(lanes, code), cta in wanted, budget),
+        lambda cta: executor.begin(cta, Recorder(lanes, code), cta in wanted or cta in beside, budget),
         at_once,
         f"{sms} SMs x {resident}",
         observer,
     )
-    warps: list[WarpTrace] = []
+    taken, others = Taken(WARP), Taken(WARP)
     threads = np.zeros(0, np.int64)
-    rows: list[Rows] = [
-        (np.zeros((0, WARP), np.int64), np.zeros((0, WARP), np.bool_), np.zeros((0, WARP), np.uint8), None)
-    ]
-    events: list[tuple[int, ...]] = []
-    count = 0
     wanted = set(kept)
     executed = kept if timed_only else range(launch.ctas)
     spare = sorted(set(range(launch.ctas)) - wanted) if timed_only else ()
@@ -192,24 +191,22 @@ def trace_kernel(
 
     def record() -> None:
         """Take down the CTAs that have ended, each when all before it have."""
-        nonlocal count, threads
+        nonlocal threads
         while in_order and in_order[0] in ended:
             cta = ended.pop(in_order.popleft())
             if observer is not None:
                 observer.recorded(cta.number, cta.recorder)
-            its_warps, its_rows = cta.recorder.trace_parts(cta.number, count, len(events))
-            events.extend(cta.recorder.events)
-            warps.extend(its_warps)
-            rows.append(its_rows)
-            count += len(its_rows[0])
+            taken.add(cta)
             its_threads = cta.recorder.threads(len(code) + len(executor.barriers_used))
             threads = np.concatenate([threads, np.zeros(len(its_threads) - len(threads), np.int64)]) + its_threads
 
     try:
         for one in turns.run(executed, spare):
-            if one.keep:
+            if one.number in wanted:
                 ended[one.number] = one
                 record()
+            elif one.keep:
+                others.add(one)
             done += one.keep or not timed_only
             if progress is not None:
                 progress(done, len(executed))
@@ -223,26 +220,49 @@ def trace_kernel(
         record()
     except UnsupportedError as error:
         raise _unknown(error, function, file) from None
-    replayed, warps, threads = _with_barrier_numbers(code, warps, threads, executor.barriers_used)
-    addresses, active, spaces = (np.concatenate([part[column] for part in rows]) for column in range(3))
+    if sample and timed_only and taken.warps:
+        each = sum(len(warp.path) for warp in taken.warps) // len(kept)
+        beside = sampled(launch, kept, sms, each)
+        try:
+            for one in turns.run(beside, [cta for cta in spare if cta not in beside]):
+                if one.keep:
+                    others.add(one)
+        except (ExecutionError, UnsupportedError):  # what is known by then does
+            pass
+    first = scout(environment) if sample else {}
+    replayed, warps, threads = _with_barrier_numbers(code, taken.warps + others.warps, threads, executor.barriers_used)
+    addresses, active, spaces = taken.columns()
+    has_events = any(i.has_events for i in code)
     trace = Trace(
         function.source_name,
         function.arch,
         launch,
         replayed,
-        tuple(warps),
+        tuple(warps[: len(taken.warps)]),
         addresses,
         active,
         file=file,
         printed="".join(printed),
         spaces=spaces if spaces.any() else None,
-        sources=joined_sources((len(part[0]), part[3]) for part in rows),
-        events=table(events) if any(i.has_events for i in code) else None,
+        sources=joined_sources((len(part[0]), part[3]) for part in taken.rows),
+        events=table(taken.events) if has_events else None,
         source_paths=function.source_paths,
         lacks=notes_of(function),
         buffer_bytes=sum(buffer.bytes for buffer in memory.buffers),
     )
-    return replace(trace, code=with_threads(trace, threads))
+    trace = replace(trace, code=with_threads(trace, threads))
+    if not sample:
+        return trace
+    addresses, active, spaces = others.columns()
+    beyond = replace(
+        trace, warps=tuple(warps[len(taken.warps) :]), addresses=addresses, active=active,
+        spaces=spaces if spaces.any() else None,
+        sources=joined_sources((len(part[0]), part[3]) for part in others.rows),
+        events=table(others.events) if has_events else None,
+    )  # fmt: skip
+    follow = len([cta for cta in {warp.cta for warp in beyond.warps} if cta % sms == 0])
+    buffers = tuple((buffer.start, buffer.bytes) for buffer in memory.buffers if buffer.start < LOCAL_WINDOW)
+    return replace(trace, sample=GridSample(beyond, follow, first, buffers))
 
 
 def _check_bounds(function: DecodedFunction, launch: Launch) -> None:

@@ -159,6 +159,21 @@ class WarpTrace:
     events: NDArray[np.int32] | None = None
 
 
+@dataclass(frozen=True)
+class GridSample:
+    """What is known of a launch beside the CTAs that are timed.
+
+    `follow`: how many of `others` follow on the SM that is timed, the first ones; the rest lie spread over the grid.
+    `first`: for instructions that load from global memory, the byte address of the first access in each CTA, from
+    CTA 0 on, as far as that was looked at; -1 where a CTA did not come there. `buffers`: first byte and length of each.
+    """
+
+    others: Trace
+    follow: int
+    first: dict[int, NDArray[np.int64]]
+    buffers: tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True, repr=False)
 class Trace:
     """A kernel launch as executed, ready to be lowered for an architecture.
@@ -201,6 +216,9 @@ class Trace:
     """Whether the addresses of asynchronous copies are those that they write, and not made up."""
     buffer_bytes: int | None = field(default=None, compare=False)
     """Of the buffers that the launch had while machine code was executed for it; None in a trace that was read."""
+    sample: GridSample | None = field(default=None, repr=False, compare=False)
+    """Of the launch's other CTAs; None where there are none, where the CTAs were chosen by hand, and in one that was
+    read."""
 
     def __repr__(self) -> str:
         return f"<Trace {self.name} for {self.arch}: {self._size()}>"

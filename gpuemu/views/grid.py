@@ -1,27 +1,27 @@
-"""What a launch is on the whole chip: CTAs of the SM that gets the most, waves, and the time that follows.
+"""What a launch is on the whole chip: how its CTAs are dealt out, and the time that follows.
 
-    312 CTAs on 132 SMs: 3 on the SM with the most, 1 wave; about 8.1 us
+    312 CTAs on 132 SMs, 3 on the SM with the most, of which 4 fit at once; limited by DRAM
 
-Only that SM is emulated, with the CTAs that live on it at once. The time of several waves is that of so many such
-launches. What it leaves out: the launch by the host, and what other SMs do to L2 and DRAM.
+One SM is emulated, with what it gets of L2 and DRAM when all others ask for as much (`gpuemu.chip`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from gpuemu.arch import Architecture
+from gpuemu.chip.whole import Whole
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
-
-LEFT_OUT = "without the launch by the host and what other SMs do to L2 and DRAM"
 
 
 @dataclass(frozen=True)
 class GridCounts:
     """A launch of `ctas` dealt out over the `sms` of a `chip`, each with room for `resident_ctas`.
 
-    `timed_ctas` of them were emulated, in `cycles`.
+    `timed_ctas` of them were emulated. `find` finds what `whole` is.
     """
 
     chip: str
@@ -30,7 +30,7 @@ class GridCounts:
     ctas: int
     resident_ctas: int
     timed_ctas: int
-    cycles: int
+    find: Callable[[], Whole] = field(repr=False, compare=False)
 
     @property
     def most_ctas(self) -> int:
@@ -42,18 +42,36 @@ class GridCounts:
         """How often that SM is filled."""
         return -(-self.most_ctas // self.resident_ctas)
 
+    @cached_property
+    def whole(self) -> Whole | None:
+        """The launch on all SMs; None if fewer CTAs were timed than share the SM."""
+        return self.find() if self.timed_ctas >= min(self.most_ctas, self.resident_ctas) else None
+
     @property
     def nanoseconds(self) -> int | None:
-        """About how long the whole launch takes; None if fewer CTAs were timed than share the SM."""
-        if self.timed_ctas < min(self.most_ctas, self.resident_ctas):
+        """About how long the whole launch takes, at the chip's clock."""
+        if self.whole is None:
             return None
-        rounds = max(1, -(-self.most_ctas // self.timed_ctas))
-        return (self.cycles * rounds * 1000 + self.clock_mhz // 2) // self.clock_mhz
+        return (self.whole.elapsed * 1000 + self.clock_mhz // 2) // self.clock_mhz
 
 
-def grid_counts(trace: Trace, program: Program, cycles: int, arch: Architecture) -> GridCounts:
+def grid_counts(trace: Trace, program: Program, arch: Architecture, whole: Callable[[], Whole]) -> GridCounts:
     """How a launch is dealt out on the architecture's chip."""
     chip = arch.chips[arch.chip]
     return GridCounts(
-        arch.chip, chip.sms, chip.clock_mhz, trace.launch.ctas, program.resident_ctas, program.ctas, cycles
-    )
+        arch.chip, chip.sms, chip.clock_mhz, trace.launch.ctas, program.resident_ctas, program.ctas, whole
+    )  # fmt: skip
+
+
+def rests_on(grid: GridCounts) -> str:
+    """What the estimate rests on: which CTAs were timed, executed and looked at, and what is left out."""
+    whole = grid.whole
+    if whole is None:
+        return ""
+    told = f"{grid.timed_ctas} CTA{'s' * (grid.timed_ctas != 1)} timed"
+    if whole.executed:
+        told += f", {whole.executed} more executed"
+    rest = grid.ctas - grid.timed_ctas - whole.executed
+    if rest > 0:
+        told += f", {rest} taken for {'the like of those' if whole.even else 'unequal as those are'}"
+    return f"{told}; cycles at the SMs' clock, which power may lower"

@@ -66,7 +66,12 @@ def _waits(reason: str, causes: str, values: str) -> _Group:
 
 _GROUPS = (
     _Group("", "", NO_END, """
-        compute_capability chip chips.*.sms chips.*.clock_mhz chips.*.l2_kibibytes launch.cold_sectors
+        compute_capability chip chips.*.sms chips.*.clock_mhz chips.*.l2_kibibytes chips.*.gpcs
+        chips.*.l2_held_kibibytes chips.*.l2_kept_kibibytes chips.*.l2_read_bytes_per_cycle
+        chips.*.l2_together_bytes_per_cycle chips.*.l2_lines_per_cycle chips.*.l2_write_bytes_per_cycle
+        chips.*.l2_store_lines_per_cycle
+        chips.*.dram_bytes_per_cycle chips.*.dram_loaded_cycles chips.*.atomics_per_cycle chips.*.launch_cycles
+        chips.*.cta_dispatch_cycles launch.cold_sectors
         launch.constant_line_bytes issue.policy issue.dependences issue.instruction_line_bytes operations.*.pipe
         register_file.read_cycles
         shared_memory.load_merge_distances shared_memory.atomic_same_word_shares shared_memory.matrix_row_bytes

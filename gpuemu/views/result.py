@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
+from gpuemu.chip.whole import Whole
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Row
 from gpuemu.program.program import Program
@@ -63,6 +64,8 @@ class Result:
     arch: Architecture
     program: Program
     log: Log
+    on_the_chip: Callable[[], Whole] = field(repr=False, compare=False)
+    """What the launch is on all SMs; found when it is asked for."""
 
     def __repr__(self) -> str:
         conflicts = sum(counts.bank_conflicts for counts in self.shared_memory.values())
@@ -161,7 +164,7 @@ class Result:
     @cached_property
     def grid(self) -> GridCounts:
         """How the launch is dealt out over the chip, and about how long it takes."""
-        return grid_counts(self.trace, self.program, self.cycles, self.arch)
+        return grid_counts(self.trace, self.program, self.arch, self.on_the_chip)
 
     @cached_property
     def scheduler(self) -> SchedulerCounts:

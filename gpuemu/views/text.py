@@ -84,7 +84,7 @@ from textwrap import wrap
 from typing import Literal
 
 from gpuemu.views.counters import RowCounts
-from gpuemu.views.grid import LEFT_OUT
+from gpuemu.views.grid import rests_on
 from gpuemu.views.json_result import overrides, shuffles
 from gpuemu.views.notes import caches
 from gpuemu.views.result import Result
@@ -185,17 +185,16 @@ def told(result: Result, columns: int = WIDTH) -> Iterator[Line]:
 
 def _whole_grid(result: Result, columns: int) -> Iterator[Line]:
     grid = result.grid
-    if grid.nanoseconds is None:
+    if grid.whole is None or grid.nanoseconds is None:
         together = min(grid.most_ctas, grid.resident_ctas)
         told = f"of {grid.chip}'s {grid.sms} SMs the one with the most has {together} CTAs at once: no estimate of the"
         told += " whole launch"
     else:
-        yield (
-            "plain",
-            f"{grid.nanoseconds / 1000:10.2f} us, about, for the whole launch on {grid.chip} at {grid.clock_mhz} MHz",
-        )
+        whole = grid.whole
+        yield "plain", f"{whole.elapsed:10} cycles elapsed, about, for the whole launch on {grid.chip}"
+        yield "plain", f"{grid.nanoseconds / 1000:10.2f} us of that at {grid.clock_mhz} MHz"
         dealt = f"{grid.ctas} CTA{'s' * (grid.ctas != 1)} on {grid.sms} SMs, {grid.most_ctas} on the SM with the most"
-        told = f"{dealt}, {grid.waves} wave{'s' * (grid.waves != 1)}; {LEFT_OUT}"
+        told = f"{dealt}; limited by {whole.limited_by}; {rests_on(grid)}"
     for line in wrap(told, columns):
         yield "faint", line
 

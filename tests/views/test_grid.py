@@ -10,20 +10,28 @@ import pytest
 from click.testing import CliRunner
 
 import gpuemu
+from gpuemu.chip.whole import Traffic, Whole
 from gpuemu.cli.main import cli
 from gpuemu.views.grid import GridCounts
 
-GRID = GridCounts("H200", sms=132, clock_mhz=2000, ctas=1, resident_ctas=4, timed_ctas=1, cycles=1000)
+NOTHING = Traffic(0, 0, 0, 0, 0, 1)
+GRID = GridCounts(
+    "H200",
+    sms=132,
+    clock_mhz=2000,
+    ctas=1,
+    resident_ctas=4,
+    timed_ctas=1,
+    find=lambda: Whole(5000, {}, "L2", NOTHING, 0, True, 528),
+)
 
 
 @pytest.mark.parametrize(
     ("ctas", "timed", "most", "waves", "nanoseconds"),
     [
-        (1, 1, 1, 1, 500),
-        (132, 1, 1, 1, 500),
-        (133, 2, 2, 1, 500),
-        (4 * 132, 4, 4, 1, 500),
-        (4 * 132 + 1, 4, 5, 2, 1000),
+        (1, 1, 1, 1, 2500),
+        (133, 2, 2, 1, 2500),
+        (4 * 132 + 1, 4, 5, 2, 2500),
         (4 * 132, 3, 4, 1, None),  # four share an SM and three were timed: nothing follows for the whole
         (4 * 132 + 1, 1, 5, 2, None),
     ],
@@ -41,9 +49,12 @@ def report(*options: str) -> str:
 
 def test_the_report_says_how_long_the_whole_launch_takes_on_the_chip_that_was_chosen():
     small, cycles = report(), json.loads(report("--format", "json"))["cycles"]
-    assert f"{cycles / 2535:10.2f} us, about, for the whole launch on RTX 4060 Ti at 2535 MHz\n" in small
-    assert "1 CTA on 34 SMs, 1 on the SM with the most, 1 wave; without the launch by the host" in small
-    assert "for the whole launch on RTX 4090 at 2520 MHz" in report("--chip", "RTX 4090")
+    assert f"{cycles:10} cycles elapsed, about, for the whole launch on RTX 4060 Ti\n" in small
+    assert f"{cycles / 2535:10.2f} us of that at 2535 MHz\n" in small
+    assert "1 CTA on 34 SMs, 1 on the SM with the most; limited by too few CTAs; 1 CTA timed;" in " ".join(
+        small.split()
+    )
+    assert "for the whole launch on RTX 4090" in report("--chip", "RTX 4090")
     with pytest.raises(gpuemu.GpuemuError, match="chip: found RTX 409; did you mean 'RTX 4090'"):
         gpuemu.load_arch("sm_89").with_overrides({"chip": "RTX 409"})
 

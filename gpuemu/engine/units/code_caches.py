@@ -14,7 +14,7 @@ from gpuemu.engine.state import State
 def remember(state: State) -> None:
     """What a launch finds in the caches of code."""
     spec, sm = state.spec[0], state.sm[0]
-    if spec.first_touch_dram == 0:
+    if spec.cold_code == 0:
         line = -1
         for o in state.path:
             if state.ops[o].code_line != line:
@@ -42,7 +42,7 @@ def _asked(state: State, line: int, now: int, behind: int) -> int:
         return pool[at]
     if _use(state, sm.gcc_at, spec.gcc_sets, spec.code_gcc_ways, line):
         takes = spec.code_gcc_line_cycles if behind else spec.code_gcc_latency_cycles
-    elif new and spec.first_touch_dram:
+    elif new and spec.cold_code:
         takes = spec.code_dram_line_cycles if behind else spec.code_dram_latency_cycles
     else:
         takes = spec.code_l2_line_cycles if behind else spec.code_l2_latency_cycles

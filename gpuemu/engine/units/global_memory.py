@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuemu.engine.records import Record
 from gpuemu.engine.setup import Setup
+from gpuemu.engine.spec import SHARE_PARTS
 from gpuemu.engine.state import State
 from gpuemu.engine.unit import Kept, Unit
 from gpuemu.engine.units.data_stage import store_leaves
@@ -24,6 +25,7 @@ from gpuemu.engine.units.data_stage import store_leaves
 class Memory(Record):
     """L1 as a ring of lines in the order of use, `mark` its end; the paths to and from L2, in parts of a cycle.
 
+    `l2_free_at`, `l2_store_free_at`, `dram_free_at`: when the SM's shares of those are free, in parts of a cycle, too.
     Blocks of lines get a distance to L2 when they are touched first, `blocks` have. `lines_sent` have been on the way
     from L1, `sent_sectors` with their masks; for each line which of these it was last and when it has left, for each
     sector when it has.
@@ -52,6 +54,9 @@ class Memory(Record):
     sent_sectors: int
     free_at: int
     store_free_at: int
+    l2_free_at: int
+    l2_store_free_at: int
+    dram_free_at: int
     loaded_sectors: int
     stored_sectors: int
 
@@ -68,9 +73,13 @@ class Memory(Record):
         before, behind = np.zeros(len(of_lines), np.int64), np.full(len(of_lines), -1)
         before[self.mark] = behind[self.mark] = self.mark
         self.before_at, self.behind_at = room.given(before), room.given(behind)
-        self.valid_at, self.from_dram_at, self.asked_at, self.pending_at = (
-            room.numbers(int(of_lines[-1]), -1) for _ in range(4)
-        )
+        self.valid_at, self.asked_at, self.pending_at = (room.numbers(int(of_lines[-1]), -1) for _ in range(3))
+        from_dram = np.full(int(of_lines[-1]), -1, np.int64)
+        if m.share.absent is not None:
+            there = np.ones(len(of_lines) - 1, np.bool_)
+            there[: self.shared_lines] = ~m.share.absent
+            from_dram[np.repeat(there, np.diff(of_lines))] = 0
+        self.from_dram_at = room.given(from_dram)
         self.sent_at, self.leaves_at = (room.numbers(len(of_lines), -1) for _ in range(2))
         self.distance_at = room.numbers(facts.blocks, -1)
         self.sectors_of_at = room.given(of_lines)
@@ -95,7 +104,7 @@ def load(state: State, f: int, start: int) -> int:
     # Latencies count from the issue; the queue, and sending an address of two registers, are part of them.
     before = spec.mio_queue_latency_cycles + spec.mio_cycles_per_source_register
     done = start + spec.global_memory_l1_latency_cycles - before
-    missing, far, new, parts, refreshed = 0, 0, 0, 0, 0
+    missing, far, new, parts, refreshed, l2_parts = 0, 0, 0, 0, 0, 0
     of_line = spec.global_memory_l2_line_cycles * spec.load_cycle_parts
     at = access.lines_at
     for _ in range(access.lines):
@@ -119,6 +128,7 @@ def load(state: State, f: int, start: int) -> int:
         missing += absent
         if absent > 0:
             parts += max(absent * spec.load_sector_parts, of_line)
+            l2_parts += max(absent * spec.l2_load_parts, spec.l2_line_parts)
             far = max(far, _distance(state, program[at + BLOCK]))
         at += HEAD + program[at + SECTORS]
     if op.is_copy and not op.is_cached and access.lines > 0:  # a sector may be sent more than once
@@ -143,7 +153,9 @@ def load(state: State, f: int, start: int) -> int:
             latency += spec.global_memory_atomic_spread_cycles * far // DISTANCES
             before += spec.mio_cycles_per_source_register + spec.mio_data_read_cycles
         asked_at = max(start, -(-memory.store_free_at // spec.store_cycle_parts))
-        done = max(done, _from_beyond(state, asked_at, missing, parts, latency - before))
+        l2_parts = max(l2_parts, missing * spec.l2_load_parts)
+        shared = _shared(state, asked_at, l2_parts, 0, new * spec.dram_load_parts)
+        done = max(done, _from_beyond(state, asked_at, missing, parts, latency - before), shared + latency - before)
     _fill(state, f, done, more_lines, more_sectors)
     return done
 
@@ -219,6 +231,21 @@ def _from_beyond(state: State, start: int, sectors: int, parts: int, latency: in
     return start + max(0, queued) + latency
 
 
+def _shared(state: State, at: int, l2_parts: int, l2_store_parts: int, dram_parts: int) -> int:
+    """When the SM's shares of L2 and of DRAM have given what is asked for at `at` and takes so many parts of a cycle.
+
+    What the shares did not give for some time before, they give at once: then other SMs asked for less.
+    """
+    spec = state.spec[0]
+    memory: Memory = state.memory[0]
+    earliest = (at - spec.share_burst_cycles) * SHARE_PARTS
+    memory.l2_free_at = max(memory.l2_free_at, earliest) + l2_parts
+    memory.l2_store_free_at = max(memory.l2_store_free_at, earliest) + l2_store_parts
+    memory.dram_free_at = max(memory.dram_free_at, earliest) + dram_parts
+    l2_free_at = memory.l2_free_at if l2_store_parts == 0 else memory.l2_store_free_at
+    return max(at, l2_free_at // SHARE_PARTS, memory.dram_free_at // SHARE_PARTS)
+
+
 def store(state: State, f: int, start: int, last: int) -> int:
     """When all of a store has left L1 whose wavefronts pass from `start` to `last`; the data stage hears of each."""
     spec, pool, program = state.spec[0], state.pool, state.program
@@ -259,6 +286,10 @@ def store(state: State, f: int, start: int, last: int) -> int:
             pool[memory.sent_at + line] = memory.lines_sent
             store_leaves(state, free_at // spec.store_cycle_parts)
             free_at += (leaving + mask) * spec.store_sector_parts
+            now = free_at // spec.store_cycle_parts
+            l2_parts = max(leaving * spec.l2_store_parts, spec.l2_store_line_parts)
+            shared = _shared(state, now, 0, l2_parts, leaving * spec.dram_store_parts)
+            free_at += (shared - now) * spec.store_cycle_parts
             pool[memory.leaves_at + line] = free_at
             for i in range(at + HEAD, at + HEAD + sectors):
                 pool[memory.pending_at + program[i] + more_sectors] = free_at

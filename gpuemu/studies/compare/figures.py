@@ -1,7 +1,8 @@
 """The figures of a run under the profiler's names, as the profiler has them: of the whole grid.
 
 The emulator times the CTAs of one SM. Counts are scaled by the CTAs of the grid to those that were timed; cycles are
-those of the SM with the most CTAs, for as many rounds as it takes (`GridCounts`).
+those of the SM with the most CTAs, for as many rounds as it takes; elapsed cycles and what goes to DRAM are those of
+the whole launch (`GridCounts`).
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ def emulated(result: Result) -> dict[str, float]:
     found |= {f"{name[:-4]}.avg": n / grid.sms for name, n in found.items() if name.startswith(_OF_AN_SM)}
     cycles = result.cycles * max(1, -(-grid.most_ctas // grid.timed_ctas))
     instructions_issued = len(result.program.path)
+    found |= {} if grid.whole is None else grid.whole.counters
     found |= {
         CYCLES: cycles,
         "smsp__cycles_active.max": cycles,

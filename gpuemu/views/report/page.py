@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.base.extras import missing
-from gpuemu.views.grid import LEFT_OUT
+from gpuemu.views.grid import rests_on
 from gpuemu.views.json_result import overrides
 from gpuemu.views.report.data import page_data
 from gpuemu.views.report.values import values
@@ -48,7 +48,8 @@ def as_html(result: Result, texts: Texts | None = None, ranking: Ranking = ()) -
     page = environment.get_template("page.html.j2")
     return page.render(
         result=data["result"],
-        left_out=LEFT_OUT,
+        limited_by=result.grid.whole.limited_by if result.grid.whole else "",
+        rests_on=rests_on(result.grid),
         trace=result.trace,
         arch=result.arch,
         changes=overrides(result.arch),

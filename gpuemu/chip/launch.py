@@ -1,0 +1,209 @@
+"""How long a whole launch takes: the timed SM among all the others, each of which asks for what it does.
+
+The SM runs alone and with its share of L2 and DRAM; which of its data L2 has comes from `traffic`. CTAs beyond those
+that were run take as long as the later ones of them did; unequal ones are dealt out as places fall free.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.arch import Architecture
+from gpuemu.chip.dealing import EVEN, instructions, makespan
+from gpuemu.chip.hot import turns
+from gpuemu.chip.rates import First, share
+from gpuemu.chip.streams import LINE_BYTES, Touches, moves, runs, touches
+from gpuemu.chip.traffic import traffic
+from gpuemu.chip.whole import SECTOR_BYTES, Whole
+from gpuemu.engine import execute
+from gpuemu.engine.log import Log
+from gpuemu.isa.opcodes import Kind
+from gpuemu.program.lowering import lower
+from gpuemu.program.program import Program
+from gpuemu.trace.model import Trace
+
+GROUP_CYCLES = 500
+"""Lines that an SM loads first within so many cycles, about a latency, are all there or none of them."""
+ALONE, SHARES, DRAM, L2, ATOMICS, DEALING = (
+    "the SM with the most CTAs", "the SMs' shares of L2 and DRAM", "DRAM", "L2", "atomics on one address",
+    "dealing out CTAs",
+)  # fmt: skip
+
+
+LATENCY, TOO_FEW, TAIL = "latencies of L2 and DRAM", "too few CTAs", "the tail: the last CTAs leave SMs idle"
+MOSTLY = 0.6
+"""Of the time, the part from which on what DRAM or L2 takes alone says what limits a launch."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """CTAs of one SM as they ran: their numbers in the grid, and how many instructions each has."""
+
+    program: Program
+    log: Log
+    numbers: list[int]
+    counts: NDArray[np.float64]
+
+    @property
+    def spans(self) -> NDArray[np.float64]:
+        """How long each CTA lived."""
+        return (self.log.cta_end - self.log.cta_start).astype(float)
+
+
+def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: str = "auto") -> Whole:
+    """The launch of `trace` on the architecture's chip; `program` and `log` are those of the SM alone."""
+    chip, ctas, sample = arch.chips[arch.chip], trace.launch.ctas, trace.sample
+    longer = with_followers(trace)
+    if longer is not trace:
+        program = lower(longer, arch)
+        log = execute(program, arch, engine)
+    known: dict[int, int] = {}
+    for warp in [*trace.warps, *(sample.others.warps if sample else ())]:
+        known[warp.cta] = known.get(warp.cta, 0) + len(warp.path)
+    numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
+    run = _Run(program, log, numbers, np.array([known[n] for n in numbers], float))
+    work = instructions(trace.launch.grid, known)
+    reference = int(np.flatnonzero(run.counts >= (1 - EVEN) * run.counts.max())[-1])
+    each = [touches(program, log, k) for k in range(program.ctas)]
+    pattern, number = each[reference], numbers[reference]
+    places = chip.sms * program.resident_ctas
+    _, starts = makespan(_durations(run, work), places, 0.0)
+    moved = moves(trace, pattern, number, [(numbers[k], t) for k, t in enumerate(each) if k != reference])
+    weights = np.minimum(1.0, work / known[number])
+    found = traffic(pattern, moved, weights, starts, chip, sample.buffers if sample else (), _cold(arch))
+    busy = min(ctas, chip.sms)
+    alone, shared = _end(run, work, chip.sms, True), 0.0
+    last = float(run.spans.max())
+    if busy > 1 and (found.loaded_sectors or found.stored_sectors):
+        shares = share(chip, found, busy, _first(program, each))
+        beside = replace(run, log=execute(program, arch, engine, share=shares))
+        shared, last = _end(beside, work, chip.sms, False), float(beside.spans.max())
+    dispatch = chip.cta_dispatch_cycles or 0.0
+    hot = turns(longer) * float(work.sum()) / max(1.0, float(run.counts.sum()))
+    limits = {
+        ALONE: alone,
+        SHARES: shared,
+        DRAM: _at(found.dram_read + found.dram_written, chip.dram_bytes_per_cycle, chip.dram_loaded_cycles),
+        L2: _at(found.asked_sectors * SECTOR_BYTES, chip.l2_read_bytes_per_cycle, arch.global_memory.l2.latency_cycles),
+        ATOMICS: _at(hot, chip.atomics_per_cycle, 0),
+    }
+    most = max(limits.values()) + dispatch * busy
+    limits[DEALING] = dispatch * ctas
+    limited_by = DEALING if limits[DEALING] + last > most else _limited_by(limits, ctas, places, chip.sms)
+    elapsed = (chip.launch_cycles or 0) + max(most, limits[DEALING] + last)
+    return Whole(
+        round(elapsed), {name: round(n) for name, n in limits.items() if n}, limited_by, found,
+        len({w.cta for w in sample.others.warps}) if sample else 0, _even(work), places,
+    )  # fmt: skip
+
+
+def with_followers(trace: Trace) -> Trace:
+    """The timed CTAs, and those that follow them on the same SM."""
+    sample = trace.sample
+    if sample is None or not sample.follow:
+        return trace
+    others = sample.others
+    ctas = set(list(dict.fromkeys(warp.cta for warp in others.warps))[: sample.follow])
+    rows, events = np.int32(len(trace.addresses)), np.int32(0 if trace.events is None else len(trace.events))
+    added = [
+        replace(
+            w, rows=w.rows + rows, events=None if w.events is None else np.where(w.events < 0, -1, w.events + events)
+        )
+        for w in others.warps
+        if w.cta in ctas
+    ]
+
+    def both(name: str, missing: int, kind: type) -> Any:
+        columns = [getattr(t, name) for t in (trace, others)]
+        if all(column is None for column in columns):
+            return None
+        shapes = [t.active.shape for t in (trace, others)]
+        return np.concatenate([
+            np.full(shape, missing, kind) if column is None else column
+            for column, shape in zip(columns, shapes, strict=True)
+        ])  # fmt: skip
+
+    return replace(
+        trace, warps=trace.warps + tuple(added), sample=None,
+        addresses=np.concatenate([trace.addresses, others.addresses]),
+        active=np.concatenate([trace.active, others.active]),
+        spaces=both("spaces", 0, np.uint8), sources=both("sources", -1, np.int64),
+        events=None if trace.events is None else np.concatenate([trace.events, others.events]),
+    )  # fmt: skip
+
+
+def _limited_by(limits: dict[str, float], ctas: int, places: int, sms: int) -> str:
+    """The largest limit, called by what it comes from."""
+    most = max(limits, key=lambda name: limits[name])
+    if most == SHARES:
+        bound = max((DRAM, L2), key=lambda name: limits[name])
+        return bound if limits[bound] >= MOSTLY * limits[SHARES] else LATENCY
+    if most != ALONE:
+        return most
+    if ctas < sms:
+        return TOO_FEW
+    rounds = ctas / sms
+    return TAIL if ctas > places and math.ceil(rounds) > 1.1 * rounds else ALONE
+
+
+def _cold(arch: Architecture) -> bool:
+    return arch.global_memory.first_touch == "dram"
+
+
+def _at(amount: float, rate: float | None, latency: int | None) -> float:
+    """Cycles for an amount at a rate, behind the latency of the first."""
+    return amount / rate + (latency or 0) if rate and amount else 0.0
+
+
+def _even(work: NDArray[np.float64]) -> bool:
+    return bool(work.max() - work.min() <= EVEN * work.max())
+
+
+def _first(program: Program, each: list[Touches]) -> First:
+    """What the SM loads for the first time, CTA by CTA."""
+    accesses, ops = program.accesses, program.ops
+    of_global = np.array([op.kind is Kind.GLOBAL and not op.is_local for op in ops])[program.path]
+    asked = np.unique(program.access[of_global[program.request_issue]])
+    touched = np.unique(accesses.line[runs(accesses.first_line[asked], accesses.lines[asked])])
+    group, met = np.zeros(len(touched), np.int64), np.zeros(len(touched), np.bool_)
+    groups, sectors, loaded = 0, 0, 0
+    for t in each:
+        loads = ~t.written
+        at = np.searchsorted(touched, t.line[loads] // LINE_BYTES)
+        _, first = np.unique(at, return_index=True)
+        fresh = np.sort(first[~met[at[first]]])
+        met[at[fresh]] = True
+        group[at[fresh]] = groups + t.time[loads][fresh] // GROUP_CYCLES
+        groups += 1 + t.cycles // GROUP_CYCLES
+        sectors += int(t.count[loads][fresh].sum())
+        loaded += int(t.count[loads].sum())
+    return First(sectors / loaded if loaded else 1.0, group)
+
+
+def _durations(run: _Run, work: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How long CTAs of so many instructions live: straight through those that were run."""
+    counts, spans = run.counts, run.spans
+    if not _even(counts):
+        each, fixed = np.polyfit(counts, spans, 1)
+        if each > 0 and fixed >= 0:
+            return np.asarray(fixed + each * work)
+    return work * float((counts * spans).sum() / (counts * counts).sum())
+
+
+def _end(run: _Run, work: NDArray[np.float64], sms: int, by_sm: bool) -> float:
+    """When the last CTA ends if all SMs run as this one; `by_sm`: the SM with the most, else all share what is left."""
+    ctas, ran, resident, log = len(work), run.program.ctas, run.program.resident_ctas, run.log
+    if not _even(work):
+        end, _ = makespan(_durations(run, work), sms * resident, 100.0)
+        return end + float(log.cta_start.min())
+    wanted = -(-ctas // sms) if by_sm else max(1.0, ctas / sms)
+    if wanted <= ran:
+        return float(log.cycles)
+    ends = np.sort(log.cta_end)
+    further = (ends[-1] - ends[resident - 1]) / (ran - resident) if ran > resident else log.cycles / ran
+    return float(log.cycles + (wanted - ran) * further)

@@ -1,0 +1,59 @@
+"""What one SM gets of what all of a chip share, when all ask for as much as it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.arch.model import Chip
+from gpuemu.chip.dealing import GOLDEN
+from gpuemu.chip.whole import SECTOR_BYTES, Traffic
+from gpuemu.engine.spec import Share
+
+BURST_CYCLES = 300
+"""What an SM did not ask for in about the latency of L2 it has at once: then others asked for less."""
+FEW = 0.01
+"""Of lines, a part that makes no difference."""
+
+
+@dataclass(frozen=True, eq=False)
+class First:
+    """What an SM loads for the first time: its part of all sectors that it loads, and for each line of global memory
+    that it touches, in order, the group of those that it touches first at about the same time.
+    """
+
+    share: float
+    group: NDArray[np.int64]
+
+    def absent(self, part: float) -> NDArray[np.bool_]:
+        """Lines of this part of the groups, spread out evenly."""
+        return np.asarray(self.group * GOLDEN % 1.0 < part)
+
+
+def share(chip: Chip, traffic: Traffic, sms: int, first: First) -> Share:
+    """What each of so many busy SMs gets; `first`: what an SM loads for the first time."""
+    loads, stores = traffic.loaded_sectors, traffic.stored_sectors
+    asked = traffic.asked_sectors / loads if loads else 1.0
+    missed = min(1.0, traffic.dram_read / SECTOR_BYTES / loads) if loads else 0.0
+    written = min(2.0, traffic.dram_written / SECTOR_BYTES / stores) if stores else 0.0
+    # SMs that ask for the same wait for it together.
+    waiting = min(1.0, missed / max(FEW, asked * first.share))
+    waiting = waiting if waiting >= FEW else 0.0
+
+    def each(rate: float | None, amount: float = SECTOR_BYTES) -> float:
+        """Cycles for so much at an SM's part of a rate of all."""
+        return amount * sms / rate if rate else 0.0
+
+    dram = each(chip.dram_bytes_per_cycle)
+    return Share(
+        l2_load=max(each(chip.l2_together_bytes_per_cycle), asked * each(chip.l2_read_bytes_per_cycle)),
+        l2_line=each(chip.l2_lines_per_cycle, 1),
+        l2_store=each(chip.l2_write_bytes_per_cycle),
+        l2_store_line=each(chip.l2_store_lines_per_cycle, 1),
+        dram_load=dram * missed / (waiting * first.share) if waiting else 0.0,
+        dram_store=dram * written,
+        burst_cycles=BURST_CYCLES,
+        absent=first.absent(waiting) if waiting else None,
+    )

@@ -1,0 +1,152 @@
+"""What a CTA of a grid touches of global memory, and how that moves from CTA to CTA.
+
+One CTA that was timed is the pattern: its requests that go beyond L1, in their order. A *stream* is the requests of an
+instruction. Where other CTAs lie was looked at for instructions that load early (`GridSample.first`); those behind a
+barrier move as an early one into the same buffer does. A stream of which nothing is known moves as the CTAs that were
+executed tell: if all touch the same, it stays where it is, else each CTA has data of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.engine.log import Log
+from gpuemu.isa.opcodes import Kind
+from gpuemu.program.program import Program
+from gpuemu.trace.model import Trace
+
+Numbers = NDArray[np.int64]
+LINE_BYTES = 128
+SECTOR_BYTES = 32
+COUNTS = np.array([bin(n).count("1") for n in range(16)])
+"""How many bits are set."""
+PRIVATE = 1 << 50
+"""Addresses from here on stand for data of which no more is known than that each CTA has its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Touches:
+    """Lines of 128 bytes that a CTA touches beyond L1, in order, as columns: byte address of the line, a bit for each
+    sector, cycle since the CTA began, whether it is written, and the stream. `start` and `end` are the CTA's.
+    """
+
+    line: Numbers
+    sectors: Numbers
+    time: Numbers
+    written: NDArray[np.bool_]
+    stream: Numbers
+    cycles: int
+
+    @property
+    def count(self) -> Numbers:
+        """How many sectors each is."""
+        return np.asarray(COUNTS[self.sectors])
+
+
+def touches(program: Program, log: Log, cta: int) -> Touches:
+    """What a CTA of the program touches, by its number in it."""
+    of, warps = program.accesses, slice(*program.first_warp[cta : cta + 2])
+    requests = np.arange(program.first_request[warps.start], program.first_request[warps.stop])
+    op = program.path[program.request_issue[requests]]
+    is_global = np.array([o.kind is Kind.GLOBAL and not o.is_local for o in program.ops])
+    stores = np.array([o.is_plain_global_store or (o.is_atomic and o.is_store) for o in program.ops])
+    wanted = is_global[op] & (stores[op] | (log.beyond[requests] > 0))
+    requests, op = requests[wanted], op[wanted]
+    order = np.argsort(log.start[requests], kind="stable")
+    requests, op = requests[order], op[order]
+    access = program.access[requests]
+    first, lines = of.first_line[access], of.first_line[access + 1] - of.first_line[access]
+    index = runs(first, lines)
+    begins, ends = of.first_sector[index], of.first_sector[index + 1]
+    sector = of.sector[runs(begins, ends - begins)]
+    mask = np.zeros(len(index), np.int64)
+    np.bitwise_or.at(mask, np.repeat(np.arange(len(index)), ends - begins), 1 << sector % 4)
+    head = sector[np.cumsum(ends - begins) - (ends - begins)] if len(index) else index
+    instruction = np.array([o.index for o in program.ops])[op]
+    began = int(log.cta_start[cta])
+    return Touches(
+        head // 4 * LINE_BYTES, mask, np.repeat(log.start[requests] - began, lines),
+        np.repeat(stores[op], lines), np.repeat(instruction, lines), int(log.cta_end[cta]) - began,
+    )  # fmt: skip
+
+
+def runs(first: Numbers, counts: Numbers) -> Numbers:
+    """first[0], first[0] + 1, ... so many, then those of first[1], and so on."""
+    offsets = np.repeat(first - (np.cumsum(counts) - counts), counts)
+    return np.asarray(offsets + np.arange(len(offsets)))
+
+
+def moves(
+    trace: Trace, pattern: Touches, reference: int, others: list[tuple[int, Touches]]
+) -> dict[int, Numbers | None]:
+    """Stream → how far each CTA's data lie from those of the reference CTA, in bytes; None: each has its own.
+
+    `reference` is the pattern's number in the grid; `others` are CTAs that were executed, too.
+    """
+    sample = trace.sample
+    looked = {} if sample is None else {pc: _whole(at, trace.launch.grid) for pc, at in sample.first.items()}
+    looked = {pc: at for pc, at in looked.items() if at[reference] >= 0}
+    known = {pc: np.where(at >= 0, at - at[reference], 0) for pc, at in looked.items()}
+    buffers = np.array(sorted(start for start, _ in sample.buffers) if sample else [0])
+
+    def buffer(address: int) -> int:
+        return int(np.searchsorted(buffers, address, "right"))
+
+    found: dict[int, Numbers | None] = {}
+    for stream in np.unique(pattern.stream).tolist():
+        here = pattern.stream == stream
+        if stream in known:
+            found[stream] = known[stream]
+            continue
+        place = buffer(int(pattern.line[here][0]))
+        near = [move for pc, move in known.items() if buffer(int(looked[pc][reference])) == place]
+        seen = [(cta, int(t.line[t.stream == stream].min())) for cta, t in others if (t.stream == stream).any()]
+        found[stream] = _agreeing(near, list(known.values()), pattern.line[here], seen)
+    return found
+
+
+def _agreeing(near: list[Numbers], known: list[Numbers], lines: Numbers, seen: list[tuple[int, int]]) -> Numbers | None:
+    """The move that agrees with where executed CTAs begin: one into the same buffer about, any other to the line."""
+    first, extent = int(lines.min()), int(lines.max() - lines.min()) + LINE_BYTES
+
+    def disagree(move: Numbers, by: int) -> int:
+        return sum(abs(first + int(move[cta]) - at) >= by for cta, at in seen)
+
+    best = min(near, key=lambda move: disagree(move, extent), default=None)
+    if best is not None and 2 * disagree(best, extent) <= len(seen):
+        return best
+    if not seen:
+        return None
+    if all(at == first for _, at in seen):
+        return np.zeros(1, np.int64)
+    return next((move for move in known if not disagree(move, LINE_BYTES)), None)
+
+
+def _whole(at: Numbers, grid: tuple[int, int, int]) -> Numbers:
+    """Where all CTAs begin from where the first ones do, of which some may not be known (-1).
+
+    Where most lie straight along the axes of the grid, all that are not known do; else the known ones come again.
+    """
+    x, y, z = grid
+    ctas, n = np.arange(x * y * z), len(at)
+    there = at >= 0
+    if (there.all() and n == len(ctas)) or not there.any():
+        return np.resize(at, len(ctas))
+    i, j, k = ctas % x, ctas // x % y, ctas // (x * y)
+    straight = np.zeros(len(ctas), np.int64)
+    for axis, distance in ((i, 1), (j, x), (k, x * y)):
+        if distance >= n:
+            continue
+        both = there[distance:] & there[:-distance] & (axis[distance:n] == axis[: n - distance] + 1)
+        if both.any():
+            steps, times = np.unique((at[distance:] - at[:-distance])[both], return_counts=True)
+            straight += axis * steps[times.argmax()]
+    offs, times = np.unique((at - straight[:n])[there], return_counts=True)
+    if 2 * times.max() < there.sum():
+        return np.resize(at, len(ctas))
+    found = np.asarray(straight + offs[times.argmax()])
+    found[:n][there] = at[there]
+    return found

@@ -1,0 +1,68 @@
+"""Which CTAs of a large grid execute beside those that are timed, to tell what the whole launch does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.cta import Cta
+from gpuemu.sass.machine.recorder import Rows
+from gpuemu.trace.model import Launch, WarpTrace
+
+FURTHER_WAVES = 2
+"""Of the SM that is timed, the CTAs of so many waves more."""
+MOST_INSTRUCTIONS = 60_000
+"""Warp instructions of CTAs in further waves, at the most."""
+PLACES = 8
+"""CTAs spread over the grid, as many as `SPREAD_INSTRUCTIONS` allow, and at least two."""
+SPREAD_INSTRUCTIONS = 120_000
+
+
+def sampled(launch: Launch, timed: Sequence[int], sms: int, each: int | None) -> list[int]:
+    """CTAs to execute beside those that are `timed`; a CTA takes `each` warp instructions, None if that is not known.
+
+    First those that follow on the timed SM, so that places fall free there; then others that lie spread over the grid,
+    so that along each of its axes some differ.
+    """
+    follow = range(0, launch.ctas, sms)[len(timed) : len(timed) * (1 + FURTHER_WAVES)]
+    if each is not None:
+        follow = follow[: max(0, MOST_INSTRUCTIONS // max(1, each) - len(timed))]
+    taken = {*timed, *follow}
+    spread = [cta for cta in _spread(launch) if cta not in taken]
+    most = PLACES if each is None else max(2, min(PLACES, SPREAD_INSTRUCTIONS // max(1, each)))
+    return [*follow, *spread[:most]]
+
+
+def _spread(launch: Launch) -> list[int]:
+    """The last CTA, the second, and others along each axis, each once."""
+    x, y, z = launch.grid
+    places = [(x - 1, y - 1, z - 1), (1, 0, 0), (x // 2, y // 2, z // 2), (x - 1, 0, 0), (0, 1, 0), (x // 2, 0, 0)]
+    places += [(0, y - 1, 0), (0, 0, z - 1), (x // 4, y // 3, z // 3), (3 * x // 4, 2 * y // 3, 2 * z // 3), (2, 0, 0)]
+    inside = [(i, j, k) for i, j, k in places if i < x and j < y and k < z]
+    return list(dict.fromkeys(i + x * (j + y * k) for i, j, k in inside))
+
+
+class Taken:
+    """What recorders have taken down of CTAs: their warps, and the rows of addresses that these refer to."""
+
+    def __init__(self, width: int) -> None:
+        nothing = np.zeros((0, width), np.int64)
+        self.warps: list[WarpTrace] = []
+        self.rows: list[Rows] = [(nothing, nothing.astype(np.bool_), nothing.astype(np.uint8), None)]
+        self.events: list[tuple[int, ...]] = []
+        self._count = 0
+
+    def add(self, cta: Cta) -> None:
+        """One that has ended."""
+        warps, rows = cta.recorder.trace_parts(cta.number, self._count, len(self.events))
+        self.events.extend(cta.recorder.events)
+        self.warps.extend(warps)
+        self.rows.append(rows)
+        self._count += len(rows[0])
+
+    def columns(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8]]:
+        """Addresses, active lanes and spaces of all rows."""
+        a, b, c = (np.concatenate([part[column] for part in self.rows]) for column in range(3))
+        return a, b, c

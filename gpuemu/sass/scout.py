@@ -1,0 +1,120 @@
+"""Where each CTA of a grid goes first: one warp of all of them at once, up to what makes CTAs wait or write.
+
+A warp of each CTA executes as though they were the warps of one: special registers tell each lane its own CTA. What
+comes of it are the addresses of each instruction's first access to global memory, CTA by CTA. A barrier, a store
+to global memory, an atomic and `MOST_STEPS` end it, and so does anything that goes wrong: then less is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.isa.opcodes import Kind
+from gpuemu.sass.machine.cta import CtaExecutor
+from gpuemu.sass.machine.environment import Environment, ExecutionError, Spaces
+from gpuemu.sass.machine.groups import Group
+from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, any_lane
+from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.sass.machine.patterns import Patterns, Place
+from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.trace.model import Instruction
+
+MOST_CTAS = 4096
+"""As many CTAs are scouted, from the first on."""
+MOST_STEPS = 600
+MOST_LOCAL_BYTES = 1 << 26
+"""Of local memory, of all lanes together."""
+_ENDS = (
+    "STG", "ST", "RED", "REDG", "ATOM", "ATOMG", "SYNCS", "UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG",
+    "UTMAREDG", "NANOSLEEP", "BPT", "CALL",
+)  # fmt: skip
+
+
+class _Enough(Exception):
+    """Scouting ends here."""
+
+
+class _First(Recorder):
+    """Keeps the first address of each instruction in each CTA."""
+
+    def __init__(self, lanes: Lanes, code: tuple[Instruction, ...]):
+        super().__init__(lanes, code)
+        self.executor: CtaExecutor | None = None
+        self.ctas = lanes.warps
+        self.loads = {pc for pc, i in enumerate(code) if i.opcode.split(".")[0] in ("LDG", "LDGSTS", "LD")}
+        self.found: dict[int, NDArray[np.int64]] = {}
+
+    def access(self, place: Place | None, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
+        """Note where each CTA goes that has not been here before."""
+        assert self.executor is not None
+        assert self.executor.polls.group is not None
+        went = place if source is None else source
+        pc = self.executor.polls.group.pc
+        if went is None or pc not in self.loads:
+            return
+        addresses = went.addresses(64).view(np.int64)
+        lanes = np.arange(len(addresses)) if went.pattern.lanes is None else went.pattern.lanes
+        ctas, first = np.unique(lanes // WARP, return_index=True)
+        known = self.found.setdefault(pc, np.full(self.ctas, -1, np.int64))
+        new = known[ctas] < 0
+        known[ctas[new]] = addresses[first[new]]
+
+
+def scout(environment: Environment, most: int = MOST_CTAS) -> dict[int, NDArray[np.int64]]:
+    """Instruction → byte address of its first access, [CTAs scouted]; -1 where a CTA did not come there."""
+    launch, memory = environment.launch, environment.memory
+    uses_local = any(i.opcode.startswith(("STL", "LDL")) for i in environment.code)
+    local_bytes = memory.local_bytes if uses_local else 16
+    ctas = min(launch.ctas, most, MOST_LOCAL_BYTES // (WARP * local_bytes))
+    lanes = Lanes(ctas * WARP)
+    there = Memory(memory.shared_bytes, memory.shared_base, local_bytes, lanes, zero_shared=True)
+    there.buffers = memory.buffers
+    numbers = np.repeat(np.arange(ctas, dtype=np.uint32), WARP)
+    x, y, _ = launch.grid
+    many = replace(
+        environment,
+        launch=replace(launch, block=_first_warp(launch.block)),
+        lanes=lanes,
+        memory=there,
+        patterns=Patterns(),
+        observer=None,
+        printer=lambda _: None,
+    )
+    executor = _Scouts(many)
+    first = _First(lanes, environment.code)
+    first.executor = executor
+    try:
+        one = executor.begin(0, first, True, MOST_STEPS * ctas)
+        many.cta = numbers % x, numbers // x % y, numbers // (x * y)  # type: ignore[assignment]
+        executor.go_on(one)
+    except (_Enough, ExecutionError, UnsupportedError, GpuemuError, IndexError, ValueError):
+        pass
+    return first.found
+
+
+def _first_warp(block: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The part of a CTA that its first warp is."""
+    x = min(block[0], WARP)
+    y = min(block[1], WARP // x)
+    return x, y, max(1, WARP // (x * y))
+
+
+class _Scouts(CtaExecutor):
+    """An executor that ends where CTAs wait or write."""
+
+    def __init__(self, environment: Environment):
+        super().__init__(environment)
+        for pc, instruction in enumerate(environment.code):
+            if instruction.opcode.split(".")[0] in _ENDS or instruction.operation.kind is Kind.BARRIER:
+                self._handlers[pc] = self._end
+
+    def _end(self, group: Group, pc: int) -> bool:
+        if any_lane(self._effective(group, pc)):
+            raise _Enough
+        group.pc = pc + 1
+        return True

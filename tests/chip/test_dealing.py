@@ -1,0 +1,57 @@
+"""CTAs dealt out as places fall free, as tools/chip measured it on an H100."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuemu.chip.dealing import instructions, makespan
+
+DEALT = Path(__file__).resolve().parents[2] / "tools" / "chip" / "h100" / "deal.csv"
+
+
+def grids() -> dict[tuple[str, ...], list[dict[str, str]]]:
+    found: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    with DEALT.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(
+                tuple(row[n] for n in ("grid", "threads", "shared", "cycles", "long", "every")), []
+            ).append(row)
+    return found
+
+
+@pytest.mark.parametrize("key", [k for k in grids() if k[2] != "0"])
+def test_measured_grids_end_when_the_list_says(key):
+    rows = sorted(grids()[key], key=lambda row: int(row["cta"]))
+    spans = np.array([int(row["end_cycle"]) - int(row["start_cycle"]) for row in rows], float)
+    starts, ends = (np.array([int(row[n]) for row in rows]) for n in ("start_ns", "end_ns"))
+    measured = (ends.max() - starts.min()) * 1.98
+    sharing = Counter()
+    for row in rows:
+        if int(row["start_ns"]) < starts.min() + 0.5 * spans.min() / 1.98:
+            sharing[row["sm"]] += 1
+    places = 132 * max(sharing.values())
+    end, begins = makespan(spans, places, 430.0)
+    assert end == pytest.approx(measured, rel=0.06, abs=450)
+    assert (begins[:places] == 0).all()
+
+
+def test_unequal_ctas_are_not_rounded_up_to_waves():
+    durations = np.where(np.arange(528) % 7 == 0, 1000.0, 100.0)
+    end, _ = makespan(durations, 132, 0.0)
+    assert end < 1600  # four waves of the longest would be 4,000
+
+
+def test_instructions_of_other_ctas_follow_the_axes_of_the_grid():
+    known = {cta: 100 + 50 * (cta % 16) for cta in (0, 5, 15, 17, 40, 63)}
+    assert instructions((16, 4, 1), known).tolist() == pytest.approx([100 + 50 * (n % 16) for n in range(64)])
+
+
+def test_instructions_without_order_are_taken_as_often_as_they_were_found():
+    found = instructions((64, 1, 1), {0: 100, 1: 900, 2: 100, 3: 100, 9: 900, 11: 100})
+    assert set(found.tolist()) == {100.0, 900.0}
+    assert np.mean(found == 900) == pytest.approx(1 / 3, abs=0.05)

@@ -1,0 +1,82 @@
+"""What L2 has of a launch's data, and what comes from DRAM: capacity, order, sides of the chip, launches before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpuemu.arch import load_arch
+from gpuemu.chip.streams import LINE_BYTES, Touches
+from gpuemu.chip.traffic import traffic
+
+H100 = load_arch("sm_90").chips["H100"]
+MIB = 1 << 20
+
+
+def reading(lines: int, written: bool = False) -> Touches:
+    """A CTA that touches so many whole lines, one after the other."""
+    number = np.arange(lines)
+    return Touches(
+        number * LINE_BYTES,
+        np.full(lines, 15),
+        number * 4,
+        np.full(lines, written),
+        np.zeros(lines, np.int64),
+        4 * lines,
+    )
+
+
+def launch(bytes_touched: int, ctas: int = 132, cold: bool = False, written: bool = False, shared: bool = False):
+    lines = bytes_touched // LINE_BYTES // (1 if shared else ctas)
+    move = np.zeros(ctas, np.int64) if shared else np.arange(ctas) * lines * LINE_BYTES
+    return traffic(
+        reading(lines, written), {0: move}, np.ones(ctas), np.zeros(ctas, np.int64), H100, ((0, 1 << 40),), cold
+    )
+
+
+def test_what_was_flushed_comes_from_dram_once():
+    found = launch(20 * MIB, cold=True)
+    assert found.dram_read == pytest.approx(20 * MIB, rel=0.03)
+    assert found.loaded_sectors == pytest.approx(20 * MIB / 32, rel=0.01)
+
+
+def test_what_the_launch_before_left_is_found_up_to_what_is_kept():
+    assert launch(4 * MIB).dram_read == 0
+    assert launch(16 * MIB).dram_read == pytest.approx(8 * MIB, rel=0.05)
+
+
+def test_data_that_l2_cannot_hold_come_again_each_time():
+    assert launch(200 * MIB).dram_read == pytest.approx(200 * MIB, rel=0.03)
+
+
+def test_stores_fetch_nothing_and_are_written_back_as_other_lines_come():
+    found = launch(200 * MIB, written=True)
+    assert found.dram_read == 0
+    assert found.dram_written == pytest.approx(200 * MIB, rel=0.05)
+
+
+def test_a_range_that_all_read_comes_from_dram_once_and_l2_is_asked_less():
+    found = launch(4 * MIB, cold=True, shared=True)
+    assert found.dram_read == pytest.approx(4 * MIB, rel=0.05)
+    assert found.loaded_sectors == pytest.approx(132 * 4 * MIB / 32, rel=0.01)
+    assert found.asked_sectors < 0.7 * found.loaded_sectors
+
+
+def test_lines_that_both_sides_of_the_chip_use_take_two_places():
+    """25 MiB that all SMs read again and again fit once, but not twice."""
+    lines = 25 * MIB // LINE_BYTES
+    once = reading(lines)
+    twice = Touches(
+        np.tile(once.line, 2), np.tile(once.sectors, 2), np.arange(2 * lines) * 4, np.tile(once.written, 2),
+        np.tile(once.stream, 2), 8 * lines,
+    )  # fmt: skip
+
+    def dram(moves: np.ndarray) -> int:
+        count = len(moves)
+        return traffic(
+            twice, {0: moves}, np.ones(count), np.zeros(count, np.int64), H100, ((0, 1 << 40),), True
+        ).dram_read
+
+    assert dram(np.zeros(1, np.int64)) == pytest.approx(25 * MIB, rel=0.05)
+    both = np.zeros(40, np.int64)  # CTAs 0 to 39 lie in three GPCs
+    assert dram(both) > 1.5 * 25 * MIB
