@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """`reach`: how far ahead cycles of the register file are noted. `spec` is `arch` in whole numbers; `share` is what the
-    SM gets of what SMs share."""
+    """`reach`: how far ahead cycles of the register file are noted. `spec` is `arch` in whole numbers, and `share` what
+    the SM gets of what all SMs share.
+    """
 
     program: Program
     arch: Architecture

@@ -49,6 +49,7 @@ def _grid(result: Result) -> dict[str, Any]:
         "most_ctas": grid.most_ctas,
         "waves": grid.waves,
         "nanoseconds": grid.nanoseconds,
+        "limited_by": None if grid.whole is None else grid.whole.limited_by,
         "limits": None if grid.whole is None else dict(grid.whole.limits),
         "counters": None if grid.whole is None else grid.whole.counters,
     }

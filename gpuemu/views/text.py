@@ -7,8 +7,8 @@
            778 cycles from launch to last store, caches warm
             37 warp instructions, 0.05 a cycle
           0.31 us, about, for the whole launch on RTX 4060 Ti at 2535 MHz
-    1 CTA on 34 SMs, 1 on the SM with the most, 1 wave; without the launch by the host and what other
-    SMs do to L2 and DRAM
+    778 cycles elapsed: 1 CTA on 34 SMs, 1 on the SM with the most; limited by too few CTAs; 1 CTA
+    timed; cycles at the SMs' clock, which power may lower
 
     Shared memory           Instructions  Wavefronts       Ideal  Bank Conflicts
     Shared Load                        1           4           4               0
@@ -191,10 +191,10 @@ def _whole_grid(result: Result, columns: int) -> Iterator[Line]:
         told += " whole launch"
     else:
         whole = grid.whole
-        yield "plain", f"{whole.elapsed:10} cycles elapsed, about, for the whole launch on {grid.chip}"
-        yield "plain", f"{grid.nanoseconds / 1000:10.2f} us of that at {grid.clock_mhz} MHz"
+        on = f"{grid.chip} at {grid.clock_mhz} MHz"
+        yield "plain", f"{grid.nanoseconds / 1000:10.2f} us, about, for the whole launch on {on}"
         dealt = f"{grid.ctas} CTA{'s' * (grid.ctas != 1)} on {grid.sms} SMs, {grid.most_ctas} on the SM with the most"
-        told = f"{dealt}; limited by {whole.limited_by}; {rests_on(grid)}"
+        told = f"{whole.elapsed} cycles elapsed: {dealt}; limited by {whole.limited_by}; {rests_on(grid)}"
     for line in wrap(told, columns):
         yield "faint", line
 
