@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
-from gpuemu.chip.dealing import EVEN, instructions, makespan
+from gpuemu.chip.dealing import makespan
 from gpuemu.chip.hot import turns
 from gpuemu.chip.rates import First, share
 from gpuemu.chip.streams import LINE_BYTES, Touches, moves, runs, touches
@@ -25,7 +25,8 @@ from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
-from gpuemu.trace.model import Trace
+from gpuemu.trace.model import Trace, WarpTrace
+from gpuemu.trace.uneven import EVEN, instructions, is_even
 
 GROUP_CYCLES = 500
 """Lines that an SM loads first within so many cycles, about a latency, are all there or none of them."""
@@ -58,7 +59,7 @@ class _Run:
 def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: str = "auto") -> Whole:
     """The launch of `trace` on the architecture's chip; `program` and `log` are those of the SM alone."""
     chip, ctas, sample = arch.chips[arch.chip], trace.launch.ctas, trace.sample
-    longer = with_followers(trace)
+    longer = of_ctas(trace, _chosen(trace))
     if longer is not trace:
         program = lower(longer, arch)
         log = execute(program, arch, engine)
@@ -94,29 +95,39 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     }
     most = max(limits.values()) + dispatch * busy
     limits[DEALING] = dispatch * ctas
-    limited_by = DEALING if limits[DEALING] + last > most else _limited_by(limits, ctas, places, chip.sms)
+    limited_by = DEALING if limits[DEALING] > most else _limited_by(limits, ctas, places, chip.sms)
     elapsed = (chip.launch_cycles or 0) + max(most, limits[DEALING] + last)
     return Whole(
         round(elapsed), {name: round(n) for name, n in limits.items() if n}, limited_by, found,
-        len({w.cta for w in sample.others.warps}) if sample else 0, _even(work), places,
+        len({w.cta for w in sample.others.warps}) if sample else 0, is_even(work), places,
     )  # fmt: skip
 
 
-def with_followers(trace: Trace) -> Trace:
-    """The timed CTAs, and those that follow them on the same SM."""
+def _chosen(trace: Trace) -> list[int]:
+    """CTAs that are to run: the timed ones and those that follow; of unequal ones those of the SM with the most."""
+    timed = list(dict.fromkeys(warp.cta for warp in trace.warps))
     sample = trace.sample
-    if sample is None or not sample.follow:
+    if sample is None:
+        return timed
+    return list(sample.heaviest) or timed + list(dict.fromkeys(w.cta for w in sample.others.warps))[: sample.follow]
+
+
+def of_ctas(trace: Trace, ctas: list[int]) -> Trace:
+    """The trace of these CTAs, which were timed or are in its sample."""
+    sample = trace.sample
+    if sample is None or ctas == list(dict.fromkeys(warp.cta for warp in trace.warps)):
         return trace
     others = sample.others
-    ctas = set(list(dict.fromkeys(warp.cta for warp in others.warps))[: sample.follow])
     rows, events = np.int32(len(trace.addresses)), np.int32(0 if trace.events is None else len(trace.events))
     added = [
         replace(
             w, rows=w.rows + rows, events=None if w.events is None else np.where(w.events < 0, -1, w.events + events)
         )
         for w in others.warps
-        if w.cta in ctas
     ]
+    of: dict[int, list[WarpTrace]] = {}
+    for warp in (*trace.warps, *added):
+        of.setdefault(warp.cta, []).append(warp)
 
     def both(name: str, missing: int, kind: type) -> Any:
         columns = [getattr(t, name) for t in (trace, others)]
@@ -129,7 +140,7 @@ def with_followers(trace: Trace) -> Trace:
         ])  # fmt: skip
 
     return replace(
-        trace, warps=trace.warps + tuple(added), sample=None,
+        trace, warps=tuple(warp for cta in ctas for warp in of[cta]), sample=None,
         addresses=np.concatenate([trace.addresses, others.addresses]),
         active=np.concatenate([trace.active, others.active]),
         spaces=both("spaces", 0, np.uint8), sources=both("sources", -1, np.int64),
@@ -160,10 +171,6 @@ def _at(amount: float, rate: float | None, latency: int | None) -> float:
     return amount / rate + (latency or 0) if rate and amount else 0.0
 
 
-def _even(work: NDArray[np.float64]) -> bool:
-    return bool(work.max() - work.min() <= EVEN * work.max())
-
-
 def _first(program: Program, each: list[Touches]) -> First:
     """What the SM loads for the first time, CTA by CTA."""
     accesses, ops = program.accesses, program.ops
@@ -188,7 +195,7 @@ def _first(program: Program, each: list[Touches]) -> First:
 def _durations(run: _Run, work: NDArray[np.float64]) -> NDArray[np.float64]:
     """How long CTAs of so many instructions live: straight through those that were run."""
     counts, spans = run.counts, run.spans
-    if not _even(counts):
+    if not is_even(counts):
         each, fixed = np.polyfit(counts, spans, 1)
         if each > 0 and fixed >= 0:
             return np.asarray(fixed + each * work)
@@ -198,7 +205,9 @@ def _durations(run: _Run, work: NDArray[np.float64]) -> NDArray[np.float64]:
 def _end(run: _Run, work: NDArray[np.float64], sms: int, by_sm: bool) -> float:
     """When the last CTA ends if all SMs run as this one; `by_sm`: the SM with the most, else all share what is left."""
     ctas, ran, resident, log = len(work), run.program.ctas, run.program.resident_ctas, run.log
-    if not _even(work):
+    if not is_even(work) and ran < ctas <= sms * resident and ran == len(range(run.numbers[0], ctas, sms)):
+        return float(log.cycles)  # of the SM with the most
+    if not is_even(work):
         end, _ = makespan(_durations(run, work), sms * resident, 100.0)
         return end + float(log.cta_start.min())
     wanted = -(-ctas // sms) if by_sm else max(1.0, ctas / sms)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.arch.model import Chip
-from gpuemu.chip.dealing import GOLDEN
 from gpuemu.chip.whole import SECTOR_BYTES, Traffic
 from gpuemu.engine.spec import Share
+from gpuemu.trace.uneven import GOLDEN
 
 BURST_CYCLES = 300
 """What an SM did not ask for in about the latency of L2 it has at once: then others asked for less."""

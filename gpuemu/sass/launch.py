@@ -43,6 +43,7 @@ from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import GridSample, Instruction, Launch, Trace, WarpTrace
 from gpuemu.trace.residency import residency, units
 from gpuemu.trace.row_table import joined_sources
+from gpuemu.trace.uneven import heaviest, instructions, is_even
 
 DEFAULT_BUDGET = 100_000_000
 """Warp instructions of one CTA before it is taken for endless."""
@@ -143,6 +144,7 @@ def trace_kernel(
     add_heap(memory, function.image.codeless)
     sample = ctas is None and launch.ctas > len(kept)
     beside = sampled(launch, kept, sms, None) if sample and not timed_only else []
+    heavy: list[int] = []
     printed: list[str] = []
 
     def take(text: str) -> None:
@@ -173,7 +175,7 @@ def trace_kernel(
         watch(executor.instructions)
     turns = Turns(
         executor,
-        lambda cta: executor.begin(cta, Recorder(lanes, code), cta in wanted or cta in beside, budget),
+        lambda cta: executor.begin(cta, Recorder(lanes, code), cta in wanted or cta in beside or cta in heavy, budget),
         at_once,
         f"{sms} SMs x {resident}",
         observer,
@@ -227,8 +229,12 @@ def trace_kernel(
             for one in turns.run(beside, [cta for cta in spare if cta not in beside]):
                 if one.keep:
                     others.add(one)
+            heavy = _heaviest(launch, [*taken.warps, *others.warps], sms, resident)
+            executed_too = {warp.cta for warp in (*taken.warps, *others.warps)}
+            for one in turns.run([cta for cta in heavy if cta not in executed_too], ()):
+                others.add(one)
         except (ExecutionError, UnsupportedError):  # what is known by then does
-            pass
+            heavy = []
     first = scout(environment) if sample else {}
     replayed, warps, threads = _with_barrier_numbers(code, taken.warps + others.warps, threads, executor.barriers_used)
     addresses, active, spaces = taken.columns()
@@ -262,7 +268,16 @@ def trace_kernel(
     )  # fmt: skip
     follow = len([cta for cta in {warp.cta for warp in beyond.warps} if cta % sms == 0])
     buffers = tuple((buffer.start, buffer.bytes) for buffer in memory.buffers if buffer.start < LOCAL_WINDOW)
-    return replace(trace, sample=GridSample(beyond, follow, first, buffers))
+    return replace(trace, sample=GridSample(beyond, follow, tuple(heavy), first, buffers))
+
+
+def _heaviest(launch: Launch, warps: Sequence[WarpTrace], sms: int, resident: int) -> list[int]:
+    """Where CTAs are unequal, those of the SM with the most."""
+    counts: dict[int, int] = {}
+    for warp in warps:
+        counts[warp.cta] = counts.get(warp.cta, 0) + len(warp.path)
+    work = instructions(launch.grid, counts)
+    return [] if is_even(work) else heaviest(work, sms, resident)
 
 
 def _check_bounds(function: DecodedFunction, launch: Launch) -> None:

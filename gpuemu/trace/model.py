@@ -164,12 +164,14 @@ class GridSample:
     """What is known of a launch beside the CTAs that are timed.
 
     `follow`: how many of `others` follow on the SM that is timed, the first ones; the rest lie spread over the grid.
+    `heaviest`: where CTAs are unequal, those that live first on the SM on which they do most, all executed.
     `first`: for instructions that load from global memory, the byte address of the first access in each CTA, from
     CTA 0 on, as far as that was looked at; -1 where a CTA did not come there. `buffers`: first byte and length of each.
     """
 
     others: Trace
     follow: int
+    heaviest: tuple[int, ...]
     first: dict[int, NDArray[np.int64]]
     buffers: tuple[tuple[int, int], ...]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuemu.chip.dealing import instructions, makespan
+from gpuemu.chip.dealing import makespan
+from gpuemu.trace.uneven import heaviest, instructions
 
 DEALT = Path(__file__).resolve().parents[2] / "tools" / "chip" / "h100" / "deal.csv"
 
@@ -55,3 +56,17 @@ def test_instructions_without_order_are_taken_as_often_as_they_were_found():
     found = instructions((64, 1, 1), {0: 100, 1: 900, 2: 100, 3: 100, 9: 900, 11: 100})
     assert set(found.tolist()) == {100.0, 900.0}
     assert np.mean(found == 900) == pytest.approx(1 / 3, abs=0.05)
+
+
+def test_the_sm_with_the_most_is_that_of_the_heaviest_ctas_together():
+    work = np.arange(300) % 16 + 1.0
+    found = heaviest(work, 132, 2)
+    assert found == [11, 143]  # 12 and 16 of work
+
+
+def test_stairs_along_an_axis_are_followed():
+    known = {cta: 100 * (cta % 16 // 2 + 1) for cta in (0, 3, 7, 8, 15, 16, 31)}
+    found = instructions((16, 2, 1), known)
+    assert found[15] == pytest.approx(800, rel=0.07)
+    assert found[31] == pytest.approx(800, rel=0.07)
+    assert (np.diff(found[:16]) >= 0).all()
