@@ -55,7 +55,7 @@ html_show_sphinx = False
 NAVIGATION = {
     "Learn": ["docs/tutorial*", "docs/start", "docs/glossary"],
     "How to": [
-        *(f"docs/howto/{page}*" for page in ("my_kernel", "triton", "rank", "padding_study", "architecture", "")),
+        *(f"docs/howto/{page}*" for page in ("my_kernel", "triton", "rank", "judge", "padding_study", "architecture", "")),
         *("docs/check", "docs/ci", "docs/why", "docs/what_if", "docs/layouts", "docs/report"),
     ],
     "How it works": ["docs/model", "docs/execution", "docs/machine_code", "docs/speed", "docs/comparison"],

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gpuemu.sass.machine.tensor_map import TensorMap
     from gpuemu.studies.check.api import check
     from gpuemu.studies.check.initcheck import empty
+    from gpuemu.studies.judge.api import judge
     from gpuemu.studies.layout import search as layouts
     from gpuemu.studies.rank.api import rank
     from gpuemu.studies.rank.configuration import Configuration
@@ -49,6 +50,7 @@ __all__ = [
     "WarpResult",
     "check",
     "empty",
+    "judge",
     "load_arch",
     "load_trace",
     "mma",
@@ -89,6 +91,10 @@ def __getattr__(name: str) -> Any:
         from gpuemu.studies.sweeps.api import sweep
 
         return sweep
+    if name == "judge":
+        from gpuemu.studies.judge.api import judge
+
+        return judge
     if name == "rank":
         from gpuemu.studies.rank.api import rank
 

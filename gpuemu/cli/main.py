@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": "Put a run beside what the profiler measured.",
     "sweep": "Run traces over a grid of hardware values and layouts.",
     "rank": "Put configurations of a kernel in order, on one chip or several.",
+    "judge": "Hold a kernel that nobody trusts against a reference.",
     "banks": "Show one shared-memory access as a picture of banks and wavefronts.",
     "layout": "Show where a layout puts each thread's part of a tile.",
     "fragment": "Show which lane holds which element of a matrix instruction.",

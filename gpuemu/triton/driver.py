@@ -216,7 +216,9 @@ def active(device: Device) -> Iterator[None]:
 
 
 def _as_tensor(value: Any) -> Any:
-    return value.view(HostArray) if type(value) is np.ndarray else value
+    if isinstance(value, np.ndarray) and not isinstance(value, HostArray):
+        return np.asarray(value).view(HostArray)
+    return value
 
 
 def _has_torch() -> bool:

@@ -54,6 +54,7 @@ def gpuemu() -> Run:
         ("help.txt", ("--help",)),
         ("run_help.txt", ("run", "--help")),
         ("rank_help.txt", ("rank", "--help")),
+        ("judge_help.txt", ("judge", "--help")),
         ("triton_help.txt", ("triton", "--help")),
     ],
 )
