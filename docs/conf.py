@@ -52,10 +52,11 @@ html_css_files = ["wide.css"]
 html_copy_source = False
 html_show_sphinx = False
 
+_HOWTO = ("my_kernel", "triton", "rank", "judge", "padding_study", "architecture", "")
 NAVIGATION = {
     "Learn": ["docs/tutorial*", "docs/start", "docs/glossary"],
     "How to": [
-        *(f"docs/howto/{page}*" for page in ("my_kernel", "triton", "rank", "judge", "padding_study", "architecture", "")),
+        *(f"docs/howto/{page}*" for page in _HOWTO),
         *("docs/check", "docs/ci", "docs/why", "docs/what_if", "docs/layouts", "docs/report"),
     ],
     "How it works": ["docs/model", "docs/execution", "docs/machine_code", "docs/speed", "docs/comparison"],

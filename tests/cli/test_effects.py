@@ -29,7 +29,7 @@ ALWAYS = {
     "banks": "op mask arch_name settings form",
     "layout": "name tile vector arch_name settings form",
     "fragment": "instruction pitch",
-    "search": "tile accesses threads arch_name settings form output",
+    "search": "tile accesses threads arch_name settings form output jobs",
     "arch show": "name settings form",
     "arch check": "files",
     "arch diff": "a b settings settings_b form",

@@ -130,9 +130,9 @@ def test_the_page_on_accel_sim_shows_what_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "v5.traceg").read_text(encoding="utf-8").startswith(shown.removesuffix("...\n"))
 
 
-def test_the_readme_has_the_two_commands_and_links_that_lead_somewhere() -> None:
+def test_the_readme_has_the_three_commands_and_links_that_lead_somewhere() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert text.count("python3 -m venv .venv") == 2
+    assert text.count("python3 -m venv .venv") == 3
     assert "<!-- the test command -->\n```sh\npython3 -m venv .venv" in text
     for document in DOCUMENTS:
         prose = re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
