@@ -39,16 +39,14 @@ def list_() -> None:
       gpuemu arch list
     """
     from gpuemu.arch import load_arch
-    from gpuemu.base import resources
+    from gpuemu.base import resources, tables
 
     rows = [("name", "capability", "chips", "file")]
     for name in resources.names("configs"):
         loaded = load_arch(name)
         chips = ", ".join(loaded.chips)
         rows.append((name, loaded.compute_capability, chips, resources.label("configs", name)))
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    for number, row in enumerate(rows):
-        line = "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+    for number, line in enumerate(tables.columns(rows, range(4))):
         click.secho(line, bold=number == 0)
 
 

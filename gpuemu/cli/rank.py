@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from pathlib import Path
@@ -221,18 +219,14 @@ def _number(option: str, text: str, values: dict[str, Any]) -> int:
 
 
 def _rendered(ranking: Ranking, form: str, rows: int | None, to_a_file: bool) -> str:
+    from gpuemu.base import tables
     from gpuemu.studies.rank.rank_text import lines
 
     if form == "json":
         return json.dumps(ranking.data(), indent=2) + "\n"
     if form == "csv":
         records = ranking.records()
-        out = io.StringIO()
-        names = list(dict.fromkeys(name for record in records for name in record))
-        writer = csv.DictWriter(out, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(records)
-        return out.getvalue()
+        return tables.as_csv(records, list(dict.fromkeys(name for record in records for name in record)))
     return styled(lines(ranking, rows), not to_a_file)
 
 

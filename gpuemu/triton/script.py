@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gpuemu.base import tables
 from gpuemu.base.errors import GpuemuError
 from gpuemu.triton.launch import Launch
 
@@ -66,14 +67,7 @@ def table(launches: Sequence[Launch]) -> list[str]:
                 timed[0].limited_by if timed else "",
             )
         )  # fmt: skip
-    widths = [max(len(row[column]) for row in cells) for column in range(len(HEADER))]
-    return [
-        "  ".join(
-            cell.ljust(width) if column in (0, 1, 8) else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
+    return tables.columns(cells, (0, 1, 8))
 
 
 def _time(nanoseconds: float) -> str:

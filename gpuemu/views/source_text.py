@@ -9,10 +9,9 @@ first, each with the sum of its instructions; code that was inlined counts where
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 
+from gpuemu.base import tables
 from gpuemu.views.result import Result
 from gpuemu.views.source import COLUMNS, SourceRow, Texts, instructions, lines, stall_columns
 from gpuemu.views.text import Line, Style, told
@@ -72,9 +71,5 @@ def records(result: Result, by_line: bool, texts: Texts) -> list[dict[str, str |
 
 def as_csv(result: Result, by_line: bool, texts: Texts) -> str:
     """The same as comma-separated values."""
-    text = io.StringIO()
     names = ["Place", "Control", "Source", *COLUMNS.values(), *stall_columns().values()]
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records(result, by_line, texts))
-    return text.getvalue()
+    return tables.as_csv(records(result, by_line, texts), names)

@@ -15,8 +15,6 @@ happened in them.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.base import tables
 from gpuemu.base.errors import GpuemuError
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import DRAIN, NAMES
@@ -107,11 +106,7 @@ def as_records(result: Result, window: Window) -> list[dict[str, int | str]]:
 
 def as_csv(result: Result, window: Window) -> str:
     """The same as comma-separated values."""
-    text, found = io.StringIO(), as_records(result, window)
-    writer = csv.DictWriter(text, list(found[0]) if found else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(found)
-    return text.getvalue()
+    return tables.as_csv(as_records(result, window))
 
 
 def _chosen(program: Program, window: Window) -> list[int]:

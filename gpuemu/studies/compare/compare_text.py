@@ -9,12 +9,11 @@ sm__cycles_active.max                                                  715      
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator
 from typing import Any
 
+from gpuemu.base import tables
 from gpuemu.studies.compare.api import Comparison, Difference, Tolerances
 
 _NAME = 62
@@ -88,12 +87,9 @@ def as_data(found: Comparison, tolerances: Tolerances) -> dict[str, Any]:
 
 def as_csv(found: Comparison, tolerances: Tolerances) -> str:
     """The figures of both as comma-separated values."""
-    text = io.StringIO()
     rows = as_data(found, tolerances)["figures"]
-    writer = csv.DictWriter(text, ["name", "place", "measured", "emulated", "relative", "beyond"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({**row, "beyond": int(row["beyond"])} for row in rows)
-    return text.getvalue()
+    names = ("name", "place", "measured", "emulated", "relative", "beyond")
+    return tables.as_csv(({**row, "beyond": int(row["beyond"])} for row in rows), names)
 
 
 def _plain(value: float) -> int | float:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gpuemu.base import tables
 from gpuemu.studies.rank.ranking import Ranking, Row
 
 Line = tuple[str, str]
@@ -92,13 +93,8 @@ def _table(rows: Sequence[Row], varied: Sequence[str], best: float) -> Iterator[
                 str(figures["shared_bytes"]), row.why,
             ]
         )  # fmt: skip
-    widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
-    for number, line in enumerate(cells):
-        text = "  ".join(
-            cell.ljust(width) if at in left else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        yield ("faint" if not number else "strong" if number == 1 else "plain"), text.rstrip()
+    for number, text in enumerate(tables.columns(cells, left)):
+        yield ("faint" if not number else "strong" if number == 1 else "plain"), text
 
 
 def _side_by_side(ranking: Ranking) -> Iterator[Line]:

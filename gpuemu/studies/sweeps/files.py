@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
+from gpuemu.base import tables
 from gpuemu.base.errors import GpuemuError
 from gpuemu.studies.sweeps.results import Record
 
@@ -16,11 +16,7 @@ EXTRA = 'pip install "gpuemu-sm[sweep]" is right'
 
 def as_csv(found: list[Record]) -> bytes:
     """A header and a line for each record; what a failed point does not have is empty."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(found[0]) if found else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(found)
-    return text.getvalue().encode()
+    return tables.as_csv(found).encode()
 
 
 def as_json(found: list[Record]) -> bytes:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median_low
 from typing import Any
 
+from gpuemu.base import tables
 from gpuemu.studies.sweeps.results import OK, Record, front
 
 SHOWN = ("cycles", "shared_bytes", "excess_wavefronts", "limited_by")
@@ -80,18 +81,13 @@ def _differ(found: list[Record], name: str) -> bool:
 
 
 def _table(found: list[Record], columns: Sequence[str], marked: bool = True) -> list[Line]:
-    rows = [[_cell(record[name]) for name in columns] for record in found]
-    left = [all(isinstance(record[name], str | None) for record in found) for name in columns]
-    widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(columns)]
-
-    def line(cells: Sequence[str], mark: str) -> str:
-        padded = (c.ljust(w) if text else c.rjust(w) for c, w, text in zip(cells, widths, left, strict=True))
-        return (f"{mark} " + "  ".join(padded)).rstrip()
-
-    result: list[Line] = [("strong", line(columns, " "))]
-    for record, row in zip(found, rows, strict=True):
+    rows = [list(columns), *([_cell(record[name]) for name in columns] for record in found)]
+    left = {i for i, name in enumerate(columns) if all(isinstance(record[name], str | None) for record in found)}
+    head, *lines_of = tables.columns(rows, left)
+    result: list[Line] = [("strong", f"  {head}")]
+    for record, line in zip(found, lines_of, strict=True):
         on_front = marked and record["on_front"]
-        result.append(("strong" if on_front else "plain", line(row, "*" if on_front else " ")))
+        result.append(("strong" if on_front else "plain", f"{'*' if on_front else ' '} {line}"))
     if marked and any(record["on_front"] for record in found):
         result += [("plain", ""), ("faint", _FRONT)]
     return result
@@ -118,11 +114,7 @@ def _effects(measured: list[Record], names: Iterable[str]) -> list[Line]:
                 rows.append(("", f"{left_out} more", "", "", "", ""))
             numbers = (len(cycles), min(cycles), median_low(cycles), max(cycles))
             rows.append(("" if number else name, _cell(value), *map(str, numbers)))
-    widths = [max(len(row[i]) for row in rows) for i in range(6)]
-    return [
-        ("plain", "  " + "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip())
-        for row in rows
-    ]
+    return [("plain", f"  {line}") for line in tables.columns(rows, (0,))]
 
 
 def _failures(found: list[Record]) -> list[Line]:

@@ -14,13 +14,12 @@ two rows gain does not add up: the pairs have what is gained by both. A number b
 
 from __future__ import annotations
 
-import csv
-import io
 import shlex
 from collections.abc import Iterator
 from textwrap import wrap
 from typing import Any
 
+from gpuemu.base import tables
 from gpuemu.studies.why.api import Answer, Row
 from gpuemu.views.text import Line
 
@@ -171,11 +170,10 @@ def as_records(answer: Answer) -> list[dict[str, str | int]]:
 
 def as_csv(answer: Answer) -> str:
     """A line for each cause, then for each pair, whose second cause is in a column of its own."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["cause", "second", "rule", "gained", "beyond", "cycles", "advice", "repeat"])
-    for row in answer.rows:
-        writer.writerow([row.cause.name, "", row.cause.rule, row.gained, "", row.cycles, row.cause.advice, row.repeat])
-    for pair in answer.pairs:
-        writer.writerow([pair.first, pair.second, "", pair.gained, pair.beyond, pair.cycles, "", pair.repeat])
-    return text.getvalue()
+    names = ("cause", "second", "rule", "gained", "beyond", "cycles", "advice", "repeat")
+    rows: list[tuple[str | int, ...]] = [
+        (row.cause.name, "", row.cause.rule, row.gained, "", row.cycles, row.cause.advice, row.repeat)
+        for row in answer.rows
+    ]
+    rows += [(p.first, p.second, "", p.gained, p.beyond, p.cycles, "", p.repeat) for p in answer.pairs]
+    return tables.as_csv((dict(zip(names, row, strict=True)) for row in rows), names)
