@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 SOURCES = Path(__file__).resolve().parent.parent / "traces" / "src"
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 AMPERE_AND_LATER = ARCHITECTURES[1:]
 
 Arguments = tuple[list[Any], int, Any]

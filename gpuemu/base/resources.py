@@ -7,6 +7,7 @@ the folders of the same name beside the package. A name is a file's path below i
 
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -40,9 +41,10 @@ def find(kind: Kind, name: str) -> Path | None:
 
 
 def names(kind: Kind) -> list[str]:
-    """All names of a kind, sorted."""
+    """All names of a kind, sorted, with sm_90 before sm_120."""
     root = folder(kind)
-    return sorted(p.relative_to(root).with_suffix("").as_posix() for p in root.rglob("*" + SUFFIX))
+    found = (p.relative_to(root).with_suffix("").as_posix() for p in root.rglob("*" + SUFFIX))
+    return sorted(found, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])
 
 
 def label(kind: Kind, name: str) -> str:

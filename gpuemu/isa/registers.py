@@ -63,6 +63,8 @@ def _words(code: str, opcode: Opcode) -> int:
             return 4 if opcode.has("128") else 2 if opcode.has("64") else 1
         case "m":
             return opcode.matrices
+        case "d":
+            return 2 if opcode.has("64", "S64", "U64", "M832") else 1
         case "w":
             return 2 if opcode.has("WIDE") else 1
         case "h":  # both add a 64-bit source to the product; .HI keeps the sum's upper half
@@ -78,7 +80,7 @@ def _converted(opcode: Opcode) -> tuple[int, int]:
     """32-bit words of (result, source) of F2F.F64.F32, I2F.F64.S64, F2I.U64.F64.TRUNC and their kin."""
     types = [m for m in opcode.modifiers if m in ("F16", "BF16", "F32", "F64")]
     floating, integer = 2 if "F64" in types else 1, 2 if opcode.has("S64", "U64") else 1
-    match opcode.mnemonic:
+    match opcode.mnemonic.removeprefix("U"):
         case "F2I":
             return integer, floating
         case "I2F":

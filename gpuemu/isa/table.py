@@ -11,7 +11,8 @@ source, stand words of 32 bits:
 
     1  2   so many                             n      as .64 and .128 say
     m      a matrix of LDSM or STSM each       w  h   two with .WIDE; two with .WIDE or .HI
-    c      two, but with .32                   t  f   the type that it converts to; that it converts from
+    c      two, but with .32                   d         two with .64, .S64, .U64, .M832
+    t  f   the type that it converts to; that it converts from
     A B C  a fragment of a product
 
 An address (in brackets) has a register, or two where it says .64.
@@ -36,20 +37,25 @@ from functools import lru_cache
 _TABLE = """
 IADD3                                  | fixed integer  | p r p p | whole
 LEA VOTE                               | fixed integer  | p r p   | whole
-IADD IABS IMNMX VIMNMX VIMNMX3         | fixed integer  | p r     | whole
+IADD                                   | fixed integer  | p rd p <- d | whole
+IMNMX                                  | fixed integer  | p p rd <- d | whole
+IABS VIMNMX VIMNMX3                    | fixed integer  | p r     | whole
 VIADDMNMX VABSDIFF VABSDIFF4           | fixed integer  | p r     | whole
 I2FP BMSK SGXT                         | fixed integer  | p r     | whole
-LOP3 LOP SHF SHL SHR SEL FSEL PRMT     | fixed integer  | p r     | moved
+SEL                                    | fixed integer  | p rd <- d | moved
+LOP3 LOP SHF SHL SHR FSEL PRMT         | fixed integer  | p r     | moved
 FMNMX FSET F2FP F2IP                   | fixed integer  | p r     | float
 HMNMX2                                 | fixed integer  | p r     | float | half
-ISETP PLOP3                            | fixed integer  | p p     | whole
+ISETP                                  | fixed integer  | p p <- d | whole
+PLOP3                                  | fixed integer  | p p     | whole
 FSETP                                  | fixed integer  | p p     | float
 FCHK                                   | fixed integer  | p       | float
 R2P                                    | fixed integer  | m       | whole
 B2R                                    | fixed integer  | p r p   | -
 R2B P2R I2IP ISET LEPC VHMNMX          | fixed integer  | p r     | -
 IADD32I LOP32I                         | fixed integer  | p r     | -
-MOV R2UR                               | fixed move     | p r     | moved
+MOV                                    | fixed move     | p rd <- d | moved
+R2UR                                   | fixed move     | p r     | moved
 MOV32I RPCMOV                          | fixed move     | p r     | -
 CS2R                                   | fixed move     | p rc    | -
 FFMA FMUL FSWZADD                      | fixed ffma     | p r     | float
@@ -64,14 +70,22 @@ HSETP2                                 | fixed half     | p p     | float | half
 DFMA DMUL DMNMX                        | fixed fp64     | p r2 <- 2 | float
 DADD                                   | fixed fp64     | p r2 <- 2 | float | third
 DSETP                                  | fixed fp64     | p p <- 2 | float
-UIADD3                                 | fixed uniform  | p r p p | whole
+UIADD3                                 | fixed uniform  | p rd p p <- d | whole
 ULEA VOTEU                             | fixed uniform  | p r p   | whole
 UIMAD                                  | fixed uniform  | p rw p <- 1 1 h 1 | whole
-UISETP UPLOP3                          | fixed uniform  | p p     | whole
+UISETP                                 | fixed uniform  | p p <- d | whole
+UPLOP3                                 | fixed uniform  | p p     | whole
+UFADD UFMUL UFFMA UFMNMX               | fixed uniform  | p r     | float
+UFSETP                                 | fixed uniform  | p p     | float
+UF2I UF2F UFRND                        | fixed uniform  | p rt <- f | float
+UI2F                                   | fixed uniform  | p rt <- f | whole
+UI2FP UVIMNMX UIABS                    | fixed uniform  | p r     | whole
+UFSEL                                  | fixed uniform  | p r     | moved
+CS2UR                                  | fixed uniform  | p rc    | -
 UIMNMX UBMSK USGXT UFLO UBREV UPOPC UR2UP | fixed uniform | p r   | whole
 ULOP3 USHF USEL UPRMT                  | fixed uniform  | p r     | moved
 UP2UR UVIADD ELECT                     | fixed uniform  | p r     | -
-UMOV                                   | fixed uniform_move | p r  | moved
+UMOV                                   | fixed uniform_move | p rd <- d | moved
 ULDC                                   | fixed uniform_move | p rn | moved
 NOP PMTRIG                             | fixed nop      |         | -
 WARPGROUP                              | fixed nop      |         | - | guessed
@@ -88,8 +102,8 @@ I2F                                    | variable conversion | p rt <- f | whole
 I2I FLO POPC BREV                      | variable conversion | p r | whole
 REDUX                                  | variable reduction | p r  | whole
 MATCH                                  | variable match | p r     | whole
-MOVM                                   | variable matrix_move | p r | moved
-LDC                                    | variable constant_load | p rn | moved
+MOVM                                   | variable matrix_move | p rd <- 1 | moved
+LDC LDCU                               | variable constant_load | p rn | moved
 S2UR                                   | variable uniform_special_register | p r | -
 S2R                                    | variable special_register | p r | -
 QSPC CGAERRBAR                         | variable special_register | p r | - | guessed

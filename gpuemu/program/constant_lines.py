@@ -20,7 +20,7 @@ def constant_lines(trace: Trace, line_bytes: int) -> list[dict[str, Any]]:
         for operand in map(parse_operand, instruction.operands):
             if operand.prefix == "c" and operand.is_constant and not operand.registers:
                 bank, offset = (inside.number or 0 for inside in operand.brackets)
-                name = "loaded_line" if instruction.mnemonic == "LDC" else "constant_line"
+                name = "loaded_line" if instruction.mnemonic in ("LDC", "LDCU") else "constant_line"
                 fields[name] = numbers.setdefault((bank, offset // line_bytes), len(numbers))
         found.append(fields)
     return found

@@ -105,7 +105,7 @@ class Instruction:
     @property
     def reads_clock(self) -> bool:
         """Whether it reads the SM's cycle counter."""
-        return self.mnemonic in ("CS2R", "S2R", "S2UR") and isa.reads_clock(" ".join(self.operands))
+        return self.mnemonic in ("CS2R", "S2R", "CS2UR", "S2UR") and isa.reads_clock(" ".join(self.operands))
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.guard, self.opcode, ", ".join(self.operands))))

@@ -21,7 +21,7 @@ from gpuemu.arch.text import to_yaml, unit
 from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError
 
-SHIPPED = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+SHIPPED = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 TENSOR_MODES = (
     "m16n8k16.f32.f16",
     "m16n8k16.f16.f16",
@@ -49,6 +49,7 @@ MODES_OF = {
     "sm_75": ("m16n8k8.f32.f16", "m16n8k8.f16.f16", "m8n8k16.s32.s8", INTEGER4_MODES[0], BIT_MODES[0]),
     **dict.fromkeys(("sm_80", "sm_86", "sm_89"), (*TENSOR_MODES, *INTEGER4_MODES, *BIT_MODES, FLOAT64_MODES[0])),
     "sm_90": (*TENSOR_MODES, *BIT_MODES, *FLOAT64_MODES, *WARPGROUP_MODES),
+    "sm_120": (*TENSOR_MODES, FLOAT64_MODES[0]),
 }
 
 
@@ -78,16 +79,17 @@ def refused_override(**by_name) -> list[str]:
 # ---- the shipped files ----------------------------------------------------------------------------------
 
 
-def test_the_shipped_architectures_are_the_five_real_ones():
+def test_the_shipped_architectures_are_the_six_real_ones():
     assert resources.names("configs") == list(SHIPPED)
     assert [load_arch(n).name for n in SHIPPED] == list(SHIPPED)
-    assert [load_arch(n).compute_capability for n in SHIPPED] == ["7.5", "8.0", "8.6", "8.9", "9.0"]
+    assert [load_arch(n).compute_capability for n in SHIPPED] == ["7.5", "8.0", "8.6", "8.9", "9.0", "12.0"]
     assert [{chip: of.sms for chip, of in load_arch(n).chips.items()} for n in SHIPPED] == [
         {"RTX 2080 Ti": 68, "T4": 40},
         {"A100": 108},
         {"RTX 3060": 28, "RTX 3080": 68, "RTX A6000": 84},
         {"RTX 4060 Ti": 34, "RTX 4090": 128},
         {"H200": 132, "H100": 132},
+        {"RTX 5090": 170},
     ]
     assert [load_arch(n).chip for n in SHIPPED] == [next(iter(load_arch(n).chips)) for n in SHIPPED]
 
@@ -138,7 +140,7 @@ def test_only_the_file_of_the_chips_at_hand_calls_its_measurements_measured(name
 def test_a_value_from_another_chips_source_names_that_chip(name):
     for value, where in load_arch(name).provenance.items():
         if "HUERTA" in where.source and where.status == "assumed" and "H200" not in where.source:
-            assert "sm_86 value taken over" in where.note, value
+            assert re.search("sm_8[69] value taken over", where.note), value
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -621,7 +623,7 @@ def test_extends_in_a_circle_is_refused(here):
 
 def test_extends_of_something_unknown_is_refused(here):
     right = "a shipped name such as sm_90, or the path of a file, relative to this one, is right"
-    names = "one of sm_75, sm_80, sm_86, sm_89, sm_90, or the path of a YAML file, is right"
+    names = "one of sm_75, sm_80, sm_86, sm_89, sm_90, sm_120, or the path of a YAML file, is right"
     assert refusal(load_arch, write("a.yaml", "extends: sm_91")) == [
         f"a.yaml:1: extends: found the text 'sm_91'; did you mean 'sm_90'? {names}"
     ]
@@ -632,7 +634,7 @@ def test_extends_of_something_unknown_is_refused(here):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    names = "one of sm_75, sm_80, sm_86, sm_89, sm_90, or the path of a YAML file, is right"
+    names = "one of sm_75, sm_80, sm_86, sm_89, sm_90, sm_120, or the path of a YAML file, is right"
     assert refusal(load_arch, "sm_09") == [f"sm_09: found an unknown architecture; did you mean 'sm_90'? {names}"]
     assert refusal(load_arch, "volta") == [f"volta: found an unknown architecture; {names}"]
 

@@ -181,7 +181,7 @@ def test_output_does_not_depend_on_where_gpuemu_lies(form):
 def test_show_refuses_what_is_unknown():
     assert refusal("show", "sm_91") == [
         "sm_91: found an unknown architecture; did you mean 'sm_90'? "
-        "one of sm_75, sm_80, sm_86, sm_89, sm_90, or the path of a YAML file, is right"
+        "one of sm_75, sm_80, sm_86, sm_89, sm_90, sm_120, or the path of a YAML file, is right"
     ]
     assert refusal("show", "sm_90", "--set", "shared_memory.bankz=1", "--set", "sm.max_ctas=x") == [
         "--set: shared_memory.bankz: found an unknown name; did you mean 'shared_memory.banks'?",

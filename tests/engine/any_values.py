@@ -14,7 +14,7 @@ from gpuemu.arch.build import RULES
 from gpuemu.base.errors import GpuemuError
 from gpuemu.engine.drivers import refuse
 
-NAMES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+NAMES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 LISTS = {
     "shared_memory.carveouts_bytes": st.lists(st.integers(0, 1 << 26), max_size=4, unique=True),
     "shared_memory.load_merge_distances": st.lists(st.integers(1, 31), max_size=5, unique=True),

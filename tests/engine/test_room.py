@@ -18,7 +18,7 @@ from gpuemu.engine.units import sender
 from gpuemu.engine.units.data_stage import DataStage
 
 ENGINES = ("simpy", "compiled")
-ARCHES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ARCHES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 
 
 def stores(arch: str) -> gpuemu.Trace:

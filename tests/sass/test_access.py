@@ -279,7 +279,7 @@ def test_a_uniform_global_address_is_one_for_all_lanes():
         "LDS.U16.H1 R8, [R2]",
         "LDG.E R8, P0, [R2.64]",
         "LDSM.16.M816.4 R8, [R2]",
-        "LDC.128 R8, c[0x0][0x10]",
+        "LDC.128 R8, c[0x0][R2]",
         "LDC R8, c[0x9][0x10]",
         "LDC.IL R8, c[0x0][R2]",
         "MEMBAR.NEW.GPU",

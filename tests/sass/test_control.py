@@ -26,7 +26,7 @@ def run(sass, registers=None, predicates=None, lanes=LANES, observer=None):
     recorder = Recorder(files, environment.code)
     executor = CtaExecutor(environment)
     executor.go_on(executor.begin(0, recorder, True, 10_000))
-    warps, _ = recorder.trace_parts(0, 0)
+    warps, _ = recorder.trace_parts(0, 0, 0)
     return files, [w.path.tolist() for w in warps]
 
 

@@ -16,7 +16,7 @@ from gpuemu.sass.image.line_table import SourceLine
 from gpuemu.sass.image.symbol_names import choose_kernel, source_name, template_arguments
 from gpuemu.sass.tools.disassembly import load_cubin
 
-ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 
 Compile = Callable[[str, str], Cubin]
 
@@ -72,7 +72,7 @@ def test_code_is_whole_instructions(calls: Cubin) -> None:
 
 def test_parameters_begin_where_the_architecture_puts_them(calls: Cubin) -> None:
     for kernel in calls.kernels.values():
-        assert kernel.parameter_base == (0x210 if calls.arch == "sm_90" else 0x160)
+        assert kernel.parameter_base == {"sm_90": 0x210, "sm_120": 0x380}.get(calls.arch, 0x160)
 
 
 def test_parameters_have_the_offsets_and_sizes_of_the_signature(calls: Cubin) -> None:
@@ -86,7 +86,7 @@ def test_shared_memory_is_counted_without_what_the_system_reserves(calls: Cubin)
     sizes = {n: k.static_shared_bytes for n, k in calls.kernels.items() if k.source_name == "reversed"}
     assert sizes == {"_Z8reversedILi32EEvPi": 128, "_Z8reversedILi64EEvPi": 256}
     assert calls.kernel("diverging").static_shared_bytes == 0
-    assert calls.kernel("diverging").shared_base == (1024 if calls.arch == "sm_90" else 0)
+    assert calls.kernel("diverging").shared_base == (1024 if calls.arch in ("sm_90", "sm_120") else 0)
 
 
 def test_a_local_array_takes_stack(calls: Cubin) -> None:

@@ -17,7 +17,7 @@ from gpuemu.sass.tools.toolchain import find_nvdisasm
 from gpuemu.trace.listing import format_listing, parse_control
 from gpuemu.trace.model import Instruction
 
-ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 SOURCES = ("calls", "arithmetic", "memory", "tensor")
 MEASURED = Path(__file__).parents[3] / "shared" / "h200" / "kernels.cubin"
 
@@ -74,12 +74,12 @@ def test_every_instruction_is_as_the_disassembler_itself_resolves_it(
             )
             for (g, o, ps), (_, _, qs) in zip(found, expected, strict=True)
         ]
-        if arch == "sm_90":  # where an operand between is a descriptor, the JSON keeps the comma
+        if arch in ("sm_90", "sm_120"):  # where an operand between is a descriptor, the JSON keeps the comma
             found = [f if "LDGSTS" not in f[1] else e for f, e in zip(found, expected, strict=True)]
         assert found == expected
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_89", "sm_90"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
 def test_control_words_are_the_printed_bits(arch: str, compiled: Compile, tmp_path: Path) -> None:
     cubin = compiled("arithmetic", arch)
     text = nvdisasm(cubin, "--print-instruction-encoding", tmp_path)

@@ -139,9 +139,9 @@ def test_a_subtraction_of_64_bits_in_two_words():
         "IADD3 R0, R1, R2",
         "IADD3.X R0, R1, R2, R3",
         "MOV R0, R1, 0xf",
-        "MOV.64 R0, R2",
+        "MOV.128 R0, R2",
         "MOV R0, 32@lo((f))",
-        "VIADD.U8x4 R0, R1, R2",
+        "VIADD.U4x8 R0, R1, R2",
     ],
 )
 def test_a_form_that_is_not_known_is_refused(sass):

@@ -16,7 +16,7 @@ from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.tools.toolchain import compile_cuda
 
 PROGRAMS = Path(__file__).parent / "programs"
-ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_120", "sm_90")
 
 
 @cache
@@ -41,7 +41,7 @@ SOURCES = {name: cases(name) for name in sorted(p.stem for p in PROGRAMS.glob("*
 RUNS = [
     (source, case, arch)
     for number, (source, module) in enumerate(SOURCES.items())
-    for arch in (ARCHS[number % 4], ARCHS[-1])
+    for arch in (ARCHS[number % 5], ARCHS[-1])
     for case in module.CASES
     if arch in getattr(module, "ONLY", {}).get(case, ARCHS)
 ]

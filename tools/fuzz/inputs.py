@@ -49,7 +49,7 @@ from gpuemu.views.text import report
 FINE = (GpuemuError, click.ClickException)
 MOST_INSTRUCTIONS = 5_000
 """Longer traces are read but not run."""
-ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 
 TRACE = """\
 gpuemu_trace: 1

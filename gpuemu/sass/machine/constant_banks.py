@@ -7,6 +7,7 @@ PTX register or address; the others are refused when code reads them. A launch h
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,24 +23,63 @@ if TYPE_CHECKING:
     from gpuemu.arch import Architecture
 
 Banks = dict[int, NDArray[np.uint8]]
-_BLOCK_DIMENSIONS = 0x0
-_GRID_DIMENSIONS = 0xC
-_SHARED_WINDOW = 0x18
-_LOCAL_WINDOW = 0x20
-_STACK_POINTER = 0x28
-_DYNAMIC_SHARED_BYTES = 0x2C
-_RESERVED_SHARED_BYTES = 0x114
 _GROUPS_SCRATCH_BYTES = 288
 """What cooperative groups count on from %reserved_smem_offset_1 on."""
-_RESERVED_OFFSETS = (0x120, 0x68)
-"""%reserved_smem_offset_end, and _1 behind it, without and with clusters."""
-_GRID_WORKSPACE = (0x8C, 0x44)
-"""%envreg1 and %envreg2, upper and lower word of the address of what `grid_group::sync` counts arrivals in."""
 _ALL_BANKS_BYTES = 128
-_LEAST_BYTES = 0x240
-_WITH_CLUSTERS = 90
-_PARAMETER_ADDRESS = "c[0x0][0x198]"
-"""The generic address of the parameters."""
+
+
+@dataclass(frozen=True)
+class _Words:
+    """Where the driver's words stand in bank 0; None where code of the architecture reads no such word.
+
+    `in_front`: bytes by which code of sm_120 moves the offsets of the later ones, those of the launch and its cluster,
+    for each CTA of a cluster (`CS2R SR_CgaSize`, `IMAD -0xa0`): a launch has one.
+    """
+
+    least: int
+    block: int
+    grid: int
+    local_window: int
+    stack_pointer: int
+    reserved_shared_bytes: int
+    descriptor: int
+    constant_window: int
+    dynamic_shared_bytes: int
+    reserved_offsets: int
+    grid_workspace: int
+    shared_window: int | None = None
+    explicit_cluster: int | None = None
+    cluster: int | None = None
+    cluster_reciprocal: int | None = None
+    clusters: int | None = None
+    cluster_ctas: int | None = None
+    parameters: int | None = None
+    in_front: int = 0
+
+
+_OF_CODE = (
+    _Words(
+        least=100, block=0x360, grid=0x370, local_window=0x2F8, stack_pointer=0x37C, reserved_shared_bytes=0x16C,
+        descriptor=0x358, constant_window=0x120, dynamic_shared_bytes=0x2AC, reserved_offsets=0x278,
+        grid_workspace=0x254, explicit_cluster=0x36C, cluster=0x2A0, cluster_reciprocal=0x2B0, clusters=0x2C0,
+        cluster_ctas=0x2CC, parameters=0x348, in_front=0xA0,
+    ),
+    _Words(
+        least=90, block=0x0, grid=0xC, local_window=0x20, stack_pointer=0x28, reserved_shared_bytes=0x114,
+        descriptor=0x208, constant_window=0xD0, dynamic_shared_bytes=0x2C, reserved_offsets=0x68,
+        grid_workspace=0x44, explicit_cluster=0x140, cluster=0x144, cluster_reciprocal=0x150, clusters=0x15C,
+        cluster_ctas=0x188, parameters=0x198,
+    ),
+    _Words(
+        least=70, block=0x0, grid=0xC, local_window=0x20, stack_pointer=0x28, reserved_shared_bytes=0x114,
+        descriptor=0x118, constant_window=0x50, dynamic_shared_bytes=0x2C, reserved_offsets=0x120,
+        grid_workspace=0x8C, shared_window=0x18,
+    ),
+)  # fmt: skip
+"""By the least compute capability of the code, the latest first. `reserved_offsets`: %reserved_smem_offset_end, and _1
+behind it; `grid_workspace`: %envreg1 and %envreg2, upper and lower word of the address of what `grid_group::sync`
+counts arrivals in; `parameters`: their generic address."""
+_LEAST_BYTES = 0x380
 _USER_CONSTANTS = 3
 """The bank of `__constant__` variables, which have generic addresses, too."""
 
@@ -56,10 +96,10 @@ def shared_memory(function: DecodedFunction, launch: Launch, arch: Architecture)
     That is none, but for code that asks where cooperative groups may keep the barriers of groups of several warps: in
     memory that the system reserves, in front of the CTA's own with clusters, else behind it.
     """
-    clusters = _has_clusters(function)
-    if not _asks_for(function, _RESERVED_OFFSETS[clusters] + 4):
+    words = _words(function)
+    if not _asks_for(function, words.reserved_offsets + 4):
         return launch.shared_bytes, function.shared_base, slice(0)
-    if clusters:
+    if words.cluster is not None:
         # As many as keep every byte in its bank.
         kept = units(_GROUPS_SCRATCH_BYTES, _ALL_BANKS_BYTES)
         return launch.shared_bytes + kept, function.shared_base - kept, slice(kept)
@@ -70,20 +110,22 @@ def shared_memory(function: DecodedFunction, launch: Launch, arch: Architecture)
 def _asks_for(function: DecodedFunction, offset: int) -> bool:
     """Whether code reads this word of bank 0; code that is not optimised has its offset in a register."""
     number = f"{offset:#x}"
+    places = (f"c[0x0][{number}]", f"+{number}]")
     return any(
         (i.mnemonic in ("MOV", "MOV32I") and i.operands[1:2] == (number,))
-        or any(f"c[0x0][{number}]" in operand for operand in i.operands)
+        or any(operand.startswith("c[0x0]") and operand.endswith(places) for operand in i.operands)
         for i in function.code
     )
 
 
 def is_cooperative(function: DecodedFunction) -> bool:
     """Whether code asks for the barrier of the whole grid, which only a cooperative launch has."""
-    return _asks_for(function, _GRID_WORKSPACE[_has_clusters(function)])
+    return _asks_for(function, _words(function).grid_workspace)
 
 
-def _has_clusters(function: DecodedFunction) -> bool:
-    return int(function.arch.removeprefix("sm_").rstrip("af")) >= _WITH_CLUSTERS
+def _words(function: DecodedFunction) -> _Words:
+    capability = int(function.arch.removeprefix("sm_").rstrip("af"))
+    return next(words for words in _OF_CODE if capability >= words.least)
 
 
 def constant_banks(
@@ -125,38 +167,39 @@ def _driver_words(
     function: DecodedFunction, launch: Launch, memory: Memory, banks: Banks, arch: Architecture
 ) -> dict[int, NDArray[Any]]:
     """What the driver puts in front of the parameters: offset → values."""
-    clusters = _has_clusters(function)
-    words: dict[int, NDArray[Any]] = {
-        _BLOCK_DIMENSIONS: np.array(launch.block, dtype=np.uint32),
-        _GRID_DIMENSIONS: np.array(launch.grid, dtype=np.uint32),
-        _LOCAL_WINDOW: np.array([LOCAL_WINDOW], dtype=np.uint64),
-        _STACK_POINTER: np.array([memory.local_bytes], dtype=np.uint32),
-        _DYNAMIC_SHARED_BYTES: np.array([launch.dynamic_shared_bytes], dtype=np.uint32),
-        _RESERVED_SHARED_BYTES: np.array([arch.shared_memory.reserved_bytes_per_cta], dtype=np.uint32),
-        # The descriptor of global memory that instructions name as desc[...]: it changes no value here.
-        0x208 if clusters else 0x118: np.zeros(1, dtype=np.uint64),
-    }
+    at = _words(function)
     reserved = arch.shared_memory.reserved_bytes_per_cta
+    # %reserved_smem_offset_end and _1, of what the system reserves: in front of the CTA's own with clusters.
+    end = shared_memory_size(launch, arch) if at.cluster is None else reserved
+    words: dict[int | None, NDArray[Any]] = {
+        at.block: np.array(launch.block, dtype=np.uint32),
+        at.grid: np.array(launch.grid, dtype=np.uint32),
+        at.local_window: np.array([LOCAL_WINDOW], dtype=np.uint64),
+        at.stack_pointer: np.array([memory.local_bytes], dtype=np.uint32),
+        at.reserved_shared_bytes: np.array([reserved], dtype=np.uint32),
+        # The descriptor of global memory that instructions name as desc[...]: it changes no value here.
+        at.descriptor: np.zeros(1, dtype=np.uint64),
+        at.constant_window: np.array([CONSTANT_WINDOW], dtype=np.uint64),
+        at.shared_window: np.array([SHARED_WINDOW], dtype=np.uint64),
+        at.explicit_cluster: np.zeros(1, dtype=np.uint32),
+    }
+    ones = np.ones(3, dtype=np.uint32)
+    moved: dict[int | None, NDArray[Any]] = {
+        at.dynamic_shared_bytes: np.array([launch.dynamic_shared_bytes], dtype=np.uint32),
+        at.cluster: ones,
+        at.cluster_reciprocal: ones.astype(np.float32),
+        at.clusters: np.array(launch.grid, dtype=np.uint32),
+        at.cluster_ctas: ones[:1],
+    }
     if reserved:
-        # %reserved_smem_offset_end and _1, of what the system reserves: in front of the CTA's own with clusters.
-        end = reserved if clusters else shared_memory_size(launch, arch)
-        words[_RESERVED_OFFSETS[clusters]] = np.array([end, end - _GROUPS_SCRATCH_BYTES], dtype=np.uint32)
-    if clusters:
-        ones = np.ones(3, dtype=np.uint32)
-        words[0x140] = np.zeros(1, dtype=np.uint32)  # %is_explicit_cluster
-        words[0x144] = ones  # %cluster_nctaid
-        words[0x150] = ones.astype(np.float32)  # and its reciprocal
-        words[0x15C] = np.array(launch.grid, dtype=np.uint32)  # %nclusterid
-        words[0x188] = ones[:1]  # %cluster_nctarank
-    else:
-        words[_SHARED_WINDOW] = np.array([SHARED_WINDOW], dtype=np.uint64)
+        moved[at.reserved_offsets] = np.array([end, end - _GROUPS_SCRATCH_BYTES], dtype=np.uint32)
     if is_cooperative(function):
         address = memory.add_buffer("the grid's barrier", np.zeros(2, dtype=np.uint32))
-        words[_GRID_WORKSPACE[clusters]] = np.array([address >> 32, address & 0xFFFFFFFF], dtype=np.uint32)
-    words[0xD0 if clusters else 0x50] = np.array([CONSTANT_WINDOW], dtype=np.uint64)
+        moved[at.grid_workspace] = np.array([address >> 32, address & 0xFFFFFFFF], dtype=np.uint32)
+    words |= {offset - at.in_front: values for offset, values in moved.items() if offset is not None}
     if _USER_CONSTANTS in banks:
         memory.add_constants(banks[_USER_CONSTANTS])
-    if clusters and any(_PARAMETER_ADDRESS in operand for i in function.code for operand in i.operands):
+    if at.parameters is not None and _asks_for(function, at.parameters):
         memory.add_parameters(banks[0][function.parameter_base :])
-        words[0x198] = np.array([PARAMETER_WINDOW], dtype=np.uint64)
-    return words
+        words[at.parameters] = np.array([PARAMETER_WINDOW], dtype=np.uint64)
+    return {offset: values for offset, values in words.items() if offset is not None}

@@ -17,6 +17,8 @@ from gpuemu.sass.machine.jumps import WHOLE_WARP, Handler, Jumps, guard_of, pred
 from gpuemu.sass.machine.lanes import WARP, any_lane, write
 from gpuemu.sass.machine.operands import Site
 
+_TWO_MEETINGS = 10.0
+"""The compute capability from which on a BSYNC says whether all must come."""
 YIELDS = 32
 """A loop that yields more often than this may wait for what other lanes do."""
 _WITH_PREDICATES = ("BRA", "JMP", "BREAK")
@@ -81,6 +83,9 @@ class ControlFlow(Jumps):
 
         def handler(group: Group, pc: int) -> bool:
             group.pc = pc + 1
+            if self._let_go(np.repeat(self._present(group.mask).reshape(-1, WARP).any(axis=1), WARP)):
+                group.gives_way = True
+                return False
             group.polls += 1
             if group.polls % every or len(self._groups) == 1:
                 return True
@@ -88,6 +93,19 @@ class ControlFlow(Jumps):
             return False
 
         return handler
+
+    def _let_go(self, warps: NDArray[np.bool_]) -> bool:
+        """Whether lanes go on that wait at a BSYNC where not all must come: others of their warps yield.
+
+        Code of sm_100 and later says BSYNC.RECONVERGENT where all must; with a plain one a lane that holds a lock would
+        wait for ever for those that want it.
+        """
+        if not self._convergence.anyone_waits or float(self.environment.arch.compute_capability) < _TWO_MEETINGS:
+            return False
+        behind = (pc + 1 for pc, s in enumerate(self._sites) if s.mnemonic == "BSYNC" and not s.has("RECONVERGENT"))
+        freed = self._convergence.let_go(frozenset(behind), warps)
+        self._groups += [self._group(pc, lanes) for pc, lanes in freed]
+        return bool(freed)
 
     def _trap(self, site: Site) -> Handler:
         """BPT.TRAP ends the launch; without a debugger a breakpoint does, too."""

@@ -142,7 +142,9 @@ class CtaExecutor(ControlFlow):
                     _, since, warps = self._executed
                     cta.left -= (self.environment.clock - since) * warps
                     self._executed = self.instructions(), self.environment.clock, 0
-                    return False
+                    if not self._let_go(self._lanes.exists):
+                        return False
+                    cta.looks.forget()
                 if cta.left <= 0:
                     site = self._sites[min(group.pc, len(self._sites) - 1)]
                     raise ExecutionError(

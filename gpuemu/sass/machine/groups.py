@@ -180,6 +180,18 @@ class Convergence:
         self.anyone_waits = bool((self._waiting_at >= 0).any())
         return found
 
+    def let_go(self, pcs: frozenset[int], warps: NDArray[np.bool_]) -> list[tuple[int, NDArray[np.bool_]]]:
+        """(pc, lanes) of those of these warps that wait to go on at one of `pcs`; nobody waits for them any longer."""
+        found = []
+        for barrier, waiting_at in enumerate(self._waiting_at):
+            for pc in set(waiting_at[warps & (waiting_at >= 0)].tolist()) & pcs:
+                lanes = warps & (waiting_at == pc)
+                waiting_at[lanes] = -1
+                self.forget(barrier, lanes)
+                found.append((pc, lanes))
+        self.anyone_waits = bool((self._waiting_at >= 0).any())
+        return found
+
     def waiting_lanes(self) -> NDArray[np.bool_]:
         """Everyone who waits."""
         return np.asarray((self._waiting_at >= 0).any(axis=0))

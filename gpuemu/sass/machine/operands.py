@@ -148,6 +148,8 @@ class Site:
                 if value is None:
                     raise self.unsupported(f"operand {operand.text} is not understood")
                 wide = np.uint64(np.int64(value.view(np.int32)))
+                if self.has("64", "S64", "U64"):  # written out, and not the low word alone
+                    wide = np.uint64(int(operand.core, 0) % (1 << 64))
 
                 def get() -> Any:
                     return wide

@@ -20,7 +20,7 @@ from gpuemu.isa.table import Opcode
 from gpuemu.sass.image.nv_info import Parameter
 from gpuemu.trace.model import Instruction
 
-_LOADS = ("LDC", "ULDC")
+_LOADS = ("LDC", "LDCU", "ULDC")
 _LARGEST_NUMBER = 8
 _BANK = Sum((), 0, ())
 _PRODUCTS = ("IMAD", "UIMAD")

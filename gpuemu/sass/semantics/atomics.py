@@ -15,12 +15,13 @@ from gpuemu.sass.machine.generic import GenericSpace, in_window, in_windows
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW, UNITS
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.patterns import Place, queues
-from gpuemu.sass.machine.spaces import GlobalSpace, Purpose, SharedSpace, Space
+from gpuemu.sass.machine.patterns import Indices, Place, queues
+from gpuemu.sass.machine.spaces import EVERY, GlobalSpace, Purpose, SharedSpace, Space
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import (
     CACHING,
     ORDER,
+    PutUnits,
     addresses_of,
     expect_operands,
     get_units,
@@ -74,7 +75,7 @@ class _Atomic:
 def shared_atomic(site: Site) -> Step:
     """ATOMS.op Rd, [address], value: Rd = what was there.
 
-    ATOMS.CAST.SPIN gives 1 if it exchanged, else 0, in as many bits as it compares.
+    ATOMS.CAST.SPIN gives 1 if it exchanged, else 0, in as many bits as it compares, or a predicate.
     """
     if site.has("POPC"):
         return _count(site)
@@ -82,7 +83,7 @@ def shared_atomic(site: Site) -> Step:
         return shared_arrive(site)
     expect_operands(site, 4 if site.has("CAS", "CAST") else 3)
     atomic = _Atomic(site, SharedSpace, 1, 2, site.operands[0].core != "RZ")
-    put = put_units(site, 0, atomic.change.size)
+    put = _put_truth(site) if site.is_predicate(0) else put_units(site, 0, atomic.change.size)
 
     def step(mask: Mask) -> None:
         place = atomic.addresses.of(mask)
@@ -92,6 +93,20 @@ def shared_atomic(site: Site) -> Step:
             put(found, place.pattern.lanes)
 
     return step
+
+
+def _put_truth(site: Site) -> PutUnits:
+    if not site.has("CAST"):
+        raise site.unsupported("a predicate as what was there")
+    store, truths = site.set_predicate(0), np.zeros(site.lanes.count, dtype=np.bool_)
+
+    def put(values: Any, lanes: Indices | None) -> None:
+        mask = np.zeros(len(truths), dtype=np.bool_)
+        mask[EVERY if lanes is None else lanes] = True
+        truths[mask] = values != 0
+        store(truths, mask)
+
+    return put
 
 
 def _count(site: Site) -> Step:

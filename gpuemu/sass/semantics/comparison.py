@@ -17,6 +17,7 @@ from gpuemu.sass.semantics.integer_operands import (
     fixed_predicate,
     integer,
     operand_count,
+    pair,
     parts,
 )
 
@@ -36,23 +37,27 @@ _COMBINATIONS: dict[str, Compare] = {"AND": operator.and_, "OR": operator.or_, "
 
 def _comparison(site: Site, first: int) -> Getter:
     """The outcome of comparing operands `first` and `first` + 1, combined with the predicates behind them."""
-    site.only(*_COMPARISONS, *_COMBINATIONS, "U32", "EX", *(("BF",) if site.mnemonic == "ISET" else ()))
+    site.only(*_COMPARISONS, *_COMBINATIONS, "U32", "S64", "U64", "EX", *(("BF",) if site.mnemonic == "ISET" else ()))
     names = [m for m in site.modifiers if m in _COMPARISONS]
     combinations = [m for m in site.modifiers if m in _COMBINATIONS]
     if len(names) != 1 or len(combinations) != 1:
         raise site.unsupported("this form of comparison")
     extended = site.has("EX")
     operand_count(site, first + 3 + extended)
-    get_a, get_b, other = integer(site, first), integer(site, first + 1), site.predicate(first + 2)
+    wide, other = site.has("S64", "U64"), site.predicate(first + 2)
+    if wide and extended:
+        raise site.unsupported("this form of comparison")
+    get_a, get_b = ((pair if wide else integer)(site, first + k) for k in (0, 1))
     compare = _COMPARISONS[names[0]]
-    if site.has("U32") or (names[0] in ("EQ", "NE") and not extended):
+    if site.has("U32", "U64") or (names[0] in ("EQ", "NE") and not extended):
 
         def plain() -> Any:
             return compare(get_a(), get_b())
     else:
+        signed = np.int64 if wide else np.int32
 
         def plain() -> Any:
-            return compare(as_signed(get_a()), as_signed(get_b()))
+            return compare(*(np.asarray(get()).view(signed) for get in (get_a, get_b)))
 
     outcome = _extended(site, names[0], get_a, get_b, site.predicate(first + 3)) if extended else plain
     combine = _COMBINATIONS[combinations[0]]
@@ -81,7 +86,7 @@ def _extended(site: Site, name: str, get_a: Getter, get_b: Getter, low_words: Ge
 
 @semantics("ISETP", "UISETP")
 def isetp(site: Site) -> Step:
-    """ISETP.cmp[.U32].op Pu, PT, a, b, Pp: (a cmp b) op Pp.
+    """ISETP.cmp[.U32|.S64|.U64].op Pu, PT, a, b, Pp: (a cmp b) op Pp.
 
     .EX compares upper words: where a = b, the last predicate, the outcome of the lower words, holds.
     """
@@ -109,7 +114,10 @@ def iset(site: Site) -> Step:
 
 # -- least and greatest -------------------------------------------------------------------------------------
 
-_KINDS: dict[str, type[np.generic]] = {"U32": np.uint32, "S16x2": np.int16, "U16x2": np.uint16}
+_KINDS: dict[str, type[np.generic]] = {
+    "S32": np.int32, "U32": np.uint32, "S16x2": np.int16, "U16x2": np.uint16, "S8x4": np.int8, "U8x4": np.uint8,
+}  # fmt: skip
+_PACKED = ("S16x2", "U16x2")
 
 
 class _Extremes:
@@ -121,9 +129,9 @@ class _Extremes:
         if len(kinds) > 1:
             raise site.unsupported("two types")
         self.kind: type[np.generic] = _KINDS[kinds[0]] if kinds else np.int32
-        self.packed = self.kind in (np.int16, np.uint16)
+        self.packed = np.dtype(self.kind).itemsize < 4
         self.floor = site.has("RELU")
-        if self.floor and self.kind in (np.uint32, np.uint16):
+        if self.floor and self.kind in (np.uint32, np.uint16, np.uint8):
             raise site.unsupported(".RELU of unsigned numbers")
         last = len(site.operands) - 1
         fixed = fixed_predicate(site, last)
@@ -147,17 +155,19 @@ class _Extremes:
         return numbers.view(np.uint32)[:, 0] if self.packed else numbers.view(np.uint32)
 
 
-@semantics("IMNMX", "VIMNMX")
+@semantics("IMNMX", "VIMNMX", "UVIMNMX")
 def imnmx(site: Site) -> Step:
-    """IMNMX Rd, a, b, Pp: the least if Pp, else the greatest.
+    """IMNMX Rd, a, b, Pp: the least if Pp, else the greatest; .S64 and .U64 PT, PT, Rd, a, b, Pp, !PT that of pairs.
 
-    VIMNMX also has .RELU (not below 0) and the halves of a word (.S16x2, .U16x2), then with two predicates
+    VIMNMX also has .RELU (not below 0), the bytes of a word and its halves (.S16x2, .U16x2), these with two predicates
     behind Rd: whether the lower and the upper half of the result are those of a.
     """
-    vector = site.mnemonic == "VIMNMX"
-    extremes = _Extremes(site, "U32", *(("RELU", "S16x2", "U16x2") if vector else ()))
+    vector = site.mnemonic in ("VIMNMX", "UVIMNMX")
+    if site.mnemonic == "IMNMX" and site.has("S64", "U64"):
+        return _of_pairs(site)
+    extremes = _Extremes(site, "U32", *(("S32", "RELU", *_PACKED, "S8x4", "U8x4") if vector else ()))
     first = 3 if site.is_predicate(1) and site.is_predicate(2) else 1
-    if first == 3 and (not extremes.packed or extremes.floor):
+    if first == 3 and (extremes.kind not in (np.int16, np.uint16) or extremes.floor):
         raise site.unsupported("predicates as destinations of this form")
     operand_count(site, first + 3)
     store, get_a, get_b = site.destination(0), integer(site, first), integer(site, first + 1)
@@ -174,10 +184,27 @@ def imnmx(site: Site) -> Step:
     return step
 
 
+def _of_pairs(site: Site) -> Step:
+    site.only("S64", "U64")
+    operand_count(site, 7)
+    smaller = fixed_predicate(site, 5)
+    if smaller is None or [fixed_predicate(site, k) for k in (0, 1, 6)] != [True, True, False]:
+        raise site.unsupported("predicates of this form")
+    kind = np.int64 if site.has("S64") else np.uint64
+    store, get_a, get_b = site.destination64(2), pair(site, 3), pair(site, 4)
+    choose, count = np.minimum if smaller else np.maximum, site.lanes.count
+
+    def step(mask: Mask) -> None:
+        a, b = (np.asarray(get()).view(kind) for get in (get_a, get_b))
+        store(np.broadcast_to(choose(a, b), (count,)), mask)
+
+    return step
+
+
 @semantics("VIMNMX3")
 def vimnmx3(site: Site) -> Step:
     """VIMNMX3 Rd, a, b, c, Pp: the least of three if Pp, else the greatest; with .RELU not below 0."""
-    extremes = _Extremes(site, "U32", "RELU", "S16x2", "U16x2")
+    extremes = _Extremes(site, "S32", "U32", "RELU", *_PACKED)
     operand_count(site, 5)
     store, typed = site.destination(0), extremes.typed
     get_a, get_b, get_c = (integer(site, k) for k in (1, 2, 3))
@@ -195,7 +222,7 @@ def viaddmnmx(site: Site) -> Step:
 
     -b subtracts. With .RELU the result is not below 0; .S16x2 and .U16x2 do so with each half.
     """
-    extremes = _Extremes(site, "U32", "RELU", "S16x2", "U16x2")
+    extremes = _Extremes(site, "S32", "U32", "RELU", *_PACKED)
     operand_count(site, 5)
     store, typed = site.destination(0), extremes.typed
     for k in (1, 2):

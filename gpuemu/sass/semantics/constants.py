@@ -1,11 +1,14 @@
-"""LDC and ULDC: loads from constant banks."""
+"""LDC, ULDC and LDCU: loads from constant banks."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu.sass.machine.environment import ExecutionError
-from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.lanes import Mask, any_lane, whole_warps, write
 from gpuemu.sass.machine.memory import UNITS
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.spaces import counted, sized
@@ -13,28 +16,31 @@ from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands, extended, size_of
 
 
-@semantics("LDC", "ULDC")
+@semantics("LDC", "LDCU", "ULDC")
 def load_constant(site: Site) -> Step:
     """LDC Rd, c[bank][offset]; the offset is a number, or a register plus a number (32 bits, wrapping)."""
     expect_operands(site, 2)
     size = size_of(site)
-    if size > 8:
-        raise site.unsupported("constants of 128 bits are not understood")
     operand = site.operands[1]
     if not operand.is_constant or operand.suffixes or operand.negative:
         raise site.unsupported(f"the constant {operand.text} is not understood")
     bank, data, register, number = site.constant(operand)
+    what = f"{sized(size, 'load')} at constant offset"
+    fixed = register is None or register.is_constant
+    if fixed and (number % size or number + size > len(data)):
+        raise site.unsupported(f"{what} {number:#x} of a bank of {len(data)} bytes")
+    if fixed:
+        for word in range(number, number + size, 4):
+            site.expect_known(bank, word)
+    if size == 16:
+        if not fixed:
+            raise site.unsupported("constants of 128 bits at an offset in a register are not understood")
+        return _four_words(site, data[number : number + size].view(np.uint32))
     units = data[: len(data) // size * size].view(UNITS[size])
     extend = extended(site, size)
     store = site.destination64(0) if size == 8 else site.destination(0)
-    what = f"{sized(size, 'load')} at constant offset"
-
-    if register is None or register.is_constant:
-        offset = number
-        if offset % size or offset + size > len(data):
-            raise site.unsupported(f"{what} {offset:#x} of a bank of {len(data)} bytes")
-        site.expect_known(bank, offset)
-        place = slice(offset // size, offset // size + 1)
+    if register is None or fixed:
+        place = slice(number // size, number // size + 1)
         return lambda mask: store(extend(units[place])[0], mask)
 
     lanes = site.lanes.file(register.file)[register.number]
@@ -43,8 +49,10 @@ def load_constant(site: Site) -> Step:
 
     def step(mask: Mask) -> None:
         offsets = lanes + add
-        if mask is not None:
-            offsets = np.where(mask, offsets, np.uint32(0))
+        if mask is not None:  # the others do as one that takes part
+            if not any_lane(mask):
+                return
+            offsets = np.where(mask, offsets, offsets[mask][0])
         bad = (offsets & np.uint32(size - 1) != 0) | (offsets >= len(units) << int(shift))
         if bad.any():
             lane = int(bad.argmax())
@@ -54,6 +62,20 @@ def load_constant(site: Site) -> Step:
             else:
                 right = f"constant bank {bank} has {counted(len(data))}"
             raise ExecutionError(site.instruction, lane, f"{what} {offset:#x}", right)
+        first = int(offsets[0])
+        if not site.environment.knows(bank, first):
+            right = "code that reads no such word is right"
+            raise ExecutionError(site.instruction, None, f"c[0x0][{first:#x}], a word of the driver's", right)
         store(extend(units[(offsets >> shift).astype(np.int64)]), mask)
+
+    return step
+
+
+def _four_words(site: Site, words: NDArray[Any]) -> Step:
+    registers, uniform = site.words(0, 4), site.is_uniform(0)
+
+    def step(mask: Mask) -> None:
+        for register, word in zip(registers, words, strict=True):
+            write(register, word, whole_warps(mask) if uniform else mask)
 
     return step

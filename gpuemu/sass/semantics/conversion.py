@@ -77,7 +77,7 @@ def _integral(site: Site) -> Rounding:
     return _INTEGRAL[named[0]] if named else "RN"
 
 
-@semantics("F2I")
+@semantics("F2I", "UF2I")
 def f2i(site: Site) -> Step:
     """F2I.integer.float Rd, a: to the nearest integer, or .TRUNC, .FLOOR, .CEIL; too large ones saturate.
 
@@ -130,7 +130,7 @@ def _integer_source(site: Site, k: int, kind: str) -> Getter:
     return lambda: (np.atleast_1d(raw()) >> shift).astype(dtype)
 
 
-@semantics("I2F", "I2FP")
+@semantics("I2F", "I2FP", "UI2F", "UI2FP")
 def i2f(site: Site) -> Step:
     """I2F.float.integer Rd, a: rounded once."""
     site.only(*INTEGERS, *FLOATS, *ROUNDINGS)
@@ -177,7 +177,7 @@ def _narrower(to: str, rounding: Rounding) -> Callable[[Any], Any]:
     return lambda values: bits(quantize(values, form, rounding).astype(np.float32)).astype(np.uint32)
 
 
-@semantics("F2F")
+@semantics("F2F", "UF2F")
 def f2f(site: Site) -> Step:
     """F2F.to.from Rd, a: rounded once. A NaN becomes the canonical one of 16 or 32 bits, or keeps its payload."""
     site.only(*FLOATS, *ROUNDINGS, "FTZ")
@@ -197,7 +197,7 @@ def f2f(site: Site) -> Step:
     return lambda mask: store(narrow(get().astype(np.float64)), mask)
 
 
-@semantics("FRND")
+@semantics("FRND", "UFRND")
 def frnd(site: Site) -> Step:
     """FRND.float Rd, a: to a whole number, the nearest (even) one or .TRUNC, .FLOOR, .CEIL."""
     site.only(*FLOATS, *_INTEGRAL, "FTZ")

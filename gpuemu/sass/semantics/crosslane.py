@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.fragments import transpose_matrix
-from gpuemu.sass.machine.lanes import WARP, Mask, ballots
+from gpuemu.sass.machine.lanes import WARP, Mask, ballots, write
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.warps import complete_warps, taking_part
 from gpuemu.sass.semantics import semantics
@@ -265,7 +265,13 @@ def redux(site: Site) -> Step:
 
 @semantics("MOVM")
 def movm(site: Site) -> Step:
-    """MOVM.16.MT88 Rd, Ra: the 8x8 matrix of 16-bit elements, transposed; lane l holds two of row l / 4."""
+    """MOVM.16.MT88 Rd, Ra: the 8x8 matrix of 16-bit elements, transposed; lane l holds two of row l / 4.
+
+    .U4TO8.M832 and .S4TO8.M832 Rd, Ra: a matrix of 8x32 numbers of 4 bits, eight of row l / 4 in lane l, as two of 8x16
+    bytes, four of the row in each. Which columns come where no product shows that takes both factors through it.
+    """
+    if site.has("M832"):
+        return _widened(site)
     site.only("16", "MT88")
     if set(site.modifiers) != {"16", "MT88"} or len(site.operands) != 2:
         raise site.unsupported("this form of MOVM")
@@ -277,5 +283,23 @@ def movm(site: Site) -> Step:
     def step(mask: Mask) -> None:
         complete_warps(site, mask)
         store(halves.take(order).view(np.uint32), mask)
+
+    return step
+
+
+def _widened(site: Site) -> Step:
+    site.only("U4TO8", "S4TO8", "M832")
+    if len(site.modifiers) != 2 or len(site.operands) != 2:
+        raise site.unsupported("this form of MOVM")
+    source, targets = site.words(1, 1)[0], site.words(0, 2)
+    shifts, top = np.arange(0, 32, 4, dtype=np.uint32), 8 if site.has("S4TO8") else 16
+
+    def step(mask: Mask) -> None:
+        complete_warps(site, mask)
+        numbers = (source[:, None] >> shifts & np.uint32(15)).astype(np.uint8)
+        numbers -= 16 * (numbers >= top).astype(np.uint8)
+        rows = numbers.reshape(-1, 2, 16)  # of each row of a warp both halves
+        for half, target in enumerate(targets):
+            write(target, np.ascontiguousarray(rows[:, half]).view(np.uint32).reshape(-1), mask)
 
     return step

@@ -24,12 +24,13 @@ from gpuemu.sass.semantics.float_operands import (
     rounding_of,
     set_predicates,
 )
+from gpuemu.sass.semantics.integer_operands import fixed_predicate
 
 _SIGN = np.uint32(0x80000000)
 _ONE = np.uint32(0x3F800000)
 
 
-@semantics("FFMA", "FFMA32I")
+@semantics("FFMA", "FFMA32I", "UFFMA")
 def ffma(site: Site) -> Step:
     """FFMA Rd, a, b, c: a x b + c, rounded once."""
     site.only("FTZ", "SAT", *ROUNDINGS)
@@ -42,13 +43,13 @@ def ffma(site: Site) -> Step:
     return lambda mask: store(compute(a(), b(), c()), mask)
 
 
-@semantics("FADD", "FADD32I", "FMUL", "FMUL32I")
+@semantics("FADD", "FADD32I", "UFADD", "FMUL", "FMUL32I", "UFMUL")
 def fadd_fmul(site: Site) -> Step:
     """FADD Rd, a, b: a + b; FMUL Rd, a, b: a x b."""
     site.only("FTZ", "SAT", *ROUNDINGS)
     store, rounding, finish = site.destination(0), rounding_of(site), finisher32(site)
     a, b = float32(site, 1), float32(site, 2)
-    compute = add32 if site.mnemonic in ("FADD", "FADD32I") else mul32
+    compute = add32 if site.mnemonic in ("FADD", "FADD32I", "UFADD") else mul32
     return lambda mask: store(finish(compute(a(), b(), rounding)), mask)
 
 
@@ -60,7 +61,7 @@ def _is_magnitude(operand: Operand) -> bool:
     return operand.absolute or (constant is not None and bool(constant < _SIGN))
 
 
-@semantics("FMNMX")
+@semantics("FMNMX", "UFMNMX")
 def fmnmx(site: Site) -> Step:
     """FMNMX Rd, a, b, P: the smaller where P, the larger elsewhere.
 
@@ -71,7 +72,7 @@ def fmnmx(site: Site) -> Step:
     store, finish, smaller = site.destination(0), finisher32(site), site.predicate(3)
     a, b = float32(site, 1), float32(site, 2)
     both_nan, xor_sign = site.has("NAN"), site.has("XORSIGN")
-    fixed = {"PT": True, "!PT": False}.get(site.operands[3].text)
+    fixed = fixed_predicate(site, 3)
     if xor_sign:
         if not all(_is_magnitude(o) for o in site.operands[1:3]):
             raise site.unsupported(".XORSIGN of other operands than |a| and |b|")
@@ -93,7 +94,7 @@ def fmnmx(site: Site) -> Step:
     return step
 
 
-@semantics("FSEL")
+@semantics("FSEL", "UFSEL")
 def fsel(site: Site) -> Step:
     """FSEL Rd, a, b, P: a where P, b elsewhere, bit for bit; -x and |x| touch the sign only.
 
@@ -112,7 +113,7 @@ def fsel(site: Site) -> Step:
     return step
 
 
-@semantics("FSETP")
+@semantics("FSETP", "UFSETP")
 def fsetp(site: Site) -> Step:
     """FSETP Pd, Pd2, a, b, P."""
     site.only("FTZ", *COMPARISONS, *BOOLEANS)

@@ -15,6 +15,7 @@ from gpuemu.sass.semantics.integer_operands import (
     integer,
     is_zero,
     operand_count,
+    pair,
     parts,
 )
 
@@ -23,10 +24,10 @@ _ONE_CARRY, _TWO_CARRIES = np.uint64(0xFFFFFFFF), np.uint64(0x1FFFFFFFF)
 
 @semantics("MOV", "UMOV", "MOV32I")
 def mov(site: Site) -> Step:
-    """MOV Rd, source."""
-    site.only("U32")
+    """MOV Rd, source; .64 moves a register pair."""
+    site.only("U32", *(() if site.mnemonic == "MOV32I" else ("64",)))
     operand_count(site, 2)
-    store, get = site.destination(0), integer(site, 1)
+    store, get = (site.destination64(0), pair(site, 1)) if site.has("64") else (site.destination(0), integer(site, 1))
 
     def step(mask: Mask) -> None:
         store(get(), mask)
@@ -36,10 +37,12 @@ def mov(site: Site) -> Step:
 
 @semantics("SEL", "USEL")
 def sel(site: Site) -> Step:
-    """SEL Rd, a, b, Pp: Pp ? a : b."""
-    site.only()
+    """SEL Rd, a, b, Pp: Pp ? a : b; .64 of register pairs."""
+    site.only("64")
     operand_count(site, 4)
-    store, get_a, get_b, choose = site.destination(0), integer(site, 1), integer(site, 2), site.predicate(3)
+    wide, choose = site.has("64"), site.predicate(3)
+    store = site.destination64(0) if wide else site.destination(0)
+    get_a, get_b = ((pair if wide else integer)(site, k) for k in (1, 2))
 
     def step(mask: Mask) -> None:
         store(np.where(choose(), get_a(), get_b()), mask)
@@ -60,20 +63,26 @@ def iabs(site: Site) -> Step:
     return step
 
 
-@semantics("VIADD", "IADD", "IADD32I")
+@semantics("VIADD", "IADD32I")
 def viadd(site: Site) -> Step:
-    """VIADD Rd, a, b: a + b, either negated; .16x2 adds the halves apart."""
-    site.only(*(("16x2",) if site.mnemonic == "VIADD" else ()))
+    """VIADD Rd, a, b: a + b, either negated; .16x2 and .U8x4 add halves or bytes apart.
+
+    .S32.ISAT stops at the ends of the signed numbers.
+    """
+    site.only(*(("16x2", "U8x4", "S32", "ISAT") if site.mnemonic == "VIADD" else ()))
     operand_count(site, 3)
     store = site.destination(0)
-    if site.has("16x2"):
+    if site.has("ISAT"):
+        return _saturated(site)
+    if site.has("16x2", "U8x4"):
+        kind = np.uint16 if site.has("16x2") else np.uint8
         negate_a, negate_b = (site.operands[k].negative for k in (1, 2))
         for k in (1, 2):
             integer(site, k, "-")
         raw_a, raw_b = site.raw(1), site.raw(2)
 
         def step_halves(mask: Mask) -> None:
-            a, b = parts(raw_a(), np.uint16), parts(raw_b(), np.uint16)
+            a, b = parts(raw_a(), kind), parts(raw_b(), kind)
             total = (-a if negate_a else a) + (-b if negate_b else b)
             store(total.view(np.uint32)[:, 0], mask)
 
@@ -86,30 +95,42 @@ def viadd(site: Site) -> Step:
     return step
 
 
-@semantics("IADD3", "UIADD3")
+def _saturated(site: Site) -> Step:
+    for k in (1, 2):
+        integer(site, k, "-")
+    store, raw = site.destination(0), [(-1 if site.operands[k].negative else 1, site.raw(k)) for k in (1, 2)]
+
+    def step(mask: Mask) -> None:
+        total = sum(sign * np.asarray(get()).view(np.int32).astype(np.int64) for sign, get in raw)
+        store(np.clip(total, -(1 << 31), (1 << 31) - 1).astype(np.int32).view(np.uint32), mask)
+
+    return step
+
+
+@semantics("IADD3", "UIADD3", "IADD")
 def iadd3(site: Site) -> Step:
-    """IADD3 Rd [, Pu [, Pv]], a, b, c: the sum, each operand negated with -.
+    """IADD3 Rd [, Pu [, Pv]], a, b, c: the sum, each operand negated with -; IADD has no c and one carry.
 
     The sum is taken without loss, -x as ~x + 1: Pu is true when it reaches 2^32, Pv when it reaches 2^33.
-    .X adds two predicates, which stand last, and takes ~x in the place of -x. UIADD3.64 adds register pairs.
+    .X adds two predicates, which stand last, and takes ~x in the place of -x. UIADD3.64 and IADD.64 add register pairs.
     """
-    if site.modifiers == ("64",) and site.mnemonic == "UIADD3":
-        return _sum_of_pairs(site)
+    count = 2 if site.mnemonic == "IADD" else 3
+    if site.has("64") and site.mnemonic != "IADD3":
+        return _sum_of_pairs(site, count)
     site.only("X")
     extended = site.has("X")
     first = 1
     while site.is_predicate(first):
         first += 1
-    if first > 3:
-        raise site.unsupported("three predicates in front of the operands")
-    operand_count(site, *((first + 4, first + 5) if extended else (first + 3,)))
-    operands = range(first, first + 3)
+    if first > count:
+        raise site.unsupported("so many predicates in front of the operands")
+    last = first + count
+    operand_count(site, *((last + 1, last + 2) if extended else (last,)))
+    operands = range(first, last)
     for k in operands:
         integer(site, k, "~" if extended else "-")
     terms = [k for k in operands if not is_zero(site, k)]
-    carries_in = [
-        site.predicate(k) for k in range(first + 3, len(site.operands)) if fixed_predicate(site, k) is not False
-    ]
+    carries_in = [site.predicate(k) for k in range(last, len(site.operands)) if fixed_predicate(site, k) is not False]
     store = site.destination(0)
     carries_out = [site.set_predicate(k) for k in range(1, first)]
     if not carries_out:
@@ -119,15 +140,29 @@ def iadd3(site: Site) -> Step:
     return _exact_sum(site, store, carries_out, terms, carries_in)
 
 
-def _sum_of_pairs(site: Site) -> Step:
-    operand_count(site, 4)
-    if any(o.inverted or o.absolute or o.suffixes for o in site.operands):
-        raise site.unsupported("this form of a sum of 64 bits")
-    store, (a, b, c) = site.destination64(0), [site.source64(k) for k in (1, 2, 3)]
-    count = site.lanes.count
+def _sum_of_pairs(site: Site, terms: int) -> Step:
+    """Of 64 bits: -x is ~x + 1; the carry of two terms, and what comes in from one, which stands last."""
+    site.only("64", "X")
+    first = next(k for k in range(1, len(site.operands)) if not site.is_predicate(k))
+    operand_count(site, first + terms + site.has("X"))
+    carries = [site.set_predicate(k) for k in range(1, first) if fixed_predicate(site, k) is not True]
+    places = range(first, first + terms)
+    ones = sum(site.operands[k].negative for k in places)
+    if (carries or site.has("X")) and (terms > 2 or ones > 1 - site.has("X") or len(carries) > 1):
+        raise site.unsupported("this carry of a sum of 64 bits")
+    get_carry = site.predicate(first + terms) if site.has("X") else lambda: np.uint64(ones)
+    store, getters = site.destination64(0), [pair(site, k, "~" if site.has("X") else "-") for k in places]
+    count, one = site.lanes.count, np.uint64(1)
 
     def step(mask: Mask) -> None:
-        store(np.broadcast_to(a() + b() + c(), (count,)), mask)
+        first_term, *others = (
+            np.array(get()) - (one if site.operands[k].negative else 0) for k, get in zip(places, getters, strict=True)
+        )
+        total = sum(others, first_term)
+        outcome = total + get_carry()
+        store(np.broadcast_to(outcome, (count,)), mask)
+        for set_carry in carries:
+            set_carry((total < first_term) | (outcome < total), mask)
 
     return step
 

@@ -46,7 +46,7 @@ def pair(site: Site, k: int, decorations: str = "") -> Getter:
     What it returns holds until it is called again.
     """
     check(site, k, decorations)
-    if immediate(site, k) not in (None, 0):
+    if immediate(site, k) not in (None, 0) and not site.has("64", "S64", "U64"):
         raise site.unsupported("an immediate of 64 bits")
     return site.source64(k)
 

@@ -79,6 +79,8 @@ def _special_register(site: Site, name: str) -> Getter:
         if name in masks:
             return _fixed(masks[name])
     match name:
+        case "SR_CgaSize":  # as words of bank 0 are placed: see machine/constant_banks
+            return _fixed(np.uint32(1))
         case "SR_SWINHI":
             return _fixed(np.uint32(SHARED_WINDOW >> 32))
         case "SR_SMEMSZ":
@@ -128,27 +130,23 @@ def barrier_result(site: Site) -> Step:
     return step
 
 
-@semantics("CS2R")
+@semantics("CS2R", "CS2UR")
 def cs2r(site: Site) -> Step:
-    """CS2R Rd, SR: 64 bits of a clock or SRZ, in a register pair; CS2R.32: one word."""
+    """CS2R Rd, SR: 64 bits of a clock or SRZ, in a register pair; CS2R.32: one word. CS2UR: in uniform registers."""
     site.only("32")
     name = site.instruction.operands[1]
     clock = _clock(site.environment, name)
-    if clock is None and name != "SRZ":
+    if clock is None and name not in ("SRZ", *(("SR_CgaSize",) if site.has("32") else ())):
         raise site.unsupported(f"the special register {name}")
     if site.has("32"):
         store, get = site.destination(0), _special_register(site, name)
         return lambda mask: store(get(), mask)
     if clock is not None and not name.endswith("LO"):
         raise site.unsupported(f"64 bits from {name}")
-    store_pair = site.words(0, 2)
-    if site.operands[0].core.endswith("Z"):
-        return lambda mask: None
+    store = site.destination64(0)
 
     def step(mask: Mask) -> None:
-        value = 0 if clock is None else clock()
-        for register, word in zip(store_pair, (value & _LOW, value >> 32), strict=True):
-            write(register, np.uint32(word), mask)
+        store(np.uint64(0 if clock is None else clock()), mask)
 
     return step
 

@@ -55,4 +55,4 @@ def dropping() -> Launch:
 
 
 CASES = {f.__name__: f for f in (named, early, arrivals, producer, counted, dropping)}
-ONLY = dict.fromkeys(("arrivals", "producer", "counted", "dropping"), ("sm_80", "sm_86", "sm_89", "sm_90"))
+ONLY = dict.fromkeys(("arrivals", "producer", "counted", "dropping"), ("sm_80", "sm_86", "sm_89", "sm_90", "sm_120"))

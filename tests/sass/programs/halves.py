@@ -146,5 +146,5 @@ CASES = {
     "conversions": conversions,
     "eight_bits": eight_bits,
 }
-FROM_80 = ("sm_80", "sm_86", "sm_89", "sm_90")
+FROM_80 = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 ONLY = dict.fromkeys(("half_arithmetic", "brain_arithmetic", "brain_functions"), FROM_80)

@@ -124,4 +124,4 @@ CASES = {
     },
     "bytes": bytes_,
 }
-ONLY = dict.fromkeys(("pipeline", "copies"), ("sm_80", "sm_86", "sm_89", "sm_90"))
+ONLY = dict.fromkeys(("pipeline", "copies"), ("sm_80", "sm_86", "sm_89", "sm_90", "sm_120"))

@@ -9,7 +9,7 @@ from launches import Launch
 from numpy.typing import NDArray
 
 Shape = tuple[int, int, int]
-AMPERE = ("sm_80", "sm_86", "sm_89", "sm_90")
+AMPERE = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 
 
 def random(seed: int) -> np.random.Generator:

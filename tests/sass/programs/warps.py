@@ -114,4 +114,4 @@ def whole_grid() -> Launch:
 
 
 CASES = {f.__name__: f for f in (shuffles, votes, reductions, groups, large_groups, whole_grid)}
-ONLY = dict.fromkeys(("reductions", "large_groups"), ("sm_80", "sm_86", "sm_89", "sm_90"))
+ONLY = dict.fromkeys(("reductions", "large_groups"), ("sm_80", "sm_86", "sm_89", "sm_90", "sm_120"))

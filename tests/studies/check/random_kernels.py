@@ -21,7 +21,7 @@ import gpuemu
 from gpuemu.sass.image.cubin import read_cubin
 from gpuemu.sass.tools.toolchain import compile_cuda
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 THREADS = 64
 WORDS = 1024
 """Of each of the kernel's two buffers."""
