@@ -10,11 +10,7 @@ from gpuemu.sass.machine.operands import UnsupportedError
 
 LANE = np.arange(64, dtype=np.uint64)
 A, B = LANE * np.uint64(0x1_2345_6789_ABCD) - np.uint64(9), ~LANE << np.uint64(29)
-PAIRS = {
-    number + half: value.view(np.uint32)[half::2].copy()
-    for number, value in ((2, A), (4, B))
-    for half in (0, 1)
-}
+PAIRS = {number + half: value.view(np.uint32)[half::2].copy() for number, value in ((2, A), (4, B)) for half in (0, 1)}
 
 
 def pair(sass: str, number: int = 8, **more: object) -> np.ndarray:
