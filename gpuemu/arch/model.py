@@ -181,6 +181,19 @@ class AddressDivergence(Part):
     source_release_cycles: int = cycles("end of the way to the unit to release of a source register")
 
 
+class Warpgroup(Part):
+    """The asynchronous side of the tensor cores: products of 64 x N by the four warps of a group.
+
+    One takes as long as its columns do, or as its operands take to be read from shared memory; one with A in registers
+    `register_interval_cycles` at least.
+    """
+
+    queue_entries: int = whole("products of a sub-core that may wait or be at work", 1, 64, "products")
+    first_read_cycles: int = cycles("from a product's turn until it reads and writes its accumulators", low=0)
+    register_interval_cycles: int = cycles("one with A in registers takes, at least")
+    register_early_cycles: int = cycles("it is done so much sooner than one with A in shared memory", low=0)
+
+
 class TensorNumerics(Part):
     """How the tensor core sums products of floating-point numbers; `gpuemu.tensor.mma` has the whole rule."""
 
@@ -203,6 +216,7 @@ class TensorCore(Part):
     )
     turnaround: TensorTurnaround
     operands: TensorOperands
+    warpgroup: Warpgroup
     numerics: TensorNumerics
 
 
@@ -245,6 +259,41 @@ class Barrier(Part):
     fence_ways: int = whole("on which sub-cores send in turn; an opening waits for those of its warps", 1, 16, "ways")
     load_delay_cycles: int = cycles("what a load waits for an opening that comes with it and finds all passed", low=0)
     blocks_after_cycles: int = cycles("from BAR.SYNC on, the warp still issues for so long", low=1)
+
+
+class Fence(Part):
+    """Fences of memory."""
+
+    cta_cycles: int = cycles("MEMBAR of the CTA: issue to its end")
+    gpu_cycles: int = cycles("MEMBAR of the GPU or the system")
+    async_cycles: int = cycles("FENCE.VIEW.ASYNC that finds all stores of its warp done")
+    stores_cycles: int = cycles("the end of the last of those to the end of one that waits for it", low=0)
+
+
+class Mbarrier(Part):
+    """Operations on mbarriers (SYNCS)."""
+
+    arrive_cycles: int = cycles("issue to the moment at which the mbarrier has it")
+    test_cycles: int = cycles("a test of a phase that is over: issue to the issue of a dependent instruction")
+    wake_cycles: int = cycles("the end of a phase to the issue of what waits for it")
+    initialise_cycles: int = cycles("the first operation on it: issue to its end")
+    source_release_cycles: int = cycles("issue to release of the source registers")
+
+
+class CopyEngine(Part):
+    """The copy engine (TMA) of an SM."""
+
+    latency_cycles: int = cycles("issue of a copy to its turn when nothing waits")
+    source_release_cycles: int = cycles("issue to release of its source registers")
+    idle_release_cycles: int = cycles("the same where no lane takes part")
+    map_cycles: int = cycles("until a tensor map is there that was not used before", low=0)
+    load_bytes_per_cycle: float = rate("of whole lines of global memory", "bytes/cycle", 0.001, 1e6)
+    load_latency_cycles: int = cycles(
+        "turn of a line to the moment at which it is in shared memory and its mbarrier knows"
+    )
+    store_latency_cycles: int = cycles("turn of the last bytes of a store to the moment at which they have been read")
+    least_store_cycles: int = cycles("one store takes, at least", low=0)
+    group_cycles: int = cycles("the end of a group of stores that have been read: issue to the fall of its counter")
 
 
 def _chip_rate(about: str, unit: str) -> Any:
@@ -304,6 +353,9 @@ class Architecture(Labelled):
     mio: Mio
     shared_memory: SharedMemory
     barrier: Barrier
+    fence: Fence
+    mbarrier: Mbarrier
+    copy_engine: CopyEngine
     global_memory: GlobalMemory
 
     @property

@@ -84,6 +84,11 @@ class Op(Record):
     results: int
     results_apart: int
     writes_after: int
+    product_cycles: int
+    product_period: int
+    product_busy: int
+    commits: int
+    keep_groups: int
     turnaround_at: int
     turnaround: int
 

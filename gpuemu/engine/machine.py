@@ -19,17 +19,21 @@ from gpuemu.engine.state import State
 from gpuemu.engine.unit import Takes, Unit
 from gpuemu.engine.units import cycle, taking
 from gpuemu.engine.units.barrier import BARRIER
+from gpuemu.engine.units.copy_engine import COPY_ENGINE
 from gpuemu.engine.units.data_path import DATA_PATH
 from gpuemu.engine.units.dependences import ARITHMETIC
 from gpuemu.engine.units.divergence import DIVERGENCE
+from gpuemu.engine.units.fences import FENCES
 from gpuemu.engine.units.fetch import FETCH
 from gpuemu.engine.units.global_memory import GLOBAL_MEMORY
 from gpuemu.engine.units.launch import LAUNCH
 from gpuemu.engine.units.load_store import LOAD_STORE
+from gpuemu.engine.units.mbarriers import MBARRIERS
 from gpuemu.engine.units.pass_on import PASS_ON
 from gpuemu.engine.units.result_port import RESULT_PORT
 from gpuemu.engine.units.scheduler import SUB_CORE
 from gpuemu.engine.units.sender import SENDER
+from gpuemu.engine.units.warpgroup import WARPGROUP
 from gpuemu.engine.units.way_back import WAY_BACK
 from gpuemu.engine.units.window import WINDOW
 from gpuemu.isa.opcodes import describe
@@ -49,6 +53,10 @@ UNITS = [
     DIVERGENCE,  # it sends before sub-cores issue, so that a place falls free for them
     SUB_CORE,  # sub-cores see what is settled by this cycle
     BARRIER,  # arrivals of a cycle are taken when all sub-cores have issued
+    FENCES,  # whoever waits for one may issue in the next cycle
+    MBARRIERS,  # whoever waits for an mbarrier may issue in the next cycle
+    COPY_ENGINE,  # no phase, as the next: what they do they do when an instruction issues
+    WARPGROUP,  # no phase, as the next: what they do they do when an instruction issues
     FETCH,  # no phase, as the next: what they do they do when an instruction issues
     SENDER,
     ARITHMETIC,  # takes what no other does

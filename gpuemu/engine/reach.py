@@ -58,6 +58,8 @@ def reach(program: Program, s: Spec, reads_ahead: int, arch: str) -> Reach:
     })  # fmt: skip
     for name, cycles in mma.most_common(1):
         late[name] = 2 * cycles
+    # What reads or writes beside products waits for each register until they leave the ports.
+    late["tensor_core.warpgroup"] = 16 * max((op.product_period for op in used if op.product_cycles), default=0)
     behind = sum(late.values())
     arithmetic = {"register_file.write_cycles": s.register_file_write_cycles}
     special = _special(program, s, counts)

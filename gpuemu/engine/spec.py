@@ -73,6 +73,8 @@ class Values(Record):
     address_divergence_source_release_cycles: int
     tensor_core_operands_memory_instruction_cycles: int
     tensor_core_operands_scalar_write_cycles: int
+    tensor_core_warpgroup_queue_entries: int
+    tensor_core_warpgroup_first_read_cycles: int
     mio_queue_entries: int
     mio_queue_latency_cycles: int
     mio_cycles_per_source_register: int
@@ -108,6 +110,23 @@ class Values(Record):
     barrier_fence_ways: int
     barrier_load_delay_cycles: int
     barrier_blocks_after_cycles: int
+    fence_cta_cycles: int
+    fence_gpu_cycles: int
+    fence_async_cycles: int
+    fence_stores_cycles: int
+    mbarrier_arrive_cycles: int
+    mbarrier_test_cycles: int
+    mbarrier_wake_cycles: int
+    mbarrier_initialise_cycles: int
+    mbarrier_source_release_cycles: int
+    copy_engine_latency_cycles: int
+    copy_engine_source_release_cycles: int
+    copy_engine_idle_release_cycles: int
+    copy_engine_map_cycles: int
+    copy_engine_load_latency_cycles: int
+    copy_engine_store_latency_cycles: int
+    copy_engine_least_store_cycles: int
+    copy_engine_group_cycles: int
     global_memory_latency_cycles: int
     global_memory_spread_cycles: int
     global_memory_refresh_interval_cycles: int
@@ -157,6 +176,8 @@ class Spec(Values):
     store_cycle_parts: int
     copy_line_parts: int
     copy_cycle_parts: int
+    copy_engine_line_cycle_parts: int
+    copy_engine_line_parts: int
     first_touch_dram: int
     cold_code: int
     icc_sets: int
@@ -223,6 +244,8 @@ def fill(spec: Spec, arch: Architecture, share: Share = ALONE) -> None:
     memory = arch.global_memory
     spec.load_sector_parts, spec.load_cycle_parts = _sector_time(memory.sector_bytes, memory.bytes_per_cycle)
     spec.store_sector_parts, spec.store_cycle_parts = _sector_time(memory.sector_bytes, memory.store_bytes_per_cycle)
+    engine_rate = _sector_time(memory.l1.line_bytes, arch.copy_engine.load_bytes_per_cycle)
+    spec.copy_engine_line_cycle_parts, spec.copy_engine_line_parts = engine_rate
     spec.copy_line_parts, spec.copy_cycle_parts = _sector_time(memory.l1.line_bytes, memory.l1.copy_bytes_per_cycle)
 
 

@@ -172,6 +172,11 @@ class Core(Record):
     stop_begins: Eight
     stop_ends: Eight
     tensor_writes_at: int
+    # Products of warpgroups: from when until when they read and write, in so many of each period's cycles.
+    products_from: int
+    products_until: int
+    products_period: int
+    products_busy: int
     # Operand collector: latches by bank and slot, the reads of each bank's port.
     latch_free_at: Latches
     slot_last: Six

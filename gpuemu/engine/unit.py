@@ -36,6 +36,11 @@ def each_sub_core(m: Setup) -> int:
     return m.spec.sm_sub_cores
 
 
+def each_warp(m: Setup) -> int:
+    """A record for each warp of the launch."""
+    return max(1, m.program.warps)
+
+
 def each_op(m: Setup) -> int:
     """A record for each instruction of the code: what lowering hands the unit."""
     return max(1, len(m.program.ops))

@@ -18,4 +18,7 @@ class Kind(Enum):
     EXIT = auto()
     COUNTER_WAIT = auto()  # DEPBAR: waits until a dependence counter has fallen to a value
     COPY_COMMIT = auto()  # LDGDEPBAR: closes a group of asynchronous copies
+    PRODUCT = auto()  # of a warpgroup: the asynchronous side of the tensor core
+    PRODUCT_WAIT = auto()  # WARPGROUP.DEPBAR: waits until all but so many groups of products are done
+    ASYNCHRONOUS = auto()  # a copy of a block, or an operation on an mbarrier
     LANE_REGISTER = auto()  # S2R of a register that differs by lane: the SM's load/store path, touching no memory

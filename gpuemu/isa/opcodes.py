@@ -135,7 +135,7 @@ def _warpgroup(kind: Kind, opcode: Opcode) -> Operation:
         raise UnknownOpcodeError(f"'{opcode.text}'", right)
     if opcode.has("SP"):
         raise UnknownOpcodeError(f"the sparse '{opcode.text}'", "a dense matrix instruction is right")
-    return Operation(kind, f"m64n8k{shape[1]}.{products.types(opcode)}", warpgroup_columns=shape[0])
+    return Operation(kind, f"m64n8k{shape[1]}.{products.types(opcode)}", warpgroup_columns=shape[0], unit="warpgroup")
 
 
 def _unknown(opcode: Opcode) -> UnknownOpcodeError:

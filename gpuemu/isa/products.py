@@ -30,6 +30,8 @@ its B twice as many."""
 _TYPES = {"QMMA": "s32.s8", "BMMA": "s32.b1", "DMMA": "f64.f64", "IGMMA": "s32.s8", "QGMMA": "s32.s8"}
 """The time of 8-bit floats is that of integers, which have as many bits."""
 _WARPGROUP_SHAPE = re.compile(r"64x(\d+)x(\d+)\Z")
+NO_PRODUCT = ("RZ", "gdesc[URZ]", "RZ")
+"""Operands of an HGMMA that only ends a group of products."""
 _NUMBERS = re.compile(r"\d+")
 _BITS = 32 * 32
 """Of a register in all lanes."""

@@ -88,13 +88,13 @@ UP2UR UVIADD ELECT                     | fixed uniform  | p r     | -
 UMOV                                   | fixed uniform_move | p rd <- d | moved
 ULDC                                   | fixed uniform_move | p rn | moved
 NOP PMTRIG                             | fixed nop      |         | -
-WARPGROUP                              | fixed nop      |         | - | guessed
+WARPGROUP                              | product_wait nop |       | -
 USETMAXREG ACQBULK PREEXIT UCGABAR_ARV | fixed nop      | p r     | - | guessed
 
 HMMA QMMA DMMA                         | fixed tensor   | rC <- A B C 1 | float
 IMMA BMMA                              | fixed tensor   | rC <- A B C 1 | whole
-HGMMA QGMMA                            | fixed warpgroup | rC <- A C | float | guessed
-IGMMA                                  | fixed warpgroup | rC <- A C | whole | guessed
+HGMMA QGMMA                            | product warpgroup | rC <- A C | float
+IGMMA                                  | product warpgroup | rC <- A C | whole
 
 MUFU                                   | variable mufu  | p r     | float
 F2I F2F FRND                           | variable conversion | p rt <- f | float
@@ -107,11 +107,13 @@ LDC LDCU                               | variable constant_load | p rn | moved
 S2UR                                   | variable uniform_special_register | p r | -
 S2R                                    | variable special_register | p r | -
 QSPC CGAERRBAR                         | variable special_register | p r | - | guessed
-UBLKPF UTMAPF UTMACCTL UTMACMDFLUSH    | variable special_register | p r | - | guessed bulk
-UBLKCP UBLKRED UTMALDG UTMASTG UTMAREDG | variable special_register | p r | - | guessed bulk events
-SYNCS                                  | variable special_register | p r2 | - | guessed events
-ARRIVES                                | variable special_register | | - | guessed events
-MEMBAR ERRBAR CCTL CCTLL FENCE         | variable special_register | | - | guessed
+UBLKPF UTMAPF                          | asynchronous copy_engine | p r | - | guessed bulk own
+UTMACMDFLUSH                           | asynchronous copy_engine | p r | - | bulk own
+UBLKCP UBLKRED UTMALDG UTMASTG UTMAREDG UTMACCTL | asynchronous copy_engine | p r | - | bulk events own
+SYNCS                                  | asynchronous mbarriers | p r2 | - | events own
+ARRIVES                                | asynchronous mbarriers | | - | events own
+MEMBAR FENCE                           | variable fences |       | - | own
+ERRBAR CCTL CCTLL                      | variable special_register | | - | guessed
 
 LDS                                    | shared shared  | p rn    | - | load
 STS                                    | shared shared  | <- n    | - | store

@@ -20,14 +20,19 @@ from gpuemu.isa.operands import parse_integer, parse_operand
 from gpuemu.isa.registers import MOST_SOURCE_WORDS, indexes_constants, mistake, source_words
 from gpuemu.program.accesses import lower_accesses
 from gpuemu.program.constant_lines import constant_lines
+from gpuemu.program.events import lower_events
 from gpuemu.program.generic import IN_LOCAL, IN_SHARED, Variant, as_shared, of_code, variants
 from gpuemu.program.instruction_lines import lines
 from gpuemu.program.operand_fetch import operand_ports
+from gpuemu.program.products import product
 from gpuemu.program.program import NO_ACCESS, SHUFFLE_ACCESS, Op, Program, joined
 from gpuemu.program.threads import thread_instructions
 from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, SCALAR, TENSOR_PIPE, Unit, tensor_pipe
 from gpuemu.trace.model import Instruction, Trace
 from gpuemu.trace.residency import carveout, residency, shared_bytes_taken
+
+_ALL = 1 << 20
+"""Groups of products that a WARPGROUP.ARRIVE leaves undone: it waits for none."""
 
 
 def lower(trace: Trace, arch: Architecture) -> Program:
@@ -42,7 +47,6 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     problems: list[Problem] = []
     ops: list[Op] = []
     pipes = {MIO_PIPE: 0}
-    warpgroup: Op | None = None
     executed = np.zeros(len(trace.code), dtype=np.bool_)
     for warp in trace.warps:
         executed[warp.path] = True
@@ -55,9 +59,7 @@ def lower(trace: Trace, arch: Architecture) -> Program:
             problems.append(Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", *wrong))
             continue
         try:
-            ops.append(_lower_instruction(index, instruction, arch, controlled, pipes, warpgroup))
-            if instruction.operation.warpgroup_columns:
-                warpgroup = ops[-1]
+            ops.append(_lower_instruction(index, instruction, arch, controlled, pipes))
         except _UnreadableBarrierError as error:
             problems.append(
                 Problem(
@@ -128,6 +130,7 @@ def lower(trace: Trace, arch: Architecture) -> Program:
         residency_limits=limits,
         carveout_bytes=carveout(min(limits.values()) * shared_bytes_taken(trace, arch), arch),
         thread_instructions=thread_instructions(trace),
+        events=lower_events(trace, warps, arch),
     )
 
 
@@ -156,17 +159,13 @@ def _control_words_apply(trace: Trace, arch: Architecture) -> bool:
 
 
 def _lower_instruction(
-    index: int,
-    instruction: Instruction,
-    arch: Architecture,
-    controlled: bool,
-    pipes: dict[str, int],
-    awaited: Op | None,
+    index: int, instruction: Instruction, arch: Architecture, controlled: bool, pipes: dict[str, int]
 ) -> Op:
-    """`pipes` numbers the pipes met so far, and takes up a new one; `awaited` is the last product of a warpgroup."""
+    """`pipes` numbers the pipes met so far, and takes up a new one."""
     operation = instruction.operation
     kind = operation.kind
     late = 0
+    fields: dict[str, Any] = {}
     indexed = indexes_constants(instruction.opcode, instruction.operands)
     if reads_lane_register(instruction.opcode, " ".join(instruction.operands)):
         kind = Kind.LANE_REGISTER
@@ -176,9 +175,9 @@ def _lower_instruction(
             raise KeyError(f"tensor_core.operations.{operation.operation}")
         timing = modes[operation.operation]
         pipe, latency, interval = tensor_pipe(operation.operation), timing.latency_cycles, timing.issue_interval_cycles
-        if operation.warpgroup_columns:  # the timing is that of eight columns
-            more = (operation.warpgroup_columns // 8 - 1) * interval
-            latency, interval = latency + more, interval + more
+        if operation.warpgroup_columns:
+            pipe, fields = operation.unit, product(instruction, timing, arch)
+            latency, interval = fields.pop("latency_cycles"), 1
     elif kind in (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.LANE_REGISTER, Kind.COPY_COMMIT):
         pipe, latency, interval = MIO_PIPE, 0, 1
     elif kind is Kind.BARRIER:
@@ -196,7 +195,6 @@ def _lower_instruction(
         if pipe == TENSOR_PIPE:
             pipe = SCALAR
     number = pipes.setdefault(pipe, len(pipes))
-    fields: dict[str, Any] = {}
     if kind is Kind.LANE_REGISTER:
         fields["source_words"] = 0
     elif pipe == MIO_PIPE:
@@ -230,12 +228,11 @@ def _lower_instruction(
     if kind is Kind.COUNTER_WAIT:
         counters, fields["keep"] = _counter_wait(instruction)
         waits += counters
-    if awaited is not None and _waits_for_all(instruction):
-        # WARPGROUP.DEPBAR.LE gsb0, 0x0 waits until the tensor core has taken all there is, and for the last result.
-        # With a number above 0 all but the last products are done when the tensor core has taken the last one,
-        # which is when that could issue: nothing is left to wait for.
-        number, latency = awaited.pipe, awaited.latency_cycles
-        stall_cycles = max(stall_cycles, latency - awaited.issue_interval_cycles)
+    if kind is Kind.PRODUCT_WAIT:
+        fields["keep_groups"] = (parse_integer(instruction.operands[-1]) or 0) if instruction.has("DEPBAR") else _ALL
+    if kind is Kind.ASYNCHRONOUS and instruction.mnemonic == "UTMACMDFLUSH":
+        # Its counter is that of a group of copies, which DEPBAR counts as it does results.
+        fields["write_counter"], fields["read_counter"] = fields.get("read_counter"), None
     return Op(
         index, issued_as, number, latency, interval,
         stall_cycles=stall_cycles, waits=waits,
@@ -252,14 +249,9 @@ def _lower_variant(variant: Variant, op: Op, arch: Architecture, controlled: boo
     if variant.is_mixed:
         return replace(op, shared_row=as_shared(variant.instruction).operation.row)
     if variant.spaces == IN_SHARED:
-        shared = _lower_instruction(variant.index, variant.instruction, arch, controlled, pipes, None)
+        shared = _lower_instruction(variant.index, variant.instruction, arch, controlled, pipes)
         return replace(shared, reads=op.reads, writes=op.writes)
     return replace(op, is_local=variant.spaces == IN_LOCAL)
-
-
-def _waits_for_all(instruction: Instruction) -> bool:
-    waits = instruction.mnemonic == "WARPGROUP" and instruction.has("DEPBAR")
-    return waits and parse_integer(instruction.operands[-1]) == 0
 
 
 class _UnreadableBarrierError(ValueError):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.opcodes import Kind, Row
+from gpuemu.program.events import Events
 from gpuemu.program.units import Unit
 from gpuemu.trace.model import Instruction
 
@@ -166,6 +167,9 @@ class Op:
     result at a fixed time.
     `results`: for an mma the cycles in which it writes registers, the first of them `writes_after` its issue; matrices
     of an LDSM, which come one behind another (`results_apart`); 1 for other instructions that return something.
+    `product_cycles`: for how long a warpgroup's product keeps the tensor cores, which then read and write accumulators
+    in `product_busy` of each `product_period` cycles; `commits`: it ends a group of them, of
+    which a wait may leave `keep_groups` undone.
     """
 
     index: int
@@ -225,6 +229,11 @@ class Op:
     results: int = 0
     results_apart: bool = False
     writes_after: int = 0
+    product_cycles: int = 0
+    product_period: int = 1
+    product_busy: int = 0
+    commits: bool = False
+    keep_groups: int = 0
     turnaround: tuple[int, ...] = ()
 
     @property
@@ -285,6 +294,7 @@ class Program:
     residency_limits: dict[str, int]
     carveout_bytes: int = 0
     thread_instructions: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
+    events: Events | None = field(default=None, repr=False)
 
     @property
     def warps(self) -> int:

@@ -15,13 +15,9 @@ planes, and so on, only what is inside the array. `swizzle` and `map`, its tenso
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from gpuemu.base.strict_yaml import describe
-from gpuemu.trace.ranges import MAX_ADDRESS, is_int, refuse
 
 DIMENSIONS = 4
 """Beyond that of a line."""
@@ -45,53 +41,6 @@ def event(**given: int) -> tuple[int, ...]:
 def table(rows: Sequence[tuple[int, ...]]) -> Events:
     """Events as a trace has them."""
     return np.array(rows, np.int64).reshape(-1, len(FIELDS))
-
-
-def check(value: Any) -> Any:
-    """Refuse what is no event: names with numbers or expressions, null for none, or `each` with a list of these."""
-    if isinstance(value, dict) and set(value) == {"each"}:
-        if not isinstance(value["each"], list):
-            raise refuse(f"each: {describe(value['each'])}", "a list with one entry for every execution is right")
-        for one in value["each"]:
-            _check_one(one)
-    else:
-        _check_one(value)
-    return value
-
-
-def _check_one(value: Any) -> None:
-    if value is None:
-        return
-    if not isinstance(value, dict) or not set(value) <= set(FIELDS):
-        found = describe(value) if not isinstance(value, dict) else f"the names {', '.join(map(str, value))}"
-        raise refuse(found, f"names of {', '.join(FIELDS)} are right")
-    for name, number in value.items():
-        if not isinstance(number, str) and not (is_int(number) and abs(number) <= MAX_ADDRESS):
-            raise refuse(f"{name}: {describe(number)}", "a whole number or an expression in warp, cta and i is right")
-
-
-_ONE: dict[str, Any] = {
-    "anyOf": [
-        {"type": "null"},
-        {
-            "type": "object",
-            "properties": {name: {"anyOf": [{"type": "integer"}, {"type": "string"}]} for name in FIELDS},
-            "additionalProperties": False,
-        },
-    ]
-}
-SCHEMA: dict[str, Any] = {
-    "description": "What an asynchronous instruction does: numbers or expressions in warp, cta, i and names of layout.",
-    "anyOf": [
-        _ONE,
-        {
-            "type": "object",
-            "properties": {"each": {"type": "array", "items": _ONE}},
-            "required": ["each"],
-            "additionalProperties": False,
-        },
-    ],
-}
 
 
 def told(numbers: Mapping[str, int]) -> dict[str, int]:

@@ -51,8 +51,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from gpuemu.base.strict_yaml import describe
-from gpuemu.trace.events import SCHEMA as EVENT_SCHEMA
-from gpuemu.trace.events import check
+from gpuemu.trace.event_schema import SCHEMA as EVENT_SCHEMA
+from gpuemu.trace.event_schema import check
 from gpuemu.trace.lines import PLACE, RIGHT, parse_places
 from gpuemu.trace.model import SPACES
 from gpuemu.trace.ranges import (

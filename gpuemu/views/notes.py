@@ -1,13 +1,16 @@
 """What a run leaves out, guesses or takes for something else, in sentences: every output that shows a time has them.
 
-no rule times HGMMA (256), SYNCS (40), UTMALDG (16): their cycles are guesses, and so is what waits for them
+no rule times CCTL (16), ERRBAR (4): their cycles are guesses, and so is what waits for them
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from gpuemu.arch import Architecture
+from gpuemu.isa.kind import Kind
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
 from gpuemu.views.footprint import Footprint
@@ -18,6 +21,10 @@ _KIB, _MIB = 1 << 10, 1 << 20
 def notes(trace: Trace, program: Program, arch: Architecture, touched: Footprint) -> list[str]:
     """The notes of a run; [] where nothing is left out."""
     found = guesses(trace.guessed)
+    if program.events is None or not len(program.events):
+        unknown = np.count_nonzero(np.array([op.kind is Kind.ASYNCHRONOUS for op in program.ops])[program.path])
+        if unknown:
+            found.append(f"no events of {unknown:,} bulk copies and mbarriers in the trace: nothing waits for them")
     if not program.uses_control_words:
         why = "control words set aside" if trace.has_control_words else "no control words in the trace"
         found.append(f"{why}: a register scoreboard times what waits for what, not the compiler's stall counts")

@@ -107,6 +107,14 @@ _GROUPS = (
         global_memory.latency_cycles global_memory.spread_cycles global_memory.refresh_cycles
         global_memory.atomic_latency_cycles global_memory.atomic_spread_cycles global_memory.l1.latency_cycles
         global_memory.l2.latency_cycles global_memory.l2.spread_cycles mio.copy_latency_cycles"""),
+    _waits("long_scoreboard", "stall.long_scoreboard", """
+        mbarrier.arrive_cycles mbarrier.test_cycles mbarrier.wake_cycles mbarrier.initialise_cycles
+        mbarrier.source_release_cycles copy_engine.latency_cycles copy_engine.source_release_cycles
+        copy_engine.idle_release_cycles copy_engine.map_cycles copy_engine.load_latency_cycles
+        copy_engine.store_latency_cycles copy_engine.least_store_cycles copy_engine.group_cycles"""),
+    _Group(f"{LATENCY}, long_scoreboard", "stall.long_scoreboard", MOST, "copy_engine.load_bytes_per_cycle"),
+    _waits("short_scoreboard", "stall.short_scoreboard", """
+        fence.cta_cycles fence.gpu_cycles fence.async_cycles fence.stores_cycles"""),
     _Group(f"{LATENCY}, long_scoreboard", "first_touch", NO_END, "global_memory.first_touch"),
     _Group(f"{LATENCY}, long_scoreboard", "l1_capacity", MOST, "global_memory.l1.capacity_bytes"),
     _waits("no_instruction", "stall.no_instruction", """
@@ -125,12 +133,15 @@ _GROUPS = (
     _Group(PIPES, "pipe stall.math_pipe_throttle", LEAST, """
         operations.*.issue_interval_cycles tensor_core.operations.*.issue_interval_cycles
         tensor_core.turnaround.f32_to_f16 tensor_core.turnaround.f32_to_s32 tensor_core.turnaround.f16_to_s32
-        tensor_core.turnaround.mma_to_fma"""),
-    _Group(PIPES, "stall.math_pipe_throttle stall.mio_throttle", MOST, "special_function.queue_entries"),
+        tensor_core.turnaround.mma_to_fma tensor_core.warpgroup.register_interval_cycles"""),
+    _Group(LATENCY, "stall.wait", MOST, "tensor_core.warpgroup.register_early_cycles"),
+    _Group(PIPES, "stall.math_pipe_throttle stall.mio_throttle", MOST, """
+        special_function.queue_entries tensor_core.warpgroup.queue_entries"""),
     _Group(PORTS, "stall.dispatch_stall", MOST, """
         register_file.banks tensor_core.operands.registers_per_cycle"""),
     _Group(PORTS, "stall.dispatch_stall", LEAST, """
         register_file.forwarding_cycles register_file.bank_ready_cycles register_file.wide_second_read_cycles
+        tensor_core.warpgroup.first_read_cycles
         tensor_core.operands.first_read_cycles tensor_core.operands.accumulator_read_cycles
         tensor_core.operands.pause_cycles tensor_core.operands.memory_instruction_cycles
         tensor_core.operands.result_cycles tensor_core.operands.f16_result_cycles"""),

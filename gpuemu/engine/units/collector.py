@@ -150,6 +150,16 @@ def _note(core: Core, slot: int, cycle: int) -> None:
     core.slot_last[slot] = cycle
 
 
+def products_at_registers(core: Core, cycle: int) -> int:
+    """Whether products of warpgroups have a port, one product behind the other.
+
+    In each period they read their accumulators from one bank after the other, and write them a cycle before the first.
+    """
+    if cycle < core.products_from or cycle >= core.products_until:
+        return 0
+    return 1 if (cycle - core.products_from) % core.products_period < core.products_busy else 0
+
+
 def _port(state: State, at: int, bank: int, cycle: int) -> int:
     """Where it stands whether the port of a bank reads in a cycle."""
     mask = state.sm[0].read_mask
@@ -162,6 +172,8 @@ def _reads(state: State, at: int, bank: int, cycle: int) -> int:
 
 def _busy(state: State, core: Core, bank: int, cycle: int) -> int:
     """Whether a port reads; the ports send a register in the cycle behind that in which the sender counts it."""
+    if products_at_registers(core, cycle + bank * core.products_busy):
+        return 1
     if _reads(state, core.taken_at, bank, cycle) or _reads(state, core.mma_reads_at, bank, cycle):
         return 1
     return reads_in(state, core, bank, cycle - 1)

@@ -8,14 +8,14 @@ for what is not decided yet, and are told when it is (`result_at`, `sources_at`)
 from __future__ import annotations
 
 from gpuemu.engine.code import Op
-from gpuemu.engine.records import NEVER
+from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.state import State, Warp
-from gpuemu.engine.unit import Takes, Unit
+from gpuemu.engine.unit import Kept, Takes, Unit, each_warp
 from gpuemu.engine.units.drain import over, sent
-from gpuemu.engine.units.kinds import COPY_COMMIT, SHARED, SHUFFLE
+from gpuemu.engine.units.kinds import COPY_COMMIT, PRODUCT_WAIT, SHARED, SHUFFLE
 from gpuemu.engine.units.phases import wake_sub_core
 from gpuemu.isa.kind import Kind
-from gpuemu.program.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD, WAIT
+from gpuemu.program.stall_reasons import BARRIER, LONG_SCOREBOARD, SHORT_SCOREBOARD, WAIT
 
 FIELDS = 6
 RELEASE, WHY, READ, LAST_READER, WHY_READ, READERS = range(FIELDS)
@@ -29,6 +29,12 @@ def ready_at(state: State, w: int, earliest: int) -> int:
     warp = state.warps[w]
     warp.reason = warp.held_for
     op = state.ops[warp.op]
+    if op.kind == PRODUCT_WAIT:
+        groups = state.product_groups[w]
+        if groups.count > op.keep_groups:
+            done_at = groups.ends[(groups.count - 1 - op.keep_groups) % 8]
+            if done_at > earliest:
+                earliest, warp.reason = done_at, BARRIER  # what the profiler calls it (H100)
     if state.sm[0].control_words:
         return _counters(state, warp, op, earliest)
     return _registers(state, warp, op, earliest)
@@ -133,11 +139,16 @@ def take_branch(state: State, c: int, w: int, o: int, now: int) -> None:
 
 def take_fixed(state: State, c: int, w: int, o: int, now: int) -> None:
     """An instruction of fixed latency has its results then; control words have that in the stall count."""
+    written_at(state, w, o, now + state.ops[o].latency_cycles)
+
+
+def written_at(state: State, w: int, o: int, cycle: int) -> None:
+    """The registers of an instruction are written at `cycle`, as far as the scoreboard goes."""
     warp, op = state.warps[w], state.ops[o]
     if state.sm[0].control_words == 0:
         for i in range(op.writes):
             at = warp.registers_at + FIELDS * state.program[op.writes_at + i]
-            state.pool[at + RELEASE] = now + op.latency_cycles
+            state.pool[at + RELEASE] = cycle
             state.pool[at + WHY] = WAIT
 
 
@@ -172,6 +183,8 @@ def new_flight(state: State, c: int, w: int, o: int, now: int) -> int:
     flight.op, flight.warp, flight.core, flight.issued_at = o, w, c, now
     flight.sources_read_at = flight.done_at = NEVER
     sent(state, w)
+    if op.kind == SHARED and op.is_load == 0:
+        state.shared_stores[w].undecided += 1
     kept = op.write_counter
     if state.sm[0].control_words:
         if op.write_counter >= 0:
@@ -201,6 +214,10 @@ def result_at(state: State, f: int, cycle: int, now: int) -> None:
     flight = state.flights[f]
     op, warp = state.ops[flight.op], state.warps[flight.warp]
     flight.done_at = cycle
+    if op.kind == SHARED and op.is_load == 0:
+        stores = state.shared_stores[flight.warp]
+        stores.undecided -= 1
+        stores.done_at = max(stores.done_at, cycle)
     if state.sm[0].control_words:
         if op.write_counter >= 0:
             warp.undecided[op.write_counter] -= 1
@@ -234,8 +251,16 @@ def sources_at(state: State, f: int, cycle: int, now: int) -> None:
     look_again(state, flight.warp, now)
 
 
+class SharedStores(Record):
+    """A warp's stores to shared memory: of how many it is not decided when they are over, and when the last is."""
+
+    undecided: int
+    done_at: int
+
+
 ARITHMETIC = Unit(
     "arithmetic",
+    records={"shared_stores": Kept(SharedStores, each_warp)},
     takes=(
         Takes(take_branch, (Kind.BRANCH,)),
         Takes(take_variable, (Kind.VARIABLE,)),

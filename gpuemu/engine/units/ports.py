@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from gpuemu.engine.code import Op
 from gpuemu.engine.state import Core, State, Warp
-from gpuemu.engine.units.collector import collect, reserve, stay
+from gpuemu.engine.units.collector import collect, products_at_registers, reserve, stay
 from gpuemu.engine.units.pipes import close, stand
 from gpuemu.engine.units.rings import note_ahead
 from gpuemu.engine.units.sender import mma_begins
@@ -154,6 +154,8 @@ def _tensor_writes(state: State, core: Core, first: int, count: int, now: int) -
 
 
 def _writes(state: State, core: Core, cycle: int) -> int:
+    if products_at_registers(core, cycle + 1):
+        return 1
     return 1 if state.pool[core.tensor_writes_at + (cycle & state.sm[0].write_mask)] == cycle else 0
 
 

@@ -27,7 +27,7 @@ from gpuemu.sass.semantics.atomic_operations import BFLOAT16S, HALVES
 from gpuemu.sass.semantics.mbarriers import arrived_90
 
 UNIT = 16
-_CARRIED_OUT = ("UTMACMDFLUSH", "UTMACCTL", "UTMAPF", "UBLKPF", "ACQBULK", "PREEXIT", "UCGABAR_ARV")
+_CARRIED_OUT = ("UTMACMDFLUSH", "UTMAPF", "UBLKPF", "ACQBULK", "PREEXIT", "UCGABAR_ARV")
 
 
 @semantics(*_CARRIED_OUT)
@@ -38,6 +38,21 @@ def nothing(site: Site) -> Step:
     for the next one to begin; and an arrival whose wait counts it.
     """
     return lambda mask: None
+
+
+@semantics("UTMACCTL")
+def forget_map(site: Site) -> Step:
+    """UTMACCTL.IV [URs]: the tensor map there is to be read anew; .PF: it will be needed."""
+    if not site.operands:
+        return lambda mask: None
+    register = numbers(site, "[")[0]
+
+    def step(mask: Mask) -> None:
+        uniform = Uniform(site)
+        for lane in uniform.lanes(mask):
+            site.environment.event(lane // WARP, map=uniform.wide(register, lane))
+
+    return step
 
 
 @semantics("USETMAXREG")

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.fragments import MmaMode, float_mode, mma_mode
+from gpuemu.isa.products import NO_PRODUCT
 from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import WRITTEN
@@ -202,8 +203,13 @@ def _shape(site: Site) -> tuple[int, int]:
 
 @semantics("HGMMA")
 def hgmma(site: Site) -> Step:
-    """HGMMA.64xNx16|8.F32|F16[.BF16|.TF32] Rd, [Ra,] gdesc[UR], Rc [, UP] [, gsb0]."""
+    """HGMMA.64xNx16|8.F32|F16[.BF16|.TF32] Rd, [Ra,] gdesc[UR], Rc [, UP] [, gsb0].
+
+    HGMMA RZ, gdesc[URZ], RZ, !UPT, gsb0 ends a group and multiplies nothing.
+    """
     columns, k = _shape(site)
+    if site.instruction.operands[:3] == NO_PRODUCT:
+        return lambda mask: None
     kind = _FLOATS.get(site.modifiers[1:])
     if kind is None or k != (8 if kind.endswith("tf32") else 16):
         raise site.unsupported("this form of HGMMA")

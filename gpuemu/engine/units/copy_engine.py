@@ -1,0 +1,112 @@
+"""The copy engine (TMA): blocks between global and shared memory, each asked for by one instruction.
+
+A copy has its turn `copy_engine.latency_cycles` behind its issue, behind all that came before. One by a tensor map
+waits until the map is there, `map_cycles` behind the first that asks for it. A load takes the engine for the lines of
+global memory that it touches, at `load_bytes_per_cycle`, and is in shared memory `load_latency_cycles` behind the last;
+its mbarrier hears of it then (`units.mbarriers`). A store takes the engine at the pace of the path from the SM, and has
+been read `store_latency_cycles` behind its end. UTMACMDFLUSH ends a group of a warp's stores: the counter falls when
+all have been read. Where no lane takes part, registers are released after `idle_release_cycles`.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.records import Record
+from gpuemu.engine.setup import Setup
+from gpuemu.engine.state import State
+from gpuemu.engine.unit import Kept, Takes, Unit, each_op, each_warp
+from gpuemu.engine.units.dependences import new_flight, result_at, sources_at
+from gpuemu.engine.units.mbarriers import comes, event_of
+from gpuemu.isa.kind import Kind
+from gpuemu.isa.table import parse_opcode
+
+NOTHING, LOADS, STORES, GROUPS, MAPS = range(5)
+_WHAT = {
+    "UBLKCP": STORES,
+    "UBLKRED": STORES,
+    "UTMASTG": STORES,
+    "UTMAREDG": STORES,
+    "UTMALDG": LOADS,
+    "UTMACMDFLUSH": GROUPS,
+    "UTMACCTL": MAPS,
+}
+
+
+class CopyEngine(Record):
+    """Until when it is at work, in parts of a cycle; `maps_at`: in the pool when each tensor map is there, or -1."""
+
+    free_at: int
+    maps_at: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """It has no map."""
+        self.maps_at = m.room.numbers(max(1, m.program.events.maps if m.program.events else 0), -1)
+
+
+class CopyOp(Record):
+    """What an instruction does."""
+
+    what: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """By its opcode."""
+        instruction = m.program.code[m.program.ops[number].index]
+        self.what = _WHAT.get(instruction.mnemonic, NOTHING)
+        if instruction.mnemonic == "UBLKCP" and parse_opcode(instruction.opcode).modifiers[:1] == ("S",):
+            self.what = LOADS
+
+
+class Stores(Record):
+    """A warp's stores: when the last has been read."""
+
+    read_at: int
+
+
+def take_copy(state: State, c: int, w: int, o: int, now: int) -> None:
+    """A copy issues, or what goes with copies."""
+    spec, engine, what = state.spec[0], state.copy_engine[0], state.copy_op[o].what
+    f = new_flight(state, c, w, o, now)
+    e = event_of(state, f)
+    if what == GROUPS:
+        sources_at(state, f, now + spec.copy_engine_group_cycles, now)
+        result_at(state, f, max(now + spec.copy_engine_group_cycles, state.bulk_stores[w].read_at), now)
+        return
+    if e < 0 or what in (NOTHING, MAPS):
+        if what == MAPS and e >= 0:
+            state.pool[engine.maps_at + state.events[e].map] = -1
+        release = now + spec.copy_engine_idle_release_cycles
+        sources_at(state, f, release, now)
+        result_at(state, f, release, now)
+        return
+    sources_at(state, f, now + spec.copy_engine_source_release_cycles, now)
+    event, ready, parts = state.events[e], now + spec.copy_engine_latency_cycles, spec.copy_engine_line_parts
+    if event.map >= 0:
+        there = engine.maps_at + event.map
+        if state.pool[there] < 0:
+            state.pool[there] = ready + spec.copy_engine_map_cycles
+        ready = max(ready, state.pool[there])
+    start = max(ready * parts, engine.free_at)
+    if what == LOADS:
+        engine.free_at = start + event.lines * spec.copy_engine_line_cycle_parts
+        state.memory[0].loaded_sectors += event.sectors
+        done = engine.free_at // parts + spec.copy_engine_load_latency_cycles
+        comes(state, f, done, now)
+    else:
+        takes = event.sectors * spec.store_sector_parts // spec.store_cycle_parts
+        engine.free_at = start + max(spec.copy_engine_least_store_cycles, takes) * parts
+        state.memory[0].stored_sectors += event.sectors
+        state.memory[0].sent_sectors += event.sectors
+        done = engine.free_at // parts + spec.copy_engine_store_latency_cycles
+        state.bulk_stores[w].read_at = max(state.bulk_stores[w].read_at, done)
+    state.flights[f].completion = done
+    result_at(state, f, done, now)
+
+
+COPY_ENGINE = Unit(
+    "copy_engine",
+    records={
+        "copy_engine": Kept(CopyEngine),
+        "copy_op": Kept(CopyOp, each_op),
+        "bulk_stores": Kept(Stores, each_warp),
+    },
+    takes=(Takes(take_copy, (Kind.ASYNCHRONOUS,), pipe="copy_engine", flies=True, reason="long_scoreboard"),),
+)

@@ -1,0 +1,81 @@
+"""Fences: MEMBAR, and FENCE.VIEW.ASYNC between stores to shared memory and what the copy engine or wgmma reads there.
+
+FENCE.VIEW.ASYNC is over `fence.async_cycles` behind its issue, but no sooner than `fence.stores_cycles` behind the end
+of the last of its warp's stores to shared memory, nor than a MEMBAR before it. MEMBAR takes `fence.cta_cycles`, one of
+the GPU or the system `fence.gpu_cycles`.
+"""
+
+from __future__ import annotations
+
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
+from gpuemu.engine.state import State
+from gpuemu.engine.unit import Kept, Takes, Unit, each_op
+from gpuemu.engine.units.dependences import new_flight, result_at, sources_at
+from gpuemu.engine.units.phases import wake
+from gpuemu.engine.units.rings import length, nth, push, take
+from gpuemu.isa.kind import Kind
+
+CTA, GPU, ASYNC = range(3)
+
+
+class Fences(Record):
+    """Those that wait for stores."""
+
+    waits: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """None does."""
+        self.waits = m.room.ring("fences that wait for stores", m.spec.sm_max_warps + 1)
+
+
+class FenceOp(Record):
+    """What an instruction is a fence of."""
+
+    what: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """By its opcode."""
+        instruction = m.program.code[m.program.ops[number].index]
+        if instruction.mnemonic == "FENCE":
+            self.what = ASYNC
+        elif instruction.mnemonic == "MEMBAR":
+            self.what = CTA if instruction.has("CTA") else GPU
+
+
+def take_fence(state: State, c: int, w: int, o: int, now: int) -> None:
+    """A fence issues."""
+    spec, what = state.spec[0], state.fence_op[o].what
+    f = new_flight(state, c, w, o, now)
+    sources_at(state, f, now + 1, now)
+    if what == ASYNC:
+        push(state, state.fences[0].waits, f)
+        wake(state, state.phase[0].fences, now + 1)
+    else:
+        over = now + (spec.fence_gpu_cycles if what == GPU else spec.fence_cta_cycles)
+        state.shared_stores[w].done_at = max(state.shared_stores[w].done_at, over - spec.fence_stores_cycles)
+        result_at(state, f, over, now)
+
+
+def tick_fences(state: State, now: int) -> int:
+    """Those go on whose stores are decided."""
+    spec, waits, i = state.spec[0], state.fences[0].waits, 0
+    while i < length(state, waits):
+        f = nth(state, waits, i)
+        flight = state.flights[f]
+        stores = state.shared_stores[flight.warp]
+        if stores.undecided > 0:
+            i += 1
+            continue
+        take(state, waits, i)
+        over = max(flight.issued_at + spec.fence_async_cycles, stores.done_at + spec.fence_stores_cycles)
+        result_at(state, f, max(now, over), now)
+    return now + 1 if length(state, waits) > 0 else NEVER
+
+
+FENCES = Unit(
+    "fences",
+    tick_fences,
+    records={"fences": Kept(Fences), "fence_op": Kept(FenceOp, each_op)},
+    takes=(Takes(take_fence, (Kind.VARIABLE,), pipe="fences", flies=True),),
+)

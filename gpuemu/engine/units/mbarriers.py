@@ -1,0 +1,199 @@
+"""mbarriers in shared memory: who arrives, how many bytes are to come, and who waits for a phase to end.
+
+What an instruction brings is there `mbarrier.arrive_cycles` behind its issue, a copy's bytes when the copy is done. A
+phase ends when neither arrivals nor bytes are missing. A test of a phase looks then; one that finds it over is done
+`mbarrier.test_cycles` behind its issue, another `mbarrier.wake_cycles` behind the end of the phase: that a look sleeps
+or comes again and again is the same here. Arrivals behind asynchronous copies (LDGSTS) come when those are done.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
+from gpuemu.engine.state import State
+from gpuemu.engine.unit import Kept, Takes, Unit, each_op
+from gpuemu.engine.units.dependences import new_flight, result_at, sources_at
+from gpuemu.engine.units.phases import wake
+from gpuemu.engine.units.rings import length, nth, push, put, take
+from gpuemu.isa.kind import Kind
+
+OTHER, INITIALISES, ARRIVES, TESTS, FOLLOWS_COPIES = range(5)
+FIELDS = 3
+"""Of what is to come: the cycle, a number in the order of coming, and the flight."""
+
+
+class Mbarriers(Record):
+    """The unit: what is to come, who waits; `of_issue_at`: in the pool the event of each issue, -1 for none."""
+
+    due: int
+    came: int
+    waits: int
+    count: int
+    of_issue_at: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nothing is to come."""
+        events = m.program.events
+        executions = 0 if events is None else len(events.issue)
+        self.due = m.room.ring("operations on mbarriers that are to come", FIELDS * (executions + 1))
+        self.waits = m.room.ring("waits for mbarriers", min(executions, m.spec.sm_max_warps) + 1)
+        self.count, self.of_issue_at = 0, -1
+        if events is not None and executions:
+            self.count = events.barriers
+            of_issue = np.full(len(m.program.path), -1, np.int64)
+            of_issue[events.issue] = events.number
+            self.of_issue_at = m.room.given(of_issue)
+
+
+class Mbarrier(Record):
+    """One of a CTA: arrivals that a phase takes, those and the bytes that are missing, and its parity."""
+
+    taken: int
+    missing: int
+    bytes: int
+    parity: int
+
+
+class Event(Record):
+    """What one execution of an asynchronous instruction does (see `program.events`)."""
+
+    barriers_at: int
+    barriers: int
+    arrivals: int
+    bytes: int
+    parity: int
+    lines: int
+    rows: int
+    sectors: int
+    map: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """As the program has it."""
+        events = m.program.events
+        if events is None or number >= len(events):
+            return
+        first, end = events.first_barrier[number], events.first_barrier[number + 1]
+        self.barriers_at, self.barriers = m.room.given(events.barrier[first:end]), int(end - first)
+        for name in ("arrivals", "bytes", "parity", "lines", "rows", "sectors", "map"):
+            setattr(self, name, int(getattr(events, name)[number]))
+
+
+class MbarrierOp(Record):
+    """What an instruction does."""
+
+    what: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """By its opcode."""
+        instruction = m.program.code[m.program.ops[number].index]
+        kinds = {"EXCH": INITIALISES, "ARRIVE": ARRIVES, "PHASECHK": TESTS}
+        if instruction.mnemonic == "ARRIVES":
+            self.what = FOLLOWS_COPIES
+        elif instruction.mnemonic == "SYNCS":
+            self.what = next((what for name, what in kinds.items() if instruction.has(name)), OTHER)
+
+
+def event_of(state: State, f: int) -> int:
+    """The event of an instruction under way, -1 if it does nothing or nobody knows what."""
+    unit = state.mbarriers[0]
+    return state.pool[unit.of_issue_at + state.flights[f].position] if unit.of_issue_at >= 0 else -1
+
+
+def comes(state: State, f: int, cycle: int, now: int) -> None:
+    """What an instruction brings to its mbarriers is there at `cycle`."""
+    unit = state.mbarriers[0]
+    unit.came += 1
+    push(state, unit.due, cycle)
+    push(state, unit.due, unit.came)
+    push(state, unit.due, f)
+    wake(state, state.phase[0].mbarriers, max(now, cycle))
+
+
+def take_mbarrier(state: State, c: int, w: int, o: int, now: int) -> None:
+    """An operation on an mbarrier issues."""
+    spec, what = state.spec[0], state.mbarrier_op[o].what
+    f = new_flight(state, c, w, o, now)
+    sources_at(state, f, now + spec.mbarrier_source_release_cycles, now)
+    there = now + spec.mbarrier_arrive_cycles
+    if event_of(state, f) < 0:
+        result_at(state, f, now + spec.mbarrier_test_cycles, now)
+        return
+    if what == FOLLOWS_COPIES:
+        there = max(there, state.warps[w].copies_done_at)
+    comes(state, f, there, now)
+    if what == INITIALISES:
+        result_at(state, f, now + spec.mbarrier_initialise_cycles, now)
+    elif what != TESTS:
+        result_at(state, f, max(there, now + spec.mbarrier_test_cycles), now)
+
+
+def tick_mbarriers(state: State, now: int) -> int:
+    """What has come happens, in the order in which it came."""
+    due = state.mbarriers[0].due
+    while True:
+        best, soonest = -1, NEVER
+        for i in range(0, length(state, due), FIELDS):
+            cycle = nth(state, due, i)
+            if cycle < soonest or (cycle == soonest and nth(state, due, i + 1) < nth(state, due, best + 1)):
+                best, soonest = i, cycle
+        if soonest > now:
+            return soonest
+        f = nth(state, due, best + 2)
+        for i in range(FIELDS - 1, -1, -1):  # the last takes its place
+            put(state, due, best + i, nth(state, due, length(state, due) - 1))
+            take(state, due, length(state, due) - 1)
+        _happens(state, f, now)
+
+
+def _happens(state: State, f: int, now: int) -> None:
+    spec, flight = state.spec[0], state.flights[f]
+    event, what = state.events[event_of(state, f)], state.mbarrier_op[flight.op].what
+    slot = state.ctas[state.warps[flight.warp].cta].slot
+    for i in range(event.barriers):
+        number = slot * state.mbarriers[0].count + state.pool[event.barriers_at + i]
+        barrier = state.mbarrier[number]
+        if what == TESTS:
+            if barrier.parity != event.parity:
+                result_at(state, f, max(now, flight.issued_at + spec.mbarrier_test_cycles), now)
+            else:
+                flight.start = number
+                push(state, state.mbarriers[0].waits, f)
+        elif what == INITIALISES:
+            barrier.taken = barrier.missing = event.arrivals
+            barrier.bytes = barrier.parity = 0
+        else:
+            barrier.missing -= event.arrivals
+            barrier.bytes += event.bytes if what in (ARRIVES, FOLLOWS_COPIES) else -event.bytes
+            if barrier.missing == 0 and barrier.bytes == 0:
+                barrier.parity ^= 1
+                barrier.missing = barrier.taken
+                _let_go(state, number, now)
+
+
+def _let_go(state: State, number: int, now: int) -> None:
+    """Those go on who wait for the phase that has ended."""
+    waits, i = state.mbarriers[0].waits, 0
+    while i < length(state, waits):
+        f = nth(state, waits, i)
+        if state.flights[f].start == number:
+            take(state, waits, i)
+            result_at(state, f, now + state.spec[0].mbarrier_wake_cycles, now)
+        else:
+            i += 1
+
+
+MBARRIERS = Unit(
+    "mbarriers",
+    tick_mbarriers,
+    records={
+        "mbarriers": Kept(Mbarriers),
+        "mbarrier": Kept(
+            Mbarrier, lambda m: max(1, (m.program.events.barriers if m.program.events else 0) * m.program.resident_ctas)
+        ),
+        "events": Kept(Event, lambda m: max(1, len(m.program.events) if m.program.events else 0)),
+        "mbarrier_op": Kept(MbarrierOp, each_op),
+    },
+    takes=(Takes(take_mbarrier, (Kind.ASYNCHRONOUS,), pipe="mbarriers", flies=True, reason="long_scoreboard"),),
+)

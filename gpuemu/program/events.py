@@ -1,0 +1,97 @@
+"""What asynchronous instructions do, as columns: an event for each execution (see `gpuemu.trace.events`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.trace.events import DIMENSIONS, FIELDS, NONE
+from gpuemu.trace.model import Trace, WarpTrace
+
+if TYPE_CHECKING:
+    from gpuemu.arch import Architecture
+
+Column = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """Events, and whose they are.
+
+    `issue` [executions]: which issues of the program are asynchronous instructions that do something, in order;
+    `number` [executions]: the event of each. Of an event: the mbarriers that it tells, `barrier[first_barrier[e] :
+    first_barrier[e + 1]]`, by numbers from 0 on; `arrivals`, `bytes` and `parity` as in the trace; of a copy the
+    `lines` of global memory that it touches, the `rows` of shared memory, as long as a wavefront, that it fills or
+    empties, the `sectors` that it moves; and the number of its tensor `map`, -1 for none.
+    """
+
+    issue: Column
+    number: Column
+    first_barrier: Column
+    barrier: Column
+    arrivals: Column
+    bytes: Column
+    parity: Column
+    lines: Column
+    rows: Column
+    sectors: Column
+    map: Column
+
+    def __len__(self) -> int:
+        return len(self.arrivals)
+
+    @property
+    def barriers(self) -> int:
+        """How many mbarriers a CTA has."""
+        return int(self.barrier.max(initial=-1)) + 1
+
+    @property
+    def maps(self) -> int:
+        """How many tensor maps are used."""
+        return int(self.map.max(initial=-1)) + 1
+
+
+def lower_events(trace: Trace, warps: list[WarpTrace], arch: Architecture) -> Events:
+    """The events of these warps, whose issues follow each other; none where the trace does not know them."""
+    nothing = np.zeros(0, np.int64)
+    table = np.zeros((0, len(FIELDS)), np.int64) if trace.events is None else trace.events
+    column = dict(zip(FIELDS, table.T, strict=True))
+    if trace.events is None or _unknown(column):
+        return Events(nothing, nothing, np.zeros(1, np.int64), *(nothing,) * 8)
+    has = np.array([i.has_events for i in trace.code], np.bool_)
+    begins = np.cumsum([0, *(len(warp.path) for warp in warps)])
+    issues = np.concatenate([begins[k] + np.flatnonzero(has[warp.path]) for k, warp in enumerate(warps)])
+    numbers = np.concatenate([nothing, *(w.events for w in warps if w.events is not None)]).astype(np.int64)
+    issues, numbers = issues[numbers != NONE], numbers[numbers != NONE]
+    known = np.where(column["barrier"] >= 0, column["count1"] * (column["shared"] < 0) + (column["shared"] >= 0), 0)
+    first = np.append(0, np.cumsum(known))
+    place = np.arange(first[-1]) - first[:-1].repeat(known)
+    barriers = column["barrier"].repeat(known) + place * column["pitch1"].repeat(known)
+    lines, sectors = _moved(column, arch)
+    wide = arch.shared_memory.banks * arch.shared_memory.bank_width_bytes
+    maps = np.unique(column["map"][column["map"] >= 0])
+    return Events(
+        issue=issues, number=numbers, first_barrier=first, barrier=np.unique(barriers, return_inverse=True)[1],
+        arrivals=column["arrivals"], bytes=column["bytes"], parity=column["parity"], lines=lines,
+        rows=-(-column["bytes"] // wide), sectors=sectors,
+        map=np.where(column["map"] >= 0, np.searchsorted(maps, column["map"]), -1),
+    )  # fmt: skip
+
+
+def _unknown(column: dict[str, Column]) -> bool:
+    """Whether there is an operation on mbarriers that the trace has no place of."""
+    return bool(((column["barrier"] < 0) & (column["shared"] < 0) & (column["map"] < 0)).any())
+
+
+def _moved(column: dict[str, Column], arch: Architecture) -> tuple[Column, Column]:
+    """How many lines and sectors of global memory each event touches, each line of a box for itself."""
+    copies = column["shared"] >= 0
+    times = np.prod([column[f"count{k + 1}"] for k in range(DIMENSIONS)], axis=0) * copies
+    start, last = column["global"], column["global"] + np.maximum(1, column["line"]) - 1
+    touched = []
+    for size in (arch.global_memory.l1.line_bytes, arch.global_memory.sector_bytes):
+        touched.append(np.where(column["line"] > 0, (last // size - start // size + 1) * times, 0))
+    return touched[0], touched[1]
