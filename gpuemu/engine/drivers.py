@@ -22,6 +22,7 @@ from gpuemu.engine.spec import ALONE, Share, Spec, fill, refusals
 from gpuemu.engine.state import State
 from gpuemu.engine.units.barrier import IDS
 from gpuemu.engine.units.cycle import act
+from gpuemu.engine.units.mbarriers import TESTS
 from gpuemu.program.program import Program
 
 if TYPE_CHECKING:
@@ -148,14 +149,25 @@ def _refuse_full(program: Program, arch: Architecture, state: State) -> None:
 
 def _refuse_stuck(program: Program, state: State) -> None:
     op, barrier, cta = (_column(state.warps, name) for name in ("op", "barrier_id", "cta"))
-    (waiting,) = np.nonzero((_column(state.warps, "issued_at") >= 0) & (op >= 0) & (barrier >= 0))
-    if not waiting.size:
-        return
+    unfinished = (_column(state.warps, "issued_at") >= 0) & (op >= 0)
+    (waiting,) = np.nonzero(unfinished & (barrier >= 0))
     arrivals = _column(state.gatherings, "arrivals")[_column(state.ctas, "slot")[cta] * IDS + barrier]
     at = _column(state.warps, "barrier_op")
-    raise StuckError(
-        sorted((int(program.warp_cta[w]), int(program.warp_number[w]), int(at[w]), int(arrivals[w])) for w in waiting)
-    )
+    found = [(w, int(at[w]), int(arrivals[w])) for w in waiting.tolist()]
+    arrived = _column(state.mbarrier, "taken") - _column(state.mbarrier, "missing")
+    for w, tested, number in _tests(state):
+        if unfinished[w]:
+            found.append((w, tested, int(arrived[number])))
+    if found:
+        raise StuckError(sorted((int(program.warp_cta[w]), int(program.warp_number[w]), *told) for w, *told in found))
+
+
+def _tests(state: State) -> list[tuple[int, int, int]]:
+    """Who waits for a phase of an mbarrier: warp, op and the mbarrier's number."""
+    columns = [_column(state.flights, name) for name in ("warp", "op", "start", "done_at")]
+    what = _column(state.mbarrier_op, "what")
+    chosen = (columns[-1] == NEVER) & (what[columns[1]] == TESTS)
+    return [(int(w), int(o), int(n)) for w, o, n in zip(*(column[chosen] for column in columns[:3]), strict=True)]
 
 
 def _log(program: Program, state: State) -> Log:

@@ -1,0 +1,124 @@
+"""The asynchronous units of sm_90, by closed forms of the values of its architecture file."""
+
+from __future__ import annotations
+
+import pytest
+
+import gpuemu
+from gpuemu import GpuemuError, TraceBuilder
+
+ARCH = gpuemu.load_arch("sm_90")
+DESCRIPTORS = {"s": "gdesc[UR8], R24", "r": "R4, gdesc[UR8], R24"}
+
+
+def builder(threads: int = 128) -> TraceBuilder:
+    return TraceBuilder("k", arch="sm_90", block=(threads, 1, 1), static_shared_bytes=4096)
+
+
+def clocks(trace: TraceBuilder, warp: int = 0) -> list[int]:
+    trace.emit("EXIT", control="B------:R-:W-:-:S05")
+    results = [gpuemu.run(trace.build(), ARCH, engine="simpy") for _ in range(2)]
+    assert results[0].cycles == results[1].cycles
+    return list(results[0].warps[warp].clock_reads)
+
+
+def clock(trace: TraceBuilder) -> None:
+    trace.emit("CS2R R2, SR_CLOCKLO", control="B------:R-:W-:-:S01")
+
+
+@pytest.mark.parametrize(
+    ("columns", "a", "interval"),
+    [(8, "s", 18), (32, "s", 24), (64, "s", 32), (128, "s", 64), (256, "s", 128), (8, "r", 13), (64, "r", 32)],
+)
+def test_a_chain_of_products_takes_what_columns_or_operands_do(columns: int, a: str, interval: int) -> None:
+    def taken(products: int) -> int:
+        trace = builder()
+        clock(trace)
+        for k in range(products):
+            last = ", gsb0" * (k == products - 1)
+            product = f"HGMMA.64x{columns}x16.F32 R24, {DESCRIPTORS[a]}{last}"
+            trace.emit(product, control="B------:R-:W-:-:S01")
+        trace.emit("WARPGROUP.DEPBAR.LE gsb0, 0x0", control="B------:R-:W-:-:S02")
+        clock(trace)
+        first, then = clocks(trace)
+        return then - first
+
+    assert taken(12) - taken(4) == 8 * interval
+
+
+def test_a_wait_may_leave_the_last_group_undone() -> None:
+    def taken(keep: int) -> int:
+        trace = builder()
+        clock(trace)
+        for _ in range(2):
+            trace.emit("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24, gsb0", control="B------:R-:W-:-:S01")
+        trace.emit(f"WARPGROUP.DEPBAR.LE gsb0, {keep:#x}", control="B------:R-:W-:-:S02")
+        clock(trace)
+        first, then = clocks(trace)
+        return then - first
+
+    assert taken(0) - taken(1) == 32
+
+
+def test_arithmetic_beside_products_takes_twice_as_long() -> None:
+    def taken(products: int) -> int:
+        trace = builder()
+        for _ in range(products):
+            trace.emit("HGMMA.64x256x16.F32 R24, gdesc[UR8], R24", control="B------:R-:W-:-:S01")
+        trace.emit("NOP", control="B------:R-:W-:-:S15")
+        trace.emit("NOP", control="B------:R-:W-:-:S15")
+        trace.emit("NOP", control="B------:R-:W-:-:S15")
+        clock(trace)
+        for k in range(32):
+            trace.emit(f"IADD3 R{4 + k % 8}, R{12 + k % 8}, 0x1, RZ", control="B------:R-:W-:-:S02")
+        clock(trace)
+        first, then = clocks(trace)
+        return then - first
+
+    assert taken(4) == pytest.approx(2 * taken(0), abs=4)
+
+
+def pipeline(lines: int, *, store_before: bool = False, arrive: bool = True) -> TraceBuilder:
+    """One warp asks for a box and waits for it."""
+    trace = builder(32)
+    trace.emit("SYNCS.EXCH.64 URZ, [UR4], UR6", event={"barrier": 0, "arrivals": 1}, control="B------:R-:W0:-:S02")
+    box = {"shared": 1024, "bytes": 128 * lines, "global": 0, "line": 128, "count1": lines, "pitch1": 256}
+    if arrive:
+        told = {"barrier": 0, "arrivals": 1, "bytes": 128 * lines}
+        trace.emit("SYNCS.ARRIVE.TRANS64 RZ, [UR4], R2", event=told, control="B0-----:R-:W-:-:S04")
+    clock(trace)
+    if store_before:
+        trace.emit("UTMASTG.2D [UR8], [UR6]", event=box, control="B------:R-:W-:-:S01")
+    trace.emit("UTMALDG.2D [UR8], [UR6]", event={"barrier": 0, **box}, control="B------:R-:W-:-:S01")
+    test = "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R3"
+    trace.emit(test, event={"barrier": 0, "parity": 0}, control="B------:R-:W1:-:S02")
+    trace.emit("CS2R R2, SR_CLOCKLO", control="B-1----:R-:W-:-:S01")
+    return trace
+
+
+def test_a_wait_ends_when_the_copy_has_brought_its_bytes() -> None:
+    engine, barrier = ARCH.copy_engine, ARCH.mbarrier
+    first, then = clocks(pipeline(64))
+    fixed = engine.latency_cycles + engine.load_latency_cycles + barrier.wake_cycles
+    assert then - first == pytest.approx(fixed + 64 * 128 / engine.load_bytes_per_cycle, abs=3)
+
+
+def test_a_load_has_its_turn_behind_a_store() -> None:
+    alone, behind = clocks(pipeline(64)), clocks(pipeline(64, store_before=True))
+    stored = 64 * 128 / ARCH.global_memory.store_bytes_per_cycle
+    assert (behind[1] - behind[0]) - (alone[1] - alone[0]) == pytest.approx(stored, abs=3)
+
+
+def test_a_trace_without_events_waits_for_nothing_and_says_so() -> None:
+    trace = builder(32)
+    trace.emit("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R3", control="B------:R-:W1:-:S02")
+    trace.emit("EXIT", control="B-1----:R-:W-:-:S05")
+    result = gpuemu.run(trace.build(), ARCH, engine="simpy")
+    assert "no events of 1 bulk copies and mbarriers in the trace: nothing waits for them" in result.notes
+
+
+def test_a_phase_that_never_ends_is_an_error() -> None:
+    trace = pipeline(1, arrive=False)
+    trace.emit("EXIT", control="B------:R-:W-:-:S05")
+    with pytest.raises(GpuemuError, match=r"SYNCS\.PHASECHK.* for ever"):
+        gpuemu.run(trace.build(), ARCH, engine="simpy")
