@@ -159,7 +159,9 @@ def _refuse_stuck(program: Program, state: State) -> None:
         if unfinished[w]:
             found.append((w, tested, int(arrived[number])))
     if found:
-        raise StuckError(sorted((int(program.warp_cta[w]), int(program.warp_number[w]), *told) for w, *told in found))
+        raise StuckError(
+            sorted((int(program.warp_cta[w]), int(program.warp_number[w]), o, came) for w, o, came in found)
+        )
 
 
 def _tests(state: State) -> list[tuple[int, int, int]]:
