@@ -14,6 +14,8 @@ from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.registers import PREDICATES, UNIFORM, written_and_read
 from gpuemu.trace.model import Instruction
 
+_AT_ISSUE = (Kind.FIXED, Kind.PRODUCT, Kind.PRODUCT_WAIT)
+"""Those that read their registers at a fixed time behind their issue."""
 _BY_COUNTERS = (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE)
 """Instructions of the load/store path: they leave one after the other, and read their sources as they do."""
 ORDERED, GLOBAL_PATH = "ordered", "global"
@@ -150,7 +152,7 @@ def step_of(instruction: Instruction, arch: Architecture) -> Step:
         instruction, written, read, frozenset(waits), keeps, stall, latency_of(instruction, arch), write_counter,
         -1 if word.read_counter is None else word.read_counter, operation.kind in _BY_COUNTERS,
         _interval(instruction, arch), _unit(instruction, arch),
-        operation.kind is not Kind.FIXED or write_counter >= 0 or operation.operation == "fp64",
+        operation.kind not in _AT_ISSUE or write_counter >= 0 or operation.operation == "fp64",
         _guard(instruction),
     )  # fmt: skip
 
@@ -164,7 +166,7 @@ def switched_off(step: Step) -> Step:
 def slack(consumer: Instruction, producer: Instruction, arch: Architecture) -> int:
     """How many cycles before the latency of `producer` has passed `consumer` may issue that reads its result."""
     reader, writer = consumer.operation, producer.operation
-    late = 0 if reader.kind is Kind.FIXED else _LATE_READ_CYCLES
+    late = 0 if reader.kind in _AT_ISSUE else _LATE_READ_CYCLES
     if consumer.mnemonic == "SYNCS":
         late = _BARRIER_OBJECT_READ_CYCLES
     if writer.tensor and not reader.tensor:
