@@ -89,7 +89,7 @@ def test_the_shipped_architectures_are_the_six_real_ones():
         {"RTX 3060": 28, "RTX 3080": 68, "RTX A6000": 84},
         {"RTX 4060 Ti": 34, "RTX 4090": 128},
         {"H200": 132, "H100": 132},
-        {"RTX 5090": 170},
+        {"RTX 5090": 170, "RTX 5080": 84, "RTX 5070 Ti": 70, "RTX 5070": 48},
     ]
     assert [load_arch(n).chip for n in SHIPPED] == [next(iter(load_arch(n).chips)) for n in SHIPPED]
 

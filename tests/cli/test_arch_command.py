@@ -44,13 +44,13 @@ def count(name: str) -> int:
 
 def test_list_names_the_real_architectures():
     assert run("list") == (
-        "name    capability  chips                          file\n"
-        "sm_75   7.5         RTX 2080 Ti, T4                configs/sm_75.yaml\n"
-        "sm_80   8.0         A100                           configs/sm_80.yaml\n"
-        "sm_86   8.6         RTX 3060, RTX 3080, RTX A6000  configs/sm_86.yaml\n"
-        "sm_89   8.9         RTX 4060 Ti, RTX 4090          configs/sm_89.yaml\n"
-        "sm_90   9.0         H200, H100                     configs/sm_90.yaml\n"
-        "sm_120  12.0        RTX 5090                       configs/sm_120.yaml\n"
+        "name    capability  chips                                      file\n"
+        "sm_75   7.5         RTX 2080 Ti, T4                            configs/sm_75.yaml\n"
+        "sm_80   8.0         A100                                       configs/sm_80.yaml\n"
+        "sm_86   8.6         RTX 3060, RTX 3080, RTX A6000              configs/sm_86.yaml\n"
+        "sm_89   8.9         RTX 4060 Ti, RTX 4090                      configs/sm_89.yaml\n"
+        "sm_90   9.0         H200, H100                                 configs/sm_90.yaml\n"
+        "sm_120  12.0        RTX 5090, RTX 5080, RTX 5070 Ti, RTX 5070  configs/sm_120.yaml\n"
     )
 
 
