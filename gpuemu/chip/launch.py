@@ -68,7 +68,7 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
         known[warp.cta] = known.get(warp.cta, 0) + len(warp.path)
     numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
     run = _Run(program, log, numbers, np.array([known[n] for n in numbers], float))
-    work = instructions(trace.launch.grid, known)
+    work = instructions(trace.launch.grid, known, chip.sms)
     reference = int(np.flatnonzero(run.counts >= (1 - EVEN) * run.counts.max())[-1])
     each = [touches(program, log, k) for k in range(program.ctas)]
     pattern, number = each[reference], numbers[reference]

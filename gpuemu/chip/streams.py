@@ -122,7 +122,10 @@ def _agreeing(near: list[Numbers], known: list[Numbers], lines: Numbers, seen: l
         return None
     if all(at == first for _, at in seen):
         return np.zeros(1, np.int64)
-    return next((move for move in known if not disagree(move, LINE_BYTES)), None)
+    exact = next((move for move in known if not disagree(move, LINE_BYTES)), None)
+    if exact is None and all(abs(at - first) < extent for _, at in seen):
+        return np.zeros(1, np.int64)  # they go about the same range, each by its data
+    return exact
 
 
 def _whole(at: Numbers, grid: tuple[int, int, int]) -> Numbers:

@@ -276,7 +276,7 @@ def _heaviest(launch: Launch, warps: Sequence[WarpTrace], sms: int, resident: in
     counts: dict[int, int] = {}
     for warp in warps:
         counts[warp.cta] = counts.get(warp.cta, 0) + len(warp.path)
-    work = instructions(launch.grid, counts)
+    work = instructions(launch.grid, counts, sms)
     return [] if is_even(work) else heaviest(work, sms, resident)
 
 

@@ -11,9 +11,10 @@ EVEN = 0.02
 """CTAs whose instructions differ by no more than this part do the same."""
 
 
-def instructions(grid: tuple[int, int, int], known: dict[int, int]) -> NDArray[np.float64]:
+def instructions(grid: tuple[int, int, int], known: dict[int, int], sms: int = 1) -> NDArray[np.float64]:
     """Warp instructions of each CTA from those of some: straight along the axes of the grid if these lie so, or rising
-    or falling along one of them, else any as often as it was found.
+    or falling along one of them, else any as often as it was found among CTAs that do not all begin on the first of
+    so many SMs.
     """
     x, y, z = grid
     ctas = np.arange(x * y * z)
@@ -41,7 +42,10 @@ def instructions(grid: tuple[int, int, int], known: dict[int, int]) -> NDArray[n
         rises = np.diff(means) if means[-1] >= means[0] else -np.diff(means)
         if len(steps) > 2 and alike and (rises >= -EVEN * values.max()).all():
             return np.asarray(np.interp(along, steps, means))
-    return np.asarray(np.sort(values)[(ctas * GOLDEN % 1.0 * len(values)).astype(int)])
+    fair = np.sort(values[numbers % sms != 0] if (numbers % sms != 0).any() else values)
+    found = fair[(ctas * GOLDEN % 1.0 * len(fair)).astype(int)]
+    found[numbers] = values
+    return np.asarray(found)
 
 
 def is_even(work: NDArray[np.float64]) -> bool:
