@@ -46,5 +46,6 @@ def product(instruction: Instruction, timing: TensorOperation, arch: Architectur
         "product_busy": -(-(2 if halves else 4) // arch.tensor_core.operands.registers_per_cycle),
         "latency_cycles": timing.latency_cycles + by_columns - timing.issue_interval_cycles - early,
         "product_cycles": takes,
+        "product_wavefronts": wavefronts(instruction, arch),
         "commits": "gsb0" in instruction.operands,
     }

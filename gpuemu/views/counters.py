@@ -74,6 +74,10 @@ def shared_table(program: Program, log: Log, arch: Architecture) -> dict[Row, Ro
     }
 
 
+_WARPS = 4
+"""Of a warpgroup."""
+
+
 def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]) -> dict[str, int]:
     """Counter name → value, as Nsight Compute calls them; `memory_counters` has those of global memory."""
     load, matrix = table[Row.LOAD], table[Row.LOAD_MATRIX]
@@ -109,6 +113,20 @@ def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]
         f"{by_instruction}_op_st.sum": store.wavefronts + store_matrix.wavefronts,
         "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum": matrix.bank_conflicts,
         **copy_counters(*copies),
+        **_products(program, executed),
+    }
+
+
+def _products(program: Program, executed: list[int]) -> dict[str, int]:
+    """Those of warpgroups' products; nothing where there are none. No layout of operands has conflicts (H100)."""
+    of_warps = [(op.product_wavefronts, times) for op, times in zip(program.ops, executed, strict=True)]
+    count = sum(times for each, times in of_warps if each)
+    if not count:
+        return {}
+    return {
+        "sm__inst_executed_pipe_tensor_op_gmma.sum": count,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum": sum(each * n for each, n in of_warps) // _WARPS,
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_gmma.sum": 0,
     }
 
 

@@ -122,3 +122,13 @@ def test_a_phase_that_never_ends_is_an_error() -> None:
     trace.emit("EXIT", control="B------:R-:W-:-:S05")
     with pytest.raises(GpuemuError, match=r"SYNCS\.PHASECHK.* for ever"):
         gpuemu.run(trace.build(), ARCH, engine="simpy")
+
+
+def test_wavefronts_of_products_are_counted_once_for_four_warps() -> None:
+    trace = builder()
+    trace.emit("HGMMA.64x128x16.F32 R24, gdesc[UR8], R24", control="B------:R-:W-:-:S01")
+    trace.emit("HGMMA.64x128x16.F32 R24, R4, gdesc[UR8], R24, gsb0", control="B------:R-:W-:-:S01")
+    trace.emit("EXIT", control="B------:R-:W-:-:S05")
+    counters = gpuemu.run(trace.build(), ARCH, engine="simpy").counters
+    assert counters["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum"] == (128 / 4 + 16) + 128 / 4
+    assert counters["sm__inst_executed_pipe_tensor_op_gmma.sum"] == 8
