@@ -168,7 +168,8 @@ class Op:
     `results`: for an mma the cycles in which it writes registers, the first of them `writes_after` its issue; matrices
     of an LDSM, which come one behind another (`results_apart`); 1 for other instructions that return something.
     `product_cycles`: for how long a warpgroup's product keeps the tensor cores, which then read and write accumulators
-    in `product_busy` of each `product_period` cycles, for `product_wavefronts` of shared memory by its four warps; `commits`: it ends a group of them, of
+    in `product_busy` of each `product_period` cycles, for `product_wavefronts` of shared memory by its four warps;
+    `commits`: it ends a group of them, of
     which a wait may leave `keep_groups` undone.
     """
 
