@@ -26,7 +26,7 @@ version = release = gpuemu.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "README"
-include_patterns = ["README.md", "CHANGELOG.md", "docs/**.md", "validation/*.md", "validation/grids/*.md", "tools/h200/*.md"]
+include_patterns = ["README.md", "CHANGELOG.md", "docs/**.md", "validation/**.md", "tools/h200/*.md"]
 exclude_patterns = ["build", ".*", "**/node_modules"]
 source_suffix = {".md": "markdown"}
 
@@ -60,7 +60,7 @@ NAVIGATION = {
         *("docs/check", "docs/ci", "docs/why", "docs/what_if", "docs/layouts", "docs/report"),
     ],
     "How it works": ["docs/model", "docs/execution", "docs/machine_code", "docs/speed", "docs/comparison"],
-    "Evidence": ["docs/accuracy", "docs/evidence", "docs/published", "validation/*", "validation/grids/*", "tools/h200/sanitizer"],
+    "Evidence": ["docs/accuracy", "docs/evidence", "docs/published", "validation/*", "tools/h200/sanitizer"],
     "Answers": ["docs/ports", "docs/claims"],
     "Reference": ["docs/api", "docs/trace", "docs/traceg", "docs/result"],
     "Project": ["docs/development", "docs/extending", "CHANGELOG"],
