@@ -14,7 +14,7 @@ WORD_BYTES, SECTOR_WORDS = 4, 8
 
 def turns(trace: Trace) -> int:
     """Turns that the CTAs of a trace ask for of the block of words that most of their atomics go to."""
-    atomic = np.array([i.operation.kind is Kind.GLOBAL and i.opcode.startswith(("RED", "ATOM")) for i in trace.code])
+    atomic = np.array([i.operation.kind is Kind.GLOBAL and i.operation.atomic for i in trace.code])
     if not atomic.any():
         return 0
     memory = np.array([i.accesses_memory for i in trace.code])

@@ -46,7 +46,7 @@ class _First(Recorder):
         super().__init__(lanes, code)
         self.executor: CtaExecutor | None = None
         self.ctas = lanes.warps
-        self.loads = {pc for pc, i in enumerate(code) if i.opcode.split(".")[0] in ("LDG", "LDGSTS", "LD")}
+        self.loads = {pc for pc, i in enumerate(code) if i.mnemonic in ("LDG", "LDGSTS", "LD")}
         self.found: dict[int, NDArray[np.int64]] = {}
 
     def access(self, place: Place | None, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
@@ -68,7 +68,7 @@ class _First(Recorder):
 def scout(environment: Environment, most: int = MOST_CTAS) -> dict[int, NDArray[np.int64]]:
     """Instruction → byte address of its first access, [CTAs scouted]; -1 where a CTA did not come there."""
     launch, memory = environment.launch, environment.memory
-    uses_local = any(i.opcode.startswith(("STL", "LDL")) for i in environment.code)
+    uses_local = any(i.mnemonic in ("STL", "LDL") for i in environment.code)
     local_bytes = memory.local_bytes if uses_local else 16
     ctas = min(launch.ctas, most, MOST_LOCAL_BYTES // (WARP * local_bytes))
     lanes = Lanes(ctas * WARP)
@@ -110,7 +110,7 @@ class _Scouts(CtaExecutor):
     def __init__(self, environment: Environment):
         super().__init__(environment)
         for pc, instruction in enumerate(environment.code):
-            if instruction.opcode.split(".")[0] in _ENDS or instruction.operation.kind is Kind.BARRIER:
+            if instruction.mnemonic in _ENDS or instruction.operation.kind is Kind.BARRIER:
                 self._handlers[pc] = self._end
 
     def _end(self, group: Group, pc: int) -> bool:

@@ -41,7 +41,7 @@ def _of(part: BaseModel, before: str) -> Iterator[tuple[str, st.SearchStrategy[A
             yield place, LISTS[place]
         elif name == "pipe":
             yield place, st.sampled_from([value, "alu", "fmaheavy|fmalite", "fmaheavy+fmalite", "tensor", "fp64"])
-        elif place not in LABELS:
+        elif place not in LABELS and value is not None:
             yield place, _value(field, value)
 
 

@@ -15,6 +15,7 @@ OTHERS = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKA
 CUTS = {"split", "rsplit", "partition", "rpartition", "startswith", "endswith", "removeprefix", "removesuffix", "find"}
 SHAPED = ("tensor", "warpgroup")
 UNTIMED = ("shared", "load", "store", "atomic", "reduction", "copy", "shuffle", "commit", "barrier")
+UNITS = ("copy_engine", "mbarriers", "fences")  # sections of their own
 """Classes whose time is that of the path that they take."""
 
 
@@ -62,7 +63,7 @@ def test_a_row_has_a_unit_that_exists_and_a_time(name):
     assert Kind[row.kind.upper()]
     classes = {row.operation, *(instead for _, instead in row.classes)}
     for arch in ("sm_75", "sm_80", "sm_90"):
-        known = {*gpuemu.load_arch(arch).operations, *SHAPED, *UNTIMED}
+        known = {*gpuemu.load_arch(arch).operations, *SHAPED, *UNTIMED, *UNITS}
         assert classes <= known, arch
     assert row.numbers in ("whole", "float", "moved", "typed", "-")
     assert row.generic == "" or TABLE[row.generic].kind == "shared"

@@ -149,7 +149,7 @@ def test_one_register_names_a_barrier_and_its_threads() -> None:
     sass = "S2R R1, SR_TID.X\nSHF.R.U32.HI R2, RZ, 0x5, R1\nIADD3 R2, R2, 0x200003, RZ\nBAR.SYNC R2, R2\nEXIT\n"
     executor = execute_cta(sass)
     assert executor.barriers_used == {(3, 3, 32): 5, (3, 4, 32): 6}
-    warps, _ = executor._recorder.trace_parts(0, 0)  # type: ignore[union-attr]
+    warps, _ = executor._recorder.trace_parts(0, 0, 0)  # type: ignore[union-attr]
     assert [warp.path.tolist() for warp in warps] == [[0, 1, 2, 5, 4], [0, 1, 2, 6, 4]]
     executor = execute_cta("MOV R2, 0x5\nBAR.SYNC R2\nBAR.SYNC 0x3, R3\nBAR.SYNC R2, R2\nEXIT\n".replace("R3", "R4"))
     assert [*executor.barriers_used] == [(1, 5, None), (2, 3, None), (3, 5, None)]

@@ -138,7 +138,7 @@ def test_equal_accesses_are_recorded_once_even_if_their_pattern_was_forgotten(mo
         recorder.steps.append(0)
         recorder.sets.append(recorder.set_of(None))
         recorder.access(known.place((4 * stride * LANE).astype(np.uint32), None, b""), None)
-    warps, (addresses, active, _, _) = recorder.trace_parts(0, 0)
+    warps, (addresses, active, _, _) = recorder.trace_parts(0, 0, 0)
     assert len(addresses) == 3 * lanes.warps
     assert active.all()
     found = [addresses[row].tolist() for row in warps[1].rows]

@@ -189,7 +189,7 @@ def test_the_example_of_the_documentation_is_right():
         (
             "  path:",
             "  7:",
-            "13: warps[0][7]: found an unknown key; the keys here are cta, warp, path, addresses",
+            "13: warps[0][7]: found an unknown key; the keys here are cta, warp, path, addresses, events",
         ),
         ("warp: 0-1", "warp: some", f"12: warps[0].warp: found the text 'some'; {SELECTION_RIGHT}"),
         ("warp: 0-1", "warp:", f"12: warps[0].warp: found nothing; {SELECTION_RIGHT}"),

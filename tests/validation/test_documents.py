@@ -90,7 +90,7 @@ def test_links_of_the_suite_s_page_lead_somewhere() -> None:
 def test_the_commands_of_the_suite_s_page_are_understood() -> None:
     page = (ROOT / "validation" / "README.md").read_text(encoding="utf-8")
     commands = re.findall(r"`python -m validation ([a-z]+)", page)
-    assert set(commands) == {"build", "measure", "fit", "score", "launches", "report", "verify", "sequences"}
+    assert set(commands) == {"build", "measure", "fit", "score", "launches", "report", "verify", "sequences", "grids"}
     for command in set(commands):
         with pytest.raises(SystemExit) as done:
             main([command, "--help"])

@@ -81,13 +81,15 @@ class Event(Record):
 
 
 class MbarrierOp(Record):
-    """What an instruction does."""
+    """What an instruction does; `drops`: later phases do without those that arrive."""
 
     what: int
+    drops: int
 
     def begin(self, m: Setup, number: int) -> None:
         """By its opcode."""
         instruction = m.program.code[m.program.ops[number].index]
+        self.drops = int(instruction.has("OPTOUT"))
         kinds = {"EXCH": INITIALISES, "ARRIVE": ARRIVES, "PHASECHK": TESTS}
         if instruction.mnemonic == "ARRIVES":
             self.what = FOLLOWS_COPIES
@@ -165,6 +167,8 @@ def _happens(state: State, f: int, now: int) -> None:
             barrier.bytes = barrier.parity = 0
         else:
             barrier.missing -= event.arrivals
+            if state.mbarrier_op[flight.op].drops:
+                barrier.taken -= event.arrivals
             barrier.bytes += event.bytes if what in (ARRIVES, FOLLOWS_COPIES) else -event.bytes
             if barrier.missing == 0 and barrier.bytes == 0:
                 barrier.parity ^= 1
