@@ -120,7 +120,7 @@ def execute(
 def _allocate(program: Program, arch: Architecture, compiled: bool, watch: Watch | None, share: Share) -> State:
     state = allocate(program, arch, compiled, share)
     if watch is not None:
-        watch(lambda: int(_column(state.sm, "issued")[0]))
+        watch(lambda: int(_column(state.progress, "issued")[0]))
     return state
 
 
@@ -147,12 +147,12 @@ def _refuse_full(program: Program, arch: Architecture, state: State) -> None:
 
 
 def _refuse_stuck(program: Program, state: State) -> None:
-    op, barrier, cta = (_column(state.warps, name) for name in ("op", "barrier_id", "cta"))
-    (waiting,) = np.nonzero((_column(state.warps, "issued_at") >= 0) & (op >= 0) & (barrier >= 0))
+    op, cta, issued = (_column(state.warps, name) for name in ("op", "cta", "issued_at"))
+    barrier, at = (_column(state.at_barrier, name) for name in ("id", "op"))
+    (waiting,) = np.nonzero((issued >= 0) & (op >= 0) & (barrier >= 0))
     if not waiting.size:
         return
     arrivals = _column(state.gatherings, "arrivals")[_column(state.ctas, "slot")[cta] * IDS + barrier]
-    at = _column(state.warps, "barrier_op")
     raise StuckError(
         sorted((int(program.warp_cta[w]), int(program.warp_number[w]), int(at[w]), int(arrivals[w])) for w in waiting)
     )
@@ -160,12 +160,13 @@ def _refuse_stuck(program: Program, state: State) -> None:
 
 def _log(program: Program, state: State) -> Log:
     """What was logged, as columns."""
-    warps, columns = state.warps, {f.name for f in fields(Log)}
-    starts, ends = _column(warps, "started_at"), _column(warps, "ended_at")
+    columns = {f.name for f in fields(Log)}
     of_units: dict[str, Any] = {}
     for name, (records, field) in ((name, at) for unit in machine.UNITS for name, at in unit.logs.items()):
-        column = _column(getattr(state, records), field)
-        of_units[name] = column[: len(program.access)] if records == "flights" else column
+        of_units[name] = _column(getattr(state, records), field)
+    for name in ("dispatch", "start", "done", "lost", "beyond"):
+        of_units[name] = of_units[name][: len(program.access)]
+    starts, ends = of_units["warp_start"], of_units["warp_end"]
     for name in ("read_cycles", "write_cycles", "loaded_sectors", "stored_sectors", "sent_sectors"):
         of_units[name] = int(of_units[name][0])
     more = {name: of_units.pop(name) for name in {*of_units} - columns}
@@ -173,10 +174,8 @@ def _log(program: Program, state: State) -> Log:
         issue=np.array(state.issue, dtype=np.int64),
         waited=np.array(state.waited, dtype=np.int32).reshape(len(state.issue), -1),
         operands_late=np.array(state.operands_late, dtype=np.int32),
-        warp_start=starts,
-        warp_end=ends,
-        warp_sub_core=_column(warps, "core"),
-        warp_slot=_column(warps, "slot"),
+        warp_sub_core=_column(state.warps, "core"),
+        warp_slot=_column(state.warps, "slot"),
         cta_start=np.minimum.reduceat(starts, program.first_warp[:-1]),
         cta_end=np.maximum.reduceat(ends, program.first_warp[:-1]),
         cta_slot=_column(state.ctas, "slot"),
