@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from functools import partial
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.chip.launch import whole
-from gpuemu.engine import StuckError, execute
+from gpuemu.engine import Observer, StuckError, execute
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
 from gpuemu.trace.files import as_trace
@@ -22,7 +21,7 @@ def run(
     arch: Architecture | str | os.PathLike[str] | None = None,
     *,
     engine: str = "auto",
-    watch: Callable[[Callable[[], int]], None] | None = None,
+    observer: Observer | None = None,
 ) -> Result:
     """Replay `trace` on one SM of `arch`; each is the thing itself, its name, or its path.
 
@@ -31,8 +30,7 @@ def run(
     `engine`: "simpy"; "compiled", which is many times faster and takes Numba; or "auto", which takes compiled code
     where that is ready and the run is long enough. The result is the same.
 
-    `watch` is called once, with a function that tells how many warp instructions have been issued so far; another
-    thread may call it while this one runs.
+    `observer` is told what happens (`gpuemu.engine.Observer`).
 
     Raises GpuemuError if the trace cannot run there: a CTA too large, an operation without timing, a
     misaligned access, a barrier that warps wait at for ever, values of which an effect would come before its cause.
@@ -40,7 +38,7 @@ def run(
     hardware = None if arch is None else as_architecture(arch, where="run()")
     loaded = as_trace(trace, None if hardware is None else hardware.name, where="run()")
     hardware = hardware or load_arch(loaded.arch)
-    return replay(loaded, hardware, lower(loaded, hardware), engine, watch)
+    return replay(loaded, hardware, lower(loaded, hardware), engine, observer)
 
 
 def replay(
@@ -48,14 +46,14 @@ def replay(
     arch: Architecture,
     program: Program,
     engine: str = "auto",
-    watch: Callable[[Callable[[], int]], None] | None = None,
+    observer: Observer | None = None,
 ) -> Result:
     """Replay what `lower` made of `trace` for `arch`, or for one that differs from it in nothing lowering reads.
 
-    `engine` and `watch` are as in `run`. Raises GpuemuError if warps wait at a barrier for ever.
+    `engine` and `observer` are as in `run`. Raises GpuemuError if warps wait at a barrier for ever.
     """
     try:
-        log = execute(program, arch, engine, watch)
+        log = execute(program, arch, engine, observer)
     except StuckError as stuck:
         raise GpuemuError(_stuck_problem(trace, *warp) for warp in stuck.warps[:8]) from None
     return Result(trace, arch, program, log, partial(whole, trace, arch, program, log, engine))

@@ -20,11 +20,25 @@ from gpuemu.cli.terminal import own
 if TYPE_CHECKING:
     from threading import Event, Thread
 
+    from gpuemu.engine import Observer
+
 AFTER_SECONDS = 2.0
 """What ends before needs no bar."""
 _EVERY_SECONDS = 0.1
 
 Count = Callable[[], int]
+
+
+def _observer(watch: Callable[[Count], None]) -> Observer:
+    """Hands on what tells how many instructions have issued."""
+    from gpuemu.engine import Observer
+
+    class Issues(Observer):
+        def begins(self, issued: Count) -> None:
+            """See Observer."""
+            watch(issued)
+
+    return Issues()
 
 
 class ProgressBar:
@@ -59,6 +73,11 @@ class ProgressBar:
     def watch(self) -> Callable[[Count], None] | None:
         """Takes the function that tells how many instructions are done; None if nobody will see it."""
         return self._watch if self._shown else None
+
+    @property
+    def observer(self) -> Observer | None:
+        """Watches a replay; None if nobody will see it."""
+        return _observer(self._watch) if self._shown else None
 
     @property
     def count_ctas(self) -> Callable[[int, int], None] | None:

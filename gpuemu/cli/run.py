@@ -186,4 +186,4 @@ def run_trace(
 
     loaded, arch = loaded_trace(trace, arch_name, settings, launch)
     with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
-        return emulate(loaded, arch, engine=engine, watch=bar.watch)
+        return emulate(loaded, arch, engine=engine, observer=bar.observer)

@@ -6,5 +6,6 @@
 from gpuemu.engine.building import ENGINES, compiling
 from gpuemu.engine.drivers import StuckError, execute
 from gpuemu.engine.log import Log
+from gpuemu.engine.observer import Observer
 
-__all__ = ["ENGINES", "Log", "StuckError", "compiling", "execute"]
+__all__ = ["ENGINES", "Log", "Observer", "StuckError", "compiling", "execute"]

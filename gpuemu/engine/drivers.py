@@ -17,6 +17,7 @@ from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.engine import building, machine
 from gpuemu.engine.allocate import allocate, overflow
 from gpuemu.engine.log import Log
+from gpuemu.engine.observer import Observer, sees_units
 from gpuemu.engine.records import NEVER, objects
 from gpuemu.engine.spec import ALONE, Share, Spec, fill, refusals
 from gpuemu.engine.state import State
@@ -27,7 +28,6 @@ from gpuemu.program.program import Program
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
 
-Watch = Callable[[Callable[[], int]], None]
 CYCLES_AT_ONCE = 20_000
 """Compiled code comes back after so many cycles in which something acts: some 50 ms."""
 
@@ -56,9 +56,10 @@ class _Wish(simpy.Event):
 class Wishes(list[int]):
     """When each phase wants to act next. Each wish is an event, with the phase's number as its priority."""
 
-    def __init__(self, state: State, environment: simpy.Environment):
+    def __init__(self, state: State, environment: simpy.Environment, observer: Observer | None):
         super().__init__(state.wish)
         self._environment = environment
+        self._observer = observer
         self.state = state
         for phase, cycle in enumerate(state.wish):
             self[phase] = cycle
@@ -73,14 +74,20 @@ class Wishes(list[int]):
     def _act(self, event: Any) -> None:
         if self[event.phase] == self._environment.now:
             act(self.state, event.phase, int(self._environment.now))
+            if self._observer is not None:
+                unit = machine.phases()[self.state.acts[event.phase]].name
+                self._observer.acts(int(self._environment.now), unit, self.state.core_of[event.phase])
             if self.state.sm[0].full:
                 raise _FullError
 
 
-def run_on_simpy(state: State, stop: Callable[[], bool] = lambda: False) -> bool:
-    """Let everything act until nothing wants to, or until `stop`; returns whether it came to the end."""
+def run_on_simpy(state: State, stop: Callable[[], bool] = lambda: False, observer: Observer | None = None) -> bool:
+    """Let everything act until nothing wants to, or until `stop`; returns whether it came to the end.
+
+    `observer`: one that is told of each unit.
+    """
     environment = simpy.Environment()
-    wishes = Wishes(state, environment)
+    wishes = Wishes(state, environment, observer)
     while (cycle := min(wishes)) < NEVER:
         if stop():
             return False
@@ -92,35 +99,44 @@ def run_on_simpy(state: State, stop: Callable[[], bool] = lambda: False) -> bool
 
 
 def execute(
-    program: Program, arch: Architecture, engine: str = "auto", watch: Watch | None = None, share: Share = ALONE
+    program: Program, arch: Architecture, engine: str = "auto", observer: Observer | None = None, share: Share = ALONE
 ) -> Log:
     """Run a lowered program on an architecture, with `engine` "auto", "simpy" or "compiled": the log is the same.
 
-    `watch` is called with what tells the instructions issued so far; `share` is what the SM gets of L2 and DRAM. Raises
-    GpuemuError for values of which an effect would come before its cause, or for which the engine has no room,
+    `share` is what the SM gets of L2 and DRAM. Raises GpuemuError for values of which an effect would come before its
+    cause, for which the engine has no room, or for an observer of single units with compiled code,
     StuckError if warps wait for ever.
     """
     refuse(arch)
     instructions = len(program.path)
+    units = observer if sees_units(observer) else None
+    if units is not None:
+        if engine == "compiled":
+            right = "simpy, which tells of them, is right"
+            raise GpuemuError.one("engine", None, "compiled", "an observer of single units", right)
+        engine = "simpy" if engine == "auto" else engine
     loop = building.loop_for(engine, instructions)
     if loop is None:
-        state = _allocate(program, arch, False, watch, share)
+        state = _allocate(program, arch, False, observer, share)
         with building.compiling(instructions if engine == "auto" else 0) as compiled:
-            if not run_on_simpy(state, compiled):
+            if not run_on_simpy(state, compiled, units):
                 loop = building.load()
     if loop is not None:
-        state = _allocate(program, arch, True, watch, share)
+        state = _allocate(program, arch, True, observer, share)
         while loop(state, CYCLES_AT_ONCE) < NEVER and not state.sm["full"][0]:  # type: ignore[call-overload]
             pass
     _refuse_full(program, arch, state)
     _refuse_stuck(program, state)
-    return _log(program, state)
+    log = _log(program, state)
+    if observer is not None:
+        observer.ends(log)
+    return log
 
 
-def _allocate(program: Program, arch: Architecture, compiled: bool, watch: Watch | None, share: Share) -> State:
+def _allocate(program: Program, arch: Architecture, compiled: bool, observer: Observer | None, share: Share) -> State:
     state = allocate(program, arch, compiled, share)
-    if watch is not None:
-        watch(lambda: int(_column(state.progress, "issued")[0]))
+    if observer is not None:
+        observer.begins(lambda: int(_column(state.progress, "issued")[0]))
     return state
 
 

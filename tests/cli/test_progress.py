@@ -141,7 +141,7 @@ def long_trace(rounds: int) -> gpuemu.TraceBuilder:
 
 def test_the_engine_tells_what_it_has_issued() -> None:
     counts: list[Callable[[], int]] = []
-    gpuemu.run(long_trace(30).build(), gpuemu.load_arch("sm_90"), watch=counts.append)
+    gpuemu.run(long_trace(30).build(), gpuemu.load_arch("sm_90"), observer=progress._observer(counts.append))
     assert [count() for count in counts] == [301]
 
 
