@@ -23,17 +23,20 @@ class Room:
     def __init__(self) -> None:
         self.rings: list[tuple[int, int]] = []
         self._names: list[str] = []
-        self._parts: list[Cycles] = []
+        self._parts: list[tuple[int, Cycles]] = []
         self._size = 0
 
     def numbers(self, count: int, value: int = 0) -> int:
         """So many numbers of a value; returns where."""
-        return self.given(np.full(count, value) if value else np.zeros(count, np.int64))
+        if value:
+            return self.given(np.full(count, value))
+        self._size += count
+        return self._size - count
 
     def given(self, numbers: Sequence[int] | Cycles) -> int:
         """These numbers; returns where."""
         at = self._size
-        self._parts.append(np.asarray(numbers, dtype=np.int64))
+        self._parts.append((at, np.asarray(numbers, dtype=np.int64)))
         self._size += len(numbers)
         return at
 
@@ -55,7 +58,10 @@ class Room:
 
     def pool(self) -> Cycles:
         """All numbers."""
-        return np.concatenate(self._parts)
+        found = np.zeros(max(1, self._size), np.int64)
+        for at, numbers in self._parts:
+            found[at : at + len(numbers)] = numbers
+        return found
 
 
 def power_of_two(least: int) -> int:

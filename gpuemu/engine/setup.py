@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,7 +50,7 @@ class Setup:
         """For how long each request holds the data stage."""
         return self.program.accesses.data_stage_cycles[self.program.access]
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """How many parts of requests may be on their way back, and one more."""
         results = np.array([max(1, op.results) for op in self.program.ops], dtype=np.int64)
