@@ -78,7 +78,9 @@ def throw_away(path: Path) -> None:
         else:
             path.unlink()
     kept = ", but cannot be removed" if os.path.lexists(path) else ""
-    tell(f"{path}: found damaged in the cache of compiled code; it is thrown away{kept} and made anew")
+    tell(
+        f"{path}: found damaged in the cache of compiled code; it is thrown away{kept}, and made anew when it is needed"
+    )
 
 
 def ready(folder: Path) -> tuple[Path, bool]:

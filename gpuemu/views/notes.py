@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuemu.arch import Architecture
 from gpuemu.isa.kind import Kind
+from gpuemu.isa.registers import PREDICATES
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
 from gpuemu.views.footprint import Footprint
@@ -28,7 +29,22 @@ def notes(trace: Trace, program: Program, arch: Architecture, touched: Footprint
     if not program.uses_control_words:
         why = "control words set aside" if trace.has_control_words else "no control words in the trace"
         found.append(f"{why}: a register scoreboard times what waits for what, not the compiler's stall counts")
-    return [*found, *of_caches(arch, touched), *trace.lacks]
+    return [*found, *queues(trace), *of_caches(arch, touched), *trace.lacks]
+
+
+def queues(trace: Trace) -> list[str]:
+    """The note about CTAs that took the work of others from a queue; [] where none do, or all were executed."""
+    if len({warp.cta for warp in trace.warps}) == trace.launch.ctas:
+        return []
+    for pc, instruction in enumerate(trace.code):
+        if instruction.mnemonic in ("ATOMG", "ATOM") and not instruction.has("CAS"):
+            returns = any(register < PREDICATES for register in instruction.registers[0])
+            if returns and any(np.count_nonzero(warp.path == pc) > 1 for warp in trace.warps):
+                return [
+                    f"a CTA takes what {instruction.mnemonic} at 0x{instruction.offset:04x} returns again and again:"
+                    " if that hands out the work of all CTAs, those here took the others' too and the times are too long"
+                ]
+    return []
 
 
 def guesses(guessed: Mapping[str, int]) -> list[str]:

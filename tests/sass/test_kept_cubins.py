@@ -100,7 +100,7 @@ def test_a_damaged_one_is_said_in_a_line_and_made_anew(
     assert compilations() == 1
     assert (
         capsys.readouterr().err
-        == f"{file}: found damaged in the cache of compiled code; it is thrown away and made anew\n"
+        == f"{file}: found damaged in the cache of compiled code; it is thrown away, and made anew when it is needed\n"
     )
     assert compile_cuda("k.cu", "sm_89", compiler) == first
     assert compilations() == 0

@@ -1,4 +1,4 @@
-"""Triton programs on an emulated device. These need Triton's wheel, and some of them torch."""
+"""Triton programs on an emulated device. Some of these need torch."""
 
 from __future__ import annotations
 
@@ -8,52 +8,54 @@ from typing import Any
 
 import numpy as np
 import pytest
+import triton
+import triton.language as tl
 from click.testing import CliRunner
 
 import gpuemu
 from gpuemu.cli.main import cli
 
-triton = pytest.importorskip("triton")
-pytestmark = pytest.mark.skipif(not hasattr(triton, "jit"), reason="no Triton")
-if hasattr(triton, "jit"):
-    import triton.language as tl
 
-    @triton.jit
-    def add(x, y, out, n, BLOCK: tl.constexpr):
-        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        inside = i < n
-        tl.store(out + i, tl.load(x + i, mask=inside) + tl.load(y + i, mask=inside), mask=inside)
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    tl.store(out + i, tl.load(x + i, mask=inside) + tl.load(y + i, mask=inside), mask=inside)
 
-    @triton.jit
-    def sums(x, out, rows, columns, BLOCK: tl.constexpr, EVEN: tl.constexpr):
-        row = tl.program_id(0)
-        i = tl.arange(0, BLOCK)
-        if EVEN:  # noqa: SIM108
-            values = tl.load(x + row * columns + i)
-        else:
-            values = tl.load(x + row * columns + i, mask=i < columns, other=0)
-        tl.store(out + row, tl.sum(values, axis=0))
 
-    @triton.jit
-    def product(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-        m, n = tl.arange(0, BM), tl.arange(0, BN)
-        total = tl.zeros((BM, BN), tl.float32)
-        for k in range(0, K, BK):
-            kk = k + tl.arange(0, BK)
-            total += tl.dot(tl.load(a + m[:, None] * K + kk[None, :]), tl.load(b + kk[:, None] * BN + n[None, :]))
-        tl.store(c + m[:, None] * BN + n[None, :], total)
+@triton.jit
+def sums(x, out, rows, columns, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    if EVEN:  # noqa: SIM108
+        values = tl.load(x + row * columns + i)
+    else:
+        values = tl.load(x + row * columns + i, mask=i < columns, other=0)
+    tl.store(out + row, tl.sum(values, axis=0))
 
-    @triton.jit
-    def copy(source, target, BM: tl.constexpr, BN: tl.constexpr):
-        m = tl.program_id(0) * BM
-        target.store([m, 0], source.load([m, 0]))
 
-    @triton.jit
-    def copy_by_own_descriptor(x, out, M, N, BM: tl.constexpr, BN: tl.constexpr):
-        source = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BM, BN])
-        target = tl.make_tensor_descriptor(out, [M, N], [N, 1], [BM, BN])
-        m = tl.program_id(0) * BM
-        target.store([m, 0], source.load([m, 0]))
+@triton.jit
+def product(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m, n = tl.arange(0, BM), tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        kk = k + tl.arange(0, BK)
+        total += tl.dot(tl.load(a + m[:, None] * K + kk[None, :]), tl.load(b + kk[:, None] * BN + n[None, :]))
+    tl.store(c + m[:, None] * BN + n[None, :], total)
+
+
+@triton.jit
+def copy(source, target, BM: tl.constexpr, BN: tl.constexpr):
+    m = tl.program_id(0) * BM
+    target.store([m, 0], source.load([m, 0]))
+
+
+@triton.jit
+def copy_by_own_descriptor(x, out, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BM, BN])
+    target = tl.make_tensor_descriptor(out, [M, N], [N, 1], [BM, BN])
+    m = tl.program_id(0) * BM
+    target.store([m, 0], source.load([m, 0]))
 
 
 def grid_of(n: int) -> Any:

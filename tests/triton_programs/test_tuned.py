@@ -12,9 +12,6 @@ from click.testing import CliRunner
 import gpuemu
 from gpuemu.cli.main import cli
 
-triton = pytest.importorskip("triton")
-pytestmark = pytest.mark.skipif(not hasattr(triton, "jit"), reason="no Triton")
-
 PROGRAM = """
 import numpy as np
 import triton, triton.language as tl

@@ -1,21 +1,3 @@
-// Single steps of pipelines of copies, barriers and products: cycles between clock reads. out[TURNS * k + t]: the k-th step in turn t.
-typedef unsigned long long u64;
-typedef unsigned u32;
-#define TURNS 12
-__device__ __forceinline__ u32 sa(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-__device__ __forceinline__ u32 clk() { u32 c; asm volatile("mov.u32 %0, %%clock;" : "=r"(c)::"memory"); return c; }
-__device__ __forceinline__ void init(u64* b, u32 n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(sa(b)), "r"(n) : "memory"); }
-__device__ __forceinline__ void inval(u64* b) { asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(sa(b)) : "memory"); }
-__device__ __forceinline__ void expect(u64* b, u32 n) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(sa(b)), "r"(n) : "memory"); }
-__device__ __forceinline__ void wait(u64* b, u32 parity) {
-    asm volatile("{ .reg .pred p; L: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra L; }" ::"r"(sa(b)), "r"(parity) : "memory");
-}
-__device__ __forceinline__ void load2d(void* to, const void* map, int x, int y, u64* b) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(sa(to)), "l"(map), "r"(x), "r"(y), "r"(sa(b)) : "memory");
-}
-extern __shared__ __align__(1024) char smem[];
-#define TELL(k, from, to) if (threadIdx.x == 0) out[TURNS * (k) + t] = (to) - (from);
-
 #define DESC(at) ((u64)1 << 62 | (u64)64 << 32 | (u64)1 << 16 | ((sa(at) >> 4) & 0x3fff))
 __device__ __forceinline__ void product64(float* d, u64 a, u64 b) {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 0, 0; }" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]) : "l"(a), "l"(b));

@@ -26,7 +26,9 @@ class Steps:
 
     def source(self, name: str) -> None:
         """The kernels of a file are those that are launched next."""
-        text = (Path(__file__).parent / name).read_text(encoding="utf-8")
+        text = "".join(
+            (Path(__file__).parent / part).read_text(encoding="utf-8") for part in ("steps_common.cuh", name)
+        )
         self.module = cupy.RawModule(code=text, options=("--std=c++17", "-arch=sm_90a"), backend="nvrtc")
 
     def go(self, kernel: str, threads: int, *args: Any, **told: Any) -> None:

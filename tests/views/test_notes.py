@@ -1,0 +1,44 @@
+"""Notes on what a run leaves out: CTAs that take work from a queue, of which only some were executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpuemu
+
+QUEUE = """
+extern "C" __global__ void queue(int *next, float *out, int tiles) {
+    __shared__ int tile;
+    for (;;) {
+        __syncthreads();
+        if (threadIdx.x == 0) tile = atomicAdd(next, 1);
+        __syncthreads();
+        if (tile >= tiles) return;
+        out[tile * 32 + threadIdx.x] = tile;
+    }
+}
+extern "C" __global__ void last(int *next, float *out, int tiles) {
+    if (threadIdx.x == 0 && atomicAdd(next, 1) == gridDim.x - 1) out[0] = tiles;
+}
+"""
+SAID = "returns again and again: if that hands out the work of all CTAs"
+
+
+def notes(tmp_path: Path, kernel: str, **told: object) -> list[str]:
+    (tmp_path / "queue.cu").write_text(QUEUE)
+    arguments = [np.zeros(1, np.int32), np.zeros(1024, np.float32), np.int32(20)]
+    trace = gpuemu.trace_kernel(tmp_path / "queue.cu", kernel, 300, 32, 0, arguments, arch="sm_90", **told)  # type: ignore[arg-type]
+    return [note for note in gpuemu.run(trace, "sm_90").notes if SAID in note]
+
+
+def test_ctas_that_took_the_work_of_others_from_a_queue_are_named(tmp_path: Path) -> None:
+    (note,) = notes(tmp_path, "queue", timed_only=True)
+    assert note.startswith("a CTA takes what ATOMG at 0x")
+
+
+@pytest.mark.parametrize(("kernel", "ctas"), [("queue", range(300)), ("last", [0])])
+def test_nobody_else_is(kernel: str, ctas: list[int], tmp_path: Path) -> None:
+    assert notes(tmp_path, kernel, ctas=ctas) == []
