@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     grids = commands.add_parser("grids", help="estimate whole grids that were measured, and compare; no GPU needed")
     grids.add_argument("--gpu", default="h100", help="a folder of validation/data, or the path of one")
     grids.add_argument("--arch", default="sm_90", help="an architecture's name or file")
-    grids.add_argument("--chip", default="H100", help="the chip that was measured")
+    grids.add_argument("--chip", help="the chip that was measured; by default that of the folder's name")
     grids.add_argument("--jobs", type=int, help="processes; two without")
     grids.add_argument("--family", default="", help="only families that begin so")
     grids.add_argument("--worst", type=int, default=10)
@@ -149,7 +149,8 @@ def _grids(options: argparse.Namespace) -> None:
 
     folder = records.data_folder(options.gpu, grids.FILE)
     with _Progress() as progress:
-        found = grids.score(folder, options.arch, options.chip, options.which, options.family, options.jobs, progress)
+        chip = options.chip or folder.name.upper()
+        found = grids.score(folder, options.arch, chip, options.which, options.family, options.jobs, progress)
     _say("\n".join(grids.table(found, options.worst)))
 
 

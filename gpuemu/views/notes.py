@@ -41,8 +41,8 @@ def queues(trace: Trace) -> list[str]:
             returns = any(register < PREDICATES for register in instruction.registers[0])
             if returns and any(np.count_nonzero(warp.path == pc) > 1 for warp in trace.warps):
                 return [
-                    f"a CTA takes what {instruction.mnemonic} at 0x{instruction.offset:04x} returns again and again:"
-                    " if that hands out the work of all CTAs, those here took the others' too and the times are too long"
+                    f"a CTA takes what {instruction.mnemonic} at 0x{instruction.offset:04x} returns again and again: if"
+                    " that hands out the work of all CTAs, those here took the others' too, and the times are too long"
                 ]
     return []
 

@@ -68,6 +68,6 @@ def test_the_table_has_a_line_a_family_and_the_worst() -> None:
 
 def test_an_fp32_product_is_estimated_within_10_percent() -> None:
     grid, figures = next(pair for pair in chosen(FOLDER, "all", "FP32 product") if "1024_32x32" in pair[0].name)
-    name, cycles, _ = estimate((FOLDER, grid, "sm_90", "H100"))
+    name, cycles, _ = estimate((grid, "sm_90", "H100"))
     assert name == grid.name
     assert cycles == pytest.approx(figures[records.CYCLES], rel=0.1)

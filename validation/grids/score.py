@@ -21,7 +21,7 @@ from validation.grids.launches import Grid, argument
 from validation.replay import executor
 
 FILE = "grids.csv"
-CODE = "grids.cubin.xz"
+CODE = Path(__file__).with_name("kernels.cubin.xz")
 WHICH = ("all", "held-out", "fit")
 
 
@@ -55,10 +55,10 @@ def chosen(folder: Path, which: str, family: str = "") -> list[tuple[Grid, dict[
     ]
 
 
-def estimate(job: tuple[Path, Grid, str, str]) -> tuple[str, float, float]:
+def estimate(job: tuple[Grid, str, str]) -> tuple[str, float, float]:
     """A grid's name, its cycles on a chip, and the seconds that the answer took."""
-    folder, grid, arch_name, chip = job
-    code = read_cubin(lzma.decompress((folder / CODE).read_bytes()), str(folder / CODE))
+    grid, arch_name, chip = job
+    code = read_cubin(lzma.decompress(CODE.read_bytes()), str(CODE))
     arguments = [argument(text) for text in grid.args]
     began = time.perf_counter()
     arch = gpuemu.load_arch(arch_name).with_overrides({"chip": chip})
@@ -79,7 +79,7 @@ def score(
     todo = chosen(folder, which, family)
     found: dict[str, tuple[float, float]] = {}
     with executor(jobs or 2) as pool:
-        for future in as_completed([pool.submit(estimate, (folder, grid, arch, chip)) for grid, _ in todo]):
+        for future in as_completed([pool.submit(estimate, (grid, arch, chip)) for grid, _ in todo]):
             name, cycles, seconds = future.result()
             found[name] = cycles, seconds
             if progress is not None:
