@@ -15,6 +15,7 @@ import numpy as np
 SOURCES = Path(__file__).resolve().parent.parent / "traces" / "src"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 AMPERE_AND_LATER = ARCHITECTURES[1:]
+HOPPER = ("sm_90",)
 
 Arguments = tuple[list[Any], int, Any]
 """The arguments of a launch, which of them is the output, and what must be in it afterwards."""
@@ -34,8 +35,27 @@ class Named:
 
 
 @dataclass(frozen=True)
+class Boxed:
+    """An array that the kernel gets as a tensor map, of boxes of so many elements of each axis; `swizzle` in bytes."""
+
+    array: Any
+    box: tuple[int, ...]
+    swizzle: int = 128
+
+
+def passed(given: list[Any]) -> list[Any]:
+    """The arguments as the emulator takes them."""
+    from gpuemu import TensorMap
+
+    return [TensorMap(x.array, x.box, swizzle=x.swizzle) if isinstance(x, Boxed) else x for x in given]
+
+
+@dataclass(frozen=True)
 class Example:
-    """A kernel and one launch of it; `about` is a line for the trace."""
+    """A kernel and one launch of it; `about` is a line for the trace.
+
+    `options`: of the compiler. `tolerance`: how far a result may be from the expected one.
+    """
 
     source: str
     kernel: str
@@ -48,6 +68,8 @@ class Example:
     named: Named | None = None
     swizzle: tuple[int, int, int] | None = None
     """swizzle<bits, base, shift> of its shared addresses in bytes, which macro BITS = 0 of the source takes away."""
+    options: tuple[str, ...] = ()
+    tolerance: float = 0.0
 
 
 def _numbers(seed: int, *shape: int, kind: Any = np.float32) -> Any:
@@ -139,6 +161,29 @@ def _matrices() -> Arguments:
     return [tile, np.zeros((8, 32), np.uint32)], 1, np.array(expected)
 
 
+def _hopper_product(boxed: bool, rows: int = 128, a_rows: int = 128) -> Callable[[], Arguments]:
+    """A B' with A of 128 x 512 and B of `rows` x 512, side by side in parts of 128 columns."""
+
+    def arguments() -> Arguments:
+        a, b = _numbers(13, 128, 512, kind=np.float16), _numbers(14, rows, 512, kind=np.float16)
+        exact = a.astype(np.float32) @ b.T.astype(np.float32)
+        c = np.ascontiguousarray(exact.reshape(128, -1, 128).swapaxes(0, 1))
+        operands = [Boxed(a, (a_rows, 64)), Boxed(b, (128, 64))] if boxed else [a, b]
+        return [*operands, np.zeros_like(c), 512], 2, c
+
+    return arguments
+
+
+def _attention() -> Arguments:
+    """64 queries, 256 keys and values, a head of 64."""
+    given = np.random.default_rng(15)
+    q, k, v = (given.standard_normal((rows, 64)).astype(np.float16) for rows in (64, 256, 256))
+    weights = np.exp(q.astype(np.float64) @ k.T.astype(np.float64) / 8)
+    out = (weights / weights.sum(axis=1, keepdims=True) @ v).astype(np.float32)
+    scale = float(np.log2(np.e) / 8)
+    return [*(Boxed(x, (64, 64)) for x in (q, k, v)), np.zeros_like(out), 256, scale], 3, out
+
+
 def _tiles_of(memory: str) -> Callable[[int], int] | None:
     return (lambda pitch: 2 * 16 * pitch * 4) if memory == "dynamic" else None
 
@@ -150,6 +195,8 @@ def _nn_bytes(pad: int) -> int:
 _WARP = (32, 1, 1)
 _WRITTEN_D, _WRITTEN_E = "virtual_threads_as_written.cu", "tiled_as_written.cu"
 _WIDTH = 32
+_RING = 4 * 2 * 128 * 64 * 2
+_FOR_HOPPER = ("-arch=sm_90a",)
 _GRID = (_WIDTH // 16, _WIDTH // 16, 1)
 _V1_TO_V5 = (
     ("v1_global", "fragments straight from global memory and back, no shared memory", ARCHITECTURES),
@@ -266,6 +313,19 @@ EXAMPLES = (
                 (16, 16, 1), _tiled_product(_WIDTH, 16), grid=_GRID, dynamic_shared_bytes=2 * 16 * 17 * 4)
         for name, what in (("straight", "rows"), ("conflict", "swapped"), ("padded", "swapped and padded"))
     ),
+    *(
+        Example("hopper.cu", name, f"128x128x512 half-precision product: {about}", (threads, 1, 1),
+                _hopper_product(boxed), dynamic_shared_bytes=_RING, architectures=HOPPER, options=_FOR_HOPPER)
+        for name, about, threads, boxed in (
+            ("product_mma", "cp.async, ldmatrix, mma", 256, False),
+            ("product_wgmma", "cp.async, wgmma", 256, False),
+            ("product_tma", "TMA into a ring of mbarriers, wgmma", 256, True),
+            ("product_warpgroups", "the same by a producer's and two consumers' warpgroups", 384, True),
+        )
+    ),
+    Example("hopper.cu", "attention", "64 queries, 256 keys, a head of 64: TMA, wgmma with P in registers", (128, 1, 1),
+            _attention, dynamic_shared_bytes=5 * 64 * 64 * 2, architectures=HOPPER, options=_FOR_HOPPER,
+            tolerance=2e-4),
     Example(_WRITTEN_E, "written_padded_slip", "the padded static kernel as published, which computes M M",
             (16, 16, 1), _tiled_product(_WIDTH, slip=True), grid=_GRID),
 )  # fmt: skip

@@ -1,7 +1,8 @@
 """Records the traces of the example kernels from their own machine code: python tools/record_traces.py
 
 Each kernel of traces/src/ is compiled for sm_89 and sm_80, executed, its result checked, and its trace written:
-traces/NAME.yaml for sm_89, traces/sm_80/NAME.yaml for sm_80. Needs pip install "gpuemu-sm[sass]".
+traces/NAME.yaml for sm_89, traces/sm_80/NAME.yaml for sm_80; of one that is for Hopper alone traces/NAME.yaml for
+sm_90. Needs pip install "gpuemu-sm[sass]".
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from example_kernels import EXAMPLES, SOURCES, Example
+from example_kernels import EXAMPLES, SOURCES, Example, passed
 
 import gpuemu
 from gpuemu.sass.image.cubin import Cubin
@@ -26,10 +27,16 @@ FOLDERS = {"sm_89": "", "sm_80": "sm_80"}
 """Compiled for, and the folder below traces/ that its traces lie in."""
 
 
+def folders(example: Example) -> dict[str, str]:
+    """Those that an example is recorded for."""
+    found = {arch: below for arch, below in FOLDERS.items() if arch in example.architectures}
+    return found or {example.architectures[0]: ""}
+
+
 @cache
-def cubin(source: str, arch: str, option: str = "") -> Cubin:
+def cubin(source: str, arch: str, *options: str) -> Cubin:
     """The compiled source."""
-    return load_cubin(str(SOURCES / source), arch, options=(option,) if option else ())
+    return load_cubin(str(SOURCES / source), arch, options=options)
 
 
 def naming_of(example: Example, arch: str) -> Naming | None:
@@ -52,14 +59,16 @@ def record(example: Example, arch: str, macro: str = "", value: int = 0) -> gpue
 
     Raises AssertionError if the result is wrong.
     """
-    arguments, output, expected = example.arguments()
+    given, output, expected = example.arguments()
+    arguments = passed(given)
+    options = [*example.options, f"-D{macro}={value}"] if macro else example.options
     # Whole grids, as far as they live on one SM at once: the pages count what they do.
     at_once = gpuemu.load_arch(arch).sm.max_warps * 32 // math.prod(example.block)
     trace = trace_kernel(
-        cubin(example.source, arch, f"-D{macro}={value}" if macro else ""), example.kernel, example.grid, example.block,
+        cubin(example.source, arch, *options), example.kernel, example.grid, example.block,
         example.dynamic_shared_bytes, arguments, ctas=range(min(math.prod(example.grid), at_once)),
     )  # fmt: skip
-    np.testing.assert_array_equal(arguments[output], expected)
+    np.testing.assert_allclose(arguments[output], expected, rtol=0, atol=example.tolerance)
     return dataclasses.replace(trace, about=example.about)
 
 
@@ -74,9 +83,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, default=SOURCES.parent, help="folder to write to")
     folder: Path = parser.parse_args().output
-    for arch, below in FOLDERS.items():
-        (folder / below).mkdir(parents=True, exist_ok=True)
-        for example in EXAMPLES:
+    for example in EXAMPLES:
+        for arch, below in folders(example).items():
+            (folder / below).mkdir(parents=True, exist_ok=True)
             trace, naming = recording(example, arch)
             print(*write_trace(trace, folder / below / f"{example.kernel}.yaml", naming))
 

@@ -59,6 +59,16 @@ def renewed(text: str, folder: Path) -> str:
     return re.sub(r"^```text\n\$ (gpuemu [^\n]*)\n(.*?)^```\n", block, text, flags=re.MULTILINE | re.DOTALL)
 
 
+def with_examples(text: str) -> str:
+    """A document with the table of Hopper's example kernels as it is now, if it has one."""
+    command = [sys.executable, str(ROOT / "tools/hopper/examples.py"), "compare"]
+    rows = r"^\| kernel \| warm: emulated.*?\n\n"
+    if not re.search(rows, text, re.MULTILINE | re.DOTALL):
+        return text
+    table = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return re.sub(rows, lambda _: f"{table}\n", text, flags=re.MULTILINE | re.DOTALL)
+
+
 def main(names: Sequence[str]) -> None:
     """Write the files; with names, those pages alone, and not the report's module."""
     chosen = [ROOT / name for name in names]
@@ -67,7 +77,7 @@ def main(names: Sequence[str]) -> None:
         files_shown(folder)
         for document in chosen or DOCUMENTS:
             text = document.read_text(encoding="utf-8")
-            document.write_text(renewed(text, folder), encoding="utf-8", newline="\n")
+            document.write_text(with_examples(renewed(text, folder)), encoding="utf-8", newline="\n")
     if chosen:
         return
     text = REPORT.read_text(encoding="utf-8")

@@ -151,3 +151,10 @@ def test_the_model_has_an_entry_for_each_unit_and_names_values_that_are_there() 
         if name.split(".")[0] in sections and not name.endswith(".py"):
             form = re.compile(name.replace(".", r"\.").replace("*", r"\w+") + r"(\..+)?")
             assert any(form.fullmatch(value) for value in values), name
+
+
+def test_the_accuracy_page_has_the_example_kernels_of_hopper_as_they_are_emulated() -> None:
+    ran = subprocess.run(
+        [sys.executable, "tools/hopper/examples.py", "compare"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout in (ROOT / "docs/accuracy.md").read_text(encoding="utf-8")

@@ -108,6 +108,7 @@ def cases() -> tuple[Case, ...]:
     found = [
         Case(e.kernel, Path(e.source).stem, e.kernel, e.grid, e.block, e.dynamic_shared_bytes, e.arguments)
         for e in EXAMPLES
+        if not e.options
     ]
     found += [
         Case(f"{action}_{place}", "generic", f"{action}_{place}", (1, 1, 1), (32, 1, 1), 0, _words, clocks=True)
@@ -126,7 +127,8 @@ def cases() -> tuple[Case, ...]:
 def compile_all(folder: Path, arch: str) -> str:
     """Compile every source; returns what nvcc says of itself."""
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    builds = {source.stem: (source, ()) for source in sorted(SOURCES.glob("*.cu"))}
+    sources = sorted({e.source for e in EXAMPLES if not e.options})
+    builds = {Path(name).stem: (SOURCES / name, ()) for name in sources}
     builds |= {"generic": (GENERIC, ()), "generic_debug": (GENERIC, ("-G",))}
     for name, (source, options) in builds.items():
         lines = () if options else ("-lineinfo",)

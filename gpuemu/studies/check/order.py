@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.strands import Strands
 
+WARPGROUP = 4
+"""Warps whose products are one: its groups are the warpgroup's, and done for whichever warp waits."""
+
 Bools = NDArray[np.bool_]
 OF_CTA = ("_copies", "pending", "_named", "_phases")
 """What is of one CTA; see `aside`."""
@@ -111,12 +114,14 @@ class Order:
     def wait(self, kind: str, lanes: Bools, keep: int) -> None:
         """The warps of these lanes wait for all closed groups but the last `keep`."""
         for warp in _warps(lanes):
-            groups = self._copies.get((kind, warp))
-            if groups is None:
-                continue
-            done = groups.closed[: len(groups.closed) - keep]
-            groups.closed = groups.closed[len(done) :]
-            strands = [s for group in done for s in group]
+            first, many = (warp - warp % WARPGROUP, WARPGROUP) if kind == "warpgroup" else (warp, 1)
+            strands = []
+            for of in range(first, first + many):
+                if groups := self._copies.get((kind, of)):
+                    done = groups.closed[: max(0, len(groups.closed) - keep)]
+                    strands += [s for group in done for s in group]
+                    if of == warp:
+                        groups.closed = groups.closed[len(done) :]
             if strands:
                 here = np.zeros_like(lanes)
                 here[warp * LANES : warp * LANES + LANES] = lanes[warp * LANES : warp * LANES + LANES]
