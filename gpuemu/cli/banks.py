@@ -21,6 +21,13 @@ COMMAND = "gpuemu banks"
 @click.option("--lanes", metavar="EXPRESSION", help="Byte address as an expression in lane (0 to 31).")
 @click.option("--addresses", metavar="LIST|@FILE", help="The 32 byte addresses, or a file that holds them.")
 @click.option("--from", "source", metavar="EXPRESSION", help="Of LDGSTS, where in global memory the lanes read.")
+@click.option(
+    "--swizzle",
+    type=click.Choice(["none", "32", "64", "128"]),
+    default="none",
+    show_default=True,
+    help="TMA's, by which the bytes at these addresses lie elsewhere.",
+)
 @click.option("--mask", metavar="MASK", default="0xffffffff", help="Active lanes; bit i is lane i.")
 @click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
@@ -32,6 +39,7 @@ def banks(
     lanes: str | None,
     addresses: str | None,
     source: str | None,
+    swizzle: str,
     mask: str,
     arch_name: str,
     settings: tuple[str, ...],
@@ -57,16 +65,40 @@ def banks(
       gpuemu banks LDS.32 --lanes '4*32*lane' --format json
 
     \b
+    A matrix load of 16 rows of 128 bytes, as TMA's swizzle has put them; and what a wgmma reads there, without lanes.
+      gpuemu banks LDSM.4 --lanes '128*(lane%16) + 16*(lane//16)' --swizzle 128
+      gpuemu banks HGMMA.64x128x16.F32 --swizzle 128
+
+    \b
     Copies of 16 bytes through L1 out of 16 rows, two lanes each: four lanes of a phase read the same bank.
       gpuemu banks LDGSTS.128 --lanes '16*lane' --from '512*(lane//2) + 16*(lane%2)'
     \b
     As a picture for a page or a notebook:
       gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)' --format svg > ldmatrix.svg
     """
+    import numpy as np
+
     from gpuemu.arch import load_arch, parse_override
     from gpuemu.banks.access import shared_access
+    from gpuemu.isa.matrix_descriptor import MODES, swizzled
+    from gpuemu.studies.layout import boxes
     from gpuemu.views import bank_picture
 
+    overrides = dict(parse_override(text) for text in settings)
+    arch = load_arch(arch_name)
+    if (columns := _columns(op)) is not None:
+        if lanes is not None or addresses is not None:
+            raise _refuse("--lanes" if lanes else "--addresses", "addresses for a wgmma", "--swizzle alone is right")
+        wide = arch.shared_memory.banks * arch.shared_memory.bank_width_bytes
+        a, b = (-(-lines * boxes.DEPTH_BYTES // wide) for lines in (boxes.LINES["A"], columns))
+        if form == "text":
+            click.echo(f"{op}: {a + b} wavefronts, {a} of A if it is in shared memory, {b} of B, in any swizzle.")
+            click.echo("Here the first 8 rows of an operand, 32 bytes of each, as two matrices of ldmatrix:\n")
+        op, mask, lanes = (
+            "LDSM.2",
+            "0xffff",
+            f"{MODES[swizzle] or 16}*(lane%8) + {16 if MODES[swizzle] else 1024}*(lane//8)",
+        )
     if lanes is not None and addresses is not None:
         raise _refuse("--lanes", "--addresses beside it", "one of the two says where the lanes point")
     if lanes is not None:
@@ -75,13 +107,11 @@ def banks(
         byte_addresses = _from_list(addresses)
     else:
         raise _refuse("", "neither --lanes nor --addresses", "one of the two says where the lanes point")
-    overrides = dict(parse_override(text) for text in settings)
-    arch = load_arch(arch_name)
     active_mask = _integer(mask, (COMMAND, None, "--mask"))
     access = shared_access(
         arch.with_overrides(overrides, where="--set"),
         op,
-        byte_addresses,
+        swizzled(np.asarray(byte_addresses), MODES[swizzle]).tolist(),
         active_mask,
         where=COMMAND,
         global_byte_addresses=None if source is None else _from_expression(source, "--from"),
@@ -97,6 +127,20 @@ def banks(
 
 def _refuse(field: str, found: str, right: str) -> GpuemuError:
     return GpuemuError.one(COMMAND, None, field, found, right)
+
+
+def _columns(op: str) -> int | None:
+    """N of a wgmma, 64xNxK; None for another instruction. Raises GpuemuError for one without a shape."""
+    from gpuemu.isa.products import warpgroup_shape
+    from gpuemu.isa.table import parse_opcode
+
+    opcode = parse_opcode(op.strip())
+    if opcode.row.operation != "warpgroup":
+        return None
+    shape = warpgroup_shape(opcode)
+    if shape is None:
+        raise _refuse("", f"'{op}'", "a shape such as HGMMA.64x128x16.F32 is right")
+    return shape[0]
 
 
 def _from_expression(text: str, option: str) -> Sequence[int]:

@@ -37,6 +37,7 @@ def layout(
       Swizzle<B,M,S>             the same in CuTe's order; :bytes behind either, of byte addresses
       pad:8, pad:8/64            8 elements free after every row, or after every 64 elements
       diagonal:1, diagonal:8/2   columns move on by 1 in every row, or by 8 after every 2 rows, around the row's end
+      tma:none, tma:32, tma:64, tma:128   boxes of a tensor map with that swizzle, and what wgmma takes there
       virtual:4, virtual:4/256   plain rows, thread t works as v(t) = (t mod (W/4)) 4 + t div (W/4)
 
     \b
@@ -49,6 +50,10 @@ def layout(
       gpuemu layout pad:8 --tile 16x16:f16
 
     \b
+    Where TMA puts the bytes of a tile with its swizzle of 128 bytes, and what reading them takes:
+      gpuemu layout tma:128 --tile 128x64:f16 --picture
+
+    \b
     Virtual threads, one word each; and the picture of a whole tile:
       gpuemu layout virtual:4 --tile 8x32:f32 --vector 1
       gpuemu layout 'Swizzle<3,3,3>' --tile 64x64:f16 --picture
@@ -59,6 +64,7 @@ def layout(
     from gpuemu.arch import load_arch, parse_override
     from gpuemu.banks.wavefronts import BankGeometry
     from gpuemu.base.errors import GpuemuError
+    from gpuemu.studies.layout import boxes
     from gpuemu.studies.layout.layouts import VirtualThreads
     from gpuemu.studies.layout.spelling import parse_layout, rows, table
     from gpuemu.studies.layout.tile import Tile
@@ -81,6 +87,8 @@ def layout(
             "vector": each,
             "threads": [asdict(r) for r in found],
         }
+        if isinstance(chosen, boxes.Boxes):
+            data["readers"] = [r._asdict() for r in boxes.readers(shape, chosen, geometry)]
         click.echo(json.dumps(data, indent=2))
     elif form == "svg":
         click.echo(as_svg(geometry, pictures, each), nl=False)
@@ -94,3 +102,5 @@ def layout(
                 click.echo("".join(segment.text for segment in line).rstrip())
             if rest := left_out(pictures):
                 click.echo(rest)
+        if isinstance(chosen, boxes.Boxes):
+            click.echo("\n" + "\n".join(boxes.table(shape, chosen, geometry)))

@@ -5,9 +5,8 @@
     UTMAREDG.2D.ADD [UR8], [UR6]
 
 Elements outside a tensor map's array are read as its fill (NaN: 0x7ff7 in each 16 bits), and not written.
-Chunks of 16 bytes are exchanged by the address in shared memory: a swizzle of 128 bytes puts bits 7-9 over bits 4-6, of
-64 bits 7-8 over 4-5, of 32 bit 7 over bit 4. All of this is what an H200 does; it also refuses to begin at a coordinate
-of dimension 0 that is no multiple of 16 bytes.
+Chunks of 16 bytes are exchanged by the address in shared memory (`isa.matrix_descriptor`). All of this is what an H200
+does; it also refuses to begin at a coordinate of dimension 0 that is no multiple of 16 bytes.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.isa.matrix_descriptor import swizzled
 from gpuemu.sass.machine import tensor_map
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Site, Step
@@ -92,8 +92,7 @@ class _Tiles(Copier):
             return None
         line, within = np.divmod(np.arange(count, dtype=np.int64), layout.copied[0] * layout.element_bytes)
         at = (address & 0xFFFFFF) + line * layout.swizzle_bytes + within
-        turned: NDArray[np.int64] = at ^ (at >> 7 & layout.swizzle_bytes // UNIT - 1) << 4
-        return turned - (address & 0xFFFFFF)
+        return swizzled(at, layout.swizzle_bytes) - (address & 0xFFFFFF)
 
     def elements(self, layout: Layout, lane: int, first: int) -> tuple[Any, Any, Any, NDArray[np.int64]]:
         """The array's units in its buffer, those of the box's elements that are inside, which, and their bytes from it.

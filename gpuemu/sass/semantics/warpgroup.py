@@ -2,10 +2,9 @@
 
     HGMMA.64x128x16.F32 R24, gdesc[UR8].tnspB, R24, gsb0
 
-Warp w of the four computes rows 16 w to 16 w + 15 of the 64. UR8 and UR9 describe A, UR10 and UR11 B, as PTX says for
-the matrix descriptor of wgmma: bits 0-13 are the address of the first element, 16-29 and 32-45 the leading and the
-stride offset, all in units of 16 bytes, 62-63 the swizzle (0: none, 1: 128 bytes, 2: 64, 3: 32). A may be in registers
-instead, in the fragment of mma.sync. A matrix is K-major; with .tnspA or .tnspB its rows (A) or columns (B) are.
+Warp w of the four computes rows 16 w to 16 w + 15 of the 64. UR8 and UR9 describe A, UR10 and UR11 B (see
+`isa.matrix_descriptor`). A may be in registers instead, in the fragment of mma.sync. A matrix is K-major; with .tnspA
+or .tnspB its rows (A) or columns (B) are.
 
 The instruction reads when it is executed, so that WARPGROUP.ARRIVE and WARPGROUP.DEPBAR have nothing to wait for. Its
 arithmetic is taken to be that of mma.sync of the same types, eight columns after the other. Products of 8-bit floats
@@ -17,12 +16,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.fragments import MmaMode, float_mode, mma_mode
+from gpuemu.isa.matrix_descriptor import decode, places, swizzled
 from gpuemu.isa.products import NO_PRODUCT
 from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import WARP, Mask
@@ -37,13 +36,10 @@ _ROWS = 16
 _COLUMNS = 8
 _SHAPE = re.compile(r"64x(\d+)x(8|16|32)\Z")
 _FLAGS = {"tnspA", "tnspB", "negA", "negB"}
-_SWIZZLED_BYTES = (0, 128, 64, 32)
-_UNIT = 16
 _FLOATS = {("F32",): "f32.f16", ("F16",): "f16.f16", ("F32", "BF16"): "f32.bf16", ("F32", "TF32"): "f32.tf32"}
 _INTEGERS = ("S8", "U8")
 _EIGHT_BITS = ("e4m3", "e5m2")
 
-Indices = NDArray[np.int64]
 Words = NDArray[np.uint32]
 Matrix = NDArray[np.unsignedinteger]
 
@@ -60,24 +56,6 @@ class _Side:
     def sign(self) -> int:
         """The sign bit of an element."""
         return 1 << (8 * self.element_bytes - 1)
-
-
-@lru_cache(maxsize=256)
-def _places(side: _Side, count: int, layout: int) -> Indices:
-    """Byte distances of the elements [count, k] from the first; `layout` is the descriptor from bit 16 on."""
-    leading, stride = (layout & 0x3FFF) * _UNIT, (layout >> 16 & 0x3FFF) * _UNIT
-    width = _SWIZZLED_BYTES[layout >> 46]
-    line, k = np.arange(count)[:, None], np.arange(side.k)[None, :]
-    size = side.element_bytes
-    if side.row_major:
-        if width:
-            long = width // size
-            return np.asarray(line % long * size + line // long * leading + k % 8 * width + k // 8 * stride)
-        return np.asarray(line % 8 * size + line // 8 * stride + k % 8 * _UNIT + k // 8 * leading)
-    if width:
-        return np.asarray(line % 8 * width + line // 8 * stride + k * size)
-    along = k * size
-    return np.asarray(line % 8 * _UNIT + line // 8 * stride + along % _UNIT + along // _UNIT * leading)
 
 
 class _SharedMatrix:
@@ -98,13 +76,11 @@ class _SharedMatrix:
         """Lines `first` to `first + count` along K: [count, k]. Raises ExecutionError, as of that warp."""
         site, side = self._site, self._side
         memory = site.environment.memory
-        if descriptor >> 49 & 7:
+        said = decode(descriptor)
+        if said.base_offset:
             raise site.unsupported("a matrix descriptor with a base offset")
-        at = (descriptor & 0x3FFF) * _UNIT + _places(side, first + count, descriptor >> 16)[first:]
-        swizzled = _SWIZZLED_BYTES[descriptor >> 62]
-        if swizzled:
-            at = at ^ (at >> 7 & swizzled // _UNIT - 1) << 4  # by the address itself, not by the distance
-        at = at - memory.shared_base
+        form = said.leading, said.stride, said.swizzle, first + count, side.k, side.element_bytes, side.row_major
+        at = swizzled(said.address + places(*form)[first:], said.swizzle) - memory.shared_base
         size = side.element_bytes
         outside = (at < 0) | (at + size > memory.shared_bytes)
         if outside.any():
@@ -119,14 +95,14 @@ class _SharedMatrix:
                 )
                 right = "shared memory has no value before a store to it"
                 error = ExecutionError(site.instruction, warp * WARP, found, right)
-                places = (at[unwritten][:, None] + np.arange(size)).reshape(-1)
+                missing = (at[unwritten][:, None] + np.arange(size)).reshape(-1)
                 first, lanes = int(at[unwritten][0]), np.arange(WARP) + warp * WARP
-                error.fault = Fault("shared", "load", size, "unwritten", first, lanes, places)
+                error.fault = Fault("shared", "load", size, "unwritten", first, lanes, missing)
                 raise error
         observer = site.environment.observer
         if observer is not None:
-            places = (np.unique(at)[:, None] + np.arange(size)).reshape(-1)
-            observer.block(site, warp * WARP, places, False)
+            read = (np.unique(at)[:, None] + np.arange(size)).reshape(-1)
+            observer.block(site, warp * WARP, read, False)
         found_elements: Matrix = memory.shared[size][at // size]
         if self._negative:
             found_elements = found_elements ^ found_elements.dtype.type(side.sign)

@@ -5,6 +5,7 @@
     Swizzle<B,M,S>         the same in CuTe's order
     pad:8  pad:8/64        8 elements left free after every row, or after every 64 elements
     diagonal:1  diagonal:8/2   columns move on by 1 in every row, or by 8 after every 2 rows, around the row's end
+    tma:none  tma:32 64 128    boxes of a tensor map with such a swizzle, as wgmma reads them
     virtual:4  virtual:4/256   plain rows, thread t of the tile's threads, or of blocks of 256, working as v(t)
 
 `:bytes` behind a swizzle says that it is of byte addresses: swizzle<3,1,4>:bytes is swizzle<3,1,3> of halves.
@@ -19,12 +20,14 @@ import numpy as np
 
 from gpuemu.banks.wavefronts import BankGeometry
 from gpuemu.base.errors import GpuemuError
+from gpuemu.isa.matrix_descriptor import MODES
+from gpuemu.studies.layout.boxes import Boxes
 from gpuemu.studies.layout.layouts import BlockPadding, Diagonal, Layout, Padding, Plain, Swizzle, VirtualThreads
 from gpuemu.studies.layout.tile import Tile
 
 KNOWN = (
-    "plain, swizzle<S,B,M>, Swizzle<B,M,S> (either with :bytes), pad:8, pad:8/64, diagonal:1, diagonal:8/2, virtual:4 "
-    "or virtual:4/256 is right"
+    "plain, swizzle<S,B,M>, Swizzle<B,M,S> (either with :bytes), pad:8, pad:8/64, diagonal:1, diagonal:8/2, tma:none, "
+    "tma:32, tma:64, tma:128, virtual:4 or virtual:4/256 is right"
 )
 _SWIZZLE = re.compile(r"(swizzle|Swizzle)<\s*(-?\d+)\s*,\s*(-?\d+)\s*,\s*(-?\d+)\s*>(:bytes)?")
 _PADDING = re.compile(r"pad:(\d+)(?:/(\d+))?")
@@ -61,6 +64,12 @@ def parse_layout(text: str, tile: Tile, threads: int) -> Layout:
             right = f"1 to {tile.columns - 1} columns after a power of two of rows are right"
             raise refuse(f"'{text}' for {tile}", right)
         return Diagonal(elements, every)
+    if text.startswith("tma:") and text[4:] in MODES:
+        boxes = Boxes(MODES[text[4:]])
+        if tile.columns * tile.element_bytes % boxes.line_bytes:
+            right = f"rows of a multiple of {boxes.line_bytes} bytes are right"
+            raise refuse(f"'{text}' for {tile}, rows of {tile.columns * tile.element_bytes} bytes", right)
+        return boxes
     if match := _VIRTUAL.fullmatch(text.strip()):
         factor, block = int(match[1]), int(match[2] or threads)
         if factor < 1 or block % factor:

@@ -1,0 +1,147 @@
+"""Tiles as TMA puts them into shared memory, and what reads them there.
+
+A box of a tensor map has lines of up to as many bytes as its swizzle is wide; a wider tile takes several boxes, one
+behind the other. Without a swizzle, wgmma wants core matrices, 8 rows of 16 bytes side by side: boxes of 16 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from gpuemu.banks.operations import AccessKind
+from gpuemu.banks.wavefronts import BankGeometry, IntArray, count
+from gpuemu.isa.matrix_descriptor import CORE_ROWS, SWIZZLES, UNIT, places, swizzled
+from gpuemu.isa.warp import LANES
+from gpuemu.studies.layout.layouts import Index, Layout
+from gpuemu.studies.layout.tile import Tile
+
+DEPTH_BYTES = 32
+"""Of K, that a wgmma takes, whatever the type."""
+LINES = {"A": 64, "B": 256}
+"""The most rows of an operand."""
+_LDMATRIX_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Boxes(Layout):
+    """Boxes of a tensor map with a swizzle of `width` bytes, 0 for none."""
+
+    width: int
+    family: ClassVar[str] = "boxes of TMA"
+
+    @property
+    def line_bytes(self) -> int:
+        """Bytes of a line of a box."""
+        return self.width or UNIT
+
+    def label(self, tile: Tile) -> str:
+        """See Layout."""
+        return f"TMA, swizzle of {self.width} bytes" if self.width else "TMA, no swizzle, boxes of 16 bytes"
+
+    def places(self, tile: Tile) -> IntArray:
+        """See Layout."""
+        row, column = np.divmod(np.arange(tile.elements), tile.columns)
+        box, within = np.divmod(column * tile.element_bytes, self.line_bytes)
+        at = box * tile.rows * self.line_bytes + row * self.line_bytes + within
+        return np.asarray(swizzled(at, self.width) // tile.element_bytes)
+
+    def index(self, tile: Tile, unit: int = 1) -> Index:
+        """See Layout."""
+        line = self.line_bytes // tile.element_bytes
+        shift, units = line.bit_length() - 1, line * unit
+        i = f"row * {units} + (column & {line - 1:#x})" + (f" * {unit}" if unit > 1 else "")
+        if tile.columns > line:
+            i += f" + (column >> {shift}) * {tile.rows * units}"
+        chunk = UNIT // tile.element_bytes * unit
+        mask = (self.width // UNIT - 1) * chunk
+        return Index(i, f"i ^ ((i >> 3) & {mask:#x})") if mask > 0 else Index("", i)
+
+    def preference(self) -> tuple[int, ...]:
+        """See Layout."""
+        return (3, self.width)
+
+
+class Reader(NamedTuple):
+    """Something that reads or writes the tile: `wavefronts` of it, the `fewest`, and the descriptor's offsets."""
+
+    what: str
+    wavefronts: int
+    fewest: int
+    leading: int | None = None
+    stride: int | None = None
+
+
+def readers(tile: Tile, layout: Boxes, geometry: BankGeometry) -> list[Reader]:
+    """Who reads a tile from there: wgmma along its rows and across them, as A and as B, and ldmatrix."""
+    found = []
+    wide, size = geometry.banks * geometry.bank_width_bytes, tile.element_bytes
+    deep = DEPTH_BYTES // size
+    if tile.columns >= deep and tile.rows % CORE_ROWS == 0:
+        for name, most in LINES.items():
+            lines = min(tile.rows, most)
+            if name == "A" and lines < most:
+                continue
+            leading, stride = (UNIT, CORE_ROWS * layout.width) if layout.width else (tile.rows * UNIT, CORE_ROWS * UNIT)
+            at = operand(layout, leading, stride, lines, deep, size)
+            what = f"wgmma, {name}, {lines} rows of {DEPTH_BYTES} bytes"
+            fewest = -(-lines * DEPTH_BYTES // wide)
+            found.append(Reader(what, _core_wavefronts(at, size, geometry), fewest, leading, stride))
+    if size == 2 and tile.rows >= deep and tile.columns % CORE_ROWS == 0:
+        beside, below = tile.rows * layout.line_bytes, CORE_ROWS * layout.line_bytes
+        for name, most in LINES.items():
+            lines = min(tile.columns, most)
+            if name == "A" and lines < most:
+                continue
+            leading, stride = (beside, below) if layout.width else (below, beside)
+            at = operand(layout, leading, stride, lines, deep, size, across=True).T
+            what = f"wgmma, {name} transposed, {deep} rows of {lines * size} bytes"
+            fewest = -(-lines * DEPTH_BYTES // wide)
+            found.append(Reader(what, _core_wavefronts(at, size, geometry), fewest, leading, stride))
+    if tile.rows >= _LDMATRIX_ROWS and tile.columns * size >= DEPTH_BYTES:
+        lane = np.arange(LANES)
+        element = lane % _LDMATRIX_ROWS * tile.columns + lane // _LDMATRIX_ROWS * (UNIT // size)
+        at = layout.places(tile)[element][None] * size
+        made = count(geometry, AccessKind.LOAD_MATRIX, 4, at, np.ones((1, LANES), np.bool_), where="gpuemu layout")
+        what = f"ldmatrix.x4, {_LDMATRIX_ROWS} rows of {DEPTH_BYTES} bytes"
+        found.append(Reader(what, int(made.wavefronts[0]), int(made.ideal[0])))
+    return found
+
+
+def operand(
+    layout: Boxes, leading: int, stride: int, lines: int, deep: int, size: int, across: bool = False
+) -> IntArray:
+    """Byte addresses of an operand's elements [lines, deep] as wgmma finds them, of a tile that begins at 0."""
+    return np.asarray(swizzled(places(leading, stride, layout.width, lines, deep, size, across), layout.width))
+
+
+def _core_wavefronts(at: IntArray, size: int, geometry: BankGeometry) -> int:
+    """Wavefronts of all core matrices of an operand: each is 8 rows of 16 bytes, as a matrix of ldmatrix."""
+    rows = at[:, :: UNIT // size]
+    cores = rows.reshape(-1, CORE_ROWS, rows.shape[1]).swapaxes(1, 2).reshape(-1, CORE_ROWS)
+    lanes = np.zeros((len(cores), LANES), np.int64)
+    lanes[:, :CORE_ROWS] = cores
+    active = np.broadcast_to(np.arange(LANES) < CORE_ROWS, lanes.shape)
+    return int(count(geometry, AccessKind.LOAD_MATRIX, 1, lanes, active, where="gpuemu layout").wavefronts.sum())
+
+
+def descriptor_text(layout: Boxes) -> str:
+    """The swizzle as a descriptor of wgmma has it."""
+    return f"swizzle {SWIZZLES.index(layout.width)}"
+
+
+def table(tile: Tile, layout: Boxes, geometry: BankGeometry) -> list[str]:
+    """The readers as text."""
+    boxes = -(-tile.columns * tile.element_bytes // layout.line_bytes)
+    many = f"{boxes} boxes" if boxes > 1 else "a box"
+    lines = [
+        f"TMA writes {many} of {tile.rows} lines of {layout.line_bytes} bytes. Bytes of a wgmma descriptor: "
+        f"{descriptor_text(layout)}, and",
+        f"{'':43}{'wavefronts':>10}{'fewest':>8}{'leading':>9}{'stride':>8}",
+    ]
+    for r in readers(tile, layout, geometry):
+        offsets = "" if r.stride is None else f"{r.leading:>9}{r.stride:>8}"
+        lines.append(f"{r.what:43}{r.wavefronts:>10}{r.fewest:>8}{offsets}")
+    return lines
