@@ -22,14 +22,20 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where several processes test, compile the engine before they start: each would do it for itself."""
+    """Where several processes test, compile the engine before they start: each would do it for itself.
+
+    Where all tests run, its checked build is made beside it. Each in a process of its own, whose gigabytes are then free.
+    """
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         from gpuemu.engine import building
 
         if building.is_possible() and not building.is_ready():
             print("compiling the engine, once")
-            # In a process of its own, whose gigabytes are then free again.
-            subprocess.run([sys.executable, "-c", "from gpuemu.engine import building; building.load()"], check=True)
+            builds = [["-c", "from gpuemu.engine import building; building.load()"]]
+            if config.args_source is config.ArgsSource.TESTPATHS:
+                builds.append([str(Path(__file__).parent / "engine" / "checked.py")])
+            running = [subprocess.Popen([sys.executable, *build]) for build in builds]
+            assert [process.wait() for process in running] == [0] * len(builds)
 
 
 def check_golden(name: str, text: str, folder: Path = GOLDEN) -> None:

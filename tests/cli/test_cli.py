@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+import forked
 import jsonschema
 import pytest
 
@@ -17,27 +17,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE_SCHEMA = ROOT / "gpuemu" / "views" / "result.schema.json"
 
 
-@dataclass(frozen=True)
-class Ran:
-    status: int
-    output: str
-    errors: str
-
-
-Run = Callable[..., Ran]
+Run = Callable[..., forked.Ran]
 Golden = Callable[..., None]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def gpuemu() -> Run:
-    def run(*arguments: str, cwd: Path = ROOT, **environment: str) -> Ran:
-        done = subprocess.run(
-            [sys.executable, "-m", "gpuemu", *arguments],
-            cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        return Ran(done.returncode, done.stdout, done.stderr)
-
-    return run
+    return forked.gpuemu
 
 
 @pytest.mark.parametrize(
@@ -71,8 +57,12 @@ def test_output_off_a_terminal_has_no_colour_and_at_most_100_columns(gpuemu: Run
     assert plain == gpuemu("run", "v2_shared_memory", COLUMNS="200", LANG="C").output
 
 
-def test_two_runs_print_the_same_bytes_whatever_the_hash_seed(gpuemu: Run) -> None:
-    first, second = (gpuemu("run", "v4_ldmatrix", "--format", "json", PYTHONHASHSEED=seed).output for seed in "12")
+def test_two_runs_print_the_same_bytes_whatever_the_hash_seed() -> None:
+    words = [sys.executable, "-m", "gpuemu", "run", "v4_ldmatrix", "--format", "json"]
+    first, second = (
+        subprocess.run(words, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
+        for seed in "12"
+    )
     assert first == second
 
 
@@ -261,12 +251,10 @@ def test_what_is_not_what_a_command_takes_is_told_by_what_it_is(
     )
     for name in ("a.cu", "b.cu"):
         (tmp_path / name).write_text("__global__ void k(int n) {}\n")
-    command = [sys.executable, "-m", "gpuemu", *arguments]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{message}\n")
+    assert forked.gpuemu(*arguments, cwd=tmp_path) == forked.Ran(2, "", f"{message}\n")
 
 
 def test_a_closed_pipe_ends_quietly(gpuemu: Run) -> None:
-    command = f"{sys.executable} -m gpuemu arch show sm_90 | head -n 1"
-    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+    line = f"{sys.executable} -m gpuemu arch show sm_90 | head -n 1"
+    done = subprocess.run(line, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stderr == ""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+import forked
 import pytest
 from sarif_form import place, results_of
 
@@ -24,18 +21,8 @@ COLUMN = (
 """A trace without source lines: 32 ways in one bank, and a sector for each lane."""
 
 
-@dataclass(frozen=True)
-class Ran:
-    status: int
-    output: str
-    errors: str
-
-
-def gpuemu(*arguments: str, cwd: Path = ROOT, ci: str = "") -> Ran:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CI": ci}
-    command = [sys.executable, "-m", "gpuemu", *arguments]
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-    return Ran(done.returncode, done.stdout, done.stderr)
+def gpuemu(*arguments: str, cwd: Path = ROOT, ci: str = "") -> forked.Ran:
+    return forked.gpuemu(*arguments, cwd=cwd, CI=ci)
 
 
 @pytest.fixture

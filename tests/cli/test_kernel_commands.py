@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 
@@ -19,19 +18,13 @@ from gpuemu.sass.tools.disassembly import load_cubin
 SOURCES = Path(__file__).resolve().parents[2] / "traces" / "src"
 
 
-def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gpuemu", *arguments], cwd=cwd, capture_output=True, text=True, check=False
-    )
-
-
 def test_a_source_becomes_a_trace_that_runs(tmp_path: Path) -> None:
     source = str(SOURCES / "v5_swizzle.cu")
-    done = command(
+    done = forked.gpuemu(
         "trace", source, "--kernel", "v5_swizzle", "--arch", "sm_89", "--block", "32", "-o", "v5.yaml", cwd=tmp_path
     )
-    assert (done.returncode, done.stderr) == (0, "no --arg: each pointer gets a buffer of 1 MiB of zeros\n")
-    assert done.stdout == "v5.yaml: v5_swizzle, 54 warp instructions of 1 warps\n"
+    assert (done.status, done.errors) == (0, "no --arg: each pointer gets a buffer of 1 MiB of zeros\n")
+    assert done.output == "v5.yaml: v5_swizzle, 54 warp instructions of 1 warps\n"
     recorded = gpuemu.run(gpuemu.load_trace(tmp_path / "v5.yaml"), gpuemu.load_arch("sm_89"))
     shipped = gpuemu.run(gpuemu.load_trace("v5_swizzle"), gpuemu.load_arch("sm_89"))
     assert recorded.cycles == shipped.cycles
@@ -43,9 +36,9 @@ def test_a_cubin_runs_with_arguments_and_gives_its_results_back(tmp_path: Path) 
     tile = np.arange(1024, dtype=np.float32).reshape(32, 32)
     np.save(tmp_path / "in.npy", tile)
     options = ("--kernel", "transpose_plain", "--block", "1024", "--arg", "file:in.npy", "--arg", "zeros:f32:32x32")
-    done = command("run", "k.cubin", *options, "--save", "1=out.npy", "--format", "json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    done = forked.gpuemu("run", "k.cubin", *options, "--save", "1=out.npy", "--format", "json", cwd=tmp_path)
+    assert done.status == 0, done.errors
+    result = json.loads(done.output)
     assert (result["arch"], result["trace_arch"], len(result["warps"])) == ("sm_90", "sm_90", 32)
     assert result["counters"]["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"] == 31 * 32
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), tile.T, strict=True)
@@ -56,26 +49,26 @@ def test_a_trace_takes_the_text_of_its_source_along_on_request(tmp_path: Path) -
     """Which the source page and the report then show where the file is not at hand; one at hand goes before it."""
     source = SOURCES / "v5_swizzle.cu"
     head = ("trace", str(source), "--arch", "sm_89", "--block", "32")
-    assert command(*head, "-o", "plain.yaml", cwd=tmp_path).returncode == 0
-    assert command(*head, "--with-source", "-o", "v5.yaml", cwd=tmp_path).returncode == 0
+    assert forked.gpuemu(*head, "-o", "plain.yaml", cwd=tmp_path).status == 0
+    assert forked.gpuemu(*head, "--with-source", "-o", "v5.yaml", cwd=tmp_path).status == 0
     assert gpuemu.load_trace(tmp_path / "plain.yaml").source_text == {}
     assert gpuemu.load_trace(tmp_path / "v5.yaml").source_text == {"v5_swizzle.cu": source.read_text(encoding="utf-8")}
     lines = source.read_text(encoding="utf-8").splitlines()
 
     def texts(*more: str) -> dict[str, str]:
         words = ("run", "v5.yaml", "--page", "source", "--by", "line", "--format", "json", *more)
-        return {row["Place"]: row["Source"] for row in json.loads(command(*words, cwd=tmp_path).stdout)}
+        return {row["Place"]: row["Source"] for row in json.loads(forked.gpuemu(*words, cwd=tmp_path).output)}
 
     shown = texts()
     assert len(shown) > 5
     own = {place: int(place.rpartition(":")[2]) for place in shown if place.startswith("v5_swizzle.cu:")}
     assert shown == {place: lines[own[place] - 1] if place in own else "" for place in shown}
-    page = command("run", "v5.yaml", "--page", "source", cwd=tmp_path).stdout
-    report = command("run", "v5.yaml", "--format", "html", cwd=tmp_path).stdout
+    page = forked.gpuemu("run", "v5.yaml", "--page", "source", cwd=tmp_path).output
+    report = forked.gpuemu("run", "v5.yaml", "--format", "html", cwd=tmp_path).output
     longest = max(shown.values(), key=len).strip()
     assert longest[:30] in page
     assert json.dumps(longest)[1:30].replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026") in report
-    assert longest[:30] not in command("run", "plain.yaml", "--page", "source", cwd=tmp_path).stdout
+    assert longest[:30] not in forked.gpuemu("run", "plain.yaml", "--page", "source", cwd=tmp_path).output
     (tmp_path / "v5_swizzle.cu").write_text("// another\n" * 100, encoding="utf-8")
     assert set(texts("--sources", ".").values()) == {"", "// another"}
     assert gpuemu.run(gpuemu.load_trace(tmp_path / "v5.yaml"), "sm_89").records("lines")[-1]["Source"] in lines
@@ -83,9 +76,9 @@ def test_a_trace_takes_the_text_of_its_source_along_on_request(tmp_path: Path) -
 
 def test_source_text_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "k.cubin").write_bytes(load_cubin(str(SOURCES / "v5_swizzle.cu"), "sm_89").content)
-    done = command("trace", "k.cubin", "--block", "32", "--with-source", "-o", "t.yaml", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "v5_swizzle.cu beside the kernel; a .cu, or a .cubin compiled with -lineinfo and its sources" in done.stderr
+    done = forked.gpuemu("trace", "k.cubin", "--block", "32", "--with-source", "-o", "t.yaml", cwd=tmp_path)
+    assert done.status == 2
+    assert "v5_swizzle.cu beside the kernel; a .cu, or a .cubin compiled with -lineinfo and its sources" in done.errors
     assert not (tmp_path / "t.yaml").exists()
 
 
@@ -102,9 +95,9 @@ def test_the_executor_tells_what_it_has_executed() -> None:
 def test_a_fault_stops_the_run_and_writes_nothing(tmp_path: Path) -> None:
     source = str(Path(__file__).parents[1] / "sass" / "kernels" / "faults.cu")
     options = ("--kernel", "past_the_end", "--arg", "zeros:f32:32", "--arg", "zeros:f32:16", "--arg", "0")
-    done = command("trace", source, *options, "--save", "0=out.npy", "-o", "t.yaml", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "faults.cu:5: past_the_end at 0x" in done.stderr
+    done = forked.gpuemu("trace", source, *options, "--save", "0=out.npy", "-o", "t.yaml", cwd=tmp_path)
+    assert (done.status, done.output) == (2, "")
+    assert "faults.cu:5: past_the_end at 0x" in done.errors
     assert list(tmp_path.iterdir()) == []
 
 
@@ -123,9 +116,9 @@ def test_a_fault_stops_the_run_and_writes_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    done = command(*arguments, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(message)
+    done = forked.gpuemu(*arguments, cwd=tmp_path)
+    assert (done.status, done.output) == (2, "")
+    assert done.errors.startswith(message)
 
 
 def test_arguments_are_read_as_written() -> None:

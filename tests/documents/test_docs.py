@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked import gpuemu
 
 from gpuemu import load_arch
 
@@ -25,11 +26,6 @@ EXECUTED = [path for path in DOCUMENTS if path.name not in TRANSLATIONS]
 
 def blocks(path: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-
-
-def gpuemu(arguments: list[str], cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gpuemu", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -61,8 +57,8 @@ def test_shown_output_is_what_the_command_prints(document: Path, checkout: Path)
         command, _, shown = block.partition("\n")
         words = shlex.split(command.removeprefix("$ "))
         assert words[0] == "gpuemu"
-        ran = gpuemu(words[1:], cwd=checkout)
-        printed = ran.stdout or ran.stderr  # a refusal says all on stderr
+        ran = gpuemu(*words[1:], cwd=checkout)
+        printed = ran.output or ran.errors  # a refusal says all on stderr
         # A block that ends in "..." shows the beginning.
         assert printed.startswith(shown.removesuffix("...\n")) if shown.endswith("...\n") else printed == shown
 
@@ -81,7 +77,7 @@ def test_a_translation_has_the_commands_outputs_and_files_of_its_page_in_the_sam
 def test_the_report_module_shows_what_is_printed() -> None:
     text = (ROOT / "gpuemu" / "views" / "text.py").read_text(encoding="utf-8")
     sample = text.partition("prints\n\n")[2].partition("\nHow to read it.")[0]
-    printed = gpuemu(["run", "traces/v2_shared_memory.yaml", "--arch", "sm_89"]).stdout
+    printed = gpuemu("run", "traces/v2_shared_memory.yaml", "--arch", "sm_89").output
     assert "".join(line.removeprefix("    ") for line in sample.splitlines(keepends=True)) == printed
 
 
@@ -90,8 +86,8 @@ def test_shell_examples_run(document: Path, checkout: Path) -> None:
     for block in blocks(document, "sh"):
         for line in block.splitlines():
             if line.startswith("gpuemu "):
-                ran = gpuemu(shlex.split(line)[1:], cwd=checkout)
-                assert ran.returncode == 0, line + ran.stderr
+                ran = gpuemu(*shlex.split(line)[1:], cwd=checkout)
+                assert ran.status == 0, line + ran.errors
 
 
 @pytest.mark.parametrize("document", EXECUTED, ids=lambda p: p.name)
@@ -115,18 +111,17 @@ def test_python_examples_run_and_leave_the_files_of_the_pages_as_they_were(docum
 def test_the_example_trace_runs_and_a_tighter_pitch_costs_conflicts(tmp_path: Path) -> None:
     (trace,) = blocks(ROOT / "docs" / "trace.md", "yaml")
     (tmp_path / "column_sum.yaml").write_text(trace, encoding="utf-8")
-    plain = gpuemu(["run", "column_sum.yaml", "--fail-on", "excess_wavefronts>0"], cwd=tmp_path)
-    assert plain.returncode == 0, plain.stderr
+    plain = gpuemu("run", "column_sum.yaml", "--fail-on", "excess_wavefronts>0", cwd=tmp_path)
+    assert plain.status == 0, plain.errors
     tighter = gpuemu(
-        ["run", "column_sum.yaml", "--set", "layout.pitch=128", "--fail-on", "excess_wavefronts>0"],
-        cwd=tmp_path,
+        "run", "column_sum.yaml", "--set", "layout.pitch=128", "--fail-on", "excess_wavefronts>0", cwd=tmp_path
     )
-    assert tighter.returncode == 1, tighter.stderr
+    assert tighter.status == 1, tighter.errors
 
 
 def test_the_page_on_accel_sim_shows_what_is_written(tmp_path: Path) -> None:
     (shown,) = blocks(ROOT / "docs" / "traceg.md", "traceg")
-    assert gpuemu(["trace", "v5_swizzle", "-o", "v5.traceg"], cwd=tmp_path).returncode == 0
+    assert gpuemu("trace", "v5_swizzle", "-o", "v5.traceg", cwd=tmp_path).status == 0
     assert (tmp_path / "v5.traceg").read_text(encoding="utf-8").startswith(shown.removesuffix("...\n"))
 
 

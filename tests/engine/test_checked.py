@@ -1,15 +1,13 @@
-"""One build of the compiled engine that checks every index and every assertion: nothing reaches outside its array.
+"""The compiled engine with every index and every assertion checked: nothing reaches outside its array.
 
 Where nothing is checked, an index from -1 down counts from the end, and one behind the end reads what lies there.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
+import checked
 import pytest
 from hypothesis import HealthCheck, given, settings
 from probes import kernels, machine, machines
@@ -17,24 +15,19 @@ from probes import kernels, machine, machines
 import gpuemu
 from gpuemu.arch import Architecture
 from gpuemu.engine.allocate import allocate
+from gpuemu.engine.building import Loop
 from gpuemu.engine.records import NEVER
 from gpuemu.program.lowering import lower
 
-COMPILE = """
-from gpuemu.engine.allocate import nothing
-from gpuemu.engine.compiled import loop
-loop(check_bounds=True)(nothing(), 1)
-"""
-
 
 @pytest.fixture(scope="module")
-def run() -> Callable[[gpuemu.Trace, Architecture], list[int]]:
+def run() -> Iterator[Callable[[gpuemu.Trace, Architecture], list[int]]]:
     pytest.importorskip("numba")
-    from gpuemu.engine.compiled import loop
+    with checked.with_toy():
+        yield issued_by(checked.load())
 
-    subprocess.run([sys.executable, "-c", COMPILE], check=True)  # its gigabytes are then free again
-    advance: Any = loop(check_bounds=True)
 
+def issued_by(advance: Loop) -> Callable[[gpuemu.Trace, Architecture], list[int]]:
     def issued(trace: gpuemu.Trace, arch: Architecture) -> list[int]:
         state = allocate(lower(trace, arch), arch, compiled=True)
         assert advance(state, 1 << 40) == NEVER

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
+import checked
 import pytest
 from probes import builder, emit, issues, logs, machine
 from toy_unit import TOY
 
 import gpuemu
 from gpuemu.base.errors import GpuemuError
+from gpuemu.engine import building
 from gpuemu.engine import machine as units
 from gpuemu.engine.units.divergence import DIVERGENCE
 from gpuemu.program.stall_reasons import NAMES
 
-COMPILE = """
-import sys; sys.path.insert(0, sys.argv[1])
-from toy_unit import TOY
-from gpuemu.engine import building, machine
-from gpuemu.engine.units.divergence import DIVERGENCE
-machine.add(TOY, before=DIVERGENCE)
-building.load()
-"""
-
 
 @pytest.fixture
 def toy() -> Iterator[None]:
-    units.add(TOY, before=DIVERGENCE)
-    yield
-    units.remove(TOY)
+    with checked.with_toy():
+        yield
 
 
 def trace(warps: int = 1, control: bool = True) -> gpuemu.Trace:
@@ -57,9 +46,9 @@ def test_without_control_words_its_registers_are_waited_for(toy):
 
 
 @pytest.mark.parametrize("control", [True, False])
-def test_compiled_code_has_it_too(toy, control):
+def test_compiled_code_has_it_too(toy, control, monkeypatch):
     pytest.importorskip("numba")
-    subprocess.run([sys.executable, "-c", COMPILE, str(Path(__file__).parent)], check=True)  # unless it is on disk
+    monkeypatch.setitem(building._loaded, tuple(units.UNITS), checked.load())
     simpy, compiled = (gpuemu.run(trace(7, control), machine(), engine=engine) for engine in ("simpy", "compiled"))
     assert logs(simpy) == logs(compiled)
     assert simpy.log.more["toy_sent"].tolist() == compiled.log.more["toy_sent"].tolist() == [4, 4, 4, 2]

@@ -6,13 +6,11 @@ import csv
 import importlib.util
 import json
 import math
-import os
 import re
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 
@@ -43,18 +41,8 @@ OFFSETS = {"1": 4, "2": 8, "3": 12, "8": 32}
 """Bytes from lane to lane in the launches of the file."""
 
 
-@dataclass(frozen=True)
-class Ran:
-    status: int
-    output: str
-    errors: str
-
-
-def command(*arguments: str, cwd: Path) -> Ran:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    words = [sys.executable, "-m", "gpuemu", "compare", *arguments]
-    done = subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-    return Ran(done.returncode, done.stdout, done.stderr)
+def command(*arguments: str, cwd: Path) -> forked.Ran:
+    return forked.gpuemu("compare", *arguments, cwd=cwd)
 
 
 @pytest.fixture
