@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.isa.matrix_descriptor import Descriptor
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.patterns import Place
 
@@ -83,6 +84,15 @@ class Observer:
         """Where in global memory the block just told of goes to or comes from: addresses of its bytes.
 
         `access`: what that is to them, "load", "store" or "atomic".
+        """
+
+    def box(self, site: Site, lane: int, places: NDArray[np.int64], line_bytes: int, swizzle: int) -> None:
+        """The block just told of is a box of a tensor map: its bytes of shared memory in the order of the array."""
+
+    def operand(self, site: Site, lane: int, at: NDArray[np.int64], size: int, said: Descriptor, across: bool) -> None:
+        """A product reads a matrix: the places of its elements [lines, k], of `size` bytes, by a descriptor.
+
+        `across`: K runs by the rows of shared memory.
         """
 
     def completes(self, site: Site, barrier: int, lane: int) -> None:

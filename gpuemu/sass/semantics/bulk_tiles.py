@@ -94,6 +94,13 @@ class _Tiles(Copier):
         at = (address & 0xFFFFFF) + line * layout.swizzle_bytes + within
         return swizzled(at, layout.swizzle_bytes) - (address & 0xFFFFFF)
 
+    def boxed(self, layout: Layout, lane: int, shared: int, places: NDArray[np.int64] | None, count: int) -> None:
+        """Tell whoever listens of a box that has been put into shared memory."""
+        observer = self.site.environment.observer
+        if observer is not None:
+            at = (shared & 0xFFFFFF) - self.memory.shared_base + (np.arange(count) if places is None else places)
+            observer.box(self.site, lane, at, layout.copied[0] * layout.element_bytes, layout.swizzle_bytes)
+
     def elements(self, layout: Layout, lane: int, first: int) -> tuple[Any, Any, Any, NDArray[np.int64]]:
         """The array's units in its buffer, those of the box's elements that are inside, which, and their bytes from it.
 
@@ -136,7 +143,7 @@ def load_tile(site: Site) -> Step:
     def step(mask: Mask) -> None:
         for lane in registers.lanes(mask):
             layout = tiles.layout(lane)
-            units, index, inside, places = tiles.elements(layout, lane, tiles.first + 2)
+            units, index, inside, distances = tiles.elements(layout, lane, tiles.first + 2)
             size = layout.element_bytes
             fill = int.from_bytes((_NAN_BYTES if layout.nan_fill else b"\0\0") * (size // 2), "little")
             found = np.full(len(inside), fill, dtype=f"u{size}")
@@ -146,8 +153,10 @@ def load_tile(site: Site) -> Step:
             shared = registers.word(tiles.first, lane)
             for ranks in tiles.ranks:
                 tiles.own(shared, registers.word(ranks, lane))
-            chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, True)
-            tiles.moves(lane, layout.address, places, size, "load")
+            places = tiles.places(layout, shared, count)
+            chosen = tiles.shared(shared, places, count, lane, True)
+            tiles.boxed(layout, lane, shared, places, count)
+            tiles.moves(lane, layout.address, distances, size, "load")
             memory.shared[1][chosen] = found.view(np.uint8)
             barrier = registers.word(tiles.first + 1, lane)
             tiles.tell(layout, lane, tiles.first + 2, shared, count, barrier)

@@ -103,6 +103,7 @@ class _SharedMatrix:
         if observer is not None:
             read = (np.unique(at)[:, None] + np.arange(size)).reshape(-1)
             observer.block(site, warp * WARP, read, False)
+            observer.operand(site, warp * WARP, at, size, said, side.row_major)
         found_elements: Matrix = memory.shared[size][at // size]
         if self._negative:
             found_elements = found_elements ^ found_elements.dtype.type(side.sign)

@@ -12,9 +12,10 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.studies.check import initcheck, synccheck
+from gpuemu.studies.check import descriptors, initcheck, synccheck
 from gpuemu.studies.check.accesses import Does
 from gpuemu.studies.check.aside import Aside
+from gpuemu.studies.check.descriptors import Descriptors
 from gpuemu.studies.check.findings import Findings, Point
 from gpuemu.studies.check.initcheck import Unwritten
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
@@ -63,7 +64,11 @@ class Watch(Observer):
         self._init = Unwritten(environment, self._unfilled, self._findings, self._point)
         self._inits = first and "initcheck" in self._tools
         self._sync = Sync(lanes.exists, environment.code, self._findings, self._point)
-        self._aside = Aside((self._sync, synccheck.OF_CTA), (self._init, initcheck.OF_CTA))
+        size = environment.memory.shared_bytes if first and "memcheck" in self._tools else 0
+        self._matrices = Descriptors(environment.code if size else (), size, self._findings, self._point)
+        self._aside = Aside(
+            (self._sync, synccheck.OF_CTA), (self._init, initcheck.OF_CTA), (self._matrices, descriptors.OF_CTA)
+        )
 
     def _buffer_at(self, address: int) -> str:
         for buffer in self._memory.buffers:
@@ -76,6 +81,7 @@ class Watch(Observer):
         self.cta = self._guard.cta = cta
         self._init.start(cta)
         self._sync.start(cta)
+        self._matrices.start(cta)
         if self._races is not None:
             self._races.start(cta)
 
@@ -117,6 +123,9 @@ class Watch(Observer):
         """See Observer."""
         match space.name:
             case "shared":
+                if self._matrices.concerned and space.purpose.value != "load":
+                    many = np.arange(space.size)
+                    self._matrices.written((place.base + place.pattern.offsets[:, None] + many).reshape(-1))
                 if self._races is not None:
                     self._races.shared(space, place)
             case "global":
@@ -149,6 +158,8 @@ class Watch(Observer):
 
     def block(self, site: Any, lane: int, places: NDArray[np.int64], store: bool) -> None:
         """See Observer."""
+        if store and self._matrices.concerned:
+            self._matrices.written(places)
         if self._races is not None:
             self._races.blocks.block(site, lane, places, store)
 
@@ -156,6 +167,16 @@ class Watch(Observer):
         """See Observer."""
         if self._races is not None:
             self._races.blocks.moves(site, lane, places, _DOES[access])
+
+    def box(self, site: Any, lane: int, places: NDArray[np.int64], line_bytes: int, swizzle: int) -> None:
+        """See Observer."""
+        if self._matrices.concerned:
+            self._matrices.box(site.instruction, lane, places, line_bytes, swizzle)
+
+    def operand(self, site: Any, lane: int, at: NDArray[np.int64], size: int, said: Any, across: bool) -> None:
+        """See Observer."""
+        if self._matrices.concerned:
+            self._matrices.operand(site.instruction, lane, at, size, said, across)
 
     def completes(self, site: Any, barrier: int, lane: int) -> None:
         """See Observer."""

@@ -1,0 +1,123 @@
+"""Matrices of wgmma that a tensor map has filled: whether descriptor and map mean the same arrangement.
+
+Of each 16 bytes of shared memory it is known which box of TMA put them there, and from which line and where in it. A
+descriptor that reads a matrix as it was put finds, in all rows, the same place of a line in the same column, and lines
+in equal steps in eight rows. One that does not, mixes rows or gives each another order of K, and no use is known for
+that; but an array may be kept in global memory in an order that a box without a swizzle brings as it is: a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.isa.matrix_descriptor import CORE_ROWS, UNIT, Descriptor
+from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, shared_byte
+from gpuemu.trace.model import Instruction
+
+OF_CTA = ("_cta", "_box", "_part", "_boxes")
+"""What is of one CTA; see `aside`."""
+_TITLE = "Matrix descriptor and tensor map disagree"
+Indices = NDArray[np.int64]
+
+
+class _Box(NamedTuple):
+    """A copy: who asked for it, bytes of a line, the map's swizzle."""
+
+    instruction: Instruction
+    lane: int
+    line_bytes: int
+    swizzle: int
+
+
+class Descriptors:
+    """Who filled the shared memory of a CTA, in units of 16 bytes, and what wgmma reads of it."""
+
+    def __init__(self, code: Sequence[Instruction], size: int, findings: Findings, point: Callable[..., Point]):
+        names = {i.mnemonic for i in code}
+        products = any(i.parsed.row.operation == "warpgroup" for i in code)
+        self.concerned = "UTMALDG" in names and products
+        self._size = size if self.concerned else 0
+        self._findings = findings
+        self._point = point
+        self._first: dict[tuple[object, ...], Finding] = {}
+        """Of each pair of source lines and what is wrong with it; unrolled code has it many times."""
+        self.start(0)
+
+    def start(self, cta: int) -> None:
+        """A new CTA."""
+        self._cta = cta
+        self._box = np.full(-(-self._size // UNIT), -1, np.int64)
+        self._part = np.zeros_like(self._box)
+        self._boxes: list[_Box] = []
+
+    def written(self, places: Indices) -> None:
+        """These bytes are of somebody else's now."""
+        self._box[np.unique(places // UNIT)] = -1
+
+    def box(self, instruction: Instruction, lane: int, places: Indices, line_bytes: int, swizzle: int) -> None:
+        """A box has been put at these bytes, in the order of the array."""
+        units = places[::UNIT] // UNIT
+        self._box[units] = len(self._boxes)
+        self._part[units] = np.arange(len(units))
+        self._boxes.append(_Box(instruction, lane, line_bytes, swizzle))
+
+    def operand(
+        self, instruction: Instruction, lane: int, at: Indices, size: int, said: Descriptor, across: bool
+    ) -> None:
+        """A wgmma reads elements of `size` bytes at these places [lines, k]; `across`: K runs by rows."""
+        chunks = (at.T if across else at)[:, :: UNIT // size] // UNIT
+        whose = self._box[chunks]
+        if (whose < 0).any():
+            return
+        boxes = [self._boxes[k] for k in np.unique(whose).tolist()]
+        box = boxes[0]
+        if any(b.line_bytes != box.line_bytes or b.swizzle != box.swizzle for b in boxes):
+            return
+        line, column = np.divmod(self._part[chunks] * UNIT, box.line_bytes)
+        steps = np.diff(line[:CORE_ROWS, 0])
+        if (column != column[0]).any() or (box.swizzle != said.swizzle and (steps != steps[0]).any()):
+            if box.swizzle != said.swizzle:
+                self._modes(instruction, lane, box, said, int(at.min()))
+            elif said.swizzle:
+                self._offsets(instruction, lane, box, said, int(at.min()), "rows begin in the middle of others")
+            return
+        step = said.leading if across and not said.swizzle else said.stride
+        if step and len(np.unique(chunks)) < chunks.size:
+            self._offsets(instruction, lane, box, said, int(at.min()), "some of its rows are read twice")
+
+    def _modes(self, instruction: Instruction, lane: int, box: _Box, said: Descriptor, at: int) -> None:
+        maybe = ", unless the array itself is kept in that order" if not box.swizzle else ""
+        found = (
+            f"the tensor map put lines of {box.line_bytes} bytes there {_mode(box.swizzle)}, and the descriptor "
+            f"reads them {_mode(said.swizzle)}: rows and the order of K in them get mixed{maybe}"
+        )
+        right = f"the same of both: a map {_mode(said.swizzle)}, or a descriptor {_mode(box.swizzle)}"
+        self._add(Severity.ERROR if box.swizzle else Severity.WARNING, instruction, lane, box, found, right, at)
+
+    def _offsets(self, instruction: Instruction, lane: int, box: _Box, said: Descriptor, at: int, what: str) -> None:
+        found = (
+            f"of lines of {box.line_bytes} bytes {_mode(box.swizzle)}, by a leading offset of "
+            f"{said.leading} and a stride offset of {said.stride} bytes, {what}"
+        )
+        right = f"a stride of {CORE_ROWS * (said.swizzle or UNIT)} bytes for rows that follow each other"
+        self._add(Severity.ERROR, instruction, lane, box, found, right, at)
+
+    def _add(
+        self, severity: Severity, instruction: Instruction, lane: int, box: _Box, found: str, right: str, at: int
+    ) -> None:
+        points = (
+            self._point(box.instruction, box.lane, self._cta, "asynchronous write"),
+            self._point(instruction, lane, self._cta, "asynchronous read"),
+        )
+        where = shared_byte(at)
+        finding = Finding("memcheck", severity, _TITLE, f"{where}: {found}", points, where, 1, right)
+        places = (point.source or point.instruction.offset for point in points)
+        self._findings.add(self._first.setdefault((found, *places), finding))
+
+
+def _mode(swizzle: int) -> str:
+    return f"in a swizzle of {swizzle} bytes" if swizzle else "without a swizzle"
