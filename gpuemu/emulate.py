@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.chip.launch import whole
 from gpuemu.engine import Observer, StuckError, execute
-from gpuemu.program.lowering import lower
+from gpuemu.program.lowering import REPLAY_ONLY, lower
 from gpuemu.program.program import Program
 from gpuemu.trace.files import as_trace
 from gpuemu.trace.model import Trace
@@ -56,7 +58,16 @@ def replay(
         log = execute(program, arch, engine, observer)
     except StuckError as stuck:
         raise GpuemuError(_stuck_problem(trace, *warp) for warp in stuck.warps[:8]) from None
-    return Result(trace, arch, program, log, partial(whole, trace, arch, program, log, engine))
+    on_the_chip = partial(whole, trace, arch, program, log, engine)
+    return Result(trace, arch, program, log, on_the_chip, partial(_again, trace, arch, program, engine))
+
+
+def _again(trace: Trace, arch: Architecture, program: Program, engine: str, values: Mapping[str, Any]) -> int:
+    """The cycles with some values of the hardware replaced. Raises GpuemuError if it cannot run so."""
+    changed = arch.with_overrides(values, where="sure()")
+    if not all(name.startswith(REPLAY_ONLY) for name in values):
+        program = lower(trace, changed)
+    return execute(program, changed, engine).cycles
 
 
 def _stuck_problem(trace: Trace, cta: int, warp: int, index: int, arrivals: int) -> Problem:

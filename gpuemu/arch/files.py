@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 STATUSES = ("measured", "published", "derived", "assumed", "user", "override")
 CONFIDENCES = ("A", "B", "C", "D")
-_WRAPPER = ("value", "status", "source", "confidence", "note")
+_WRAPPER = ("value", "status", "source", "confidence", "note", "range")
 _TOP = (*LABELS, "extends", "sources", "confirmed")
 
 
@@ -279,7 +279,7 @@ def _leaf(result: _File, leaf: Leaf, content: Any, path: Names) -> None:
         if key not in _WRAPPER:
             right = suggestion(str(key), list(_WRAPPER), _one_of(_WRAPPER))
             result.problems.append(document.problem((*path, key), "an unknown name", right))
-        elif key != "value" and not (isinstance(value, str) and value):
+        elif key not in ("value", "range") and not (isinstance(value, str) and value):
             found = strict_yaml.describe(value)
             result.problems.append(document.problem((*path, key), found, "a text is right"))
     if "value" not in content:
@@ -301,8 +301,22 @@ def _leaf(result: _File, leaf: Leaf, content: Any, path: Names) -> None:
     if origin["confidence"] not in ("", *CONFIDENCES):
         found = strict_yaml.describe(origin["confidence"])
         result.problems.append(document.problem((*path, "confidence"), found, "A, B, C or D is right"))
-    where = Provenance(status, origin["source"], origin["note"], origin["confidence"], document.name, line)
+    between = _range(content)
+    if between is None:
+        found, right = strict_yaml.describe(content["range"]), "two numbers about the value are right"
+        result.problems.append(document.problem((*path, "range"), found, right))
+    said = origin["source"], origin["note"], origin["confidence"]
+    where = Provenance(status, *said, document.name, line, between or ())
     result.values[path] = Located(plain(content["value"]), where)
+
+
+def _range(content: Mapping[str, Any]) -> tuple[float, ...] | None:
+    """What an entry says its value lies between, () where it does not; None of what is no range."""
+    given, value = plain(content.get("range", ())), content["value"]
+    numbers = [value, *given] if isinstance(given, tuple) else [None]
+    if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers):
+        return None if "range" in content else ()
+    return given if not given or (len(given) == 2 and given[0] <= value <= given[1]) else None
 
 
 def _unknown_sources(file: _File, sources: Mapping[str, str]) -> list[Problem]:

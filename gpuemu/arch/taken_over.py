@@ -33,5 +33,5 @@ def _assumed(located: Located, name: str) -> Located:
     if where.status in ("assumed", "user", "override"):
         return located
     confidence = "C" if where.confidence in ("A", "B") else "D"
-    changed = replace(where, status="assumed", confidence=confidence, note=f"{name} value taken over")
+    changed = replace(where, status="assumed", confidence=confidence, note=f"{name} value taken over", range=())
     return Located(located.value, changed)

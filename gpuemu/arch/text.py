@@ -108,6 +108,7 @@ def to_json(arch: Architecture) -> str:
             "source": where.source,
             "confidence": where.confidence,
             "note": where.note,
+            "range": list(where.range),
             "file": where.file,
             "line": where.line,
         }
@@ -148,6 +149,8 @@ def _yaml_entry(value: Any, where: Provenance) -> str:
         text = getattr(where, key)
         if text:
             entry += f", {key}: {quoted(text)}"
+    if where.range:
+        entry += f", range: {yaml_value(where.range)}"
     return entry + "}"
 
 

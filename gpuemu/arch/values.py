@@ -25,7 +25,8 @@ class Provenance:
     `status` is measured (by this project), published, derived (from other values), assumed (from another
     chip, or a guess; `note` says which), user (a bare value of a file) or override. `source` holds keys of
     the file's `sources`, separated by "; ". `confidence` is A (peer-reviewed or two sources) to D (a guess),
-    or "". `file` and `line` tell where the value stands; `line` is None for an override.
+    or "". `file` and `line` tell where the value stands; `line` is None for an override. `range`: between what its
+    sources have it, () where they agree or the table of `arch.ranges` says it.
     """
 
     status: str
@@ -34,6 +35,7 @@ class Provenance:
     confidence: str
     file: str
     line: int | None
+    range: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from gpuemu.cli.terminal import style
 
 if TYPE_CHECKING:
     from gpuemu.views.result import Result
+    from gpuemu.views.sure.estimate import Sure
     from gpuemu.views.verdict import Verdict
 
 PAGES = {
@@ -75,8 +76,10 @@ def rendered(
     wanted: Wanted,
     ranking: Sequence[Mapping[str, str | int]] = (),
     verdicts: Sequence[Verdict] = (),
+    sure: Sure | None = None,
 ) -> str:
     """The page as text; `ranking`: for the report, what costs most. `verdicts`: what became of what was asked.
+    `sure`: how sure the cycles are.
 
     Raises GpuemuError for warps that are not there.
     """
@@ -89,7 +92,7 @@ def rendered(
     if wanted.form == "html":
         from gpuemu.views.report.page import as_html
 
-        return as_html(result, source_texts(result, wanted.sources), ranking)
+        return as_html(result, source_texts(result, wanted.sources), ranking, sure)
     if wanted.page == "source":
         return _source(result, wanted)
     if wanted.page == "timeline":
@@ -98,8 +101,8 @@ def rendered(
     from gpuemu.views.text import WIDTH, report
 
     if wanted.form == "json":
-        return _json(as_data(result))
-    return styled(report(result, _columns(wanted, WIDTH)), not wanted.to_a_file)
+        return _json(as_data(result, sure))
+    return styled(report(result, _columns(wanted, WIDTH), sure), not wanted.to_a_file)
 
 
 def _of_verdicts(result: Result, wanted: Wanted, verdicts: Sequence[Verdict]) -> str:

@@ -17,6 +17,7 @@ from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from gpuemu.views.result import Result
+    from gpuemu.views.sure.estimate import Sure
 
 FAILED = 1
 
@@ -49,6 +50,7 @@ FAILED = 1
     help="File or folder of source text, for lines of the source and findings; a .cu brings its own and its headers.",
 )
 @click.option("--why", "ranked", is_flag=True, help="Put gpuemu why's ranking of causes into the report, too.")
+@click.option("--sure", "asked_sure", is_flag=True, help="Say between what the cycles lie for what is not known.")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "simpy", "compiled"]),
@@ -71,7 +73,7 @@ FAILED = 1
 def run(
     trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool,
     warps: tuple[str, ...], start: int | None, cycles: int | None, form: str, sources: tuple[Path, ...],
-    ranked: bool, engine: str, output: str | None, also: tuple[str, ...], conditions: tuple[str, ...],
+    ranked: bool, asked_sure: bool, engine: str, output: str | None, also: tuple[str, ...], conditions: tuple[str, ...],
     baseline: str | None, renew: bool, allowed: tuple[str, ...], **launch: Any,
 ) -> None:  # fmt: skip
     """Replay TRACE on one emulated SM: cycles, memory tables, stall reasons, occupancy, what limited it.
@@ -115,6 +117,10 @@ def run(
       gpuemu run v2_shared_memory --format html --why -o v2.html
 
     \b
+    Between what the cycles lie for what is not known of the architecture, and what would settle it:
+      gpuemu run v5_swizzle --arch sm_89 --sure
+
+    \b
     Straight from machine code:
       gpuemu run kernels.cubin --kernel wmma16 --block 32 --dynamic-shared 40960 --arg zeros:u32:16384 --arg file:in.npy
         --arg 64
@@ -146,8 +152,9 @@ def run(
     result = run_trace(trace, arch_name, settings, options, engine)
     verdicts = asked.verdicts(result)
     ranking = _ranking(result, trace, arch_name, settings, options) if ranked else []
-    text = rendered(result, wanted, ranking, verdicts)
-    files = [(path, rendered(result, other, (), verdicts)) for path, other in others]
+    sure = _sure(result) if asked_sure else None
+    text = rendered(result, wanted, ranking, verdicts, sure)
+    files = [(path, rendered(result, other, (), verdicts, sure)) for path, other in others]
     if wanted.is_rows:
         tell_notes(result.notes)
     if output is None:
@@ -172,6 +179,12 @@ def _ranking(
         words = command_words(trace, arch_name, settings, launch)
         answer = why(result.trace, result.arch, pairs=0, progress=bar.count_runs, command=words)
     return as_records(answer)
+
+
+def _sure(result: Result) -> Sure:
+    """How sure the cycles are."""
+    with ProgressBar("moving values", runs=1) as bar:
+        return result.sure(bar.count_runs)
 
 
 def run_trace(

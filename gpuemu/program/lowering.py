@@ -31,6 +31,18 @@ from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, SCALAR, TENSOR_PIPE, Un
 from gpuemu.trace.model import Instruction, Trace
 from gpuemu.trace.residency import carveout, residency, shared_bytes_taken
 
+REPLAY_ONLY = (
+    "mio.", "barrier.", "tensor_core.numerics.", "issue.policy", "issue.taken_branch_cycles", "sm.cta_launch_cycles",
+    "shared_memory.ports.", "shared_memory.latency_cycles", "shared_memory.atomic_latency_cycles",
+    "shared_memory.cycles_per_wavefront_per_warp", "global_memory.latency_cycles",
+    "global_memory.atomic_", "global_memory.bytes_per_cycle", "global_memory.store_", "global_memory.mask_sectors",
+    "global_memory.spread_cycles", "global_memory.refresh_", "global_memory.l2.", "global_memory.l1.latency_cycles",
+    "shared_memory.returned_registers_per_cycle", "special_function.", "address_divergence.", "code.",
+    "launch.overhead_cycles", "launch.warp_interval_cycles", "launch.cta_", "launch.first_code_cycles",
+    "launch.constant_load_miss_cycles", "launch.constant_operand_miss_cycles",
+)  # fmt: skip
+"""Values that lowering does not look at, by the beginnings of their names: points that differ in these alone share
+one lowered program."""
 _ALL = 1 << 20
 """Groups of products that a WARPGROUP.ARRIVE leaves undone: it waits for none."""
 

@@ -10,12 +10,17 @@ import numpy as np
 from gpuemu.arch import Architecture
 from gpuemu.isa.opcodes import Kind
 from gpuemu.views.result import Result
+from gpuemu.views.sure.estimate import Sure
+from gpuemu.views.sure.estimate import as_data as sure_data
 
 VERSION = 1
 
 
-def as_data(result: Result) -> dict[str, Any]:
-    """The result as dicts, lists, words and whole numbers, in a fixed order; the same run gives the same data."""
+def as_data(result: Result, sure: Sure | None = None) -> dict[str, Any]:
+    """The result as dicts, lists, words and whole numbers, in a fixed order; the same run gives the same data.
+
+    `sure`: what `Result.sure` found, if it was asked for.
+    """
     trace, program = result.trace, result.program
     return {
         "gpuemu_result": VERSION,
@@ -33,6 +38,8 @@ def as_data(result: Result) -> dict[str, Any]:
         "residency_limits": program.residency_limits,
         "dependences": "control_words" if program.uses_control_words else "register_scoreboard",
         "notes": list(result.notes),
+        "sureness": result.sureness,
+        "sure": None if sure is None else sure_data(sure),
         **totals(result),
         "scheduler": asdict(result.scheduler),
         "occupancy": asdict(result.occupancy),

@@ -36,6 +36,8 @@ from gpuemu.views.notebook import summary
 from gpuemu.views.notes import guesses, notes
 from gpuemu.views.occupancy import OccupancyCounts, SchedulerCounts, occupancy_counts, scheduler_counts
 from gpuemu.views.stalls import warp_stalls
+from gpuemu.views.sure.estimate import Again, Progress, Sure, estimate
+from gpuemu.views.sure.glance import about, at_a_glance
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class Result:
     log: Log
     on_the_chip: Callable[[], Whole] = field(repr=False, compare=False)
     """What the launch is on all SMs; found when it is asked for."""
+    again: Again = field(repr=False, compare=False)
+    """The cycles with some values of the hardware replaced."""
 
     def __repr__(self) -> str:
         conflicts = sum(counts.bank_conflicts for counts in self.shared_memory.values())
@@ -165,6 +169,18 @@ class Result:
     def grid(self) -> GridCounts:
         """How the launch is dealt out over the chip, and about how long it takes."""
         return grid_counts(self.trace, self.program, self.arch, self.on_the_chip)
+
+    def sure(self, progress: Progress | None = None) -> Sure:
+        """Between what the cycles lie if values of confidence C and D move within their ranges: a run for each end.
+
+        `progress(runs done, runs)` is called now and then.
+        """
+        return estimate(self.trace.name, self.arch, self.program, self.cycles, self.again, progress)
+
+    @cached_property
+    def sureness(self) -> str:
+        """How sure the cycles are, in one line and without a run; "" where nothing is worth saying."""
+        return at_a_glance(self.arch, about(self.arch, self.program, self.stalls, self.bounds, self.cycles))
 
     @cached_property
     def scheduler(self) -> SchedulerCounts:

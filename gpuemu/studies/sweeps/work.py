@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
 from gpuemu.emulate import replay
-from gpuemu.program.lowering import lower
+from gpuemu.program.lowering import REPLAY_ONLY, lower
 from gpuemu.program.program import Program
 from gpuemu.studies.sweeps.sources import Source
 from gpuemu.trace.model import Trace
@@ -25,14 +25,6 @@ from gpuemu.views.result import Result
 
 T = TypeVar("T")
 
-REPLAY_ONLY = (
-    "mio.", "barrier.", "tensor_core.numerics.", "issue.policy", "issue.taken_branch_cycles", "sm.cta_launch_cycles",
-    "shared_memory.ports.", "shared_memory.latency_cycles", "shared_memory.atomic_latency_cycles",
-    "shared_memory.cycles_per_wavefront_per_warp", "global_memory.latency_cycles",
-    "global_memory.atomic_latency_cycles", "global_memory.bytes_per_cycle",
-)  # fmt: skip
-"""Values that lowering does not look at, by the beginnings of their names: points that differ in these alone share
-one lowered program."""
 KEPT = 4
 """Traces and programs that a worker keeps."""
 

@@ -13,6 +13,7 @@ from gpuemu.views.bank_picture import explain
 from gpuemu.views.json_result import as_data
 from gpuemu.views.result import Result
 from gpuemu.views.source import SourceRow, Texts, instructions, lines, stall_columns
+from gpuemu.views.sure.estimate import Sure
 from gpuemu.views.timeline import over_time, timeline
 
 MOST_PATTERNS = 6
@@ -23,11 +24,11 @@ BINS = 240
 """Intervals of the stalls over time."""
 
 
-def page_data(result: Result, texts: Texts) -> dict[str, Any]:
+def page_data(result: Result, texts: Texts, sure: Sure | None = None) -> dict[str, Any]:
     """Everything that scripts of the page draw, in a fixed order; the same run gives the same data."""
     rows = instructions(result.program, result.log)
     return {
-        "result": as_data(result),
+        "result": as_data(result, sure),
         "instructions": [_row(row) for row in rows],
         "links": [[f"{file}:{line}" for file, line in dict.fromkeys(i.source)] for i in result.program.code],
         "lines": _lines(rows, result, texts),

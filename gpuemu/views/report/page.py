@@ -18,6 +18,7 @@ from gpuemu.views.report.data import page_data
 from gpuemu.views.report.values import values
 from gpuemu.views.result import Result
 from gpuemu.views.source import Texts, texts_in
+from gpuemu.views.sure.estimate import MOST, Sure
 
 FOLDER = Path(__file__).parent
 SCRIPTS = ("base.js", "source.js", "banks.js", "timeline.js")
@@ -26,12 +27,12 @@ INSTALL = 'pip install "gpuemu-sm[report]"'
 Ranking = Sequence[Mapping[str, str | int | float]]
 
 
-def as_html(result: Result, texts: Texts | None = None, ranking: Ranking = ()) -> str:
+def as_html(result: Result, texts: Texts | None = None, ranking: Ranking = (), sure: Sure | None = None) -> str:
     """The page.
 
     `texts`: lines of source files, by the names that the code gives them; where one is missing, the trace may have it.
     `ranking`: rows of a table of what costs most, under the names of its columns; its section is there if it has rows.
-    Raises MissingToolError without jinja2.
+    `sure`: how sure the cycles are, if it was asked for. Raises MissingToolError without jinja2.
     """
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -44,7 +45,7 @@ def as_html(result: Result, texts: Texts | None = None, ranking: Ranking = ()) -
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    data = page_data(result, {**texts_in(result.trace), **(texts or {})})
+    data = page_data(result, {**texts_in(result.trace), **(texts or {})}, sure)
     page = environment.get_template("page.html.j2")
     return page.render(
         result=data["result"],
@@ -59,6 +60,7 @@ def as_html(result: Result, texts: Texts | None = None, ranking: Ranking = ()) -
         has_lines=bool(data["lines"]),
         has_accesses=bool(data["banks"]["accesses"]),
         ranking=list(ranking),
+        most=MOST,
         data=_script_safe(data),
         style=(FOLDER / "report.css").read_text(encoding="utf-8"),
         scripts="\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS),

@@ -12,10 +12,10 @@ from sweep_traces import tile
 import gpuemu
 from gpuemu.arch.schema import Part
 from gpuemu.engine import write_program
-from gpuemu.program.lowering import lower
+from gpuemu.program.lowering import REPLAY_ONLY, lower
 from gpuemu.studies.sweeps import work
 from gpuemu.studies.sweeps.sources import of_trace
-from gpuemu.studies.sweeps.work import REPLAY_ONLY, Job, Task
+from gpuemu.studies.sweeps.work import Job, Task
 from gpuemu.views.json_result import as_data
 from gpuemu.views.metrics import metrics
 

@@ -1,0 +1,67 @@
+"""What settles a value: the measurement of `validation` whose figure hangs on it, by the value's name.
+
+A name is a kernel of the corpus (`python -m validation measure`), or where a slash is in it a sequence of
+`validation/sequences`.
+"""
+
+from __future__ import annotations
+
+SETTLED_BY = {
+    "operations.integer": "lat_iadd3_16",
+    "operations.ffma": "lat_ffma_16",
+    "operations.imad_wide": "thr_imad_wide_w4",
+    "operations.imad": "lat_imad_16",
+    "operations.half": "lat_hfma2_16",
+    "operations.half_mma": "lat_hfma2_16",
+    "operations.fp64": "thr_dadd_w16",
+    "operations.mufu": "thr_mufu_ex2_w4",
+    "operations.conversion": "lat_f2i_16",
+    "operations.reduction": "lat_redux_16",
+    "operations.match": "lat_match_16",
+    "operations.constant_load": "lat_ldc_8",
+    "operations.indexed_constant_load": "lat_ldc_8",
+    "operations.matrix_move": "lat_shfl_16",
+    "special_function": "pair_iadd3_mufu_ex2_r1_w4",
+    "address_divergence": "thr_redux_w16",
+    "tensor_core.operations": "lat_mma_m16n8k16_f32_f16_8",
+    "tensor_core.operands": "mmaby_m16n8k16_f32_f16_ffma1_w1",
+    "tensor_core.turnaround": "mix_tensor_000",
+    "register_file": "regs_ffma_distinct_w4",
+    "mio.queue_entries": "queue_lds32_w1",
+    "mio.queue_latency_cycles": "queue_lds32_w1",
+    "mio.pool": "queue_lds128_w4",
+    "mio.window": "queue_lds32c8_w4",
+    "mio.store": "queue_sts32_w4",
+    "mio.data": "rate_sts32_c1_w4",
+    "mio.copy": "rate_ldgsts4_w1",
+    "mio.shuffle": "lat_shfl_16",
+    "mio": "rate_lds32_c1_w1",
+    "shared_memory.atomic": "lat_atoms_add_c1_8",
+    "shared_memory.cycles_per_wavefront_per_warp": "lat_lds32_c2_8",
+    "shared_memory": "lat_lds32_c1_8",
+    "barrier": "bar_alu0_w4",
+    "fence": "fences/of_32_wavefronts_by_1_warps",
+    "global_memory.l1": "lat_ldg_l1_8",
+    "global_memory.l2": "lat_ldg_l2_8",
+    "global_memory.bytes_per_cycle": "rate_ldg128_l2_w8",
+    "global_memory.store": "rate_stg32_w4",
+    "global_memory": "lat_ldg_l2_8",
+    "code": "fetch_64_w1",
+    "issue.taken_branch_cycles": "loop_fma16_w1",
+    "issue.next_line_cycles": "loop_fma16_w1",
+    "issue.convergence_cycles": "loop_diverge_w1",
+    "issue": "turns/four_warps",
+    "launch": "example_v1_w1",
+    "sm": "resident_lds128_w1_x2",
+}
+"""By the beginnings of names; the longest counts."""
+
+
+def settled_by(name: str) -> str:
+    """The measurement that settles a value; "" where there is none yet."""
+    found = max((beginning for beginning in SETTLED_BY if name.startswith(beginning)), key=len, default="")
+    mode = name.removeprefix("tensor_core.operations.").rpartition(".")[0]
+    if found == "tensor_core.operations" and not mode.startswith("m8"):
+        kind = "thr_mma_{}_a4_w4" if name.endswith("interval_cycles") else "lat_mma_{}_8"
+        return kind.format(mode.replace(".", "_"))
+    return SETTLED_BY.get(found, "")
