@@ -2,78 +2,228 @@
 
 Compiling takes a minute or two of processor time, once for all architectures and traces: what comes of it is kept on
 disk until a rule, a declaration or a version changes.
+
+Units see arrays of records, records, and lists of numbers; here they are types of their own, places in memory and
+nothing else. The compiler is told that no two fields are in one place (TBAA), so that what has been read need not be
+read again because something else was written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 from llvmlite import ir
 from numba import extending
 from numba.core import cgutils, typing
 
 from gpuemu.engine import machine
+from gpuemu.engine.records import fields
 from gpuemu.engine.state import State
 from gpuemu.engine.twins import cached
 
 types: Any = import_module("numba.core.types")  # its type hints leave out what is used here
+WORD = ir.IntType(64)
+WORDS = WORD.as_pointer()
 
 
-class StateType(types.Type):  # type: ignore[misc]
-    """The state as a pointer to its arrays, which nobody counts the references to: as a tuple each call would hand
-    over all of them, and as one of Numba's own structures a third of the time went into that counting.
-    """
+class _Place(types.Type):  # type: ignore[misc]
+    """Something in memory by its name; `units` tells code for other units apart, so that one process may hold both."""
 
-    def __init__(self, fields: dict[str, Any], units: str):
-        super().__init__(f"State({units}, {fields})")
-        self.fields, self.units = fields, units
+    def __init__(self, name: str, units: str):
+        super().__init__(f"{type(self).__name__}({name}, {units})")
+        self.place, self.units = name, units
 
     @property
     def mangling_args(self) -> tuple[str, tuple[object, ...]]:
-        """How it stands in the name of each compiled function: with all its fields those were 70,000 letters long.
+        """How it stands in the name of each compiled function: short."""
+        return f"{type(self).__name__}_{self.place}_{self.units}", ()
 
-        Code for other units has other names, so that one process may hold both.
-        """
-        return f"State{self.units}", ()
+
+class NumbersType(_Place):
+    """A list of numbers: where they lie, and how many."""
+
+
+class RecordType(_Place):
+    """A record: where it lies. `form`: of each field the word that it begins with, and how many numbers, 0 for one."""
+
+    def __init__(self, name: str, units: str, record: Any):
+        super().__init__(name, units)
+        self.form: dict[str, tuple[int, int]] = {}
+        self.words = 0
+        for field, count in fields(record).items():
+            self.form[field] = self.words, count
+            self.words += max(1, count)
+
+
+class RecordsType(_Place):
+    """A list of records: where they lie, and how many."""
+
+    def __init__(self, one: RecordType):
+        super().__init__(one.place, one.units)
+        self.one = one
+
+
+class StateType(_Place):
+    """The state: a table of its lists, two words for each. Nobody writes there while the code runs."""
+
+    def __init__(self, units: str):
+        super().__init__("", units)
+        self.fields: dict[str, _Place] = {}
+        for name, kind in machine.layout().items():
+            numbers = kind is int
+            self.fields[name] = NumbersType(name, units) if numbers else RecordsType(RecordType(name, units, kind))
 
 
 @extending.register_model(StateType)
-class _Model(extending.models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, state: StateType):
-        arrays = [manager.lookup(array).get_value_type() for array in state.fields.values()]
-        super().__init__(manager, state, ir.LiteralStructType(arrays).as_pointer())
+@extending.register_model(RecordType)
+class _Pointer(extending.models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any):
+        super().__init__(manager, kind, WORDS)
+
+
+@extending.register_model(NumbersType)
+@extending.register_model(RecordsType)
+class _List(extending.models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any):
+        super().__init__(manager, kind, [("at", types.CPointer(types.int64)), ("count", types.int64)])
 
 
 @extending.infer_getattr
-class _Attributes(typing.templates.AttributeTemplate):  # type: ignore[misc]
+class _FieldsOfState(typing.templates.AttributeTemplate):  # type: ignore[misc]
     key = StateType
 
     def generic_resolve(self, state: StateType, name: str) -> Any:
-        """The type of a field."""
+        """The type of a list."""
         return state.fields.get(name)
 
 
+@extending.infer_getattr
+class _FieldsOfRecord(typing.templates.AttributeTemplate):  # type: ignore[misc]
+    key = RecordType
+
+    def generic_resolve(self, record: RecordType, name: str) -> Any:
+        """The type of a field."""
+        if name not in record.form:
+            return None
+        return NumbersType(f"{record.place}.{name}", record.units) if record.form[name][1] else types.int64
+
+
+@typing.templates.infer_global(operator.getitem)
+class _Item(typing.templates.AbstractTemplate):  # type: ignore[misc]
+    def generic(self, arguments: Any, _: Any) -> Any:
+        """A number, or a record."""
+        of, index = arguments
+        if isinstance(of, (NumbersType, RecordsType)) and isinstance(index, types.Integer):
+            return typing.signature(of.one if isinstance(of, RecordsType) else types.int64, of, types.int64)
+        return None
+
+
+@typing.templates.infer_global(operator.setitem)
+class _SetItem(typing.templates.AbstractTemplate):  # type: ignore[misc]
+    def generic(self, arguments: Any, _: Any) -> Any:
+        """Only numbers are written."""
+        if isinstance(arguments[0], NumbersType) and isinstance(arguments[1], types.Integer):
+            return typing.signature(types.none, arguments[0], types.int64, types.int64)
+        return None
+
+
+@typing.templates.infer_global(len)
+class _Length(typing.templates.AbstractTemplate):  # type: ignore[misc]
+    def generic(self, arguments: Any, _: Any) -> Any:
+        """A number."""
+        return typing.signature(types.int64, *arguments) if isinstance(arguments[0], NumbersType) else None
+
+
+def _alone(builder: Any, access: Any, place: str) -> Any:
+    """What `access` reads or writes lies in no other place."""
+    module, zero = builder.module, ir.Constant(WORD, 0)
+    kind = module.add_metadata([place, module.add_metadata(["gpuemu"]), zero])
+    access.set_metadata("tbaa", module.add_metadata([kind, kind, zero]))
+    return access
+
+
+def _behind(builder: Any, pointer: Any, words: int) -> Any:
+    return builder.gep(pointer, [ir.Constant(WORD, words)], inbounds=True)
+
+
+def _made(context: Any, builder: Any, kind: Any, at: Any, count: Any) -> Any:
+    made = cgutils.create_struct_proxy(kind)(context, builder)
+    made.at, made.count = at, count
+    return made._getvalue()
+
+
 @extending.lower_getattr_generic(StateType)  # type: ignore[untyped-decorator]
-def _field(context: Any, builder: Any, state: StateType, pointer: Any, name: str) -> Any:
-    """An array of the state, owned by nobody here: whoever runs the loop holds it."""
-    place = cgutils.gep_inbounds(builder, pointer, 0, list(state.fields).index(name))
-    array = context.make_array(state.fields[name])(context, builder, builder.load(place))
-    array.meminfo = array.parent = cgutils.get_null_value(array.meminfo.type)
-    return array._getvalue()
+def _list_of_state(context: Any, builder: Any, state: StateType, table: Any, name: str) -> Any:
+    """What stands of a list in the table."""
+    words = []
+    for place in range(2):
+        word = builder.load(_behind(builder, table, 2 * list(state.fields).index(name) + place))
+        word.set_metadata("invariant.load", builder.module.add_metadata([]))
+        words.append(word)
+    return _made(context, builder, state.fields[name], builder.inttoptr(words[0], WORDS), words[1])
 
 
-def _holder(names: Sequence[str], units: str) -> Any:
-    """Makes a state of the tuple of its arrays, for as long as the function runs that it is made in."""
+@extending.lower_getattr_generic(RecordType)  # type: ignore[untyped-decorator]
+def _field(context: Any, builder: Any, record: RecordType, at: Any, name: str) -> Any:
+    first, count = record.form[name]
+    place, full = _behind(builder, at, first), f"{record.place}.{name}"
+    if count == 0:
+        return _alone(builder, builder.load(place), full)
+    return _made(context, builder, NumbersType(full, record.units), place, ir.Constant(WORD, count))
+
+
+@extending.lower_setattr_generic(RecordType)  # type: ignore[untyped-decorator]
+def _set_field(context: Any, builder: Any, signature: Any, arguments: Any, name: str) -> None:
+    record, value = signature.args[0], context.cast(builder, arguments[1], signature.args[1], types.int64)
+    place = _behind(builder, arguments[0], record.form[name][0])
+    _alone(builder, builder.store(value, place), f"{record.place}.{name}")
+
+
+def _at(context: Any, builder: Any, kind: Any, words: int, given: Any, index: Any) -> Any:
+    """Where the one of an index lies, of so many words each."""
+    found = cgutils.create_struct_proxy(kind)(context, builder, given)
+    if context.enable_boundscheck:
+        cgutils.do_boundscheck(context, builder, index, found.count)
+    return builder.gep(found.at, [builder.mul(index, ir.Constant(WORD, words), flags=["nsw"])], inbounds=True)
+
+
+@extending.lower_builtin(operator.getitem, NumbersType, types.Integer)  # type: ignore[untyped-decorator]
+def _number(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    kind = signature.args[0]
+    return _alone(builder, builder.load(_at(context, builder, kind, 1, *arguments)), kind.place)
+
+
+@extending.lower_builtin(operator.setitem, NumbersType, types.Integer, types.Integer)  # type: ignore[untyped-decorator]
+def _set_number(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    kind, (given, index, value) = signature.args[0], arguments
+    _alone(builder, builder.store(value, _at(context, builder, kind, 1, given, index)), kind.place)
+    return context.get_dummy_value()
+
+
+@extending.lower_builtin(operator.getitem, RecordsType, types.Integer)  # type: ignore[untyped-decorator]
+def _record(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return _at(context, builder, signature.args[0], signature.return_type.words, *arguments)
+
+
+@extending.lower_builtin(len, NumbersType)  # type: ignore[untyped-decorator]
+def _length(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0]).count
+
+
+def _holder(kind: StateType) -> Any:
+    """Makes a state of the table."""
 
     @extending.intrinsic  # type: ignore[untyped-decorator]
-    def held(_: Any, arrays: Any) -> Any:
+    def held(_: Any, table: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return cgutils.alloca_once_value(builder, arguments[0])
+            return context.make_array(table)(context, builder, arguments[0]).data
 
-        return StateType(dict(zip(names, arrays.types, strict=True)), units)(arrays), code
+        return kind(table), code
 
     return held
 
@@ -81,6 +231,13 @@ def _holder(names: Sequence[str], units: str) -> Any:
 def loop(*, check_bounds: bool = False) -> Callable[[State, int], int]:
     """`units.cycle.advance`, compiled or found on disk; the first call of it compiles."""
     names, texts = [*machine.layout()], machine.texts()
-    holder = _holder(names, f"{crc32(repr(texts).encode()):08x}")
+    holder = _holder(StateType(f"{crc32(repr(texts).encode()):08x}"))
     advance = cached(machine.modules(), "advance", holder=holder, texts=texts, check_bounds=check_bounds)
-    return lambda state, cycles: advance(tuple(getattr(state, name) for name in names), cycles)
+
+    def run(state: State, cycles: int) -> int:
+        lists = [getattr(state, name) for name in names]
+        assert all(one.flags.c_contiguous for one in lists)
+        table = [number for one in lists for number in (one.ctypes.data, len(one))]
+        return int(advance(np.array(table, np.int64), cycles))
+
+    return run

@@ -137,7 +137,7 @@ def execute(
 def _allocate(program: Program, arch: Architecture, compiled: bool, observer: Observer | None, share: Share) -> State:
     state = allocate(program, arch, compiled, share)
     if observer is not None:
-        observer.begins(lambda: int(_column(state.sm, "issued")[0]))
+        observer.begins(lambda: int(_column(state.progress, "issued")[0]))
     return state
 
 
@@ -164,11 +164,11 @@ def _refuse_full(program: Program, arch: Architecture, state: State) -> None:
 
 
 def _refuse_stuck(program: Program, state: State) -> None:
-    op, barrier, cta = (_column(state.warps, name) for name in ("op", "barrier_id", "cta"))
-    unfinished = (_column(state.warps, "issued_at") >= 0) & (op >= 0)
+    op, cta, issued = (_column(state.warps, name) for name in ("op", "cta", "issued_at"))
+    barrier, at = (_column(state.at_barrier, name) for name in ("id", "op"))
+    unfinished = (issued >= 0) & (op >= 0)
     (waiting,) = np.nonzero(unfinished & (barrier >= 0))
     arrivals = _column(state.gatherings, "arrivals")[_column(state.ctas, "slot")[cta] * IDS + barrier]
-    at = _column(state.warps, "barrier_op")
     found = [(w, int(at[w]), int(arrivals[w])) for w in waiting.tolist()]
     arrived = _column(state.mbarrier, "taken") - _column(state.mbarrier, "missing")
     for w, tested, number in _tests(state):
@@ -182,20 +182,22 @@ def _refuse_stuck(program: Program, state: State) -> None:
 
 def _tests(state: State) -> list[tuple[int, int, int]]:
     """Who waits for a phase of an mbarrier: warp, op and the mbarrier's number."""
-    columns = [_column(state.flights, name) for name in ("warp", "op", "start", "done_at")]
+    warp, op = (_column(state.flights, name) for name in ("warp", "op"))
+    number, done_at = _column(state.tests, "number"), _column(state.outcomes, "done_at")
     what = _column(state.mbarrier_op, "what")
-    chosen = (columns[-1] == NEVER) & (what[columns[1]] == TESTS)
-    return [(int(w), int(o), int(n)) for w, o, n in zip(*(column[chosen] for column in columns[:3]), strict=True)]
+    chosen = (done_at == NEVER) & (what[op] == TESTS)
+    return [(int(w), int(o), int(n)) for w, o, n in zip(warp[chosen], op[chosen], number[chosen], strict=True)]
 
 
 def _log(program: Program, state: State) -> Log:
     """What was logged, as columns."""
-    warps, columns = state.warps, {f.name for f in fields(Log)}
-    starts, ends = _column(warps, "started_at"), _column(warps, "ended_at")
+    columns = {f.name for f in fields(Log)}
     of_units: dict[str, Any] = {}
     for name, (records, field) in ((name, at) for unit in machine.UNITS for name, at in unit.logs.items()):
-        column = _column(getattr(state, records), field)
-        of_units[name] = column[: len(program.access)] if records == "flights" else column
+        of_units[name] = _column(getattr(state, records), field)
+    for name in ("dispatch", "start", "done", "lost", "beyond"):
+        of_units[name] = of_units[name][: len(program.access)]
+    starts, ends = of_units["warp_start"], of_units["warp_end"]
     for name in ("read_cycles", "write_cycles", "loaded_sectors", "stored_sectors", "sent_sectors"):
         of_units[name] = int(of_units[name][0])
     more = {name: of_units.pop(name) for name in {*of_units} - columns}
@@ -203,10 +205,8 @@ def _log(program: Program, state: State) -> Log:
         issue=np.array(state.issue, dtype=np.int64),
         waited=np.array(state.waited, dtype=np.int32).reshape(len(state.issue), -1),
         operands_late=np.array(state.operands_late, dtype=np.int32),
-        warp_start=starts,
-        warp_end=ends,
-        warp_sub_core=_column(warps, "core"),
-        warp_slot=_column(warps, "slot"),
+        warp_sub_core=_column(state.warps, "core"),
+        warp_slot=_column(state.warps, "slot"),
         cta_start=np.minimum.reduceat(starts, program.first_warp[:-1]),
         cta_end=np.maximum.reduceat(ends, program.first_warp[:-1]),
         cta_slot=_column(state.ctas, "slot"),

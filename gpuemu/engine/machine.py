@@ -19,20 +19,29 @@ from gpuemu.engine.state import State
 from gpuemu.engine.unit import Takes, Unit
 from gpuemu.engine.units import cycle, taking
 from gpuemu.engine.units.barrier import BARRIER
+from gpuemu.engine.units.code_caches import CODE_CACHES
+from gpuemu.engine.units.collector import COLLECTOR
+from gpuemu.engine.units.constants import CONSTANTS
 from gpuemu.engine.units.copy_engine import COPY_ENGINE
 from gpuemu.engine.units.data_path import DATA_PATH
 from gpuemu.engine.units.dependences import ARITHMETIC
 from gpuemu.engine.units.divergence import DIVERGENCE
+from gpuemu.engine.units.drain import DRAIN_OF_WARPS
 from gpuemu.engine.units.fences import FENCES
 from gpuemu.engine.units.fetch import FETCH
 from gpuemu.engine.units.global_memory import GLOBAL_MEMORY
+from gpuemu.engine.units.issue import ISSUE
 from gpuemu.engine.units.launch import LAUNCH
 from gpuemu.engine.units.load_store import LOAD_STORE
 from gpuemu.engine.units.mbarriers import MBARRIERS
+from gpuemu.engine.units.order import ORDER
 from gpuemu.engine.units.pass_on import PASS_ON
+from gpuemu.engine.units.pipes import PIPES
+from gpuemu.engine.units.ports import PORTS
 from gpuemu.engine.units.result_port import RESULT_PORT
 from gpuemu.engine.units.scheduler import SUB_CORE
 from gpuemu.engine.units.sender import SENDER
+from gpuemu.engine.units.served import SERVED
 from gpuemu.engine.units.warpgroup import WARPGROUP
 from gpuemu.engine.units.way_back import WAY_BACK
 from gpuemu.engine.units.window import WINDOW
@@ -47,7 +56,6 @@ UNITS = [
     DATA_PATH,  # what is dispatched waits for the path from its first cycle on
     PASS_ON,  # a register that the path holds back does not come to the data stage
     WINDOW,  # what comes to the data stage can begin in the same cycle
-    GLOBAL_MEMORY,  # has no phase: it decides as requests pass the data stage
     WAY_BACK,  # what passes the data stage goes back from the cycle on in which it is ready
     RESULT_PORT,  # what has come back is written at once if its port and bank are free
     DIVERGENCE,  # it sends before sub-cores issue, so that a place falls free for them
@@ -55,10 +63,21 @@ UNITS = [
     BARRIER,  # arrivals of a cycle are taken when all sub-cores have issued
     FENCES,  # whoever waits for one may issue in the next cycle
     MBARRIERS,  # whoever waits for an mbarrier may issue in the next cycle
-    COPY_ENGINE,  # no phase, as the next: what they do they do when an instruction issues
-    WARPGROUP,  # no phase, as the next: what they do they do when an instruction issues
-    FETCH,  # no phase, as the next: what they do they do when an instruction issues
+    # The others have no phase: what they do they do in those of the units above, when instructions issue or pass.
+    COPY_ENGINE,
+    WARPGROUP,
+    ORDER,
+    ISSUE,
+    FETCH,
+    CODE_CACHES,
+    CONSTANTS,
+    PORTS,
+    COLLECTOR,
+    PIPES,
     SENDER,
+    SERVED,
+    GLOBAL_MEMORY,
+    DRAIN_OF_WARPS,
     ARITHMETIC,  # takes what no other does
 ]
 """Each with the reason for its place."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from gpuemu.engine.room import Room
 from gpuemu.engine.spec import Share, Spec
 from gpuemu.engine.write_program import Facts
 from gpuemu.program.program import Program
+from gpuemu.program.units import Unit
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 class Setup:
     """`reach`: how far ahead cycles of the register file are noted. `spec` is `arch` in whole numbers, and `share` what
     the SM gets of what all SMs share.
+
+    `flights`: how many there are. `queues` [pipes]: the entries of the queue in front of each pipe of a sub-core, 0 for
+    none, and the number of the stall reason while it accepts nothing.
     """
 
     program: Program
@@ -31,6 +36,8 @@ class Setup:
     room: Room
     reach: Reach
     share: Share
+    flights: int
+    queues: Sequence[tuple[int, int]]
 
     @property
     def requests(self) -> int:
@@ -51,3 +58,8 @@ class Setup:
     def issues_of(self, chosen: list[bool]) -> int:
         """How many issues there are of the ops that are chosen."""
         return int(np.count_nonzero(np.array(chosen, dtype=np.bool_)[self.program.path]))
+
+    def pipe_behind(self, unit: Unit, c: int) -> int:
+        """The number of the pipe of sub-core `c` to a unit, as far as the program has one."""
+        units = self.program.units
+        return c * 2 * len(units) + (units.index(unit) if unit in units else 0)

@@ -160,7 +160,6 @@ class Spec(Values):
     `load_sector_parts` of `load_cycle_parts` of a cycle on the path to the SM, stores theirs on the path from it, and a
     line that is copied through L1 `copy_line_parts` of `copy_cycle_parts`; of the SM's shares of L2 and DRAM they take
     SHARE_PARTS. `first_touch_dram`: L2 has not all that was not touched before; `cold_code`: and none of the code.
-    `icc_sets` and `gcc_sets`: of the caches of code.
     """
 
     policy: int
@@ -180,8 +179,6 @@ class Spec(Values):
     copy_engine_line_parts: int
     first_touch_dram: int
     cold_code: int
-    icc_sets: int
-    gcc_sets: int
     l2_load_parts: int
     l2_line_parts: int
     l2_store_parts: int
@@ -233,9 +230,6 @@ def fill(spec: Spec, arch: Architecture, share: Share = ALONE) -> None:
     spec.write_ports = ports.write if spec.separate else ports.unified
     spec.cold_code = int(arch.global_memory.first_touch == "dram")
     spec.first_touch_dram = int(spec.cold_code or share.absent is not None)
-    line_bytes = spec.issue_instruction_line_bytes
-    spec.icc_sets = max(1, spec.code_icc_capacity_bytes // (line_bytes * spec.code_icc_ways))
-    spec.gcc_sets = max(1, spec.code_gcc_capacity_bytes // (line_bytes * spec.code_gcc_ways))
     read = spec.mio_address_read_cycles
     spec.load_release = max(1, read, spec.mio_load_source_release_cycles)
     read += spec.mio_data_read_cycles

@@ -131,7 +131,7 @@ def cached(
 ) -> Callable[..., Any]:
     """The function `name` of the last of the units, compiled, and found on disk again by the next process.
 
-    It takes a state as a tuple. The units are given what `holder`, which Numba can call, makes of it, if there is one.
+    The units are given what `holder`, which Numba can call, makes of the state, if there is one.
     Numba keeps compiled code beside the file of its function, so that gets a file of its own.
     """
     from numba import njit

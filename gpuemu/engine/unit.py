@@ -46,6 +46,11 @@ def each_op(m: Setup) -> int:
     return max(1, len(m.program.ops))
 
 
+def each_flight(m: Setup) -> int:
+    """A record for each instruction that gets a `Flight`."""
+    return max(1, m.flights)
+
+
 @dataclass(frozen=True)
 class Kept:
     """Records that a unit keeps, and how many there are."""

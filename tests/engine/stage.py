@@ -12,7 +12,9 @@ from gpuemu.engine.code import AccessRecord, Op
 from gpuemu.engine.records import objects
 from gpuemu.engine.state import Flight, Warp
 from gpuemu.engine.units import window
+from gpuemu.engine.units.data_stage import Passing
 from gpuemu.engine.units.kinds import LANE_REGISTER, SHARED
+from gpuemu.engine.units.window import Comer
 from gpuemu.program.lowering import lower
 
 
@@ -26,7 +28,8 @@ class DataStage:
             emit(trace, "BAR.SYNC 0 | S1")  # queues are as long as these may fill them
         emit(trace, "EXIT | S1")
         self._state = allocate(lower(trace.build(), arch), arch, compiled=False)
-        for of in (self._state.warps, self._state.flights, self._state.accesses, self._state.ops):
+        state = self._state
+        for of in (state.warps, state.flights, state.comers, state.passing, state.accesses, state.ops):
             of.clear()
         self._state.warps.extend(objects(Warp, 64))
         for slot, warp in enumerate(self._state.warps):
@@ -43,6 +46,8 @@ class DataStage:
         self._state.ops.append(op)
         self._state.accesses.append(access)
         self._state.flights.append(flight)
+        self._state.comers += objects(Comer, 1)
+        self._state.passing += objects(Passing, 1)
         self._to(there)
         window.comes(self._state, flight.op, self._now)
         return flight.op
@@ -57,7 +62,7 @@ class DataStage:
     def begins(self, f: int) -> int:
         """When the first wavefront of a request passes."""
         self._to(1 << 20, f)
-        return self._state.flights[f].start
+        return self._state.passing[f].start
 
     def serve(self, slot: int, there: int, cycles: int, write: bool, load: bool = False) -> int:
         """The same of one that comes."""
@@ -79,7 +84,7 @@ class DataStage:
     @property
     def lost(self) -> int:
         """Wavefronts of loads that were sent in vain."""
-        return sum(flight.lost for flight in self._state.flights)
+        return sum(passing.lost for passing in self._state.passing)
 
     @property
     def busy_cycles(self) -> list[int]:

@@ -98,7 +98,7 @@ def test_a_phase_lets_only_later_ones_act_in_its_own_cycle():
     state = allocate(lower(trace.build(), machine()), machine(), compiled=False)
     state.wish = Watched(state.wish)
     assert advance(state, 1 << 20) == NEVER
-    assert state.sm[0].issued == len(state.path)
+    assert state.progress[0].issued == len(state.path)
 
 
 def test_every_module_of_the_units_is_compiled_behind_those_that_it_imports():

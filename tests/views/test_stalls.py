@@ -36,7 +36,7 @@ class Watched:
 
     def _look(self, state: State, c: int, now: int, pipes: int) -> None:
         core = state.cores[c]
-        if now < core.next_slot or goes_on_at(core, now) > now:
+        if now < core.next_slot or goes_on_at(state.ports[c], now) > now:
             self.held.add((c, now))
         for number, pipe in enumerate(state.pipes[core.pipes_at : core.pipes_at + pipes]):
             if pipe.free_at > now:

@@ -9,14 +9,16 @@ a thread count waits for every warp of the CTA that has not ended. An opening is
 from __future__ import annotations
 
 from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import Cta, State
-from gpuemu.engine.unit import Kept, Takes, Unit
+from gpuemu.engine.unit import Kept, Takes, Unit, each_warp
 from gpuemu.engine.units.phases import wake, wake_sub_core
 from gpuemu.engine.units.rings import length, nth, push, take
 from gpuemu.engine.units.window import opens, way_of
 from gpuemu.isa.kind import Kind
+from gpuemu.isa.opcodes import CLUSTER_BARRIER
 
-IDS = 17
+IDS = CLUSTER_BARRIER + 1
 """Barriers of a CTA, the cluster's behind them."""
 
 
@@ -28,10 +30,28 @@ class Gathering(Record):
     taken_at: int
 
 
+class Barrier(Record):
+    """The unit: warps whose arrival it has still to take, and when it can take the next."""
+
+    arrivals: int
+    free_at: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nobody has come."""
+        self.arrivals = m.room.ring("arrivals at barriers in a cycle", m.spec.sm_sub_cores + 1)
+
+
+class AtBarrier(Record):
+    """Which barrier a warp waits at, -1: none; the op that said so."""
+
+    id: int
+    op: int
+
+
 def take_barrier(state: State, c: int, w: int, o: int, now: int) -> None:
     """A warp has come to a barrier."""
-    state.warps[w].barrier_op = o
-    push(state, state.sm[0].barrier_arrivals, w)
+    state.at_barrier[w].op = o
+    push(state, state.barrier[0].arrivals, w)
     wake(state, state.phase[0].barrier, now)
     if state.ops[o].arrives_only == 0:
         state.warps[w].blocked_from = now + state.spec[0].barrier_blocks_after_cycles
@@ -39,7 +59,7 @@ def take_barrier(state: State, c: int, w: int, o: int, now: int) -> None:
 
 def tick_barrier(state: State, now: int) -> int:
     """Take what has arrived in this cycle, and open what is complete."""
-    arrived = state.sm[0].barrier_arrivals
+    arrived = state.barrier[0].arrivals
     while length(state, arrived) > 0:
         first = 0
         for i in range(1, length(state, arrived)):
@@ -59,19 +79,21 @@ def tick_barrier(state: State, now: int) -> int:
 
 def _arrive(state: State, w: int, now: int) -> None:
     """A warp has issued a barrier instruction in this cycle."""
-    spec, sm, warp = state.spec[0], state.sm[0], state.warps[w]
-    op, cta = state.ops[warp.barrier_op], state.ctas[warp.cta]
+    spec = state.spec[0]
+    unit: Barrier = state.barrier[0]
+    at: AtBarrier = state.at_barrier[w]
+    op, cta = state.ops[at.op], state.ctas[state.warps[w].cta]
     gathering = state.gatherings[cta.slot * IDS + op.barrier_id]
     if gathering.arrivals == 0:
         gathering.expected = op.barrier_warps
-    taken = max(sm.barrier_free_at, now) + spec.barrier_arrival_interval_cycles
-    sm.barrier_free_at = taken
+    taken = max(unit.free_at, now) + spec.barrier_arrival_interval_cycles
+    unit.free_at = taken
     if (op.barrier_warps if op.barrier_warps > 0 else cta.warps) == 1:
-        sm.barrier_free_at += max(0, spec.barrier_single_warp_cycles - spec.barrier_arrival_interval_cycles)
+        unit.free_at += max(0, spec.barrier_single_warp_cycles - spec.barrier_arrival_interval_cycles)
     gathering.arrivals += 1
     gathering.taken_at = taken
     if op.arrives_only == 0:
-        warp.barrier_id = op.barrier_id
+        at.id = op.barrier_id
     _open_if_complete(state, cta, op.barrier_id, now)
 
 
@@ -87,8 +109,8 @@ def _open_if_complete(state: State, cta: Cta, barrier: int, now: int) -> None:
     opens_at, ways = complete + spec.barrier_latency_cycles, 0
     for w in range(cta.first_warp, cta.first_warp + cta.warps):
         warp = state.warps[w]
-        if warp.barrier_id == barrier:
-            warp.barrier_id = -1
+        if state.at_barrier[w].id == barrier:
+            state.at_barrier[w].id = -1
             warp.opens_at = opens_at
             ways |= way_of(state, warp.core)
             wake_sub_core(state, warp.core, max(now + 1, opens_at))
@@ -99,6 +121,10 @@ def _open_if_complete(state: State, cta: Cta, barrier: int, now: int) -> None:
 BARRIER = Unit(
     "barrier",
     tick_barrier,
-    records={"gatherings": Kept(Gathering, lambda m: m.program.resident_ctas * IDS)},
+    records={
+        "barrier": Kept(Barrier),
+        "at_barrier": Kept(AtBarrier, each_warp),
+        "gatherings": Kept(Gathering, lambda m: m.program.resident_ctas * IDS),
+    },
     takes=(Takes(take_barrier, (Kind.BARRIER,)),),
 )

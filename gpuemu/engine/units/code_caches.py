@@ -8,39 +8,72 @@ second; warm, it finds in both what the launch before it left there, which is a 
 
 from __future__ import annotations
 
+from gpuemu.engine.records import Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
+from gpuemu.engine.unit import Kept, Unit
+
+
+class Code(Record):
+    """Both caches of code, by set and way; when each of the `lines` is there, -1: nobody has asked.
+
+    `waits`: whether a warp may have to, which it does not where all lines have been in the SM's cache.
+    """
+
+    lines: int
+    waits: int
+    there_at: int
+    icc_at: int
+    gcc_at: int
+    icc_sets: int
+    gcc_sets: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Lines of code are counted from 0, and so are the sets: those behind the last line stay empty."""
+        s = m.spec
+        self.lines = 1 + max(op.code_line for op in m.program.ops)
+        icc, gcc = s.code_icc_capacity_bytes // s.code_icc_ways, s.code_gcc_capacity_bytes // s.code_gcc_ways
+        self.icc_sets, self.gcc_sets = (
+            min(max(1, of_way // s.issue_instruction_line_bytes), self.lines) for of_way in (icc, gcc)
+        )
+        icc, gcc = self.icc_sets * s.code_icc_ways, self.gcc_sets * s.code_gcc_ways
+        self.waits = int(s.cold_code or self.lines > icc)
+        self.there_at, self.icc_at, self.gcc_at = (m.room.numbers(count, -1) for count in (self.lines, icc, gcc))
 
 
 def remember(state: State) -> None:
     """What a launch finds in the caches of code."""
-    spec, sm = state.spec[0], state.sm[0]
+    spec = state.spec[0]
+    code: Code = state.code[0]
     if spec.cold_code == 0:
         line = -1
-        for o in state.path:
+        for i in range(len(state.path)):
+            o = state.path[i]
             if state.ops[o].code_line != line:
                 line = state.ops[o].code_line
-                for one in range(line, min(line + 2, sm.code_lines)):
-                    if _use(state, sm.icc_at, spec.icc_sets, spec.code_icc_ways, one) == 0:
-                        _use(state, sm.gcc_at, spec.gcc_sets, spec.code_gcc_ways, one)
-    for one in range(min(sm.code_lines, spec.code_gcc_preloaded_bytes // spec.issue_instruction_line_bytes)):
-        _use(state, sm.gcc_at, spec.gcc_sets, spec.code_gcc_ways, one)
+                for one in range(line, min(line + 2, code.lines)):
+                    if _use(state, code.icc_at, code.icc_sets, spec.code_icc_ways, one) == 0:
+                        _use(state, code.gcc_at, code.gcc_sets, spec.code_gcc_ways, one)
+    for one in range(min(code.lines, spec.code_gcc_preloaded_bytes // spec.issue_instruction_line_bytes)):
+        _use(state, code.gcc_at, code.gcc_sets, spec.code_gcc_ways, one)
 
 
 def line_there(state: State, line: int, now: int) -> int:
     """When a line is there that a warp comes to `now`; the next one is asked for, too."""
     there = max(now, _asked(state, line, now, 0))
-    if line + 1 < state.sm[0].code_lines:
+    if line + 1 < state.code[0].lines:
         _asked(state, line + 1, there, 1)
     return there
 
 
 def _asked(state: State, line: int, now: int, behind: int) -> int:
     """When a line is there that is asked for `now`, `behind` the one before it or alone."""
-    spec, sm, pool = state.spec[0], state.sm[0], state.pool
-    at, new = sm.code_at + line, pool[sm.code_at + line] < 0
-    if _use(state, sm.icc_at, spec.icc_sets, spec.code_icc_ways, line):
+    spec, pool = state.spec[0], state.pool
+    code: Code = state.code[0]
+    at, new = code.there_at + line, pool[code.there_at + line] < 0
+    if _use(state, code.icc_at, code.icc_sets, spec.code_icc_ways, line):
         return pool[at]
-    if _use(state, sm.gcc_at, spec.gcc_sets, spec.code_gcc_ways, line):
+    if _use(state, code.gcc_at, code.gcc_sets, spec.code_gcc_ways, line):
         takes = spec.code_gcc_line_cycles if behind else spec.code_gcc_latency_cycles
     elif new and spec.cold_code:
         takes = spec.code_dram_line_cycles if behind else spec.code_dram_latency_cycles
@@ -61,3 +94,6 @@ def _use(state: State, at: int, sets: int, ways: int, line: int) -> int:
         pool[i] = pool[i - 1]
     pool[first] = line
     return found
+
+
+CODE_CACHES = Unit("code_caches", records={"code": Kept(Code)})

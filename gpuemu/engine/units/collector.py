@@ -11,33 +11,79 @@ special-function instructions send, and the fragments of an mma, is read in cycl
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from gpuemu.engine.code import Op
-from gpuemu.engine.records import NEVER
-from gpuemu.engine.state import Core, State, Warp
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
+from gpuemu.engine.state import State, Warp
+from gpuemu.engine.unit import Kept, Unit, each_sub_core
 from gpuemu.engine.units.rings import note_ahead
 from gpuemu.engine.units.sender import reads_in
+from gpuemu.engine.units.warpgroup import products_at_registers
+from gpuemu.program.program import SLOTS
 
-SLOTS = 6
+Latches = Annotated[list[int], 8 * SLOTS]
+Slots = Annotated[list[int], SLOTS]
+Many = Annotated[list[int], 32]
+Waiting = Annotated[list[int], 8]
 BANK, UPPER, SLOTS_OF, FRESH, FETCH = range(5)
 """Of a register to read: its bank, whether it is the upper half, a bit for each slot, its place among those that may
 be on the forwarding path or -1; and how many numbers that is."""
 
 
-def collect(state: State, core: Core, warp: Warp, op: Op, keeps: int, first: int, least: int, fresh_from: int) -> int:
+class Collector(Record):
+    """Of a sub-core the latches by bank and slot, and the reads of each bank's port.
+
+    `reader`: the warp that filled latches last, with so many instructions (`latched`). Cycles in which ports read stand
+    in rings by cycle and bank: `taken_at` those of operands, `mma_reads_at` those of fragments.
+    """
+
+    reader: int
+    latched: int
+    latch_free_at: Latches
+    slot_last: Slots
+    slot_before: Slots
+    held: int
+    held_latches: Many
+    reads: int
+    read_at: Many
+    read_bank: Many
+    read_slots: Many
+    waiting_at: Waiting
+    waiting_slots: Waiting
+    waiting_upper: Waiting
+    taken_at: int
+    mma_reads_at: int
+    mma_reads_until: int
+    read_mask: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nothing has been read."""
+        self.reader, self.read_mask = -1, m.reach.reads - 1
+        for slot in range(SLOTS):
+            self.slot_last[slot] = self.slot_before[slot] = -1
+        self.taken_at, self.mma_reads_at = (
+            m.room.numbers(m.reach.reads * m.spec.register_file_banks, -1) for _ in range(2)
+        )
+
+
+def collect(state: State, c: int, warp: Warp, op: Op, keeps: int, first: int, least: int, fresh_from: int) -> int:
     """Read an instruction's operands from `first` on; what was issued from `fresh_from` on comes when it might leave.
 
     Returns when it leaves with them, `least` at the earliest.
     """
     program = state.program
+    collector: Collector = state.collectors[c]
     at, fetches, held = op.fetches_anew_at, op.fetches_anew, 0
     if keeps:
         at, fetches, held = op.fetches_at, op.fetches, op.held
     leaves = upper_at = least
-    _keep_reads(core, first)
-    begin = core.reads
-    core.held = 0
+    _keep_reads(collector, first)
+    begin = collector.reads
+    collector.held = 0
     for i in range(held):
-        _hold(core, program[op.held_at + i])
+        _hold(collector, program[op.held_at + i])
     n = 0
     while n < fetches:
         bank, waiting = program[at + FETCH * n + BANK], 0
@@ -48,31 +94,38 @@ def collect(state: State, core: Core, warp: Warp, op: Op, keeps: int, first: int
                 readable = least
             for slot in range(SLOTS):
                 if slots >> slot & 1:
-                    readable = max(readable, core.latch_free_at[bank * SLOTS + slot], core.slot_before[slot])
-                    _hold(core, bank * SLOTS + slot)
-            core.waiting_at[waiting], core.waiting_slots[waiting] = readable, slots
-            core.waiting_upper[waiting] = program[entry + UPPER]
+                    readable = max(readable, collector.latch_free_at[bank * SLOTS + slot], collector.slot_before[slot])
+                    _hold(collector, bank * SLOTS + slot)
+            collector.waiting_at[waiting], collector.waiting_slots[waiting] = readable, slots
+            collector.waiting_upper[waiting] = program[entry + UPPER]
             waiting += 1
             n += 1
         while waiting > 0:
             cycle = NEVER
             for i in range(waiting):
-                cycle = min(cycle, core.waiting_at[i])
-            while _busy(state, core, bank, cycle):
+                cycle = min(cycle, collector.waiting_at[i])
+            while _busy(state, c, bank, cycle):
                 cycle += 1
             best = -1
             for i in range(waiting):  # of several that may be read the first operand is
-                if core.waiting_at[i] > cycle:
+                if collector.waiting_at[i] > cycle:
                     continue
-                if best < 0 or _lower(core.waiting_slots[i], core.waiting_slots[best]):
+                if best < 0 or _lower(collector.waiting_slots[i], collector.waiting_slots[best]):
                     best = i
-            slots, upper = core.waiting_slots[best], core.waiting_upper[best]
+            slots, upper = collector.waiting_slots[best], collector.waiting_upper[best]
             waiting -= 1
-            core.waiting_at[best], core.waiting_slots[best] = core.waiting_at[waiting], core.waiting_slots[waiting]
-            core.waiting_upper[best] = core.waiting_upper[waiting]
-            state.pool[_port(state, core.taken_at, bank, cycle)] = cycle
-            core.read_at[core.reads], core.read_bank[core.reads], core.read_slots[core.reads] = cycle, bank, slots
-            core.reads += 1
+            collector.waiting_at[best], collector.waiting_slots[best] = (
+                collector.waiting_at[waiting],
+                collector.waiting_slots[waiting],
+            )
+            collector.waiting_upper[best] = collector.waiting_upper[waiting]
+            state.pool[_port(collector, collector.taken_at, bank, cycle)] = cycle
+            (
+                collector.read_at[collector.reads],
+                collector.read_bank[collector.reads],
+                collector.read_slots[collector.reads],
+            ) = cycle, bank, slots
+            collector.reads += 1
             if upper:
                 upper_at = cycle
             else:
@@ -80,64 +133,67 @@ def collect(state: State, core: Core, warp: Warp, op: Op, keeps: int, first: int
     if leaves > least:
         upper_at -= 1  # in time a cycle later if others are late
     leaves = max(leaves, upper_at)
-    note_ahead(state, leaves, first, state.sm[0].read_mask // 2)
-    for i in range(begin, core.reads):
+    note_ahead(state, leaves, first, collector.read_mask // 2)
+    for i in range(begin, collector.reads):
         for slot in range(SLOTS):
-            if core.read_slots[i] >> slot & 1:
-                _note(core, slot, core.read_at[i])
+            if collector.read_slots[i] >> slot & 1:
+                _note(collector, slot, collector.read_at[i])
     for i in range(held):
-        _note(core, program[op.held_at + i] % SLOTS, leaves)
-    stay(core, leaves)
+        _note(collector, program[op.held_at + i] % SLOTS, leaves)
+    stay(collector, leaves)
     return leaves
 
 
-def stay(core: Core, until: int) -> None:
+def stay(collector: Collector, until: int) -> None:
     """The last instruction has its latches until the end of a cycle."""
-    for i in range(core.held):
-        core.latch_free_at[core.held_latches[i]] = until + 1
+    for i in range(collector.held):
+        collector.latch_free_at[collector.held_latches[i]] = until + 1
 
 
-def reserve(state: State, core: Core, at: int, count: int, start: int) -> int:
+def reserve(state: State, c: int, at: int, count: int, start: int) -> int:
     """An mma reads its fragments from `start` on, what others have left to read later; returns the last of that.
 
     The fragments: from `at` on pairs of a bank and a cycle behind the start.
     """
     pool = state.pool
+    collector: Collector = state.collectors[c]
     for i in range(at, at + 2 * count, 2):
         cycle = start + state.program[i + 1]
-        pool[_port(state, core.mma_reads_at, state.program[i], cycle)] = cycle
-        core.mma_reads_until = max(core.mma_reads_until, cycle + 1)
-    for i in range(core.reads):
-        place = _port(state, core.taken_at, core.read_bank[i], core.read_at[i])
-        if core.read_at[i] > start and pool[place] == core.read_at[i]:
+        pool[_port(collector, collector.mma_reads_at, state.program[i], cycle)] = cycle
+        collector.mma_reads_until = max(collector.mma_reads_until, cycle + 1)
+    for i in range(collector.reads):
+        place = _port(collector, collector.taken_at, collector.read_bank[i], collector.read_at[i])
+        if collector.read_at[i] > start and pool[place] == collector.read_at[i]:
             pool[place] = -1
     last = start
-    for i in range(core.reads):
-        was, bank, cycle = core.read_at[i], core.read_bank[i], start + 1
+    for i in range(collector.reads):
+        was, bank, cycle = collector.read_at[i], collector.read_bank[i], start + 1
         if was <= start:
             continue
-        while _reads(state, core.taken_at, bank, cycle) or _reads(state, core.mma_reads_at, bank, cycle):
+        while _reads(state, collector, collector.taken_at, bank, cycle) or _reads(
+            state, collector, collector.mma_reads_at, bank, cycle
+        ):
             cycle += 1
-        pool[_port(state, core.taken_at, bank, cycle)] = cycle
+        pool[_port(collector, collector.taken_at, bank, cycle)] = cycle
         last = max(last, cycle)
-    note_ahead(state, max(last, core.mma_reads_until), start, state.sm[0].read_mask // 2)
+    note_ahead(state, max(last, collector.mma_reads_until), start, collector.read_mask // 2)
     return last
 
 
-def _keep_reads(core: Core, since: int) -> None:
+def _keep_reads(collector: Collector, since: int) -> None:
     """Forget reads before a cycle."""
     kept = 0
-    for i in range(core.reads):
-        if core.read_at[i] >= since:
-            core.read_at[kept], core.read_bank[kept] = core.read_at[i], core.read_bank[i]
-            core.read_slots[kept] = core.read_slots[i]
+    for i in range(collector.reads):
+        if collector.read_at[i] >= since:
+            collector.read_at[kept], collector.read_bank[kept] = collector.read_at[i], collector.read_bank[i]
+            collector.read_slots[kept] = collector.read_slots[i]
             kept += 1
-    core.reads = kept
+    collector.reads = kept
 
 
-def _hold(core: Core, latch: int) -> None:
-    core.held_latches[core.held] = latch
-    core.held += 1
+def _hold(collector: Collector, latch: int) -> None:
+    collector.held_latches[collector.held] = latch
+    collector.held += 1
 
 
 def _lower(slots: int, others: int) -> int:
@@ -145,35 +201,31 @@ def _lower(slots: int, others: int) -> int:
     return 1 if (slots & -slots) < (others & -others) else 0
 
 
-def _note(core: Core, slot: int, cycle: int) -> None:
-    core.slot_before[slot] = core.slot_last[slot]
-    core.slot_last[slot] = cycle
+def _note(collector: Collector, slot: int, cycle: int) -> None:
+    collector.slot_before[slot] = collector.slot_last[slot]
+    collector.slot_last[slot] = cycle
 
 
-def products_at_registers(core: Core, cycle: int) -> int:
-    """Whether products of warpgroups have a port, one product behind the other.
-
-    In each period they read their accumulators from one bank after the other, and write them a cycle before the first.
-    """
-    if cycle < core.products_from or cycle >= core.products_until:
-        return 0
-    return 1 if (cycle - core.products_from) % core.products_period < core.products_busy else 0
-
-
-def _port(state: State, at: int, bank: int, cycle: int) -> int:
+def _port(collector: Collector, at: int, bank: int, cycle: int) -> int:
     """Where it stands whether the port of a bank reads in a cycle."""
-    mask = state.sm[0].read_mask
-    return at + bank * (mask + 1) + (cycle & mask)
+    return at + bank * (collector.read_mask + 1) + (cycle & collector.read_mask)
 
 
-def _reads(state: State, at: int, bank: int, cycle: int) -> int:
-    return 1 if state.pool[_port(state, at, bank, cycle)] == cycle else 0
+def _reads(state: State, collector: Collector, at: int, bank: int, cycle: int) -> int:
+    return 1 if state.pool[_port(collector, at, bank, cycle)] == cycle else 0
 
 
-def _busy(state: State, core: Core, bank: int, cycle: int) -> int:
+def _busy(state: State, c: int, bank: int, cycle: int) -> int:
     """Whether a port reads; the ports send a register in the cycle behind that in which the sender counts it."""
-    if products_at_registers(core, cycle + bank * core.products_busy):
+    collector: Collector = state.collectors[c]
+    products = state.products[c]
+    if products_at_registers(products, cycle + bank * products.busy):
         return 1
-    if _reads(state, core.taken_at, bank, cycle) or _reads(state, core.mma_reads_at, bank, cycle):
+    if _reads(state, collector, collector.taken_at, bank, cycle) or _reads(
+        state, collector, collector.mma_reads_at, bank, cycle
+    ):
         return 1
-    return reads_in(state, core, bank, cycle - 1)
+    return reads_in(state, c, bank, cycle - 1)
+
+
+COLLECTOR = Unit("collector", records={"collectors": Kept(Collector, each_sub_core)})

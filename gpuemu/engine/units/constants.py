@@ -5,17 +5,34 @@ A line comes a fixed time behind the first that asks for it, whoever that is; th
 
 from __future__ import annotations
 
+from gpuemu.engine.records import Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
+from gpuemu.engine.unit import Kept, Unit
 
 LDC, OPERAND, CACHES = 0, 1, 2
-"""Where each cache keeps, line by line, since when it has it; -1: nobody has asked."""
+
+
+class Constants(Record):
+    """Since when each cache has each line; -1: nobody has asked."""
+
+    there_at: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """They are empty."""
+        lines = 1 + max(max(op.constant_line, op.loaded_line) for op in m.program.ops)
+        self.there_at = m.room.numbers(lines * CACHES, -1)
 
 
 def constant_there(state: State, line: int, cache: int, now: int) -> int:
     """When a line is there that is wanted `now`."""
-    at = state.sm[0].constants_at + CACHES * line + cache
+    constants: Constants = state.constants[0]
+    at = constants.there_at + CACHES * line + cache
     if state.pool[at] < 0:
         spec = state.spec[0]
         miss = spec.launch_constant_load_miss_cycles if cache == LDC else spec.launch_constant_operand_miss_cycles
         state.pool[at] = now + miss
     return state.pool[at]
+
+
+CONSTANTS = Unit("constants", records={"constants": Kept(Constants)})

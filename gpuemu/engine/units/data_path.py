@@ -7,11 +7,22 @@ in the same cycle take turns.
 
 from __future__ import annotations
 
-from gpuemu.engine.records import NEVER
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
-from gpuemu.engine.unit import Unit
+from gpuemu.engine.unit import Kept, Unit, each_sub_core
 from gpuemu.engine.units.load_store import sent_later
 from gpuemu.engine.units.rings import length, nth, pop, push
+
+
+class DataPath(Record):
+    """When a sub-core sent a register last."""
+
+    sent_at: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """They begin in the order of their numbers."""
+        self.sent_at = number - m.spec.sm_sub_cores
 
 
 def tick_data_path(state: State, now: int) -> int:
@@ -28,7 +39,7 @@ def tick_data_path(state: State, now: int) -> int:
             break
         best = _takes_turns(state, best, cycle)
         flight = state.flights[best]
-        state.cores[flight.core].data_sent_at = cycle
+        state.data_paths[flight.core].sent_at = cycle
         flight.registers -= 1
         flight.due = cycle + spec.mio_cycles_per_source_register
     wanted = NEVER
@@ -60,9 +71,9 @@ def _takes_turns(state: State, first: int, cycle: int) -> int:
         flight = state.flights[f]
         if flight.due > cycle or flight.since != state.flights[first].since:
             continue
-        if best < 0 or state.cores[flight.core].data_sent_at < state.cores[state.flights[best].core].data_sent_at:
+        if best < 0 or state.data_paths[flight.core].sent_at < state.data_paths[state.flights[best].core].sent_at:
             best = f
     return best
 
 
-DATA_PATH = Unit("data_path", tick_data_path)
+DATA_PATH = Unit("data_path", tick_data_path, records={"data_paths": Kept(DataPath, each_sub_core)})

@@ -77,6 +77,13 @@ class DataStage(Record):
         return min(int(lines.sum()), to_a_wavefront * (2 * pool + passing))
 
 
+class Passing(Record):
+    """A request: when its first wavefront passes, or it is sent on; how many were `lost` while an S2R had the stage."""
+
+    start: int
+    lost: int
+
+
 def find_slot(state: State, f: int, earliest: int) -> int:
     """When a request can begin to pass, not before `earliest`; `data_stage[0].chosen` is in which slot then."""
     op = state.ops[state.flights[f].op]
@@ -187,7 +194,7 @@ def _past_lane_registers(state: State, start: int, load: int) -> int:
         while begin < start < begin + each:
             start += spec.shared_memory_cycles_per_wavefront_per_warp
             if load != NO_LOAD:
-                state.flights[load].lost += 1
+                state.passing[load].lost += 1
     return start
 
 
@@ -227,7 +234,7 @@ def _begin_lane_register(state: State, f: int, start: int) -> int:
     for i in range(stage.read_slots):
         if i != chosen and _last_passes(pool[stage.slots_at + i], until - 1, pace) > start:
             if pool[stage.loads_at + i] != NO_LOAD:
-                state.flights[pool[stage.loads_at + i]].lost += 1
+                state.passing[pool[stage.loads_at + i]].lost += 1
             pool[stage.slots_at + i] += pace
     pool[stage.read_paths_at + state.warps[state.flights[f].warp].slot] = pool[stage.chosen] = until
     stage.last = until - pace

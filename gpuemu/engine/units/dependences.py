@@ -7,10 +7,13 @@ for what is not decided yet, and are told when it is (`result_at`, `sources_at`)
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from gpuemu.engine.code import Op
 from gpuemu.engine.records import NEVER, Record
-from gpuemu.engine.state import State, Warp
-from gpuemu.engine.unit import Kept, Takes, Unit, each_warp
+from gpuemu.engine.setup import Setup
+from gpuemu.engine.state import State
+from gpuemu.engine.unit import Kept, Takes, Unit, each_flight, each_warp
 from gpuemu.engine.units.drain import over, sent
 from gpuemu.engine.units.kinds import COPY_COMMIT, PRODUCT_WAIT, SHARED, SHUFFLE
 from gpuemu.engine.units.phases import wake_sub_core
@@ -24,6 +27,58 @@ RELEASE, WHY, READ, LAST_READER, WHY_READ, READERS = range(FIELDS)
 """
 
 
+Six = Annotated[list[int], 6]
+
+
+class Counters(Record):
+    """Of a warp by counter: when it falls as far as is known, how many raises are undecided, whether a load comes last,
+    why one waits; of its results the oldest and newest that may be outstanding, and how many are. Its registers in the
+    scoreboard.
+    """
+
+    falls_at: Six
+    undecided: Six
+    by_load: Six
+    why: Six
+    oldest: Six
+    newest: Six
+    outstanding: Six
+    registers_at: int
+
+
+class Outcome(Record):
+    """When a flight's sources have been read and its result is seen, NEVER if nobody has decided; the warp's next with
+    the same counter.
+    """
+
+    sources_read_at: int
+    done_at: int
+    next: int
+
+
+class Scoreboard(Record):
+    """Whether control words carry the dependences; else room for the `registers` of each warp slot."""
+
+    control_words: int
+    registers: int
+    registers_at: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nothing has been written."""
+        self.control_words = int(m.program.uses_control_words)
+        self.registers = 0 if self.control_words else m.facts.registers
+        self.registers_at = m.room.numbers(m.spec.sm_max_warps * self.registers * FIELDS)
+
+
+def launched_registers(state: State, w: int) -> None:
+    """Nothing is awaited of a warp that has just got its slot."""
+    scoreboard: Scoreboard = state.scoreboard[0]
+    counters: Counters = state.counters[w]
+    counters.registers_at = scoreboard.registers_at + state.warps[w].slot * scoreboard.registers * FIELDS
+    for i in range(scoreboard.registers * FIELDS):
+        state.pool[counters.registers_at + i] = 0
+
+
 def ready_at(state: State, w: int, earliest: int) -> int:
     """When the warp's next instruction may issue, not before `earliest`; sets why it waits."""
     warp = state.warps[w]
@@ -35,9 +90,9 @@ def ready_at(state: State, w: int, earliest: int) -> int:
             done_at = groups.ends[(groups.count - 1 - op.keep_groups) % 8]
             if done_at > earliest:
                 earliest, warp.reason = done_at, BARRIER  # what the profiler calls it (H100)
-    if state.sm[0].control_words:
-        return _counters(state, warp, op, earliest)
-    return _registers(state, warp, op, earliest)
+    if state.scoreboard[0].control_words:
+        return _counters(state, w, op, earliest)
+    return _registers(state, w, op, earliest)
 
 
 def look_again(state: State, w: int, now: int) -> None:
@@ -50,87 +105,90 @@ def look_again(state: State, w: int, now: int) -> None:
             wake_sub_core(state, warp.core, possible)
 
 
-def _all_but(state: State, warp: Warp, counter: int, keep: int, earliest: int) -> int:
+def _all_but(state: State, counters: Counters, counter: int, keep: int, earliest: int) -> int:
     """When all but the last `keep` results of a counter are there, in the order of issue; `earliest` at least.
 
     Those that are there by `earliest` are forgotten.
     """
-    flight, count = warp.oldest[counter], warp.outstanding[counter]
-    while count > 0 and state.flights[flight].done_at <= earliest:
-        flight = state.flights[flight].next
+    flight, count = counters.oldest[counter], counters.outstanding[counter]
+    while count > 0 and state.outcomes[flight].done_at <= earliest:
+        flight = state.outcomes[flight].next
         count -= 1
-    warp.oldest[counter], warp.outstanding[counter] = flight, count
+    counters.oldest[counter], counters.outstanding[counter] = flight, count
     latest = earliest
     for _ in range(count - keep):
-        latest = max(latest, state.flights[flight].done_at)
-        flight = state.flights[flight].next
+        latest = max(latest, state.outcomes[flight].done_at)
+        flight = state.outcomes[flight].next
     return latest
 
 
-def _counters(state: State, warp: Warp, op: Op, earliest: int) -> int:
+def _counters(state: State, w: int, op: Op, earliest: int) -> int:
     """The latest fall of the counters that it waits for.
 
     Right behind its predecessor, in its first cycle, it does not see yet that a load's counter falls, but it sees a
     fall in the cycle before, and if it waits the one that ends its wait (H200; not that of a MUFU or S2R).
     """
+    warp = state.warps[w]
+    counters: Counters = state.counters[w]
     if op.keep > 0:
-        fallen_at = _all_but(state, warp, op.keep_counter, op.keep, earliest)
+        fallen_at = _all_but(state, counters, op.keep_counter, op.keep, earliest)
         if fallen_at == NEVER:
             return NEVER
         if fallen_at > earliest:
             earliest = fallen_at
-            warp.reason = state.ops[state.flights[warp.oldest[op.keep_counter]].op].reason
+            warp.reason = state.ops[state.flights[counters.oldest[op.keep_counter]].op].reason
     first, unseen, waits = earliest, 0, op.waits
     while waits > 0:
         counter = (waits & 7) - 1
         waits >>= 3
-        if warp.undecided[counter] > 0:
+        if counters.undecided[counter] > 0:
             return NEVER
-        release = warp.falls_at[counter]
-        if release == first and warp.by_load[counter] > 0:
+        release = counters.falls_at[counter]
+        if release == first and counters.by_load[counter] > 0:
             unseen = 1 if first - warp.issued_at <= 1 else 0
         if release > earliest:
             earliest = release
-            warp.reason = warp.why[counter]
+            warp.reason = counters.why[counter]
     if unseen > 0 and earliest == first:
         earliest += 1
         warp.reason = SHORT_SCOREBOARD
     return earliest
 
 
-def _registers(state: State, warp: Warp, op: Op, earliest: int) -> int:
+def _registers(state: State, w: int, op: Op, earliest: int) -> int:
     """When all its registers are settled; a DEPBAR waits for asynchronous copies."""
-    pool, program = state.pool, state.program
+    pool, program, warp = state.pool, state.program, state.warps[w]
+    counters: Counters = state.counters[w]
     for i in range(op.reads + op.writes):
         place = op.reads_at + i if i < op.reads else op.writes_at + i - op.reads
-        at = warp.registers_at + FIELDS * program[place]
+        at = counters.registers_at + FIELDS * program[place]
         if pool[at + RELEASE] > earliest:
             earliest = pool[at + RELEASE]
             if earliest == NEVER:
                 return NEVER
             warp.reason = pool[at + WHY]
     for i in range(op.writes):
-        at = warp.registers_at + FIELDS * program[op.writes_at + i]
+        at = counters.registers_at + FIELDS * program[op.writes_at + i]
         if pool[at + READERS] > 0:
             return NEVER
         if pool[at + READ] > earliest:
             earliest = pool[at + READ]
             warp.reason = pool[at + WHY_READ]
     if op.awaits > 0:
-        fallen_at = _all_but(state, warp, 0, op.keep, earliest)
+        fallen_at = _all_but(state, counters, 0, op.keep, earliest)
         if fallen_at > earliest:
             earliest = fallen_at
             warp.reason = LONG_SCOREBOARD
     return earliest
 
 
-def _raise(warp: Warp, counter: int, cycle: int, loads: int, reason: int) -> None:
+def _raise(counters: Counters, counter: int, cycle: int, loads: int, reason: int) -> None:
     """A counter does not fall before `cycle`."""
-    if warp.falls_at[counter] <= cycle:
-        if loads > 0 or warp.falls_at[counter] < cycle:
-            warp.by_load[counter] = loads
-        warp.falls_at[counter] = cycle
-        warp.why[counter] = reason
+    if counters.falls_at[counter] <= cycle:
+        if loads > 0 or counters.falls_at[counter] < cycle:
+            counters.by_load[counter] = loads
+        counters.falls_at[counter] = cycle
+        counters.why[counter] = reason
 
 
 def take_branch(state: State, c: int, w: int, o: int, now: int) -> None:
@@ -144,32 +202,34 @@ def take_fixed(state: State, c: int, w: int, o: int, now: int) -> None:
 
 def written_at(state: State, w: int, o: int, cycle: int) -> None:
     """The registers of an instruction are written at `cycle`, as far as the scoreboard goes."""
-    warp, op = state.warps[w], state.ops[o]
-    if state.sm[0].control_words == 0:
+    op = state.ops[o]
+    counters: Counters = state.counters[w]
+    if state.scoreboard[0].control_words == 0:
         for i in range(op.writes):
-            at = warp.registers_at + FIELDS * state.program[op.writes_at + i]
+            at = counters.registers_at + FIELDS * state.program[op.writes_at + i]
             state.pool[at + RELEASE] = cycle
             state.pool[at + WHY] = WAIT
 
 
 def take_variable(state: State, c: int, w: int, o: int, now: int) -> None:
     """One of a pipe of the sub-core whose completion is reported."""
-    issued_variable(state, state.warps[w], state.ops[o], now + state.ops[o].latency_cycles)
+    issued_variable(state, w, state.ops[o], now + state.ops[o].latency_cycles)
 
 
-def issued_variable(state: State, warp: Warp, op: Op, done_at: int) -> None:
+def issued_variable(state: State, w: int, op: Op, done_at: int) -> None:
     """One whose completion is reported has its results at `done_at`, and has read its sources by then."""
-    if state.sm[0].control_words:
+    counters: Counters = state.counters[w]
+    if state.scoreboard[0].control_words:
         for counter in (op.write_counter, op.read_counter):
-            if counter >= 0 and warp.falls_at[counter] < done_at:
-                warp.falls_at[counter] = done_at
-                warp.why[counter] = op.reason
-                warp.by_load[counter] = 0
+            if counter >= 0 and counters.falls_at[counter] < done_at:
+                counters.falls_at[counter] = done_at
+                counters.why[counter] = op.reason
+                counters.by_load[counter] = 0
         return
-    if warp.op < 0:
+    if state.warps[w].op < 0:
         return
     for i in range(op.writes):
-        at = warp.registers_at + FIELDS * state.program[op.writes_at + i]
+        at = counters.registers_at + FIELDS * state.program[op.writes_at + i]
         state.pool[at + RELEASE] = done_at
         state.pool[at + WHY] = op.reason
 
@@ -178,34 +238,36 @@ def new_flight(state: State, c: int, w: int, o: int, now: int) -> int:
     """One goes to another unit, which has still to decide about it; returns its flight."""
     position = state.warps[w].position - 1
     f = state.flight_of[position]
-    flight, op, warp = state.flights[f], state.ops[o], state.warps[w]
+    flight, op = state.flights[f], state.ops[o]
+    outcome: Outcome = state.outcomes[f]
+    counters: Counters = state.counters[w]
     flight.position = position
-    flight.op, flight.warp, flight.core, flight.issued_at = o, w, c, now
-    flight.sources_read_at = flight.done_at = NEVER
+    flight.op, flight.warp, flight.core, flight.as_issued_at = o, w, c, now
+    outcome.sources_read_at = outcome.done_at = NEVER
     sent(state, w)
     if op.kind == SHARED and op.is_load == 0:
         state.shared_stores[w].undecided += 1
     kept = op.write_counter
-    if state.sm[0].control_words:
+    if state.scoreboard[0].control_words:
         if op.write_counter >= 0:
-            warp.undecided[op.write_counter] += 1
+            counters.undecided[op.write_counter] += 1
         if op.read_counter >= 0:
-            warp.undecided[op.read_counter] += 1
+            counters.undecided[op.read_counter] += 1
     else:
         kept = 0 if op.kind == COPY_COMMIT else -1
         for i in range(op.writes):
-            at = warp.registers_at + FIELDS * state.program[op.writes_at + i]
+            at = counters.registers_at + FIELDS * state.program[op.writes_at + i]
             state.pool[at + RELEASE] = NEVER
             state.pool[at + WHY] = op.reason
         for i in range(op.reads):
-            state.pool[warp.registers_at + FIELDS * state.program[op.reads_at + i] + READERS] += 1
+            state.pool[counters.registers_at + FIELDS * state.program[op.reads_at + i] + READERS] += 1
     if kept >= 0:
-        if warp.outstanding[kept] == 0:
-            warp.oldest[kept] = f
+        if counters.outstanding[kept] == 0:
+            counters.oldest[kept] = f
         else:
-            state.flights[warp.newest[kept]].next = f
-        warp.newest[kept] = f
-        warp.outstanding[kept] += 1
+            state.outcomes[counters.newest[kept]].next = f
+        counters.newest[kept] = f
+        counters.outstanding[kept] += 1
     return f
 
 
@@ -213,19 +275,21 @@ def result_at(state: State, f: int, cycle: int, now: int) -> None:
     """It is decided when its result is there."""
     flight = state.flights[f]
     op, warp = state.ops[flight.op], state.warps[flight.warp]
-    flight.done_at = cycle
+    outcome: Outcome = state.outcomes[f]
+    counters: Counters = state.counters[flight.warp]
+    outcome.done_at = cycle
     if op.kind == SHARED and op.is_load == 0:
         stores = state.shared_stores[flight.warp]
         stores.undecided -= 1
         stores.done_at = max(stores.done_at, cycle)
-    if state.sm[0].control_words:
+    if state.scoreboard[0].control_words:
         if op.write_counter >= 0:
-            warp.undecided[op.write_counter] -= 1
+            counters.undecided[op.write_counter] -= 1
             loads = 1 if op.kind == SHARED or op.kind == SHUFFLE else 0
-            _raise(warp, op.write_counter, cycle, loads, op.reason)
+            _raise(counters, op.write_counter, cycle, loads, op.reason)
     elif warp.op >= 0:  # another may have its slot
         for i in range(op.writes):
-            state.pool[warp.registers_at + FIELDS * state.program[op.writes_at + i] + RELEASE] = cycle
+            state.pool[counters.registers_at + FIELDS * state.program[op.writes_at + i] + RELEASE] = cycle
     look_again(state, flight.warp, now)
     over(state, flight.warp, cycle)
 
@@ -234,15 +298,17 @@ def sources_at(state: State, f: int, cycle: int, now: int) -> None:
     """It is decided, or has turned out to be later, when its sources have been read."""
     flight = state.flights[f]
     op, warp = state.ops[flight.op], state.warps[flight.warp]
-    decided = 1 if flight.sources_read_at == NEVER else 0
-    flight.sources_read_at = cycle
-    if state.sm[0].control_words:
+    outcome: Outcome = state.outcomes[f]
+    counters: Counters = state.counters[flight.warp]
+    decided = 1 if outcome.sources_read_at == NEVER else 0
+    outcome.sources_read_at = cycle
+    if state.scoreboard[0].control_words:
         if op.read_counter >= 0:
-            warp.undecided[op.read_counter] -= decided
-            _raise(warp, op.read_counter, cycle, 0, op.reason)
+            counters.undecided[op.read_counter] -= decided
+            _raise(counters, op.read_counter, cycle, 0, op.reason)
     elif warp.op >= 0:
         for i in range(op.reads):
-            at = warp.registers_at + FIELDS * state.program[op.reads_at + i]
+            at = counters.registers_at + FIELDS * state.program[op.reads_at + i]
             state.pool[at + READERS] -= decided
             latest = state.pool[at + READ]
             if latest < cycle or (latest == cycle and flight.position < state.pool[at + LAST_READER]):
@@ -260,11 +326,14 @@ class SharedStores(Record):
 
 ARITHMETIC = Unit(
     "arithmetic",
-    records={"shared_stores": Kept(SharedStores, each_warp)},
+    records={
+        "counters": Kept(Counters, each_warp), "outcomes": Kept(Outcome, each_flight), "scoreboard": Kept(Scoreboard),
+        "shared_stores": Kept(SharedStores, each_warp),
+    },
     takes=(
         Takes(take_branch, (Kind.BRANCH,)),
         Takes(take_variable, (Kind.VARIABLE,)),
         Takes(take_fixed),
     ),
-)
+)  # fmt: skip
 """The pipes of a sub-core, and what is in none."""

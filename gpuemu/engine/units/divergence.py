@@ -14,7 +14,7 @@ from __future__ import annotations
 from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
-from gpuemu.engine.unit import Kept, Takes, Unit
+from gpuemu.engine.unit import Kept, Takes, Unit, each_sub_core
 from gpuemu.engine.units.constants import LDC, constant_there
 from gpuemu.engine.units.dependences import new_flight, result_at, sources_at
 from gpuemu.engine.units.phases import wake, wake_sub_core
@@ -37,11 +37,27 @@ class Divergence(Record):
         self.taken_at = -m.spec.mio_request_interval_cycles
 
 
+class Divergent(Record):
+    """A sub-core's `queue` to the unit, which is that of a `pipe`; when it sent last, and when its way is free."""
+
+    queue: int
+    pipe: int
+    sent_at: int
+    free_at: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nothing has come."""
+        places = m.spec.address_divergence_queue_entries + 2
+        self.queue = m.room.ring("requests in a queue of the address divergence unit", places)
+        self.pipe = m.pipe_behind(Behind.ADDRESS_DIVERGENCE, number)
+        self.sent_at = number - m.spec.sm_sub_cores
+
+
 def take_divergence(state: State, c: int, w: int, o: int, now: int) -> None:
     """One goes to its queue."""
-    core = state.cores[c]
-    push(state, core.divergent, new_flight(state, c, w, o, now))
-    enter_queue(state, core.divergent_pipe, now)
+    own: Divergent = state.divergent[c]
+    push(state, own.queue, new_flight(state, c, w, o, now))
+    enter_queue(state, own.pipe, now)
     wake(state, state.phase[0].divergence, now + state.spec[0].address_divergence_queue_latency_cycles)
 
 
@@ -52,12 +68,12 @@ def tick_divergence(state: State, now: int) -> int:
     forget(state, unit.starts, now - 1)
     best, soonest = -1, NEVER
     for c in range(spec.sm_sub_cores):
-        core = state.cores[c]
-        if length(state, core.divergent) > 0:
-            flight = state.flights[first(state, core.divergent)]
-            able = max(flight.issued_at + spec.address_divergence_queue_latency_cycles, core.divergent_free_at)
+        own: Divergent = state.divergent[c]
+        if length(state, own.queue) > 0:
+            flight = state.flights[first(state, own.queue)]
+            able = max(flight.as_issued_at + spec.address_divergence_queue_latency_cycles, own.free_at)
             soonest = min(soonest, able)
-            if able <= now and (best < 0 or core.divergent_sent_at < state.cores[best].divergent_sent_at):
+            if able <= now and (best < 0 or own.sent_at < state.divergent[best].sent_at):
                 best = c
     if soonest == NEVER:
         return NEVER
@@ -71,14 +87,15 @@ def tick_divergence(state: State, now: int) -> int:
 
 
 def _send(state: State, c: int, now: int) -> None:
-    spec, core = state.spec[0], state.cores[c]
+    spec = state.spec[0]
     unit: Divergence = state.divergence[0]
-    f = pop(state, core.divergent)
+    own: Divergent = state.divergent[c]
+    f = pop(state, own.queue)
     flight = state.flights[f]
     op = state.ops[flight.op]
     sent = now + op.issue_interval_cycles
-    core.divergent_sent_at, core.divergent_free_at, unit.taken_at = now, sent, now
-    if leave_queue(state, core, core.divergent_pipe, sent):
+    own.sent_at, own.free_at, unit.taken_at = now, sent, now
+    if leave_queue(state, state.cores[c], own.pipe, sent):
         wake_sub_core(state, c, sent)
     start = max(now + op.late_cycles, unit.next_start)
     unit.next_start = start + spec.address_divergence_interval_cycles
@@ -94,7 +111,7 @@ def _send(state: State, c: int, now: int) -> None:
 DIVERGENCE = Unit(
     "divergence",
     tick_divergence,
-    records={"divergence": Kept(Divergence)},
+    records={"divergence": Kept(Divergence), "divergent": Kept(Divergent, each_sub_core)},
     takes=(
         Takes(
             take_divergence, (Kind.VARIABLE,), Behind.ADDRESS_DIVERGENCE, flies=True,

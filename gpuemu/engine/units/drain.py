@@ -6,43 +6,62 @@ its CTA's place are kept until then.
 
 from __future__ import annotations
 
+from gpuemu.engine.records import Record
 from gpuemu.engine.state import State
+from gpuemu.engine.unit import Kept, Unit, each_warp
 from gpuemu.engine.units.phases import wake
 from gpuemu.program.stall_reasons import DRAIN
 
 
+class Life(Record):
+    """When a warp starts and ends. Of its accesses `under_way` are not decided, the others are over at `drained_at`."""
+
+    started_at: int
+    ended_at: int
+    under_way: int
+    drained_at: int
+
+
 def sent(state: State, w: int) -> None:
     """An access of the warp is under way, and not decided."""
-    state.warps[w].under_way += 1
+    state.lives[w].under_way += 1
 
 
 def over(state: State, w: int, cycle: int) -> None:
     """It is decided that one of them is over at `cycle`."""
-    warp = state.warps[w]
-    warp.under_way -= 1
-    warp.drained_at = max(warp.drained_at, cycle)
-    if warp.op < 0 and warp.under_way == 0:
+    life: Life = state.lives[w]
+    life.under_way -= 1
+    life.drained_at = max(life.drained_at, cycle)
+    if state.warps[w].op < 0 and life.under_way == 0:
         _ends(state, w)
 
 
 def issued_last(state: State, w: int, now: int) -> None:
     """The warp has issued its last instruction."""
-    warp = state.warps[w]
-    cta = state.ctas[warp.cta]
-    warp.ended_at = cta.last_end = now + 1
+    life: Life = state.lives[w]
+    cta = state.ctas[state.warps[w].cta]
+    life.ended_at = cta.last_end = now + 1
     cta.live -= 1
     cta.draining += 1
-    if warp.under_way == 0:
+    if life.under_way == 0:
         _ends(state, w)
 
 
 def _ends(state: State, w: int) -> None:
     warp = state.warps[w]
+    life: Life = state.lives[w]
     cta = state.ctas[warp.cta]
-    drained = max(0, warp.drained_at - warp.ended_at)
+    drained = max(0, life.drained_at - life.ended_at)
     state.waited[warp.position * state.sm[0].reasons + DRAIN] = drained
-    warp.ended_at += drained
+    life.ended_at += drained
     cta.draining -= 1
-    cta.drained_at = max(cta.drained_at, warp.ended_at)
+    cta.drained_at = max(cta.drained_at, life.ended_at)
     if cta.live == 0 and cta.draining == 0:
         wake(state, state.phase[0].launch, cta.drained_at + state.spec[0].sm_cta_launch_cycles)
+
+
+DRAIN_OF_WARPS = Unit(
+    "drain",
+    records={"lives": Kept(Life, each_warp)},
+    logs={"warp_start": ("lives", "started_at"), "warp_end": ("lives", "ended_at")},
+)

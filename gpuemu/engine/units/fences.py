@@ -68,7 +68,7 @@ def tick_fences(state: State, now: int) -> int:
             i += 1
             continue
         take(state, waits, i)
-        over = max(flight.issued_at + spec.fence_async_cycles, stores.done_at + spec.fence_stores_cycles)
+        over = max(state.issue[flight.position] + spec.fence_async_cycles, stores.done_at + spec.fence_stores_cycles)
         result_at(state, f, max(now, over), now)
     return now + 1 if length(state, waits) > 0 else NEVER
 

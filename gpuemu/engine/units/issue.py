@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from gpuemu.engine.code import Op
-from gpuemu.engine.records import NEVER
+from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.spec import FAIR, YOUNGEST
-from gpuemu.engine.state import Core, State, Warp
+from gpuemu.engine.state import Core, State
+from gpuemu.engine.unit import Kept, Unit, each_warp
 from gpuemu.engine.units.code_caches import line_there
+from gpuemu.engine.units.collector import Collector
 from gpuemu.engine.units.constants import OPERAND, constant_there
 from gpuemu.engine.units.dependences import look_again, ready_at
 from gpuemu.engine.units.drain import issued_last
@@ -15,7 +17,7 @@ from gpuemu.engine.units.kinds import BRANCH, PLAIN
 from gpuemu.engine.units.order import issued
 from gpuemu.engine.units.phases import wake
 from gpuemu.engine.units.pipes import closed_before, occupy, shut, stand
-from gpuemu.engine.units.ports import entered, read_operands, standing
+from gpuemu.engine.units.ports import Ports, entered, read_operands, standing
 from gpuemu.engine.units.result_port import arithmetic_writes
 from gpuemu.engine.units.taking import take
 from gpuemu.program.stall_reasons import (
@@ -29,16 +31,29 @@ from gpuemu.program.stall_reasons import (
 )
 
 
+class Counted(Record):
+    """The stall count of a warp's last instruction, and how much longer it took because the sub-core stood."""
+
+    stall: int
+    stood: int
+
+
+class Progress(Record):
+    """How many instructions have issued."""
+
+    issued: int
+
+
 def issue(state: State, c: int, w: int, now: int) -> None:
     """A warp of a sub-core issues its next instruction."""
     spec, core, warp = state.spec[0], state.cores[c], state.warps[w]
     o, p = warp.op, warp.pipe
     op = state.ops[o]
     stayed = 1 if core.current == w else 0
-    issued(state, core, w, now, op.yields)
+    issued(state, c, w, now, op.yields)
     state.issue[warp.position] = now
-    state.sm[0].issued += 1
-    _log_wait(state, core, warp, op, now)
+    state.progress[0].issued += 1
+    _log_wait(state, core, w, op, now)
     if warp.opens_at <= now:
         warp.blocked_from = warp.opens_at = NEVER
     reads_at, late, again = _through_ports(state, c, w, op, now)
@@ -48,15 +63,17 @@ def issue(state: State, c: int, w: int, now: int) -> None:
     if state.pipes[p].kind == PLAIN:
         shut(state.pipes[p], now + 1, now + taken_for + max(reads_at - now, counts_from - now))
     state.operands_late[warp.position] = reads_at - now
-    warp.issued_at, warp.stall, warp.stood = now, op.stall_cycles, counts_from - now
+    warp.issued_at = now
+    counted: Counted = state.counted[w]
+    counted.stall, counted.stood = op.stall_cycles, counts_from - now
     warp.position += 1
     warp.op = state.path[warp.position] if warp.position < warp.last else -1
     core.current = w if op.yields == 0 and (spec.policy == FAIR or spec.policy == YOUNGEST) else -1
     core.last_issue, core.next_slot = now, reads_at + 1
     take(state, c, w, o, now)
     _go_on(state, c, w, op, counts_from, now)
-    if now <= core.code_busy_until:
-        asks(state, core, w, op, now, stayed)
+    if now <= state.fetch[c].code_busy_until:
+        asks(state, c, w, op, now, stayed)
 
 
 def waits_for_caches(state: State, core: Core, w: int, now: int) -> int:
@@ -64,30 +81,34 @@ def waits_for_caches(state: State, core: Core, w: int, now: int) -> int:
     warp = state.warps[w]
     op = state.ops[warp.op]
     there, reason = now, NO_INSTRUCTION
-    if state.sm[0].code_waits and warp.code_line != op.code_line:
+    if state.code[0].waits and warp.code_line != op.code_line:
         warp.code_line = op.code_line
         there = line_there(state, op.code_line, now)
     if there <= now and op.constant_line >= 0:
         there, reason = constant_there(state, op.constant_line, OPERAND, now), IMC_MISS
     if there <= now:
         return 0
-    _log_wait(state, core, warp, op, now)
-    warp.stall, warp.stood, warp.seen_at, warp.stalled_until = 1, 0, -1, now
+    _log_wait(state, core, w, op, now)
+    counted: Counted = state.counted[w]
+    counted.stall, counted.stood = 1, 0
+    warp.seen_at, warp.stalled_until = -1, now
     warp.held_until, warp.held_for = there, reason
     look_again(state, w, now)
     return 1
 
 
-def _log_wait(state: State, core: Core, warp: Warp, op: Op, now: int) -> None:
+def _log_wait(state: State, core: Core, w: int, op: Op, now: int) -> None:
     """For what it has waited since its last issue, but for the cycles of issues themselves.
 
     First its stall count, then what it depends on; then its pipe was taken or its queue full, an instruction before it
     waited for the register file, or the scheduler issued another warp.
     """
+    warp = state.warps[w]
+    counted: Counted = state.counted[w]
     at = warp.position * state.sm[0].reasons
     if warp.issued_at >= 0:
-        state.waited[at + WAIT] += warp.stall - 1
-        state.waited[at + DISPATCH_STALL] += warp.stood
+        state.waited[at + WAIT] += counted.stall - 1
+        state.waited[at + DISPATCH_STALL] += counted.stood
     if warp.opens_at <= now and warp.opens_at > warp.ready_at and op.passes_barrier == 0:
         state.waited[at + BARRIER] += warp.opens_at - warp.stalled_until
     elif warp.ready_at > warp.stalled_until:
@@ -104,22 +125,24 @@ def _through_ports(state: State, c: int, w: int, op: Op, now: int) -> tuple[int,
     """When its operands begin to be read, how much later what counts from the issue starts, and how much of that is
     for reading them twice."""
     core, warp = state.cores[c], state.warps[w]
-    reads_at, late, again = now, standing(core, now), 0
-    if op.fills_latches and core.reader != w:
-        core.reader = w
-        warp.latched = 0
+    ports: Ports = state.ports[c]
+    collector: Collector = state.collectors[c]
+    reads_at, late, again = now, standing(ports, now), 0
+    if op.fills_latches and collector.reader != w:
+        collector.reader = w
+        collector.latched = 0
     if op.uses_ports or op.turnaround > 0:
-        reads_at = read_operands(state, c, w, op, now, 1 if warp.latched >= op.kept_for else 0)
-        late, again = core.late, core.late_again
-        if core.put_off_cycles > 0:
+        reads_at = read_operands(state, c, w, op, now, 1 if collector.latched >= op.kept_for else 0)
+        late, again = ports.late, ports.late_again
+        if ports.put_off_cycles > 0:
             for i in range(core.warps):
                 other = state.pool[core.warps_at + i]
                 if other != w:
-                    _stands(state, other, core.put_off_from, core.put_off_cycles, now)
-    warp.latched += op.fills_latches
+                    _stands(state, other, ports.put_off_from, ports.put_off_cycles, now)
+    collector.latched += op.fills_latches
     if op.written_banks > 0:
-        written = max(now + late, entered(state, core)) + state.spec[0].register_file_write_cycles
-        arithmetic_writes(state, core, op.written_banks, written, now)
+        written = max(now + late, entered(state, ports)) + state.spec[0].register_file_write_cycles
+        arithmetic_writes(state, c, op.written_banks, written, now)
     for i in range(op.forwards):
         state.pool[warp.forwarded_at + state.program[op.forwards_at + i]] = now + late
     if reads_at > now:
@@ -132,7 +155,7 @@ def _stands(state: State, w: int, begin: int, cycles: int, now: int) -> None:
     warp = state.warps[w]
     if warp.stalled_until < begin or warp.issued_at < 0:
         return
-    warp.stood += cycles
+    state.counted[w].stood += cycles
     warp.stalled_until += cycles
     if warp.stalled_until > warp.held_until:
         warp.held_until, warp.held_for = warp.stalled_until, WAIT
@@ -151,7 +174,7 @@ def _go_on(state: State, c: int, w: int, op: Op, counts_from: int, now: int) -> 
     resolves_at = now
     if takes_branch:
         warp.branched_at = now
-        resolves_at = branched(state, core, w, counts_from)
+        resolves_at = branched(state, c, w, counts_from)
     warp.stalled_until = warp.held_until = counts_from + op.stall_cycles
     warp.held_for = WAIT
     if warp.op == warp.next_line and warp.line_at > warp.held_until:
@@ -171,3 +194,6 @@ def _end(state: State, core: Core, w: int, now: int) -> None:
             state.pool[core.warps_at + i] = state.pool[core.warps_at + core.warps]
     issued_last(state, w, now)
     wake(state, state.phase[0].barrier, now)
+
+
+ISSUE = Unit("issue", records={"counted": Kept(Counted, each_warp), "progress": Kept(Progress)})

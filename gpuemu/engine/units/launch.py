@@ -9,21 +9,46 @@ A CTA gets the lowest free place, each of its warps the lowest free warp slot; w
 
 from __future__ import annotations
 
-from gpuemu.engine.records import NEVER
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
-from gpuemu.engine.unit import Unit
+from gpuemu.engine.unit import Kept, Unit
 from gpuemu.engine.units.barrier import IDS
 from gpuemu.engine.units.code_caches import remember
-from gpuemu.engine.units.dependences import FIELDS
+from gpuemu.engine.units.dependences import launched_registers
+from gpuemu.engine.units.fetch import launched_code
 from gpuemu.engine.units.phases import wake_sub_core
 from gpuemu.program.stall_reasons import NO_INSTRUCTION
 
 LONG_AGO = -(1 << 40)
 
 
+class Launcher(Record):
+    """The next of the `ctas`, and when it may begin at the earliest; `warp_slots_at`: who is where, -1: nobody.
+
+    Each warp slot has room for when each of its `forwarded` registers came onto the forwarding path.
+    """
+
+    ctas: int
+    next_cta: int
+    next_at: int
+    warp_slots_at: int
+    forwarded: int
+    forwarded_at: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """All slots are free."""
+        s = m.spec
+        self.ctas, self.forwarded = m.program.ctas, m.facts.forwarded
+        self.next_at = s.launch_overhead_cycles + s.cold_code * s.launch_cold_cycles
+        self.warp_slots_at = m.room.numbers(s.sm_max_warps, -1)
+        self.forwarded_at = m.room.numbers(s.sm_max_warps * self.forwarded)
+
+
 def tick_launch(state: State, now: int) -> int:
     """Clear the places of CTAs that ended long enough ago, and launch others there."""
     spec, sm, pool = state.spec[0], state.sm[0], state.pool
+    launcher: Launcher = state.launcher[0]
     wanted = NEVER
     for slot in range(sm.resident_ctas):
         number = pool[sm.cta_slots_at + slot]
@@ -35,57 +60,55 @@ def tick_launch(state: State, now: int) -> int:
                 pool[sm.cta_slots_at + slot] = -1
                 cta = state.ctas[number]
                 for w in range(cta.first_warp, cta.first_warp + cta.warps):
-                    pool[sm.warp_slots_at + state.warps[w].slot] = -1
+                    pool[launcher.warp_slots_at + state.warps[w].slot] = -1
                 for barrier in range(slot * IDS, (slot + 1) * IDS):
                     state.gatherings[barrier].arrivals = 0
     for slot in range(sm.resident_ctas):
-        if sm.next_cta < sm.ctas and pool[sm.cta_slots_at + slot] < 0:
-            if now < sm.next_launch_at:
-                return min(wanted, sm.next_launch_at)
+        if launcher.next_cta < launcher.ctas and pool[sm.cta_slots_at + slot] < 0:
+            if now < launcher.next_at:
+                return min(wanted, launcher.next_at)
             _launch(state, slot, now)
     return wanted
 
 
 def _launch(state: State, slot: int, now: int) -> None:
     spec, sm, pool = state.spec[0], state.sm[0], state.pool
-    number = sm.next_cta
-    if number == 0 and sm.code_waits:
+    launcher: Launcher = state.launcher[0]
+    number = launcher.next_cta
+    if number == 0 and state.code[0].waits:
         remember(state)
     cta = state.ctas[number]
     pool[sm.cta_slots_at + slot] = number
     cta.slot, cta.live = slot, cta.warps
-    sm.next_cta += 1
+    launcher.next_cta += 1
     warp_slot, start = 0, now
     for w in range(cta.first_warp, cta.first_warp + cta.warps):
-        while pool[sm.warp_slots_at + warp_slot] >= 0:
+        while pool[launcher.warp_slots_at + warp_slot] >= 0:
             warp_slot += 1
-        pool[sm.warp_slots_at + warp_slot] = w
+        pool[launcher.warp_slots_at + warp_slot] = w
         warp, c = state.warps[w], warp_slot % spec.sm_sub_cores
         core = state.cores[c]
-        warp.cta, warp.slot, warp.core, warp.started_at = number, warp_slot, c, start
+        warp.cta, warp.slot, warp.core = number, warp_slot, c
         warp.op = state.path[warp.position]
         warp.pipe = core.pipes_at + state.ops[warp.op].pipe
-        warp.issued_at = warp.seen_at = warp.barrier_id = warp.branched_at = warp.next_line = warp.code_line = -1
+        warp.issued_at = warp.seen_at = warp.branched_at = warp.next_line = warp.code_line = -1
         warp.blocked_from = warp.opens_at = NEVER
-        warp.order = 2 * start
-        warp.stalled_until = start
+        warp.stalled_until = state.lives[w].started_at = start
         warp.ready_at = warp.held_until = start + spec.launch_first_code_cycles
         warp.held_for = warp.reason = NO_INSTRUCTION
-        warp.registers_at = sm.registers_at + warp_slot * sm.registers * FIELDS
-        warp.forwarded_at = sm.forwarded_at + warp_slot * sm.forwarded
-        warp.late_code_at = sm.late_code_at + warp_slot * 8 * spec.issue_instruction_buffer_entries
-        for i in range(sm.registers * FIELDS):
-            pool[warp.registers_at + i] = 0
-        for i in range(sm.forwarded):
+        warp.forwarded_at = launcher.forwarded_at + warp_slot * launcher.forwarded
+        for i in range(launcher.forwarded):
             pool[warp.forwarded_at + i] = LONG_AGO
-        for i in range(8 * spec.issue_instruction_buffer_entries):
-            pool[warp.late_code_at + i] = -1
+        state.at_barrier[w].id = -1
+        state.ranks[w].turn = 2 * start
+        launched_registers(state, w)
+        launched_code(state, c, w)
         pool[core.warps_at + core.warps] = w
         core.warps += 1
         wake_sub_core(state, c, max(now, warp.ready_at))
         start += spec.launch_warp_interval_cycles
     last = start - spec.launch_warp_interval_cycles
-    sm.next_launch_at = max(now + spec.launch_cta_interval_cycles, last + spec.launch_cta_gap_cycles)
+    launcher.next_at = max(now + spec.launch_cta_interval_cycles, last + spec.launch_cta_gap_cycles)
 
 
-LAUNCH = Unit("launch", tick_launch)
+LAUNCH = Unit("launch", tick_launch, records={"launcher": Kept(Launcher)})

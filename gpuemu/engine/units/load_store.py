@@ -16,13 +16,13 @@ from __future__ import annotations
 from gpuemu.engine.code import Op
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
-from gpuemu.engine.unit import Kept, Unit
+from gpuemu.engine.unit import Kept, Unit, each_sub_core
 from gpuemu.engine.units.dependences import sources_at
 from gpuemu.engine.units.kinds import COPY_COMMIT, LANE_REGISTER
 from gpuemu.engine.units.pass_on import comes, first_sent, serve_lane, take_complete
 from gpuemu.engine.units.phases import wake, wake_sub_core
 from gpuemu.engine.units.pipes import leave_queue
-from gpuemu.engine.units.pool import LoadStore
+from gpuemu.engine.units.pool import LoadStore, Mio
 from gpuemu.engine.units.rings import first, forget, length, nth, pop, push, take
 
 
@@ -31,25 +31,25 @@ def tick_load_store(state: State, now: int) -> int:
     spec = state.spec[0]
     cycle = now + spec.ahead
     for c in range(spec.sm_sub_cores):
-        core = state.cores[c]
-        if core.outside < 0 and length(state, core.queue) > 0 and leaves_at(state, c) <= cycle:
-            core.outside = pop(state, core.queue)
-            core.left_at = cycle
-            state.flights[core.outside].has_left = 1
+        mio: Mio = state.mio[c]
+        if mio.outside < 0 and length(state, mio.queue) > 0 and leaves_at(state, c) <= cycle:
+            mio.outside = pop(state, mio.queue)
+            mio.left_at = cycle
+            state.flights[mio.outside].has_left = 1
             if spec.mio_sending_entries:
                 _frees_entry(state, c, cycle, now)
     while True:
         best, longest = -1, NEVER
         for c in range(spec.sm_sub_cores):
-            core = state.cores[c]
-            if core.outside >= 0 and _may_go(state, core.outside, cycle):
-                op = state.ops[state.flights[core.outside].op]
-                since = core.dispatched_at if op.taken_complete else core.accepted_at
+            waiting: Mio = state.mio[c]
+            if waiting.outside >= 0 and _may_go(state, waiting.outside, cycle):
+                op = state.ops[state.flights[waiting.outside].op]
+                since = waiting.dispatched_at if op.taken_complete else waiting.accepted_at
                 if since < longest:
                     best, longest = c, since
         if best < 0:
             break
-        f = state.cores[best].outside
+        f = state.mio[best].outside
         if state.ops[state.flights[f].op].taken_complete == 0 and _another_first(state, best, cycle):
             take_complete(state, cycle, now)
         else:
@@ -58,24 +58,25 @@ def tick_load_store(state: State, now: int) -> int:
                 take_complete(state, cycle, now)
     wanted = NEVER
     for c in range(spec.sm_sub_cores):
-        core = state.cores[c]
-        if core.outside >= 0:
+        left: Mio = state.mio[c]
+        if left.outside >= 0:
             wanted = now + 1
-        elif length(state, core.queue) > 0:
+        elif length(state, left.queue) > 0:
             wanted = min(wanted, max(now + 1, leaves_at(state, c) - spec.ahead))
     return wanted
 
 
 def leaves_at(state: State, c: int) -> int:
     """When the first in a sub-core's queue leaves it, if nothing holds its registers back any longer."""
-    spec, core = state.spec[0], state.cores[c]
-    flight = state.flights[first(state, core.queue)]
-    sent = core.sending_until
-    if core.last_sent >= 0:
-        behind_load = state.ops[state.flights[core.last_sent].op].is_load
+    spec = state.spec[0]
+    mio: Mio = state.mio[c]
+    flight = state.flights[first(state, mio.queue)]
+    sent = mio.sending_until
+    if mio.last_sent >= 0:
+        behind_load = state.ops[state.flights[mio.last_sent].op].is_load
         if behind_load and state.ops[flight.op].is_load == 0:
             sent -= spec.mio_data_read_cycles  # it reads its first register so much later
-    return max(flight.issued_at + spec.mio_queue_latency_cycles, sent)
+    return max(flight.as_issued_at + spec.mio_queue_latency_cycles, sent)
 
 
 def _frees_entry(state: State, c: int, cycle: int, now: int) -> None:
@@ -128,18 +129,19 @@ def _another_first(state: State, c: int, cycle: int) -> int:
     if flight.there != cycle or state.ops[flight.op].taken_complete == 0:
         return 0
     sent = flight.there - flight.refused - state.spec[0].mio_cycles_per_source_register
-    return 1 if sent <= state.cores[c].accepted_at else 0
+    return 1 if sent <= state.mio[c].accepted_at else 0
 
 
 def _dispatch(state: State, c: int, f: int, cycle: int, now: int) -> None:
-    spec, core, flight = state.spec[0], state.cores[c], state.flights[f]
+    spec, flight = state.spec[0], state.flights[f]
+    mio: Mio = state.mio[c]
     op = state.ops[flight.op]
-    core.dispatched_at = flight.dispatched_at = cycle
+    mio.dispatched_at = flight.dispatched_at = cycle
     if op.taken_complete == 0:
-        core.accepted_at = cycle
+        mio.accepted_at = cycle
         state.load_store[0].next_accept = cycle + spec.mio_request_interval_cycles
-    core.outside = -1
-    core.last_sent = f
+    mio.outside = -1
+    mio.last_sent = f
     _send(state, c, f, op, cycle, now)
     if spec.mio_sending_entries == 0:
         _frees_entry(state, c, cycle, now)
@@ -147,18 +149,19 @@ def _dispatch(state: State, c: int, f: int, cycle: int, now: int) -> None:
 
 def _send(state: State, c: int, f: int, op: Op, cycle: int, now: int) -> None:
     """Its registers go to the data stage; those with data to store take turns, the address comes first."""
-    spec, core, flight = state.spec[0], state.cores[c], state.flights[f]
+    spec, flight = state.spec[0], state.flights[f]
+    mio: Mio = state.mio[c]
     if op.kind == LANE_REGISTER:
-        core.sending_until = cycle + 1
+        mio.sending_until = cycle + 1
         serve_lane(state, f, cycle, now)
         return
     each = spec.mio_cycles_per_source_register
     if op.sends_data and op.source_words > 1:
         push(state, state.load_store[0].data_path, f)
-        flight.due, flight.registers, flight.since = cycle + each, op.source_words - 1, core.left_at
+        flight.due, flight.registers, flight.since = cycle + each, op.source_words - 1, mio.left_at
         wake(state, state.phase[0].data_path, max(now, cycle + each - spec.ahead))
     sending = max(spec.mio_minimum_dispatch_interval_cycles, each * op.source_words)
-    core.sending_until = cycle + sending + flight.late
+    mio.sending_until = cycle + sending + flight.late
     beyond_one = each * (op.source_words - 1) + flight.late
     on_time = cycle - spec.mio_queue_latency_cycles  # when it was issued, or would have been had it not waited
     release, flight.there = spec.store_release, cycle + beyond_one + spec.mio_data_read_cycles
@@ -174,19 +177,19 @@ def sent_later(state: State, f: int, cycles: int, now: int) -> None:
     """Registers behind the first are sent later, of a request in a queue or of the last that left it."""
     flight = state.flights[f]
     flight.late += cycles
-    if flight.sources_read_at == NEVER:
+    if state.outcomes[f].sources_read_at == NEVER:
         return
-    sources_at(state, f, flight.sources_read_at + cycles, now)
+    sources_at(state, f, state.outcomes[f].sources_read_at + cycles, now)
     if flight.in_transit:
         flight.there += cycles
-    core = state.cores[flight.core]
-    if core.last_sent == f:
-        core.sending_until += cycles
+    mio: Mio = state.mio[flight.core]
+    if mio.last_sent == f:
+        mio.sending_until += cycles
 
 
 LOAD_STORE = Unit(
     "load_store",
     tick_load_store,
-    records={"load_store": Kept(LoadStore)},
+    records={"load_store": Kept(LoadStore), "mio": Kept(Mio, each_sub_core)},
     logs={"dispatch": ("flights", "dispatched_at")},
 )

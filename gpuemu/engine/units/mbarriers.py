@@ -13,7 +13,7 @@ import numpy as np
 from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
-from gpuemu.engine.unit import Kept, Takes, Unit, each_op
+from gpuemu.engine.unit import Kept, Takes, Unit, each_flight, each_op
 from gpuemu.engine.units.dependences import new_flight, result_at, sources_at
 from gpuemu.engine.units.phases import wake
 from gpuemu.engine.units.rings import length, nth, push, put, take
@@ -65,7 +65,6 @@ class Event(Record):
     bytes: int
     parity: int
     lines: int
-    rows: int
     sectors: int
     map: int
 
@@ -76,7 +75,7 @@ class Event(Record):
             return
         first, end = events.first_barrier[number], events.first_barrier[number + 1]
         self.barriers_at, self.barriers = m.room.given(events.barrier[first:end]), int(end - first)
-        for name in ("arrivals", "bytes", "parity", "lines", "rows", "sectors", "map"):
+        for name in ("arrivals", "bytes", "parity", "lines", "sectors", "map"):
             setattr(self, name, int(getattr(events, name)[number]))
 
 
@@ -95,6 +94,12 @@ class MbarrierOp(Record):
             self.what = FOLLOWS_COPIES
         elif instruction.mnemonic == "SYNCS":
             self.what = next((what for name, what in kinds.items() if instruction.has(name)), OTHER)
+
+
+class Test(Record):
+    """Of one under way: the mbarrier that it waits for."""
+
+    number: int
 
 
 def event_of(state: State, f: int) -> int:
@@ -123,7 +128,7 @@ def take_mbarrier(state: State, c: int, w: int, o: int, now: int) -> None:
         result_at(state, f, now + spec.mbarrier_test_cycles, now)
         return
     if what == FOLLOWS_COPIES:
-        there = max(there, state.warps[w].copies_done_at)
+        there = max(there, state.copies[w].done_at)
     comes(state, f, there, now)
     if what == INITIALISES:
         result_at(state, f, now + spec.mbarrier_initialise_cycles, now)
@@ -158,9 +163,9 @@ def _happens(state: State, f: int, now: int) -> None:
         barrier = state.mbarrier[number]
         if what == TESTS:
             if barrier.parity != event.parity:
-                result_at(state, f, max(now, flight.issued_at + spec.mbarrier_test_cycles), now)
+                result_at(state, f, max(now, state.issue[flight.position] + spec.mbarrier_test_cycles), now)
             else:
-                flight.start = number
+                state.tests[f].number = number
                 push(state, state.mbarriers[0].waits, f)
         elif what == INITIALISES:
             barrier.taken = barrier.missing = event.arrivals
@@ -181,7 +186,7 @@ def _let_go(state: State, number: int, now: int) -> None:
     waits, i = state.mbarriers[0].waits, 0
     while i < length(state, waits):
         f = nth(state, waits, i)
-        if state.flights[f].start == number:
+        if state.tests[f].number == number:
             take(state, waits, i)
             result_at(state, f, now + state.spec[0].mbarrier_wake_cycles, now)
         else:
@@ -198,6 +203,7 @@ MBARRIERS = Unit(
         ),
         "events": Kept(Event, lambda m: max(1, len(m.program.events) if m.program.events else 0)),
         "mbarrier_op": Kept(MbarrierOp, each_op),
+        "tests": Kept(Test, each_flight),
     },
     takes=(Takes(take_mbarrier, (Kind.ASYNCHRONOUS,), pipe="mbarriers", flies=True, reason="long_scoreboard"),),
 )

@@ -11,27 +11,51 @@ the oldest.
 
 from __future__ import annotations
 
+from gpuemu.engine.records import Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.spec import FAIR, OLDEST, ROTATING, YOUNGEST
 from gpuemu.engine.state import Core, State
+from gpuemu.engine.unit import Kept, Unit, each_sub_core, each_warp
 from gpuemu.engine.units.dependences import ready_at
 from gpuemu.engine.units.kinds import QUEUE, SPECIAL_QUEUE
 from gpuemu.engine.units.rings import first, length, pop, push
 
 
+class Rank(Record):
+    """Of a warp its count of `issues`, whether it `yielded` with the last, and whose `turn` it is: the lowest."""
+
+    issues: int
+    yielded: int
+    turn: int
+
+
+class Uncounted(Record):
+    """Issues of a sub-core that do not count yet: when they do, and the warp, by turns."""
+
+    issues: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nobody has issued."""
+        most = m.spec.issue_issue_count_delay_cycles + 2
+        self.issues = m.room.ring("issues that do not count yet", 2 * most)
+
+
 def goes_before(state: State, w: int, other: int) -> int:
     """Whether a warp goes before another; warps have their numbers in the order of age."""
-    one, two, policy = state.warps[w], state.warps[other], state.spec[0].policy
+    one: Rank = state.ranks[w]
+    two: Rank = state.ranks[other]
+    policy = state.spec[0].policy
     if policy == OLDEST:
         return 1 if w < other else 0
     if policy == YOUNGEST:
         return 1 if w > other else 0
     if policy == ROTATING:
-        return 1 if one.order < two.order or (one.order == two.order and w < other) else 0
+        return 1 if one.turn < two.turn or (one.turn == two.turn and w < other) else 0
     behind, other_behind = _comes_last(state, w), _comes_last(state, other)
     if behind != other_behind:
         return 1 if behind < other_behind else 0
-    if one.issue_count != two.issue_count:
-        return 1 if one.issue_count < two.issue_count else 0
+    if one.issues != two.issues:
+        return 1 if one.issues < two.issues else 0
     return 1 if w > other else 0
 
 
@@ -39,7 +63,7 @@ def _comes_last(state: State, w: int) -> int:
     """Whether it yielded or had to wait for room; who goes to the special-function unit is as good as one that did."""
     warp = state.warps[w]
     kind = state.pipes[warp.pipe].kind
-    if warp.yielded > 0 or kind == SPECIAL_QUEUE:
+    if state.ranks[w].yielded > 0 or kind == SPECIAL_QUEUE:
         return 1
     return _waits(state, w) if kind >= QUEUE else 0
 
@@ -80,29 +104,34 @@ def give_way(state: State, core: Core, alone: int) -> None:
     if warp.stalled_until <= behind or (alone and state.pipes[warp.pipe].free_at <= behind):
         reason = warp.reason
         if ready_at(state, core.current, behind) > behind:
-            warp.yielded = 1
+            state.ranks[core.current].yielded = 1
         warp.reason = reason
 
 
-def issued(state: State, core: Core, w: int, now: int, yields: int) -> None:
+def issued(state: State, c: int, w: int, now: int, yields: int) -> None:
     """The warp issues an instruction that yields or does not."""
-    spec, warp = state.spec[0], state.warps[w]
-    warp.order = 2 * now + 1
-    warp.yielded = yields
+    spec = state.spec[0]
+    rank: Rank = state.ranks[w]
+    rank.turn = 2 * now + 1
+    rank.yielded = yields
     if spec.policy == FAIR:
-        push(state, core.uncounted, now + spec.issue_issue_count_delay_cycles)
-        push(state, core.uncounted, w)
+        push(state, state.uncounted[c].issues, now + spec.issue_issue_count_delay_cycles)
+        push(state, state.uncounted[c].issues, w)
 
 
-def count(state: State, core: Core, now: int) -> None:
+def count(state: State, c: int, now: int) -> None:
     """Count what is seen by now."""
+    core, uncounted = state.cores[c], state.uncounted[c].issues
     most = (1 << state.spec[0].issue_issue_count_bits) - 1
-    while length(state, core.uncounted) > 0 and first(state, core.uncounted) <= now:
-        pop(state, core.uncounted)
-        warp = state.warps[pop(state, core.uncounted)]
-        if warp.issue_count < most:
-            warp.issue_count += 1
+    while length(state, uncounted) > 0 and first(state, uncounted) <= now:
+        pop(state, uncounted)
+        rank: Rank = state.ranks[pop(state, uncounted)]
+        if rank.issues < most:
+            rank.issues += 1
         else:
             for i in range(core.warps):
-                other = state.warps[state.pool[core.warps_at + i]]
-                other.issue_count = other.issue_count >> 1
+                other: Rank = state.ranks[state.pool[core.warps_at + i]]
+                other.issues = other.issues >> 1
+
+
+ORDER = Unit("order", records={"ranks": Kept(Rank, each_warp), "uncounted": Kept(Uncounted, each_sub_core)})

@@ -85,16 +85,15 @@ def take_complete(state: State, cycle: int, now: int) -> None:
             later = unit.next_accept - cycle
             flight.refused += later
             flight.there, flight.comes_behind = unit.next_accept, 1
-            sources_at(state, f, flight.sources_read_at + later, now)
+            sources_at(state, f, state.outcomes[f].sources_read_at + later, now)
             return
-        state.cores[flight.core].accepted_at = cycle
+        state.mio[flight.core].accepted_at = cycle
         unit.next_accept = cycle + spec.mio_request_interval_cycles
     for i in range(length(state, unit.sent)):
         if nth(state, unit.sent, i) == f:
             take(state, unit.sent, i)
             break
     flight.in_transit = 0
-    flight.start = flight.there
     comes_to_data_stage(state, f, now)
 
 

@@ -10,10 +10,56 @@ count for all its pipes. Such spans are told in the order of time, no later than
 
 from __future__ import annotations
 
-from gpuemu.engine.records import NEVER
-from gpuemu.engine.state import Core, Pipe, State
-from gpuemu.engine.units.kinds import SHARED_PARTS
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
+from gpuemu.engine.state import Core, State
+from gpuemu.engine.unit import Kept, Unit
+from gpuemu.engine.units.kinds import QUEUE, SHARED_PARTS, SPECIAL_QUEUE
 from gpuemu.engine.units.rings import first, forget, length, push
+from gpuemu.program.units import Unit as Behind
+from gpuemu.program.units import parts_of
+
+
+class Pipe(Record):
+    """A pipe of a sub-core: fixed-latency, tensor, or a queue (`kind`). It accepts from `free_at` on, and a warp waits
+    for the reason `throttle` until then.
+
+    Of a queue: its `entries`, how many are `taken` by what has not left, when those that leave do so. Of one with
+    parts in common with others: their numbers (one or both), and whether `any` will do. `closed_*`: for how many cycles
+    it has accepted nothing for other reasons than a sub-core that issues to others.
+    """
+
+    kind: int
+    throttle: int
+    is_tensor: int
+    free_at: int
+    taken_at: int
+    entries: int
+    taken: int
+    leaves: int
+    any_part: int
+    part: int
+    other_part: int
+    part_free_at: int
+    closed_total: int
+    closed_until: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """The pipes of each sub-core, and behind them room for the parts of those that share some."""
+        program, n = m.program, number % (2 * len(m.program.pipes))
+        if n >= len(program.pipes):
+            return
+        self.taken_at, self.is_tensor = -1, int(program.units[n] is Behind.TENSOR)
+        shared = [part for name in program.pipes if len(parts_of(name)) > 1 for part in parts_of(name)]
+        places = {part: number - n + i for i, part in enumerate(dict.fromkeys(shared))}
+        self.entries, self.throttle = m.queues[n]
+        if self.entries:
+            self.kind = SPECIAL_QUEUE if program.units[n] is Behind.SPECIAL_FUNCTION else QUEUE
+            self.leaves = m.room.ring("entries of a queue that fall free", self.entries + 2)
+        elif any(part in places for part in parts_of(program.pipes[n])):
+            own = [places[part] for part in parts_of(program.pipes[n])]
+            self.kind, self.any_part = SHARED_PARTS, int("|" in program.pipes[n])
+            self.part, self.other_part = own[0], own[-1]
 
 
 def closed_before(total: int, until: int, cycle: int) -> int:
@@ -69,8 +115,11 @@ def occupy(state: State, core: Core, p: int, start: int, until: int) -> None:
 
 def _parts_free_at(state: State, pipe: Pipe) -> int:
     """When its parts let it accept an instruction."""
-    one, other = state.pipes[pipe.part].part_free_at, state.pipes[pipe.other_part].part_free_at
-    return min(one, other) if pipe.any_part else max(one, other)
+    one: Pipe = state.pipes[pipe.part]
+    other: Pipe = state.pipes[pipe.other_part]
+    if pipe.any_part:
+        return min(one.part_free_at, other.part_free_at)
+    return max(one.part_free_at, other.part_free_at)
 
 
 def enter_queue(state: State, p: int, now: int) -> None:
@@ -96,3 +145,6 @@ def leave_queue(state: State, core: Core, p: int, cycle: int) -> int:
     pipe.closed_total -= pipe.closed_until - until
     pipe.closed_until = until
     return 1
+
+
+PIPES = Unit("pipes", records={"pipes": Kept(Pipe, lambda m: m.spec.sm_sub_cores * 2 * len(m.program.pipes))})

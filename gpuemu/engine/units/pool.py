@@ -35,3 +35,24 @@ class LoadStore(Record):
         )
         sent = min(m.requests, s.mio_pool_entries + s.sm_sub_cores)
         self.data_path = room.ring("stores whose data are sent", sent + 2)
+
+
+class Mio(Record):
+    """A sub-core's queue to the load/store unit: the one `outside` has left it, at `left_at`, and is not dispatched.
+
+    Registers of the last that was are sent until `sending_until`. When one was `dispatched_at` last, and `accepted_at`.
+    """
+
+    queue: int
+    outside: int
+    left_at: int
+    sending_until: int
+    last_sent: int
+    dispatched_at: int
+    accepted_at: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nothing has been sent."""
+        self.queue = m.room.ring("requests in a queue of the load/store unit", m.spec.mio_queue_entries + 2)
+        self.outside = self.last_sent = -1
+        self.dispatched_at = self.accepted_at = number - m.spec.sm_sub_cores

@@ -15,14 +15,51 @@ the tensor pipe writes as an mma does.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from gpuemu.engine.code import Op
-from gpuemu.engine.state import Core, State, Warp
-from gpuemu.engine.units.collector import collect, products_at_registers, reserve, stay
+from gpuemu.engine.records import Record
+from gpuemu.engine.setup import Setup
+from gpuemu.engine.state import State, Warp
+from gpuemu.engine.unit import Kept, Unit, each_sub_core
+from gpuemu.engine.units.collector import collect, reserve, stay
 from gpuemu.engine.units.pipes import close, stand
 from gpuemu.engine.units.rings import note_ahead
 from gpuemu.engine.units.sender import mma_begins
+from gpuemu.engine.units.warpgroup import products_at_registers
 
 STOPS = 8
+Stops = Annotated[list[int], STOPS]
+
+
+class Ports(Record):
+    """The operand ports of a sub-core: the last instruction that read, the last stops, what the tensor pipe writes.
+
+    Of what read last, on the scale of issues: `late`, how much later for a stop its counts start, `late_again`, how
+    much of that is for its second read; the other warps' counts stand for `put_off_cycles` from `put_off_from` on.
+    """
+
+    late: int
+    late_again: int
+    put_off_from: int
+    put_off_cycles: int
+    last_start: int
+    last_due: int
+    last_stop: int
+    last_writes: int
+    last_reads_twice: int
+    mma_warp: int
+    stops: int
+    stops_counted: int
+    stop_begins: Stops
+    stop_ends: Stops
+    tensor_writes_at: int
+    write_mask: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nothing has been read."""
+        self.mma_warp = self.last_start = self.last_due = self.last_stop = self.last_writes = -1
+        self.tensor_writes_at, self.write_mask = m.room.numbers(m.reach.writes, -1), m.reach.writes - 1
 
 
 def read_operands(state: State, c: int, w: int, op: Op, now: int, keeps: int) -> int:
@@ -33,82 +70,85 @@ def read_operands(state: State, c: int, w: int, op: Op, now: int, keeps: int) ->
     when on and how long the other warps' stand.
     """
     core = state.cores[c]
-    core.put_off_cycles = core.late_again = 0
+    ports: Ports = state.ports[c]
+    ports.put_off_cycles = ports.late_again = 0
     start = now
     if op.is_tensor:
         start = mma_begins(state, c, op, now, now)
-        _reserve(state, core, w, op, start, now)
-    core.late = standing(core, start)
-    if core.late > 0 and core.last_reads_twice and op.is_tensor:
-        core.late += 1  # right behind an IMAD.WIDE
+        _reserve(state, c, w, op, start, now)
+    ports.late = standing(ports, start)
+    if ports.late > 0 and ports.last_reads_twice and op.is_tensor:
+        ports.late += 1  # right behind an IMAD.WIDE
     if op.is_tensor == 0:
-        _keep_up(state, core, state.warps[w], op, start, keeps)
+        _keep_up(state, c, state.warps[w], op, start, keeps)
     if op.turnaround > 0:
-        core.mma_warp = w
+        ports.mma_warp = w
         tensor = 0
         for p in range(core.pipes_at, core.pipes_at + state.sm[0].pipes):
             if state.pipes[p].is_tensor:
                 turnaround = state.program[op.turnaround_at + tensor]
-                close(state.pipes[p], now + 1, start + core.late + op.issue_interval_cycles + turnaround)
+                close(state.pipes[p], now + 1, start + ports.late + op.issue_interval_cycles + turnaround)
                 tensor += 1
         if op.is_tensor == 0:
             late = state.spec[0].tensor_core_operands_scalar_write_cycles
-            _tensor_writes(state, core, entered(state, core) + late, 1, now)
+            _tensor_writes(state, ports, entered(state, ports) + late, 1, now)
     return start
 
 
-def entered(state: State, core: Core) -> int:
+def entered(state: State, ports: Ports) -> int:
     """When the last that read entered, on the scale of issues: later if it waited for registers."""
-    return core.last_due - (state.spec[0].register_file_read_cycles - 1)
+    return ports.last_due - (state.spec[0].register_file_read_cycles - 1)
 
 
-def standing(core: Core, cycle: int) -> int:
+def standing(ports: Ports, cycle: int) -> int:
     """For how long the sub-core stands right behind the slot of `cycle`."""
-    last = (core.stops - 1) % STOPS
-    if core.stops > 0 and core.stop_begins[last] == cycle + 1:
-        return core.stop_ends[last] - core.stop_begins[last]
+    last = (ports.stops - 1) % STOPS
+    if ports.stops > 0 and ports.stop_begins[last] == cycle + 1:
+        return ports.stop_ends[last] - ports.stop_begins[last]
     return 0
 
 
-def goes_on_at(core: Core, cycle: int) -> int:
+def goes_on_at(ports: Ports, cycle: int) -> int:
     """The first cycle from `cycle` on in which the sub-core does not stand."""
-    for n in range(max(0, core.stops - STOPS), core.stops):
-        if core.stop_begins[n % STOPS] <= cycle < core.stop_ends[n % STOPS]:
-            cycle = core.stop_ends[n % STOPS]
+    for n in range(max(0, ports.stops - STOPS), ports.stops):
+        if ports.stop_begins[n % STOPS] <= cycle < ports.stop_ends[n % STOPS]:
+            cycle = ports.stop_ends[n % STOPS]
     return cycle
 
 
-def next_stop(state: State, core: Core, now: int) -> int:
+def next_stop(state: State, c: int, now: int) -> int:
     """Count the stops that have begun; returns when the next does, -1 if none is known."""
-    while core.stops_counted < core.stops:
-        n = core.stops_counted % STOPS
-        if core.stop_begins[n] > now:
-            return core.stop_begins[n]
-        stand(state, core, core.stop_begins[n], core.stop_ends[n])
-        core.stops_counted += 1
+    ports: Ports = state.ports[c]
+    while ports.stops_counted < ports.stops:
+        n = ports.stops_counted % STOPS
+        if ports.stop_begins[n] > now:
+            return ports.stop_begins[n]
+        stand(state, state.cores[c], ports.stop_begins[n], ports.stop_ends[n])
+        ports.stops_counted += 1
     return -1
 
 
-def _keep_up(state: State, core: Core, warp: Warp, op: Op, cycle: int, keeps: int) -> None:
+def _keep_up(state: State, c: int, warp: Warp, op: Op, cycle: int, keeps: int) -> None:
     """The sub-core stops for latches and registers that are not free in time, and for writes of the tensor pipe."""
     spec = state.spec[0]
-    entry = cycle + core.late
-    core.last_due = due = entry + spec.register_file_read_cycles - 1
+    ports: Ports = state.ports[c]
+    entry = cycle + ports.late
+    ports.last_due = due = entry + spec.register_file_read_cycles - 1
     has_all = due
     fresh_from = entry - spec.register_file_forwarding_cycles
     if op.fills_latches:
-        has_all = collect(state, core, warp, op, keeps, entry - 1 if core.late > 0 else entry, due, fresh_from)
+        has_all = collect(state, c, warp, op, keeps, entry - 1 if ports.late > 0 else entry, due, fresh_from)
     if op.second_read > 0:
-        has_all = max(has_all, core.mma_reads_until)
-    core.last_start = entry
-    core.last_writes = entry if op.writes_registers else -1
-    core.last_stop = -1
-    core.last_reads_twice = 1 if op.second_read > 0 else 0
+        has_all = max(has_all, state.collectors[c].mma_reads_until)
+    ports.last_start = entry
+    ports.last_writes = entry if op.writes_registers else -1
+    ports.last_stop = -1
+    ports.last_reads_twice = 1 if op.second_read > 0 else 0
     # A stop right behind this instruction leaves the ports more time; the next comes a slot behind that one.
-    late = _stop(state, core, max(has_all, due + _held(state, warp, op, fresh_from)), op.second_read)
+    late = _stop(state, c, max(has_all, due + _held(state, warp, op, fresh_from)), op.second_read)
     if entry + op.stall_cycles >= due:  # else what it holds up has gone by then
-        core.late += late
-        core.late_again = op.second_read
+        ports.late += late
+        ports.late_again = op.second_read
 
 
 def _held(state: State, warp: Warp, op: Op, fresh_from: int) -> int:
@@ -133,54 +173,61 @@ def _held(state: State, warp: Warp, op: Op, fresh_from: int) -> int:
     return held
 
 
-def _reserve(state: State, core: Core, w: int, op: Op, start: int, now: int) -> None:
+def _reserve(state: State, c: int, w: int, op: Op, start: int, now: int) -> None:
     """An mma begins at `start`; what has not been read gets round its reads."""
+    ports: Ports = state.ports[c]
     at, count = op.port_reads_anew_at, op.port_reads_anew
-    if w == core.mma_warp:
+    if w == ports.mma_warp:
         at, count = op.port_reads_at, op.port_reads
     writes = start + op.writes_after - state.spec[0].register_file_write_cycles
-    _tensor_writes(state, core, writes, op.results, now)
-    last = reserve(state, core, at, count, start)
-    if core.last_start == now - 1 and last > start:
-        _stop(state, core, last, 0)
+    _tensor_writes(state, ports, writes, op.results, now)
+    last = reserve(state, c, at, count, start)
+    if ports.last_start == now - 1 and last > start:
+        _stop(state, c, last, 0)
 
 
-def _tensor_writes(state: State, core: Core, first: int, count: int, now: int) -> None:
+def _tensor_writes(state: State, ports: Ports, first: int, count: int, now: int) -> None:
     """The tensor pipe will write in these cycles, on the scale of issues."""
-    mask = state.sm[0].write_mask
+    mask = ports.write_mask
     note_ahead(state, first + count, now, mask)
     for cycle in range(first, first + count):
-        state.pool[core.tensor_writes_at + (cycle & mask)] = cycle
+        state.pool[ports.tensor_writes_at + (cycle & mask)] = cycle
 
 
-def _writes(state: State, core: Core, cycle: int) -> int:
-    if products_at_registers(core, cycle + 1):
+def _writes(state: State, c: int, cycle: int) -> int:
+    ports: Ports = state.ports[c]
+    if products_at_registers(state.products[c], cycle + 1):
         return 1
-    return 1 if state.pool[core.tensor_writes_at + (cycle & state.sm[0].write_mask)] == cycle else 0
+    return 1 if state.pool[ports.tensor_writes_at + (cycle & ports.write_mask)] == cycle else 0
 
 
-def _stop(state: State, core: Core, read_by: int, second_read: int) -> int:
+def _stop(state: State, c: int, read_by: int, second_read: int) -> int:
     """Let the sub-core stand until the last that read has its registers, and can write; returns for how long."""
-    late = max(0, read_by - core.last_due)
-    if core.last_writes >= 0:
-        writes = core.last_writes
-        while _writes(state, core, writes + late) or _writes(state, core, writes + late + second_read):
+    core = state.cores[c]
+    ports: Ports = state.ports[c]
+    late = max(0, read_by - ports.last_due)
+    if ports.last_writes >= 0:
+        writes = ports.last_writes
+        while _writes(state, c, writes + late) or _writes(state, c, writes + late + second_read):
             late += 1
-        core.last_writes += late
+        ports.last_writes += late
     late += second_read
     if late == 0:
         return 0
-    end = core.last_due
-    core.put_off_from, core.put_off_cycles = end, late
-    if core.last_stop < 0:
-        core.last_stop = end
-        core.stops += 1
-    n = (core.stops - 1) % STOPS
-    core.stop_begins[n], core.stop_ends[n] = core.last_stop, end + late
+    end = ports.last_due
+    ports.put_off_from, ports.put_off_cycles = end, late
+    if ports.last_stop < 0:
+        ports.last_stop = end
+        ports.stops += 1
+    n = (ports.stops - 1) % STOPS
+    ports.stop_begins[n], ports.stop_ends[n] = ports.last_stop, end + late
     for p in range(core.pipes_at, core.pipes_at + state.sm[0].pipes):
         pipe = state.pipes[p]
         if pipe.is_tensor and pipe.free_at > end:
-            close(pipe, core.last_start + 1, pipe.free_at + late)
-    core.last_due += late
-    stay(core, core.last_due)
+            close(pipe, ports.last_start + 1, pipe.free_at + late)
+    ports.last_due += late
+    stay(state.collectors[c], ports.last_due)
     return late
+
+
+PORTS = Unit("ports", records={"ports": Kept(Ports, each_sub_core)})

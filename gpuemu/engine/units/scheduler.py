@@ -7,13 +7,24 @@ until the barrier opens. `units.order` says who goes first, `units.issue` what a
 
 from __future__ import annotations
 
-from gpuemu.engine.records import NEVER
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import Core, State, Warp
-from gpuemu.engine.unit import Unit
+from gpuemu.engine.unit import Kept, Unit, each_sub_core
 from gpuemu.engine.units.issue import issue, waits_for_caches
 from gpuemu.engine.units.order import count, give_way, goes_before, is_kept
 from gpuemu.engine.units.pipes import closed_before
 from gpuemu.engine.units.ports import goes_on_at, next_stop
+
+
+class Choices(Record):
+    """Room for the warps of a sub-core that are ready."""
+
+    at: int
+
+    def begin(self, m: Setup, number: int) -> None:
+        """For all that there may be."""
+        self.at = m.room.numbers(m.spec.sm_max_warps)
 
 
 def tick_sub_core(state: State, c: int, now: int) -> int:
@@ -21,7 +32,8 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
     core, pool, warps, pipes = state.cores[c], state.pool, state.warps, state.pipes
     if now < core.next_slot:
         return core.next_slot
-    soonest, ready, code_waits = NEVER, 0, state.sm[0].code_waits
+    soonest, ready, code_waits = NEVER, 0, state.code[0].waits
+    choices_at = state.choices[c].at
     for i in range(core.warps):
         w = pool[core.warps_at + i]
         warp = warps[w]
@@ -37,11 +49,11 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
         ):
             possible = warp.ready_at
         if possible <= now:
-            pool[core.ready_at + ready] = w
+            pool[choices_at + ready] = w
             ready += 1
         soonest = min(soonest, possible)
-    stop = next_stop(state, core, now)
-    goes_on = goes_on_at(core, now)
+    stop = next_stop(state, c, now)
+    goes_on = goes_on_at(state.ports[c], now)
     if goes_on > now:
         ready = 0
         soonest = goes_on
@@ -49,16 +61,19 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
         give_way(state, core, 1 if ready == 0 else 0)
     if ready == 0:
         return min(soonest, stop) if stop > now else soonest
-    count(state, core, now)
-    issue(state, c, _choose(state, core, ready, now), now)
+    count(state, c, now)
+    issue(state, c, _choose(state, c, ready, now), now)
     return core.next_slot
 
 
-def _choose(state: State, core: Core, ready: int, now: int) -> int:
+def _choose(state: State, c: int, ready: int, now: int) -> int:
     """Who of those that are ready issues."""
-    best = state.pool[core.ready_at]
+    core = state.cores[c]
+    choices: Choices = state.choices[c]
+    choices_at = choices.at
+    best = state.pool[choices_at]
     for i in range(ready):
-        w = state.pool[core.ready_at + i]
+        w = state.pool[choices_at + i]
         if w == core.current and is_kept(state, core, now):
             return w
         if goes_before(state, w, best):
@@ -86,4 +101,4 @@ def _see(state: State, core: Core, warp: Warp, now: int) -> None:
         warp.seen_pipe = closed_before(pipe.closed_total, pipe.closed_until, ready)
 
 
-SUB_CORE = Unit("sub_core", tick_sub_core, each_core=True)
+SUB_CORE = Unit("sub_core", tick_sub_core, each_core=True, records={"choices": Kept(Choices, each_sub_core)})

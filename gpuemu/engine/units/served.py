@@ -6,7 +6,9 @@ in the order in which it began to pass.
 
 from __future__ import annotations
 
+from gpuemu.engine.records import Record
 from gpuemu.engine.state import State
+from gpuemu.engine.unit import Kept, Unit, each_warp
 from gpuemu.engine.units.data_stage import DataStage
 from gpuemu.engine.units.dependences import result_at
 from gpuemu.engine.units.global_memory import load, store
@@ -16,15 +18,21 @@ from gpuemu.engine.units.rings import push
 from gpuemu.engine.units.way_back import comes_back
 
 
+class Copies(Record):
+    """When the asynchronous copies of a warp since the end of its last group are done."""
+
+    done_at: int
+
+
 def served(state: State, f: int, now: int) -> None:
     """It passes the data stage from its `start` to `data_stage[0].last`."""
     spec, flight = state.spec[0], state.flights[f]
     unit: LoadStore = state.load_store[0]
-    op, access, warp = state.ops[flight.op], state.accesses[flight.access], state.warps[flight.warp]
+    op, access = state.ops[flight.op], state.accesses[flight.access]
     last = state.data_stage[0].last
     if op.kind == LANE_REGISTER:  # its result waits for none before it
         early, latency = spec.mio_lane_register_early_cycles, spec.mio_lane_register_latency_cycles
-        _done(state, f, flight.start + early + latency - spec.mio_queue_latency_cycles, now)
+        _done(state, f, state.passing[f].start + early + latency - spec.mio_queue_latency_cycles, now)
         return
     if op.stored_registers > 0:
         release = spec.mio_store_data_release_cycles
@@ -36,7 +44,7 @@ def served(state: State, f: int, now: int) -> None:
     # Latencies count from the issue: what a request does up to here when nothing waits is part of them.
     tail = last - spec.mio_queue_latency_cycles
     if op.is_plain_global_store:
-        done_at = store(state, f, flight.start, last)
+        done_at = store(state, f, state.passing[f].start, last)
         unit.sent_wavefronts -= access.data_stage_cycles
         unit.stored_wavefronts += access.data_stage_cycles
         push(state, unit.stored, done_at)
@@ -47,7 +55,7 @@ def served(state: State, f: int, now: int) -> None:
         done_at = load(state, f, last) + access.return_cycles
         if op.is_copy:
             done_at = _copied(state, f, done_at)
-            warp.copies_done_at = max(warp.copies_done_at, done_at)
+            state.copies[flight.warp].done_at = max(state.copies[flight.warp].done_at, done_at)
         if op.is_load:
             comes_back(state, f, done_at, now)
         else:
@@ -66,20 +74,20 @@ def served(state: State, f: int, now: int) -> None:
 def copy_sent(state: State, f: int, start: int, now: int) -> None:
     """An asynchronous copy past L1 is sent on from `start` on, a piece a cycle."""
     spec, flight = state.spec[0], state.flights[f]
-    access, warp = state.accesses[flight.access], state.warps[flight.warp]
-    flight.start = start
+    access = state.accesses[flight.access]
+    state.passing[f].start = start
     state.load_store[0].sent_places -= access.takes_place
     sent = start + access.copy_pieces - 1
     done_at = load(state, f, max(flight.there, sent - spec.mio_copy_latency_cycles))
-    warp.copies_done_at = max(warp.copies_done_at, done_at)
+    state.copies[flight.warp].done_at = max(state.copies[flight.warp].done_at, done_at)
     _done(state, f, done_at, now)
 
 
 def committed(state: State, f: int, cycle: int, now: int) -> None:
     """The end of a group of a warp's asynchronous copies, all of which have begun."""
-    warp = state.warps[state.flights[f].warp]
-    _done(state, f, max(cycle, warp.copies_done_at), now)
-    warp.copies_done_at = 0
+    copies: Copies = state.copies[state.flights[f].warp]
+    _done(state, f, max(cycle, copies.done_at), now)
+    copies.done_at = 0
 
 
 def _copied(state: State, f: int, there: int) -> int:
@@ -103,3 +111,6 @@ def _done(state: State, f: int, cycle: int, now: int) -> None:
     """Nothing comes back; it is done then."""
     state.flights[f].completion = cycle
     result_at(state, f, cycle, now)
+
+
+SERVED = Unit("served", records={"copies": Kept(Copies, each_warp)}, logs={"done": ("flights", "completion")})

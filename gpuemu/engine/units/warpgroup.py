@@ -21,9 +21,16 @@ GROUPS = 8
 
 
 class Products(Record):
-    """A sub-core's tensor core: until when products have it."""
+    """A sub-core's tensor core: until when products have it (`free_at`).
+
+    From `reads_from` until `reads_until` they read and write registers, in `busy` cycles of each `period`.
+    """
 
     free_at: int
+    reads_from: int
+    reads_until: int
+    period: int
+    busy: int
 
 
 class Groups(Record):
@@ -42,16 +49,26 @@ def take_product(state: State, c: int, w: int, o: int, now: int) -> None:
     enter_queue(state, core.pipes_at + op.pipe, now)
     leave_queue(state, core, core.pipes_at + op.pipe, products.free_at)
     begins = start + state.spec[0].tensor_core_warpgroup_first_read_cycles
-    if begins > core.products_until:
-        core.products_from = begins
+    if begins > products.reads_until:
+        products.reads_from = begins
     if op.product_cycles > 0:
-        core.products_until = begins + op.product_cycles
-        core.products_period, core.products_busy = op.product_period, op.product_busy
+        products.reads_until = begins + op.product_cycles
+        products.period, products.busy = op.product_period, op.product_busy
     groups.done_at = max(groups.done_at, start + op.latency_cycles)
     written_at(state, w, o, groups.done_at)
     if op.commits:
         groups.ends[groups.count % GROUPS] = groups.done_at
         groups.count += 1
+
+
+def products_at_registers(products: Products, cycle: int) -> int:
+    """Whether products of warpgroups have a port, one product behind the other.
+
+    In each period they read their accumulators from one bank after the other, and write them a cycle before the first.
+    """
+    if cycle < products.reads_from or cycle >= products.reads_until:
+        return 0
+    return 1 if (cycle - products.reads_from) % products.period < products.busy else 0
 
 
 def take_wait(state: State, c: int, w: int, o: int, now: int) -> None:

@@ -18,8 +18,8 @@ from gpuemu.engine.code import Op
 from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
-from gpuemu.engine.unit import Kept, Unit
-from gpuemu.engine.units.data_stage import DataStage, begin, find_slot
+from gpuemu.engine.unit import Kept, Unit, each_flight
+from gpuemu.engine.units.data_stage import DataStage, Passing, begin, find_slot
 from gpuemu.engine.units.kinds import COPY_COMMIT, LANE_REGISTER
 from gpuemu.engine.units.phases import wake
 from gpuemu.engine.units.pool import LoadStore
@@ -75,17 +75,31 @@ class Window(Record):
         self.last_at = room.numbers(s.barrier_fence_ways, -1)
 
 
+class Comer(Record):
+    """A request that has come behind so many `fences`, the last at `fence_at`: it has entered the window at
+    `entered_at` and begins no sooner than `held_until`.
+    """
+
+    entered_at: int
+    fences: int
+    fence_at: int
+    held_until: int
+
+
 def comes(state: State, f: int, now: int) -> None:
     """A request comes to the data stage in this cycle, or an S2R came there a little before."""
     flight = state.flights[f]
     window: Window = state.window[0]
     op, access = state.ops[flight.op], state.accesses[flight.access]
     if op.kind != COPY_COMMIT and op.kind != LANE_REGISTER and access.takes_place == 0:
-        flight.start = state.data_stage[0].last = flight.there
+        state.passing[f].start = state.data_stage[0].last = flight.there
         served(state, f, now)
         return
     _let_fences_come(state, now + state.spec[0].ahead)
-    flight.fences, flight.fence_at, flight.held_until = window.fences_come, window.fence_came_at, window.passed_at
+    comer: Comer = state.comers[f]
+    comer.fences, comer.fence_at, comer.held_until = window.fences_come, window.fence_came_at, window.passed_at
+    if op.kind == COPY_COMMIT:
+        state.passing[f].start = flight.there
     if op.kind != COPY_COMMIT and access.copy_pieces == 0:
         window.sent = 1
     push(state, window.requests, f)
@@ -141,9 +155,10 @@ def _pass_fences(state: State) -> None:
     while length(state, window.unpassed) > 0:
         came_at, ways = nth(state, window.unpassed, CAME_AT), nth(state, window.unpassed, WAYS)
         for i in range(length(state, window.requests)):
-            flight = state.flights[nth(state, window.requests, i)]
+            waits = nth(state, window.requests, i)
+            flight = state.flights[waits]
             slots = state.accesses[flight.access].data_stage_cycles
-            if slots > 0 and flight.fences <= window.fences_passed and way_of(state, flight.core) & ways:
+            if slots > 0 and state.comers[waits].fences <= window.fences_passed and way_of(state, flight.core) & ways:
                 return
         for _ in range(FIELDS):
             pop(state, window.unpassed)
@@ -155,9 +170,9 @@ def _pass_fences(state: State) -> None:
         if last + spec.shared_memory_cycles_per_wavefront_per_warp >= came_at:
             window.passed_at = max(window.passed_at, last + spec.barrier_drain_cycles)
             for i in range(length(state, window.requests)):
-                flight = state.flights[nth(state, window.requests, i)]
-                if flight.fences >= window.fences_passed:
-                    flight.held_until = window.passed_at
+                comer: Comer = state.comers[nth(state, window.requests, i)]
+                if comer.fences >= window.fences_passed:
+                    comer.held_until = window.passed_at
 
 
 def tick_window(state: State, now: int) -> int:
@@ -214,7 +229,7 @@ def _let_in(state: State, cycle: int, now: int) -> int:
             if entered > cycle:
                 return entered
             take(state, window.entries, soonest)
-        stage.entered_at = flight.start = entered
+        stage.entered_at = state.comers[f].entered_at = entered
         window.inside += 1
         window.held += 1
         unit: LoadStore = state.load_store[0]
@@ -251,7 +266,7 @@ def _begin(state: State, cycle: int, now: int) -> int:
             else:
                 i += 1
             continue
-        if flight.fences > window.fences_passed:
+        if state.comers[f].fences > window.fences_passed:
             i += 1
             continue
         start = find_slot(state, f, _earliest(state, f, op))
@@ -265,8 +280,9 @@ def _begin(state: State, cycle: int, now: int) -> int:
         _remove(state, i)
         window.inside -= 1
         window.held -= 1
-        flight.start = begin(state, f, start)
-        push(state, window.entries, flight.start + spec.mio_window_release_cycles)
+        began = begin(state, f, start)
+        state.passing[f].start = began
+        push(state, window.entries, began + spec.mio_window_release_cycles)
         way = window.last_at + flight.core % spec.barrier_fence_ways
         state.pool[way] = max(state.pool[way], state.data_stage[0].last)
         served(state, f, now)
@@ -276,10 +292,11 @@ def _begin(state: State, cycle: int, now: int) -> int:
 
 def _earliest(state: State, f: int, op: Op) -> int:
     """When a request that has entered may begin for the sake of fences."""
-    flight = state.flights[f]
-    earliest = max(flight.start, flight.held_until)
-    if flight.fences > 0 and op.late_behind_barrier and flight.there == flight.fence_at:
-        earliest = max(earliest, flight.there + state.spec[0].barrier_load_delay_cycles)
+    there = state.flights[f].there
+    comer: Comer = state.comers[f]
+    earliest = max(comer.entered_at, comer.held_until)
+    if comer.fences > 0 and op.late_behind_barrier and there == comer.fence_at:
+        earliest = max(earliest, there + state.spec[0].barrier_load_delay_cycles)
     return earliest
 
 
@@ -325,9 +342,12 @@ def _remove(state: State, index: int) -> None:
 WINDOW = Unit(
     "window",
     tick_window,
-    records={"window": Kept(Window), "data_stage": Kept(DataStage)},
+    records={
+        "window": Kept(Window), "comers": Kept(Comer, each_flight), "data_stage": Kept(DataStage),
+        "passing": Kept(Passing, each_flight),
+    },
     logs={
-        "start": ("flights", "start"), "done": ("flights", "completion"), "lost": ("flights", "lost"),
+        "start": ("passing", "start"), "lost": ("passing", "lost"),
         "read_cycles": ("data_stage", "read_cycles"), "write_cycles": ("data_stage", "write_cycles"),
     },
 )  # fmt: skip
