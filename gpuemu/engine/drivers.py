@@ -211,5 +211,15 @@ def _log(program: Program, state: State) -> Log:
         cta_end=np.maximum.reduceat(ends, program.first_warp[:-1]),
         cta_slot=_column(state.ctas, "slot"),
         **of_units,
+        result=_results(program, state),
         more=more,
     )
+
+
+def _results(program: Program, state: State) -> NDArray[np.int64]:
+    """Column `result` of the log."""
+    position, done = (_column(state.flights, name)[len(program.access) :] for name in ("position", "done_at"))
+    found = np.full(len(state.issue), -1, np.int64)
+    known = (done > 0) & (done < NEVER)
+    found[position[known]] = done[known]
+    return found

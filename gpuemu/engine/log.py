@@ -25,6 +25,8 @@ class Log:
     `dispatch`, `start`, `done` [requests]: when it left its queue, when its first wavefront passed the data stage,
     when its last result was there. `lost` [requests]: its wavefronts that were sent in vain, while an S2R had the data
     stage. `beyond` [requests]: the sectors that it loaded from beyond L1.
+    `result` [issues]: of an instruction of no fixed latency that is no request, when its result was there, its copy
+    done, or its wait over; -1 for others.
     `warp_start`, `warp_end`, `warp_sub_core`, `warp_slot` [warps]; a warp ends behind its drain.
     `cta_start`, `cta_end`, `cta_slot` [ctas].
     `read_cycles`, `write_cycles`: cycles of the data stage's ports used by reads and by writes. `loaded_sectors` came
@@ -40,6 +42,7 @@ class Log:
     done: Cycles
     lost: Cycles
     beyond: Cycles
+    result: Cycles
     warp_start: Cycles
     warp_end: Cycles
     warp_sub_core: Cycles

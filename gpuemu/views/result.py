@@ -35,6 +35,7 @@ from gpuemu.views.grid import GridCounts, grid_counts
 from gpuemu.views.notebook import summary
 from gpuemu.views.notes import guesses, notes
 from gpuemu.views.occupancy import OccupancyCounts, SchedulerCounts, occupancy_counts, scheduler_counts
+from gpuemu.views.pipeline import Pipeline, pipeline
 from gpuemu.views.stalls import warp_stalls
 from gpuemu.views.sure.estimate import Again, Progress, Sure, estimate
 from gpuemu.views.sure.glance import about, at_a_glance
@@ -159,6 +160,11 @@ class Result:
     def notes(self) -> tuple[str, ...]:
         """What the run leaves out, guesses or takes for something else, in sentences."""
         return tuple(notes(self.trace, self.program, self.arch, self.footprint))
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """Copies, mbarriers and products of warpgroups."""
+        return pipeline(self)
 
     @cached_property
     def footprint(self) -> Footprint:

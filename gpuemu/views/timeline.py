@@ -57,6 +57,7 @@ def timeline(program: Program, log: Log, arch: Architecture) -> Timeline:
     columns["last_pass"][passing] = log.start[held > 0] + later
     latency = program.of_ops("latency_cycles")[program.path]
     done = issue + np.where(latency > 0, latency + log.operands_late, 0)
+    done = np.maximum(done, log.result)
     done[program.request_issue] = log.done
     return Timeline(
         warp=np.repeat(np.arange(program.warps), np.diff(program.first_issue)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import combinations
 from typing import Any
@@ -22,6 +22,7 @@ from gpuemu.engine import compiling
 from gpuemu.studies.why.causes import Cause, access_causes, excess, program_causes, pruned
 from gpuemu.studies.why.edits import NOTHING
 from gpuemu.studies.why.hardware import resource_causes, stall_causes
+from gpuemu.studies.why.pipelines import Waits, waits_of
 from gpuemu.studies.why.runs import Progress, Runner, Timing
 from gpuemu.studies.why.tiles import tile_causes
 from gpuemu.trace.files import as_trace
@@ -60,7 +61,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Answer:
-    """What each cause costs. `left_out`: causes that were not run, with the reason; `notes`: those of the run."""
+    """What each cause costs. `left_out`: causes that were not run, with the reason; `notes`: those of the run.
+
+    `waits`: which mbarriers waited for what.
+    """
 
     kernel: str
     arch: str
@@ -70,6 +74,7 @@ class Answer:
     pairs: tuple[Pair, ...]
     left_out: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
+    waits: Waits = field(default_factory=Waits)
 
     def __repr__(self) -> str:
         best = f", most for {self.rows[0].cause.name}: {self.rows[0].gained}" if self.rows else ""
@@ -188,7 +193,15 @@ def _only(base: Result, wanted: tuple[str, ...], causes: list[Cause], given: lis
 def _answer(base: Result, rows: list[Row], pairs: list[Pair], left_out: list[tuple[str, str]]) -> Answer:
     changed = overrides(base.arch)
     return Answer(
-        base.trace.name, base.arch.name, changed, base.cycles, tuple(rows), tuple(pairs), tuple(left_out), base.notes
+        base.trace.name,
+        base.arch.name,
+        changed,
+        base.cycles,
+        tuple(rows),
+        tuple(pairs),
+        tuple(left_out),
+        base.notes,
+        waits_of(base),
     )
 
 

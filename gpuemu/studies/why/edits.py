@@ -17,6 +17,7 @@ from gpuemu.isa.opcodes import Kind
 from gpuemu.program.program import Accesses, Column, Op, Program, joined
 from gpuemu.studies.layout.layouts import Layout
 from gpuemu.studies.layout.tile import Tile
+from gpuemu.studies.why.stages import Rings, deeper
 from gpuemu.trace.model import Trace
 
 
@@ -37,7 +38,8 @@ class Edit:
     `settings`: values of the hardware, by dotted name. `wavefronts`: instructions whose shared accesses take the fewest
     wavefronts; `sectors`: whose global accesses move the fewest sectors. `relaid`: tiles in other layouts.
     `barriers_open`: who comes to a barrier goes on. `no_stall_counts`: a warp may issue in every cycle.
-    `all_resident`: all CTAs are on the SM at once, as far as it has room for warps.
+    `all_resident`: all CTAs are on the SM at once, as far as it has room for warps. `further_stages`: rings of
+    mbarriers with one stage more.
     """
 
     settings: tuple[tuple[str, Any], ...] = ()
@@ -47,6 +49,7 @@ class Edit:
     barriers_open: bool = False
     no_stall_counts: bool = False
     all_resident: bool = False
+    further_stages: Rings = ()
 
     @property
     def is_of_hardware(self) -> bool:
@@ -135,6 +138,8 @@ def without(program: Program, arch: Architecture, edit: Edit) -> Program:
     if edit.all_resident:
         warps = int(np.diff(program.first_warp).max(initial=1))
         resident = max(resident, min(program.ctas, arch.sm.max_warps // warps))
+    if edit.further_stages:
+        program = deeper(program, edit.further_stages, 1)
     if edit.wavefronts or edit.sectors:
         of = instructions_of_accesses(program)
         accesses = at_ideal(accesses, arch, np.isin(of, [*edit.wavefronts]))

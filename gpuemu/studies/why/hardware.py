@@ -17,6 +17,7 @@ from gpuemu.program.program import Op, Program
 from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, TENSOR_PIPE, Unit
 from gpuemu.studies.why.causes import LEAST_SHARE, Cause, light, stall_rule
 from gpuemu.studies.why.edits import Edit
+from gpuemu.studies.why.stages import rings_of
 from gpuemu.views import resources
 from gpuemu.views.result import Result
 
@@ -118,6 +119,8 @@ def _executed(program: Program) -> list[tuple[Op, str]]:
             continue
         instruction = program.code[op.index]
         operation = instruction.operation
+        if operation.unit and not operation.warpgroup_columns:
+            continue
         if operation.tensor or operation.warpgroup_columns:
             found.append((op, f"tensor_core.operations.{operation.operation}"))
         elif indexes_constants(instruction.opcode, instruction.operands):
@@ -230,10 +233,35 @@ def resource_causes(result: Result) -> list[Cause]:
               light(result, "long_scoreboard")),
         Cause("l1_capacity", "", "an endless L1: tile so that what is used again is still there",
               values.endless(["global_memory.l1.capacity_bytes"]), "" if again else "nothing came to L1 twice"),
+        *_asynchronous(result, values),
         Cause("issue_slots", "Issue Slot Utilization", "twice the sub-cores, with pipes and queues: fewer instructions",
               slots, light(result, "not_selected", "math_pipe_throttle", "dispatch_stall", "mio_throttle")),
     ]  # fmt: skip
     return [*found, *_pipes(result, values)]
+
+
+def _asynchronous(result: Result, values: _Values) -> list[Cause]:
+    """Causes of the units beside the warps, where the trace tells what they do."""
+    pipeline, rings = result.pipeline, rings_of(result)
+    waits = sum(w.stop - w.start for b in pipeline.barriers for w in b.waits)
+    none = "" if waits else "no warp waited at an mbarrier"
+    size = sum(of for _, of, _ in rings)
+    more = (
+        f"a further stage in each ring of mbarriers, {size:,} bytes of shared memory more, asked for in the same order"
+    )
+    if not pipeline.copies and not pipeline.barriers:
+        return []
+    latencies = [f"copy_engine.{name}_cycles" for name in ("latency", "load_latency", "store_latency", "map")]
+    barriers = [f"mbarrier.{name}_cycles" for name in ("arrive", "test", "wake", "initialise")]
+    return [
+        Cause("stages", "", more, Edit(further_stages=rings), none),
+        Cause("copy_rate", "", "copies at twice the rate: smaller boxes, or data that several CTAs share (multicast)",
+              values.times(["copy_engine.load_bytes_per_cycle"], 2), none),
+        Cause("copy_latency", "", "copies begin and end at once: ask earlier, smaller boxes first, prefetch maps",
+              values.at_most(dict.fromkeys(latencies, 1)), none),
+        Cause("mbarriers", "", "mbarriers tell at once: fewer of them, for more work each",
+              values.at_most(dict.fromkeys(barriers, 1)), none),
+    ]  # fmt: skip
 
 
 def _distinct_sectors(program: Program) -> int:

@@ -47,6 +47,7 @@ def lines(answer: Answer, everything: bool = False) -> Iterator[Line]:
         yield from _wrapped("plain", f"Nothing gained without: {', '.join(nothing)}.")
     yield from _codes(answer)
     yield from _pairs(answer, everything)
+    yield from _waits(answer)
     if answer.left_out:
         yield "plain", ""
         yield "strong", "Not run; --all does, where it can"
@@ -110,6 +111,26 @@ def _pairs(answer: Answer, everything: bool) -> Iterator[Line]:
     yield from _command(shown[0].repeat)
 
 
+def _waits(answer: Answer) -> Iterator[Line]:
+    if not answer.waits.rings:
+        return
+    yield "plain", ""
+    yield "strong", f"{'waits':>9}{'cycles':>9}{'longest':>9}  at mbarriers, and what ended them"
+    for ring in answer.waits.rings:
+        of = f" of {ring.bytes:,} bytes" if ring.bytes else ""
+        stages = "1 stage" if ring.stages == 1 else f"{ring.stages} stages"
+        by = [f"{ring.by_copies} by copies"] if ring.by_copies else []
+        by += [f"{ring.after_products} by who waited for wgmma"] if ring.after_products else []
+        others = ring.by_arrivals - ring.after_products
+        by += [f"{others} by other arrivals"] if others else []
+        ended = f": {', '.join(by)}" if by else ""
+        yield from _wrapped(
+            "plain", f"{ring.waits:9}{ring.cycles:9}{ring.longest:9}  {ring.ring}, {stages}{of}{ended}", ""
+        )
+    for sentence in answer.waits.bounds:
+        yield from _wrapped("plain", sentence, _INDENT)
+
+
 def _wrapped(style: str, text: str, indent: str = "") -> Iterator[Line]:
     more = indent or "    "
     for line in wrap(text, WIDTH, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False):
@@ -147,6 +168,10 @@ def as_data(answer: Answer) -> dict[str, Any]:
             }
             for pair in answer.pairs
         ],
+        "waits": {
+            "rings": [ring._asdict() for ring in answer.waits.rings],
+            "bounds": list(answer.waits.bounds),
+        },
         "notes": list(answer.notes),
         "left_out": [{"cause": name, "reason": reason} for name, reason in answer.left_out],
     }

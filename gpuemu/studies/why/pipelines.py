@@ -1,0 +1,35 @@
+"""Which mbarriers wait for what, and what is known of a pipeline without a run: bounds, said as such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuemu.views.pipeline import Told, table, tensor_core_idle
+from gpuemu.views.result import Result
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The rings of mbarriers, a row each, and sentences of what else may gain how much at most."""
+
+    rings: tuple[Told, ...] = ()
+    bounds: tuple[str, ...] = ()
+
+
+def waits_of(result: Result) -> Waits:
+    """The waits of a run; nothing where there are no mbarriers."""
+    rings = tuple(table(result))
+    return Waits(rings, tuple(_bounds(result, rings)) if rings else ())
+
+
+def _bounds(result: Result, rings: tuple[Told, ...]) -> Iterator[str]:
+    largest = max((copy.bytes for copy in result.pipeline.copies), default=0)
+    if any(ring.by_copies for ring in rings) and largest:
+        sooner = int(largest / result.arch.copy_engine.load_bytes_per_cycle / 2)
+        yield f"A box of half the {largest:,} bytes is there up to {sooner} cycles sooner: a bound, not a run."
+    idle, ready = tensor_core_idle(result)
+    if result.pipeline.products:
+        most = f"a further consumer gains {ready} at most" if ready else "a further consumer gains nothing"
+        yield f"Between products no warpgroup has one for {idle} cycles, {ready} of them with a full stage: {most}."
+        yield "A wgmma reads in the fewest wavefronts in every swizzle: another one gains nothing by itself."
