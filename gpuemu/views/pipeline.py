@@ -8,18 +8,16 @@ arrival. Rings are mbarriers of one kind that lie side by side: those that count
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.engine.log import Cycles
+from gpuemu.arch import Architecture
+from gpuemu.engine.log import Cycles, Log
 from gpuemu.isa.products import NO_PRODUCT
 from gpuemu.program.events import Events
 from gpuemu.program.program import Program
-
-if TYPE_CHECKING:
-    from gpuemu.views.result import Result
 
 WARPGROUP = 4
 """Warps of one."""
@@ -122,14 +120,13 @@ def barriers_of(events: Events, number: int) -> NDArray[np.int64]:
     return events.barrier[events.first_barrier[number] : events.first_barrier[number + 1]]
 
 
-def pipeline(result: Result) -> Pipeline:
+def pipeline(program: Program, log: Log, arch: Architecture) -> Pipeline:
     """The pipeline of a run, empty where nothing is asynchronous or the trace knows of no events."""
-    program, log = result.program, result.log
     copies: list[Copy] = []
     barriers: dict[tuple[int, int], Barrier] = {}
     events = program.events
     if events is not None and len(events.issue):
-        late, test = result.arch.mbarrier.arrive_cycles, result.arch.mbarrier.test_cycles
+        late, test = arch.mbarrier.arrive_cycles, arch.mbarrier.test_cycles
         warp_of = np.searchsorted(program.first_issue, events.issue, side="right") - 1
         cta_of = np.searchsorted(program.first_warp, warp_of, side="right") - 1
         mnemonics = _mnemonics(program, events.issue)
@@ -155,7 +152,7 @@ def pipeline(result: Result) -> Pipeline:
         for barrier in barriers.values():
             _phases(barrier, events, dict(zip(events.issue.tolist(), events.number.tolist(), strict=True)))
     found = tuple(barriers[key] for key in sorted(barriers))
-    return Pipeline(tuple(copies), found, tuple(_products(program, log.issue, result)))
+    return Pipeline(tuple(copies), found, tuple(_products(program, log.issue, log.result)))
 
 
 def _mnemonics(program: Program, issues: NDArray[np.int64]) -> list[tuple[str, tuple[str, ...]]]:
@@ -183,9 +180,9 @@ def _phases(barrier: Barrier, events: Events, number_of: dict[int, int]) -> None
         barrier.waits[k] = wait._replace(phase=phase)
 
 
-def _products(program: Program, issue: Cycles, result: Result) -> list[Product]:
+def _products(program: Program, issue: Cycles, done: Cycles) -> list[Product]:
     """Of the first warp of each warpgroup the products between two waits."""
-    index, done = program.of_ops("index")[program.path], result.log.result
+    index = program.of_ops("index")[program.path]
     latency = program.of_ops("latency_cycles")[program.path]
     found = []
     for warp in range(program.warps):
@@ -220,13 +217,13 @@ class Told(NamedTuple):
     longest: int
 
 
-def table(result: Result) -> list[Told]:
+def table(pipeline: Pipeline, program: Program) -> list[Told]:
     """Which mbarriers wait for what: a row a ring, those of all CTAs together.
 
     A wait for which an arrival is the last counts as `after_products` if its warp had waited for the tensor cores.
     """
     rows: dict[tuple[int, ...], Told] = {}
-    for ring in result.pipeline.rings:
+    for ring in pipeline.rings:
         key = tuple(b.number for b in ring.barriers)
         row = rows.get(key) or Told(ring.name, ring.stages, ring.barriers[0].bytes, 0, 0, 0, 0, 0, 0)
         for barrier in ring.barriers:
@@ -237,15 +234,15 @@ def table(result: Result) -> list[Told]:
                     continue
                 last = over[wait.phase]
                 row = row._replace(by_copies=row.by_copies + last.copy, by_arrivals=row.by_arrivals + (not last.copy))
-                if not last.copy and _behind_products(result, last.issue):
+                if not last.copy and _behind_products(program, last.issue):
                     row = row._replace(after_products=row.after_products + 1)
         rows[key] = row
     return [row for row in rows.values() if row.waits]
 
 
-def _behind_products(result: Result, issue: int) -> bool:
+def _behind_products(program: Program, issue: int) -> bool:
     """Whether the last thing that a warp waited for before an arrival was products of the tensor cores."""
-    program, first = result.program, int(np.searchsorted(result.program.first_issue, issue, side="right") - 1)
+    first = int(np.searchsorted(program.first_issue, issue, side="right") - 1)
     index = program.of_ops("index")[program.path]
     for i in range(issue - 1, max(int(program.first_issue[first]) - 1, issue - _LOOK_BACK), -1):
         instruction = program.code[int(index[i])]
@@ -256,9 +253,9 @@ def _behind_products(result: Result, issue: int) -> bool:
     return False
 
 
-def tensor_core_idle(result: Result) -> tuple[int, int]:
+def tensor_core_idle(pipeline: Pipeline) -> tuple[int, int]:
     """Cycles between the first product and the last in which no warpgroup has one, and those with a full stage then."""
-    spans = sorted((p.start, p.stop) for p in result.pipeline.products)
+    spans = sorted((p.start, p.stop) for p in pipeline.products)
     if not spans:
         return 0, 0
     begin, end = spans[0][0], max(stop for _, stop in spans)
@@ -268,7 +265,7 @@ def tensor_core_idle(result: Result) -> tuple[int, int]:
         busy[stop - begin] -= 1
     idle = np.cumsum(busy)[:-1] == 0
     ready = np.zeros(end - begin + 1, np.int64)
-    for ring in result.pipeline.rings:
+    for ring in pipeline.rings:
         for barrier in ring.barriers if ring.name == "full" else ():
             for phase, over in enumerate(barrier.over):
                 taken = [w.stop for w in barrier.waits if w.phase == phase]

@@ -164,7 +164,7 @@ class Result:
     @cached_property
     def pipeline(self) -> Pipeline:
         """Copies, mbarriers and products of warpgroups."""
-        return pipeline(self)
+        return pipeline(self.program, self.log, self.arch)
 
     @cached_property
     def footprint(self) -> Footprint:

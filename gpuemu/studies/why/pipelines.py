@@ -19,7 +19,7 @@ class Waits:
 
 def waits_of(result: Result) -> Waits:
     """The waits of a run; nothing where there are no mbarriers."""
-    rings = tuple(table(result))
+    rings = tuple(table(result.pipeline, result.program))
     return Waits(rings, tuple(_bounds(result, rings)) if rings else ())
 
 
@@ -28,7 +28,7 @@ def _bounds(result: Result, rings: tuple[Told, ...]) -> Iterator[str]:
     if any(ring.by_copies for ring in rings) and largest:
         sooner = int(largest / result.arch.copy_engine.load_bytes_per_cycle / 2)
         yield f"A box of half the {largest:,} bytes is there up to {sooner} cycles sooner: a bound, not a run."
-    idle, ready = tensor_core_idle(result)
+    idle, ready = tensor_core_idle(result.pipeline)
     if result.pipeline.products:
         most = f"a further consumer gains {ready} at most" if ready else "a further consumer gains nothing"
         yield f"Between products no warpgroup has one for {idle} cycles, {ready} of them with a full stage: {most}."

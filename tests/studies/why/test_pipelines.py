@@ -7,10 +7,16 @@ import pytest
 import gpuemu
 from gpuemu import Trace, TraceBuilder
 from gpuemu.studies.why.api import why
-from gpuemu.views.pipeline import table, tensor_core_idle
+from gpuemu.views import pipeline
+from gpuemu.views.pipeline import Told, tensor_core_idle
+from gpuemu.views.result import Result
 
 USES, BYTES, FULL, EMPTY = 9, 8192, 65536, 65792
 WAIT = "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R3"
+
+
+def table(result: Result) -> list[Told]:
+    return pipeline.table(result.pipeline, result.program)
 
 
 def ring(stages: int, work: int = 12, order: tuple[int, ...] = ()) -> Trace:
@@ -85,8 +91,8 @@ def test_a_kernel_with_warpgroups_waits_for_copies_and_for_who_multiplies() -> N
     assert full.by_copies
     assert not full.by_arrivals
     assert empty.by_arrivals == empty.after_products == 4
-    assert tensor_core_idle(result)[1] == 0  # no full stage lies there while nobody multiplies
-    idle, ready = tensor_core_idle(gpuemu.run("attention", "sm_90"))
+    assert tensor_core_idle(result.pipeline)[1] == 0  # no full stage lies there while nobody multiplies
+    idle, ready = tensor_core_idle(gpuemu.run("attention", "sm_90").pipeline)
     assert 0 < ready <= idle  # softmax, while keys are there
 
 
