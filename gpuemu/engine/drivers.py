@@ -218,7 +218,8 @@ def _log(program: Program, state: State) -> Log:
 
 def _results(program: Program, state: State) -> NDArray[np.int64]:
     """Column `result` of the log."""
-    position, done = (_column(state.flights, name)[len(program.access) :] for name in ("position", "done_at"))
+    of = ((state.flights, "position"), (state.outcomes, "done_at"))
+    position, done = (_column(records, name)[len(program.access) :] for records, name in of)
     found = np.full(len(state.issue), -1, np.int64)
     known = (done > 0) & (done < NEVER)
     found[position[known]] = done[known]
