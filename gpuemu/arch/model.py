@@ -308,10 +308,15 @@ class Chip(Part):
     clock_mhz: int = whole("of the SMs, as they run when they have work", 1, 100_000, "MHz")
     l2_kibibytes: int | None = whole("of L2, which all its SMs share", 1, 1 << 24, "KiB", optional=True)
     gpcs: int | None = whole(
-        "groups of SMs, each of which asks L2 once for what two of its SMs want", 1, 1000, "GPCs", True
+        "groups of SMs, each of which asks L2 once for what some of its SMs want", 1, 1000, "GPCs", True
     )
+    merged_requests: int | None = whole("of SMs of a GPC for the same that L2 gets as one", 1, 1000, "SMs", True)
+    merge_cycles: int | None = whole("behind the first of them, if L2 has it", 0, 100_000, "cycles", True)
+    merge_missed_cycles: int | None = whole("the same if it comes from DRAM", 0, 100_000, "cycles", True)
+    drift_cycles: float | None = rate("SMs part each time that they wait for L2", "cycles", 0.001, 1e5, True)
     l2_held_kibibytes: int | None = whole("that L2 holds while it is read again and again", 1, 1 << 24, "KiB", True)
-    l2_kept_kibibytes: int | None = whole("of a launch's data that the next one finds", 0, 1 << 24, "KiB", True)
+    l2_kept_kibibytes: int | None = whole("of a launch's data that the next one finds; null: all, with nothing between them", 0, 1 << 24, "KiB", True)
+    l2_dirty_kibibytes: int | None = whole("that were written and not yet written back", 1, 1 << 24, "KiB", True)
     l2_read_bytes_per_cycle: float | None = _chip_rate("that L2 gives", "bytes/cycle")
     l2_together_bytes_per_cycle: float | None = _chip_rate("that SMs get which ask L2 for the same", "bytes/cycle")
     l2_lines_per_cycle: float | None = _chip_rate("that L2 looks up", "lines/cycle")

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from gpuemu.arch import Architecture
 from gpuemu.chip.dealing import makespan
 from gpuemu.chip.hot import turns
+from gpuemu.chip.l2 import LINE_BYTES
 from gpuemu.chip.rates import First, share
-from gpuemu.chip.streams import LINE_BYTES, Touches, moves, runs, touches
+from gpuemu.chip.streams import Touches, moves, runs, touches
 from gpuemu.chip.traffic import traffic
 from gpuemu.chip.whole import SECTOR_BYTES, Whole
 from gpuemu.engine import execute
@@ -69,8 +70,8 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
     run = _Run(program, log, numbers, np.array([known[n] for n in numbers], float))
     work = instructions(trace.launch.grid, known, chip.sms)
-    reference = int(np.flatnonzero(run.counts >= (1 - EVEN) * run.counts.max())[-1])
     each = [touches(program, log, k) for k in range(program.ctas)]
+    reference = _reference(run.counts, each)
     pattern, number = each[reference], numbers[reference]
     places = chip.sms * program.resident_ctas
     _, starts = makespan(_durations(run, work), places, 0.0)
@@ -101,6 +102,14 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
         round(elapsed), {name: round(n) for name, n in limits.items() if n}, limited_by, found,
         len({w.cta for w in sample.others.warps}) if sample else 0, is_even(work), places,
     )  # fmt: skip
+
+
+def _reference(counts: NDArray[np.float64], each: list[Touches]) -> int:
+    """Of the CTAs that do most the one that asks L2 for about as much as they do in the mean, the last of several."""
+    full = np.flatnonzero(counts >= (1 - EVEN) * counts.max())
+    asked = np.array([float(each[k].count.sum()) for k in full])
+    off = np.round(16 * np.abs(asked - asked.mean()) / max(1.0, asked.mean()))
+    return int(full[np.flatnonzero(off == off.min())[-1]])
 
 
 def _chosen(trace: Trace) -> list[int]:
@@ -214,5 +223,16 @@ def _end(run: _Run, work: NDArray[np.float64], sms: int, by_sm: bool) -> float:
     if wanted <= ran:
         return float(log.cycles)
     ends = np.sort(log.cta_end)
+    if resident < ran < 2 * resident:
+        return _rounds(float(ends[resident - 1]), float(log.cycles), ran - resident, resident, wanted)
     further = (ends[-1] - ends[resident - 1]) / (ran - resident) if ran > resident else log.cycles / ran
     return float(log.cycles + (wanted - ran) * further)
+
+
+def _rounds(full: float, cycles: float, few: int, resident: int, wanted: float) -> float:
+    """When so many CTAs end of which `resident` take `full` cycles together, and a few more on the SM that they left
+    until `cycles`: those of a last round that is not full take between the two.
+    """
+    last = wanted - (math.ceil(wanted / resident) - 1) * resident
+    alone = cycles - full
+    return full * (math.ceil(wanted / resident) - 1) + alone + (full - alone) * (last - few) / (resident - few)

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.chip.l2 import LINE_BYTES
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
 
 Numbers = NDArray[np.int64]
-LINE_BYTES = 128
-SECTOR_BYTES = 32
 COUNTS = np.array([bin(n).count("1") for n in range(16)])
 """How many bits are set."""
 PRIVATE = 1 << 50

@@ -1,19 +1,20 @@
-"""What L2 has and what comes from DRAM, over a whole launch.
+"""What L2 is asked for, what it has and what comes from DRAM, over a whole launch.
 
-Lines that CTAs touch, in the order in which they run, go through an L2 of the chip's capacity that drops what was used
-least recently, and writes back what was written. Of all lines a part is looked at, chosen by a hash of their addresses:
-the same part of the capacity stands for the whole of it.
+SMs of a GPC that ask for the same while the first waits for it ask once, up to `merged_requests` of them. They drift
+apart with each turn that they wait for L2. Lines that are asked for go through an L2 of the chip's capacity that drops
+what was used least recently, and writes back what was written, beyond `l2_dirty_kibibytes` the oldest first. Of all
+lines a part is looked at, chosen by a hash of their addresses: the same part of the capacity stands for the whole of
+it.
 """
 
 from __future__ import annotations
-
-from collections import OrderedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.arch.model import Chip
-from gpuemu.chip.streams import LINE_BYTES, PRIVATE, Numbers, Touches
+from gpuemu.chip.l2 import L2, LINE_BYTES
+from gpuemu.chip.streams import PRIVATE, Numbers, Touches
 from gpuemu.chip.whole import Traffic
 
 MOST_LINES = 24_000_000
@@ -21,11 +22,8 @@ MOST_LINES = 24_000_000
 WANTED = 150_000
 """Of those about so many go through the L2."""
 AT_ONCE = 1 << 21
-KIB = 1024
-TOGETHER_CYCLES = 500
-"""CTAs that ask for a line within so many cycles ask for it together."""
-MERGED = 0.75
-"""Of what two SMs of a GPC ask for together, so much is asked for once."""
+TURN_CYCLES = 270
+"""What a CTA touches within about a latency of L2 it asks for in one turn."""
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 _BLOCKS = np.array([bool(n & 3) + 2 * bool(n & 12) for n in range(16)])
 """Which halves of a line its sectors lie in: DRAM gives 64 bytes at a time."""
@@ -48,21 +46,17 @@ def traffic(
     if not len(pattern.line):
         return Traffic(0, 0, 0, 0, 0, looked)
     every = max(1, len(pattern.line) * looked // WANTED)
-    found = _sampled(pattern, moves, looked, weights, starts, every, buffers)
+    found = _sampled(pattern, moves, looked, weights, starts, chip.drift_cycles or 0.0, every, buffers)
     order = np.argsort(found[2], kind="stable")
     lines, blocks, times, stores, cta = (column[order] for column in found)
-    gpc = cta % sms * gpcs // sms
-    held = chip.l2_held_kibibytes
-    room = len(lines) * 2 if held is None else max(1, held * KIB // (LINE_BYTES * every))
-    left = chip.l2_kept_kibibytes
-    kept = 0 if cold else room if left is None else left * KIB // (LINE_BYTES * every)
-    touched = list(zip(lines.tolist(), blocks.tolist(), stores.tolist(), (16 << gpc % 2).tolist(), strict=True))
-    read, back = _through(touched, room, {} if cold else _found(_last(touched, room), kept))
+    sm = cta % sms
+    l2 = L2(chip, every, len(lines))
+    touched = list(zip(*(c.tolist() for c in (lines, blocks, stores, sm * gpcs // sms, sm, times)), strict=True))
+    if not cold:
+        l2.begin(touched)
+    read, back, merged = l2.take(touched)
     half = len(read) // 2
-    loads = ~stores
-    groups = (lines[loads] // LINE_BYTES * 1_000_003 + times[loads] // TOGETHER_CYCLES) * gpcs + gpc[loads]
-    _, of_group = np.unique(groups, return_counts=True)
-    seen = 1 - MERGED * float((of_group // 2).sum()) / max(1, int(loads.sum()))
+    seen = 1 - merged / max(1, int((~stores).sum()))
     more = 1.0
     if looked < ctas:  # later CTAs do as the second half of those looked at
         more = total / float(weights[:looked].sum())
@@ -76,10 +70,16 @@ def traffic(
 
 def _sampled(
     pattern: Touches, moves: dict[int, Numbers | None], looked: int, weights: NDArray[np.float64], starts: Numbers,
-    every: int, buffers: tuple[tuple[int, int], ...],
-) -> tuple[Numbers, Numbers, Numbers, NDArray[np.bool_], Numbers]:  # fmt: skip
-    """Line address, halves, cycle, whether it is written, and the CTA, of those that are looked at."""
-    parts: list[tuple[Numbers, Numbers, Numbers, NDArray[np.bool_], Numbers]] = []
+    drift: float, every: int, buffers: tuple[tuple[int, int], ...],
+) -> tuple[Numbers, Numbers, NDArray[np.float64], NDArray[np.bool_], Numbers]:  # fmt: skip
+    """Line address, halves, cycle, whether it is written, and the CTA, of those that are looked at.
+
+    A CTA drifts from where it would be by `drift` cycles for the root of the turns that its SM has waited for L2.
+    """
+    parts: list[tuple[Numbers, Numbers, NDArray[np.float64], NDArray[np.bool_], Numbers]] = []
+    turn = np.cumsum(np.diff(pattern.time // TURN_CYCLES, prepend=-1) > 0)
+    before = starts // max(1, pattern.cycles) * turn[-1]
+    off = drift * np.random.default_rng(1).standard_normal(len(starts))
     halves = _BLOCKS[pattern.sectors]
     begins = np.array([start for start, _ in buffers] or [0], np.int64)
     place = np.argsort(begins)
@@ -105,61 +105,7 @@ def _sampled(
                 chosen &= progress[here][None, :] < weights[cta][:, None]
             i, j = np.nonzero(chosen)
             k = here[j]
-            when = starts[cta[i]] + pattern.time[k]
+            when = starts[cta[i]] + pattern.time[k] + off[cta[i]] * np.sqrt(before[cta[i]] + turn[k])
             parts.append((number[i, j] * LINE_BYTES, halves[k], when, pattern.written[k], cta[i]))
     line, half, time, stored, whose = (np.concatenate([part[n] for part in parts]) for n in range(5))
     return line, half, time, stored, whose
-
-
-_Touch = tuple[int, int, bool, int]
-"""A line, the halves of it, whether it is written, and the side of the chip."""
-
-
-def _last(touched: list[_Touch], room: int) -> dict[int, int]:
-    """The state that a launch leaves: lines in the order of use."""
-    there: dict[int, int] = {}
-    used = 0
-    for line, halves, stored, side in reversed(touched):
-        state = there.get(line, 0)
-        used += not state & side
-        if used > room:
-            break
-        there[line] = state | side | halves | (halves << 2 if stored else 0)
-    return dict(reversed(there.items()))
-
-
-def _found(left: dict[int, int], kept: int) -> dict[int, int]:
-    """Of the lines that a launch left so many of the last can be found; the others are in the way, and dirty or not."""
-    gone = max(0, len(left) - kept)
-    names = [-1 - n if n < gone else line for n, line in enumerate(left)]
-    both = list(zip(names, left.values(), strict=True))
-    return dict(both[gone:] + both[:gone])
-
-
-def _through(touched: list[_Touch], room: int, old: dict[int, int]) -> tuple[Numbers, Numbers]:
-    """(halves read from DRAM, halves written back) of each touch.
-
-    A line that SMs of both sides of the chip use is there twice. Of its state, bits 1 and 2 are the halves that are
-    there, 4 and 8 those that were written, 16 and 32 the sides.
-    """
-    there: OrderedDict[int, int] = OrderedDict(old)
-    count = (0, 1, 1, 2)
-    used = sum(count[state >> 4] for state in there.values())
-    read, back = (np.zeros(len(touched), np.int64) for _ in range(2))
-    for i, (line, halves, stored, side) in enumerate(touched):
-        state = there.get(line, 0)
-        if state:
-            there.move_to_end(line)
-        used += not state & side
-        if stored:
-            there[line] = state | side | halves | halves << 2
-        else:
-            missing = halves & ~state
-            if missing:
-                read[i] = count[missing]
-            there[line] = state | side | halves
-        while used > room:
-            _, gone = there.popitem(last=False)
-            used -= count[gone >> 4]
-            back[i] += count[gone >> 2 & 3]
-    return read, back
