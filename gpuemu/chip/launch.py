@@ -79,12 +79,12 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     weights = np.minimum(1.0, work / known[number])
     found = traffic(pattern, moved, weights, starts, chip, sample.buffers if sample else (), _cold(arch))
     busy = min(ctas, chip.sms)
-    alone, shared = _end(run, work, chip.sms, True), 0.0
+    alone, shared = _end(run, work, chip.sms), 0.0
     last = float(run.spans.max())
     if busy > 1 and (found.loaded_sectors or found.stored_sectors):
         shares = share(chip, found, busy, _first(program, each))
         beside = replace(run, log=execute(program, arch, engine, share=shares))
-        shared, last = _end(beside, work, chip.sms, False), float(beside.spans.max())
+        shared, last = _end(beside, work, chip.sms, run), float(beside.spans.max())
     dispatch = chip.cta_dispatch_cycles or 0.0
     hot = turns(longer) * float(work.sum()) / max(1.0, float(run.counts.sum()))
     limits = {
@@ -211,28 +211,42 @@ def _durations(run: _Run, work: NDArray[np.float64]) -> NDArray[np.float64]:
     return work * float((counts * spans).sum() / (counts * counts).sum())
 
 
-def _end(run: _Run, work: NDArray[np.float64], sms: int, by_sm: bool) -> float:
-    """When the last CTA ends if all SMs run as this one; `by_sm`: the SM with the most, else all share what is left."""
+def _end(run: _Run, work: NDArray[np.float64], sms: int, alone: _Run | None = None) -> float:
+    """When the last CTA ends if all SMs run as this one.
+
+    `alone`: the same CTAs on an SM that shares nothing; those that are left when all SMs have had as many have at least
+    what they would take so, and else their part of what all share.
+    """
     ctas, ran, resident, log = len(work), run.program.ctas, run.program.resident_ctas, run.log
     if not is_even(work) and ran < ctas <= sms * resident and ran == len(range(run.numbers[0], ctas, sms)):
         return float(log.cycles)  # of the SM with the most
     if not is_even(work):
         end, _ = makespan(_durations(run, work), sms * resident, 100.0)
         return end + float(log.cta_start.min())
-    wanted = -(-ctas // sms) if by_sm else max(1.0, ctas / sms)
-    if wanted <= ran:
-        return float(log.cycles)
+    each, left = divmod(ctas, sms)
+    if alone is None or not each or not left:
+        return _until(run, each + (left > 0))
+    all_have, one_more = _until(run, each), _until(run, each + 1)
+    least = _until(alone, each + 1) - _until(alone, each)
+    return all_have + max(least, (one_more - all_have) * left / sms)
+
+
+def _until(run: _Run, wanted: int) -> float:
+    """When so many CTAs have ended on the SM."""
+    ran, resident, log = run.program.ctas, run.program.resident_ctas, run.log
     ends = np.sort(log.cta_end)
+    if wanted <= ran:
+        return float(log.cycles - ends[-1] + ends[wanted - 1])
     if resident < ran < 2 * resident:
         return _rounds(float(ends[resident - 1]), float(log.cycles), ran - resident, resident, wanted)
     further = (ends[-1] - ends[resident - 1]) / (ran - resident) if ran > resident else log.cycles / ran
     return float(log.cycles + (wanted - ran) * further)
 
 
-def _rounds(full: float, cycles: float, few: int, resident: int, wanted: float) -> float:
+def _rounds(full: float, cycles: float, few: int, resident: int, wanted: int) -> float:
     """When so many CTAs end of which `resident` take `full` cycles together, and a few more on the SM that they left
     until `cycles`: those of a last round that is not full take between the two.
     """
-    last = wanted - (math.ceil(wanted / resident) - 1) * resident
+    before, last = (wanted - 1) // resident, (wanted - 1) % resident + 1
     alone = cycles - full
-    return full * (math.ceil(wanted / resident) - 1) + alone + (full - alone) * (last - few) / (resident - few)
+    return full * before + alone + (full - alone) * max(0.0, (last - few) / (resident - few))
