@@ -306,6 +306,7 @@ class Chip(Part):
 
     sms: int = whole("that share a grid", 1, 100_000, "SMs")
     clock_mhz: int = whole("of the SMs, as they run when they have work", 1, 100_000, "MHz")
+    tensor_clock_mhz: int | None = whole("of the SMs while a launch uses their tensor cores", 1, 100_000, "MHz", True)
     l2_kibibytes: int | None = whole("of L2, which all its SMs share", 1, 1 << 24, "KiB", optional=True)
     gpcs: int | None = whole(
         "groups of SMs, each of which asks L2 once for what some of its SMs want", 1, 1000, "GPCs", True
@@ -315,7 +316,9 @@ class Chip(Part):
     merge_missed_cycles: int | None = whole("the same if it comes from DRAM", 0, 100_000, "cycles", True)
     drift_cycles: float | None = rate("SMs part each time that they wait for L2", "cycles", 0.001, 1e5, True)
     l2_held_kibibytes: int | None = whole("that L2 holds while it is read again and again", 1, 1 << 24, "KiB", True)
-    l2_kept_kibibytes: int | None = whole("of a launch's data that the next one finds; null: all, with nothing between them", 0, 1 << 24, "KiB", True)
+    l2_kept_kibibytes: int | None = whole(
+        "of a launch's data that the next one finds; null: all, with nothing between them", 0, 1 << 24, "KiB", True
+    )
     l2_dirty_kibibytes: int | None = whole("that were written and not yet written back", 1, 1 << 24, "KiB", True)
     l2_read_bytes_per_cycle: float | None = _chip_rate("that L2 gives", "bytes/cycle")
     l2_together_bytes_per_cycle: float | None = _chip_rate("that SMs get which ask L2 for the same", "bytes/cycle")

@@ -48,13 +48,15 @@ class L2:
         That drops all but `l2_kept_kibibytes` of the last lines and writes back what was written; None: nothing does.
         """
         left: dict[int, int] = {}
-        used = 0
+        used, unwritten = 0, 0
         for line, halves, stored, gpc, _, _ in reversed(touched):
             state, side = left.get(line, 0), 16 << gpc % 2
             used += not state & side
             if used > self.room:
                 break
-            left[line] = state | side | halves | (halves << 2 if stored else 0)
+            written = halves << 2 & ~state if stored else 0
+            unwritten += _COUNT[written >> 2]
+            left[line] = state | side | halves | (written if unwritten <= self.dirty_room else 0)
         if self.kept is None:
             self.there = OrderedDict(reversed(left.items()))
             self.dirty = OrderedDict.fromkeys(line for line, state in self.there.items() if state & WRITTEN)

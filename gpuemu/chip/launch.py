@@ -17,7 +17,7 @@ from gpuemu.arch import Architecture
 from gpuemu.chip.dealing import makespan
 from gpuemu.chip.hot import turns
 from gpuemu.chip.l2 import LINE_BYTES
-from gpuemu.chip.rates import First, share
+from gpuemu.chip.rates import First, at_clock, share
 from gpuemu.chip.streams import Touches, moves, runs, touches
 from gpuemu.chip.traffic import traffic
 from gpuemu.chip.whole import SECTOR_BYTES, Whole
@@ -59,7 +59,7 @@ class _Run:
 
 def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: str = "auto") -> Whole:
     """The launch of `trace` on the architecture's chip; `program` and `log` are those of the SM alone."""
-    chip, ctas, sample = arch.chips[arch.chip], trace.launch.ctas, trace.sample
+    chip, ctas, sample = at_clock(arch.chips[arch.chip], program), trace.launch.ctas, trace.sample
     longer = of_ctas(trace, _chosen(trace))
     if longer is not trace:
         program = lower(longer, arch)

@@ -10,10 +10,15 @@ from numpy.typing import NDArray
 from gpuemu.arch.model import Chip
 from gpuemu.chip.whole import SECTOR_BYTES, Traffic
 from gpuemu.engine.spec import Share
+from gpuemu.program.program import Program
 from gpuemu.trace.uneven import GOLDEN
 
 BURST_CYCLES = 300
 """What an SM did not ask for in about the latency of L2 it has at once: then others asked for less."""
+_OF_MEMORY = (
+    "l2_read_bytes_per_cycle", "l2_together_bytes_per_cycle", "l2_lines_per_cycle", "l2_write_bytes_per_cycle",
+    "l2_store_lines_per_cycle", "dram_bytes_per_cycle", "atomics_per_cycle",
+)  # fmt: skip
 FEW = 0.01
 """Of lines, a part that makes no difference."""
 
@@ -30,6 +35,16 @@ class First:
     def absent(self, part: float) -> NDArray[np.bool_]:
         """Lines of this part of the groups, spread out evenly."""
         return np.asarray(self.group * GOLDEN % 1.0 < part)
+
+
+def at_clock(chip: Chip, program: Program) -> Chip:
+    """The chip while SMs run this: L2 and DRAM keep their clocks, and give more in a cycle of slower SMs."""
+    used = [program.ops[number] for number in np.unique(program.path)]
+    if chip.tensor_clock_mhz is None or not any(op.is_tensor or op.product_cycles for op in used):
+        return chip
+    faster = chip.clock_mhz / chip.tensor_clock_mhz
+    rates = {name: getattr(chip, name) for name in _OF_MEMORY}
+    return chip.model_copy(update={name: rate * faster for name, rate in rates.items() if rate is not None})
 
 
 def share(chip: Chip, traffic: Traffic, sms: int, first: First) -> Share:

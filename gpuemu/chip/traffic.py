@@ -56,7 +56,7 @@ def traffic(
         l2.begin(touched)
     read, back, merged = l2.take(touched)
     half = len(read) // 2
-    seen = 1 - merged / max(1, int((~stores).sum()))
+    seen = 1 - merged / max(1, int((stores == 0).sum()))
     more = 1.0
     if looked < ctas:  # later CTAs do as the second half of those looked at
         more = total / float(weights[:looked].sum())

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gpuemu.chip.dealing import makespan
+from gpuemu.chip.launch import _rounds
 from gpuemu.trace.uneven import heaviest, instructions
 
 DEALT = Path(__file__).resolve().parents[2] / "tools" / "chip" / "h100" / "deal.csv"
@@ -70,3 +71,11 @@ def test_stairs_along_an_axis_are_followed():
     assert found[15] == pytest.approx(800, rel=0.07)
     assert found[31] == pytest.approx(800, rel=0.07)
     assert (np.diff(found[:16]) >= 0).all()
+
+
+def test_a_last_round_that_is_not_full_takes_between_one_cta_and_a_full_one():
+    """32 CTAs take 25,000 cycles together, one alone 10,000."""
+    assert _rounds(25_000.0, 35_000.0, 1, 32, 33) == 35_000
+    assert _rounds(25_000.0, 35_000.0, 1, 32, 64) == 50_000
+    assert 50_000 > _rounds(25_000.0, 35_000.0, 1, 32, 62) > 48_000
+    assert _rounds(25_000.0, 35_000.0, 1, 32, 320) == 250_000

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gpuemu.arch import load_arch
-from gpuemu.chip.streams import LINE_BYTES, Touches
+from gpuemu.chip.l2 import LINE_BYTES
+from gpuemu.chip.streams import Touches
 from gpuemu.chip.traffic import traffic
 
 H100 = load_arch("sm_90").chips["H100"]
@@ -26,11 +27,13 @@ def reading(lines: int, written: bool = False) -> Touches:
     )
 
 
-def launch(bytes_touched: int, ctas: int = 132, cold: bool = False, written: bool = False, shared: bool = False):
+def launch(
+    bytes_touched: int, ctas: int = 132, cold: bool = False, written: bool = False, shared: bool = False, chip=H100
+):
     lines = bytes_touched // LINE_BYTES // (1 if shared else ctas)
     move = np.zeros(ctas, np.int64) if shared else np.arange(ctas) * lines * LINE_BYTES
     return traffic(
-        reading(lines, written), {0: move}, np.ones(ctas), np.zeros(ctas, np.int64), H100, ((0, 1 << 40),), cold
+        reading(lines, written), {0: move}, np.ones(ctas), np.zeros(ctas, np.int64), chip, ((0, 1 << 40),), cold
     )
 
 
@@ -41,8 +44,8 @@ def test_what_was_flushed_comes_from_dram_once():
 
 
 def test_what_the_launch_before_left_is_found_up_to_what_is_kept():
-    assert launch(4 * MIB).dram_read == 0
-    assert launch(16 * MIB).dram_read == pytest.approx(8 * MIB, rel=0.05)
+    assert launch(3 * MIB).dram_read == 0
+    assert launch(16 * MIB).dram_read == pytest.approx(16 * MIB - 3800 * 1024, rel=0.05)
 
 
 def test_data_that_l2_cannot_hold_come_again_each_time():
@@ -52,7 +55,36 @@ def test_data_that_l2_cannot_hold_come_again_each_time():
 def test_stores_fetch_nothing_and_are_written_back_as_other_lines_come():
     found = launch(200 * MIB, written=True)
     assert found.dram_read == 0
-    assert found.dram_written == pytest.approx(200 * MIB, rel=0.05)
+    assert found.dram_written == pytest.approx(200 * MIB - 22_000 * 1024, rel=0.02)
+
+
+def test_what_a_launch_writes_stays_in_l2_up_to_a_limit_and_none_is_left_of_the_launch_before():
+    assert launch(16 * MIB, written=True).dram_written == 0
+    assert launch(32 * MIB, written=True).dram_written == pytest.approx(32 * MIB - 22_000 * 1024, rel=0.05)
+
+
+def test_behind_one_another_without_a_profiler_a_launch_finds_all_and_writes_back_the_one_before():
+    alone = H100.model_copy(update={"l2_kept_kibibytes": None})
+    assert launch(28 * MIB, chip=alone).dram_read == 0
+    assert launch(64 * MIB, written=True, chip=alone).dram_written == pytest.approx(64 * MIB, rel=0.05)
+
+
+def pair(*starts: int, ctas: list[int]) -> float:
+    """Of loads of the same lines by these SMs, the part that L2 is asked for."""
+    apart = np.full(132, 10_000_000)
+    apart[ctas] = starts
+    few, still = np.zeros(132), H100.model_copy(update={"drift_cycles": None})
+    few[ctas] = 1.0
+    found = traffic(reading(3000), {0: np.zeros(1, np.int64)}, few, apart, still, ((0, 1 << 40),), False)
+    return found.asked_sectors / found.loaded_sectors
+
+
+def test_sms_of_a_gpc_that_ask_for_the_same_at_once_ask_l2_once_four_at_the_most():
+    assert pair(0, 0, ctas=[0, 1]) == pytest.approx(1 / 2, abs=0.01)
+    assert pair(0, 0, 0, 0, ctas=[0, 1, 2, 3]) == pytest.approx(1 / 4, abs=0.01)
+    assert pair(0, 0, 0, 0, 0, ctas=[0, 1, 2, 3, 4]) == pytest.approx(2 / 5, abs=0.01)
+    assert pair(0, 100, ctas=[0, 1]) == pytest.approx(1, abs=0.01)
+    assert pair(0, 0, ctas=[0, 40]) == pytest.approx(1, abs=0.01)
 
 
 def test_a_range_that_all_read_comes_from_dram_once_and_l2_is_asked_less():
