@@ -2,7 +2,8 @@
 
 Each CTA is a process whose threads are its warps: what a warp waits for, and what it issues. The SM is a process, too:
 its threads are the issue slot and the pipes of each sub-core, and the data stage; requests to the load/store unit are
-shown from issue to result, and a counter has the warps that live. The same run gives the same bytes.
+shown from issue to result, and a counter has the warps that live. Copies, mbarriers and warpgroups of sm_90 are a
+process more for each CTA. The same run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import NAMES
 from gpuemu.views.result import Result
 from gpuemu.views.timeline import Timeline, timeline
+from gpuemu.views.tracks import SIGNS, tracks
 
 Event = dict[str, Any]
 SM = 0
@@ -44,7 +46,35 @@ def _events(result: Result) -> Iterator[Event]:
     yield from _sub_cores(result, lines)
     yield from _data_stage(result, lines)
     yield from _requests(result, lines)
+    yield from _beside(result)
     yield from _living(result)
+
+
+def _beside(result: Result) -> Iterator[Event]:
+    """Copies, mbarriers and warpgroups of each CTA, each kind of span on a track of its own."""
+    process = result.program.ctas
+    for cta in range(result.program.ctas):
+        named = False
+        number = 0
+        for track in tracks(result):
+            if track.cta != cta:
+                continue
+            process += not named
+            if not named:
+                first = int(result.program.first_warp[cta])
+                yield from _named(process, f"beside the warps of CTA {result.program.warp_cta[first]}")
+                named = True
+            for kind in SIGNS:
+                free: list[int] = []
+                for span in (s for s in track.spans if s.kind == kind):
+                    place = next((k for k, until in enumerate(free) if until <= span.start), len(free))
+                    if place == len(free):
+                        free.append(0)
+                        name = f"{track.name}, {kind}" + (f", beside it {place}" if place else "")
+                        yield from _named(process, name, number + place)
+                    free[place] = span.stop
+                    yield _slice(process, number + place, span.start, span.stop - span.start, kind, what=span.text)
+                number += len(free)
 
 
 def _named(process: int, name: str, track: int | None = None) -> Iterator[Event]:

@@ -29,9 +29,11 @@ from gpuemu.program.stall_reasons import DRAIN, NAMES
 from gpuemu.views.result import Result
 from gpuemu.views.text import Line, told
 from gpuemu.views.timeline import NONE, Timeline, records, timeline
+from gpuemu.views.tracks import drawn, tracks
 
 WIDTH = 80
 SASS_COLUMNS = 26
+TRACK_COLUMNS = 16
 FIRST_INSTRUCTIONS = 64
 """A window that nobody chose ends behind so many of a warp's instructions."""
 MOST_ROWS = 400
@@ -78,8 +80,29 @@ def page(result: Result, window: Window, columns: int = WIDTH) -> Iterator[Line]
             yield "plain", f"{instruction.offset:04x} {text:{SASS_COLUMNS}}  {drawn}".rstrip()
         if len(rows) > MOST_ROWS:
             yield "faint", f"and {len(rows) - MOST_ROWS} more; a shorter window has fewer (--from, --cycles)"
+    yield from _beside(result, window, columns)
     yield "plain", ""
     yield from _legend([name for name in NAMES if result.stalls[name]], columns)
+
+
+def _beside(result: Result, window: Window, columns: int) -> Iterator[Line]:
+    """Copies, mbarriers and warpgroups in the window of the first warp that is shown."""
+    program, beside = result.program, tracks(result)
+    warps = _chosen(program, window)
+    if not beside or not warps:
+        return
+    start, stop = _span(program, timeline(program, result.log, result.arch), warps[0], window)
+    room = columns - TRACK_COLUMNS
+    each = max(1, -(-(stop - start) // room))
+    yield "plain", ""
+    scale = f", {each} a column" if each > 1 else ""
+    yield "strong", f"copies, mbarriers and warpgroups; cycles {start} to {stop - 1}{scale}"
+    yield "faint", " " * TRACK_COLUMNS + _axis(start, each, min(room, -(-(stop - start) // each)))
+    for track in beside:
+        if row := drawn(track, start, stop, each):
+            cta = "" if program.ctas == 1 else f"{program.warp_cta[program.first_warp[track.cta]]}:"
+            yield "plain", f"{cta + track.name:{TRACK_COLUMNS}}{row}"
+    yield "faint", "C a copy under way  | a phase over  w a warp waits  P products"
 
 
 def _legend(reasons: Sequence[str], columns: int) -> Iterator[Line]:

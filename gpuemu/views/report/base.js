@@ -18,7 +18,7 @@ const themed = (name) => getComputedStyle(document.documentElement).getPropertyV
 for (const mark of document.querySelectorAll("[data-reason]")) mark.style.background = colourOf(mark.dataset.reason);
 
 /* Who wants to know when an instruction is chosen (its number, who chose it) or the colours change. */
-const listeners = { chosen: [], theme: [] };
+const listeners = { chosen: [], theme: [], window: [] };
 const tell = (event, ...details) => listeners[event].forEach((listener) => listener(...details));
 
 const THEMES = ["system", "light", "dark"];

@@ -15,11 +15,14 @@ from gpuemu.views.result import Result
 from gpuemu.views.source import SourceRow, Texts, instructions, lines, stall_columns
 from gpuemu.views.sure.estimate import Sure
 from gpuemu.views.timeline import over_time, timeline
+from gpuemu.views.tracks import tracks
 
 MOST_PATTERNS = 6
 """Distinct accesses shown of an instruction, those with most conflicts."""
 MOST_ISSUES = 100_000
 """Issues in the timeline, warp by warp."""
+MOST_TRACKS = 64
+"""Rows for copies, mbarriers and warpgroups, CTA by CTA."""
 BINS = 240
 """Intervals of the stalls over time."""
 
@@ -36,6 +39,10 @@ def page_data(result: Result, texts: Texts, sure: Sure | None = None) -> dict[st
         "reasons": ["selected", *NAMES],
         "over_time": _over_time(result),
         "timeline": _timeline(result),
+        "tracks": [
+            {"name": track.name, "cta": track.cta, "spans": [[*span] for span in track.spans]}
+            for track in tracks(result)[:MOST_TRACKS]
+        ],
     }
 
 

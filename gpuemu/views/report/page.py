@@ -21,7 +21,7 @@ from gpuemu.views.source import Texts, texts_in
 from gpuemu.views.sure.estimate import MOST, Sure
 
 FOLDER = Path(__file__).parent
-SCRIPTS = ("base.js", "source.js", "banks.js", "timeline.js")
+SCRIPTS = ("base.js", "source.js", "banks.js", "tracks.js", "timeline.js")
 INSTALL = 'pip install "gpuemu-sm[report]"'
 
 Ranking = Sequence[Mapping[str, str | int | float]]
@@ -58,6 +58,7 @@ def as_html(result: Result, texts: Texts | None = None, ranking: Ranking = (), s
         reasons=_meanings(),
         values=values(result.program, result.arch),
         has_lines=bool(data["lines"]),
+        has_tracks=bool(data["tracks"]),
         has_accesses=bool(data["banks"]["accesses"]),
         ranking=list(ranking),
         most=MOST,

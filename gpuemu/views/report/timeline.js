@@ -136,6 +136,7 @@
   const draw = () => {
     drawAreas();
     drawChart();
+    tell("window", from, to);
   };
   function look(start, span) {
     span = Math.min(cycles, Math.max(8, span));

@@ -1,0 +1,42 @@
+/* Copies, mbarriers and warpgroups in the window of the timeline: a row for each, below the warps. */
+if (data.tracks.length) {
+  const ROW = 16, LABEL = 96, board = byId("tracks");
+  const COLOURS = { copy: "#4a90c2", wait: "#c98a2b", product: "#5c9e54", over: "#b03a48" };
+  const draw = (from, to) => {
+    const ratio = devicePixelRatio || 1, width = board.clientWidth, height = ROW * data.tracks.length + 4;
+    board.width = Math.round(width * ratio);
+    board.height = Math.round(height * ratio);
+    board.style.height = `${height}px`;
+    const pen = board.getContext("2d"), each = (width - LABEL) / (to - from);
+    pen.scale(ratio, ratio);
+    pen.font = "11px ui-monospace, 'DejaVu Sans Mono', monospace";
+    pen.textBaseline = "middle";
+    data.tracks.forEach((track, row) => {
+      const top = row * ROW;
+      pen.fillStyle = themed("--ink");
+      pen.fillText(track.name, 8, top + ROW / 2, LABEL - 10);
+      pen.save();
+      pen.beginPath();
+      pen.rect(LABEL, top, width - LABEL, ROW);
+      pen.clip();
+      for (const [start, stop, kind, text] of track.spans) {
+        if (stop <= from || start >= to) continue;
+        const left = LABEL + (start - from) * each, wide = Math.max((stop - start) * each, 1);
+        pen.fillStyle = COLOURS[kind];
+        pen.globalAlpha = kind === "copy" ? 0.6 : 1;
+        pen.fillRect(left, top + (kind === "wait" ? 9 : 2), wide, kind === "wait" ? 5 : 12);
+        pen.globalAlpha = 1;
+        if (kind !== "wait" && wide > 8 * text.length) {
+          pen.fillStyle = themed("--paper");
+          pen.fillText(text, Math.max(left, LABEL) + 4, top + 8.5, wide - 6);
+        }
+      }
+      pen.restore();
+      pen.fillStyle = themed("--line");
+      pen.fillRect(0, top + ROW - 0.5, width, 0.5);
+    });
+  };
+  byId("tracks-legend").append(...Object.entries({ copy: "copy under way", wait: "a warp waits", over: "phase over", product: "products" }).map(([kind, words]) =>
+    make("span", {}, make("i", { class: "dot", style: `background:${COLOURS[kind]}` }), words)));
+  listeners.window.push(draw);
+}
