@@ -8,14 +8,16 @@ result.counters["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"]
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-from gpuemu.arch import Architecture, by_name, load_arch
-from gpuemu.banks import access
+from gpuemu.arch import Architecture, load_arch
+from gpuemu.arch import by_name as _by_name
+from gpuemu.banks import access as _access
 from gpuemu.banks.access import SharedAccess
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.emulate import run
-from gpuemu.tensor import mma as products
+from gpuemu.tensor import mma as _products
 from gpuemu.trace.builder import TraceBuilder
 from gpuemu.trace.files import load_trace
 from gpuemu.trace.model import Trace
@@ -27,13 +29,13 @@ if TYPE_CHECKING:
     from gpuemu.studies.check.api import check
     from gpuemu.studies.check.initcheck import empty
     from gpuemu.studies.judge.api import judge
-    from gpuemu.studies.layout import search as layouts
+    from gpuemu.studies.layout import search as _layouts
     from gpuemu.studies.rank.api import rank
     from gpuemu.studies.rank.configuration import Configuration
     from gpuemu.studies.sweeps.api import sweep
     from gpuemu.studies.why.api import why
 
-    search = by_name(layouts.search)
+    search = _by_name(_layouts.search)
 
 __version__ = "0.2.0"
 
@@ -64,53 +66,33 @@ __all__ = [
 ]
 
 
-shared_access = by_name(access.shared_access)
-mma = by_name(products.mma)
+shared_access = _by_name(_access.shared_access)
+mma = _by_name(_products.mma)
+
+_LATER = {
+    "Configuration": "studies.rank.configuration",
+    "TensorMap": "sass.machine.tensor_map",
+    "check": "studies.check.api",
+    "empty": "studies.check.initcheck",
+    "judge": "studies.judge.api",
+    "rank": "studies.rank.api",
+    "search": "studies.layout.search",
+    "sweep": "studies.sweeps.api",
+    "trace_kernel": "sass.launch",
+    "why": "studies.why.api",
+}
+"""Names that are imported when they are asked for, and where from: a run does not wait for them, nor for extras."""
 
 
-def __getattr__(name: str) -> Any:
-    if name == "search":
-        from gpuemu.studies.layout import search as layouts
-
-        globals()[name] = by_name(layouts.search)
-        return globals()[name]
-    if name == "check":
-        from gpuemu.studies.check.api import check
-
-        return check
-    if name == "empty":
-        from gpuemu.studies.check.initcheck import empty
-
-        return empty
-    # Executing machine code needs the extra `sass`; replaying traces does not wait for it.
-    if name == "trace_kernel":
-        from gpuemu.sass.launch import trace_kernel
-
-        return trace_kernel
-    if name == "sweep":  # nor does a single run
-        from gpuemu.studies.sweeps.api import sweep
-
-        return sweep
-    if name == "judge":
-        from gpuemu.studies.judge.api import judge
-
-        return judge
-    if name == "rank":
-        from gpuemu.studies.rank.api import rank
-
-        return rank
-    if name == "Configuration":
-        from gpuemu.studies.rank.configuration import Configuration
-
-        return Configuration
-    if name == "why":
-        from gpuemu.studies.why.api import why
-
-        return why
+def __getattr__(name: str) -> _Any:
     if name == "triton":  # a room of its own, which takes Triton's wheel
         return import_module("gpuemu.triton")
-    if name == "TensorMap":
-        from gpuemu.sass.machine.tensor_map import TensorMap
+    if name not in _LATER:
+        raise AttributeError(f"module 'gpuemu' has no attribute {name!r}")
+    found = getattr(import_module(f"gpuemu.{_LATER[name]}"), name)
+    globals()[name] = _by_name(found) if name == "search" else found
+    return globals()[name]
 
-        return TensorMap
-    raise AttributeError(f"module 'gpuemu' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "triton"]

@@ -15,6 +15,7 @@ from gpuemu.program.lowering import REPLAY_ONLY, lower
 from gpuemu.program.program import Program
 from gpuemu.trace.files import as_trace
 from gpuemu.trace.model import Trace
+from gpuemu.views.report.page import as_html
 from gpuemu.views.result import Result
 
 
@@ -59,7 +60,7 @@ def replay(
     except StuckError as stuck:
         raise GpuemuError(_stuck_problem(trace, *warp) for warp in stuck.warps[:8]) from None
     on_the_chip = partial(whole, trace, arch, program, log, engine)
-    return Result(trace, arch, program, log, on_the_chip, partial(_again, trace, arch, program, engine))
+    return Result(trace, arch, program, log, on_the_chip, partial(_again, trace, arch, program, engine), as_html)
 
 
 def _again(trace: Trace, arch: Architecture, program: Program, engine: str, values: Mapping[str, Any]) -> int:

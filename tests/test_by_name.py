@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,38 @@ def test_what_is_no_trace_is_told_by_what_it_is(
     for present in ("k.ptx", "k.cu"):
         Path(present).write_text(".version 8.0")
     assert refused(gpuemu.run, name, "sm_89") == f"{name}: {message}"
+
+
+def test_what_is_public_is_in_dir_and_nothing_else() -> None:
+    assert set(gpuemu.__all__) | {"__version__", "triton"} == set(dir(gpuemu))
+    assert all(getattr(gpuemu, name) is not None for name in gpuemu.__all__)
+
+
+def test_rows_of_tables_are_found_by_the_profilers_words() -> None:
+    result = gpuemu.run("v2_shared_memory", "sm_89")
+    assert result.shared_memory["Shared Load Matrix"].bank_conflicts == 8
+    assert result.global_memory["Global Load"].sectors == 32
+
+
+def test_grids_and_blocks_have_one_shape_everywhere() -> None:
+    for block in (64, (64,), (64, 1), (64, 1, 1)):
+        builder = gpuemu.TraceBuilder("k", arch="sm_89", grid=2, block=block)
+        builder.emit("EXIT")
+        assert builder.build().launch.block == (64, 1, 1)
+        args = [np.ones(64, np.float32), np.zeros(1, np.float32)]
+        report = gpuemu.check(KERNELS, "reduction_plain", (1, 1), block, args=args, tools=["synccheck"])
+        assert (report.grid, report.block) == ((1, 1, 1), (64, 1, 1))
+
+
+def test_variants_of_an_architecture_are_told_apart() -> None:
+    wide = gpuemu.load_arch("sm_89").with_overrides({"shared_memory.banks": 64})
+    named = wide.with_overrides({}, name="wide")
+    records = gpuemu.sweep("v5_swizzle", arch=["sm_89", wide, named])
+    labels = ["sm_89", "sm_89 with shared_memory.banks=64", "wide with shared_memory.banks=64"]
+    assert [record["arch"] for record in records] == labels
+    assert gpuemu.run("v5_swizzle", named).arch.name == "wide"
+
+
+def test_type_checkers_see_the_parameters_of_what_takes_an_architecture_by_name() -> None:
+    assert all("Concatenate[" in told and ", P]" in told for told in by_name.__annotations__.values())
+    assert list(inspect.signature(gpuemu.search).parameters)[:3] == ["arch", "tile", "accesses"]

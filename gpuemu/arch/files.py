@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from gpuemu.arch.build import build, plain, suggestion
 from gpuemu.arch.model import Architecture
@@ -29,6 +29,7 @@ from gpuemu.arch.values import LABELS, Located, Names, Provenance
 from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError, Problem
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 STATUSES = ("measured", "published", "derived", "assumed", "user", "override")
@@ -76,14 +77,16 @@ def as_architecture(arch: Architecture | str | os.PathLike[str], *, where: str) 
     raise GpuemuError.one(where, None, "arch", strict_yaml.describe(arch), right)
 
 
-def by_name(function: Callable[..., R]) -> Callable[..., R]:
+def by_name(
+    function: Callable[Concatenate[Architecture, P], R],
+) -> Callable[Concatenate[Architecture | str | os.PathLike[str], P], R]:
     """A function of an architecture, its first argument, that takes a name or path in its place, too."""
 
     @wraps(function)
-    def called(arch: Any, *args: Any, **kwargs: Any) -> R:
+    def called(arch: Architecture | str | os.PathLike[str], *args: P.args, **kwargs: P.kwargs) -> R:
         return function(load_arch(arch) if isinstance(arch, str | os.PathLike) else arch, *args, **kwargs)
 
-    return called
+    return cast(Callable[Concatenate[Architecture | str | os.PathLike[str], P], R], called)
 
 
 def _looks_like_a_path(text: str) -> bool:

@@ -371,9 +371,17 @@ class Architecture(Labelled):
         """What compilers call code for it: sm_90. One's own what-if is compiled for as the chip that it says it is."""
         return f"sm_{self.compute_capability.replace('.', '')}"
 
-    def with_overrides(self, overrides: Mapping[str, Any], *, where: str = "with_overrides()") -> Architecture:
-        """A new architecture with some values replaced, by dotted name.
+    @property
+    def label(self) -> str:
+        """Its name and what was changed of it, so that variants are told apart."""
+        changed = [f"{n}={v}" for n, v in self.flat().items() if self.provenance[n].status == "override"]
+        return f"{self.name} with {', '.join(changed)}" if changed else self.name
+
+    def with_overrides(
+        self, overrides: Mapping[str, Any], *, name: str | None = None, where: str = "with_overrides()"
+    ) -> Architecture:
+        """A new architecture with some values replaced, by dotted name, and called `name` if that is given.
 
         Raises GpuemuError, naming `where` and the value, for every unknown name and value out of bounds.
         """
-        return override(self, overrides, where)
+        return override(self, overrides, where, name)

@@ -44,7 +44,7 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, object]:
     return overrides
 
 
-def override(arch: A, overrides: Mapping[str, Any], where: str) -> A:
+def override(arch: A, overrides: Mapping[str, Any], where: str, called: str | None = None) -> A:
     """See Architecture.with_overrides."""
     values: dict[Names, Located] = {}
     path_of: dict[str, Names] = {}
@@ -65,7 +65,7 @@ def override(arch: A, overrides: Mapping[str, Any], where: str) -> A:
         origin = Provenance("override", "", note, "", where, None)
         values[path_of[name]] = Located(plain(value), origin)
     try:
-        labels = {"name": arch.name, "description": arch.description}
+        labels = {"name": called or arch.name, "description": arch.description}
         changed = build(type(arch), labels, values, arch.sources, lambda _: (where, None))
     except GpuemuError as error:
         raise GpuemuError([*problems, *error.problems]) from None

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.cli.terminal import style
-
-if TYPE_CHECKING:
-    from gpuemu.arch.text import Style
-
-_STYLES: dict[Style, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
+from gpuemu.cli.pages import styled
+from gpuemu.cli.writing import output_option, write_out
 
 
 @click.group()
@@ -61,7 +55,8 @@ def list_() -> None:
     show_default=True,
     help="Output.",
 )
-def show(name: str, settings: tuple[str, ...], form: str) -> None:
+@output_option
+def show(name: str, settings: tuple[str, ...], form: str, output: str | None) -> None:
     """Show every value of an architecture, with unit, status, confidence, source and note.
 
     NAME is a shipped name (see `gpuemu arch list`) or a file. "sure" is the confidence: A, several sources or
@@ -72,7 +67,7 @@ def show(name: str, settings: tuple[str, ...], form: str) -> None:
       gpuemu arch show sm_90
       gpuemu arch show sm_89 --set shared_memory.banks=64 --set 'shared_memory.load_merge_distances=[]'
     A complete file to edit and load back:
-      gpuemu arch show sm_89 --format yaml > mine.yaml
+      gpuemu arch show sm_89 --format yaml -o mine.yaml
     """
     from gpuemu.arch import load_arch, parse_overrides
     from gpuemu.arch.text import to_json, to_lines, to_yaml
@@ -81,11 +76,12 @@ def show(name: str, settings: tuple[str, ...], form: str) -> None:
     if settings:
         shown = shown.with_overrides(parse_overrides(settings), where="--set")
     if form == "yaml":
-        click.echo(to_yaml(shown), nl=False)
+        text = to_yaml(shown)
     elif form == "json":
-        click.echo(to_json(shown), nl=False)
+        text = to_json(shown)
     else:
-        click.echo("\n".join(style(text, **_STYLES[name]) for name, text in to_lines(shown)))
+        text = styled(to_lines(shown), output is None)
+    write_out(text, output)
 
 
 @arch.command()
@@ -125,8 +121,9 @@ def check(files: tuple[str, ...]) -> None:
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output."
 )
+@output_option
 def diff(
-    a: str, b: str, settings: tuple[str, ...], settings_b: tuple[str, ...], notes: bool, form: str
+    a: str, b: str, settings: tuple[str, ...], settings_b: tuple[str, ...], notes: bool, form: str, output: str | None
 ) -> None:  # fmt: skip
     """Show the values in which two architectures differ, and those that only one has.
 
@@ -142,7 +139,7 @@ def diff(
     first = load_arch(a).with_overrides(parse_overrides(settings), where="--set")
     second = load_arch(b).with_overrides(parse_overrides((*settings, *settings_b)), where="--set")
     if form == "json":
-        click.echo(difference_json(first, second), nl=False)
+        text = difference_json(first, second)
     else:
-        lines = difference(first, second, notes)
-        click.echo("\n".join(style(text, **_STYLES[name]) for name, text in lines))
+        text = styled(difference(first, second, notes), output is None)
+    write_out(text, output)

@@ -12,6 +12,7 @@ import click
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.reading import read_whole
 from gpuemu.cli.terminal import styled
+from gpuemu.cli.writing import output_option, write_out
 
 COMMAND = "gpuemu banks"
 
@@ -34,6 +35,7 @@ COMMAND = "gpuemu banks"
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True, help="Output."
 )
+@output_option
 def banks(
     op: str,
     lanes: str | None,
@@ -44,6 +46,7 @@ def banks(
     arch_name: str,
     settings: tuple[str, ...],
     form: str,
+    output: str | None,
 ) -> None:
     """Show how one warp access goes through the banks of shared memory.
 
@@ -74,7 +77,7 @@ def banks(
       gpuemu banks LDGSTS.128 --lanes '16*lane' --from '512*(lane//2) + 16*(lane%2)'
     \b
     As a picture for a page or a notebook:
-      gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)' --format svg > ldmatrix.svg
+      gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)' --format svg -o ldmatrix.svg
     """
     import numpy as np
 
@@ -116,13 +119,14 @@ def banks(
         where=COMMAND,
         global_byte_addresses=None if source is None else _from_expression(source, "--from"),
     )
+    hardware = bank_picture.hardware_name(arch.name, overrides)
+    if form == "text" and output is None:
+        bank_picture.write(access, hardware, styled(sys.stdout))
+        return
+    text = access.svg() if form == "svg" else bank_picture.as_text(access, hardware)
     if form == "json":
-        document = bank_picture.as_json(access, arch.name, overrides)
-        click.echo(json.dumps(document, indent=2))
-    elif form == "svg":
-        click.echo(access.svg(), nl=False)
-    else:
-        bank_picture.write(access, bank_picture.hardware_name(arch.name, overrides), styled(sys.stdout))
+        text = json.dumps(bank_picture.as_json(access, arch.name, overrides), indent=2) + "\n"
+    write_out(text, output, form)
 
 
 def _refuse(field: str, found: str, right: str) -> GpuemuError:

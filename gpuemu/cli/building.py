@@ -31,13 +31,17 @@ def build_options(command: Command) -> Command:
                 type=click.Choice(["all", "timed"]),
                 default="all",
                 show_default=True,
-                help="The CTAs to execute: all of the grid, or those that are timed; results are then in part.",
+                help="The CTAs to execute: all of the grid, or those that are timed: other values are missing.",
             ),
             click.option(
                 "--expect", multiple=True, metavar="K=FILE", help="Exit with 1 if argument K differs from this .npy."
             ),
             click.option(
-                "--tolerance", type=float, default=0.0, metavar="X", help="By so much, of its largest magnitude."
+                "--tolerance",
+                type=float,
+                default=0.0,
+                metavar="X",
+                help="How far off a value may be, as a share of the largest.",
             ),
         ]
     ):

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
-from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code
-from gpuemu.base.whole_files import write_whole
 from gpuemu.cli.launching import (
     LaunchOptions,
     arguments_of,
-    launch_options,
+    checked_options,
     machine_code,
     print_to_stderr,
 )
 from gpuemu.cli.loading import saved_trace
+from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.run import FAILED
+from gpuemu.cli.writing import output_option, write_out
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("what", metavar="KERNEL.cu|.cubin|TRACE")
 @click.option("--tool", "tools", multiple=True, type=click.Choice(TOOLS), help="This one only; several may be given.")
 @click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware that a .cu is compiled for; by default sm_89.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "sarif"]), default="text", show_default=True, help="Output."
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
-@launch_options
+@output_option
+@checked_options
 def check(
     what: str, tools: tuple[str, ...], arch_name: str | None, form: str, output: str | None, **launch: Any
 ) -> None:
@@ -69,15 +68,6 @@ def check(
     options = LaunchOptions(**launch)
     chosen = tools or TOOLS
     if is_machine_code(what):
-        for name, given in (
-            ("--save", options.save),
-            ("--expect", options.expect),
-            ("--cta", options.cta),
-            ("--execute", options.execute != "all"),
-            ("--tolerance", options.tolerance),
-        ):
-            if given:
-                raise GpuemuError.one(name, None, "", "an option of gpuemu trace", "gpuemu check goes without it")
         cubin = machine_code(what, options, arch_name)
         arguments = arguments_of(cubin, options)
         with ProgressBar("checking", ctas=options.grid[0] * options.grid[1] * options.grid[2]) as bar:
@@ -98,9 +88,6 @@ def check(
     else:
         text = json.dumps(report.data(), indent=2) if form == "json" else "\n".join(lines(report))
         text += "\n"
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_whole(Path(output), text)
+    write_out(text, output, form)
     if report.errors:
         raise SystemExit(FAILED)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from gpuemu.cli.launching import LaunchOptions, machine_code, replay_options, subject_options, tell, tell_notes
+from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.run import FAILED, run_trace
+from gpuemu.cli.writing import output_option, write_out
 
 if TYPE_CHECKING:
     from gpuemu.studies.compare.profile import Profile
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _DYNAMIC = "launch__shared_mem_per_block_dynamic"
 
 
-@click.command()
+@click.command(cls=Grouped)
 @subject_options
 @click.argument("profile", metavar="NCU.csv")
 @click.option("--launch", "wanted", metavar="ID", help="The launch of the file; by default the first of this kernel.")
@@ -30,7 +31,7 @@ _DYNAMIC = "launch__shared_mem_per_block_dynamic"
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True, help="Output."
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+@output_option
 @replay_options
 def compare(
     trace: str, arch_name: str | None, settings: tuple[str, ...], profile: str, wanted: str | None,
@@ -61,7 +62,6 @@ def compare(
     more than --tolerance, 2 bad input. docs/ci.md has examples.
     """
     from gpuemu.base.file_kinds import is_machine_code
-    from gpuemu.base.whole_files import write_whole
     from gpuemu.cli.pages import styled
     from gpuemu.studies.compare import compare_text
     from gpuemu.studies.compare.api import Tolerances
@@ -85,10 +85,7 @@ def compare(
         tell_notes(found.notes)
     else:
         text = styled(compare_text.lines(found, allowed, everything), colour=output is None)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_whole(Path(output), text)
+    write_out(text, output, form)
     beyond = [difference for difference in found.differences if difference.beyond(allowed)]
     for difference in beyond:
         click.echo(compare_text.sentence(found, difference, allowed), err=True)

@@ -12,6 +12,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.base.reading import read_whole
 from gpuemu.cli.run import FAILED, run_trace
 from gpuemu.cli.terminal import style
+from gpuemu.cli.writing import output_option, write_out
 
 
 @click.command()
@@ -30,12 +31,13 @@ from gpuemu.cli.terminal import style
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "github"]), default="text", show_default=True, help="Output."
 )
+@output_option
 @click.option(
     "--allow", "allowed", metavar="FIGURE=X[%]", multiple=True, help="Exit with 1 if B is worse than A by more."
 )
 def diff(
     a: str, b: str, arch_name: str | None, settings: tuple[str, ...], settings_b: tuple[str, ...],
-    everything: bool, form: str, allowed: tuple[str, ...],
+    everything: bool, form: str, output: str | None, allowed: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Show two results side by side, and where they differ.
 
@@ -71,16 +73,17 @@ def diff(
 
         titles = (_title(data[0]), _title(data[1]))
         names = differing(numbers[0], numbers[1], everything)
-        click.echo(of_two(titles, numbers[0], numbers[1], names, verdicts, told), nl=False)
+        text = of_two(titles, numbers[0], numbers[1], names, verdicts, told)
     elif form == "json":
         names = list(dict.fromkeys([*numbers[0], *numbers[1]]))
         rows = {name: [numbers[0].get(name, 0), numbers[1].get(name, 0)] for name in names}
         shown = {n: pair for n, pair in rows.items() if everything or pair[0] != pair[1]}
         compared = {"gpuemu_diff": 1, "a": _title(data[0]), "b": _title(data[1]), "notes": told, "metrics": shown}
-        click.echo(json.dumps(compared, indent=2))
+        text = json.dumps(compared, indent=2) + "\n"
     else:
-        for strong, line in lines(_title(data[0]), _title(data[1]), numbers[0], numbers[1], everything, told):
-            click.echo(style(line, bold=True) if strong else line)
+        made = lines(_title(data[0]), _title(data[1]), numbers[0], numbers[1], everything, told)
+        text = "".join(f"{style(line, bold=True) if strong and output is None else line}\n" for strong, line in made)
+    write_out(text, output, form)
     if failed_verdicts(verdicts):
         raise SystemExit(FAILED)
 

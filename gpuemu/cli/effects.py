@@ -55,6 +55,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "run": (
         Rule("by", {"page": ("source",), "form": ("csv", "json")}),
         Rule("hottest", {"page": ("source",), "form": ("text",)}),
+        Rule("everything", {"page": ("summary",), "form": ("text",)}),
         *(Rule(name, _TIMELINE) for name in ("warps", "start", "cycles")),
         Rule("sources", {"page": ("source",)}, {"form": _WITH_SOURCES}, {"also": _WITH_SOURCES}),
         Rule("ranked", {"form": ("html",)}, right="--format html has the ranking; gpuemu why prints it"),
@@ -68,7 +69,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule("settings", {"a": ("run",)}, {"b": ("run",)}, right=_SAVED),
         Rule("settings_b", {"b": ("run",)}, right=_SAVED),
     ),
-    "sweep": (Rule("everything", {"form": ("table",)}), Rule("store", {"no_store": ABSENT})),
+    "sweep": (Rule("everything", {"form": ("text",)}), Rule("store", {"no_store": ABSENT})),
     "layout": (Rule("binary", {**_TEXT, "picture_alone": ABSENT}), Rule("picture_alone", _TEXT)),
     "fragment": tuple(Rule(name, {"pitch": GIVEN}, right=_PITCH) for name in ("name", "settings", "arch_name")),
     "search": (Rule("top", _TEXT),),
@@ -130,9 +131,9 @@ def _resolved(name: str, values: dict[str, Any]) -> Values:
 
 
 def form_of(form: str | None, output: str | None) -> str:
-    """The format of a sweep: the one asked for, else what the file's name ends in, else a table."""
+    """The format of a sweep: the one asked for, else what the file's name ends in, else text."""
     ending = Path(output).suffix.removeprefix(".") if output else ""
-    return form or (ending if ending in ("csv", "json", "parquet") else "table")
+    return form or (ending if ending in ("csv", "json", "parquet") else "text")
 
 
 def _idle(rule: Rule, values: Values, options: Mapping[str, str]) -> GpuemuError:

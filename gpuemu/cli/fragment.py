@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from gpuemu.cli.writing import output_option, write_out
+
 
 @click.command()
 @click.argument("instruction")
@@ -11,7 +13,11 @@ import click
 @click.option("--layout", "name", metavar="LAYOUT", help="The tile's layout, as gpuemu layout takes it.")
 @click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
-def fragment(instruction: str, pitch: int | None, name: str | None, arch_name: str, settings: tuple[str, ...]) -> None:
+@output_option
+def fragment(
+    instruction: str, pitch: int | None, name: str | None, arch_name: str, settings: tuple[str, ...],
+    output: str | None,
+) -> None:  # fmt: skip
     """Show which lane holds which element of the matrices of an INSTRUCTION.
 
     INSTRUCTION is ldmatrix in machine code, LDSM.1 to LDSM.4 or LDSM.T.4 (for each matrix, by the lane that gives a
@@ -37,7 +43,7 @@ def fragment(instruction: str, pitch: int | None, name: str | None, arch_name: s
     from gpuemu.isa.fragment_text import report
 
     if pitch is None:
-        click.echo("\n".join(report(instruction)))
+        write_out("\n".join(report(instruction)) + "\n", output)
         return
     from gpuemu.arch import load_arch, parse_override
     from gpuemu.banks.wavefronts import BankGeometry
@@ -56,7 +62,8 @@ def fragment(instruction: str, pitch: int | None, name: str | None, arch_name: s
 
     found = fragment_banks(instruction, pitch, layout, geometry)
     where = f"rows of {pitch} elements{f', {name}' if name else ''}, on {hardware_name(arch_name, overrides)}"
-    click.echo(f"{instruction}: the bank of each lane's word, from {where}")
+    text = f"{instruction}: the bank of each lane's word, from {where}\n"
     word = "matrix" if "matrix" in parse_opcode(instruction.strip()).row.notes else "register"
     for part in found:
-        click.echo("\n" + "\n".join(table(part, word)))
+        text += "\n" + "\n".join(table(part, word)) + "\n"
+    write_out(text, output)

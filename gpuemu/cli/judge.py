@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 
-from gpuemu.base.whole_files import write_whole
 from gpuemu.cli.building import compiler_options, source_options
 from gpuemu.cli.progress import ProgressBar
+from gpuemu.cli.writing import output_option, write_out
 
 NOT_RIGHT = 1
 
@@ -26,7 +25,7 @@ NOT_RIGHT = 1
 @click.option("--seconds", type=float, default=60.0, show_default=True, help="Of a judgement, at the most.")
 @click.option("--memory", type=click.IntRange(1), default=8, show_default=True, metavar="GIB", help="At the most.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Kernels at a time; by default one for each core.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+@output_option
 @source_options
 def judge(
     kernels: tuple[str, ...], against: str, arch_names: tuple[str, ...], chips: tuple[str, ...], draws: int,
@@ -57,9 +56,6 @@ def judge(
         )  # fmt: skip
     one = len(found) == 1
     text = "".join(json.dumps(judgement, indent=2 if one else None) + "\n" for judgement in found)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_whole(Path(output), text)
+    write_out(text, output)
     if any(judgement["verdict"] != "right" for judgement in found):
         raise SystemExit(NOT_RIGHT)

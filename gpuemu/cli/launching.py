@@ -151,12 +151,42 @@ def launch_options(command: Command) -> Command:
     return command
 
 
-def replay_options(command: Any) -> Command:
+def replay_options(command: Any, without: tuple[str, ...] = ("save", "expect", "tolerance")) -> Command:
     """As launch_options, without what looks at the results: --save, --expect and its --tolerance."""
     command = launch_options(command)
-    results = ("save", "expect", "tolerance")
-    command.__click_params__ = [given for given in command.__click_params__ if given.name not in results]
+    command.__click_params__ = [given for given in command.__click_params__ if given.name not in without]
     return cast(Command, command)
+
+
+def checked_options(command: Any) -> Command:
+    """As replay_options, for a kernel that is executed whole and not timed: without --cta and --execute, too."""
+    return replay_options(command, ("save", "expect", "tolerance", "cta", "execute"))
+
+
+_OPTIONS = {
+    "kernel": "--kernel", "grid": "--grid", "block": "--block", "dynamic_shared": "--dynamic-shared", "args": "--arg",
+    "cta": "--cta", "budget": "--budget", "stack": "--stack", "zero_shared": "--zero-shared", "define": "-D",
+    "include": "-I", "compiler_flags": "--nvcc-flag", "execute": "--execute",
+}  # fmt: skip
+"""Options that a repeated run needs; what --save and --expect do is done."""
+
+
+def command_words(trace: str, arch_name: str | None, settings: tuple[str, ...], options: LaunchOptions) -> list[str]:
+    """What followed the command's name, as far as the run depends on it."""
+    words = [trace, *(("--arch", arch_name) if arch_name is not None else ())]
+    words += [word for setting in settings for word in ("--set", setting)]
+    for field in fields(options):
+        value, option = getattr(options, field.name), _OPTIONS.get(field.name)
+        if option is None or value == field.default:
+            continue
+        if value is True:
+            words.append(option)
+        elif field.name in ("grid", "block"):
+            words += [option, ",".join(map(str, value))]
+        else:
+            for one in value if isinstance(value, tuple) else (value,):
+                words += [option, str(one)]
+    return words
 
 
 def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) -> Trace:

@@ -6,6 +6,8 @@ import json
 
 import click
 
+from gpuemu.cli.writing import output_option, write_out
+
 
 @click.command()
 @click.argument("name", metavar="LAYOUT")
@@ -18,6 +20,7 @@ import click
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True, help="Output."
 )
+@output_option
 def layout(
     name: str,
     tile: str,
@@ -27,6 +30,7 @@ def layout(
     arch_name: str,
     settings: tuple[str, ...],
     form: str,
+    output: str | None,
 ) -> None:
     """Show where a LAYOUT puts each part of a shared-memory tile: address and bank, thread by thread, and a picture.
 
@@ -89,18 +93,18 @@ def layout(
         }
         if isinstance(chosen, boxes.Boxes):
             data["readers"] = [r._asdict() for r in boxes.readers(shape, chosen, geometry)]
-        click.echo(json.dumps(data, indent=2))
+        text = json.dumps(data, indent=2)
     elif form == "svg":
-        click.echo(as_svg(geometry, pictures, each), nl=False)
+        text = as_svg(geometry, pictures, each).rstrip("\n")
     else:
-        click.echo(f"{chosen.label(shape)} of {shape}, {each} elements a thread, addresses in bytes\n")
+        lines = [f"{chosen.label(shape)} of {shape}, {each} elements a thread, addresses in bytes", ""]
         if not picture_alone:
-            click.echo("\n".join(table(found, binary)) + "\n" * bool(pictures))
+            lines += [*table(found, binary), *([""] if pictures else [])]
         if pictures:
-            click.echo("The first bank of each thread's part, by row and column")
-            for line in picture(geometry, pictures, each):
-                click.echo("".join(segment.text for segment in line).rstrip())
-            if rest := left_out(pictures):
-                click.echo(rest)
+            lines.append("The first bank of each thread's part, by row and column")
+            lines += ["".join(part.text for part in line).rstrip() for line in picture(geometry, pictures, each)]
+            lines += filter(None, [left_out(pictures)])
         if isinstance(chosen, boxes.Boxes):
-            click.echo("\n" + "\n".join(boxes.table(shape, chosen, geometry)))
+            lines += ["", *boxes.table(shape, chosen, geometry)]
+        text = "\n".join(lines)
+    write_out(f"{text}\n", output, form)

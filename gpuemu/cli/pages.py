@@ -27,7 +27,9 @@ PAGES = {
 FORMS = tuple(dict.fromkeys(form for forms in PAGES.values() for form in forms))
 OF_VERDICTS = ("junit", "sarif", "github")
 """Forms for CI, in which stands what became of `--fail-on` and `--baseline`."""
-_STYLES: dict[str, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
+STYLES: dict[str, dict[str, Any]] = {
+    "plain": {}, "strong": {"bold": True}, "faint": {"dim": True}, "bad": {"fg": "red"},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Wanted:
     cycles: int | None = None
     to_a_file: bool = False
     sources: tuple[Path, ...] = ()
+    everything: bool = False
+    again: str = ""
 
     @property
     def is_rows(self) -> bool:
@@ -92,7 +96,7 @@ def rendered(
     if wanted.form == "html":
         from gpuemu.views.report.page import as_html
 
-        return as_html(result, source_texts(result, wanted.sources), ranking, sure)
+        return as_html(result, source_texts(result, wanted.sources), ranking, verdicts, sure)
     if wanted.page == "source":
         return _source(result, wanted)
     if wanted.page == "timeline":
@@ -102,7 +106,8 @@ def rendered(
 
     if wanted.form == "json":
         return _json(as_data(result, sure))
-    return styled(report(result, _columns(wanted, WIDTH), sure), not wanted.to_a_file)
+    lines = report(result, columns_of(WIDTH, wanted.to_a_file), wanted.everything, wanted.again, sure)
+    return styled(lines, not wanted.to_a_file)
 
 
 def _of_verdicts(result: Result, wanted: Wanted, verdicts: Sequence[Verdict]) -> str:
@@ -145,7 +150,8 @@ def _source(result: Result, wanted: Wanted) -> str:
         return source_text.as_csv(result, wanted.by_line, texts)
     if wanted.form == "json":
         return _json(source_text.records(result, wanted.by_line, texts))
-    return styled(source_text.page(result, wanted.hottest, texts), not wanted.to_a_file)
+    columns = columns_of(source_text.WIDTH, wanted.to_a_file)
+    return styled(source_text.page(result, wanted.hottest, texts, columns), not wanted.to_a_file)
 
 
 def _timeline(result: Result, wanted: Wanted) -> str:
@@ -156,12 +162,15 @@ def _timeline(result: Result, wanted: Wanted) -> str:
         return timeline_text.as_csv(result, window)
     if wanted.form == "json":
         return _json(timeline_text.as_records(result, window))
-    return styled(timeline_text.page(result, window, _columns(wanted, timeline_text.WIDTH)), not wanted.to_a_file)
+    columns = columns_of(timeline_text.WIDTH, wanted.to_a_file)
+    return styled(timeline_text.page(result, window, columns), not wanted.to_a_file)
 
 
-def _columns(wanted: Wanted, elsewhere: int) -> int:
-    """As wide as the terminal; elsewhere the same run gives the same bytes."""
-    return elsewhere if wanted.to_a_file or not sys.stdout.isatty() else shutil.get_terminal_size().columns
+def columns_of(elsewhere: int, to_a_file: bool = False) -> int:
+    """As wide as the terminal, from 60 to 200; elsewhere the same run gives the same bytes."""
+    if to_a_file or not sys.stdout.isatty():
+        return elsewhere
+    return min(200, max(60, shutil.get_terminal_size().columns))
 
 
 def _json(data: Any) -> str:
@@ -170,4 +179,4 @@ def _json(data: Any) -> str:
 
 def styled(lines: Iterable[tuple[str, str]], colour: bool) -> str:
     """Lines with a style each as one text, `colour` on a terminal alone."""
-    return "\n".join(style(line, **_STYLES[name]) if colour else line for name, line in lines) + "\n"
+    return "\n".join(style(line, **STYLES[name]) if colour else line for name, line in lines) + "\n"

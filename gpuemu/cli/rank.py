@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.base.whole_files import write_whole
 from gpuemu.cli.building import compiler_options, source_options
 from gpuemu.cli.effects import form_of
+from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.pages import styled
 from gpuemu.cli.progress import ProgressBar
+from gpuemu.cli.writing import output_option, write_out
 
 if TYPE_CHECKING:
     from gpuemu.studies.rank.configuration import Configuration
@@ -26,7 +27,7 @@ FORMS = ("text", "json", "csv")
 _EXTENT = "X[,Y[,Z]]"
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--arch", "arch_names", metavar="NAME|FILE", multiple=True, help="Hardware; several are ranked each.")
 @click.option("--chip", "chips", metavar="NAME", multiple=True, help="A product; several are put side by side.")
@@ -40,7 +41,7 @@ _EXTENT = "X[,Y[,Z]]"
 @click.option("--arg", "args", metavar="VALUE", multiple=True, help="An argument, as for gpuemu run; or varied names.")
 @click.option("--top", metavar="N|all", help="Rows of a chip; 20 without.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="Output; by default as FILE ends, or text.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+@output_option
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Worker processes; by default one for each core.")
 @click.option("--cluster", metavar="ADDRESS", help="Run on dask: tcp://HOST:PORT, or local:N processes here.")
 @click.option("--again", is_flag=True, help="Estimate also what was estimated before.")
@@ -94,10 +95,7 @@ def rank(
     with ProgressBar("estimating", runs=1) as bar:
         ranking = rank_space(space, archs, jobs, cluster, not again, bar.count_runs)
     text = _rendered(ranking, form, rows, output is not None)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_whole(Path(output), text)
+    write_out(text, output, form)
     if expected is not None and not _holds(ranking, expected):
         raise SystemExit(OTHER)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,12 @@ import click
 from gpuemu.base.file_kinds import is_machine_code, is_source
 from gpuemu.base.whole_files import write_whole
 from gpuemu.cli.asking import Asked, failed_verdicts
-from gpuemu.cli.launching import LaunchOptions, launch_options, subject_options, tell_notes
+from gpuemu.cli.launching import LaunchOptions, command_words, launch_options, subject_options, tell_notes
 from gpuemu.cli.loading import loaded_trace
+from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.pages import FORMS, PAGES, Wanted, beside, rendered
 from gpuemu.cli.progress import ProgressBar
+from gpuemu.cli.writing import output_option, write_out
 
 if TYPE_CHECKING:
     from gpuemu.views.result import Result
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 FAILED = 1
 
 
-@click.command()
+@click.command(cls=Grouped)
 @subject_options
 @click.option(
     "--page",
@@ -40,6 +43,7 @@ FAILED = 1
 )
 @click.option("--hottest", is_flag=True, help="Instructions of the source page by their cycles, not in their order.")
 @click.option("--warp", "warps", metavar="[CTA:]WARP|all", multiple=True, help="Of the timeline; by default the first.")
+@click.option("--all", "everything", is_flag=True, help="Every bound, stall reason and warp of the summary.")
 @click.option("--from", "start", type=click.IntRange(0), help="First cycle of the timeline; by default the warp's.")
 @click.option("--cycles", type=click.IntRange(1), help="Of the timeline; by default those of 64 instructions.")
 @click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="Output.")
@@ -58,7 +62,7 @@ FAILED = 1
     show_default=True,
     help="What replays: the result is the same. See gpuemu engine.",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+@output_option
 @click.option("--also", metavar="FORMAT=FILE", multiple=True, help="Write this form of the summary there, too.")
 @click.option("--fail-on", "conditions", metavar="CONDITION", multiple=True, help="Exit with 1 if this holds.")
 @click.option(
@@ -72,9 +76,9 @@ FAILED = 1
 @launch_options
 def run(
     trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool,
-    warps: tuple[str, ...], start: int | None, cycles: int | None, form: str, sources: tuple[Path, ...],
-    ranked: bool, asked_sure: bool, engine: str, output: str | None, also: tuple[str, ...], conditions: tuple[str, ...],
-    baseline: str | None, renew: bool, allowed: tuple[str, ...], **launch: Any,
+    everything: bool, warps: tuple[str, ...], start: int | None, cycles: int | None, form: str,
+    sources: tuple[Path, ...], ranked: bool, asked_sure: bool, engine: str, output: str | None, also: tuple[str, ...],
+    conditions: tuple[str, ...], baseline: str | None, renew: bool, allowed: tuple[str, ...], **launch: Any,
 ) -> None:  # fmt: skip
     """Replay TRACE on one emulated SM: cycles, memory tables, stall reasons, occupancy, what limited it.
 
@@ -145,10 +149,12 @@ def run(
     if is_machine_code(trace):  # what a .cu includes lies beside it, or where the compiler looks for it
         folders = (Path(trace).parent, *map(Path, launch["include"])) if is_source(trace) else ()
         texts = (Path(trace), *sources, *folders)
-    wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, output is not None, texts)
+    options = LaunchOptions(**launch)
+    again = shlex.join(command_words(trace, arch_name, settings, options))
+    to_a_file = output is not None
+    wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, to_a_file, texts, everything, again)
     others = beside(also, texts)
     asked = Asked(conditions, baseline, renew, allowed)
-    options = LaunchOptions(**launch)
     result = run_trace(trace, arch_name, settings, options, engine)
     verdicts = asked.verdicts(result)
     ranking = _ranking(result, trace, arch_name, settings, options) if ranked else []
@@ -157,10 +163,7 @@ def run(
     files = [(path, rendered(result, other, (), verdicts, sure)) for path, other in others]
     if wanted.is_rows:
         tell_notes(result.notes)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_whole(Path(output), text)
+    write_out(text, output, form)
     for path, content in files:
         write_whole(path, content)
     if failed_verdicts(verdicts):
@@ -171,14 +174,12 @@ def _ranking(
     result: Result, trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions
 ) -> list[dict[str, str | int]]:
     """What each cause of a run costs, as rows of the report's table."""
-    from gpuemu.cli.why import command_words
     from gpuemu.studies.why.api import why
-    from gpuemu.studies.why.text import as_records
 
     with ProgressBar("running without", runs=1) as bar:
         words = command_words(trace, arch_name, settings, launch)
         answer = why(result.trace, result.arch, pairs=0, progress=bar.count_runs, command=words)
-    return as_records(answer)
+    return answer.records()
 
 
 def _sure(result: Result) -> Sure:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import click
 
 from gpuemu.cli.terminal import styled
+from gpuemu.cli.writing import output_option, write_out
 
 
 @click.command()
@@ -22,7 +22,7 @@ from gpuemu.cli.terminal import styled
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True, help="Output."
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+@output_option
 def search(
     tile: str, accesses: tuple[str, ...], threads: int | None, arch_name: str, settings: tuple[str, ...],
     jobs: int, top: int, form: str, output: str | None,
@@ -65,7 +65,6 @@ def search(
       gpuemu search --tile 64x64:f16 --access copy-in --access ldmatrix.x4 --format svg -o tile.svg
     """
     from gpuemu.arch import load_arch, parse_override
-    from gpuemu.base.whole_files import write_whole
     from gpuemu.studies.layout import search_text
     from gpuemu.studies.layout.search import search as find
     from gpuemu.views.bank_picture import hardware_name
@@ -84,7 +83,4 @@ def search(
         return
     else:
         text = search_text.as_text(result, hardware, top)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_whole(Path(output), text)
+    write_out(text, output, form)

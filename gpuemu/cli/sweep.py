@@ -12,7 +12,8 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.effects import form_of
-from gpuemu.cli.terminal import own, style
+from gpuemu.cli.pages import styled
+from gpuemu.cli.terminal import own
 
 if TYPE_CHECKING:
     from gpuemu.studies.sweeps.results import Record
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
     from gpuemu.studies.sweeps.study import Study
 
 STORE = "gpuemu_sweep.sqlite"
-FORMATS = ("table", "csv", "json", "parquet")
+FORMATS = ("text", "csv", "json", "parquet")
 SOME_FAILED = 1
 INTERRUPTED = 130
-_STYLES: dict[str, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "faint": {"dim": True}}
 
 
 @click.command()
@@ -34,7 +34,7 @@ _STYLES: dict[str, dict[str, bool]] = {"plain": {}, "strong": {"bold": True}, "f
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value at every point.")
 @click.option("--store", metavar="FILE", default=STORE, show_default=True, help="Where results are kept as they come.")
 @click.option("--no-store", is_flag=True, help="Keep nothing.")
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Output; by default as FILE ends, or a table.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Output; by default as FILE ends, or text.")
 @click.option("-o", "--output", metavar="FILE", help="Write there instead of to the terminal.")
 @click.option("--plot", metavar="FILE", help="Draw the points, too: .png, .svg or .pdf.")
 @click.option("--all", "everything", is_flag=True, help="Show every row of a long table.")
@@ -181,9 +181,8 @@ def _write(found: list[Record], varied: tuple[str, ...], form: str, output: str 
     from gpuemu.studies.sweeps.files import WRITERS
     from gpuemu.studies.sweeps.table import lines
 
-    if form == "table":
-        styled = lines(found, varied, everything or output is not None)
-        text = "".join((style(line, **_STYLES[s]) if output is None else line) + "\n" for s, line in styled)
+    if form == "text":
+        text = styled(lines(found, varied, everything or output is not None), output is None)
         data = text.encode("utf-8", "backslashreplace")
     else:
         data = WRITERS[form](found)

@@ -122,7 +122,7 @@ def styled(stream: TextIO) -> Any:
     return stream.styled if isinstance(stream, Terminal) else stream
 
 
-def style(text: str, **attributes: bool) -> str:
+def style(text: str, **attributes: Any) -> str:
     """Text with a style on a terminal, and as it is elsewhere."""
     if not attributes or not isinstance(sys.stdout, Terminal) or not sys.stdout.isatty():
         return text

@@ -12,13 +12,14 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code
 from gpuemu.cli.launching import LaunchOptions, execute, launch_options, tell
 from gpuemu.cli.loading import saved_trace
+from gpuemu.cli.option_groups import Grouped
 
 if TYPE_CHECKING:
     from gpuemu.trace.model import Trace
     from gpuemu.trace.naming import Naming
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("kernel_file", metavar="KERNEL.cu|.cubin|TRACE")
 @click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware that a .cu is compiled for; by default sm_89.")
 @launch_options

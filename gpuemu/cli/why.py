@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import click
 
-from gpuemu.cli.launching import LaunchOptions, launch_options, subject_options, tell_notes
+from gpuemu.cli.launching import LaunchOptions, command_words, launch_options, subject_options, tell_notes
+from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.progress import ProgressBar
+from gpuemu.cli.writing import output_option, write_out
 
 
-@click.command()
+@click.command(cls=Grouped)
 @subject_options
 @click.option(
     "--by",
@@ -28,7 +28,7 @@ from gpuemu.cli.progress import ProgressBar
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True, help="Output."
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal.")
+@output_option
 @launch_options
 def why(
     trace: str, arch_name: str | None, settings: tuple[str, ...], by: str, only: tuple[str, ...], everything: bool,
@@ -52,9 +52,8 @@ def why(
     The numbers are exact for the model: every one is a run. They say what the cause costs there, not what a change of
     the code would do, which adds instructions of its own.
     """
-    from gpuemu.base.whole_files import write_whole
     from gpuemu.cli.loading import loaded_trace
-    from gpuemu.cli.pages import styled
+    from gpuemu.cli.pages import columns_of, styled
     from gpuemu.studies.why import text as views
     from gpuemu.studies.why.api import why as answer_of
 
@@ -71,34 +70,6 @@ def why(
         written = views.as_csv(answer)
         tell_notes(answer.notes)
     else:
-        written = styled(views.lines(answer, everything), colour=output is None)
-    if output is None:
-        click.echo(written, nl=False)
-    else:
-        write_whole(Path(output), written)
-
-
-_OPTIONS = {
-    "kernel": "--kernel", "grid": "--grid", "block": "--block", "dynamic_shared": "--dynamic-shared", "args": "--arg",
-    "cta": "--cta", "budget": "--budget", "stack": "--stack", "zero_shared": "--zero-shared", "define": "-D",
-    "include": "-I", "compiler_flags": "--nvcc-flag", "execute": "--execute",
-}  # fmt: skip
-"""Options that a repeated run needs; what --save and --expect do is done."""
-
-
-def command_words(trace: str, arch_name: str | None, settings: tuple[str, ...], options: LaunchOptions) -> list[str]:
-    """What followed the command's name, as far as the run depends on it."""
-    words = [trace, *(("--arch", arch_name) if arch_name is not None else ())]
-    words += [word for setting in settings for word in ("--set", setting)]
-    for field in fields(options):
-        value, option = getattr(options, field.name), _OPTIONS.get(field.name)
-        if option is None or value == field.default:
-            continue
-        if value is True:
-            words.append(option)
-        elif field.name in ("grid", "block"):
-            words += [option, ",".join(map(str, value))]
-        else:
-            for one in value if isinstance(value, tuple) else (value,):
-                words += [option, str(one)]
-    return words
+        columns = columns_of(views.WIDTH, output is not None)
+        written = styled(views.lines(answer, everything, columns), colour=output is None)
+    write_out(written, output, form)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import Enum
+from enum import StrEnum
 from functools import lru_cache
 
 from gpuemu.isa import products
@@ -21,7 +21,7 @@ CLUSTER_BARRIER = 16
 """The number of the cluster's barrier, behind those of the CTA."""
 
 
-class Row(Enum):
+class Row(StrEnum):
     """A row of the profiler's shared-memory table."""
 
     LOAD = "Shared Load"

@@ -18,7 +18,7 @@ comes from a listing: `listing` takes it whole, and `addresses` says where its m
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -37,7 +37,8 @@ from gpuemu.trace.ranges import MAX_REPEAT, parse_selection
 from gpuemu.trace.writing import write_form
 
 Form = TypeVar("Form", bound=BaseModel)
-Extent = tuple[int, int, int]
+Extent = int | Sequence[int]
+"""Up to three sizes; those that are missing are 1."""
 FILE = "<builder>"
 """What messages call a trace that no file holds."""
 
@@ -102,7 +103,7 @@ class TraceBuilder:
     ):
         self._head: dict[str, Any] = {"gpuemu_trace": 1, "kernel": kernel, "arch": arch, "about": about}
         launch = {
-            "grid": tuple(grid), "block": tuple(block), "registers_per_thread": registers_per_thread,
+            "grid": _three(grid), "block": _three(block), "registers_per_thread": registers_per_thread,
             "static_shared_bytes": static_shared_bytes, "dynamic_shared_bytes": dynamic_shared_bytes,
         }  # fmt: skip
         self._launch = _checked(LaunchForm, launch, ("launch",))
@@ -232,6 +233,11 @@ class TraceBuilder:
         self.build()
         with whole_file(path) as file:
             file.write(write_form(self.form()).encode())
+
+
+def _three(extent: Extent) -> tuple[int, ...]:
+    sizes = (extent,) if isinstance(extent, int) else tuple(extent)
+    return (*sizes, 1, 1)[: max(3, len(sizes))]
 
 
 def _checked(form: type[Form], value: Mapping[str, Any], place: Place) -> Form:

@@ -133,7 +133,7 @@ def _locate(name: str, arch: str | None) -> tuple[Path, str]:
         raise GpuemuError.one(name, None, "", "no such file", right)
     known = resources.names("traces")
     close = get_close_matches(name, known, 1)
-    hint = f"did you mean '{close[0]}'?" if close else f"the shipped ones are {', '.join(known)}"
+    hint = f"did you mean '{close[0]}'?" if close else "gpuemu traces lists those that come along"
     raise GpuemuError.one(name, None, "", "no trace of that name", hint)
 
 

@@ -50,7 +50,7 @@ class RowCounts:
         self.unmerged_wavefronts += other.unmerged_wavefronts
 
 
-def shared_table(program: Program, log: Log, arch: Architecture) -> dict[Row, RowCounts]:
+def shared_table(program: Program, log: Log, arch: Architecture) -> dict[str, RowCounts]:
     """The shared-memory table: every row, also those without instructions."""
     index = program.path[program.request_issue]
     # A request is under way for so long when nothing waits.
@@ -78,7 +78,7 @@ _WARPS = 4
 """Of a warpgroup."""
 
 
-def profiler_counters(program: Program, log: Log, table: Mapping[Row, RowCounts]) -> dict[str, int]:
+def profiler_counters(program: Program, log: Log, table: Mapping[str, RowCounts]) -> dict[str, int]:
     """Counter name → value, as Nsight Compute calls them; `memory_counters` has those of global memory."""
     load, matrix = table[Row.LOAD], table[Row.LOAD_MATRIX]
     store, store_matrix = table[Row.STORE], table[Row.STORE_MATRIX]
@@ -131,7 +131,7 @@ def _products(program: Program, executed: list[int]) -> dict[str, int]:
 
 
 def memory_counters(
-    table: Mapping[GlobalRow, GlobalCounts], l1: L1Counts, missed: Mapping[GlobalRow, int], from_dram: int, of_data: int
+    table: Mapping[str, GlobalCounts], l1: L1Counts, missed: Mapping[str, int], from_dram: int, of_data: int
 ) -> dict[str, int]:
     """The counters of global and local memory: at L1, at L2, which sees what this SM sends there, and of DRAM.
 

@@ -7,7 +7,7 @@ what came from beyond it in all, so hits are known of all those together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from gpuemu.trace.model import Trace
 _PIECE_BYTES = 256
 
 
-class GlobalRow(Enum):
+class GlobalRow(StrEnum):
     """A row of the table."""
 
     LOAD = "Global Load"
@@ -73,7 +73,7 @@ def row_of(op: Op) -> GlobalRow | None:
     return GlobalRow.STORE if op.is_store else GlobalRow.LOAD
 
 
-def global_table(program: Program) -> dict[GlobalRow, GlobalCounts]:
+def global_table(program: Program) -> dict[str, GlobalCounts]:
     """The table: every row, also those without requests. One whose lanes are all off or get zeros asks for nothing."""
     rows = list(GlobalRow)
     row, access = _rows_of(program), program.access
@@ -102,7 +102,7 @@ def l1_counts(program: Program, log: Log) -> L1Counts:
     return L1Counts(asked, asked + never - log.loaded_sectors, log.loaded_sectors, log.stored_sectors)
 
 
-def missed_sectors(program: Program, log: Log) -> dict[GlobalRow, int]:
+def missed_sectors(program: Program, log: Log) -> dict[str, int]:
     """Of each row the sectors that came from beyond L1."""
     row = _rows_of(program)
     return {name: int(log.beyond[row == i].sum()) for i, name in enumerate(GlobalRow)}

@@ -68,7 +68,7 @@ def totals(result: Result) -> dict[str, Any]:
         "cycles": result.cycles,
         "shared_memory": [
             {
-                "row": row.value,
+                "row": row,
                 "instructions": counts.instructions,
                 "wavefronts": counts.wavefronts,
                 "ideal_wavefronts": counts.ideal_wavefronts,
@@ -78,7 +78,7 @@ def totals(result: Result) -> dict[str, Any]:
             for row, counts in result.shared_memory.items()
         ],
         "shuffles": shuffles(result),
-        "global_memory": [{"row": row.value, **asdict(counts)} for row, counts in result.global_memory.items()],
+        "global_memory": [{"row": row, **asdict(counts)} for row, counts in result.global_memory.items()],
         "l1": asdict(result.l1),
         "counters": dict(result.counters),
         "stalls": dict(result.stalls),

@@ -30,7 +30,7 @@ def as_markdown(
     parts += _asked(verdicts)
     parts.append(_table(("figure", "-found"), [(name, f"{values[name]:,}") for name in FIGURES if name in values]))
     rows = [
-        (row.value, f"{c.instructions:,}", f"{c.wavefronts:,}", f"{c.ideal_wavefronts:,}", f"{c.bank_conflicts:,}")
+        (row, f"{c.instructions:,}", f"{c.wavefronts:,}", f"{c.ideal_wavefronts:,}", f"{c.bank_conflicts:,}")
         for row, c in result.shared_memory.items()
         if c.instructions
     ]
@@ -44,8 +44,7 @@ def as_markdown(
     if len(found) > MOST_LINES:
         parts.append(f"and {len(found) - MOST_LINES} more")
     parts += map(_escaped, result.notes)
-    top = result.bounds[0]
-    parts.append(f"Limited by {top.resource}: {top.cycles / result.cycles:.0%} of {result.cycles:,} cycles.")
+    parts.append(f"{result.verdict}.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuemu.base.html import Bar, paragraph, table
-from gpuemu.isa.opcodes import Row
 from gpuemu.views.bounds import Bound
 from gpuemu.views.counters import RowCounts
 
@@ -17,14 +16,14 @@ def summary(
     title: str,
     cycles: int,
     instructions: int,
-    shared_memory: Mapping[Row, RowCounts],
+    shared_memory: Mapping[str, RowCounts],
     stalls: Mapping[str, int],
     bounds: Sequence[Bound],
     notes: Sequence[str] = (),
 ) -> str:
     """HTML with the cycles, what is to be said of them, the shared-memory table, stall reasons and bounds."""
     rate = instructions / cycles if cycles else 0.0
-    used = [(row.value, counts) for row, counts in shared_memory.items() if counts.instructions]
+    used = [(row, counts) for row, counts in shared_memory.items() if counts.instructions]
     total = sum(stalls.values())
     parts = [
         paragraph(title, strong=True),

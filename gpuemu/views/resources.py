@@ -1,4 +1,4 @@
-"""Which value of the architecture file belongs to which resource: the names that `Limited by` and `gpuemu why` give it.
+"""Which value of the architecture file belongs to which resource: the names that the bounds and `gpuemu why` give it.
 
     of = owner("mio.request_interval_cycles")
     of.resource, of.causes, of.free     # "load/store unit", ("load_store_unit",), LEAST
@@ -25,9 +25,9 @@ PIPES = "pipe"
 """Stands for the bound of the pipe in question."""
 DATA_STAGE, DATA_PORTS = "data stage", "ports"
 """That of shared memory or L1; where its ports are separate, those for reads and writes."""
-PATH = "a warp's path"
+PATH = "one warp's accesses"
 """To shared memory or L1."""
-SENDING = "operands sent to the load/store unit"
+SENDING = "registers sent to the load/store unit"
 QUEUES = "queues to the load/store unit"
 UNIT = "load/store unit"
 ENTRIES = "entries of the load/store unit"

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.whole_files import write_whole
 from gpuemu.chip.whole import Whole
 from gpuemu.engine.log import Log
-from gpuemu.isa.opcodes import Row
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
-from gpuemu.views import source, timeline
+from gpuemu.views import answer, source, timeline
 from gpuemu.views.accesses import Pattern, shared_patterns
 from gpuemu.views.bounds import Bound, bounds
 from gpuemu.views.counters import RowCounts, memory_counters, profiler_counters, shared_table
 from gpuemu.views.footprint import Footprint, footprint
 from gpuemu.views.global_memory import (
     GlobalCounts,
-    GlobalRow,
     L1Counts,
     dram_sectors,
     global_table,
@@ -55,6 +56,13 @@ class WarpResult:
     clock_reads: tuple[int, ...]
 
 
+class Causes(Protocol):
+    """What `gpuemu.why` answers, as far as a report shows it."""
+
+    def records(self) -> list[dict[str, str | int]]:
+        """What each cause costs."""
+
+
 Of = Literal["instructions", "lines", "warps", "issues", "accesses"]
 """What records may be of."""
 
@@ -71,6 +79,8 @@ class Result:
     """What the launch is on all SMs; found when it is asked for."""
     again: Again = field(repr=False, compare=False)
     """The cycles with some values of the hardware replaced."""
+    page: Callable[..., str] = field(repr=False, compare=False)
+    """Makes the report (`views.report.page.as_html`)."""
 
     def __repr__(self) -> str:
         conflicts = sum(counts.bank_conflicts for counts in self.shared_memory.values())
@@ -85,7 +95,31 @@ class Result:
 
     def _repr_html_(self) -> str:
         issued = len(self.program.path)
-        return summary(self._title, self.cycles, issued, self.shared_memory, self.stalls, self.bounds, self.notes)
+        return summary(
+            f"{self._title}: {self.verdict}",
+            self.cycles,
+            issued,
+            self.shared_memory,
+            self.stalls,
+            self.bounds,
+            self.notes,
+        )
+
+    def to_html(
+        self, path: str | os.PathLike[str], *, why: Causes | None = None, sources: Mapping[str, str] | None = None
+    ) -> None:
+        """Write the report, one page for a browser that fetches nothing, to a file.
+
+        `why`: what `gpuemu.why` answered of the same run, for what each cause costs. `sources`: the text of source
+        files, by the names that the code gives them, beside those that the trace keeps. Raises GpuemuError.
+        """
+        texts = {name: source.lines_of(text) for name, text in (sources or {}).items()}
+        write_whole(Path(path), self.page(self, texts, why.records() if why is not None else ()))
+
+    @cached_property
+    def verdict(self) -> str:
+        """What limits the run, in words."""
+        return answer.verdict(self.program, self.cycles, self.bounds, self.stalls, self.shared_memory)
 
     def records(self, of: Of = "instructions") -> list[dict[str, Any]]:
         """Flat records, as pandas.DataFrame and polars.DataFrame take them, under the profiler's names.
@@ -142,12 +176,12 @@ class Result:
         )
 
     @cached_property
-    def shared_memory(self) -> Mapping[Row, RowCounts]:
+    def shared_memory(self) -> Mapping[str, RowCounts]:
         """The profiler's shared-memory table."""
         return shared_table(self.program, self.log, self.arch)
 
     @cached_property
-    def global_memory(self) -> Mapping[GlobalRow, GlobalCounts]:
+    def global_memory(self) -> Mapping[str, GlobalCounts]:
         """Requests and sectors of global and local memory."""
         return global_table(self.program)
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.base import resources
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind, Operation, Row, UnknownOpcodeError
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import NAMES
 from gpuemu.trace.flow import live_registers
+from gpuemu.trace.lines import texts_of
 from gpuemu.trace.model import Trace
 from gpuemu.views.global_memory import asks_l1
 from gpuemu.views.stalls import reasons
@@ -188,8 +191,11 @@ Texts = Mapping[str, Sequence[str]]
 
 
 def texts_in(trace: Trace) -> dict[str, list[str]]:
-    """The source text that a trace keeps."""
-    return {file: lines_of(text) for file, text in trace.source_text.items()}
+    """The source text that a trace keeps, or that lies beside the .cu which was executed, or comes with gpuemu."""
+    places = [Path(trace.file).parent] if trace.file.endswith((".cu", ".cuh")) else []
+    if resources.find("traces", trace.file.removeprefix("traces/").removesuffix(resources.SUFFIX)):
+        places.append(resources.folder("traces") / "src")
+    return {file: lines_of(text) for file, text in {**texts_of(trace, places), **trace.source_text}.items()}
 
 
 def lines_of(text: str) -> list[str]:

@@ -26,8 +26,9 @@ from gpuemu.base import tables
 from gpuemu.base.errors import GpuemuError
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import DRAIN, NAMES
+from gpuemu.views.laid_out import Line
 from gpuemu.views.result import Result
-from gpuemu.views.text import Line, told
+from gpuemu.views.text import told
 from gpuemu.views.timeline import NONE, Timeline, records, timeline
 from gpuemu.views.tracks import drawn, tracks
 

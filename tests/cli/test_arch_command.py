@@ -225,7 +225,7 @@ def test_heavy_libraries_are_imported_only_when_a_command_runs():
     tree = ast.parse(Path(commands.__file__).read_text(encoding="utf-8"))
     modules = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
     modules |= {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
-    assert modules == {"__future__", "typing", "click", "gpuemu.base.errors", "gpuemu.cli.terminal"}
+    assert modules == {"__future__", "click", "gpuemu.base.errors", "gpuemu.cli.pages", "gpuemu.cli.writing"}
 
 
 @pytest.mark.parametrize("name", resources.names("configs"))

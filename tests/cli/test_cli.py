@@ -148,7 +148,7 @@ def test_a_condition_that_holds_is_named_after_the_report(gpuemu: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "v6"), "v6: found no trace of that name; the shipped ones are "),
+        (("run", "v6"), "v6: found no trace of that name; gpuemu traces lists those that come along\n"),
         (("run", "v5_swizle"), "v5_swizle: found no trace of that name; did you mean 'v5_swizzle'?\n"),
         (("run", "nowhere.yaml"), "nowhere.yaml: found no such file; the path of a trace or the name of a shipped one is right\n"),
         (

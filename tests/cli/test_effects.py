@@ -16,23 +16,23 @@ from gpuemu.cli.main import COMMANDS, cli
 from gpuemu.cli.pages import PAGES
 
 ALWAYS = {
-    "run": "trace arch_name caches chip settings page form engine output also conditions baseline",
+    "run": "asked_sure trace arch_name caches chip settings page form engine output also conditions baseline",
     "why": "trace arch_name caches chip settings by only form output",
     "check": "what tools arch_name form output",
     "trace": "kernel_file arch_name output",
     "rank": "files arch_names chips settings varied call kernel grid block shared args top form output jobs cluster again expected define include compiler_flags",
     "judge": "kernels against arch_names chips draws budget seconds memory jobs output define include compiler_flags",
     "triton": "arch_name chip settings untimed checked listed page script words",
-    "diff": "a b everything form allowed",
+    "diff": "output a b everything form allowed",
     "compare": "trace arch_name caches chip settings profile wanted tolerances form output",
     "sweep": "traces varied archs settings form output plot no_store",
-    "banks": "op mask arch_name settings form",
-    "layout": "name tile vector arch_name settings form",
-    "fragment": "instruction pitch",
+    "banks": "swizzle output op mask arch_name settings form",
+    "layout": "output name tile vector arch_name settings form",
+    "fragment": "output instruction pitch",
     "search": "tile accesses threads arch_name settings form output jobs",
-    "arch show": "name settings form",
+    "arch show": "output name settings form",
     "arch check": "files",
-    "arch diff": "a b settings settings_b form",
+    "arch diff": "output a b settings settings_b form",
 }
 """Parameters that have an effect on every page, in every format."""
 REFUSED_ELSEWHERE = {
@@ -125,8 +125,8 @@ def test_on_every_page_an_option_changes_what_is_written_or_is_refused(name: str
         ("why v2_shared_memory --only conflicts --jobs 2", "--jobs: found --only; it has an effect with no --only"),
         ("why v2_shared_memory --only conflicts --all", "--all: found --only; it has an effect with no --only"),
         ("compare v2_shared_memory x.csv --all --format json", "--all: found --format json; it has an effect with --format text"),
-        ("sweep v2_shared_memory --all --format csv", "--all: found --format csv; it has an effect with --format table"),
-        ("sweep v2_shared_memory --all -o x.json", "--all: found --format json; it has an effect with --format table"),
+        ("sweep v2_shared_memory --all --format csv", "--all: found --format csv; it has an effect with --format text"),
+        ("sweep v2_shared_memory --all -o x.json", "--all: found --format json; it has an effect with --format text"),
         ("sweep v2_shared_memory --store x --no-store", "--store: found --no-store; it has an effect with no --no-store"),
         ("layout plain --tile 16x16:f16 --binary --picture", "--binary: found --picture; it has an effect with --format text and no --picture"),
         ("fragment LDSM.4 --arch sm_80", "--arch: found no --pitch; --pitch with the elements of a row is right beside it"),

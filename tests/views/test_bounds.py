@@ -48,8 +48,8 @@ def many(line: str, warps: int, lanes: str = "4*lane", times: int = 100, **overr
      ("HFMA2 R1, R0, R0, R0 | S1", 4, "", "IMAD pipe (FMA heavy)", 200),
      ("DFMA R2, R0, R0, R0 | S1", 4, "", "tensor core", 200),
      ("LDS R4, [R0] | S1", 8, "128*lane", "shared-memory data stage", 25600),
-     ("LDS R4, [R0] | S1", 1, "128*lane", "a warp's path to shared memory", 6400),
-     ("STS.128 [R0], R4 | S1", 1, "16*lane", "operands sent to the load/store unit", 1000),
+     ("LDS R4, [R0] | S1", 1, "128*lane", "one warp's accesses to shared memory", 6400),
+     ("STS.128 [R0], R4 | S1", 1, "16*lane", "registers sent to the load/store unit", 1000),
      ("STG.E.128 [R0.64], R4 | S1", 8, "16*lane", "path of global stores", 12800 - 90),  # what the buffer takes outlasts the warps
      ("FFMA R1, R0, R0, R0 | S9", 4, "", "latency of one warp", 901)],
 )  # fmt: skip
@@ -71,7 +71,7 @@ def test_the_two_halves_of_the_fma_pipe_share_what_either_may_do(ffma, imad, hfm
 def test_a_lane_s_number_is_sent_in_a_cycle_and_a_load_in_the_least_interval():
     for line, cycles in (("S2R R1, SR_TID.X | S1", 100), ("LDS R4, [R0] | S1", 400)):
         found = bounds(many(line, 1, mio__minimum_dispatch_interval_cycles=4))
-        assert found["operands sent to the load/store unit"] == cycles
+        assert found["registers sent to the load/store unit"] == cycles
 
 
 def test_what_l1_does_not_hold_comes_at_the_bandwidth_of_what_is_beyond():

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from views.browser import Browser, chromium
-from views.test_report_page import with_lines
+from views.test_report_page import RANKED, with_lines
 
 import gpuemu
 from gpuemu.views.json_result import as_data
@@ -36,9 +36,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser, result: gpuemu.Result, tmp_path: Path) -> Browser:
     file = tmp_path / "report.html"
-    file.write_text(
-        as_html(result, {"k.cu": TEXT}, [{"Cause": "bank conflicts", "Cycles gained": 12}]), encoding="utf-8"
-    )
+    file.write_text(as_html(result, {"k.cu": TEXT}, [RANKED]), encoding="utf-8")
     browser.dress(1280, 900, "light")
     browser.open(file)
     return browser
@@ -146,6 +144,7 @@ def test_keys_reach_everything(page, result):
     assert texts(page, "#window") == shown(cycles * 5 / 16, cycles * 13 / 16)
     first = int(np.searchsorted(lines.issue, cycles * 5 / 16))
     assert lines.issue[17] - lines.issue[first] < 20 < lines.waited[18].sum()
+    page.key("ArrowUp")  # the warp, and no instruction of it
     for _ in range(first, 18 + 1):
         page.key(".", ".")
     (picked,) = texts(page, "#picked")
@@ -172,6 +171,7 @@ def test_the_wheel_zooms_where_it_is_and_a_click_picks(page, result):
         "(() => { const r = document.getElementById('chart').getBoundingClientRect(); return [r.left, r.top, r.width]; })()"
     )
     middle = left + 97 + (width - 98) / 2
+    page.js("document.getElementById('chart').focus({preventScroll: true})")
     page.call("Input.dispatchMouseEvent", type="mouseWheel", x=middle, y=top + 30, deltaX=0, deltaY=-100)
     assert texts(page, "#window") == shown(result.cycles / 10, result.cycles * 9 / 10)
     for kind in ("mousePressed", "mouseReleased"):
@@ -180,8 +180,8 @@ def test_the_wheel_zooms_where_it_is_and_a_click_picks(page, result):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 1920])
-def test_it_is_readable_at_both_widths_in_both_schemes(page, width, scheme):
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_it_is_readable_at_three_widths_in_both_schemes(page, width, scheme):
     page.dress(width, 900, scheme)
     assert page.js("document.documentElement.scrollWidth") == width
     smallest = page.js(
@@ -205,6 +205,39 @@ def test_it_is_readable_at_both_widths_in_both_schemes(page, width, scheme):
     assert min((max(pair) + 0.05) / (min(pair) + 0.05) for pair in cells) >= 4.5
 
 
+def test_an_instruction_is_found_in_the_timeline_and_a_range_is_measured(page, result):
+    page.click("#costs a")
+    (picked,) = texts(page, "#picked")
+    chosen = texts(page, "#sass tr.chosen td:nth-child(1)")[0]
+    assert picked.startswith("warp 0 of CTA 0, cycle ")
+    assert f": {chosen} " in picked
+    page.js("document.getElementById('chart').scrollIntoView({block: 'center'})")
+    left, top = page.js(
+        "(() => { const r = document.getElementById('chart').getBoundingClientRect(); return [r.left, r.top]; })()"
+    )
+    page.js("document.activeElement.blur()")
+    page.call("Input.dispatchMouseEvent", type="mouseWheel", x=left + 400, y=top + 30, deltaX=0, deltaY=-100)
+    assert texts(page, "#window") == shown(0, result.cycles)  # the page scrolls, which nobody has asked to zoom
+    page.js("document.getElementById('chart').scrollIntoView({block: 'center'})")
+    left, top = page.js(
+        "(() => { const r = document.getElementById('chart').getBoundingClientRect(); return [r.left, r.top]; })()"
+    )
+    for kind, x in (("mousePressed", 200), ("mouseMoved", 500), ("mouseMoved", 500)):
+        page.call(
+            "Input.dispatchMouseEvent", type=kind, x=left + x, y=top + 30, button="left", buttons=1, modifiers=8,
+            clickCount=1,
+        )  # fmt: skip
+    low, high, length = map(int, re.fullmatch(r"cycles (\d+) to (\d+): (\d+)", texts(page, "#window")[0]).groups())
+    assert high - low == length == pytest.approx(300 / (1232 - 96) * result.cycles, abs=3)
+    assert page.js("document.getElementById('chart').title") == ""
+    page.call("Input.dispatchMouseEvent", type="mouseReleased", x=left + 500, y=top + 30, button="left", clickCount=1)
+    left, top = page.js(
+        "(() => { const r = document.getElementById('chart').getBoundingClientRect(); return [r.left, r.top]; })()"
+    )
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=left + 300, y=top + 30)
+    assert re.match(r"cycle \d+: 0[0-9a-f]{3} [A-Z]", page.js("document.getElementById('chart').title"))
+
+
 def test_the_theme_is_one_s_own(page):
     page.click("#theme")
     page.click("#theme")
@@ -215,7 +248,9 @@ def test_the_theme_is_one_s_own(page):
 def test_what_comes_from_outside_is_text(browser, result, tmp_path):
     file = tmp_path / "strange.html"
     say = "<img src=x onerror='document.title=1'>"
-    file.write_text(as_html(with_lines(result, say), {say: [say] * 9}, [{say: say}]), encoding="utf-8")
+    file.write_text(
+        as_html(with_lines(result, say), {say: [say] * 9}, [{**RANKED, "Without": say, "Code": say}]), encoding="utf-8"
+    )
     browser.open(file)
     browser.click("#sass tr[data-row='22']")
     assert browser.js("document.images.length") == 0

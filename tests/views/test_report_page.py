@@ -8,8 +8,10 @@ import sys
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
+from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -17,11 +19,21 @@ import gpuemu
 from gpuemu.cli.main import cli
 from gpuemu.views.json_result import as_data
 from gpuemu.views.report import data as report_data
+from gpuemu.views.report.answer import roofline, roofs
 from gpuemu.views.report.page import as_html
 from gpuemu.views.report.values import values
 from gpuemu.views.source import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
+RANKED = {
+    "Cycles gained": 12,
+    "Of the run": "1.5%",
+    "Without": "conflicts@0160",
+    "Rule": "",
+    "What to do": "pad it",
+    "Again": "gpuemu why",
+    "Code": "return i;",
+}
 SAY = "</script><script>alert(1)</script><b>&\"'"
 
 
@@ -112,9 +124,13 @@ def test_nothing_is_fetched(v2):
 def test_names_are_escaped_wherever_they_come_from(v2):
     trace = replace(v2.trace, name=SAY, about=SAY, file=SAY)
     strange = with_lines(replace(v2, trace=trace), file=SAY)
-    page = as_html(strange, {SAY: [SAY, SAY]}, [{SAY: SAY, "cycles": 1}])
-    plain = as_html(with_lines(v2), {"k.cu": ["a", "b"]}, [{"cause": "c", "cycles": 1}])
-    assert "<b>&" not in page
+    page = as_html(
+        strange,
+        {SAY: [SAY, SAY]},
+        [{**RANKED, **dict.fromkeys(("Without", "Rule", "What to do", "Again", "Code"), SAY)}],
+    )
+    plain = as_html(with_lines(v2), {"k.cu": ["a", "b"]}, [RANKED])
+    assert SAY not in page
     assert "alert(1)</script>" not in page
     elements = [tag for tag, _ in Tags(page).found]
     assert elements.count("script") == [tag for tag, _ in Tags(plain).found].count("script") == 2
@@ -196,9 +212,10 @@ def test_the_values_are_those_that_the_run_depended_on():
 
 def cells(page: str) -> list[list[str]]:
     """The text of each cell of the ranking, row by row."""
-    (table,) = re.findall(r'<table class="plain" id="causes">(.*?)</table>', page, re.DOTALL)
-    rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
-    return [[unescape(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)] for row in rows]
+    tables = re.findall(r'<table class="bars" id="(?:causes|little)">(.*?)</table>', page, re.DOTALL)
+    rows = re.findall(r"<tr>(.*?)</tr>", "".join(tables), re.DOTALL)
+    plain = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+    return [[unescape(re.sub(r"<[^>]+>", "", cell)) for cell in row] for row in plain]
 
 
 def test_on_request_the_report_has_what_each_cause_costs(tmp_path):
@@ -206,14 +223,22 @@ def test_on_request_the_report_has_what_each_cause_costs(tmp_path):
     words = ["run", "v2_shared_memory", "--arch", "sm_89", "--set", "shared_memory.banks=16"]
     ran = CliRunner().invoke(cli, [*words, "--format", "html", "--why", "-o", str(file)], catch_exceptions=False)
     assert (ran.exit_code, ran.stdout) == (0, "")
-    head, *rows = cells(file.read_text(encoding="utf-8"))
-    assert head == ["Cycles gained", "Of the run", "Without", "Rule", "What to do", "Again"]
+    page = file.read_text(encoding="utf-8")
+    head, *rows = cells(page)
+    assert head == ["Without", "Cycles gained", "Of the run", "What to do"]
+    rows = [row for row in rows if row != head]
     arch = gpuemu.load_arch("sm_89").with_overrides({"shared_memory.banks": 16})
     answer = gpuemu.why("v2_shared_memory", arch)
-    assert [(int(r[0]), r[2], r[3], r[4]) for r in rows] == [
-        (row.gained, row.cause.name, row.cause.rule, row.cause.advice) for row in answer.rows if row.gained
+    gaining = [row for row in answer.rows if row.gained]
+    assert [(int(r[1]), r[0].strip()) for r in rows] == [
+        (row.gained, f"{row.cause.name} {row.cause.rule}".strip()) for row in gaining
     ]
-    assert all(" v2_shared_memory --arch sm_89 --set shared_memory.banks=16 " in row[5] for row in rows)
+    assert all(row.cause.advice in r[3] for row, r in zip(gaining, rows, strict=True))
+    assert all(" v2_shared_memory --arch sm_89 --set shared_memory.banks=16 " in row[3] for row in rows)
+    first = page[page.index('id="costs"') : page.index("</ol>")]
+    assert [name in first for name in (r.cause.name for r in gaining[:4])] == [True, True, True, False]
+    code = next(row.cause.code for row in answer.rows if row.cause.code)
+    assert code in unescape(page[: page.index('id="bounds"')])  # the fix is on the first screen
 
 
 def test_the_ranking_goes_into_the_report_alone():
@@ -223,9 +248,88 @@ def test_the_ranking_goes_into_the_report_alone():
 
 def test_a_ranking_has_a_section_if_there_is_one(v2):
     assert 'id="ranking"' not in as_html(v2)
-    page = as_html(v2, ranking=[{"Cause": "bank conflicts of 0160", "Cycles gained": 12}])
+    page = as_html(v2, ranking=[RANKED])
     assert 'id="ranking"' in page
-    assert re.search(r'<td>bank conflicts of 0160</td>\s*<td class="number">12</td>', page)
+    assert [row[:3] for row in cells(page)[1:]] == [["conflicts@0160", "12", " 1.5%"]]
+
+
+def test_the_first_screen_has_the_verdict_and_what_warps_wait_for(v2):
+    page = as_html(v2)
+    head = page[: page.index('id="bounds"')]
+    assert f">{v2.verdict}.</h2>" in head
+    assert re.findall(r"<b>(\w+)</b> <i style", head) == ["long_scoreboard", "imc_miss", "short_scoreboard"]
+    rows = instructions(v2.program, v2.log)
+    (row, *_) = re.findall(r'data-instruction="(\d+)"', head)
+    assert rows[int(row)].stalls["long_scoreboard"] == max(r.stalls["long_scoreboard"] for r in rows)
+
+
+def test_every_table_of_the_terminal_is_there(v2):
+    page = as_html(v2)
+    assert set(re.findall(r'<table class="[^"]*" id="(\w+)"', page)) >= {
+        "bounds", "stalls", "shared", "global", "schedulers", "warps", "counters", "values",
+    }  # fmt: skip
+
+
+def test_dots_of_the_roofline_lie_under_their_roofs(v2):
+    for name in ("v2_shared_memory", "gemm_tile_plain"):
+        result = gpuemu.run(name, "sm_89")
+        for _, each, takes, rate in roofs(result):
+            assert rate <= min(result.arch.sm.sub_cores, each * takes)
+        assert roofline(result).count("<circle") == len(roofs(result)) == 2
+
+
+def test_a_result_writes_its_report_with_what_each_cause_costs_and_its_text(v2, tmp_path):
+    v2.to_html(tmp_path / "v2.html", why=gpuemu.why("v2_shared_memory", "sm_89", only=["conflicts"]))
+    page = (tmp_path / "v2.html").read_text(encoding="utf-8")
+    assert [row[0] for row in cells(page)[1:]] == ["conflicts Uncoalesced Shared Accesses"]
+    lines = [row["Source"] for row in data_of(page)["lines"] if row["Place"].startswith("v2_shared_memory.cu")]
+    assert any("load_matrix_sync" in line for line in lines)  # which the trace does not keep
+
+
+def light(colour: str) -> float:
+    """Relative luminance."""
+    return float(linear(colour) @ [0.2126, 0.7152, 0.0722])
+
+
+def linear(colour: str) -> np.ndarray:
+    rgb = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+SEEN = {  # Machado, Oliveira and Fernandes 2009: what those see who lack a kind of cones
+    "all": np.eye(3),
+    "no red": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "no green": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+}
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_colours_of_stall_reasons_are_told_apart_by_all(v2, seen):
+    """By their distance in OKLab."""
+    cones = np.array(
+        [
+            [0.4122214708, 0.5363325363, 0.0514459929],
+            [0.2119034982, 0.6806995451, 0.1073969566],
+            [0.0883024619, 0.2817188376, 0.6299787005],
+        ]
+    )
+    lab = np.array(
+        [
+            [0.2104542553, 0.7936177850, -0.0040720468],
+            [1.9779984951, -2.4285922050, 0.4505937099],
+            [0.0259040371, 0.7827717662, -0.8086757660],
+        ]
+    )
+    for scheme in re.findall(r"(?:--r\d+: #[0-9a-f]{6};\s*)+", as_html(v2)):
+        colours = re.findall(r"#[0-9a-f]{6}", scheme)
+        points = [lab @ np.cbrt(cones @ np.clip(SEEN[seen] @ linear(c), 0, 1)) for c in colours]
+        assert min(np.linalg.norm(a - b) for a, b in combinations(points, 2)) > 0.1
+        # What is written on them is black or white, as `readable` of the timeline chooses.
+        assert min(max((light(c) + 0.05) / 0.05, 1.05 / (light(c) + 0.05)) for c in colours) >= 4.5
 
 
 def test_without_jinja2_it_says_what_brings_it(monkeypatch):

@@ -131,11 +131,19 @@ def test_the_page_reads_as_it_did(golden):
 
 
 def test_the_hottest_come_first_if_asked():
-    by_line, _, by_instruction = page("--hottest").partition("Control word")
-    for text in (by_line.splitlines()[3:], by_instruction.splitlines()[1:]):
-        cycles = [int(line[74:83]) for line in text if line[74:83].strip()]
-        assert cycles == sorted(cycles, reverse=True)
+    _, _, table = page("--hottest").partition("Instructions, most cycles first")
+    cycles = [int(line.split("%")[0].split()[-2]) for line in table.splitlines()[1:]]
+    assert cycles == sorted(cycles, reverse=True)
     assert len(cycles) == 37
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 137, 200])
+def test_what_says_least_goes_first_where_there_is_no_room(columns):
+    lines = [line for _, line in source_text.page(gpuemu.run("v2_shared_memory", "sm_89"), False, {}, columns)]
+    assert max(map(len, lines)) <= columns
+    (head,) = (line for line in lines if "Instructions, in" in line)
+    assert "Cycles" in head
+    assert ("Live" in head) is (columns > 137)
 
 
 def test_csv_and_json_have_every_column_under_the_profiler_s_name():

@@ -7,28 +7,51 @@ from pathlib import Path
 import pytest
 
 import gpuemu
-from gpuemu.program.stall_reasons import NAMES
 from gpuemu.views.json_result import as_data
-from gpuemu.views.text import _HEADS, report
+from gpuemu.views.text import report
 
 KERNELS = Path(__file__).resolve().parents[2] / "traces" / "src" / "virtual_threads.cu"
 
 
-@pytest.mark.parametrize("columns", [80, 100, 200])
-def test_the_heads_of_all_stall_columns_keep_a_space_between(columns: int) -> None:
+@pytest.mark.parametrize("columns", [60, 80, 100, 137, 200])
+def test_every_line_fits_and_no_number_is_cut(columns: int) -> None:
     result = gpuemu.run("gemm_tile_plain", "sm_89")
-    reasons = [reason for reason, cycles in result.stalls.items() if cycles]
-    assert reasons == ["selected", *NAMES]
-    lines = [line for _, line in report(result, columns)]
-    assert all(len(line) <= columns for line in lines)
-    tables = [number for number, line in enumerate(lines) if line.startswith(" CTA warp core")]
-    assert len(tables) == {80: 3, 100: 2, 200: 1}[columns]
-    heads = [lines[number].split()[5:] for number in tables]
-    assert [word for table in heads for word in table] == [_HEADS[reason][0] for reason in reasons]
-    under = [word for number in tables for word in lines[number + 1].split()]
-    assert under == [_HEADS[reason][1] for reason in reasons if _HEADS[reason][1]]
-    first = [cell for number in tables for cell in lines[number + 2].split()[5:]]
-    assert first == [str(result.warps[0].stalls[reason]) for reason in reasons]
+    lines = [line for _, line in report(result, columns, everything=True, again="gemm_tile_plain --arch sm_89")]
+    assert max(map(len, lines)) <= columns
+    words = " ".join(lines).split()
+    assert {f"{cycles:,}" for cycles in result.stalls.values()} <= set(words)
+    assert {f"{bound.cycles:,}" for bound in result.bounds if bound.cycles >= 0.01 * result.cycles} <= set(words)
+    assert {f"{warp.end_cycle:,}" for warp in result.warps} <= set(words)
+    assert set(result.stalls) <= set(words)  # each reason has its one name
+
+
+def test_warps_have_the_reasons_that_took_most_and_the_sum_of_the_others() -> None:
+    result = gpuemu.run("gemm_tile_plain", "sm_89")
+    lines = [line for _, line in report(result, 100)]
+    (head,) = (number for number, line in enumerate(lines) if line.startswith("CTA  Warp  Sub-core"))
+    *_, others = lines[head].split()
+    shown = lines[head].split()[5:-1]
+    assert shown == sorted(result.stalls, key=lambda reason: -result.stalls[reason])[: len(shown)] != []
+    cells = [int(cell.replace(",", "")) for cell in lines[head + 1].split()]
+    assert (others, sum(cells[5:])) == ("Others", cells[4] - cells[3])
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_the_few_bounds_that_matter_are_shown_and_all_on_request(everything: bool) -> None:
+    result = gpuemu.run("v2_shared_memory", "sm_89")
+    lines = [line for _, line in report(result, 100, everything)]
+    bounds = [b.resource for b in result.bounds if b.cycles >= 0.01 * result.cycles]
+    shown = [name for name in bounds if any(line.startswith(f"{name}  ") for line in lines)]
+    assert shown == (bounds if everything else [b for b in bounds if not b.startswith("latency of one warp,")][:6])
+    assert any(line == f"and {len(bounds) - 6} more; --all shows them" for line in lines) is not everything
+
+
+def test_the_verdict_is_in_words_and_the_last_line_names_what_to_ask_next() -> None:
+    lines = [line for _, line in report(gpuemu.run("v2_shared_memory", "sm_89"), 100, again="v2_shared_memory")]
+    verdict = "Waits for global memory: one warp cannot hide it (89% of the cycles are the latency of one warp)."
+    assert verdict in lines
+    assert "Next: gpuemu why v2_shared_memory: what the bank conflicts" in lines[-2]
+    assert "Next" not in "".join(line for _, line in report(gpuemu.run("v2_shared_memory", "sm_89")))
 
 
 def test_a_run_of_a_part_of_the_grid_says_how_many_of_it_were_timed() -> None:

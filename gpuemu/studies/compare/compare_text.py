@@ -35,7 +35,7 @@ def lines(found: Comparison, tolerances: Tolerances, everything: bool) -> Iterat
         head = name if len(name) <= _NAME else ""
         if not head:
             yield "plain", name
-        mark = "  beyond" if difference.beyond(tolerances) else ""
+        mark = "  too far off" if difference.beyond(tolerances) else ""
         numbers = f"{_number(difference.measured):>12}{_number(difference.emulated):>12}{_off(difference):>11}"
         yield "plain", f"{head:{_NAME}}{numbers}{mark}"
     same = sum(not d.gap for d in found.differences)

@@ -71,7 +71,7 @@ def _accesses(result: SearchResult) -> list[Line]:
     plain = result.plain
     wide = max([len(a.text) for a in result.accesses if len(a.text) <= LONGEST_TEXT], default=0)
     wide = max(wide, len("wavefronts in all") - 3)
-    titles = f"{'accesses':<{wide + 3}}{'instruction':>12}{'of a pass':>11}{'passes':>8}{'fewest':>9}"
+    titles = f"{'accesses':<{wide + 3}}{'instruction':>12}{'each pass':>11}{'passes':>8}{'fewest':>9}"
     lines = [_line(titles + f"{'plain rows':>12}" * (plain is not None), HEAD)]
     for n, access in enumerate(result.accesses):
         text = f"{_letter(n):<3}{access.text:<{wide}}"
@@ -131,7 +131,7 @@ def _ranking(result: SearchResult, top: int) -> list[Line]:
     wide = max(len(group[0].label) for group in shown)
     each = [max(4, *(len(str(g[0].wavefronts[n])) + 1 for g in shown)) for n in range(len(result.accesses))]
     heads = "".join(f"{_letter(n):>{width}}" for n, width in enumerate(each))
-    lines = [_line(f"rank  {'layout':<{wide}}  alike  wavefronts  {heads}  bytes lost  operations", HEAD)]
+    lines = [_line(f"rank  {'layout':<{wide}}   ties  wavefronts  {heads}  bytes lost  operations", HEAD)]
     for before, n, group in zip([-1, *chosen], chosen, shown, strict=False):
         if n != before + 1:
             lines.append(_line(" ..."))

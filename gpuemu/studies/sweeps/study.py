@@ -160,7 +160,7 @@ def named(things: object, kind: type[Trace] | type[Architecture]) -> tuple[Named
     found = []
     for thing in listed:
         if isinstance(thing, Trace | Architecture) and isinstance(thing, kind):
-            found.append(Named(thing.name, thing))
+            found.append(Named(thing.label if isinstance(thing, Architecture) else thing.name, thing))
         elif isinstance(thing, str | os.PathLike):
             found.append(Named(os.fspath(thing), os.fspath(thing)))
         else:

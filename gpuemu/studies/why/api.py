@@ -18,6 +18,7 @@ from typing import Any
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.arch.values import yaml_value
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.html import Bar, paragraph, table
 from gpuemu.engine import compiling
 from gpuemu.studies.why.causes import Cause, access_causes, excess, program_causes, pruned
 from gpuemu.studies.why.edits import NOTHING
@@ -32,6 +33,8 @@ from gpuemu.views.result import Result
 
 PAIRED = 10
 """Of the causes that gain most, each two are taken away together."""
+LEAST_SHARE = 0.01
+"""Of the run; causes that gain or lose less have no row of their own where people look."""
 MOST_PLACES = 8
 """Instructions or lines with conflicts, and as many with uncoalesced accesses: those with most of them are run."""
 _WHERE = "why()"
@@ -80,6 +83,34 @@ class Answer:
         best = f", most for {self.rows[0].cause.name}: {self.rows[0].gained}" if self.rows else ""
         told = "".join(f"; {note}" for note in self.notes)
         return f"<Answer {self.kernel} on {self.arch}: {self.cycles} cycles{best}{told}>"
+
+    def records(self) -> list[dict[str, str | int]]:
+        """The causes that gain or lose something, flat, as pandas and polars take them; `Code` is C++ or ""."""
+        return [
+            {
+                "Cycles gained": row.gained,
+                "Of the run": f"{row.gained / self.cycles if self.cycles else 0:.1%}",
+                "Without": row.cause.name,
+                "Rule": row.cause.rule,
+                "What to do": row.cause.advice,
+                "Again": row.repeat,
+                "Code": row.cause.code,
+            }
+            for row in self.rows
+            if row.gained
+        ]
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (row.cause.name, row.gained, Bar(row.gained / max(1, self.cycles)), row.cause.advice)
+            for row in self.rows
+            if abs(row.gained) >= LEAST_SHARE * self.cycles
+        ]
+        head = f"{self.kernel} on {self.arch}: {self.cycles:,} cycles"
+        told = "".join(map(paragraph, self.notes))
+        return (
+            paragraph(head, strong=True) + told + table(("Without", "Cycles gained", "Of the run", "What to do"), rows)
+        )
 
 
 def why(

@@ -1,88 +1,70 @@
 """What each cause costs, as text, JSON or CSV. `gpuemu why v2_shared_memory` prints, cut short here,
 
-    v2_shared_memory on sm_89: 856 cycles; what is gained without each cause
+    v2_shared_memory on sm_89: 778 cycles; what is gained without each cause
 
-       gained           cause
-            8     0.9%  tile@0x0                   Uncoalesced Shared Accesses
-                        Swizzle<1,3,3> for the 16x16:f16 at shared byte 0: 5
-                        operations an address, not counted
-        $ gpuemu why v2_shared_memory --only tile@0x0
+    Gained  Of the run  Cause                   What to do
+       261       33.5%  stall.long_scoreboard   global memory answers at once: ask earlier, for more at a time, or from
+                                                more warps
+        16        2.1%  conflicts               all of them, 12 excess wavefronts: pad or swizzle the tile so that the
 
-How to read it. Each row is a run of its own, in which one thing is different; the command below it repeats it. What
-two rows gain does not add up: the pairs have what is gained by both. A number below 0 is a loss.
+How to read it. Each row is a run of its own, in which one thing is different. What two rows gain does not add up: the
+pairs have what is gained by both. A number below 0 is a loss. JSON has the command that repeats each row.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from textwrap import wrap
 from typing import Any
 
 from gpuemu.base import tables
-from gpuemu.studies.why.api import Answer, Row
-from gpuemu.views.text import Line
+from gpuemu.studies.why.api import LEAST_SHARE, Answer
+from gpuemu.views.laid_out import Line, Style, laid_out
 
-WIDTH = 80
-_INDENT = " " * 20
-MOST_PAIRS = 10
+WIDTH = 100
+MOST_PAIRS = 5
 VERSION = 1
 
 
-def lines(answer: Answer, everything: bool = False) -> Iterator[Line]:
-    """The lines, each with a style, at most WIDTH wide; `everything`: all pairs, and rows that gain nothing."""
+def lines(answer: Answer, everything: bool = False, columns: int = WIDTH) -> Iterator[Line]:
+    """The lines, each with a style, at most `columns` wide; `everything`: all rows and pairs."""
     changed = "".join(f", {name}={value}" for name, value in answer.overrides.items())
     head = f"{answer.kernel} on {answer.arch}{changed}: {answer.cycles} cycles; what is gained without each cause"
-    yield from _wrapped("strong", head)
+    yield from _wrapped("strong", head, columns)
     for note in answer.notes:
-        yield from _wrapped("plain", note)
+        yield from _wrapped("faint", note, columns)
     yield "plain", ""
-    yield "strong", f"{'gained':>9}{'':9}  cause"
-    for row in answer.rows:
-        if row.gained or everything or len(answer.rows) == 1:
-            yield from _row(row, answer.cycles)
-    nothing = [row.cause.name for row in answer.rows if not row.gained]
-    if nothing and not everything and len(answer.rows) > 1:
-        yield "plain", ""
-        yield from _wrapped("plain", f"Nothing gained without: {', '.join(nothing)}.")
+    whole = everything or len(answer.rows) == 1
+    shown = [row for row in answer.rows if whole or abs(row.gained) >= LEAST_SHARE * answer.cycles]
+    rows = [(row.gained, _share(row.gained, answer), row.cause.name, row.cause.advice) for row in shown]
+    if rows:
+        yield from laid_out(columns, ("Gained", "Of the run", "<Cause", "<What to do"), rows)
+    little = [row.cause.name for row in answer.rows if row not in shown]
+    if little:
+        yield from _wrapped(
+            "faint", f"less than {LEAST_SHARE:.0%} each: {', '.join(little)}; --all shows them", columns
+        )
     yield from _codes(answer)
-    yield from _pairs(answer, everything)
-    yield from _waits(answer)
-    if answer.left_out:
+    yield from _pairs(answer, everything, columns)
+    yield from _waits(answer, columns)
+    if answer.left_out and not everything:
+        told = f"{len(answer.left_out)} more were not run, as they cannot gain here; --all says why"
+        yield from _wrapped("faint", told, columns)
+    elif answer.left_out:
         yield "plain", ""
-        yield "strong", "Not run; --all does, where it can"
+        yield "strong", "Not run"
         reasons: dict[str, list[str]] = {}
         for name, reason in answer.left_out:
             reasons.setdefault(reason, []).append(name)
         for reason, names in reasons.items():
-            yield from _wrapped("plain", f"{reason}: {', '.join(names)}")
+            yield from _wrapped("plain", f"{reason}: {', '.join(names)}", columns)
+    if shown:
+        yield "plain", ""
+        yield from _wrapped("faint", f"The first again: {shown[0].repeat}", columns)
 
 
-def _row(row: Row, cycles: int) -> Iterator[Line]:
-    share = row.gained / cycles if cycles else 0.0
-    yield "strong", f"{row.gained:9}{share:9.1%}  {row.cause.name:26} {row.cause.rule}".rstrip()
-    yield from _wrapped("plain", row.cause.advice, _INDENT)
-    yield from _command(row.repeat)
-
-
-def _command(command: str) -> Iterator[Line]:
-    """A command in lines that a shell takes together; an option and its value stay in one."""
-    words = shlex.split(command)
-    parts: list[str] = []
-    for word in words:
-        quoted = shlex.quote(word)
-        if parts and parts[-1].startswith("--") and " " not in parts[-1]:
-            parts[-1] += f" {quoted}"
-        else:
-            parts.append(quoted)
-    line = "    $"
-    for number, part in enumerate(parts):
-        room = WIDTH - (2 if number < len(parts) - 1 else 0)
-        if len(line) + 1 + len(part) > room and line.strip() != "$":
-            yield "faint", f"{line} \\"
-            line = " " * 5
-        line += f" {part}"
-    yield "faint", line
+def _share(gained: int, answer: Answer) -> str:
+    return f"{gained / answer.cycles if answer.cycles else 0:.1%}"
 
 
 def _codes(answer: Answer) -> Iterator[Line]:
@@ -97,25 +79,22 @@ def _codes(answer: Answer) -> Iterator[Line]:
             yield "plain", line
 
 
-def _pairs(answer: Answer, everything: bool) -> Iterator[Line]:
+def _pairs(answer: Answer, everything: bool, columns: int) -> Iterator[Line]:
     if not answer.pairs:
         return
     shown = answer.pairs if everything else answer.pairs[:MOST_PAIRS]
     yield "plain", ""
-    yield "strong", f"{'gained':>9}{'beyond':>9}  pairs; beyond what each gains alone"
-    for pair in shown:
-        yield "plain", f"{pair.gained:9}{pair.beyond:+9}  {pair.first} + {pair.second}"
+    rows = [(p.gained, _share(p.gained, answer), f"{p.beyond:+,}", f"{p.first} + {p.second}") for p in shown]
+    yield from laid_out(columns, ("Gained", "Of the run", "Than one by one", "<Two causes together"), rows)
     if len(shown) < len(answer.pairs):
-        yield "faint", f"{_INDENT}and {len(answer.pairs) - len(shown)} more; --all shows them"
-    yield "faint", f"{_INDENT}The first of them again:"
-    yield from _command(shown[0].repeat)
+        yield "faint", f"and {len(answer.pairs) - len(shown)} more; --all shows them"
 
 
-def _waits(answer: Answer) -> Iterator[Line]:
+def _waits(answer: Answer, columns: int) -> Iterator[Line]:
     if not answer.waits.rings:
         return
     yield "plain", ""
-    yield "strong", f"{'waits':>9}{'cycles':>9}{'longest':>9}  at mbarriers, and what ended them"
+    rows = []
     for ring in answer.waits.rings:
         of = f" of {ring.bytes:,} bytes" if ring.bytes else ""
         stages = "1 stage" if ring.stages == 1 else f"{ring.stages} stages"
@@ -123,18 +102,15 @@ def _waits(answer: Answer) -> Iterator[Line]:
         by += [f"{ring.after_products} by who waited for wgmma"] if ring.after_products else []
         others = ring.by_arrivals - ring.after_products
         by += [f"{others} by other arrivals"] if others else []
-        ended = f": {', '.join(by)}" if by else ""
-        yield from _wrapped(
-            "plain", f"{ring.waits:9}{ring.cycles:9}{ring.longest:9}  {ring.ring}, {stages}{of}{ended}", ""
-        )
+        rows.append((ring.waits, ring.cycles, ring.longest, f"{ring.ring}, {stages}{of}", ", ".join(by)))
+    yield from laid_out(columns, ("Waits", "Cycles", "Longest", "<At mbarriers", "<Ended"), rows)
     for sentence in answer.waits.bounds:
-        yield from _wrapped("plain", sentence, _INDENT)
+        yield from _wrapped("plain", sentence, columns)
 
 
-def _wrapped(style: str, text: str, indent: str = "") -> Iterator[Line]:
-    more = indent or "    "
-    for line in wrap(text, WIDTH, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False):
-        yield ("strong" if style == "strong" else "plain"), line
+def _wrapped(style: Style, text: str, columns: int) -> Iterator[Line]:
+    for line in wrap(text, columns, subsequent_indent="    ", break_on_hyphens=False):
+        yield style, line
 
 
 def as_data(answer: Answer) -> dict[str, Any]:
@@ -175,22 +151,6 @@ def as_data(answer: Answer) -> dict[str, Any]:
         "notes": list(answer.notes),
         "left_out": [{"cause": name, "reason": reason} for name, reason in answer.left_out],
     }
-
-
-def as_records(answer: Answer) -> list[dict[str, str | int]]:
-    """The rows that gain or lose something, flat, under the headings of a table."""
-    return [
-        {
-            "Cycles gained": row.gained,
-            "Of the run": f"{row.gained / answer.cycles if answer.cycles else 0:.1%}",
-            "Without": row.cause.name,
-            "Rule": row.cause.rule,
-            "What to do": row.cause.advice,
-            "Again": row.repeat,
-        }
-        for row in answer.rows
-        if row.gained
-    ]
 
 
 def as_csv(answer: Answer) -> str:

@@ -161,7 +161,8 @@ def _best(touching: list[_Touches], arch: Architecture) -> tuple[Cause, Relaid] 
     label = best.label
     if padding is not None and padding is not best and padding.total_wavefronts == best.total_wavefronts:
         label += f", or {padding.label},"
-    advice = f"{label} for the {tile} at shared byte {first}: {best.operations} operations an address, not counted"
+    more = f"{best.operations} more operations an address"
+    advice = f"{label} for the {tile} at shared byte {first}, which takes {more}"
     written = code(best.layout, tile).function
     cause = Cause(f"tile@{first:#x}", "Uncoalesced Shared Accesses", advice, Edit(relaid=(relaid,)), code=written)
     return cause, relaid

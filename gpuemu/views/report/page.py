@@ -7,32 +7,37 @@ write text only.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from gpuemu.base.extras import missing
 from gpuemu.views.grid import rests_on
 from gpuemu.views.json_result import overrides
+from gpuemu.views.report.answer import SHOWN, Ranking, costs, roofline
 from gpuemu.views.report.data import page_data
 from gpuemu.views.report.values import values
 from gpuemu.views.result import Result
 from gpuemu.views.source import Texts, texts_in
 from gpuemu.views.sure.estimate import MOST, Sure
+from gpuemu.views.verdict import Verdict
 
 FOLDER = Path(__file__).parent
 SCRIPTS = ("base.js", "source.js", "banks.js", "tracks.js", "timeline.js")
+MOST_WARPS = 256
 INSTALL = 'pip install "gpuemu-sm[report]"'
 
-Ranking = Sequence[Mapping[str, str | int | float]]
 
-
-def as_html(result: Result, texts: Texts | None = None, ranking: Ranking = (), sure: Sure | None = None) -> str:
+def as_html(
+    result: Result, texts: Texts | None = None, ranking: Ranking = (), verdicts: Sequence[Verdict] = (),
+    sure: Sure | None = None,
+) -> str:  # fmt: skip
     """The page.
 
     `texts`: lines of source files, by the names that the code gives them; where one is missing, the trace may have it.
-    `ranking`: rows of a table of what costs most, under the names of its columns; its section is there if it has rows.
-    `sure`: how sure the cycles are, if it was asked for. Raises MissingToolError without jinja2.
+    `ranking`: what each cause costs, as `Answer.records()` of `gpuemu.why` has it, the most costly first; `verdicts`:
+    what became of what was asked of the run; `sure`: how sure the cycles are, if it was asked for.
+    Raises MissingToolError without jinja2.
     """
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -60,8 +65,23 @@ def as_html(result: Result, texts: Texts | None = None, ranking: Ranking = (), s
         has_lines=bool(data["lines"]),
         has_tracks=bool(data["tracks"]),
         has_accesses=bool(data["banks"]["accesses"]),
-        ranking=list(ranking),
         most=MOST,
+        ranking=ranking,
+        ranking_much=[row for row in ranking if abs(int(row["Cycles gained"])) >= 0.01 * result.cycles],
+        ranking_little=[row for row in ranking if abs(int(row["Cycles gained"])) < 0.01 * result.cycles],
+        verdict=result.verdict,
+        verdicts=verdicts,
+        costs=costs(result, ranking, data["instructions"]),
+        fix=next((row for row in ranking[SHOWN:] if row.get("Code") and int(row["Cycles gained"]) > 0), None),
+        instructions=data["instructions"],
+        waited=sum(counts.data_stage_wait_cycles for counts in result.shared_memory.values()),
+        l1=result.l1,
+        sector_bytes=result.arch.global_memory.sector_bytes,
+        scheduler=result.scheduler,
+        occupancy=result.occupancy,
+        roofline=roofline(result),
+        warps=result.warps[:MOST_WARPS],
+        used=[reason for reason, cycles in result.stalls.items() if cycles],
         data=_script_safe(data),
         style=(FOLDER / "report.css").read_text(encoding="utf-8"),
         scripts="\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS),

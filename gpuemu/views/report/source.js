@@ -132,6 +132,10 @@ listeners.chosen.push((index, by) => {
   lineTable.mark(undefined, linesOf[index]);
   if (linesOf[index].size) lineTable.show([...linesOf[index]][0]);
 });
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("[data-instruction]");
+  if (link) tell("chosen", Number(link.dataset.instruction), "link");
+});
 const hide = () => {
   for (const cell of document.querySelectorAll("[data-control]")) cell.hidden = !byId("control").checked;
   sassTable.made.forEach((line, index) => (line.hidden = !data.instructions[index]["Instructions Executed"] && !byId("unexecuted").checked));

@@ -29,6 +29,17 @@
     pen.textBaseline = "middle";
     return [pen, width];
   }
+  /* Black or white, whichever is easier to read on a colour: one of them always has a contrast above 4.5. */
+  function readable(colour) {
+    const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+  }
+  /* A word where it finds room, in what can be read on the colour; where not, none. */
+  function write(pen, word, colour, left, right, middle) {
+    if (pen.measureText(word).width > right - left) return;
+    pen.fillStyle = readable(colour);
+    pen.fillText(word, left, middle);
+  }
   const palette = () => Object.fromEntries(data.reasons.map((reason) => [reason, coloured(reason)]));
   /* The index of the first entry that is not below a value. */
   function seek(list, value) {
@@ -95,7 +106,7 @@
     byId("window").textContent = `cycles ${number(Math.round(from))} to ${number(Math.round(to))}` + (warps.length > rowsShown ? `, warps ${first + 1} to ${first + rowsShown} of ${warps.length}` : "") + (data.timeline.whole ? "" : "; the run has more warps");
   }
   function drawWarp(pen, warp, top, each, x, colours, number) {
-    const paper = themed("--paper"), ink = themed("--ink");
+    const ink = themed("--ink");
     let drawnTo = -1;
     pen.fillStyle = colours.drain;
     if (warp.drained) pen.fillRect(x(warp.issue.at(-1) + 1), top + 3, warp.drained * each, 10);
@@ -114,13 +125,11 @@
         pen.fillRect(at, top + 15, warp.took[i] * each, 3);
         pen.globalAlpha = 1;
       }
-      if (at - left > 60) {
-        pen.fillStyle = paper;
-        pen.fillText(data.reasons[warp.reason[i]], Math.max(left, LABEL) + 4, top + 8.5, at - Math.max(left, LABEL) - 6);
-      }
+      const reason = data.reasons[warp.reason[i]];
+      if (at - left > 30) write(pen, reason, colours[reason], Math.max(left, LABEL) + 4, at - 2, top + 8.5);
       if (each > 26) {
-        pen.fillStyle = paper;
-        pen.fillText(data.instructions[warp.instruction[i]].Source.split(" ").find((word) => !word.startsWith("@")), at + 3, top + 8.5, each - 6);
+        const mnemonic = data.instructions[warp.instruction[i]].Source.split(" ").find((word) => !word.startsWith("@"));
+        write(pen, mnemonic, colours.selected, at + 3, end - 3, top + 8.5);
       }
       if (isPicked) {
         pen.strokeStyle = ink;
@@ -146,6 +155,18 @@
     draw();
   }
   const zoom = (by, around = (from + to) / 2) => look(around - (around - from) * by, (to - from) * by);
+  /* What is under the pointer: a warp and the issue that it has got to, or waits for. */
+  function under(event) {
+    const row = Math.floor((event.offsetY - AXIS) / ROW), warp = warps[first + row];
+    if (row < 0 || row >= rowsShown || event.offsetX < LABEL) return null;
+    const issue = seek(warp.issue, Math.floor(cycleAt(event)));
+    return issue < warp.issue.length ? { warp, issue } : null;
+  }
+  const told = ({ issue: of, waited, reason, took, instruction }, issue) => {
+    const row = data.instructions[instruction[issue]];
+    const why = waited[issue] ? `waited ${number(waited[issue])}, most of it ${data.reasons[reason[issue]]}` : "waited for nothing";
+    return `cycle ${number(of[issue])}: ${row.Place} ${row.Source}\n${why}${took[issue] ? `; done after ${number(took[issue])}` : ""}`;
+  };
   function pick(warp, issue, follow = true) {
     warp = Math.min(Math.max(0, warp), warps.length - 1);
     const of = warps[warp];
@@ -166,11 +187,22 @@
   const cycleAt = (event) => from + ((event.offsetX - LABEL) / (chart.clientWidth - LABEL)) * (to - from);
   let dragged = null;
   chart.addEventListener("pointerdown", (event) => {
-    dragged = { x: event.offsetX, y: event.offsetY, from, first, moved: false };
+    dragged = { measures: event.shiftKey, cycle: cycleAt(event), x: event.offsetX, y: event.offsetY, from, first, moved: false };
     chart.setPointerCapture(event.pointerId);
   });
+  const measured = (event) => {
+    const [low, high] = [dragged.cycle, cycleAt(event)].sort((a, b) => a - b).map(Math.round);
+    return `cycles ${number(low)} to ${number(high)}: ${number(high - low)}`;
+  };
   chart.addEventListener("pointermove", (event) => {
+    const found = under(event);
+    chart.title = dragged ? "" : found ? told(found.warp, found.issue) : "";
     if (!dragged) return;
+    if (dragged.measures) {
+      dragged.moved = true;
+      byId("window").textContent = measured(event);
+      return;
+    }
     const by = event.offsetX - dragged.x, down = event.offsetY - dragged.y;
     dragged.moved ||= Math.max(Math.abs(by), Math.abs(down)) > 4;
     first = Math.min(Math.max(0, dragged.first - Math.round(down / ROW)), warps.length - rowsShown);
@@ -184,7 +216,8 @@
     const warp = first + row, at = seek(warps[warp].issue, Math.floor(cycleAt(event)));
     pick(warp, at, false);
   });
-  chart.addEventListener("wheel", (event) => {
+  chart.addEventListener("wheel", (event) => { // the page scrolls unless the timeline has been chosen
+    if (document.activeElement !== chart && !event.ctrlKey) return;
     if (event.shiftKey) look(from + ((to - from) * Math.sign(event.deltaY || event.deltaX)) / 8, to - from);
     else zoom(event.deltaY > 0 ? 1.25 : 0.8, cycleAt(event));
     event.preventDefault();
@@ -208,6 +241,15 @@
   areas.addEventListener("pointerdown", (event) => {
     const at = ((event.offsetX - LABEL) / (areas.clientWidth - LABEL)) * cycles;
     look(at - (to - from) / 2, to - from);
+  });
+  listeners.chosen.push((instruction, by) => { // the way back: its first issue that there is
+    if (by === "timeline") return;
+    const warp = warps.findIndex((one) => one.instruction.includes(instruction));
+    if (warp < 0) return;
+    picked = { warp, issue: warps[warp].instruction.indexOf(instruction) };
+    first = Math.min(Math.max(first, warp - rowsShown + 1), warp);
+    byId("picked").textContent = `warp ${warps[warp].warp} of CTA ${warps[warp].cta}, ${told(warps[warp], picked.issue)}`;
+    look(warps[warp].issue[picked.issue] - (to - from) / 2, to - from);
   });
   byId("legend").append(...data.reasons.filter((reason) => data.result.stalls[reason]).map((reason) =>
     make("span", {}, make("i", { class: "dot", style: `background:${colourOf(reason)}` }), reason)));

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from textwrap import wrap
-from typing import Literal
 
+from gpuemu.views.laid_out import Line, laid_out
 from gpuemu.views.sure.estimate import MODEL_SHARE, MOST, Sure
-
-Line = tuple[Literal["plain", "strong", "faint"], str]
 
 
 def lines(sure: Sure, columns: int) -> Iterator[Line]:
@@ -26,16 +24,17 @@ def lines(sure: Sure, columns: int) -> Iterator[Line]:
     for line in wrap(said, columns):
         yield "strong", line
     told = f"{len(sure.effects)} of the {sure.moved} values of confidence C and D that the run depends on"
-    yield "plain", f"{told} move the cycles"
-    if sure.effects:
-        yield "plain", f"{'value':54}{'range':>16}{'cycles':>18}"
-    for effect in sure.effects[:MOST]:
-        value = effect.range
-        name = f"{value.name} {_number(value.value)}"
-        between = f"{_number(value.low)} to {_number(value.high)}"
-        cycles = f"{effect.at_low} to {effect.at_high}"
-        yield "plain", f"{name:54}{between:>16}{cycles:>18}"
-        yield "faint", f"  {value.why}; settled by {effect.settled_by}"
+    for line in wrap(f"{told} move the cycles", columns):
+        yield "plain", line
+    rows = [
+        (
+            f"{e.range.name} {_number(e.range.value)}", f"{_number(e.range.low)} to {_number(e.range.high)}",
+            f"{e.at_low} to {e.at_high}", f"{e.range.why}; settled by {e.settled_by}",
+        )
+        for e in sure.effects[:MOST]
+    ]  # fmt: skip
+    if rows:
+        yield from laid_out(columns, ("<Value", "Range", "Cycles", "<Why"), rows)
 
 
 def _number(value: float) -> str:

@@ -1,0 +1,30 @@
+"""Where the output of a command goes: to the terminal, or with -o to a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.base.whole_files import write_whole
+
+_FOR_PROGRAMS = ("html", "perfetto", "svg")
+"""Formats that nobody reads on a terminal."""
+
+output_option: Callable[[Any], Any] = click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal."
+)
+
+
+def write_out(text: str, output: str | None, form: str = "text") -> None:
+    """Write a command's output. Raises GpuemuError for a page of a browser on a terminal."""
+    if output is not None:
+        write_whole(Path(output), text)
+    elif form in _FOR_PROGRAMS and sys.stdout.isatty():
+        raise GpuemuError.one("--format", None, "", f"{form} for the terminal", "-o FILE is right beside it")
+    else:
+        click.echo(text, nl=False)
