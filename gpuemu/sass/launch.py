@@ -26,6 +26,7 @@ from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.machine.constant_banks import constant_banks, is_cooperative, shared_memory, shared_memory_size
 from gpuemu.sass.machine.cta import Cta, CtaExecutor
 from gpuemu.sass.machine.environment import Environment, ExecutionError
+from gpuemu.sass.machine.handouts import Handouts
 from gpuemu.sass.machine.lanes import WARP, Lanes
 from gpuemu.sass.machine.memory import LOCAL_WINDOW, Memory
 from gpuemu.sass.machine.observer import Observer
@@ -164,6 +165,7 @@ def trace_kernel(
         codeless=function.image.codeless,
         printer=take,
         observer=observer,
+        handouts=Handouts(min(launch.ctas, at_once)) if sample and timed_only else None,
     )
     if observer is not None:
         observer.launches(environment)
@@ -268,7 +270,8 @@ def trace_kernel(
     )  # fmt: skip
     follow = len([cta for cta in {warp.cta for warp in beyond.warps} if cta % sms == 0])
     buffers = tuple((buffer.start, buffer.bytes) for buffer in memory.buffers if buffer.start < LOCAL_WINDOW)
-    return replace(trace, sample=GridSample(beyond, follow, tuple(heavy), first, buffers))
+    hands_out = environment.handouts is not None and environment.handouts.any
+    return replace(trace, sample=GridSample(beyond, follow, tuple(heavy), first, buffers, hands_out))
 
 
 def _heaviest(launch: Launch, warps: Sequence[WarpTrace], sms: int, resident: int) -> list[int]:

@@ -174,6 +174,8 @@ class GridSample:
     heaviest: tuple[int, ...]
     first: dict[int, NDArray[np.int64]]
     buffers: tuple[tuple[int, int], ...]
+    hands_out: bool = False
+    """Whether CTAs take work from a word, of which each that was executed got its turns, and not those of all."""
 
 
 @dataclass(frozen=True, repr=False)

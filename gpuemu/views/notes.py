@@ -33,16 +33,21 @@ def notes(trace: Trace, program: Program, arch: Architecture, touched: Footprint
 
 
 def queues(trace: Trace) -> list[str]:
-    """The note about CTAs that took the work of others from a queue; [] where none do, or all were executed."""
+    """The note about CTAs that take work from a queue; [] where none do, or all were executed."""
     if len({warp.cta for warp in trace.warps}) == trace.launch.ctas:
         return []
     for pc, instruction in enumerate(trace.code):
         if instruction.mnemonic in ("ATOMG", "ATOM") and not instruction.has("CAS"):
             returns = any(register < PREDICATES for register in instruction.registers[0])
             if returns and any(np.count_nonzero(warp.path == pc) > 1 for warp in trace.warps):
+                taken = (
+                    f"a CTA takes what {instruction.mnemonic} at 0x{instruction.offset:04x} returns again and again:"
+                )
+                if trace.sample is not None and trace.sample.hands_out:
+                    return [f"{taken} that is taken to hand out work, of which all CTAs get as many turns"]
                 return [
-                    f"a CTA takes what {instruction.mnemonic} at 0x{instruction.offset:04x} returns again and again: if"
-                    " that hands out the work of all CTAs, those here took the others' too, and the times are too long"
+                    f"{taken} if that hands out the work of all CTAs, those here took the others' too, and the times"
+                    " are too long"
                 ]
     return []
 

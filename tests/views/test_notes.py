@@ -35,8 +35,23 @@ def notes(tmp_path: Path, kernel: str, **told: object) -> list[str]:
 
 
 def test_ctas_that_took_the_work_of_others_from_a_queue_are_named(tmp_path: Path) -> None:
-    (note,) = notes(tmp_path, "queue", timed_only=True)
+    (note,) = notes(tmp_path, "queue")
     assert note.startswith("a CTA takes what ATOMG at 0x")
+    assert notes(tmp_path, "queue", timed_only=True) == []
+
+
+def test_each_cta_gets_its_turns_of_what_a_word_hands_out_where_others_do_not_execute(tmp_path: Path) -> None:
+    """Of 1,000 tiles and 132 CTAs each takes 7 or 8, and looks once more."""
+    (tmp_path / "queue.cu").write_text(QUEUE)
+    arguments = [np.zeros(1, np.int32), np.zeros(32_000, np.float32), np.int32(1000)]
+    trace = gpuemu.trace_kernel(tmp_path / "queue.cu", "queue", 132, 32, 0, arguments, arch="sm_90", timed_only=True)
+    (atomic,) = (pc for pc, instruction in enumerate(trace.code) if instruction.mnemonic == "ATOMG")
+    assert trace.sample is not None
+    taken = [int(np.count_nonzero(warp.path == atomic)) for warp in (*trace.warps, *trace.sample.others.warps)]
+    assert len(taken) > 2
+    assert set(taken) <= {8, 9}
+    result = gpuemu.run(trace, "sm_90")
+    assert any("all CTAs get as many turns" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(("kernel", "ctas"), [("queue", range(300)), ("last", [0])])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.machine.handouts import Handouts
 from gpuemu.sass.machine.lanes import Lanes, Mask
 from gpuemu.sass.machine.patterns import Patterns, Place
 from gpuemu.trace.model import Instruction, Launch
@@ -113,6 +114,8 @@ class Environment:
     """Takes what printf prints."""
     observer: Observer | None = None
     """Who listens."""
+    handouts: Handouts | None = None
+    """Words that hand out the work of all CTAs; None where all execute."""
     barrier_results: tuple[NDArray[np.uint32], NDArray[np.bool_]] = field(init=False)
     """What the last BAR.RED of each lane brought together: how many votes were true, and AND or OR of them."""
     return_address: NDArray[np.uint32] = field(init=False)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.generic import GenericSpace, in_window, in_windows
-from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW, UNITS
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.patterns import Indices, Place, queues
@@ -69,6 +69,22 @@ class _Atomic:
             if got is not None:
                 found[part] = got
         return found
+
+    def hand_out(self, site: Site, place: Place, found: NDArray[Any]) -> None:
+        """If the first lane of a warp alone adds 1, what other CTAs would have taken (`Handouts`)."""
+        pattern, handouts = place.pattern, site.environment.handouts
+        if handouts is None or self.change.name != "ADD" or pattern.lanes is None or len(pattern.lanes) != 1:
+            return
+        if pattern.lanes[0] % WARP or self.value(pattern.lanes)[0] != 1:
+            return
+        (x, y, z), (columns, rows, _) = site.environment.cta, site.environment.launch.grid
+        address = place.base + int(pattern.offsets[0])
+        told, more = handouts.take(address, x + columns * (y + rows * z), int(found[0]))
+        window = self.space.window(place)
+        if more and window is not None:
+            found[0] = told
+            others = np.array([more], np.int64).astype(found.dtype)
+            update(self.change, window, pattern.queues(self.space.shift), others, None, False)
 
 
 @semantics("ATOMS")
@@ -160,6 +176,8 @@ def atomic(site: Site) -> Step:
         else:
             reached(everywhere, mask)
         found = atomic.apply(doing) if doing.pattern.count else None
+        if found is not None and site.environment.handouts is not None:
+            atomic.hand_out(site, doing, found)
         atomic.space.record(doing, mask)
         if found is not None:
             put(found, doing.pattern.lanes)
