@@ -82,7 +82,7 @@ class Device:
             result = run(replace(trace, source_text=texts), arch)
             done.cycles = result.cycles
             done.nanoseconds = float(result.grid.nanoseconds or 0)
-            done.limited_by = result.bounds[0].resource if result.bounds else ""
+            done.limited_by = result.limited_by
             done.kept = result
             self.nanoseconds += done.nanoseconds
         self.launches.append(done)

@@ -14,6 +14,7 @@ import numpy as np
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.whole_files import write_whole
+from gpuemu.chip.launch import ALONE
 from gpuemu.chip.whole import Whole
 from gpuemu.engine.log import Log
 from gpuemu.program.program import Program
@@ -245,6 +246,14 @@ class Result:
     def bounds(self) -> tuple[Bound, ...]:
         """For each resource the cycles it alone would take, the tightest first."""
         return tuple(bounds(self.program, self.log, self.arch, self._stalls))
+
+    @property
+    def limited_by(self) -> str:
+        """What limits the whole launch: a resource of the chip, or where one SM does, that with the tightest bound."""
+        whole = self.grid.whole
+        if whole is not None and whole.limited_by != ALONE:
+            return whole.limited_by
+        return self.bounds[0].resource if self.bounds else ""
 
     @cached_property
     def stalls(self) -> Mapping[str, int]:

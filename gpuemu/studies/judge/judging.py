@@ -116,14 +116,16 @@ def _time(
     """Times of a draw that the kernel has not seen, each launch on memory that the ones before it left."""
     given, _ = problem.draw(draw)
     scratch: dict[int, Any] = {}
-    cycles, nanoseconds, limits = 0, 0.0, []
+    cycles, nanoseconds, longest, limited_by = 0, 0.0, -1.0, ""
     for launch in launches:
         result = run(_execute(launch, bound(launch, given, scratch), arch, budget, None), arch)
         cycles += result.cycles
         whole = result.grid.nanoseconds
-        nanoseconds += whole if whole is not None else result.cycles * 1000 / arch.chips[arch.chip].clock_mhz
-        limits.append(result.bounds[0].resource if result.bounds else "")
+        took = float(whole) if whole is not None else result.cycles * 1000 / arch.chips[arch.chip].clock_mhz
+        nanoseconds += took
+        if took > longest:
+            longest, limited_by = took, result.limited_by
     return {
         "chip": arch.chip, "arch": arch.name, "launches": len(launches), "cycles": cycles,
-        "nanoseconds": nanoseconds, "limited_by": limits[0],
+        "nanoseconds": nanoseconds, "limited_by": limited_by,
     }  # fmt: skip

@@ -130,7 +130,7 @@ def _of_result(result: Result) -> Figures:
     return {
         "nanoseconds": nanoseconds,
         "cycles": result.cycles,
-        "limited_by": result.bounds[0].resource if result.bounds else "",
+        "limited_by": result.limited_by,
         "occupancy": round(result.occupancy.theoretical, 4),
         "warps": result.occupancy.theoretical_warps,
         "resident_ctas": program.resident_ctas,
