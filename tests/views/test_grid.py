@@ -63,3 +63,12 @@ def test_the_page_says_it_too():
     assert re.search(
         r'<b id="microseconds">0\.\d\d</b> us for the whole launch on\s+RTX 4060 Ti', report("--format", "html")
     )
+
+
+def test_a_run_is_limited_by_the_chip_or_by_what_limits_its_sm():
+    trace = gpuemu.load_trace("v5_swizzle")
+    few, full = (
+        gpuemu.run(replace(trace, launch=replace(trace.launch, grid=(ctas, 1, 1))), "sm_89") for ctas in (1, 34)
+    )
+    assert few.limited_by == "too few CTAs"
+    assert full.limited_by == full.bounds[0].resource
