@@ -27,11 +27,11 @@ from typing import Any
 import gpuemu
 from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError, Problem
-from validation import published_limits, published_probes  # noqa: F401  (they enter their probes)
+from validation import published_limits, published_probes, published_sequences  # noqa: F401  (they enter their probes)
 from validation.published_bench import PROBES, RULE_OF
 
 FOLDER = Path(__file__).resolve().parent / "published"
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 REASONS = {
     "bound": "the assembler's table, bounds that it keeps and not times of the hardware; machine code brings its own "
     "stall counts",
@@ -44,11 +44,13 @@ REASONS = {
     "fence": "a fence takes the time of a special register, whatever it waits for; the figures are settings of a "
     "simulator",
     "icache": "instruction fetch and its caches are left out",
+    "near_line": "waits for a load of L2, where lines differ by how far they are, or machine code that reads a counter "
+    "before it is up, which no compiler writes",
     "no_figure": "no figure was found",
+    "emulated_by_compiler": "the compiler makes dozens of other instructions of it, of which the count is not published",
     "other_product": "products that compute f32 sums at the full rate; the file has the GeForce's interval of 16, and "
     "--set gives it theirs of 8",
     "partial_result": "the registers of a result are ready together in the model",
-    "qmma": "fp8 mma (QMMA) is not executed",
     "simulator": "a setting of another simulator, not a figure of hardware",
     "stages": "fetch, decode and operand stages are part of the latencies",
     "static_limit": "the compiler's limit for arrays without opt-in, which it enforces itself",
@@ -56,6 +58,7 @@ REASONS = {
     "(sts_war)",
     "tlb": "the figure has misses of the address translation in it, and there is none in the model (the same code "
     "reads 882 cycles on an RTX 3060, whose DRAM takes 410 to 443)",
+    "unordered": "sparse products without ordered metadata are many instructions on sm_120, which the assembler warns of",
     "wgmma": "wgmma is left out",
 }  # fmt: skip
 """Why an entry, or a part of one, has no check."""

@@ -30,7 +30,7 @@ def _run(
         dynamic_shared_bytes=shared,
     )  # fmt: skip
     with trace.repeat(nops):
-        trace.emit("NOP", control=f"B------:R-:W-:-:S{stall:02d}")
+        trace.emit("NOP", control=f"B------:R-:W-:{'Y' if stall > 11 else '-'}:S{stall:02d}")
     trace.emit("EXIT", control="B------:R-:W-:-:S05")
     return gpuemu.run(trace.build(), arch)
 

@@ -118,7 +118,7 @@ def bank_width_bytes(arch: gpuemu.Architecture, banks: int) -> float:
 
 # --- the queue in front of the load/store unit --------------------------------------------------------------
 
-IN_STEP = ["BAR.SYNC.DEFER_BLOCKING 0x0 | S06", "NOP | S15", "NOP | S15"]
+IN_STEP = ["BAR.SYNC.DEFER_BLOCKING 0x0 | S06", "NOP | Y S15", "NOP | Y S15"]
 """A barrier, so that warps that were launched one behind another go on together, and time for it to be over."""
 
 
@@ -195,7 +195,7 @@ def pair_chain(arch: gpuemu.Architecture, first: str, second: str) -> float:
 def guard_chain(arch: gpuemu.Architecture, stall: int) -> float:
     """Straight line of ISETP and a guarded IADD3 in turn, with the stall count CUDA 13 writes behind such an ISETP;
     cycles for each pair less the IADD3's 4. Without control words a guard waits for the integer class's latency."""
-    lines = [f"ISETP.NE.AND P0, PT, R4, R5, PT | S{stall}", "@P0 IADD3 R4, R4, R6, RZ | S04"]
+    lines = [f"ISETP.NE.AND P0, PT, R4, R5, PT | Y S{stall}", "@P0 IADD3 R4, R4, R6, RZ | S04"]
     return slope(arch, lines) - 4
 
 
@@ -225,7 +225,7 @@ def lanes_of_pipe(arch: gpuemu.Architecture, line: str) -> float:
 def waited(arch: gpuemu.Architecture, line: str) -> float:
     """Instruction, so that what it reads is in the caches; clock, instruction, clock that waits for its result's
     counter; the stall count between the first clock and the instruction is taken off."""
-    return elapsed(arch, [f"{line} | W0 S02", "NOP | B0 S15"], [f"{line} | W0 S02"], 1, waits="B0") - 1
+    return elapsed(arch, [f"{line} | W0 S02", "NOP | B0 Y S15"], [f"{line} | W0 S02"], 1, waits="B0") - 1
 
 
 @probe("cycles")
@@ -296,7 +296,8 @@ def global_bandwidth(arch: gpuemu.Architecture, sms: int) -> float:
 def mma_interval(arch: gpuemu.Architecture, op: str, warps: int = 8) -> float:
     """Independent mma with stall count 1 from two warps on each sub-core, between clock reads; cycles for each on a
     sub-core."""
-    return interval(arch, f"{op} R#, R4, R8, R#", warps)
+    metadata = ", R12, 0x0" if ".SP." in op else ""
+    return interval(arch, f"{op} R#, R4, R8, R#{metadata}", warps)
 
 
 @probe("rate")
@@ -343,7 +344,7 @@ def scheduler_order(arch: gpuemu.Architecture) -> float:
     bench = Bench(arch, SUB_CORES_WORTH)
     bench.emit(IN_STEP[0])
     with bench.trace.only([0, 4, 8, 12]), bench.trace.repeat(2):
-        bench.emit("NOP | S01", "NOP | S01", "NOP | S15")
+        bench.emit("NOP | S01", "NOP | S01", "NOP | Y S15")
     bench.emit("EXIT | S5")
     result = bench.run()
     order = sorted((cycle, w) for w in (0, 4, 8, 12) for cycle in result.log.issue[result.program.issues_of(w)][1:7])

@@ -100,6 +100,8 @@ class Issue(Part):
     taken_branch_cycles: int = cycles("from a taken branch to the warp's next issue, at least")
     next_line_cycles: int = cycles("from a taken branch to the first issue from the line behind its target's, at least")
     yield_cycles: int = cycles("from an issue that yields to the warp's next, at least")
+    longest_stall_cycles: int = whole("a longer stall count counts only with a yield", 1, 15, "cycles")
+    no_stall_yield_cycles: int = cycles("from an issue that yields with a stall count of 0 to the warp's next")
     instruction_line_bytes: PowerOfTwo = power_of_two("a line of code, as it is fetched", 4096, "bytes", 16)
     instruction_buffer_entries: int = whole("of a warp's instruction buffer, filled one a cycle", 1, 64, "entries")
     instruction_banks: int = whole("of a line of code, neighbouring instructions apart", 1, 64, "banks")

@@ -27,8 +27,8 @@ _SPARSE_SHAPES = {
 }
 """Of a sparse product: the dense one of as many products, whose time it is taken to need; its A has as many elements,
 its B twice as many."""
-_TYPES = {"QMMA": "s32.s8", "BMMA": "s32.b1", "DMMA": "f64.f64", "IGMMA": "s32.s8", "QGMMA": "s32.s8"}
-"""The time of 8-bit floats is that of integers, which have as many bits."""
+_TYPES = {"BMMA": "s32.b1", "DMMA": "f64.f64", "IGMMA": "s32.s8", "QGMMA": "s32.s8"}
+"""A warpgroup's time of 8-bit floats is that of integers, which have as many bits."""
 _WARPGROUP_SHAPE = re.compile(r"64x(\d+)x(\d+)\Z")
 NO_PRODUCT = ("RZ", "gdesc[URZ]", "RZ")
 """Operands of an HGMMA that only ends a group of products."""
@@ -64,6 +64,8 @@ def types(opcode: Opcode) -> str:
         return f"s32.{inputs}"
     accumulator = "f32" if opcode.has("F32") else "f16"
     inputs = "bf16" if opcode.has("BF16") else "tf32" if opcode.has("TF32") else "f16"
+    if opcode.mnemonic == "QMMA":
+        inputs = "f8"
     return _TYPES.get(opcode.mnemonic, f"{accumulator}.{inputs}")
 
 
@@ -77,8 +79,6 @@ def fragment_registers(opcode: Opcode) -> dict[str, int]:
         m, n, k, accumulator, inputs = map(int, _NUMBERS.findall(mode(opcode)))
     except ValueError:
         return {}
-    if opcode.mnemonic == "QMMA" and not opcode.has("F32"):
-        accumulator = 16
     sparse = 2 if opcode.has("SP") else 1
     bits = {"A": m * k * inputs, "B": sparse * k * n * inputs, "C": m * n * accumulator}
     return {name: count // _BITS for name, count in bits.items()}

@@ -28,7 +28,7 @@ from gpuemu.program.products import product
 from gpuemu.program.program import NO_ACCESS, SHUFFLE_ACCESS, Op, Program, joined
 from gpuemu.program.threads import thread_instructions
 from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, SCALAR, TENSOR_PIPE, Unit, tensor_pipe
-from gpuemu.trace.model import Instruction, Trace
+from gpuemu.trace.model import ControlWord, Instruction, Trace
 from gpuemu.trace.residency import carveout, residency, shared_bytes_taken
 
 REPLAY_ONLY = (
@@ -170,6 +170,14 @@ def _control_words_apply(trace: Trace, arch: Architecture) -> bool:
     return trace.has_control_words and mode != "register_scoreboard"
 
 
+def _stall(word: ControlWord, arch: Architecture) -> int:
+    """Cycles until the warp may issue again: a warp that yields leaves the next ones to others, or empty."""
+    if word.yields:
+        least = arch.issue.yield_cycles if word.stall_cycles else arch.issue.no_stall_yield_cycles
+        return max(least, word.stall_cycles)
+    return max(1, word.stall_cycles if word.stall_cycles <= arch.issue.longest_stall_cycles else 1)
+
+
 def _lower_instruction(
     index: int, instruction: Instruction, arch: Architecture, controlled: bool, pipes: dict[str, int]
 ) -> Op:
@@ -223,9 +231,7 @@ def _lower_instruction(
     word = instruction.control
     issued_as = kind
     if controlled and word is not None:
-        # A stall count of 0 is written only where nothing follows (padding, a branch to itself). A warp that
-        # yields leaves the next cycles to others, or empty.
-        stall_cycles = max(arch.issue.yield_cycles if word.yields else 1, word.stall_cycles)
+        stall_cycles = _stall(word, arch)
         if kind is Kind.FIXED and not (word.write_counter is None and word.read_counter is None):
             issued_as = Kind.VARIABLE  # as FP64 on chips with few lanes for it
         waits = tuple(i for i in range(6) if word.wait_mask >> i & 1)

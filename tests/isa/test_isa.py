@@ -147,7 +147,7 @@ TABLE |= {
     "HMMA.SP.1688.F32.TF32": Operation(Kind.FIXED, "m16n8k4.f32.tf32", tensor=True),
     "IMMA.SP.16864.S8.S8": Operation(Kind.FIXED, "m16n8k32.s32.s8", tensor=True),
     "IMMA.SP.168128.U4.S4": Operation(Kind.FIXED, "m16n8k64.s32.s4", tensor=True),
-    "QMMA.16832.F32.E4M3.E4M3": Operation(Kind.FIXED, "m16n8k32.s32.s8", tensor=True),
+    "QMMA.16832.F32.E4M3.E4M3": Operation(Kind.FIXED, "m16n8k32.f32.f8", tensor=True),
     "QGMMA.64x128x32.F32.E4M3.E5M2": Operation(
         Kind.PRODUCT, "m64n8k32.s32.s8", warpgroup_columns=128, unit="warpgroup"
     ),

@@ -295,3 +295,19 @@ def test_a_tensor_instruction_without_its_operands_is_refused(text: str, least: 
     opcode, _, operands = text.partition(" ")
     found = f"{opcode} with {len(operands.split(',')) if operands else 0} operands"
     assert refusal(trace) == [f"<builder>: code at 0x0000: found {found}; at least {least} are right"]
+
+
+@pytest.mark.parametrize(
+    ("word", "arch", "waits"),
+    [
+        ("-:S11", "sm_80", 11), ("-:S12", "sm_80", 1), ("-:S15", "sm_80", 1), ("Y:S12", "sm_80", 12),
+        ("Y:S00", "sm_80", 54), ("-:S15", "sm_90", 15), ("Y:S01", "sm_80", 2),
+    ],
+)  # fmt: skip
+def test_a_long_stall_count_without_a_yield_counts_as_far_as_the_architecture_says(
+    word: str, arch: str, waits: int
+) -> None:
+    trace = gpuemu.TraceBuilder("stalls", arch=arch, block=(32, 1, 1))
+    trace.emit("NOP", control=f"B------:R-:W-:{word}")
+    trace.emit("EXIT", control="B------:R-:W-:-:S05")
+    assert lower(trace.build(), gpuemu.load_arch(arch)).ops[0].stall_cycles == waits
