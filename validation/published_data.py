@@ -47,7 +47,7 @@ REASONS = {
     "near_line": "waits for a load of L2, where lines differ by how far they are, or machine code that reads a counter "
     "before it is up, which no compiler writes",
     "no_figure": "no figure was found",
-    "emulated_by_compiler": "the compiler makes dozens of other instructions of it, of which the count is not published",
+    "emulated_by_compiler": "the compiler makes dozens of other instructions of it; their number is not published",
     "other_product": "products that compute f32 sums at the full rate; the file has the GeForce's interval of 16, and "
     "--set gives it theirs of 8",
     "partial_result": "the registers of a result are ready together in the model",
@@ -58,7 +58,7 @@ REASONS = {
     "(sts_war)",
     "tlb": "the figure has misses of the address translation in it, and there is none in the model (the same code "
     "reads 882 cycles on an RTX 3060, whose DRAM takes 410 to 443)",
-    "unordered": "sparse products without ordered metadata are many instructions on sm_120, which the assembler warns of",
+    "unordered": "sparse products without ordered metadata are many instructions on sm_120, as ptxas warns",
     "wgmma": "wgmma is left out",
 }  # fmt: skip
 """Why an entry, or a part of one, has no check."""
