@@ -1,6 +1,6 @@
 """How sure an answer is, in one line and without a run: by the architecture's provenance, stall reasons and bounds.
 
-    sm_89: never measured here, 215 of 281 values assumed; about ±7% for that, --sure tells more
+    sm_89: never measured here, about 75% of its values assumed; about ±7% for that, --sure tells more
 
 A stall reason hangs on a few values, whose sum stands for it: what those of confidence C and D may be longer, as a
 share of the sum, times the reason's share of all cycles. So does a resource on its rate. Squares are added up.
@@ -76,8 +76,8 @@ def at_a_glance(arch: Architecture, share: float) -> str:
     """The line; "" for an architecture of which something was measured where `share`, of `about`, is little."""
     own = [where for name, where in arch.provenance.items() if not name.startswith("chip")]
     if not any(where.status == "measured" for where in own):
-        assumed = sum(where.status == "assumed" for where in own)
-        said = f"{arch.name}: never measured here, {assumed} of {len(own)} values assumed"
+        assumed = sum(where.status == "assumed" for where in own) / len(own)
+        said = f"{arch.name}: never measured here, about {5 * round(20 * assumed)}% of its values assumed"
     elif share > WORTH_SAYING:
         said = f"{arch.name}: not all values that matter are known"
     else:
