@@ -35,3 +35,7 @@ def test_every_other_record_stands_in_the_file_of_the_unit_that_keeps_it():
         for name, kept in unit.records.items():
             assert kept.record.__module__.startswith("gpuemu.engine.units."), (unit.name, name)
             assert fields(kept.record).keys() <= users(ENGINE / "units").keys(), (unit.name, name)
+
+
+def test_the_early_clock_of_the_load_store_unit_is_told_in_one_file():
+    assert users(ENGINE / "units")["ahead"] == {"phases.py"}

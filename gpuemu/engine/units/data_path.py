@@ -12,6 +12,7 @@ from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
 from gpuemu.engine.unit import Kept, Unit, each_sub_core
 from gpuemu.engine.units.load_store import sent_later
+from gpuemu.engine.units.phases import early, turn
 from gpuemu.engine.units.rings import length, nth, pop, push
 
 
@@ -28,7 +29,7 @@ class DataPath(Record):
 def tick_data_path(state: State, now: int) -> int:
     """Send the registers whose turn it is; all others that are due come a cycle later."""
     spec = state.spec[0]
-    path, cycle = state.load_store[0].data_path, now + spec.ahead
+    path, cycle = state.load_store[0].data_path, early(state, now)
     for _ in range(spec.mio_data_registers_per_cycle):
         best = -1
         for i in range(length(state, path)):
@@ -49,7 +50,7 @@ def tick_data_path(state: State, now: int) -> int:
         if flight.registers > 0:
             if flight.due <= cycle:
                 sent_later(state, f, 1, now)
-            wanted = min(wanted, max(now + 1, flight.due - spec.ahead))
+            wanted = min(wanted, max(now + 1, turn(state, flight.due)))
             push(state, path, f)
     return wanted
 

@@ -6,9 +6,6 @@ the one before it, and is dispatched when there is room behind. The unit takes a
 ATOMS with their last register, where they give way to what comes then of a sub-core that was served before their own
 sent the register before. Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each
 by its registers beyond the first and by what holds those back on the way.
-
-Its clock, and that of all behind it up to the way back, runs `spec.ahead` cycles early: so much sooner than they leave
-their queue requests may release their sources (0 on sm_90).
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from gpuemu.engine.unit import Kept, Unit, each_sub_core
 from gpuemu.engine.units.dependences import sources_at
 from gpuemu.engine.units.kinds import COPY_COMMIT, LANE_REGISTER
 from gpuemu.engine.units.pass_on import comes, first_sent, serve_lane, take_complete
-from gpuemu.engine.units.phases import wake, wake_sub_core
+from gpuemu.engine.units.phases import early, turn, wake, wake_sub_core
 from gpuemu.engine.units.pipes import leave_queue
 from gpuemu.engine.units.pool import LoadStore, Mio
 from gpuemu.engine.units.rings import first, forget, length, nth, pop, push, take
@@ -29,7 +26,7 @@ from gpuemu.engine.units.rings import first, forget, length, nth, pop, push, tak
 def tick_load_store(state: State, now: int) -> int:
     """Let requests leave their queues, and dispatch those for which there is room."""
     spec = state.spec[0]
-    cycle = now + spec.ahead
+    cycle = early(state, now)
     for c in range(spec.sm_sub_cores):
         mio: Mio = state.mio[c]
         if mio.outside < 0 and length(state, mio.queue) > 0 and leaves_at(state, c) <= cycle:
@@ -62,7 +59,7 @@ def tick_load_store(state: State, now: int) -> int:
         if left.outside >= 0:
             wanted = now + 1
         elif length(state, left.queue) > 0:
-            wanted = min(wanted, max(now + 1, leaves_at(state, c) - spec.ahead))
+            wanted = min(wanted, max(now + 1, turn(state, leaves_at(state, c))))
     return wanted
 
 
@@ -159,7 +156,7 @@ def _send(state: State, c: int, f: int, op: Op, cycle: int, now: int) -> None:
     if op.sends_data and op.source_words > 1:
         push(state, state.load_store[0].data_path, f)
         flight.due, flight.registers, flight.since = cycle + each, op.source_words - 1, mio.left_at
-        wake(state, state.phase[0].data_path, max(now, cycle + each - spec.ahead))
+        wake(state, state.phase[0].data_path, max(now, turn(state, cycle + each)))
     sending = max(spec.mio_minimum_dispatch_interval_cycles, each * op.source_words)
     mio.sending_until = cycle + sending + flight.late
     beyond_one = each * (op.source_words - 1) + flight.late
@@ -170,7 +167,7 @@ def _send(state: State, c: int, f: int, op: Op, cycle: int, now: int) -> None:
     sources_at(state, f, on_time + release + beyond_one, now)
     flight.comes_behind = 1 if flight.there > cycle else 0
     comes(state, f)
-    wake(state, state.phase[0].pass_on, max(now, flight.there - spec.ahead))
+    wake(state, state.phase[0].pass_on, max(now, turn(state, flight.there)))
 
 
 def sent_later(state: State, f: int, cycles: int, now: int) -> None:

@@ -12,6 +12,7 @@ from gpuemu.engine.state import State
 from gpuemu.engine.unit import Unit
 from gpuemu.engine.units.dependences import sources_at
 from gpuemu.engine.units.kinds import COPY_COMMIT, GLOBAL
+from gpuemu.engine.units.phases import early, turn
 from gpuemu.engine.units.pool import LoadStore
 from gpuemu.engine.units.rings import length, nth, push, take
 from gpuemu.engine.units.window import comes as comes_to_data_stage
@@ -19,12 +20,12 @@ from gpuemu.engine.units.window import comes as comes_to_data_stage
 
 def tick_pass_on(state: State, now: int) -> int:
     """Pass on what is there by now."""
-    ahead = state.spec[0].ahead
+    cycle = early(state, now)
     while length(state, state.load_store[0].sent) > 0:
         there = state.flights[first_sent(state)].there
-        if there > now + ahead:
-            return there - ahead
-        take_complete(state, now + ahead, now)
+        if there > cycle:
+            return turn(state, there)
+        take_complete(state, cycle, now)
     return NEVER
 
 

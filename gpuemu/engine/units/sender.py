@@ -25,7 +25,7 @@ from gpuemu.engine.state import State
 from gpuemu.engine.unit import Kept, Takes, Unit, each_sub_core
 from gpuemu.engine.units.dependences import issued_variable, look_again, new_flight
 from gpuemu.engine.units.load_store import sent_later
-from gpuemu.engine.units.phases import wake
+from gpuemu.engine.units.phases import turn, wake
 from gpuemu.engine.units.pipes import close, enter_queue
 from gpuemu.engine.units.result_port import others_write
 from gpuemu.engine.units.rings import push
@@ -129,7 +129,7 @@ def take_memory(state: State, c: int, w: int, o: int, now: int) -> None:
     push(state, state.mio[c].queue, f)
     enter_queue(state, state.cores[c].pipes_at, now)
     # It leaves its queue no sooner than that, by the unit's own clock; if others are before it, later.
-    wake(state, state.phase[0].load_store, now + spec.mio_queue_latency_cycles - spec.ahead)
+    wake(state, state.phase[0].load_store, turn(state, now + spec.mio_queue_latency_cycles))
 
 
 def _send_registers(state: State, sender: Sender, f: int, now: int) -> None:

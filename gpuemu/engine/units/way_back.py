@@ -13,7 +13,7 @@ from gpuemu.engine.state import State
 from gpuemu.engine.unit import Kept, Unit, each_sub_core
 from gpuemu.engine.units.dependences import result_at
 from gpuemu.engine.units.kinds import GLOBAL
-from gpuemu.engine.units.phases import wake
+from gpuemu.engine.units.phases import early, turn, wake
 from gpuemu.engine.units.rings import push
 
 
@@ -72,7 +72,7 @@ def comes_back(state: State, f: int, done_at: int, now: int) -> None:
             ready = back.shared_ready_at = max(ready, back.shared_ready_at)
         _wait(state, ready, f, n)
         due += apart
-        wake(state, state.phase[0].way_back, max(now, ready - spec.ahead))
+        wake(state, state.phase[0].way_back, max(now, turn(state, ready)))
 
 
 def tick_way_back(state: State, now: int) -> int:
@@ -80,7 +80,7 @@ def tick_way_back(state: State, now: int) -> int:
     spec, pool = state.spec[0], state.pool
     way: WayBack = state.way_back[0]
     top: Part = state.parts[0]
-    cycle = now + spec.ahead
+    cycle = early(state, now)
     soonest = NEVER
     for n in range(way.ways):
         if way.parts > 0 and top.ready <= cycle and pool[way.ways_at + n] <= cycle:
@@ -88,7 +88,7 @@ def tick_way_back(state: State, now: int) -> int:
         soonest = min(soonest, pool[way.ways_at + n])
     if way.parts == 0:
         return NEVER
-    return max(now + 1, max(soonest, top.ready) - spec.ahead)
+    return max(now + 1, turn(state, max(soonest, top.ready)))
 
 
 def _go(state: State, cycle: int, now: int) -> int:

@@ -21,7 +21,7 @@ from gpuemu.engine.state import State
 from gpuemu.engine.unit import Kept, Unit, each_flight
 from gpuemu.engine.units.data_stage import DataStage, Passing, begin, find_slot
 from gpuemu.engine.units.kinds import COPY_COMMIT, LANE_REGISTER
-from gpuemu.engine.units.phases import wake
+from gpuemu.engine.units.phases import early, turn, wake
 from gpuemu.engine.units.pool import LoadStore
 from gpuemu.engine.units.rings import length, nth, pop, push, put, take
 from gpuemu.engine.units.served import committed, copy_sent, served
@@ -95,7 +95,7 @@ def comes(state: State, f: int, now: int) -> None:
         state.passing[f].start = state.data_stage[0].last = flight.there
         served(state, f, now)
         return
-    _let_fences_come(state, now + state.spec[0].ahead)
+    _let_fences_come(state, early(state, now))
     comer: Comer = state.comers[f]
     comer.fences, comer.fence_at, comer.held_until = window.fences_come, window.fence_came_at, window.passed_at
     if op.kind == COPY_COMMIT:
@@ -110,7 +110,7 @@ def opens(state: State, cycle: int, cta: int, ways: int, now: int) -> None:
     """A barrier opens at `cycle`, for warps of a CTA of the sub-cores on these ways (a bit each)."""
     spec = state.spec[0]
     window: Window = state.window[0]
-    _let_fences_come(state, now + spec.ahead)
+    _let_fences_come(state, early(state, now))
     if spec.barrier_drain_cycles > 0:
         push(state, window.fences, cycle + spec.mio_queue_latency_cycles)
         push(state, window.fence_ways, ways)
@@ -177,8 +177,7 @@ def _pass_fences(state: State) -> None:
 
 def tick_window(state: State, now: int) -> int:
     """Let in what there is room for, and begin what can begin."""
-    ahead = state.spec[0].ahead
-    cycle = now + ahead
+    cycle = early(state, now)
     _let_fences_come(state, cycle)
     while True:
         enters_at = _let_in(state, cycle, now)
@@ -186,7 +185,7 @@ def tick_window(state: State, now: int) -> int:
         if begins_at > cycle:
             break
     wanted = min(enters_at, begins_at)
-    return wanted - ahead if wanted < NEVER else NEVER
+    return turn(state, wanted) if wanted < NEVER else NEVER
 
 
 def _let_in(state: State, cycle: int, now: int) -> int:
