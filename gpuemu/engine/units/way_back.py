@@ -77,7 +77,7 @@ def comes_back(state: State, f: int, done_at: int, now: int) -> None:
 
 def tick_way_back(state: State, now: int) -> int:
     """What has been ready for the longest time goes back, on as many ways as there are."""
-    spec, pool = state.spec[0], state.pool
+    pool = state.pool
     way: WayBack = state.way_back[0]
     top: Part = state.parts[0]
     cycle = early(state, now)
