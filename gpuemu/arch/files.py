@@ -164,7 +164,6 @@ def _of_another(file: _File, base: Mapping[Names, Located]) -> bool:
 
 
 def _chain(path: Path, label: str) -> list[_File]:
-    """The file, the file it extends, and so on."""
     files: list[_File] = []
     seen: list[Path] = []
     while True:

@@ -221,7 +221,6 @@ def _copy(
     geometry: BankGeometry, op: str, width: int, to: IntArray, active: BoolArray, mask: int,
     given: Sequence[int] | IntArray | None, where: str,
 ) -> SharedAccess:  # fmt: skip
-    """An asynchronous copy."""
     size = width // 8
     source = np.arange(LANES)[None] * size
     if given is not None:

@@ -146,7 +146,6 @@ class _Copies:
         self.same_bank = _same(bank)
 
     def through_l1(self, zeros: BoolArray) -> CopyCounts:
-        """Counts of copies through L1."""
         on, active = self.on, self.active
         reads = active & ~zeros
         together = active[:, :, None] & active[:, None, :] & _same(self.group)

@@ -50,7 +50,6 @@ class Compiled:
         return self.module is not None
 
     def ask(self) -> ModuleType | None:
-        """The module if it is loaded."""
         if self.module is None and self.calls > 0:
             self.calls -= 1
             if self.calls == 0:

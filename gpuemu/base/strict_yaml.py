@@ -95,7 +95,6 @@ class Document:
         return _line(node) + 1 + (index if node.style == "|" else 0)
 
     def problem(self, path: PathToValue, found: str, right: str) -> Problem:
-        """A problem with the value at `path`."""
         return Problem(self.name, self.line(path), dotted(path), found, right)
 
     def _place(self, path: PathToValue) -> tuple[int, Any]:

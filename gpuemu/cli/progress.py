@@ -35,7 +35,6 @@ def _observer(watch: Callable[[Count], None]) -> Observer:
 
     class Issues(Observer):
         def begins(self, issued: Count) -> None:
-            """See Observer."""
             watch(issued)
 
     return Issues()

@@ -183,7 +183,6 @@ def _ranking(
 
 
 def _sure(result: Result) -> Sure:
-    """How sure the cycles are."""
     with ProgressBar("moving values", runs=1) as bar:
         return result.sure(bar.count_runs)
 

@@ -48,7 +48,6 @@ class Terminal:
         return self._send(shown(text).replace(_MARK, "\x1b"), len(text))
 
     def flush(self) -> None:
-        """Have all of it written."""
         if self._waits:  # a full device refuses even nothing
             self._send("", 0, flush=True)
             self._waits = False

@@ -300,12 +300,10 @@ class Program:
 
     @property
     def warps(self) -> int:
-        """How many warps it has."""
         return len(self.warp_cta)
 
     @property
     def ctas(self) -> int:
-        """How many CTAs it has."""
         return len(self.first_warp) - 1
 
     def issues_of(self, warp: int) -> slice:

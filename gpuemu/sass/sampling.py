@@ -55,7 +55,6 @@ class Taken:
         self._count = 0
 
     def add(self, cta: Cta) -> None:
-        """One that has ended."""
         warps, rows = cta.recorder.trace_parts(cta.number, self._count, len(self.events))
         self.events.extend(cta.recorder.events)
         self.warps.extend(warps)

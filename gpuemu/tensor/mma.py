@@ -55,7 +55,7 @@ class HasTensorCore(Protocol):
     """An architecture, as far as `mma` looks at it."""
 
     @property
-    def tensor_core(self) -> _TensorCore: ...  # noqa: D102
+    def tensor_core(self) -> _TensorCore: ...
 
 
 def mma(arch: HasTensorCore, mode: str, a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike) -> npt.NDArray[np.uint32]:

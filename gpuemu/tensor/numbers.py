@@ -71,17 +71,17 @@ class Numerics(Protocol):
     """What is read of an architecture's tensor_core.numerics."""
 
     @property
-    def kept_fraction_bits(self) -> int: ...  # noqa: D102
+    def kept_fraction_bits(self) -> int: ...
     @property
-    def products_per_block_16_bit(self) -> int: ...  # noqa: D102
+    def products_per_block_16_bit(self) -> int: ...
     @property
-    def products_per_block_tf32(self) -> int: ...  # noqa: D102
+    def products_per_block_tf32(self) -> int: ...
     @property
-    def kept_fraction_bits_8_bit(self) -> int: ...  # noqa: D102
+    def kept_fraction_bits_8_bit(self) -> int: ...
     @property
-    def products_per_block_8_bit(self) -> int: ...  # noqa: D102
+    def products_per_block_8_bit(self) -> int: ...
     @property
-    def result_fraction_bits_8_bit(self) -> int: ...  # noqa: D102
+    def result_fraction_bits_8_bit(self) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -165,12 +165,10 @@ class TraceBuilder:
 
     @property
     def code(self) -> tuple[Instruction, ...]:
-        """The instructions so far."""
         return tuple(self._code)
 
     @property
     def _warps(self) -> int:
-        """Warps of a CTA."""
         return Launch(**self._launch.model_dump()).warps_per_cta
 
     @contextmanager

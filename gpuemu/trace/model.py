@@ -123,12 +123,10 @@ class Launch:
 
     @property
     def ctas(self) -> int:
-        """CTAs in the grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
 
     @property
     def threads_per_cta(self) -> int:
-        """Threads in a CTA."""
         return self.block[0] * self.block[1] * self.block[2]
 
     @property
@@ -259,5 +257,4 @@ class Trace:
 
     @property
     def executed_instructions(self) -> int:
-        """Warp instructions over all warps."""
         return sum(len(w.path) for w in self.warps)

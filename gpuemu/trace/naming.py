@@ -53,11 +53,9 @@ class Linear:
 
     @property
     def layout(self) -> Mapping[str, int]:
-        """See Naming."""
         return {self.name: self.value}
 
     def expression(self, rows: NDArray[np.int32], warps: Sequence[int], ctas: Sequence[int]) -> str | None:
-        """See Naming."""
         active, slopes = self.trace.active[rows], self.slopes[rows]
         addresses = self.trace.addresses[rows]
         if not (slopes * active).any():
@@ -68,7 +66,6 @@ class Linear:
         return _sum(parts[0], f"{parts[1]}*{self.name}" if parts[1].isdigit() else f"{self.name}*({parts[1]})")
 
     def size(self, field: str) -> int | str:
-        """See Naming."""
         size, slope = int(getattr(self.trace.launch, field)), self.sizes[field]
         return _sum(str(size - self.value * slope), f"{slope}*{self.name}") if slope else size
 
@@ -87,7 +84,6 @@ class Swizzled:
     shared: NDArray[np.bool_]
 
     def expression(self, rows: NDArray[np.int32], warps: Sequence[int], ctas: Sequence[int]) -> str | None:
-        """See Naming."""
         active = self.trace.active[rows]
         if not self.shared[rows].all():
             return expression_of(self.trace.addresses[rows], warps, ctas, active)
@@ -95,7 +91,6 @@ class Swizzled:
         return None if text is None else f"swizzle({text}, {', '.join(self.layout)})"
 
     def size(self, field: str) -> int | str:
-        """See Naming."""
         return int(getattr(self.trace.launch, field))
 
 

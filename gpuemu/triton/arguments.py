@@ -66,7 +66,6 @@ class Arguments:
             raise GpuemuError.one(self._kernel, None, "argument", f"one of Triton's type {kind}", right)
 
     def pointer(self, value: Any) -> Any:
-        """The pointer that a tensor is."""
         if value is None or isinstance(value, int):
             return np.uint64(value or 0)
         address = value.data_ptr()

@@ -58,7 +58,6 @@ class Driver(DriverBase):  # type: ignore[misc]
         raise GpuemuError.one("triton", None, "", f"the C type of {ty} asked for", "launches from Python are right")
 
     def get_current_target(self) -> GPUTarget:
-        """What to compile for."""
         return GPUTarget("cuda", int(self.device.arch.code_name.removeprefix("sm_")), _WARP)
 
     def get_active_torch_device(self) -> Any:

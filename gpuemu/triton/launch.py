@@ -43,7 +43,6 @@ class Launch:
         return self.kept
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
         return {
             "kernel": self.kernel, "grid": list(self.grid), "block": list(self.block), "registers": self.registers,
             "shared_bytes": self.shared_bytes, "timed_only": self.timed_only, "cycles": self.cycles,

@@ -168,14 +168,12 @@ class _Reader:
         return int(digits, 36) + 1 if digits else 0
 
     def type(self) -> str:
-        """One type."""
         found = self.types()
         if len(found) != 1:
             self.unread()
         return found[0]
 
     def types(self) -> tuple[str, ...]:
-        """A type, or the types of a pack."""
         self.depth += 1
         if self.depth > _MOST_DEPTH:
             self.unread()

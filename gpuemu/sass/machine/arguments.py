@@ -181,7 +181,6 @@ def _whole_bytes(number: int, at: _Place) -> bytes:
 
 
 def _other(argument: Any, at: _Place, memory: Memory) -> bytes:
-    """An argument that is no number."""
     takes = f"the kernel takes {'a value of ' * (not isinstance(argument, tuple))}{at.size} bytes there"
     if isinstance(argument, Pointer):
         if at.size != _POINTER_BYTES:

@@ -82,7 +82,6 @@ class CtaExecutor(ControlFlow):
         return self._sites[k]
 
     def number_of(self, instruction: Instruction) -> int:
-        """The number of an instruction of the code."""
         return self._index_of[instruction.offset]
 
     def begin(self, number: int, recorder: Recorder, keep: bool, budget: int) -> Cta:

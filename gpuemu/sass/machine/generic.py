@@ -39,7 +39,6 @@ class GenericSpace(Space):
         return None
 
     def window(self, place: Place) -> Window | None:
-        """See Space."""
         if not in_windows(place):
             return self.to_global.window(place)
         one = self._one(place)
@@ -49,7 +48,6 @@ class GenericSpace(Space):
         return space.window(place.moved(-start))
 
     def pieces(self, place: Place) -> Iterator[Piece]:
-        """See Space."""
         addresses = place.addresses(64)
         shared, local = in_window(addresses, SHARED_WINDOW), in_window(addresses, LOCAL_WINDOW)
         for space, inside, start in (

@@ -193,7 +193,6 @@ class Convergence:
         return found
 
     def waiting_lanes(self) -> NDArray[np.bool_]:
-        """Everyone who waits."""
         return np.asarray((self._waiting_at >= 0).any(axis=0))
 
 

@@ -162,7 +162,6 @@ class GlobalSpace(Space):
     """The buffer that all lanes met in last time: most often it is that one again."""
 
     def window(self, place: Place) -> Window | None:
-        """See Space."""
         base, pattern = place
         buffer = self.last
         if buffer is not None and self.inside(base - buffer.start, pattern, buffer.bytes):
@@ -178,7 +177,6 @@ class GlobalSpace(Space):
         return None
 
     def pieces(self, place: Place) -> Iterator[Piece]:
-        """See Space."""
         buffers = self.memory.buffers
         addresses = place.addresses(64)
         if len(addresses) == 0:
@@ -320,7 +318,6 @@ class LocalSpace(Space):
         self._last: tuple[Pattern, Indices] | None = None
 
     def window(self, place: Place) -> Window:
-        """See Space."""
         length = self.memory.local_bytes
         base, pattern = place
         if not self.inside(base, pattern, length):

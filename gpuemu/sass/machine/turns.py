@@ -141,7 +141,6 @@ class Turns:
 
     @staticmethod
     def _first(look: Look, lane: int) -> tuple[int, int]:
-        """The first lane that looked, and where."""
         assert look.place is not None
         pattern = look.place.pattern
         first = lane if pattern.lanes is None else int(pattern.lanes[0])

@@ -33,7 +33,6 @@ _SET_BITS = np.array([n.bit_count() for n in range(256)], dtype=np.uint8)
 
 
 def _mma(site: Site, mode: MmaMode, sides: bool, upper: bool = False) -> Step:
-    """The step of a mode of mma.sync."""
     numerics = site.environment.arch.tensor_core.numerics
 
     def multiply(a: Words, b: Words, c: Words) -> Words:

@@ -89,7 +89,6 @@ class Rows(NamedTuple):
     phase: Indices
 
     def part(self, chosen: Any) -> Rows:
-        """Some of the rows."""
         return Rows(*(column[chosen] for column in self))
 
     def tags(self, entries: Sequence[Entry]) -> Indices:
@@ -142,7 +141,6 @@ class Units:
         return found[1:]
 
     def rows(self, entries: Sequence[Entry]) -> Rows:
-        """All entries as rows."""
         columns: tuple[list[Indices], ...] = ([], [], [], [], [], [])
         for number, entry in enumerate(entries):
             units, which = self.of(entry)

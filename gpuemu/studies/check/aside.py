@@ -21,7 +21,6 @@ class Aside:
         self._saved[cta] = [copy.copy(getattr(owner, name)) for owner, names in self._kept for name in names]
 
     def take(self, cta: int) -> None:
-        """It goes on."""
         values = iter(self._saved.pop(cta))
         for owner, names in self._kept:
             for name in names:

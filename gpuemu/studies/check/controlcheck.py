@@ -66,7 +66,6 @@ _State = tuple[_Pending, ...]
 
 
 def _passed(pending: list[_Pending], cycles: int) -> list[_Pending]:
-    """What is pending so many cycles later."""
     if not cycles:
         return pending
     return [
@@ -108,7 +107,6 @@ class _Follower:
         self.cta = 0
 
     def follow(self, path: LanePath) -> None:
-        """What the lanes of a path execute."""
         self.thread, self.cta = path.thread, path.cta
         cuts = (np.flatnonzero(np.diff(path.path) != 1) + 1).tolist()
         state = 0
@@ -208,7 +206,6 @@ class _Follower:
         return left + self._raised(step, pc, written)
 
     def _raised(self, step: Step, pc: int, written: set[int]) -> list[_Pending]:
-        """What is pending of a step itself."""
         fresh = step.stall < SEEN_CYCLES
         guard = None if step.off or step.guard is None or step.guard[0] in written else step.guard
 

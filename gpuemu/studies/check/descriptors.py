@@ -48,7 +48,6 @@ class Descriptors:
         self.start(0)
 
     def start(self, cta: int) -> None:
-        """A new CTA."""
         self._cta = cta
         self._box = np.full(-(-self._size // UNIT), -1, np.int64)
         self._part = np.zeros_like(self._box)

@@ -37,7 +37,6 @@ class Point:
     does: str = ""
 
     def data(self, block: tuple[int, int, int]) -> dict[str, Any]:
-        """As JSON has it."""
         found: dict[str, Any] = {"offset": self.instruction.offset, "sass": str(self.instruction), "does": self.does}
         if self.source is not None:
             found["source"] = f"{self.source[0]}:{self.source[1]}"
@@ -72,7 +71,6 @@ class Finding:
         return self.tool, self.title, tuple(p.instruction.offset for p in self.points)
 
     def data(self, block: tuple[int, int, int]) -> dict[str, Any]:
-        """As JSON has it."""
         return {
             "tool": self.tool,
             "severity": self.severity.value,

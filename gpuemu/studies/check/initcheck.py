@@ -65,7 +65,6 @@ class Unwritten:
         return self._wanted
 
     def start(self, cta: int) -> None:
-        """A new CTA."""
         self.cta = cta
         self._local[:] = False
         self._registers.clear()
@@ -142,7 +141,6 @@ class Unwritten:
     def global_(
         self, instruction: Instruction, does: str, size: int, base: int, offsets: Indices, lanes: Indices
     ) -> None:
-        """An access to global memory."""
         for start, (buffer, written) in self._global.items():
             at = base - start + offsets
             inside = (at >= 0) & (at + size <= buffer.bytes)

@@ -14,10 +14,8 @@ class LaneWatch(Watch):
     follows_lanes = True
 
     def launches(self, environment: Any) -> None:
-        """See Observer."""
         super().launches(environment)
         self.lane_paths: list[LanePath] = []
 
     def recorded(self, cta: int, recorder: Any) -> None:
-        """See Observer."""
         self.lane_paths += recorded_paths(cta, recorder)

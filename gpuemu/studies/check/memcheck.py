@@ -35,8 +35,6 @@ class Guard:
         self.cta = 0
 
     def around(self, site: Any, step: Step) -> Step:
-        """The step, guarded."""
-
         def guarded(mask: Mask) -> None:
             try:
                 step(mask)

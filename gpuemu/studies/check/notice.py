@@ -44,32 +44,25 @@ class Notice(Observer):
             self._findings = Findings()
 
     def launches(self, environment: Any) -> None:
-        """See Observer."""
         with suppress(Exception):
             self._sync = Sync(environment.lanes.exists, environment.code, self._findings, _point)
 
     def starts(self, cta: int) -> None:
-        """See Observer."""
         self._heed(lambda sync: sync.start(cta))
 
     def names(self, site: Any, lanes: Bools, wanted: Any, alive: Bools) -> None:
-        """See Observer."""
         self._heed(lambda sync: sync.names(site.instruction, lanes, wanted, alive))
 
     def met(self, lanes: Bools) -> None:
-        """See Observer."""
         self._heed(lambda sync: sync.met(lanes))
 
     def arrives(self, barrier: int, lanes: Bools, waits: bool, expected: int | None, site: Any) -> None:
-        """See Observer."""
         self._heed(lambda sync: sync.arrives(barrier, lanes, waits, expected, site.instruction))
 
     def opens(self, barrier: int, waiting: Bools, alive: Bools) -> None:
-        """See Observer."""
         self._heed(lambda sync: sync.opens(barrier, alive))
 
     def exits(self, lanes: Bools) -> None:
-        """See Observer."""
         self._heed(lambda sync: sync.exits(lanes))
 
     def sentence(self) -> str:

@@ -59,7 +59,6 @@ class Order:
     # -- barriers of the CTA ----------------------------------------------------------------------------------
 
     def arrive(self, barrier: int, lanes: Bools, waits: bool) -> None:
-        """Lanes come to a barrier."""
         self._named.setdefault(barrier, []).extend(self.strands.of(lanes))
         if not waits:
             self.strands.advance(lanes)

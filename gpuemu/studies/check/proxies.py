@@ -41,7 +41,6 @@ class Proxies:
         self.start(0)
 
     def start(self, cta: int) -> None:
-        """A new CTA."""
         self._cta = cta
         units = -(-self._size >> _SHIFT) if self.concerned else 0
         self._strand, self._lane, self._offset = (np.zeros(units, np.int64) for _ in range(3))
@@ -49,7 +48,6 @@ class Proxies:
         self._reading: dict[int, tuple[Instruction, int, int]] = {}
 
     def written(self, instruction: Instruction, size: int, place: Any, lanes: Indices) -> None:
-        """Lanes store to a place."""
         many = max(1, size >> _SHIFT)
         first = place.base + place.pattern.offsets >> _SHIFT
         units = (first[:, None] + np.arange(many)).reshape(-1)
@@ -59,7 +57,6 @@ class Proxies:
         self._offset[units] = instruction.offset
 
     def fence(self, lanes: Bools) -> None:
-        """Lanes execute a proxy fence."""
         self._strands.advance(lanes)
         self._fences += self._strands.of(lanes)
 

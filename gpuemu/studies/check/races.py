@@ -96,7 +96,6 @@ class Races:
     # -- the launch -------------------------------------------------------------------------------------------
 
     def start(self, cta: int) -> None:
-        """A CTA begins."""
         self.cta = self.blocks.cta = cta
         self._strands.start()
         self._order.start()
@@ -110,7 +109,6 @@ class Races:
         self._calm()
 
     def end(self) -> None:
-        """It has ended."""
         self._proxies.end(self._order.pending)
         self._shared.close()
         if self._global is not None:
@@ -124,7 +122,6 @@ class Races:
         self._aside.put(self.cta)
 
     def resumes(self, cta: int) -> None:
-        """A CTA goes on."""
         self._aside.take(cta)
 
     def around(self, site: Any, step: Step) -> Step:

@@ -47,11 +47,9 @@ class Report:
 
     @property
     def warnings(self) -> list[Finding]:
-        """Those that may."""
         return self.of(Severity.WARNING)
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
         return {
             "kernel": self.name,
             "arch": self.arch,

@@ -33,7 +33,6 @@ class Conflicts:
         self.unit.append(unit)
 
     def arrays(self) -> tuple[Indices, Indices, Indices] | None:
-        """All of them; None if there are none."""
         if not self.old:
             return None
         return np.concatenate(self.old), np.concatenate(self.new), np.concatenate(self.unit)

@@ -129,7 +129,6 @@ class Strands:
         self.of_lane = after
 
     def side(self, behind: Sequence[int]) -> int:
-        """A strand that no lane is in."""
         return self._new(tuple(behind))
 
     def known(self, bits: int) -> int:

@@ -36,14 +36,12 @@ class Sync:
         self.start(0)
 
     def start(self, cta: int) -> None:
-        """A new CTA."""
         self.cta = cta
         self._waiting: dict[int, list[tuple[Instruction, Bools]]] = {}
         self._named_lanes: list[tuple[Instruction, Bools, NDArray[np.uint32]]] = []
         self._named: dict[int, tuple[Instruction, Bools, int | None]] = {}
 
     def arrives(self, barrier: int, lanes: Bools, waits: bool, expected: int | None, instruction: Instruction) -> None:
-        """Lanes come to a barrier."""
         self._named[barrier] = instruction, lanes, expected
         if waits:
             self._waiting.setdefault(barrier, []).append((instruction, lanes))

@@ -47,7 +47,6 @@ class Watch(Observer):
     # -- the launch -------------------------------------------------------------------------------------------
 
     def launches(self, environment: Any) -> None:
-        """See Observer."""
         lanes, memory = environment.lanes, environment.memory
         self._memory = memory
         self._every = np.arange(lanes.count)
@@ -77,7 +76,6 @@ class Watch(Observer):
         return f"{address:#x}"
 
     def starts(self, cta: int) -> None:
-        """See Observer."""
         self.cta = self._guard.cta = cta
         self._init.start(cta)
         self._sync.start(cta)
@@ -86,18 +84,15 @@ class Watch(Observer):
             self._races.start(cta)
 
     def ends(self) -> None:
-        """See Observer."""
         if self._races is not None:
             self._races.end()
 
     def waits(self) -> None:
-        """See Observer."""
         self._aside.put(self.cta)
         if self._races is not None:
             self._races.waits()
 
     def resumes(self, cta: int) -> None:
-        """See Observer."""
         self.cta = self._guard.cta = cta
         self._aside.take(cta)
         if self._races is not None:
@@ -106,7 +101,6 @@ class Watch(Observer):
     # -- steps ------------------------------------------------------------------------------------------------
 
     def around(self, site: Any, step: Step) -> Step:
-        """See Observer."""
         step = self._guard.around(site, step)
         if self._before is not None:
             return step
@@ -120,7 +114,6 @@ class Watch(Observer):
     # -- accesses ---------------------------------------------------------------------------------------------
 
     def access(self, space: Any, place: Place) -> None:
-        """See Observer."""
         match space.name:
             case "shared":
                 if self._matrices.concerned and space.purpose.value != "load":
@@ -152,81 +145,68 @@ class Watch(Observer):
             self._races.global_(space, place)
 
     def stored(self, space: Any, place: Place, values: NDArray[Any]) -> None:
-        """See Observer."""
         if self._races is not None:
             self._races.stored(space, place, values)
 
     def block(self, site: Any, lane: int, places: NDArray[np.int64], store: bool) -> None:
-        """See Observer."""
         if store and self._matrices.concerned:
             self._matrices.written(places)
         if self._races is not None:
             self._races.blocks.block(site, lane, places, store)
 
     def moves(self, site: Any, lane: int, places: NDArray[np.int64], access: str) -> None:
-        """See Observer."""
         if self._races is not None:
             self._races.blocks.moves(site, lane, places, _DOES[access])
 
     def box(self, site: Any, lane: int, places: NDArray[np.int64], line_bytes: int, swizzle: int) -> None:
-        """See Observer."""
         if self._matrices.concerned:
             self._matrices.box(site.instruction, lane, places, line_bytes, swizzle)
 
     def operand(self, site: Any, lane: int, at: NDArray[np.int64], size: int, said: Any, across: bool) -> None:
-        """See Observer."""
         if self._matrices.concerned:
             self._matrices.operand(site.instruction, lane, at, size, said, across)
 
     def completes(self, site: Any, barrier: int, lane: int) -> None:
-        """See Observer."""
         if self._races is not None:
             self._races.blocks.completes(site, barrier, lane)
 
     # -- groups and barriers ----------------------------------------------------------------------------------
 
     def together(self, mask: Mask) -> None:
-        """See Observer."""
         if self._races is not None:
             self._races.together(mask)
 
     def met(self, lanes: Bools) -> None:
-        """See Observer."""
         if self._before is None:
             self._sync.met(lanes)
         if self._races is not None:
             self._races.met(lanes)
 
     def names(self, site: Any, lanes: Bools, wanted: Any, alive: Bools) -> None:
-        """See Observer."""
         if self._before is None:
             self._sync.names(site.instruction, lanes, wanted, alive)
         if self._races is not None:
             self._races.synchronised(lanes)
 
     def arrives(self, barrier: int, lanes: Bools, waits: bool, expected: int | None, site: Any) -> None:
-        """See Observer."""
         if self._before is None:
             self._sync.arrives(barrier, lanes, waits, expected, site.instruction)
         if self._races is not None:
             self._races.arrives(barrier, lanes, waits)
 
     def opens(self, barrier: int, waiting: Bools, alive: Bools) -> None:
-        """See Observer."""
         if self._before is None:
             self._sync.opens(barrier, alive)
         if self._races is not None:
             self._races.opens(barrier, waiting, alive)
 
     def exits(self, lanes: Bools) -> None:
-        """See Observer."""
         if self._before is None:
             self._sync.exits(lanes)
         if self._races is not None:
             self._races.exits(lanes)
 
     def fails(self, error: Any) -> None:
-        """See Observer."""
         self.failed = True
         if self._before is not None:
             return

@@ -34,22 +34,18 @@ class Boxes(Layout):
 
     @property
     def line_bytes(self) -> int:
-        """Bytes of a line of a box."""
         return self.width or UNIT
 
     def label(self, tile: Tile) -> str:
-        """See Layout."""
         return f"TMA, swizzle of {self.width} bytes" if self.width else "TMA, no swizzle, boxes of 16 bytes"
 
     def places(self, tile: Tile) -> IntArray:
-        """See Layout."""
         row, column = np.divmod(np.arange(tile.elements), tile.columns)
         box, within = np.divmod(column * tile.element_bytes, self.line_bytes)
         at = box * tile.rows * self.line_bytes + row * self.line_bytes + within
         return np.asarray(swizzled(at, self.width) // tile.element_bytes)
 
     def index(self, tile: Tile, unit: int = 1) -> Index:
-        """See Layout."""
         line = self.line_bytes // tile.element_bytes
         shift, units = line.bit_length() - 1, line * unit
         i = f"row * {units} + (column & {line - 1:#x})" + (f" * {unit}" if unit > 1 else "")
@@ -60,7 +56,6 @@ class Boxes(Layout):
         return Index(i, f"i ^ ((i >> 3) & {mask:#x})") if mask > 0 else Index("", i)
 
     def preference(self) -> tuple[int, ...]:
-        """See Layout."""
         return (3, self.width)
 
 

@@ -77,19 +77,15 @@ class Plain(Layout):
     """Rows one after another."""
 
     def label(self, tile: Tile) -> str:
-        """See Layout."""
         return "plain rows"
 
     def places(self, tile: Tile) -> IntArray:
-        """See Layout."""
         return np.arange(tile.elements)
 
     def index(self, tile: Tile, unit: int = 1) -> Index:
-        """See Layout."""
         return Index("", _plain_index(tile, unit))
 
     def preference(self) -> tuple[int, ...]:
-        """See Layout."""
         return (0,)
 
 
@@ -102,11 +98,9 @@ class Padding(Layout):
     family: ClassVar[str] = "padding of rows"
 
     def label(self, tile: Tile) -> str:
-        """See Layout."""
         return f"rows of {self.every} + {self.elements}"
 
     def places(self, tile: Tile) -> IntArray:
-        """See Layout."""
         i = np.arange(tile.elements)
         return i + i // self.every * self.elements
 
@@ -115,11 +109,9 @@ class Padding(Layout):
         return tile.elements + -(-tile.elements // self.every) * self.elements
 
     def index(self, tile: Tile, unit: int = 1) -> Index:
-        """See Layout."""
         return Index("", f"row * {(self.every + self.elements) * unit} + column{_times(unit)}")
 
     def preference(self) -> tuple[int, ...]:
-        """See Layout."""
         return (1, self.elements, self.every)
 
 
@@ -130,13 +122,11 @@ class BlockPadding(Padding):
     family: ClassVar[str] = "padding of blocks"
 
     def label(self, tile: Tile) -> str:
-        """See Layout."""
         if self.every % tile.columns == 0:
             return f"{self.elements} after every {self.every // tile.columns} rows"
         return f"{self.elements} after every {self.every}"
 
     def index(self, tile: Tile, unit: int = 1) -> Index:
-        """See Layout."""
         extra, rows = _times(self.elements * unit), self.every // tile.columns
         if rows:
             return Index("", f"{_plain_index(tile, unit)} + (row >> {rows.bit_length() - 1}){extra}")
@@ -161,18 +151,15 @@ class Swizzle(Layout):
         return abs(self.shift) >= self.bits
 
     def label(self, tile: Tile) -> str:
-        """See Layout."""
         return f"Swizzle<{self.bits},{self.base},{self.shift}>{'' if self.in_cute else ', not in CuTe'}"
 
     def places(self, tile: Tile) -> IntArray:
-        """See Layout."""
         i, ones = np.arange(tile.elements), (1 << self.bits) - 1
         if self.shift < 0:
             return i ^ ((i & (ones << self.base)) << -self.shift)
         return i ^ ((i >> self.shift) & (ones << self.base))
 
     def index(self, tile: Tile, unit: int = 1) -> Index:
-        """See Layout."""
         i, mask = _plain_index(tile, unit), ((1 << self.bits) - 1) * unit << self.base
         if self.shift < 0:
             return Index(i, f"i ^ ((i & {mask:#x}) << {-self.shift})")
@@ -181,7 +168,6 @@ class Swizzle(Layout):
         return Index(i, f"i ^ ((i >> {self.shift}) & {mask:#x})")
 
     def preference(self) -> tuple[int, ...]:
-        """See Layout."""
         return (2, not self.in_cute, self.shift < 0, self.bits, abs(self.shift), self.base)
 
 
@@ -195,11 +181,9 @@ class ColumnSwizzle(Layout):
     family: ClassVar[str] = "XOR swizzle"
 
     def label(self, tile: Tile) -> str:
-        """See Layout."""
         return f"column ^ {self._change(tile)}"
 
     def places(self, tile: Tile) -> IntArray:
-        """See Layout."""
         row, column = np.divmod(np.arange(tile.elements), tile.columns)
         change = ((row >> self.shift) & ((1 << self.bits) - 1)) << self.base
         return np.asarray(row * tile.columns + (column ^ change))
@@ -213,11 +197,9 @@ class ColumnSwizzle(Layout):
         return f"({row} << {self.base})" if self.base else row
 
     def index(self, tile: Tile, unit: int = 1) -> Index:
-        """See Layout."""
         return Index("", f"row * {tile.columns * unit} + (column ^ {self._change(tile)}){_times(unit)}")
 
     def preference(self) -> tuple[int, ...]:
-        """See Layout."""
         return (2, 0, 0, self.bits, self.shift, self.base)
 
 
@@ -230,7 +212,6 @@ class Diagonal(Layout):
     family: ClassVar[str] = "diagonal"
 
     def label(self, tile: Tile) -> str:
-        """See Layout."""
         return (
             f"diagonal, {self.elements} every {self.every} rows"
             if self.every > 1
@@ -238,12 +219,10 @@ class Diagonal(Layout):
         )
 
     def places(self, tile: Tile) -> IntArray:
-        """See Layout."""
         row, column = np.divmod(np.arange(tile.elements), tile.columns)
         return np.asarray(row * tile.columns + (column + row // self.every * self.elements) % tile.columns)
 
     def index(self, tile: Tile, unit: int = 1) -> Index:
-        """See Layout."""
         columns = tile.columns
         row = "row" if self.every == 1 else f"(row >> {self.every.bit_length() - 1})"
         around = f"& {columns - 1:#x}" if columns & (columns - 1) == 0 else f"% {columns}"
@@ -251,7 +230,6 @@ class Diagonal(Layout):
         return Index("", f"row * {columns * unit} + {turned}{_times(unit)}")
 
     def preference(self) -> tuple[int, ...]:
-        """See Layout."""
         return (3, self.elements, self.every)
 
 
@@ -264,11 +242,9 @@ class VirtualThreads(Layout):
     family: ClassVar[str] = "virtual threads"
 
     def label(self, tile: Tile) -> str:
-        """See Layout."""
         return f"virtual threads, n = {self.factor} of {self.threads}"
 
     def places(self, tile: Tile) -> IntArray:
-        """See Layout."""
         return np.arange(tile.elements)
 
     def works_as(self, thread: IntArray) -> IntArray:
@@ -278,7 +254,6 @@ class VirtualThreads(Layout):
         return works_as
 
     def index(self, tile: Tile, unit: int = 1) -> Index:
-        """See Layout."""
         apart, n = self.threads // self.factor, self.factor
         shift = apart.bit_length() - 1
         if apart == 1 << shift:
@@ -288,7 +263,6 @@ class VirtualThreads(Layout):
         return Index("", _plain_index(tile, unit), thread)
 
     def preference(self) -> tuple[int, ...]:
-        """See Layout."""
         return (4, self.factor)
 
 

@@ -55,7 +55,6 @@ class Candidate:
 
     @property
     def cost(self) -> tuple[int, int, int]:
-        """What ranks it."""
         return self.total_wavefronts, self.bytes_lost, self.operations
 
 
@@ -104,7 +103,6 @@ class SearchResult:
 
     @property
     def best(self) -> Candidate:
-        """The winner."""
         return self.candidates[0]
 
     @property
@@ -114,7 +112,6 @@ class SearchResult:
 
     @cached_property
     def tried(self) -> Mapping[str, int]:
-        """Candidates by family."""
         return Counter(c.layout.family for c in self.candidates)
 
     @property
@@ -124,7 +121,6 @@ class SearchResult:
 
     @cached_property
     def reaching(self) -> tuple[Candidate, ...]:
-        """The candidates that reach the lower bound."""
         return tuple(c for c in self.candidates if c.total_wavefronts <= self.lower_bound)
 
     def best_of(self, family: str) -> Candidate | None:
@@ -261,7 +257,6 @@ class _Counting:
         return tuple(a.times * of[key] for key, a in zip(self._key, self.accesses, strict=True))
 
     def wavefronts(self, layouts: Sequence[Layout]) -> list[tuple[int, ...]]:
-        """For each layout the wavefronts of each access."""
         of = {key: self._of_access(layouts, access) for key, access in self._distinct.items()}
         columns = [a.times * of[key] for key, a in zip(self._key, self.accesses, strict=True)]
         return [tuple(row) for row in np.stack(columns, axis=1).tolist()]

@@ -40,12 +40,10 @@ class Tile:
 
     @property
     def element_bytes(self) -> int:
-        """Bytes of an element."""
         return ELEMENT_BYTES[self.element]
 
     @property
     def elements(self) -> int:
-        """How many elements the tile has."""
         return self.rows * self.columns
 
     @property

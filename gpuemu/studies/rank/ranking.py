@@ -28,7 +28,6 @@ class Row:
         return float(self.figures["nanoseconds"])
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
         return {
             "place": self.place, "configuration": self.label, "values": dict(self.values), "chip": self.chip,
             **self.figures, "why": self.why,
@@ -46,7 +45,6 @@ class RefusedRow:
     reason: str
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
         return {
             "configuration": self.label, "values": dict(self.values), "chip": self.chip, "reason": self.reason,
         }  # fmt: skip
@@ -84,7 +82,6 @@ class Ranking:
         ]  # fmt: skip
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
         return {
             "chips": list(self.chips), "rows": [row.data() for row in self.rows],
             "refused": [row.data() for row in self.refused],

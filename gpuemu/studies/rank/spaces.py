@@ -29,7 +29,6 @@ class Listed:
     configurations: tuple[Configuration, ...]
 
     def values(self, arch: Architecture) -> list[tuple[str, Mapping[str, Any]]]:
-        """The label and the values of each."""
         return [(one.label, one.values or {"configuration": one.label}) for one in self.configurations]
 
     def prepare(self, number: int, arch: Architecture) -> Configuration:

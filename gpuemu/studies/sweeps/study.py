@@ -41,7 +41,6 @@ class Setting(NamedTuple):
     field: str = ""
 
     def problem(self, found: str, right: str) -> Problem:
-        """A problem with it."""
         return Problem(self.file, self.line, self.field or self.name, found, right)
 
 

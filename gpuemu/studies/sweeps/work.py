@@ -68,7 +68,6 @@ class Job:
     _kept: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False, compare=False)
 
     def run(self, task: Task) -> Outcome:
-        """The outcome of a point."""
         try:
             return Outcome(task.number, numbers_of(self._result(task)))
         except GpuemuError as error:

@@ -72,6 +72,5 @@ def _file(path: Path, label: str, number: int, name: str) -> tuple[Path, str]:
 
 
 def _name(path: Path, label: str, number: int, name: str) -> str:
-    """The name of its kernel."""
     file, called = _file(path, label, number, name)
     return read_header(Cursor(called, numbered_lines(file, called)))[0].kernel

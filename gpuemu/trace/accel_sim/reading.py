@@ -82,7 +82,6 @@ class _Reader:
         self._warps: list[_Warp] = []
 
     def trace(self) -> Trace:
-        """Read all of it."""
         self._header, line = read_header(self._cursor)
         ctas: dict[int, int] = {}
         while line is not None:
@@ -274,7 +273,6 @@ class _Reader:
         return addresses, spaces if spaces.any() else None
 
     def _made(self) -> Trace:
-        """The trace of what was read."""
         header, launch = self._header, self._header.launch
         order = sorted(self._code, key=lambda code: code.instruction.offset)
         place: dict[int, int] = {}

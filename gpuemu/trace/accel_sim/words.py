@@ -38,7 +38,6 @@ class Cursor:
         return line
 
     def refuse(self, field: str, found: str, right: str) -> NoReturn:
-        """Raise the GpuemuError that names this line."""
         raise GpuemuError.one(self.name, self.at or None, field, found, right)
 
 
@@ -57,7 +56,6 @@ class Words:
     at: int = 0
 
     def next(self, name: str, form: re.Pattern[str], right: str) -> str:
-        """The next word, which has that form."""
         if self.at >= len(self.words):
             self.cursor.refuse(name, "the end of the line", right)
         word = self.words[self.at]
