@@ -58,10 +58,12 @@ def _allocate(program: Program, arch: Architecture, compiled: bool, share: Share
     issues, first_warp, first_issue = len(program.path), program.first_warp, program.first_issue
     at, masks = np.array(room.rings).T
     numbers = {
-        "flight_of": flight_of, "path": program.path.astype(np.int64), "pool": room.pool(), "program": facts.flat,
+        "flight_of": flight_of, "path": program.path.astype(np.int64), "program": facts.flat,
         "issue": np.zeros(issues, np.int64), "operands_late": np.zeros(issues, np.int64),
         "waited": np.zeros(issues * len(NAMES), np.int64),
     }  # fmt: skip
+    own = [name for unit in machine.UNITS for name in unit.columns]
+    numbers |= {name: room.column(name) for name in ("pool", "cta_of_slot", "warps_of", *own)}
     made: dict[str, Any] = {
         "spec": spec, "sm": sm, "phase": [first], "acts": acts, "core_of": core_of, **kept,
         "ctas": many(Cta, program.ctas, first_warp=first_warp[:-1], warps=np.diff(first_warp)),

@@ -106,7 +106,7 @@ def _refuse_twice(unit: Unit) -> None:
     """Raise GpuemuError for a unit that brings what there is."""
     for kind, given, there in (
         ("unit", [unit.name], [one.name for one in UNITS]),
-        ("record", unit.records, layout()),
+        ("record", [*unit.records, *unit.columns], layout()),
         ("instruction", rows(unit.instructions), TABLE),
         ("stall reason", unit.reasons, NAMES),
     ):
@@ -140,6 +140,7 @@ def layout() -> dict[str, Any]:
     found = {name: get_args(hint)[0] for name, hint in get_type_hints(State).items()}
     found["phase"] = type("Phases", (Record,), {"__annotations__": {unit.name: int for unit in phases()}})
     found |= {name: kept.record for unit in UNITS for name, kept in unit.records.items()}
+    found |= {name: int for unit in UNITS for name in unit.columns}
     return found
 
 

@@ -1,11 +1,9 @@
-"""Room in the pool, and the queues there: how many places each needs, and what it is called if they are too few.
+"""Room in columns of numbers, and in queues: how many places each needs, and what it is called if they are too few.
 
 No size is a guess: it is what a value of the architecture lets wait at once, or what the trace has at most.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,32 +16,29 @@ MOST_NUMBERS = 1 << 25
 
 
 class Room:
-    """Room in the pool, and rings there."""
+    """Room in columns of numbers by their names, and rings in `pool`."""
 
     def __init__(self) -> None:
         self.rings: list[tuple[int, int]] = []
         self._names: list[str] = []
-        self._parts: list[tuple[int, Cycles]] = []
-        self._size = 0
+        self._parts: dict[str, list[Cycles]] = {"pool": []}
+        self._sizes: dict[str, int] = {"pool": 0}
 
-    def numbers(self, count: int, value: int = 0) -> int:
-        """So many numbers of a value; returns where."""
-        if value:
-            return self.given(np.full(count, value))
-        self._size += count
-        return self._size - count
+    def numbers(self, column: str, count: int, value: int = 0) -> int:
+        """So many more numbers of a value in a column; returns where."""
+        return self.given(column, np.full(count, value, np.int64) if value else np.zeros(count, np.int64))
 
-    def given(self, numbers: Sequence[int] | Cycles) -> int:
+    def given(self, column: str, numbers: Cycles) -> int:
         """These numbers; returns where."""
-        at = self._size
-        self._parts.append((at, np.asarray(numbers, dtype=np.int64)))
-        self._size += len(numbers)
+        at = self._sizes.get(column, 0)
+        self._parts.setdefault(column, []).append(np.asarray(numbers, dtype=np.int64))
+        self._sizes[column] = at + len(numbers)
         return at
 
     def ring(self, name: str, capacity: int, at: int | None = None) -> int:
         """A ring for at least so many numbers, or over so many records that begin `at`; returns its number."""
         size = power_of_two(capacity) if at is None else capacity
-        self.rings.append((self.numbers(size) if at is None else at, size - 1))
+        self.rings.append((self.numbers("pool", size) if at is None else at, size - 1))
         self._names.append(name)
         return len(self.rings) - 1
 
@@ -56,12 +51,10 @@ class Room:
         right = "the engine must have room for all of them: this is a fault of gpuemu, please report it with its input"
         return GpuemuError.one(arch, None, "engine", found, right)
 
-    def pool(self) -> Cycles:
-        """All numbers."""
-        found = np.zeros(max(1, self._size), np.int64)
-        for at, numbers in self._parts:
-            found[at : at + len(numbers)] = numbers
-        return found
+    def column(self, name: str) -> Cycles:
+        """All numbers of a column, one at least."""
+        parts = self._parts.get(name, [])
+        return np.concatenate(parts) if sum(map(len, parts)) else np.zeros(1, np.int64)
 
 
 def power_of_two(least: int) -> int:

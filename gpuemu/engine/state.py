@@ -1,8 +1,8 @@
 """The state of the SM: records of whole numbers, which the units read and change.
 
 Indices tie them together: a warp has its CTA's number, a core its first pipe's. What Spec or the trace sizes lies in
-the flat `pool`, with offset and length in a record; what a trace fixes and nobody changes lies in `program`. Queues
-are rings (`units.rings`); a set of cycles is a ring by cycle that holds the cycle itself.
+columns of numbers, each with its name; what a trace fixes and nobody changes lies in `program`. Queues are rings in
+`pool` (`units.rings`); a set of cycles is a ring by cycle that holds the cycle itself.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ class Ring(Record):
 
 
 class Sm(Record):
-    """What there is once. `cta_slots_at`: who is where, -1: nobody; `pipes` of each sub-core.
+    """What there is once: slots for `resident_ctas`, `pipes` of each sub-core.
 
     `reasons`: why a warp may wait, how many. `full`: a ring that had too few places, its number and 1 more, or
     `units.rings.BY_CYCLE`; 0: none.
     """
 
     resident_ctas: int
-    cta_slots_at: int
     pipes: int
     full: int
     reasons: int
@@ -40,7 +39,7 @@ class Sm(Record):
     def begin(self, m: Any, number: int) -> None:
         """All slots are free."""
         self.resident_ctas, self.pipes, self.reasons = m.program.resident_ctas, len(m.program.pipes), len(NAMES)
-        self.cta_slots_at = m.room.numbers(self.resident_ctas, -1)
+        m.room.numbers("cta_of_slot", self.resident_ctas, -1)
 
 
 class Cta(Record):
@@ -110,7 +109,10 @@ class Core(Record):
 
     def begin(self, m: Any, number: int) -> None:
         """It has no warps."""
-        self.warps_at, self.pipes_at = m.room.numbers(m.spec.sm_max_warps), number * 2 * len(m.program.pipes)
+        self.warps_at, self.pipes_at = (
+            m.room.numbers("warps_of", m.spec.sm_max_warps),
+            number * 2 * len(m.program.pipes),
+        )
         self.current = self.last_issue = -1
 
 
@@ -146,9 +148,10 @@ class Flight(Record):
 class State:
     """Everything, as lists: records, those of units under the names that these give them, and plain numbers.
 
-    `wish`: when each phase wants to act next; `acts`: of which unit it is, by its number among those that have phases,
-    `core_of`: for which sub-core. `phase[0]` has the first phase of each unit by its name. The last three are the log
-    by issue, `waited` with `sm[0].reasons` numbers for each.
+    `cta_of_slot`: who has each slot, -1: nobody; `warps_of`: the warps of each sub-core. `wish`: when each phase wants
+    to act next; `acts`: of which unit it is, by its number among those that have phases, `core_of`: for which sub-core.
+    `phase[0]` has the first phase of each unit by its name. The last three are the log by issue, `waited` with
+    `sm[0].reasons` numbers for each.
     """
 
     spec: list[Spec]
@@ -165,6 +168,8 @@ class State:
     flight_of: list[int]
     path: list[int]
     pool: list[int]
+    cta_of_slot: list[int]
+    warps_of: list[int]
     wish: list[int]
     acts: list[int]
     core_of: list[int]

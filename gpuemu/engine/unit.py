@@ -83,7 +83,8 @@ class Takes:
 class Unit:
     """See above. `each_core`: it acts for one sub-core, by number: `tick(state, c, now)`.
 
-    A unit without a phase does its work when instructions issue. `logs`: columns of the log, each with a record of
+    A unit without a phase does its work when instructions issue. `columns`: lists of numbers that its records set up
+    (`Room.numbers`). `logs`: columns of the log, each with a record of
     the state and a field of that; what `engine.log.Log` has no column for is in its `more`. A unit from outside the
     package brings its `instructions`, as rows of `isa.table`, and stall `reasons` of its own.
     """
@@ -92,6 +93,7 @@ class Unit:
     tick: Callable[..., int] | None = None
     each_core: bool = False
     records: Mapping[str, Kept] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
     takes: tuple[Takes, ...] = ()
     logs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     instructions: str = ""

@@ -69,7 +69,7 @@ def tick_barrier(state: State, now: int) -> int:
         take(state, arrived, first)
         _arrive(state, w, now)
     for slot in range(state.sm[0].resident_ctas):
-        number = state.pool[state.sm[0].cta_slots_at + slot]
+        number = state.cta_of_slot[slot]
         if number >= 0 and state.ctas[number].last_end == now + 1 and state.ctas[number].live > 0:
             for barrier in range(IDS):
                 if state.gatherings[slot * IDS + barrier].expected == 0:

@@ -22,7 +22,6 @@ class Code(Record):
 
     lines: int
     waits: int
-    there_at: int
     icc_at: int
     gcc_at: int
     icc_sets: int
@@ -38,7 +37,8 @@ class Code(Record):
         )
         icc, gcc = self.icc_sets * s.code_icc_ways, self.gcc_sets * s.code_gcc_ways
         self.waits = int(s.cold_code or self.lines > icc)
-        self.there_at, self.icc_at, self.gcc_at = (m.room.numbers(count, -1) for count in (self.lines, icc, gcc))
+        m.room.numbers("code_there", self.lines, -1)
+        self.icc_at, self.gcc_at = (m.room.numbers("code_ways", count, -1) for count in (icc, gcc))
 
 
 def remember(state: State) -> None:
@@ -68,32 +68,33 @@ def line_there(state: State, line: int, now: int) -> int:
 
 def _asked(state: State, line: int, now: int, behind: int) -> int:
     """When a line is there that is asked for `now`, `behind` the one before it or alone."""
-    spec, pool = state.spec[0], state.pool
+    spec = state.spec[0]
     code: Code = state.code[0]
-    at, new = code.there_at + line, pool[code.there_at + line] < 0
+    there: list[int] = state.code_there
+    new = there[line] < 0
     if _use(state, code.icc_at, code.icc_sets, spec.code_icc_ways, line):
-        return pool[at]
+        return there[line]
     if _use(state, code.gcc_at, code.gcc_sets, spec.code_gcc_ways, line):
         takes = spec.code_gcc_line_cycles if behind else spec.code_gcc_latency_cycles
     elif new and spec.cold_code:
         takes = spec.code_dram_line_cycles if behind else spec.code_dram_latency_cycles
     else:
         takes = spec.code_l2_line_cycles if behind else spec.code_l2_latency_cycles
-    pool[at] = now + takes
-    return pool[at]
+    there[line] = now + takes
+    return there[line]
 
 
 def _use(state: State, at: int, sets: int, ways: int, line: int) -> int:
     """Whether a cache has a line, which is the last used of its set from now on."""
-    pool, first = state.pool, at + line % sets * ways
-    last = first
-    while last < first + ways - 1 and pool[last] != line:
+    ways_of: list[int] = state.code_ways
+    last = first = at + line % sets * ways
+    while last < first + ways - 1 and ways_of[last] != line:
         last += 1
-    found = 1 if pool[last] == line else 0
+    found = 1 if ways_of[last] == line else 0
     for i in range(last, first, -1):
-        pool[i] = pool[i - 1]
-    pool[first] = line
+        ways_of[i] = ways_of[i - 1]
+    ways_of[first] = line
     return found
 
 
-CODE_CACHES = Unit("code_caches", records={"code": Kept(Code)})
+CODE_CACHES = Unit("code_caches", records={"code": Kept(Code)}, columns=("code_there", "code_ways"))

@@ -64,7 +64,7 @@ class Collector(Record):
         for slot in range(SLOTS):
             self.slot_last[slot] = self.slot_before[slot] = -1
         self.taken_at, self.mma_reads_at = (
-            m.room.numbers(m.reach.reads * m.spec.register_file_banks, -1) for _ in range(2)
+            m.room.numbers("port_reads", m.reach.reads * m.spec.register_file_banks, -1) for _ in range(2)
         )
 
 
@@ -90,7 +90,7 @@ def collect(state: State, c: int, warp: Warp, op: Op, keeps: int, first: int, le
         while n < fetches and program[at + FETCH * n + BANK] == bank:
             entry = at + FETCH * n
             readable, slots, fresh = first, program[entry + SLOTS_OF], program[entry + FRESH]
-            if program[entry + UPPER] or (fresh >= 0 and state.pool[warp.forwarded_at + fresh] >= fresh_from):
+            if program[entry + UPPER] or (fresh >= 0 and state.forwarded[warp.forwarded_at + fresh] >= fresh_from):
                 readable = least
             for slot in range(SLOTS):
                 if slots >> slot & 1:
@@ -119,7 +119,7 @@ def collect(state: State, c: int, warp: Warp, op: Op, keeps: int, first: int, le
                 collector.waiting_slots[waiting],
             )
             collector.waiting_upper[best] = collector.waiting_upper[waiting]
-            state.pool[_port(collector, collector.taken_at, bank, cycle)] = cycle
+            state.port_reads[_port(collector, collector.taken_at, bank, cycle)] = cycle
             (
                 collector.read_at[collector.reads],
                 collector.read_bank[collector.reads],
@@ -155,16 +155,16 @@ def reserve(state: State, c: int, at: int, count: int, start: int) -> int:
 
     The fragments: from `at` on pairs of a bank and a cycle behind the start.
     """
-    pool = state.pool
+    port_reads = state.port_reads
     collector: Collector = state.collectors[c]
     for i in range(at, at + 2 * count, 2):
         cycle = start + state.program[i + 1]
-        pool[_port(collector, collector.mma_reads_at, state.program[i], cycle)] = cycle
+        port_reads[_port(collector, collector.mma_reads_at, state.program[i], cycle)] = cycle
         collector.mma_reads_until = max(collector.mma_reads_until, cycle + 1)
     for i in range(collector.reads):
         place = _port(collector, collector.taken_at, collector.read_bank[i], collector.read_at[i])
-        if collector.read_at[i] > start and pool[place] == collector.read_at[i]:
-            pool[place] = -1
+        if collector.read_at[i] > start and port_reads[place] == collector.read_at[i]:
+            port_reads[place] = -1
     last = start
     for i in range(collector.reads):
         was, bank, cycle = collector.read_at[i], collector.read_bank[i], start + 1
@@ -174,7 +174,7 @@ def reserve(state: State, c: int, at: int, count: int, start: int) -> int:
             state, collector, collector.mma_reads_at, bank, cycle
         ):
             cycle += 1
-        pool[_port(collector, collector.taken_at, bank, cycle)] = cycle
+        port_reads[_port(collector, collector.taken_at, bank, cycle)] = cycle
         last = max(last, cycle)
     note_ahead(state, max(last, collector.mma_reads_until), start, collector.read_mask // 2)
     return last
@@ -212,7 +212,7 @@ def _port(collector: Collector, at: int, bank: int, cycle: int) -> int:
 
 
 def _reads(state: State, collector: Collector, at: int, bank: int, cycle: int) -> int:
-    return 1 if state.pool[_port(collector, at, bank, cycle)] == cycle else 0
+    return 1 if state.port_reads[_port(collector, at, bank, cycle)] == cycle else 0
 
 
 def _busy(state: State, c: int, bank: int, cycle: int) -> int:
@@ -228,4 +228,4 @@ def _busy(state: State, c: int, bank: int, cycle: int) -> int:
     return reads_in(state, c, bank, cycle - 1)
 
 
-COLLECTOR = Unit("collector", records={"collectors": Kept(Collector, each_sub_core)})
+COLLECTOR = Unit("collector", records={"collectors": Kept(Collector, each_sub_core)}, columns=("port_reads",))

@@ -14,25 +14,25 @@ LDC, OPERAND, CACHES = 0, 1, 2
 
 
 class Constants(Record):
-    """Since when each cache has each line; -1: nobody has asked."""
+    """How many `lines` there are; since when each cache has each is in `constant_there`, -1: nobody has asked."""
 
-    there_at: int
+    lines: int
 
     def begin(self, m: Setup, number: int) -> None:
         """They are empty."""
-        lines = 1 + max(max(op.constant_line, op.loaded_line) for op in m.program.ops)
-        self.there_at = m.room.numbers(lines * CACHES, -1)
+        self.lines = 1 + max(max(op.constant_line, op.loaded_line) for op in m.program.ops)
+        m.room.numbers("constant_there", self.lines * CACHES, -1)
 
 
 def constant_there(state: State, line: int, cache: int, now: int) -> int:
     """When a line is there that is wanted `now`."""
-    constants: Constants = state.constants[0]
-    at = constants.there_at + CACHES * line + cache
-    if state.pool[at] < 0:
+    there: list[int] = state.constant_there
+    at = CACHES * line + cache
+    if there[at] < 0:
         spec = state.spec[0]
         miss = spec.launch_constant_load_miss_cycles if cache == LDC else spec.launch_constant_operand_miss_cycles
-        state.pool[at] = now + miss
-    return state.pool[at]
+        there[at] = now + miss
+    return there[at]
 
 
-CONSTANTS = Unit("constants", records={"constants": Kept(Constants)})
+CONSTANTS = Unit("constants", records={"constants": Kept(Constants)}, columns=("constant_there",))

@@ -32,14 +32,13 @@ _WHAT = {
 
 
 class CopyEngine(Record):
-    """Until when it is at work, in parts of a cycle; `maps_at`: in the pool when each tensor map is there, or -1."""
+    """Until when it is at work, in parts of a cycle; `maps_there`: when each tensor map is, or -1."""
 
     free_at: int
-    maps_at: int
 
     def begin(self, m: Setup, number: int) -> None:
         """It has no map."""
-        self.maps_at = m.room.numbers(max(1, m.program.events.maps if m.program.events else 0), -1)
+        m.room.numbers("maps_there", max(1, m.program.events.maps if m.program.events else 0), -1)
 
 
 class CopyOp(Record):
@@ -72,7 +71,7 @@ def take_copy(state: State, c: int, w: int, o: int, now: int) -> None:
         return
     if e < 0 or what in (NOTHING, MAPS):
         if what == MAPS and e >= 0:
-            state.pool[engine.maps_at + state.events[e].map] = -1
+            state.maps_there[state.events[e].map] = -1
         release = now + spec.copy_engine_idle_release_cycles
         sources_at(state, f, release, now)
         result_at(state, f, release, now)
@@ -80,10 +79,10 @@ def take_copy(state: State, c: int, w: int, o: int, now: int) -> None:
     sources_at(state, f, now + spec.copy_engine_source_release_cycles, now)
     event, ready, parts = state.events[e], now + spec.copy_engine_latency_cycles, spec.copy_engine_line_parts
     if event.map >= 0:
-        there = engine.maps_at + event.map
-        if state.pool[there] < 0:
-            state.pool[there] = ready + spec.copy_engine_map_cycles
-        ready = max(ready, state.pool[there])
+        there = event.map
+        if state.maps_there[there] < 0:
+            state.maps_there[there] = ready + spec.copy_engine_map_cycles
+        ready = max(ready, state.maps_there[there])
     start = max(ready * parts, engine.free_at)
     if what == LOADS:
         engine.free_at = start + event.lines * spec.copy_engine_line_cycle_parts
@@ -108,5 +107,6 @@ COPY_ENGINE = Unit(
         "copy_op": Kept(CopyOp, each_op),
         "bulk_stores": Kept(Stores, each_warp),
     },
+    columns=("maps_there",),
     takes=(Takes(take_copy, (Kind.ASYNCHRONOUS,), pipe="copy_engine", flies=True, reason="long_scoreboard"),),
 )

@@ -30,7 +30,6 @@ class DataStage(Record):
 
     entered_at: int
     slots_at: int
-    loads_at: int
     read_slots: int
     write_slots_at: int
     write_slots: int
@@ -50,10 +49,10 @@ class DataStage(Record):
         s, room = m.spec, m.room
         self.read_slots = min(m.requests + 1, s.read_ports * s.shared_memory_cycles_per_wavefront_per_warp)
         self.write_slots = min(m.requests + 1, s.write_ports * s.shared_memory_cycles_per_wavefront_per_warp)
-        self.slots_at, self.write_slots_at = room.numbers(self.read_slots), room.numbers(self.write_slots)
-        self.loads_at = room.numbers(self.read_slots, NO_LOAD)
-        self.read_paths_at, self.l1_paths_at = room.numbers(s.sm_max_warps), room.numbers(s.sm_max_warps)
-        self.write_paths_at = room.numbers(s.sm_max_warps) if s.separate else self.read_paths_at
+        self.slots_at, self.write_slots_at = (room.numbers("slots", n) for n in (self.read_slots, self.write_slots))
+        room.numbers("slot_loads", self.read_slots, NO_LOAD)
+        self.read_paths_at, self.l1_paths_at = (room.numbers("paths", s.sm_max_warps) for _ in range(2))
+        self.write_paths_at = room.numbers("paths", s.sm_max_warps) if s.separate else self.read_paths_at
         # One has the stage to itself for its cycles; it is remembered for as long, and for what it comes early.
         alone = 4 + s.mio_lane_register_early_cycles // s.mio_lane_register_cycles
         self.alone = room.ring("lane registers at the data stage", min(m.requests, alone) + 1)
@@ -87,7 +86,7 @@ class Passing(Record):
 def find_slot(state: State, f: int, earliest: int) -> int:
     """When a request can begin to pass, not before `earliest`; `data_stage[0].chosen` is in which slot then."""
     op = state.ops[state.flights[f].op]
-    start = max(earliest, state.pool[_path(state, f, op)])
+    start = max(earliest, state.paths[_path(state, f, op)])
     if op.kind == LANE_REGISTER:
         return _lane_register_slot(state, start)
     return _slot(state, op.is_store, start)
@@ -103,18 +102,18 @@ def _path(state: State, f: int, op: Op) -> int:
 
 
 def _slot(state: State, write: int, start: int) -> int:
-    spec, pool = state.spec[0], state.pool
+    spec, slots = state.spec[0], state.slots
     stage: DataStage = state.data_stage[0]
     pace = spec.shared_memory_cycles_per_wavefront_per_warp
-    slots_at, slots, ports = stage.slots_at, stage.read_slots, spec.read_ports
+    slots_at, count, ports = stage.slots_at, stage.read_slots, spec.read_ports
     if write and spec.separate:
-        slots_at, slots, ports = stage.write_slots_at, stage.write_slots, spec.write_ports
+        slots_at, count, ports = stage.write_slots_at, stage.write_slots, spec.write_ports
     chosen = -1
     while chosen < 0:
         # The slot that has been free for the shortest time leaves the others to requests that can start sooner.
         chosen_free_at, same, soonest = -1, 0, NEVER
-        for i in range(slots):
-            free_at = pool[slots_at + i]
+        for i in range(count):
+            free_at = slots[slots_at + i]
             soonest = min(soonest, free_at)
             if free_at > start:
                 same += 1 if (free_at - start) % pace == 0 else 0
@@ -134,7 +133,7 @@ def begin(state: State, f: int, start: int) -> int:
 
     `data_stage[0].last` is when the last does.
     """
-    spec, pool = state.spec[0], state.pool
+    spec, slots = state.spec[0], state.slots
     stage: DataStage = state.data_stage[0]
     flight = state.flights[f]
     op, cycles = state.ops[flight.op], state.accesses[flight.access].data_stage_cycles
@@ -144,12 +143,12 @@ def begin(state: State, f: int, start: int) -> int:
     of_reads = 1 if stage.slots_at <= stage.chosen < stage.slots_at + stage.read_slots else 0
     if of_reads:
         load = f if op.is_load and op.kind == SHARED else NO_LOAD
-        pool[stage.loads_at + stage.chosen - stage.slots_at] = load
+        state.slot_loads[stage.chosen - stage.slots_at] = load
         start = _past_lane_registers(state, start, load)
     stage.last = start + (cycles - 1) * pace
     if op.kind == GLOBAL and op.is_copy == 0 and op.is_store == 0:
         stage.last = _look_up(state, start, cycles)
-    pool[_path(state, f, op)] = pool[stage.chosen] = stage.last + pace
+    state.paths[_path(state, f, op)] = slots[stage.chosen] = stage.last + pace
     if op.is_store:
         stage.write_cycles += cycles
     else:
@@ -200,18 +199,18 @@ def _past_lane_registers(state: State, start: int, load: int) -> int:
 
 def _lane_register_slot(state: State, start: int) -> int:
     """When an S2R gets the data stage: behind others of its kind, when a slot is free."""
-    spec, pool = state.spec[0], state.pool
+    spec, slots = state.spec[0], state.slots
     stage: DataStage = state.data_stage[0]
     if length(state, stage.alone) > 0:
         start = max(start, nth(state, stage.alone, length(state, stage.alone) - 1) + spec.mio_lane_register_cycles)
     soonest = NEVER
     for i in range(stage.read_slots):
-        soonest = min(soonest, pool[stage.slots_at + i])
+        soonest = min(soonest, slots[stage.slots_at + i])
     start = max(start, soonest)
     chosen_free_at = -1
     for i in range(stage.read_slots):
-        if chosen_free_at < pool[stage.slots_at + i] <= start:
-            stage.chosen, chosen_free_at = stage.slots_at + i, pool[stage.slots_at + i]
+        if chosen_free_at < slots[stage.slots_at + i] <= start:
+            stage.chosen, chosen_free_at = stage.slots_at + i, slots[stage.slots_at + i]
     return start
 
 
@@ -220,23 +219,23 @@ def _begin_lane_register(state: State, f: int, start: int) -> int:
 
     A load that passes in another slot is not told that its result comes later: that was settled with it.
     """
-    spec, pool = state.spec[0], state.pool
+    spec, slots = state.spec[0], state.slots
     stage: DataStage = state.data_stage[0]
     pace = spec.shared_memory_cycles_per_wavefront_per_warp
     chosen, meets = stage.chosen - stage.slots_at, 0
     for i in range(stage.read_slots):
-        meets += 1 if i != chosen and _last_passes(pool[stage.slots_at + i], start, pace) == start else 0
+        meets += 1 if i != chosen and _last_passes(slots[stage.slots_at + i], start, pace) == start else 0
     if meets > 0:
         start += 1  # one of the others passes in this very cycle
     until = start + spec.mio_lane_register_cycles
     forget(state, stage.alone, start - spec.mio_lane_register_cycles - spec.mio_lane_register_early_cycles)
     push(state, stage.alone, start)
     for i in range(stage.read_slots):
-        if i != chosen and _last_passes(pool[stage.slots_at + i], until - 1, pace) > start:
-            if pool[stage.loads_at + i] != NO_LOAD:
-                state.passing[pool[stage.loads_at + i]].lost += 1
-            pool[stage.slots_at + i] += pace
-    pool[stage.read_paths_at + state.warps[state.flights[f].warp].slot] = pool[stage.chosen] = until
+        if i != chosen and _last_passes(slots[stage.slots_at + i], until - 1, pace) > start:
+            if state.slot_loads[i] != NO_LOAD:
+                state.passing[state.slot_loads[i]].lost += 1
+            slots[stage.slots_at + i] += pace
+    state.paths[stage.read_paths_at + state.warps[state.flights[f].warp].slot] = slots[stage.chosen] = until
     stage.last = until - pace
     stage.read_cycles += 1
     return start

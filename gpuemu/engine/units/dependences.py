@@ -67,7 +67,7 @@ class Scoreboard(Record):
         """Nothing has been written."""
         self.control_words = int(m.program.uses_control_words)
         self.registers = 0 if self.control_words else m.facts.registers
-        self.registers_at = m.room.numbers(m.spec.sm_max_warps * self.registers * FIELDS)
+        self.registers_at = m.room.numbers("registers", m.spec.sm_max_warps * self.registers * FIELDS)
 
 
 def launched_registers(state: State, w: int) -> None:
@@ -76,7 +76,7 @@ def launched_registers(state: State, w: int) -> None:
     counters: Counters = state.counters[w]
     counters.registers_at = scoreboard.registers_at + state.warps[w].slot * scoreboard.registers * FIELDS
     for i in range(scoreboard.registers * FIELDS):
-        state.pool[counters.registers_at + i] = 0
+        state.registers[counters.registers_at + i] = 0
 
 
 def ready_at(state: State, w: int, earliest: int) -> int:
@@ -157,23 +157,23 @@ def _counters(state: State, w: int, op: Op, earliest: int) -> int:
 
 def _registers(state: State, w: int, op: Op, earliest: int) -> int:
     """When all its registers are settled; a DEPBAR waits for asynchronous copies."""
-    pool, program, warp = state.pool, state.program, state.warps[w]
+    registers, program, warp = state.registers, state.program, state.warps[w]
     counters: Counters = state.counters[w]
     for i in range(op.reads + op.writes):
         place = op.reads_at + i if i < op.reads else op.writes_at + i - op.reads
         at = counters.registers_at + FIELDS * program[place]
-        if pool[at + RELEASE] > earliest:
-            earliest = pool[at + RELEASE]
+        if registers[at + RELEASE] > earliest:
+            earliest = registers[at + RELEASE]
             if earliest == NEVER:
                 return NEVER
-            warp.reason = pool[at + WHY]
+            warp.reason = registers[at + WHY]
     for i in range(op.writes):
         at = counters.registers_at + FIELDS * program[op.writes_at + i]
-        if pool[at + READERS] > 0:
+        if registers[at + READERS] > 0:
             return NEVER
-        if pool[at + READ] > earliest:
-            earliest = pool[at + READ]
-            warp.reason = pool[at + WHY_READ]
+        if registers[at + READ] > earliest:
+            earliest = registers[at + READ]
+            warp.reason = registers[at + WHY_READ]
     if op.awaits > 0:
         fallen_at = _all_but(state, counters, 0, op.keep, earliest)
         if fallen_at > earliest:
@@ -207,8 +207,8 @@ def written_at(state: State, w: int, o: int, cycle: int) -> None:
     if state.scoreboard[0].control_words == 0:
         for i in range(op.writes):
             at = counters.registers_at + FIELDS * state.program[op.writes_at + i]
-            state.pool[at + RELEASE] = cycle
-            state.pool[at + WHY] = WAIT
+            state.registers[at + RELEASE] = cycle
+            state.registers[at + WHY] = WAIT
 
 
 def take_variable(state: State, c: int, w: int, o: int, now: int) -> None:
@@ -230,8 +230,8 @@ def issued_variable(state: State, w: int, op: Op, done_at: int) -> None:
         return
     for i in range(op.writes):
         at = counters.registers_at + FIELDS * state.program[op.writes_at + i]
-        state.pool[at + RELEASE] = done_at
-        state.pool[at + WHY] = op.reason
+        state.registers[at + RELEASE] = done_at
+        state.registers[at + WHY] = op.reason
 
 
 def new_flight(state: State, c: int, w: int, o: int, now: int) -> int:
@@ -257,10 +257,10 @@ def new_flight(state: State, c: int, w: int, o: int, now: int) -> int:
         kept = 0 if op.kind == COPY_COMMIT else -1
         for i in range(op.writes):
             at = counters.registers_at + FIELDS * state.program[op.writes_at + i]
-            state.pool[at + RELEASE] = NEVER
-            state.pool[at + WHY] = op.reason
+            state.registers[at + RELEASE] = NEVER
+            state.registers[at + WHY] = op.reason
         for i in range(op.reads):
-            state.pool[counters.registers_at + FIELDS * state.program[op.reads_at + i] + READERS] += 1
+            state.registers[counters.registers_at + FIELDS * state.program[op.reads_at + i] + READERS] += 1
     if kept >= 0:
         if counters.outstanding[kept] == 0:
             counters.oldest[kept] = f
@@ -289,7 +289,7 @@ def result_at(state: State, f: int, cycle: int, now: int) -> None:
             _raise(counters, op.write_counter, cycle, loads, op.reason)
     elif warp.op >= 0:  # another may have its slot
         for i in range(op.writes):
-            state.pool[counters.registers_at + FIELDS * state.program[op.writes_at + i] + RELEASE] = cycle
+            state.registers[counters.registers_at + FIELDS * state.program[op.writes_at + i] + RELEASE] = cycle
     look_again(state, flight.warp, now)
     over(state, flight.warp, cycle)
 
@@ -309,11 +309,11 @@ def sources_at(state: State, f: int, cycle: int, now: int) -> None:
     elif warp.op >= 0:
         for i in range(op.reads):
             at = counters.registers_at + FIELDS * state.program[op.reads_at + i]
-            state.pool[at + READERS] -= decided
-            latest = state.pool[at + READ]
-            if latest < cycle or (latest == cycle and flight.position < state.pool[at + LAST_READER]):
-                state.pool[at + READ], state.pool[at + LAST_READER] = cycle, flight.position
-                state.pool[at + WHY_READ] = op.reason
+            state.registers[at + READERS] -= decided
+            latest = state.registers[at + READ]
+            if latest < cycle or (latest == cycle and flight.position < state.registers[at + LAST_READER]):
+                state.registers[at + READ], state.registers[at + LAST_READER] = cycle, flight.position
+                state.registers[at + WHY_READ] = op.reason
     look_again(state, flight.warp, now)
 
 
@@ -330,6 +330,7 @@ ARITHMETIC = Unit(
         "counters": Kept(Counters, each_warp), "outcomes": Kept(Outcome, each_flight), "scoreboard": Kept(Scoreboard),
         "shared_stores": Kept(SharedStores, each_warp),
     },
+    columns=("registers",),
     takes=(
         Takes(take_branch, (Kind.BRANCH,)),
         Takes(take_variable, (Kind.VARIABLE,)),

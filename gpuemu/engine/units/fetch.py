@@ -50,7 +50,9 @@ class Fetch(Record):
     def begin(self, m: Setup, number: int) -> None:
         """Nobody has branched."""
         self.refills_at = number * Refill.places(m)
-        self.late_code_at = m.room.numbers(m.spec.sm_max_warps * 8 * m.spec.issue_instruction_buffer_entries)
+        self.late_code_at = m.room.numbers(
+            "late_code", m.spec.sm_max_warps * 8 * m.spec.issue_instruction_buffer_entries
+        )
 
 
 def branched(state: State, c: int, w: int, cycle: int) -> int:
@@ -125,7 +127,7 @@ def _is_late(state: State, fetch: Fetch, w: int, asked: int, position: int) -> N
     """What the warp executes at `position`, asked for in the cycle `asked`, is not there when it is due."""
     entries = state.spec[0].issue_instruction_buffer_entries
     at = _late_code_at(state, fetch, w, position)
-    state.pool[at], state.pool[at + 1] = position, asked + entries
+    state.late_code[at], state.late_code[at + 1] = position, asked + entries
     fetch.code_busy_until = max(fetch.code_busy_until, asked + entries)
 
 
@@ -133,7 +135,7 @@ def _late_code(state: State, fetch: Fetch, w: int) -> int:
     """When the warp's next instruction is due, if it is late; -1 if not."""
     warp = state.warps[w]
     at = _late_code_at(state, fetch, w, warp.position)
-    return state.pool[at + 1] if state.pool[at] == warp.position else -1
+    return state.late_code[at + 1] if state.late_code[at] == warp.position else -1
 
 
 def _late_code_at(state: State, fetch: Fetch, w: int, position: int) -> int:
@@ -147,7 +149,7 @@ def launched_code(state: State, c: int, w: int) -> None:
     fetch: Fetch = state.fetch[c]
     at = _late_code_at(state, fetch, w, 0)
     for i in range(8 * state.spec[0].issue_instruction_buffer_entries):
-        state.pool[at + i] = -1
+        state.late_code[at + i] = -1
 
 
 def _put_off(state: State, fetch: Fetch, refill: Refill, cycles: int, now: int) -> None:
@@ -164,4 +166,5 @@ FETCH = Unit(
         "fetch": Kept(Fetch, each_sub_core),
         "refills": Kept(Refill, lambda m: Refill.places(m) * m.spec.sm_sub_cores),
     },
+    columns=("late_code",),
 )

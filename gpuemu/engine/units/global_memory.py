@@ -39,17 +39,7 @@ class Memory(Record):
     shared_sectors: int
     local_lines: int
     local_sectors: int
-    before_at: int
-    behind_at: int
-    valid_at: int
-    from_dram_at: int
-    asked_at: int
-    sectors_of_at: int
-    distance_at: int
     blocks: int
-    sent_at: int
-    leaves_at: int
-    pending_at: int
     lines_sent: int
     sent_sectors: int
     free_at: int
@@ -72,17 +62,20 @@ class Memory(Record):
         self.mark = len(of_lines) - 1
         before, behind = np.zeros(len(of_lines), np.int64), np.full(len(of_lines), -1)
         before[self.mark] = behind[self.mark] = self.mark
-        self.before_at, self.behind_at = room.given(before), room.given(behind)
-        self.valid_at, self.asked_at, self.pending_at = (room.numbers(int(of_lines[-1]), -1) for _ in range(3))
+        room.given("line_before", before)
+        room.given("line_behind", behind)
+        for name in ("sector_valid", "sector_asked", "sector_pending"):
+            room.numbers(name, int(of_lines[-1]), -1)
         from_dram = np.full(int(of_lines[-1]), -1, np.int64)
         if m.share.absent is not None:
             there = np.ones(len(of_lines) - 1, np.bool_)
             there[: self.shared_lines] = ~m.share.absent
             from_dram[np.repeat(there, np.diff(of_lines))] = 0
-        self.from_dram_at = room.given(from_dram)
-        self.sent_at, self.leaves_at = (room.numbers(len(of_lines), -1) for _ in range(2))
-        self.distance_at = room.numbers(facts.blocks, -1)
-        self.sectors_of_at = room.given(of_lines)
+        room.given("sector_from_dram", from_dram)
+        for name in ("line_sent", "line_leaves"):
+            room.numbers(name, len(of_lines), -1)
+        room.numbers("block_distance", facts.blocks, -1)
+        room.given("line_sectors", of_lines)
 
 
 DISTANCES = 32
@@ -96,7 +89,7 @@ Then come the numbers of the sectors. Of local memory numbers count for each war
 
 def load(state: State, f: int, start: int) -> int:
     """When the last sector of a load, an atomic or a copy is there, whose last lanes pass the tags at `start`."""
-    spec, pool, program = state.spec[0], state.pool, state.program
+    spec, program = state.spec[0], state.program
     memory: Memory = state.memory[0]
     flight = state.flights[f]
     op, access = state.ops[flight.op], state.accesses[flight.access]
@@ -112,19 +105,19 @@ def load(state: State, f: int, start: int) -> int:
         found = 1 if op.is_cached and _use(state, line) else 0
         for i in range(at + HEAD, at + HEAD + program[at + SECTORS]):
             sector = program[i] + more_sectors
-            if found and pool[memory.valid_at + sector] >= 0:
-                done = max(done, pool[memory.valid_at + sector])
+            if found and state.sector_valid[sector] >= 0:
+                done = max(done, state.sector_valid[sector])
                 continue
             absent += 1
-            pool[memory.asked_at + sector] = f
+            state.sector_asked[sector] = f
             if op.is_copy and not op.is_cached:  # what L1 has of it is dropped
-                pool[memory.valid_at + sector] = -1
+                state.sector_valid[sector] = -1
             if spec.first_touch_dram:
-                if pool[memory.from_dram_at + sector] < 0:
+                if state.sector_from_dram[sector] < 0:
                     new += 1
                     refreshed = max(refreshed, _refresh(state, program[at + BLOCK], start))
                 else:
-                    done = max(done, pool[memory.from_dram_at + sector])
+                    done = max(done, state.sector_from_dram[sector])
         missing += absent
         if absent > 0:
             parts += max(absent * spec.load_sector_parts, of_line)
@@ -166,16 +159,16 @@ def _distance(state: State, block: int) -> int:
     Which one is far is not known: the first that the launch touches lies in the middle, and so on in halves.
     """
     memory: Memory = state.memory[0]
-    at = memory.distance_at + block
-    if state.pool[at] < 0:
+    distance: list[int] = state.block_distance
+    if distance[block] < 0:
         memory.blocks += 1
         number, place, half = memory.blocks, 0, DISTANCES // 2
         while half > 0:
             place += half * (number & 1)
             number >>= 1
             half >>= 1
-        state.pool[at] = place
-    return state.pool[at]
+        distance[block] = place
+    return distance[block]
 
 
 def _refresh(state: State, block: int, now: int) -> int:
@@ -199,7 +192,7 @@ def _own(state: State, is_local: int, w: int) -> tuple[int, int]:
 
 def _fill(state: State, f: int, done: int, more_lines: int, more_sectors: int) -> None:
     """What a load had to ask for is there at `done`."""
-    pool, program = state.pool, state.program
+    program = state.program
     memory: Memory = state.memory[0]
     op, access = state.ops[state.flights[f].op], state.accesses[state.flights[f].access]
     at = access.lines_at
@@ -207,14 +200,14 @@ def _fill(state: State, f: int, done: int, more_lines: int, more_sectors: int) -
         filled = 0
         for i in range(at + HEAD, at + HEAD + program[at + SECTORS]):
             sector = program[i] + more_sectors
-            if pool[memory.asked_at + sector] == f:
-                if state.spec[0].first_touch_dram and pool[memory.from_dram_at + sector] < 0:
-                    pool[memory.from_dram_at + sector] = done
+            if state.sector_asked[sector] == f:
+                if state.spec[0].first_touch_dram and state.sector_from_dram[sector] < 0:
+                    state.sector_from_dram[sector] = done
                 if op.is_cached and memory.l1_lines > 0:
                     if filled == 0:
                         _enter(state, program[at + LINE] + more_lines)
                     filled += 1
-                    pool[memory.valid_at + sector] = done
+                    state.sector_valid[sector] = done
         if filled > 0:
             _make_room(state)
         at += HEAD + program[at + SECTORS]
@@ -248,7 +241,7 @@ def _shared(state: State, at: int, l2_parts: int, l2_store_parts: int, dram_part
 
 def store(state: State, f: int, start: int, last: int) -> int:
     """When all of a store has left L1 whose wavefronts pass from `start` to `last`; the data stage hears of each."""
-    spec, pool, program = state.spec[0], state.pool, state.program
+    spec, program = state.spec[0], state.program
     memory: Memory = state.memory[0]
     flight = state.flights[f]
     op, access = state.ops[flight.op], state.accesses[flight.access]
@@ -265,34 +258,34 @@ def store(state: State, f: int, start: int, last: int) -> int:
             sector = program[i] + more_sectors
             if op.is_local:
                 if memory.l1_lines > 0:
-                    pool[memory.valid_at + sector] = start
-            elif spec.first_touch_dram and pool[memory.from_dram_at + sector] < 0:
-                pool[memory.from_dram_at + sector] = start
+                    state.sector_valid[sector] = start
+            elif spec.first_touch_dram and state.sector_from_dram[sector] < 0:
+                state.sector_from_dram[sector] = start
         if op.is_local:
             _make_room(state)
         line = program[at + LINE] + more_lines
         leaving, mask = sectors, 0
         if not op.is_atomic:
             mask = spec.global_memory_mask_sectors * program[at + MASKED]
-        recent = memory.lines_sent - pool[memory.sent_at + line] < spec.global_memory_store_merge_lines
-        if recent and not op.is_atomic and pool[memory.leaves_at + line] > came_at:
+        recent = memory.lines_sent - state.line_sent[line] < spec.global_memory_store_merge_lines
+        if recent and not op.is_atomic and state.line_leaves[line] > came_at:
             leaving, mask = 0, 0
             for i in range(at + HEAD, at + HEAD + sectors):
-                leaving += 1 if pool[memory.pending_at + program[i] + more_sectors] <= came_at else 0
+                leaving += 1 if state.sector_pending[program[i] + more_sectors] <= came_at else 0
         if leaving > 0:
             memory.lines_sent += 1
             memory.stored_sectors += leaving
             memory.sent_sectors += leaving + mask
-            pool[memory.sent_at + line] = memory.lines_sent
+            state.line_sent[line] = memory.lines_sent
             store_leaves(state, free_at // spec.store_cycle_parts)
             free_at += (leaving + mask) * spec.store_sector_parts
             now = free_at // spec.store_cycle_parts
             l2_parts = max(leaving * spec.l2_store_parts, spec.l2_store_line_parts)
             shared = _shared(state, now, 0, l2_parts, leaving * spec.dram_store_parts)
             free_at += (shared - now) * spec.store_cycle_parts
-            pool[memory.leaves_at + line] = free_at
+            state.line_leaves[line] = free_at
             for i in range(at + HEAD, at + HEAD + sectors):
-                pool[memory.pending_at + program[i] + more_sectors] = free_at
+                state.sector_pending[program[i] + more_sectors] = free_at
         at += HEAD + sectors
     if access.lines == 0:  # it has no lanes, and leaves all the same
         store_leaves(state, free_at // spec.store_cycle_parts)
@@ -302,23 +295,20 @@ def store(state: State, f: int, start: int, last: int) -> int:
 
 def _use(state: State, line: int) -> int:
     """Whether L1 has a line; it is the last used now."""
-    pool = state.pool
-    memory: Memory = state.memory[0]
-    if pool[memory.behind_at + line] < 0:
+    if state.line_behind[line] < 0:
         return 0
-    before, behind = pool[memory.before_at + line], pool[memory.behind_at + line]
-    pool[memory.behind_at + before], pool[memory.before_at + behind] = behind, before
+    before, behind = state.line_before[line], state.line_behind[line]
+    state.line_behind[before], state.line_before[behind] = behind, before
     _append(state, line)
     return 1
 
 
 def _append(state: State, line: int) -> None:
     """A line stands before the end mark, which closes the ring of lines in the order of use."""
-    pool = state.pool
     memory: Memory = state.memory[0]
-    last = pool[memory.before_at + memory.mark]
-    pool[memory.behind_at + last], pool[memory.before_at + line] = line, last
-    pool[memory.behind_at + line], pool[memory.before_at + memory.mark] = memory.mark, line
+    last = state.line_before[memory.mark]
+    state.line_behind[last], state.line_before[line] = line, last
+    state.line_behind[line], state.line_before[memory.mark] = memory.mark, line
 
 
 def _enter(state: State, line: int) -> None:
@@ -330,21 +320,24 @@ def _enter(state: State, line: int) -> None:
 
 def _make_room(state: State) -> None:
     """The line that was used least recently leaves, if there are too many."""
-    pool = state.pool
     memory: Memory = state.memory[0]
     if memory.used > memory.l1_lines > 0:
         memory.used -= 1
-        line = pool[memory.behind_at + memory.mark]
-        behind = pool[memory.behind_at + line]
-        pool[memory.behind_at + memory.mark], pool[memory.before_at + behind] = behind, memory.mark
-        pool[memory.behind_at + line] = -1
-        for sector in range(pool[memory.sectors_of_at + line], pool[memory.sectors_of_at + line + 1]):
-            pool[memory.valid_at + sector] = -1
+        line = state.line_behind[memory.mark]
+        behind = state.line_behind[line]
+        state.line_behind[memory.mark], state.line_before[behind] = behind, memory.mark
+        state.line_behind[line] = -1
+        for sector in range(state.line_sectors[line], state.line_sectors[line + 1]):
+            state.sector_valid[sector] = -1
 
 
 GLOBAL_MEMORY = Unit(
     "global_memory",
     records={"memory": Kept(Memory)},
+    columns=(
+        "line_before", "line_behind", "line_sectors", "line_sent", "line_leaves", "block_distance",
+        "sector_valid", "sector_from_dram", "sector_asked", "sector_pending",
+    ),
     logs={
         "beyond": ("flights", "beyond"), "loaded_sectors": ("memory", "loaded_sectors"),
         "stored_sectors": ("memory", "stored_sectors"), "sent_sectors": ("memory", "sent_sectors"),

@@ -136,7 +136,7 @@ def _through_ports(state: State, c: int, w: int, op: Op, now: int) -> tuple[int,
         late, again = ports.late, ports.late_again
         if ports.put_off_cycles > 0:
             for i in range(core.warps):
-                other = state.pool[core.warps_at + i]
+                other = state.warps_of[core.warps_at + i]
                 if other != w:
                     _stands(state, other, ports.put_off_from, ports.put_off_cycles, now)
     collector.latched += op.fills_latches
@@ -144,7 +144,7 @@ def _through_ports(state: State, c: int, w: int, op: Op, now: int) -> tuple[int,
         written = max(now + late, entered(state, ports)) + state.spec[0].register_file_write_cycles
         arithmetic_writes(state, c, op.written_banks, written, now)
     for i in range(op.forwards):
-        state.pool[warp.forwarded_at + state.program[op.forwards_at + i]] = now + late
+        state.forwarded[warp.forwarded_at + state.program[op.forwards_at + i]] = now + late
     if reads_at > now:
         stand(state, core, now + 1, reads_at + 1)
     return reads_at, late, again
@@ -190,8 +190,8 @@ def _end(state: State, core: Core, w: int, now: int) -> None:
     warp.ready_at = NEVER
     core.warps -= 1
     for i in range(core.warps):
-        if state.pool[core.warps_at + i] == w:
-            state.pool[core.warps_at + i] = state.pool[core.warps_at + core.warps]
+        if state.warps_of[core.warps_at + i] == w:
+            state.warps_of[core.warps_at + i] = state.warps_of[core.warps_at + core.warps]
     issued_last(state, w, now)
     wake(state, state.phase[0].barrier, now)
 

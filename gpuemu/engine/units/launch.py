@@ -24,7 +24,7 @@ LONG_AGO = -(1 << 40)
 
 
 class Launcher(Record):
-    """The next of the `ctas`, and when it may begin at the earliest; `warp_slots_at`: who is where, -1: nobody.
+    """The next of the `ctas`, and when it may begin at the earliest; `warp_of_slot`: who is where, -1: nobody.
 
     Each warp slot has room for when each of its `forwarded` registers came onto the forwarding path.
     """
@@ -32,7 +32,6 @@ class Launcher(Record):
     ctas: int
     next_cta: int
     next_at: int
-    warp_slots_at: int
     forwarded: int
     forwarded_at: int
 
@@ -41,30 +40,30 @@ class Launcher(Record):
         s = m.spec
         self.ctas, self.forwarded = m.program.ctas, m.facts.forwarded
         self.next_at = s.launch_overhead_cycles + s.cold_code * s.launch_cold_cycles
-        self.warp_slots_at = m.room.numbers(s.sm_max_warps, -1)
-        self.forwarded_at = m.room.numbers(s.sm_max_warps * self.forwarded)
+        m.room.numbers("warp_of_slot", s.sm_max_warps, -1)
+        self.forwarded_at = m.room.numbers("forwarded", s.sm_max_warps * self.forwarded)
 
 
 def tick_launch(state: State, now: int) -> int:
     """Clear the places of CTAs that ended long enough ago, and launch others there."""
-    spec, sm, pool = state.spec[0], state.sm[0], state.pool
+    spec, sm = state.spec[0], state.sm[0]
     launcher: Launcher = state.launcher[0]
     wanted = NEVER
     for slot in range(sm.resident_ctas):
-        number = pool[sm.cta_slots_at + slot]
+        number = state.cta_of_slot[slot]
         if number >= 0 and state.ctas[number].live == 0 and state.ctas[number].draining == 0:
             free_at = state.ctas[number].drained_at + spec.sm_cta_launch_cycles
             if free_at > now:
                 wanted = min(wanted, free_at)
             else:
-                pool[sm.cta_slots_at + slot] = -1
+                state.cta_of_slot[slot] = -1
                 cta = state.ctas[number]
                 for w in range(cta.first_warp, cta.first_warp + cta.warps):
-                    pool[launcher.warp_slots_at + state.warps[w].slot] = -1
+                    state.warp_of_slot[state.warps[w].slot] = -1
                 for barrier in range(slot * IDS, (slot + 1) * IDS):
                     state.gatherings[barrier].arrivals = 0
     for slot in range(sm.resident_ctas):
-        if launcher.next_cta < launcher.ctas and pool[sm.cta_slots_at + slot] < 0:
+        if launcher.next_cta < launcher.ctas and state.cta_of_slot[slot] < 0:
             if now < launcher.next_at:
                 return min(wanted, launcher.next_at)
             _launch(state, slot, now)
@@ -72,20 +71,20 @@ def tick_launch(state: State, now: int) -> int:
 
 
 def _launch(state: State, slot: int, now: int) -> None:
-    spec, sm, pool = state.spec[0], state.sm[0], state.pool
+    spec = state.spec[0]
     launcher: Launcher = state.launcher[0]
     number = launcher.next_cta
     if number == 0 and state.code[0].waits:
         remember(state)
     cta = state.ctas[number]
-    pool[sm.cta_slots_at + slot] = number
+    state.cta_of_slot[slot] = number
     cta.slot, cta.live = slot, cta.warps
     launcher.next_cta += 1
     warp_slot, start = 0, now
     for w in range(cta.first_warp, cta.first_warp + cta.warps):
-        while pool[launcher.warp_slots_at + warp_slot] >= 0:
+        while state.warp_of_slot[warp_slot] >= 0:
             warp_slot += 1
-        pool[launcher.warp_slots_at + warp_slot] = w
+        state.warp_of_slot[warp_slot] = w
         warp, c = state.warps[w], warp_slot % spec.sm_sub_cores
         core = state.cores[c]
         warp.cta, warp.slot, warp.core = number, warp_slot, c
@@ -98,12 +97,12 @@ def _launch(state: State, slot: int, now: int) -> None:
         warp.held_for = warp.reason = NO_INSTRUCTION
         warp.forwarded_at = launcher.forwarded_at + warp_slot * launcher.forwarded
         for i in range(launcher.forwarded):
-            pool[warp.forwarded_at + i] = LONG_AGO
+            state.forwarded[warp.forwarded_at + i] = LONG_AGO
         state.at_barrier[w].id = -1
         state.ranks[w].turn = 2 * start
         launched_registers(state, w)
         launched_code(state, c, w)
-        pool[core.warps_at + core.warps] = w
+        state.warps_of[core.warps_at + core.warps] = w
         core.warps += 1
         wake_sub_core(state, c, max(now, warp.ready_at))
         start += spec.launch_warp_interval_cycles
@@ -111,4 +110,4 @@ def _launch(state: State, slot: int, now: int) -> None:
     launcher.next_at = max(now + spec.launch_cta_interval_cycles, last + spec.launch_cta_gap_cycles)
 
 
-LAUNCH = Unit("launch", tick_launch, records={"launcher": Kept(Launcher)})
+LAUNCH = Unit("launch", tick_launch, records={"launcher": Kept(Launcher)}, columns=("warp_of_slot", "forwarded"))

@@ -25,13 +25,13 @@ FIELDS = 3
 
 
 class Mbarriers(Record):
-    """The unit: what is to come, who waits; `of_issue_at`: in the pool the event of each issue, -1 for none."""
+    """The unit: what is to come, who waits; `event_of_issue`: the event of each, -1 for none."""
 
     due: int
     came: int
     waits: int
     count: int
-    of_issue_at: int
+    has_events: int
 
     def begin(self, m: Setup, number: int) -> None:
         """Nothing is to come."""
@@ -39,12 +39,12 @@ class Mbarriers(Record):
         executions = 0 if events is None else len(events.issue)
         self.due = m.room.ring("operations on mbarriers that are to come", FIELDS * (executions + 1))
         self.waits = m.room.ring("waits for mbarriers", min(executions, m.spec.sm_max_warps) + 1)
-        self.count, self.of_issue_at = 0, -1
         if events is not None and executions:
             self.count = events.barriers
             of_issue = np.full(len(m.program.path), -1, np.int64)
             of_issue[events.issue] = events.number
-            self.of_issue_at = m.room.given(of_issue)
+            m.room.given("event_of_issue", of_issue)
+            self.has_events = 1
 
 
 class Mbarrier(Record):
@@ -74,7 +74,7 @@ class Event(Record):
         if events is None or number >= len(events):
             return
         first, end = events.first_barrier[number], events.first_barrier[number + 1]
-        self.barriers_at, self.barriers = m.room.given(events.barrier[first:end]), int(end - first)
+        self.barriers_at, self.barriers = m.room.given("event_barriers", events.barrier[first:end]), int(end - first)
         for name in ("arrivals", "bytes", "parity", "lines", "sectors", "map"):
             setattr(self, name, int(getattr(events, name)[number]))
 
@@ -105,7 +105,7 @@ class Test(Record):
 def event_of(state: State, f: int) -> int:
     """The event of an instruction under way, -1 if it does nothing or nobody knows what."""
     unit = state.mbarriers[0]
-    return state.pool[unit.of_issue_at + state.flights[f].position] if unit.of_issue_at >= 0 else -1
+    return state.event_of_issue[state.flights[f].position] if unit.has_events else -1
 
 
 def comes(state: State, f: int, cycle: int, now: int) -> None:
@@ -159,7 +159,7 @@ def _happens(state: State, f: int, now: int) -> None:
     event, what = state.events[event_of(state, f)], state.mbarrier_op[flight.op].what
     slot = state.ctas[state.warps[flight.warp].cta].slot
     for i in range(event.barriers):
-        number = slot * state.mbarriers[0].count + state.pool[event.barriers_at + i]
+        number = slot * state.mbarriers[0].count + state.event_barriers[event.barriers_at + i]
         barrier = state.mbarrier[number]
         if what == TESTS:
             if barrier.parity != event.parity:
@@ -205,5 +205,6 @@ MBARRIERS = Unit(
         "mbarrier_op": Kept(MbarrierOp, each_op),
         "tests": Kept(Test, each_flight),
     },
+    columns=("event_of_issue", "event_barriers"),
     takes=(Takes(take_mbarrier, (Kind.ASYNCHRONOUS,), pipe="mbarriers", flies=True, reason="long_scoreboard"),),
 )

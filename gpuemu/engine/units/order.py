@@ -130,7 +130,7 @@ def count(state: State, c: int, now: int) -> None:
             rank.issues += 1
         else:
             for i in range(core.warps):
-                other: Rank = state.ranks[state.pool[core.warps_at + i]]
+                other: Rank = state.ranks[state.warps_of[core.warps_at + i]]
                 other.issues = other.issues >> 1
 
 

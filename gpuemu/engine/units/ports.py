@@ -59,7 +59,7 @@ class Ports(Record):
     def begin(self, m: Setup, number: int) -> None:
         """Nothing has been read."""
         self.mma_warp = self.last_start = self.last_due = self.last_stop = self.last_writes = -1
-        self.tensor_writes_at, self.write_mask = m.room.numbers(m.reach.writes, -1), m.reach.writes - 1
+        self.tensor_writes_at, self.write_mask = m.room.numbers("tensor_writes", m.reach.writes, -1), m.reach.writes - 1
 
 
 def read_operands(state: State, c: int, w: int, op: Op, now: int, keeps: int) -> int:
@@ -157,7 +157,7 @@ def _held(state: State, warp: Warp, op: Op, fresh_from: int) -> int:
     for _ in range(op.meets):
         count, latest, second = state.program[at], -1, -1
         for i in range(at + 1, at + 1 + count):
-            issued = state.pool[warp.forwarded_at + state.program[i]]
+            issued = state.forwarded[warp.forwarded_at + state.program[i]]
             if issued < fresh_from:
                 continue
             if issued >= latest:
@@ -191,14 +191,14 @@ def _tensor_writes(state: State, ports: Ports, first: int, count: int, now: int)
     mask = ports.write_mask
     note_ahead(state, first + count, now, mask)
     for cycle in range(first, first + count):
-        state.pool[ports.tensor_writes_at + (cycle & mask)] = cycle
+        state.tensor_writes[ports.tensor_writes_at + (cycle & mask)] = cycle
 
 
 def _writes(state: State, c: int, cycle: int) -> int:
     ports: Ports = state.ports[c]
     if products_at_registers(state.products[c], cycle + 1):
         return 1
-    return 1 if state.pool[ports.tensor_writes_at + (cycle & ports.write_mask)] == cycle else 0
+    return 1 if state.tensor_writes[ports.tensor_writes_at + (cycle & ports.write_mask)] == cycle else 0
 
 
 def _stop(state: State, c: int, read_by: int, second_read: int) -> int:
@@ -230,4 +230,4 @@ def _stop(state: State, c: int, read_by: int, second_read: int) -> int:
     return late
 
 
-PORTS = Unit("ports", records={"ports": Kept(Ports, each_sub_core)})
+PORTS = Unit("ports", records={"ports": Kept(Ports, each_sub_core)}, columns=("tensor_writes",))

@@ -31,8 +31,8 @@ class WritePort(Record):
     def begin(self, m: Setup, number: int) -> None:
         """Nothing is written."""
         self.write_mask, self.arithmetic_mask = m.reach.writes - 1, m.reach.arithmetic - 1
-        self.others_write_at = m.room.numbers(m.reach.writes, -1)
-        self.arithmetic_at = m.room.numbers(m.reach.arithmetic * m.spec.register_file_banks, -1)
+        self.others_write_at = m.room.numbers("other_writes", m.reach.writes, -1)
+        self.arithmetic_at = m.room.numbers("arithmetic_writes", m.reach.arithmetic * m.spec.register_file_banks, -1)
 
 
 def others_write(state: State, c: int, first_cycle: int, count: int, now: int) -> None:
@@ -41,7 +41,7 @@ def others_write(state: State, c: int, first_cycle: int, count: int, now: int) -
     mask = port.write_mask
     note_ahead(state, first_cycle + count, now, mask)
     for cycle in range(first_cycle, first_cycle + count):
-        state.pool[port.others_write_at + (cycle & mask)] = cycle
+        state.other_writes[port.others_write_at + (cycle & mask)] = cycle
 
 
 def arithmetic_writes(state: State, c: int, banks: int, cycle: int, now: int) -> None:
@@ -51,7 +51,7 @@ def arithmetic_writes(state: State, c: int, banks: int, cycle: int, now: int) ->
     note_ahead(state, cycle, now, mask)
     for bank in range(state.spec[0].register_file_banks):
         if banks >> bank & 1:
-            state.pool[port.arithmetic_at + bank * (mask + 1) + (cycle & mask)] = cycle
+            state.arithmetic_writes[port.arithmetic_at + bank * (mask + 1) + (cycle & mask)] = cycle
 
 
 def tick_results(state: State, now: int) -> int:
@@ -78,8 +78,7 @@ def _may_write(state: State, c: int, now: int) -> int:
     returning = state.back[c].returning
     if length(state, returning) == 0 or nth(state, returning, 2) > now:
         return 0
-    pool = state.pool
-    if pool[port.others_write_at + (now & port.write_mask)] == now:
+    if state.other_writes[port.others_write_at + (now & port.write_mask)] == now:
         return 0
     mask = port.arithmetic_mask
     f, part = first(state, returning), nth(state, returning, 1)
@@ -91,7 +90,7 @@ def _may_write(state: State, c: int, now: int) -> int:
     words = max(1, op.bank_writes // passes)
     for i in range(words * nth_pass, min(op.bank_writes, words * (nth_pass + 1))):
         bank = state.program[op.bank_writes_at + i]
-        if pool[port.arithmetic_at + bank * (mask + 1) + (now & mask)] == now:
+        if state.arithmetic_writes[port.arithmetic_at + bank * (mask + 1) + (now & mask)] == now:
             return 0
     return 1
 
@@ -118,4 +117,9 @@ def _write(state: State, c: int, now: int) -> None:
         result_at(state, f, now, now)
 
 
-RESULT_PORT = Unit("result_port", tick_results, records={"write_ports": Kept(WritePort, each_sub_core)})
+RESULT_PORT = Unit(
+    "result_port",
+    tick_results,
+    records={"write_ports": Kept(WritePort, each_sub_core)},
+    columns=("other_writes", "arithmetic_writes"),
+)

@@ -24,18 +24,18 @@ class Choices(Record):
 
     def begin(self, m: Setup, number: int) -> None:
         """For all that there may be."""
-        self.at = m.room.numbers(m.spec.sm_max_warps)
+        self.at = m.room.numbers("choice", m.spec.sm_max_warps)
 
 
 def tick_sub_core(state: State, c: int, now: int) -> int:
     """Issue if there is something to issue."""
-    core, pool, warps, pipes = state.cores[c], state.pool, state.warps, state.pipes
+    core, choices, warps, pipes = state.cores[c], state.choice, state.warps, state.pipes
     if now < core.next_slot:
         return core.next_slot
     soonest, ready, code_waits = NEVER, 0, state.code[0].waits
     choices_at = state.choices[c].at
     for i in range(core.warps):
-        w = pool[core.warps_at + i]
+        w = state.warps_of[core.warps_at + i]
         warp = warps[w]
         if warp.ready_at <= now:
             _see(state, core, warp, now)
@@ -49,7 +49,7 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
         ):
             possible = warp.ready_at
         if possible <= now:
-            pool[choices_at + ready] = w
+            choices[choices_at + ready] = w
             ready += 1
         soonest = min(soonest, possible)
     stop = next_stop(state, c, now)
@@ -69,11 +69,11 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
 def _choose(state: State, c: int, ready: int, now: int) -> int:
     """Who of those that are ready issues."""
     core = state.cores[c]
-    choices: Choices = state.choices[c]
-    choices_at = choices.at
-    best = state.pool[choices_at]
+    choices: list[int] = state.choice
+    choices_at: int = state.choices[c].at
+    best = choices[choices_at]
     for i in range(ready):
-        w = state.pool[choices_at + i]
+        w = choices[choices_at + i]
         if w == core.current and is_kept(state, core, now):
             return w
         if goes_before(state, w, best):
@@ -101,4 +101,6 @@ def _see(state: State, core: Core, warp: Warp, now: int) -> None:
         warp.seen_pipe = closed_before(pipe.closed_total, pipe.closed_until, ready)
 
 
-SUB_CORE = Unit("sub_core", tick_sub_core, each_core=True, records={"choices": Kept(Choices, each_sub_core)})
+SUB_CORE = Unit(
+    "sub_core", tick_sub_core, each_core=True, records={"choices": Kept(Choices, each_sub_core)}, columns=("choice",)
+)

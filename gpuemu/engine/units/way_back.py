@@ -22,7 +22,6 @@ class WayBack(Record):
 
     parts: int
     number: int
-    ways_at: int
     ways: int
     last_back: int
 
@@ -30,7 +29,8 @@ class WayBack(Record):
         """Nothing comes back."""
         s = m.spec
         self.ways = s.shared_memory_returned_registers_per_cycle * s.read_ports
-        self.ways_at, self.last_back = m.room.numbers(self.ways), s.sm_sub_cores - 1
+        self.last_back = s.sm_sub_cores - 1
+        m.room.numbers("ways_free_at", self.ways)
 
 
 class Back(Record):
@@ -77,15 +77,15 @@ def comes_back(state: State, f: int, done_at: int, now: int) -> None:
 
 def tick_way_back(state: State, now: int) -> int:
     """What has been ready for the longest time goes back, on as many ways as there are."""
-    pool = state.pool
+    free_at = state.ways_free_at
     way: WayBack = state.way_back[0]
     top: Part = state.parts[0]
     cycle = early(state, now)
     soonest = NEVER
     for n in range(way.ways):
-        if way.parts > 0 and top.ready <= cycle and pool[way.ways_at + n] <= cycle:
-            pool[way.ways_at + n] = cycle + _go(state, cycle, now)
-        soonest = min(soonest, pool[way.ways_at + n])
+        if way.parts > 0 and top.ready <= cycle and free_at[n] <= cycle:
+            free_at[n] = cycle + _go(state, cycle, now)
+        soonest = min(soonest, free_at[n])
     if way.parts == 0:
         return NEVER
     return max(now + 1, turn(state, max(soonest, top.ready)))
@@ -159,4 +159,5 @@ WAY_BACK = Unit(
     "way_back",
     tick_way_back,
     records={"way_back": Kept(WayBack), "back": Kept(Back, each_sub_core), "parts": Kept(Part, lambda m: m.parts)},
+    columns=("ways_free_at",),
 )

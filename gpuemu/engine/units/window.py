@@ -54,7 +54,6 @@ class Window(Record):
     fence_came_at: int
     fences_passed: int
     passed_at: int
-    last_at: int
     sent: int
 
     def begin(self, m: Setup, number: int) -> None:
@@ -72,7 +71,7 @@ class Window(Record):
         # Between two of those that have come at least one request waits.
         most = min(barriers, places + s.mio_window_entries + 2)
         self.unpassed = room.ring("openings of barriers that have not passed", FIELDS * most + 4)
-        self.last_at = room.numbers(s.barrier_fence_ways, -1)
+        room.numbers("passed_of_way", s.barrier_fence_ways, -1)
 
 
 class Comer(Record):
@@ -166,7 +165,7 @@ def _pass_fences(state: State) -> None:
         last = -1
         for way in range(spec.barrier_fence_ways):
             if ways >> way & 1:
-                last = max(last, state.pool[window.last_at + way])
+                last = max(last, state.passed_of_way[way])
         if last + spec.shared_memory_cycles_per_wavefront_per_warp >= came_at:
             window.passed_at = max(window.passed_at, last + spec.barrier_drain_cycles)
             for i in range(length(state, window.requests)):
@@ -282,8 +281,8 @@ def _begin(state: State, cycle: int, now: int) -> int:
         began = begin(state, f, start)
         state.passing[f].start = began
         push(state, window.entries, began + spec.mio_window_release_cycles)
-        way = window.last_at + flight.core % spec.barrier_fence_ways
-        state.pool[way] = max(state.pool[way], state.data_stage[0].last)
+        way = flight.core % spec.barrier_fence_ways
+        state.passed_of_way[way] = max(state.passed_of_way[way], state.data_stage[0].last)
         served(state, f, now)
         _pass_fences(state)
     return wanted
@@ -315,7 +314,7 @@ def _loses_turn(state: State, f: int, start: int) -> int:
             put(state, window.unpassed, at + LOSES, 0)
             loses = 1
     if loses:
-        state.pool[state.data_stage[0].chosen] = start + spec.shared_memory_cycles_per_wavefront_per_warp
+        state.slots[state.data_stage[0].chosen] = start + spec.shared_memory_cycles_per_wavefront_per_warp
     return loses
 
 
@@ -345,6 +344,7 @@ WINDOW = Unit(
         "window": Kept(Window), "comers": Kept(Comer, each_flight), "data_stage": Kept(DataStage),
         "passing": Kept(Passing, each_flight),
     },
+    columns=("passed_of_way", "slots", "slot_loads", "paths"),
     logs={
         "start": ("passing", "start"), "lost": ("passing", "lost"),
         "read_cycles": ("data_stage", "read_cycles"), "write_cycles": ("data_stage", "write_cycles"),
