@@ -39,3 +39,9 @@ def test_every_other_record_stands_in_the_file_of_the_unit_that_keeps_it():
 
 def test_the_early_clock_of_the_load_store_unit_is_told_in_one_file():
     assert users(ENGINE / "units")["ahead"] == {"phases.py"}
+
+
+def test_only_queues_lie_in_the_pool_and_every_column_is_read():
+    used = users(ENGINE / "units")
+    assert used["pool"] == {"rings.py"}
+    assert {name for unit in machine.UNITS for name in unit.columns} <= used.keys()

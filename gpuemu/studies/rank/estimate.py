@@ -26,7 +26,6 @@ from gpuemu.views.result import Result
 
 BUDGET = 1_000_000_000
 _KEPT_BYTES = 1 << 26
-SECTOR = 32
 Figures = dict[str, Any]
 """What is known of a configuration: numbers by name, or under "refused" why there are none."""
 
