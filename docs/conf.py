@@ -49,6 +49,8 @@ html_title = f"gpuemu {version}"
 html_extra_path = ["site"]
 html_static_path = ["static"]
 html_css_files = ["wide.css"]
+html_js_files = ["copy.js"]
+html_favicon = "static/icon.svg"
 html_copy_source = False
 html_show_sphinx = False
 
@@ -67,6 +69,12 @@ NAVIGATION = {
 }
 """The pages by chapter, in order; a pattern stands for all that there are."""
 
+LIVE = (
+    'Try it here: <a href="example.html">a report to click through</a>, and <a href="layout.html">a page of layouts</a>'
+    " on which one pads and swizzles a tile by hand."
+)
+"""What the start page has on the site alone."""
+
 
 BROKEN_CHINESE = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n(?=[\u3000-\u9fff])")
 
@@ -79,6 +87,7 @@ def with_chinese_lines_joined(app: Sphinx, name: str, source: list[str]) -> None
 def with_navigation(app: Sphinx, page: str, source: list[str]) -> None:
     """Put the chapters at the end of the start page: a reader of the file itself has its links instead."""
     if page == root_doc:
+        source[0] = source[0].replace("## Proof", f"{LIVE}\n\n## Proof", 1)
         for chapter, pages in NAVIGATION.items():
             there = sorted(app.env.found_docs)
             found = dict.fromkeys(name for entry in pages for name in fnmatch.filter(there, entry) or plain(entry))
@@ -108,12 +117,27 @@ def readable(
     return signature and signature.replace("<factory>", "..."), result
 
 
+def with_example(app: Sphinx, error: Exception | None) -> None:
+    """Write a report into the site, as `gpuemu run --format html --why` writes one."""
+    if error is None and app.builder.format == "html":
+        result = gpuemu.run("v2_shared_memory", "sm_89")
+        result.to_html(Path(app.outdir) / "example.html", why=gpuemu.why("v2_shared_memory", "sm_89", pairs=0, jobs=1))
+
+
+def in_chinese(app: Sphinx, page: str, template: str, context: dict[str, object], doctree: object) -> None:
+    """Browsers read a page aloud, and break its lines, in the language that it says."""
+    if page.endswith("_zh"):
+        context["language"] = "zh"
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """What Sphinx calls."""
     app.add_lexer("csv", TextLexer)
     app.add_lexer("traceg", TextLexer)
     app.connect("source-read", with_navigation)
     app.connect("source-read", with_chinese_lines_joined)
+    app.connect("html-page-context", in_chinese)
+    app.connect("build-finished", with_example)
     app.connect("autodoc-process-docstring", as_rest)
     app.connect("autodoc-process-signature", readable)
     return {"parallel_read_safe": True}

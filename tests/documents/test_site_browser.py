@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from views.browser import Browser
 
+ALONE = ("index.html", "example.html", "layout.html")
+"""One leads to the start page at once; the others have tests of their own."""
 WIDTHS = {"telephone": (390, 844), "laptop": (1280, 900), "wide screen": (1920, 1080)}
 # What sticks out of the window on the right, but for what scrolls in a box of its own within the text, and the drawers
 # beside it. On a narrow screen it is the theme's .content that would scroll, not the document.
@@ -36,7 +38,7 @@ def test_no_page_is_wider_than_the_window(screen: str, browser: Browser, site: P
     browser.dress(*WIDTHS[screen], "light")
     wide = {}
     for page in sorted(site.rglob("*.html")):
-        if page != site / "index.html":  # which leads to the start page at once
+        if page.name not in ALONE:
             browser.open(page)
             if found := browser.js(STICKS_OUT):
                 wide[str(page.relative_to(site))] = found[:3]
@@ -83,3 +85,24 @@ def test_what_is_too_wide_is_noticed(browser: Browser, site: Path) -> None:
     browser.open(site / "README.html")
     browser.js("document.querySelector('pre').style.overflow = 'visible'")
     assert browser.js(STICKS_OUT)[0] == "the page itself"
+
+
+def test_code_is_copied_and_of_a_shown_command_the_command_alone(browser: Browser, site: Path) -> None:
+    browser.dress(*WIDTHS["laptop"], "light")
+    browser.open(site / "README.html")
+    browser.js("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
+    browser.js(
+        "[...document.querySelectorAll('button.copy')].find(b => b.parentElement.textContent.startsWith('$ ')).click()"
+    )
+    assert browser.js("window.copied") == "gpuemu run traces/v2_shared_memory.yaml --arch sm_89"
+
+
+def test_the_start_page_has_a_picture_a_report_and_the_page_of_layouts(browser: Browser, site: Path) -> None:
+    browser.open(site / "README.html")
+    assert browser.js("document.querySelector('article img').naturalWidth") == 1180
+    for page, shown in (("example.html", "#costs li"), ("layout.html", "#tile td")):
+        assert browser.js(f"document.querySelector('article a[href=\"{page}\"]') !== null")
+        browser.open(site / page)
+        assert browser.js(f"document.querySelectorAll('{shown}').length") >= 3
+    browser.open(site / "docs" / "tutorial_zh.html")
+    assert browser.js("document.documentElement.lang").startswith("zh")
