@@ -8,10 +8,13 @@ link to a file that is no page, such as a workflow, offers that file.
 from __future__ import annotations
 
 import fnmatch
+import html
+import json
 import re
 import sys
 from pathlib import Path
 
+from markdown_it import MarkdownIt
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
@@ -71,7 +74,7 @@ NAVIGATION = {
 
 LIVE = (
     'Try it here: <a href="example.html">a report to click through</a>, and <a href="layout.html">a page of layouts</a>'
-    " on which one pads and swizzles a tile by hand."
+    ' on which one pads and swizzles a tile by hand, <a href="notebook.html">a notebook as it ran</a>.'
 )
 """What the start page has on the site alone."""
 
@@ -117,9 +120,32 @@ def readable(
     return signature and signature.replace("<factory>", "..."), result
 
 
+def notebook() -> str:
+    """The notebook with its outputs as a page."""
+    parts = []
+    for cell in json.loads((ROOT / "examples" / "swizzle.ipynb").read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(MarkdownIt().render(text.replace("../docs/tutorial.md", "docs/tutorial.html")))
+            continue
+        parts.append(f"<pre><code>{html.escape(text)}</code></pre>")
+        for output in cell["outputs"]:
+            shown = output.get("data", {}).get("text/html") or [
+                f"<pre>{html.escape(''.join(output.get('text', ())))}</pre>"
+            ]
+            parts.append(f"<div class='shown'>{''.join(shown)}</div>")
+    head = (ROOT / "docs" / "static" / "notebook.css").read_text(encoding="utf-8")
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>From a bank conflict to a swizzle</title>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'><link rel='icon' href='data:,'>"
+        f"<style>{head}</style></head><body>{''.join(parts)}</body></html>"
+    )
+
+
 def with_example(app: Sphinx, error: Exception | None) -> None:
-    """Write a report into the site, as `gpuemu run --format html --why` writes one."""
+    """Write a report into the site, as `gpuemu run --format html --why` writes one, and the notebook as it was run."""
     if error is None and app.builder.format == "html":
+        (Path(app.outdir) / "notebook.html").write_text(notebook(), encoding="utf-8")
         result = gpuemu.run("v2_shared_memory", "sm_89")
         result.to_html(Path(app.outdir) / "example.html", why=gpuemu.why("v2_shared_memory", "sm_89", pairs=0, jobs=1))
 

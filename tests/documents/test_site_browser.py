@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from views.browser import Browser
 
-ALONE = ("index.html", "example.html", "layout.html")
+ALONE = ("index.html", "example.html", "layout.html", "notebook.html")
 """One leads to the start page at once; the others have tests of their own."""
 WIDTHS = {"telephone": (390, 844), "laptop": (1280, 900), "wide screen": (1920, 1080)}
 # What sticks out of the window on the right, but for what scrolls in a box of its own within the text, and the drawers
@@ -98,11 +98,13 @@ def test_code_is_copied_and_of_a_shown_command_the_command_alone(browser: Browse
 
 
 def test_the_start_page_has_a_picture_a_report_and_the_page_of_layouts(browser: Browser, site: Path) -> None:
+    browser.dress(*WIDTHS["telephone"], "light")
     browser.open(site / "README.html")
     assert browser.js("document.querySelector('article img').naturalWidth") == 1180
-    for page, shown in (("example.html", "#costs li"), ("layout.html", "#tile td")):
+    for page, shown in (("example.html", "#costs li"), ("layout.html", "#tile td"), ("notebook.html", ".shown")):
         assert browser.js(f"document.querySelector('article a[href=\"{page}\"]') !== null")
         browser.open(site / page)
         assert browser.js(f"document.querySelectorAll('{shown}').length") >= 3
+        assert browser.js("document.documentElement.scrollWidth <= innerWidth")
     browser.open(site / "docs" / "tutorial_zh.html")
     assert browser.js("document.documentElement.lang").startswith("zh")
