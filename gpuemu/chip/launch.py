@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
+from gpuemu.chip.copies import loads, with_copies
 from gpuemu.chip.dealing import makespan
 from gpuemu.chip.hot import turns
 from gpuemu.chip.l2 import LINE_BYTES
@@ -72,10 +73,15 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     work = instructions(trace.launch.grid, known, chip.sms)
     each = [touches(program, log, k) for k in range(program.ctas)]
     reference = _reference(run.counts, each)
-    pattern, number = each[reference], numbers[reference]
+    number = numbers[reference]
+    full = [with_copies(t, program, log, k, longer.events) for k, t in enumerate(each)]
     places = chip.sms * program.resident_ctas
     _, starts = makespan(_durations(run, work), places, 0.0)
-    moved = moves(trace, pattern, number, [(numbers[k], t) for k, t in enumerate(each) if k != reference])
+    others = [(numbers[k], t) for k, t in enumerate(full) if k != reference]
+    moved = moves(trace, full[reference], number, others)
+    unknown = [pc for pc, move in moved.items() if move is None and loads(trace.code[pc])]
+    pattern = full[reference].without(unknown)
+    moved = {pc: move for pc, move in moved.items() if pc not in unknown}
     weights = np.minimum(1.0, work / known[number])
     found = traffic(pattern, moved, weights, starts, chip, sample.buffers if sample else (), _cold(arch))
     busy = min(ctas, chip.sms)

@@ -20,6 +20,7 @@ from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
 
 Numbers = NDArray[np.int64]
+SECTOR_BYTES = 32
 COUNTS = np.array([bin(n).count("1") for n in range(16)])
 """How many bits are set."""
 PRIVATE = 1 << 50
@@ -43,6 +44,15 @@ class Touches:
     def count(self) -> Numbers:
         """How many sectors each is."""
         return np.asarray(COUNTS[self.sectors])
+
+    def without(self, streams: list[int]) -> Touches:
+        """The same but for some streams."""
+        if not streams:
+            return self
+        kept = ~np.isin(self.stream, streams)
+        return Touches(
+            self.line[kept], self.sectors[kept], self.time[kept], self.written[kept], self.stream[kept], self.cycles
+        )
 
 
 def touches(program: Program, log: Log, cta: int) -> Touches:

@@ -2,7 +2,9 @@
 
 A warp of each CTA executes as though they were the warps of one: special registers tell each lane its own CTA. What
 comes of it are the addresses of each instruction's first access to global memory, CTA by CTA. A barrier, a store
-to global memory, an atomic and `MOST_STEPS` end it, and so does anything that goes wrong: then less is known.
+to global memory, an atomic and `MOST_STEPS` end it, and so does anything that goes wrong: then less is known. Code
+with tensor copies is followed past barriers, mbarriers and stores (which may make its tensor maps, and are taken back)
+until it waits; a copy tells where it would go.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from gpuemu.sass.machine.environment import Environment, ExecutionError, Spaces
 from gpuemu.sass.machine.groups import Group
 from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, any_lane
 from gpuemu.sass.machine.memory import Memory
-from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.sass.machine.operands import Step, UnsupportedError
 from gpuemu.sass.machine.patterns import Patterns, Place
 from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.semantics.bulk_tiles import told
 from gpuemu.trace.model import Instruction
 
 MOST_CTAS = 4096
@@ -60,9 +63,19 @@ class _First(Recorder):
         addresses = went.addresses(64).view(np.int64)
         lanes = np.arange(len(addresses)) if went.pattern.lanes is None else went.pattern.lanes
         ctas, first = np.unique(lanes // WARP, return_index=True)
+        self._note(pc, ctas, addresses[first])
+
+    def event(self, warp: int, **what: int) -> None:
+        """Note where a CTA copies from that has not been here before."""
+        assert self.executor is not None
+        assert self.executor.polls.group is not None
+        if "global" in what:
+            self._note(self.executor.polls.group.pc, np.array([warp]), np.array([what["global"]]))
+
+    def _note(self, pc: int, ctas: NDArray[np.intp], addresses: NDArray[np.int64]) -> None:
         known = self.found.setdefault(pc, np.full(self.ctas, -1, np.int64))
         new = known[ctas] < 0
-        known[ctas[new]] = addresses[first[new]]
+        known[ctas[new]] = addresses[new]
 
 
 def scout(environment: Environment, most: int = MOST_CTAS) -> dict[int, NDArray[np.int64]]:
@@ -88,12 +101,15 @@ def scout(environment: Environment, most: int = MOST_CTAS) -> dict[int, NDArray[
     executor = _Scouts(many)
     first = _First(lanes, environment.code)
     first.executor = executor
+    before = [buffer.views[1].copy() for buffer in memory.buffers] if executor.stores else []
     try:
         one = executor.begin(0, first, True, MOST_STEPS * ctas)
         many.cta = numbers % x, numbers // x % y, numbers // (x * y)  # type: ignore[assignment]
         executor.go_on(one)
     except (_Enough, ExecutionError, UnsupportedError, GpuemuError, IndexError, ValueError):
         pass
+    for buffer, there_was in zip(memory.buffers, before, strict=False):
+        buffer.views[1][...] = there_was
     return first.found
 
 
@@ -109,9 +125,30 @@ class _Scouts(CtaExecutor):
 
     def __init__(self, environment: Environment):
         super().__init__(environment)
+        self._told: dict[int, Step] = {}
+        copies = self.stores = any(instruction.mnemonic == "UTMALDG" for instruction in environment.code)
         for pc, instruction in enumerate(environment.code):
-            if instruction.mnemonic in _ENDS or instruction.operation.kind is Kind.BARRIER:
+            waits = instruction.mnemonic == "SYNCS" and instruction.has("PHASECHK")
+            passed = instruction.mnemonic == "SYNCS" or instruction.operation.kind is Kind.BARRIER
+            if copies and (instruction.mnemonic in ("STG", "ST") or instruction.has("EXCH")) and not passed:
+                continue
+            if copies and passed and not waits:
+                self._handlers[pc] = self._pass
+            elif copies and instruction.mnemonic == "UTMALDG":
+                self._told[pc] = told(self._sites[pc])
+                self._handlers[pc] = self._note_copy
+            elif instruction.mnemonic in _ENDS or instruction.operation.kind is Kind.BARRIER:
                 self._handlers[pc] = self._end
+
+    def _pass(self, group: Group, pc: int) -> bool:
+        group.pc = pc + 1
+        return True
+
+    def _note_copy(self, group: Group, pc: int) -> bool:
+        if any_lane(mask := self._effective(group, pc)):
+            self._told[pc](mask)
+        group.pc = pc + 1
+        return True
 
     def _end(self, group: Group, pc: int) -> bool:
         if any_lane(self._effective(group, pc)):

@@ -165,6 +165,17 @@ def load_tile(site: Site) -> Step:
     return step
 
 
+def told(site: Site) -> Step:
+    """What a UTMALDG tells the trace, without what it does."""
+    tiles = _Tiles(site, ("MULTICAST",))
+
+    def step(mask: Mask) -> None:
+        for lane in tiles.registers.lanes(mask):
+            tiles.tell(tiles.layout(lane), lane, tiles.first + 2, tiles.memory.shared_base, 0)
+
+    return step
+
+
 @semantics("UTMASTG", "UTMAREDG")
 def store_tile(site: Site) -> Step:
     """UTMASTG.nD: a box of shared memory to an array; UTMAREDG.nD.op: brought together with what is there."""

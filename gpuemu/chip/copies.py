@@ -1,0 +1,68 @@
+"""What bulk and tensor copies of a CTA touch of global memory: the lines of each box, when the copy issues."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.chip.l2 import LINE_BYTES
+from gpuemu.chip.streams import SECTOR_BYTES, Numbers, Touches
+from gpuemu.engine.log import Log
+from gpuemu.isa.table import parse_opcode
+from gpuemu.program.program import Program
+from gpuemu.trace.events import DIMENSIONS, FIELDS
+from gpuemu.trace.model import Instruction
+
+_COPIES = ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG")
+_AT = {name: k for k, name in enumerate(FIELDS)}
+
+
+def loads(instruction: Instruction) -> bool:
+    """Whether it copies from global memory."""
+    if instruction.mnemonic == "UBLKCP":
+        return parse_opcode(instruction.opcode).modifiers[:1] == ("S",)
+    return instruction.mnemonic == "UTMALDG"
+
+
+def with_copies(found: Touches, program: Program, log: Log, cta: int, events: NDArray[np.int64] | None) -> Touches:
+    """`found` and what the copies of that CTA touch; `events`: those of the trace that the program was made of."""
+    columns = program.events
+    if columns is None or events is None or not len(columns.issue):
+        return found
+    first, end = program.first_issue[program.first_warp[cta]], program.first_issue[program.first_warp[cta + 1]]
+
+    @cache
+    def lines(number: int) -> tuple[Numbers, Numbers]:
+        return _lines(events[number])
+
+    parts = [(found.line, found.sectors, found.time, found.written, found.stream)]
+    for at in range(*np.searchsorted(columns.issue, [first, end])):
+        issue, number = int(columns.issue[at]), int(columns.number[at])
+        index = program.ops[program.path[issue]].index
+        instruction = program.code[index]
+        if instruction.mnemonic not in _COPIES or events[number][_AT["line"]] <= 0:
+            continue
+        line, mask = lines(number)
+        time = np.full(len(line), int(log.issue[issue]) - int(log.cta_start[cta]))
+        parts.append((line, mask, time, np.full(len(line), not loads(instruction)), np.full(len(line), index)))
+    line, sectors, time, written, stream = (np.concatenate([part[k] for part in parts]) for k in range(5))
+    order = np.argsort(time, kind="stable")
+    return Touches(line[order], sectors[order], time[order], written[order], stream[order], found.cycles)
+
+
+def _lines(event: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
+    """The lines of a box, each row for itself, and a bit for each of their sectors."""
+    start = np.array([event[_AT["global"]]])
+    for k in range(DIMENSIONS):
+        count, pitch = event[_AT[f"count{k + 1}"]], event[_AT[f"pitch{k + 1}"]]
+        start = (start[None, :] + (np.arange(count) * pitch)[:, None]).reshape(-1)
+    begin, last = start // SECTOR_BYTES, (start + max(1, event[_AT["line"]]) - 1) // SECTOR_BYTES
+    counts = last - begin + 1
+    sector = np.repeat(begin - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    of_line = LINE_BYTES // SECTOR_BYTES
+    row = np.repeat(np.arange(len(start)), counts)
+    heads = np.flatnonzero((np.diff(sector // of_line, prepend=-1) != 0) | (np.diff(row, prepend=-1) != 0))
+    mask = np.bitwise_or.reduceat(1 << sector % of_line, heads)
+    return sector[heads] // of_line * LINE_BYTES, mask
