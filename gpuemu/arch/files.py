@@ -77,6 +77,17 @@ def as_architecture(arch: Architecture | str | os.PathLike[str], *, where: str) 
     raise GpuemuError.one(where, None, "arch", strict_yaml.describe(arch), right)
 
 
+def with_chip(chip: str) -> str:
+    """The shipped architecture that has a product of that name. Raises GpuemuError, which lists those that there are."""
+    having = {name: load_arch(name).chips for name in resources.names("configs")}
+    for name, chips in having.items():
+        if chip in chips:
+            return name
+    close = suggestion(chip, [one for chips in having.values() for one in chips], "")
+    listing = "; ".join(f"{', '.join(chips)} ({name})" for name, chips in having.items() if chips)
+    raise GpuemuError.one("--chip", None, "", f"'{chip}'", f"{close} one of {listing} is right".strip())
+
+
 def by_name(
     function: Callable[Concatenate[Architecture, P], R],
 ) -> Callable[Concatenate[Architecture | str | os.PathLike[str], P], R]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 import click
 
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.cli.pages import styled
 from gpuemu.cli.writing import output_option, write_out
+
+_CHIPS_WIDTH = 58
 
 
 @click.group()
@@ -35,11 +39,12 @@ def list_() -> None:
     from gpuemu.arch import load_arch
     from gpuemu.base import resources, tables
 
-    rows = [("name", "capability", "chips", "file")]
+    rows = [("name", "capability", "file", "chips")]
     for name in resources.names("configs"):
         loaded = load_arch(name)
-        chips = ", ".join(loaded.chips)
-        rows.append((name, loaded.compute_capability, chips, resources.label("configs", name)))
+        first, *more = wrap(", ".join(loaded.chips), _CHIPS_WIDTH)
+        rows.append((name, loaded.compute_capability, resources.label("configs", name), first))
+        rows += [("", "", "", line) for line in more]
     for number, line in enumerate(tables.columns(rows, range(4))):
         click.secho(line, bold=number == 0)
 

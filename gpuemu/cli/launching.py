@@ -100,14 +100,21 @@ def subject_options(command: Command) -> Command:
     hardware = click.option("--arch", "arch_name", metavar="NAME|FILE", help=found)
     told = "A launch behind another, whose data lie in L2, or one with all caches flushed (global_memory.first_touch)."
     caches = click.option("--caches", type=click.Choice(list(FIRST_TOUCH)), help=f"{told} Warm is the default.")
-    dealt = "The product whose SMs share the grid, of those that `gpuemu arch list` names (chip)."
+    dealt = "The product whose SMs share the grid, of `gpuemu arch list`; it brings its architecture (chip)."
     chip = click.option("--chip", "chip", metavar="NAME", help=dealt)
 
     @wraps(command)
-    def with_words(*given: Any, caches: str | None, chip: str | None, settings: tuple[str, ...], **others: Any) -> Any:
+    def with_words(
+        *given: Any, arch_name: str | None, caches: str | None, chip: str | None, settings: tuple[str, ...],
+        **others: Any,
+    ) -> Any:  # fmt: skip
+        if chip is not None and arch_name is None:
+            from gpuemu.arch.files import with_chip
+
+            arch_name = with_chip(chip)
         words = [] if caches is None else [f"global_memory.first_touch={FIRST_TOUCH[caches]}"]
         words += [] if chip is None else [f"chip={chip}"]
-        return command(*given, settings=(*words, *settings), **others)
+        return command(*given, arch_name=arch_name, settings=(*words, *settings), **others)
 
     return click.argument("trace")(hardware(caches(chip(values(with_words)))))
 

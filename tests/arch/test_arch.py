@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from gpuemu.arch import OPERATION_CLASSES, load_arch, parse_override, parse_overrides
 from gpuemu.arch.derived import BYTES_OF_ONE, derived
+from gpuemu.arch.files import with_chip
 from gpuemu.arch.model import Architecture
 from gpuemu.arch.schema import Leaf, Section, tree
 from gpuemu.arch.text import to_yaml, unit
@@ -85,21 +86,55 @@ def test_the_shipped_architectures_are_the_six_real_ones():
     assert [load_arch(n).compute_capability for n in SHIPPED] == ["7.5", "8.0", "8.6", "8.9", "9.0", "12.0"]
     assert [{chip: of.sms for chip, of in load_arch(n).chips.items()} for n in SHIPPED] == [
         {"RTX 2080 Ti": 68, "T4": 40},
-        {"A100": 108},
-        {"RTX 3060": 28, "RTX 3080": 68, "RTX A6000": 84},
-        {"RTX 4060 Ti": 34, "RTX 4090": 128},
-        {"H200": 132, "H100": 132},
-        {"RTX 5090": 170, "RTX 5080": 84, "RTX 5070 Ti": 70, "RTX 5070": 48},
+        {"A100": 108, "A100 PCIe 40GB": 108, "A100 SXM 80GB": 108, "A100 PCIe 80GB": 108, "A30": 56},
+        {
+            "RTX 3060": 28,
+            "RTX 3080": 68,
+            "RTX A6000": 84,
+            "RTX 3060 Ti": 38,
+            "RTX 3070": 46,
+            "RTX 3070 Ti": 48,
+            "RTX 3080 Ti": 80,
+            "RTX 3090": 82,
+            "RTX 3090 Ti": 84,
+            "RTX A2000": 26,
+            "RTX A4000": 48,
+            "RTX A4500": 56,
+            "RTX A5000": 64,
+            "RTX A5500": 80,
+            "A10": 72,
+            "A40": 84,
+        },
+        {
+            "RTX 4060 Ti": 34,
+            "RTX 4090": 128,
+            "RTX 4060": 24,
+            "RTX 4070": 46,
+            "RTX 4070 SUPER": 56,
+            "RTX 4070 Ti": 60,
+            "RTX 4070 Ti SUPER": 66,
+            "RTX 4080": 76,
+            "RTX 4080 SUPER": 80,
+            "L4": 58,
+            "L40": 142,
+            "L40S": 142,
+            "RTX 4000 Ada": 48,
+            "RTX 4500 Ada": 60,
+            "RTX 5000 Ada": 100,
+            "RTX 6000 Ada": 142,
+        },
+        {"H200": 132, "H100": 132, "H100 PCIe": 114, "H100 NVL": 132},
+        {"RTX 5090": 170, "RTX 5080": 84, "RTX 5070 Ti": 70, "RTX 5070": 48, "RTX 5060 Ti": 36, "RTX 5060": 30},
     ]
     assert [load_arch(n).chip for n in SHIPPED] == [next(iter(load_arch(n).chips)) for n in SHIPPED]
 
 
 def test_a_chip_that_the_architecture_does_not_name_is_refused_with_those_that_it_does(here):
-    assert refusal(load_arch, write("mine.yaml", "extends: sm_89\nchip: RTX 4080\n")) == [
-        "mine.yaml:2: chip: found RTX 4080; did you mean 'RTX 4090'?"
+    assert refusal(load_arch, write("mine.yaml", "extends: sm_89\nchip: RTX 4091\n")) == [
+        "mine.yaml:2: chip: found RTX 4091; did you mean 'RTX 4090'?"
     ]
-    own = write("own.yaml", "extends: sm_89\nchip: RTX 4080\nchips:\n  RTX 4080: {sms: 76, clock_mhz: 2505}\n")
-    assert load_arch(own).chips["RTX 4080"].sms == 76
+    own = write("own.yaml", "extends: sm_89\nchip: RTX 4091\nchips:\n  RTX 4091: {sms: 76, clock_mhz: 2505}\n")
+    assert load_arch(own).chips["RTX 4091"].sms == 76
     assert "RTX 4090" in load_arch(own).chips
 
 
@@ -1098,3 +1133,16 @@ def test_shipped_files_are_strict_yaml_without_machine_paths(name):
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"(^|[\s\"'(])/(work|tmp|home|root)\b", text)
     assert strict_yaml.load(path).value["name"] == name
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_chip_alone_finds_its_architecture(name: str) -> None:
+    assert {with_chip(chip) for chip in load_arch(name).chips} == {name}
+
+
+def test_a_chip_that_there_is_not_is_refused_with_all_that_there_are() -> None:
+    (said,) = refusal(with_chip, "RTX 4070Ti")
+    assert said.startswith(
+        "--chip: found 'RTX 4070Ti'; did you mean 'RTX 4070 Ti'? one of RTX 2080 Ti, T4 (sm_75); A100"
+    )
+    assert said.endswith("(sm_120) is right")

@@ -44,13 +44,19 @@ def count(name: str) -> int:
 
 def test_list_names_the_real_architectures():
     assert run("list") == (
-        "name    capability  chips                                      file\n"
-        "sm_75   7.5         RTX 2080 Ti, T4                            configs/sm_75.yaml\n"
-        "sm_80   8.0         A100                                       configs/sm_80.yaml\n"
-        "sm_86   8.6         RTX 3060, RTX 3080, RTX A6000              configs/sm_86.yaml\n"
-        "sm_89   8.9         RTX 4060 Ti, RTX 4090                      configs/sm_89.yaml\n"
-        "sm_90   9.0         H200, H100                                 configs/sm_90.yaml\n"
-        "sm_120  12.0        RTX 5090, RTX 5080, RTX 5070 Ti, RTX 5070  configs/sm_120.yaml\n"
+        "name    capability  file                 chips\n"
+        "sm_75   7.5         configs/sm_75.yaml   RTX 2080 Ti, T4\n"
+        "sm_80   8.0         configs/sm_80.yaml   A100, A100 PCIe 40GB, A100 SXM 80GB, A100 PCIe 80GB, A30\n"
+        "sm_86   8.6         configs/sm_86.yaml   RTX 3060, RTX 3080, RTX A6000, RTX 3060 Ti, RTX 3070, RTX\n"
+        "                                         3070 Ti, RTX 3080 Ti, RTX 3090, RTX 3090 Ti, RTX A2000,\n"
+        "                                         RTX A4000, RTX A4500, RTX A5000, RTX A5500, A10, A40\n"
+        "sm_89   8.9         configs/sm_89.yaml   RTX 4060 Ti, RTX 4090, RTX 4060, RTX 4070, RTX 4070 SUPER,\n"
+        "                                         RTX 4070 Ti, RTX 4070 Ti SUPER, RTX 4080, RTX 4080 SUPER,\n"
+        "                                         L4, L40, L40S, RTX 4000 Ada, RTX 4500 Ada, RTX 5000 Ada,\n"
+        "                                         RTX 6000 Ada\n"
+        "sm_90   9.0         configs/sm_90.yaml   H200, H100, H100 PCIe, H100 NVL\n"
+        "sm_120  12.0        configs/sm_120.yaml  RTX 5090, RTX 5080, RTX 5070 Ti, RTX 5070, RTX 5060 Ti,\n"
+        "                                         RTX 5060\n"
     )
 
 
