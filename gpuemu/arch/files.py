@@ -78,7 +78,7 @@ def as_architecture(arch: Architecture | str | os.PathLike[str], *, where: str) 
 
 
 def with_chip(chip: str) -> str:
-    """The shipped architecture that has a product of that name. Raises GpuemuError, which lists those that there are."""
+    """The shipped architecture that has a product of that name. Raises GpuemuError, which lists all there are."""
     having = {name: load_arch(name).chips for name in resources.names("configs")}
     for name, chips in having.items():
         if chip in chips:

@@ -39,6 +39,7 @@ TENSOR_MODES = (
 INTEGER4_MODES = ("m8n8k32.s32.s4", "m16n8k32.s32.s4", "m16n8k64.s32.s4")
 BIT_MODES = ("m8n8k128.s32.b1", "m16n8k128.s32.b1", "m16n8k256.s32.b1")
 FLOAT64_MODES = ("m8n8k4.f64.f64", "m16n8k4.f64.f64", "m16n8k8.f64.f64", "m16n8k16.f64.f64")
+FLOAT8_MODES = ("m16n8k32.f32.f8", "m16n8k32.f16.f8", "m16n8k16.f32.f8", "m16n8k16.f16.f8")
 WARPGROUP_MODES = (
     "m64n8k16.f32.f16",
     "m64n8k16.f16.f16",
@@ -48,9 +49,10 @@ WARPGROUP_MODES = (
 )
 MODES_OF = {
     "sm_75": ("m16n8k8.f32.f16", "m16n8k8.f16.f16", "m8n8k16.s32.s8", INTEGER4_MODES[0], BIT_MODES[0]),
-    **dict.fromkeys(("sm_80", "sm_86", "sm_89"), (*TENSOR_MODES, *INTEGER4_MODES, *BIT_MODES, FLOAT64_MODES[0])),
+    **dict.fromkeys(("sm_80", "sm_86"), (*TENSOR_MODES, *INTEGER4_MODES, *BIT_MODES, FLOAT64_MODES[0])),
+    "sm_89": (*TENSOR_MODES, *INTEGER4_MODES, *BIT_MODES, FLOAT64_MODES[0], *FLOAT8_MODES),
     "sm_90": (*TENSOR_MODES, *BIT_MODES, *FLOAT64_MODES, *WARPGROUP_MODES),
-    "sm_120": (*TENSOR_MODES, FLOAT64_MODES[0]),
+    "sm_120": (*TENSOR_MODES, FLOAT64_MODES[0], *FLOAT8_MODES),
 }
 
 
