@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
-
 import click
 
 from gpuemu.base.errors import GpuemuError, Problem
@@ -36,6 +34,8 @@ def list_() -> None:
     Example:
       gpuemu arch list
     """
+    from textwrap import wrap
+
     from gpuemu.arch import load_arch
     from gpuemu.base import resources, tables
 

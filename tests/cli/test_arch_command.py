@@ -172,6 +172,7 @@ def test_what_show_prints_as_json_has_every_value_with_its_provenance():
         "source": "H200",
         "confidence": "A",
         "note": "12 + 2 x warps from BAR.SYNC to the next instruction it holds back, all arriving together",
+        "range": [],
         "file": "configs/sm_90.yaml",
     }
 
