@@ -51,9 +51,18 @@ def _parser() -> argparse.ArgumentParser:
     grids.add_argument("--jobs", type=int, help="processes; two without")
     grids.add_argument("--family", default="", help="only families that begin so")
     grids.add_argument("--worst", type=int, default=10)
-    part = grids.add_mutually_exclusive_group()
-    for which in ("all", "held-out", "fit"):
-        part.add_argument(f"--{which}", dest="which", action="store_const", const=which, default="all")
+    hopper = commands.add_parser(
+        "hopper", help="emulate launches of Hopper's asynchronous units that were measured, and compare; no GPU needed"
+    )
+    hopper.add_argument("--gpu", default="h100", help="a folder of validation/data, or the path of one")
+    hopper.add_argument("--arch", default="sm_90", help="an architecture's name or file")
+    hopper.add_argument("--jobs", type=int, help="processes; two without")
+    hopper.add_argument("--family", default="", help="only families that begin so")
+    hopper.add_argument("--worst", type=int, default=10)
+    for command in (grids, hopper):
+        part = command.add_mutually_exclusive_group()
+        for which in ("all", "held-out", "fit"):
+            part.add_argument(f"--{which}", dest="which", action="store_const", const=which, default="all")
     score.add_argument("--worst", type=int, default=10)
     launches.add_argument("--worst", type=int, default=10)
     for command in (score, launches):
@@ -152,6 +161,16 @@ def _grids(options: argparse.Namespace) -> None:
         chip = options.chip or folder.name.upper()
         found = grids.score(folder, options.arch, chip, options.which, options.family, options.jobs, progress)
     _say("\n".join(grids.table(found, options.worst)))
+
+
+def _hopper(options: argparse.Namespace) -> None:
+    from validation import records
+    from validation.hopper import score as hopper
+
+    folder = records.data_folder(options.gpu, hopper.FILE)
+    with _Progress() as progress:
+        found = hopper.score(folder, options.arch, options.which, options.family, options.jobs, progress)
+    _say("\n".join(hopper.table(found, options.worst)))
 
 
 def _report(options: argparse.Namespace) -> None:
@@ -260,7 +279,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     commands = {"build": _build, "measure": _measure, "fit": _fit, "score": _score, "report": _report,
                 "verify": _verify, "sequences": _sequences, "launches": _launches,
-                "grids": _grids}  # fmt: skip
+                "grids": _grids, "hopper": _hopper}  # fmt: skip
     try:
         done = commands[options.command](options) or 0
         sys.stdout.flush()

@@ -282,19 +282,33 @@ class Mbarrier(Part):
     source_release_cycles: int = cycles("issue to release of the source registers")
 
 
+class Cluster(Part):
+    """What CTAs of a cluster do to each other, on SMs of one GPC."""
+
+    latency_cycles: int = cycles("a load of another CTA's shared memory: issue to the issue of a dependent instruction")
+    arrive_cycles: int = cycles(
+        "issue to the moment at which another CTA's mbarrier has an arrival, or a store's bytes"
+    )
+    acknowledge_cycles: int = cycles("CGAERRBAR, behind the end of MEMBAR", low=0)
+    barrier_cycles: int = cycles("what the cluster's barrier takes beyond that of a CTA", low=0)
+
+
 class CopyEngine(Part):
     """The copy engine (TMA) of an SM."""
 
     latency_cycles: int = cycles("issue of a copy to its turn when nothing waits")
     source_release_cycles: int = cycles("issue to release of its source registers")
+    tensor_release_cycles: int = cycles("the same of one by a tensor map")
     idle_release_cycles: int = cycles("the same where no lane takes part")
     map_cycles: int = cycles("until a tensor map is there that was not used before", low=0)
-    load_bytes_per_cycle: float = rate("of whole lines of global memory", "bytes/cycle", 0.001, 1e6)
+    line_cycles: int = cycles("asking for a line of global memory, or what of it a row of a box has", low=1)
+    load_bytes_per_cycle: float = rate("of sectors of global memory", "bytes/cycle", 0.001, 1e6)
     load_latency_cycles: int = cycles(
         "turn of a line to the moment at which it is in shared memory and its mbarrier knows"
     )
     store_latency_cycles: int = cycles("turn of the last bytes of a store to the moment at which they have been read")
     least_store_cycles: int = cycles("one store takes, at least", low=0)
+    reduction_sectors: int = whole("that the path carries beside each line of a reduction", 0, 64, "sectors")
     group_cycles: int = cycles("the end of a group of stores that have been read: issue to the fall of its counter")
 
 
@@ -365,6 +379,7 @@ class Architecture(Labelled):
     barrier: Barrier
     fence: Fence
     mbarrier: Mbarrier
+    cluster: Cluster
     copy_engine: CopyEngine
     global_memory: GlobalMemory
 

@@ -19,6 +19,7 @@ from gpuemu.engine.state import State
 from gpuemu.engine.unit import Takes, Unit
 from gpuemu.engine.units import cycle, taking
 from gpuemu.engine.units.barrier import BARRIER
+from gpuemu.engine.units.cluster import CLUSTER
 from gpuemu.engine.units.code_caches import CODE_CACHES
 from gpuemu.engine.units.collector import COLLECTOR
 from gpuemu.engine.units.constants import CONSTANTS
@@ -64,6 +65,7 @@ UNITS = [
     FENCES,  # whoever waits for one may issue in the next cycle
     MBARRIERS,  # whoever waits for an mbarrier may issue in the next cycle
     # The others have no phase: what they do they do in those of the units above, when instructions issue or pass.
+    CLUSTER,
     COPY_ENGINE,
     WARPGROUP,
     ORDER,

@@ -119,14 +119,21 @@ class Values(Record):
     mbarrier_wake_cycles: int
     mbarrier_initialise_cycles: int
     mbarrier_source_release_cycles: int
+    cluster_latency_cycles: int
+    cluster_arrive_cycles: int
+    cluster_acknowledge_cycles: int
+    cluster_barrier_cycles: int
     copy_engine_latency_cycles: int
     copy_engine_source_release_cycles: int
+    copy_engine_tensor_release_cycles: int
     copy_engine_idle_release_cycles: int
     copy_engine_map_cycles: int
     copy_engine_load_latency_cycles: int
     copy_engine_store_latency_cycles: int
     copy_engine_least_store_cycles: int
     copy_engine_group_cycles: int
+    copy_engine_line_cycles: int
+    copy_engine_reduction_sectors: int
     global_memory_latency_cycles: int
     global_memory_spread_cycles: int
     global_memory_refresh_interval_cycles: int
@@ -175,8 +182,8 @@ class Spec(Values):
     store_cycle_parts: int
     copy_line_parts: int
     copy_cycle_parts: int
-    copy_engine_line_cycle_parts: int
-    copy_engine_line_parts: int
+    copy_engine_sector_parts: int
+    copy_engine_cycle_parts: int
     first_touch_dram: int
     cold_code: int
     l2_load_parts: int
@@ -238,8 +245,8 @@ def fill(spec: Spec, arch: Architecture, share: Share = ALONE) -> None:
     memory = arch.global_memory
     spec.load_sector_parts, spec.load_cycle_parts = _sector_time(memory.sector_bytes, memory.bytes_per_cycle)
     spec.store_sector_parts, spec.store_cycle_parts = _sector_time(memory.sector_bytes, memory.store_bytes_per_cycle)
-    engine_rate = _sector_time(memory.l1.line_bytes, arch.copy_engine.load_bytes_per_cycle)
-    spec.copy_engine_line_cycle_parts, spec.copy_engine_line_parts = engine_rate
+    engine_rate = _sector_time(memory.sector_bytes, arch.copy_engine.load_bytes_per_cycle)
+    spec.copy_engine_sector_parts, spec.copy_engine_cycle_parts = engine_rate
     spec.copy_line_parts, spec.copy_cycle_parts = _sector_time(memory.l1.line_bytes, memory.l1.copy_bytes_per_cycle)
 
 

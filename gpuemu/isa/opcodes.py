@@ -164,6 +164,12 @@ def shared_opcode(opcode: str) -> str:
     return ".".join([parsed.row.generic, *(m for m in parsed.modifiers if m in _OF_SHARED_MEMORY)])
 
 
+def cluster_opcode(opcode: str) -> str:
+    """The name that the model has for one with generic addresses where these mean another CTA's shared memory."""
+    parsed = parse_opcode(opcode)
+    return ".".join([f"{parsed.mnemonic}_CLUSTER", *parsed.modifiers])
+
+
 _CLOCK = re.compile(r"\bSR_CLOCK(LO|HI)?\b")
 _LANE_REGISTER = re.compile(r"\bSR_(TID|LANEID)\b")
 

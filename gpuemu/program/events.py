@@ -25,7 +25,9 @@ class Events:
     `number` [executions]: the event of each. Of an event: the mbarriers that it tells, `barrier[first_barrier[e] :
     first_barrier[e + 1]]`, by numbers from 0 on; `arrivals`, `bytes` and `parity` as in the trace; of a copy the
     `lines` of global memory that it touches, the `rows` of shared memory, as long as a wavefront, that it fills or
-    empties, the `sectors` that it moves; and the number of its tensor `map`, -1 for none.
+    empties, the `sectors` that it moves, and how many of them in part, `masks`; the number of its tensor `map`, -1 for
+    none. `other`: the mbarrier of this CTA that the same operation of other CTAs of the cluster tells, -1 for none, of
+    `other_arrivals` and `other_bytes`.
     """
 
     issue: Column
@@ -39,6 +41,10 @@ class Events:
     rows: Column
     sectors: Column
     map: Column
+    masks: Column
+    other: Column
+    other_arrivals: Column
+    other_bytes: Column
 
     def __len__(self) -> int:
         return len(self.arrivals)
@@ -46,7 +52,7 @@ class Events:
     @property
     def barriers(self) -> int:
         """How many mbarriers a CTA has."""
-        return int(self.barrier.max(initial=-1)) + 1
+        return int(max(self.barrier.max(initial=-1), self.other.max(initial=-1))) + 1
 
     @property
     def maps(self) -> int:
@@ -60,7 +66,7 @@ def lower_events(trace: Trace, warps: list[WarpTrace], arch: Architecture) -> Ev
     table = np.zeros((0, len(FIELDS)), np.int64) if trace.events is None else trace.events
     column = dict(zip(FIELDS, table.T, strict=True))
     if trace.events is None or _unknown(column):
-        return Events(nothing, nothing, np.zeros(1, np.int64), *(nothing,) * 8)
+        return Events(nothing, nothing, np.zeros(1, np.int64), *(nothing,) * 12)
     has = np.array([i.has_events for i in trace.code], np.bool_)
     begins = np.cumsum([0, *(len(warp.path) for warp in warps)])
     issues = np.concatenate([begins[k] + np.flatnonzero(has[warp.path]) for k, warp in enumerate(warps)])
@@ -70,28 +76,34 @@ def lower_events(trace: Trace, warps: list[WarpTrace], arch: Architecture) -> Ev
     first = np.append(0, np.cumsum(known))
     place = np.arange(first[-1]) - first[:-1].repeat(known)
     barriers = column["barrier"].repeat(known) + place * column["pitch1"].repeat(known)
-    lines, sectors = _moved(column, arch)
+    lines, sectors, masks = _moved(column, arch)
     wide = arch.shared_memory.banks * arch.shared_memory.bank_width_bytes
+    others = column["other_barrier"]
+    places, known_barriers = np.unique(np.append(barriers, others[others >= 0]), return_inverse=True)
     maps = np.unique(column["map"][column["map"] >= 0])
     return Events(
-        issue=issues, number=numbers, first_barrier=first, barrier=np.unique(barriers, return_inverse=True)[1],
+        issue=issues, number=numbers, first_barrier=first, barrier=known_barriers[: len(barriers)],
         arrivals=column["arrivals"], bytes=column["bytes"], parity=column["parity"], lines=lines,
         rows=-(-column["bytes"] // wide), sectors=sectors,
         map=np.where(column["map"] >= 0, np.searchsorted(maps, column["map"]), -1),
+        masks=masks, other=np.where(others >= 0, np.searchsorted(places, others), -1),
+        other_arrivals=column["other_arrivals"], other_bytes=column["other_bytes"],
     )  # fmt: skip
 
 
 def _unknown(column: dict[str, Column]) -> bool:
     """Whether there is an operation on mbarriers that the trace has no place of."""
-    return bool(((column["barrier"] < 0) & (column["shared"] < 0) & (column["map"] < 0)).any())
+    return bool(((column["barrier"] == NONE) & (column["shared"] < 0) & (column["map"] < 0)).any())
 
 
-def _moved(column: dict[str, Column], arch: Architecture) -> tuple[Column, Column]:
-    """How many lines and sectors of global memory each event touches, each line of a box for itself."""
+def _moved(column: dict[str, Column], arch: Architecture) -> tuple[Column, Column, Column]:
+    """How many lines and sectors of global memory each event touches, each line of a box for itself; and in part."""
     copies = column["shared"] >= 0
     times = np.prod([column[f"count{k + 1}"] for k in range(DIMENSIONS)], axis=0) * copies
     start, last = column["global"], column["global"] + np.maximum(1, column["line"]) - 1
     touched = []
     for size in (arch.global_memory.l1.line_bytes, arch.global_memory.sector_bytes):
         touched.append(np.where(column["line"] > 0, (last // size - start // size + 1) * times, 0))
-    return touched[0], touched[1]
+    size = arch.global_memory.sector_bytes
+    whole = np.maximum(0, (last + 1) // size - -(-start // size))
+    return touched[0], touched[1], np.where(column["line"] > 0, touched[1] - whole * times, 0)

@@ -1,7 +1,8 @@
 """Generic addresses: an instruction that means another memory with another execution gets an op for each.
 
 `ST.E [R2.64], R4` is a store to shared memory where its addresses lie in shared memory, and costs what `STS [R2], R4`
-does with the same ones; one to local memory is an STL. Where the lanes of one execution mean several memories, these
+does with the same ones; one to local memory is an STL, one to another CTA's shared memory a matter of the unit
+`cluster`. Where the lanes of one execution mean several memories, these
 are taken to be served one after another: it goes on to global memory and holds the data stage for its shared part, too.
 """
 
@@ -13,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.isa.opcodes import shared_opcode
-from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, SPACES, Instruction, Trace
+from gpuemu.isa.opcodes import cluster_opcode, shared_opcode
+from gpuemu.trace.model import CLUSTER, GLOBAL, LOCAL, SHARED, SPACES, Instruction, Trace
 
-IN_GLOBAL, IN_SHARED, IN_LOCAL = (1 << space for space in (GLOBAL, SHARED, LOCAL))
+IN_GLOBAL, IN_SHARED, IN_LOCAL, IN_CLUSTER = (1 << space for space in (GLOBAL, SHARED, LOCAL, CLUSTER))
 """Bits of the memories that the lanes of an execution mean."""
 _SETS = 1 << len(SPACES)
 
@@ -35,7 +36,12 @@ class Variant:
     @property
     def is_mixed(self) -> bool:
         """Whether lanes mean shared memory and others do not."""
-        return bool(self.spaces & IN_SHARED) and self.spaces != IN_SHARED
+        return bool(self.spaces & IN_SHARED) and self.spaces != IN_SHARED and not self.in_cluster
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether lanes mean the shared memory of other CTAs, for which all of them go to the cluster."""
+        return bool(self.spaces & IN_CLUSTER)
 
 
 def as_shared(instruction: Instruction) -> Instruction:
@@ -65,8 +71,11 @@ def variants(
     found = []
     for index, its_spaces in (divmod(key, _SETS) for key in keys.tolist()):
         instruction = trace.code[index]
-        shared = its_spaces == IN_SHARED
-        found.append(Variant(index, as_shared(instruction) if shared else instruction, its_spaces))
+        if its_spaces == IN_SHARED:
+            instruction = as_shared(instruction)
+        elif its_spaces & IN_CLUSTER:
+            instruction = replace(instruction, opcode=cluster_opcode(instruction.opcode))
+        found.append(Variant(index, instruction, its_spaces))
     path = path.copy()
     path[places] = len(trace.code) + numbers
     return found, path

@@ -94,7 +94,6 @@ def lower(trace: Trace, arch: Architecture) -> Program:
             )  # fmt: skip
     if problems:
         raise GpuemuError(problems)
-    units = {pipe: _unit_of(pipe, arch) for pipe in pipes}
     carry = np.array([op.carries_addresses for op in ops])
     for warp in trace.warps:
         if len(warp.rows) != (count := int(np.count_nonzero(carry[warp.path]))):
@@ -109,6 +108,9 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     rows = np.concatenate([warp.rows for warp in warps]).astype(np.int64)
     of_other_spaces, path = variants(trace, path, carries, rows)
     ops += [_lower_variant(variant, ops[variant.index], arch, controlled, pipes) for variant in of_other_spaces]
+    still = np.array([op.carries_addresses for op in ops])[path]  # not what goes to other CTAs of the cluster
+    rows, carries = rows[still[carries]], still
+    units = {pipe: _unit_of(pipe, arch) for pipe in pipes}
     everything = [*of_code(trace.code), *of_other_spaces]
     line_of = lines(trace, arch.issue.instruction_line_bytes)
     constants = constant_lines(trace, arch.launch.constant_line_bytes)
@@ -266,7 +268,7 @@ def _lower_variant(variant: Variant, op: Op, arch: Architecture, controlled: boo
     """The op of a variant of the instruction whose op is `op`."""
     if variant.is_mixed:
         return replace(op, shared_row=as_shared(variant.instruction).operation.row)
-    if variant.spaces == IN_SHARED:
+    if variant.spaces == IN_SHARED or variant.in_cluster:
         shared = _lower_instruction(variant.index, variant.instruction, arch, controlled, pipes)
         return replace(shared, reads=op.reads, writes=op.writes)
     return replace(op, is_local=variant.spaces == IN_LOCAL)

@@ -1,37 +1,49 @@
-"""Clusters of CTAs: launches have clusters of one, and a kernel that needs more is refused by name.
+"""The clusters of a launch: how many CTAs they have, as the cubin or the launch says.
 
-A cubin says how large a kernel's clusters are, or that each launch has to (PTX .reqnctapercluster, .explicitcluster).
-Code that merely asks runs, and is told of a cluster of one CTA, as where the launch does not say otherwise.
+A cubin says how large a kernel's clusters are (`__cluster_dims__`), or that each launch has to (PTX .explicitcluster).
+Code that merely asks is told of a cluster of one CTA where nobody says otherwise.
 """
 
 from __future__ import annotations
 
+import math
 import re
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.machine.clusters import MOST_CTAS
 from gpuemu.sass.tools.disassembly import DecodedFunction
+from gpuemu.trace.model import Launch
 
-_RIGHT = "a kernel whose clusters have one CTA is right: several are not executed yet"
 _ASKED = re.compile(r"c\[0x0\]\[0x(140|144|148|14c|15c|160|164|188)\]")
 """%is_explicit_cluster, %cluster_nctaid, %nclusterid, %cluster_nctarank."""
 _BARRIERS = ("UCGABAR_ARV", "UCGABAR_WAIT")
 _WITH_CLUSTERS = "sm_9"
+Size = tuple[int, int, int]
 
 
-def refuse_clusters(function: DecodedFunction) -> None:
-    """Raise GpuemuError for a kernel that cannot run in clusters of one CTA."""
-    if function.cluster is None:
-        found = "clusters whose size each launch has to say (.explicitcluster)" if function.explicit_cluster else ""
-    else:
-        x, y, z = function.cluster
-        found = f"clusters of {x} x {y} x {z} CTAs (__cluster_dims__)" if x * y * z > 1 else ""
-    if found:
-        raise GpuemuError.one(function.cubin.file, None, function.source_name, found, _RIGHT)
+def cluster_size(function: DecodedFunction, launch: Launch, given: Size | None) -> Size:
+    """CTAs of a cluster along each axis; `given` by the launch. Raises GpuemuError where that cannot be."""
+    file, name, own = function.cubin.file, function.source_name, function.cluster
+    if given is None and own is None and function.explicit_cluster:
+        found = "clusters whose size each launch has to say (.explicitcluster)"
+        raise GpuemuError.one(file, None, name, found, "a launch that says it is right: cluster=(2, 1, 1)")
+    size = given or own or (1, 1, 1)
+    said = "clusters of {} x {} x {} CTAs".format(*size)
+    if given is not None and own is not None and given != own:
+        raise GpuemuError.one(file, None, "cluster", said, "{} x {} x {} are right (__cluster_dims__)".format(*own))
+    if math.prod(size) > 1 and not function.arch.startswith("sm_9"):
+        raise GpuemuError.one(file, None, "cluster", f"{said} on {function.arch}", "code for sm_90 is right")
+    if not 1 <= math.prod(size) <= MOST_CTAS or min(size) < 1:
+        raise GpuemuError.one(file, None, "cluster", said, f"1 to {MOST_CTAS} CTAs are right")
+    if any(ctas % each for ctas, each in zip(launch.grid, size, strict=True)):
+        grid = "a grid of {} x {} x {} CTAs".format(*launch.grid)
+        raise GpuemuError.one(file, None, "--grid", f"{grid} in {said}", "whole clusters along each axis are right")
+    return size
 
 
-def notes_of(function: DecodedFunction) -> tuple[str, ...]:
+def notes_of(function: DecodedFunction, size: Size) -> tuple[str, ...]:
     """What is to be said of code that asks for its cluster, or waits for it, and may mean a larger one."""
-    if not function.arch.startswith(_WITH_CLUSTERS) or function.cluster is not None:
+    if math.prod(size) > 1 or not function.arch.startswith(_WITH_CLUSTERS) or function.cluster is not None:
         return ()
     asks = any(i.opcode in _BARRIERS or any(map(_ASKED.search, i.operands)) for i in function.code)
     return ("the kernel asks for its cluster: the launch has clusters of one CTA",) * asks

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError
-from gpuemu.sass.clusters import notes_of, refuse_clusters
+from gpuemu.sass.clusters import cluster_size, notes_of
 from gpuemu.sass.image.cubin import Cubin
+from gpuemu.sass.machine.cluster_state import Clusters
 from gpuemu.sass.machine.constant_banks import constant_banks, is_cooperative, shared_memory, shared_memory_size
 from gpuemu.sass.machine.cta import Cta, CtaExecutor
 from gpuemu.sass.machine.environment import Environment, ExecutionError
@@ -73,6 +74,7 @@ def trace_kernel(
     progress: Callable[[int, int], None] | None = None,
     watch: Callable[[Callable[[], int]], None] | None = None,
     observer: Observer | None = None,
+    cluster: Extent | None = None,
 ) -> Trace:
     """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
 
@@ -89,6 +91,7 @@ def trace_kernel(
     execute, and what the others would have stored is missing from the arrays. `printer` is called with what printf
     prints, as it is printed; all of it is in the trace's `printed`, too. `progress` is called with the CTAs done and
     all, `watch` once with a function that tells the warp instructions executed so far, also from another thread.
+    `cluster`: CTAs of a cluster, as `grid`, where the kernel does not say (cudaLaunchAttributeClusterDimension).
     `observer` hears every access; if it forgives, what a kernel must not do ends the launch, but is no error.
 
     Raises GpuemuError: for arguments that do not fit, an instruction the executor does not know, and everything
@@ -101,12 +104,12 @@ def trace_kernel(
     name = arch.code_name if isinstance(arch, Architecture) else arch
     function = decode_function(path, kernel, name, options=options)
     hardware = arch if isinstance(arch, Architecture) else load_arch(name or function.arch)
-    refuse_clusters(function)
     code = without_padding(function.code)
     launch = Launch(
         grid, block, max(1, function.registers_per_thread), function.static_shared_bytes, dynamic_shared_bytes
     )
     _check_bounds(function, launch)
+    size = cluster_size(function, launch, None if cluster is None else extent("cluster", cluster, "trace_kernel()"))
     file = function.cubin.file
     head = Trace(
         function.source_name,
@@ -141,7 +144,7 @@ def trace_kernel(
         system_wrote=system_wrote,
         spread=0 if observer is None else observer.spread,
     )
-    constants, known = constant_banks(function, launch, memory, args, hardware)
+    constants, known = constant_banks(function, launch, memory, args, hardware, size)
     add_heap(memory, function.image.codeless)
     sample = ctas is None and launch.ctas > len(kept)
     beside = sampled(launch, kept, sms, None) if sample and not timed_only else []
@@ -170,7 +173,8 @@ def trace_kernel(
     if observer is not None:
         observer.launches(environment)
     try:
-        executor = CtaExecutor(environment)
+        clusters = Clusters(size, launch.grid, lanes.exists) if math.prod(size) > 1 else None
+        executor = CtaExecutor(environment, clusters)
     except UnsupportedError as error:
         raise _unknown(error, function, file) from None
     if watch is not None:
@@ -255,7 +259,7 @@ def trace_kernel(
         sources=joined_sources((len(part[0]), part[3]) for part in taken.rows),
         events=table(taken.events) if has_events else None,
         source_paths=function.source_paths,
-        lacks=notes_of(function),
+        lacks=notes_of(function, size),
         buffer_bytes=sum(buffer.bytes for buffer in memory.buffers),
     )
     trace = replace(trace, code=with_threads(trace, threads))

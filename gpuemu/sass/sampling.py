@@ -55,6 +55,8 @@ class Taken:
         self._count = 0
 
     def add(self, cta: Cta) -> None:
+        if cta.cluster is not None:
+            cta.recorder.receive(cta.cluster.incoming.get(cta.rank, ()))
         warps, rows = cta.recorder.trace_parts(cta.number, self._count, len(self.events))
         self.events.extend(cta.recorder.events)
         self.warps.extend(warps)

@@ -39,7 +39,7 @@ from gpuemu.base.array_files import read_header
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.events import FIELDS as EVENT_FIELDS
-from gpuemu.trace.model import LOCAL, SHARED, ZEROS, Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.model import CLUSTER, LOCAL, SHARED, ZEROS, Instruction, Launch, Trace, WarpTrace
 
 Arrays = dict[str, NDArray[np.generic]]
 Content = tuple[
@@ -61,13 +61,14 @@ FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
     "shared": (("uint32",), "[rows]"),
     "local": (("uint32",), "[rows]"),
     "zeros": (("uint32",), "[rows]"),
+    "cluster": (("uint32",), "[rows]"),
     "sources": (("int64",), "[rows, 32]"),
     "events": (("int64",), f"[events, {len(EVENT_FIELDS)}]"),
     "event_lengths": (("int64",), "[warps]"),
     "event_numbers": (("int32",), "[asynchronous instructions]"),
 }
 """The arrays: which types they may have, and their shape."""
-_SPACES = {"shared": SHARED, "local": LOCAL, "zeros": ZEROS}
+_SPACES = {"shared": SHARED, "local": LOCAL, "zeros": ZEROS, "cluster": CLUSTER}
 _EVENTS = ("events", "event_lengths", "event_numbers")
 _OPTIONAL = (*_SPACES, "sources", *_EVENTS)
 THE_SIDE_FILE = "the side file that was written with the trace is right"

@@ -10,6 +10,9 @@ Of an mbarrier (SYNCS, ARRIVES): its byte in shared memory, how many `arrivals` 
 Of a bulk or tensor copy: the mbarrier that it tells, its `bytes`, where they begin in `shared` memory, and those in
 global memory: lines of `line` bytes, the first at `global`, `count1` of them `pitch1` bytes apart, `count2` of such
 planes, and so on, only what is inside the array. `swizzle` and `map`, its tensor map's address, are a tensor copy's.
+
+Of a cluster: what the same operation of other CTAs brings to an mbarrier of this one, `other_arrivals` and
+`other_bytes` at `other_barrier`. A replay of one CTA takes the others to be where it is itself.
 """
 
 from __future__ import annotations
@@ -23,10 +26,13 @@ DIMENSIONS = 4
 """Beyond that of a line."""
 DEFAULTS = {
     "barrier": -1, "arrivals": 0, "bytes": 0, "parity": -1, "shared": -1, "global": -1, "line": 0, "swizzle": 0,
-    "map": -1, **{f"{name}{k + 1}": value for k in range(DIMENSIONS) for name, value in (("count", 1), ("pitch", 0))},
+    "map": -1, "other_barrier": -1, "other_arrivals": 0, "other_bytes": 0,
+    **{f"{name}{k + 1}": value for k in range(DIMENSIONS) for name, value in (("count", 1), ("pitch", 0))},
 }  # fmt: skip
 """The numbers of an event, and what those are that are not given."""
 FIELDS = tuple(DEFAULTS)
+ELSEWHERE = -2
+"""In place of a barrier: only another CTA's hears of it."""
 NONE = -1
 """In place of an event's number: of that execution there is none."""
 Events = NDArray[np.int64]

@@ -18,9 +18,9 @@ from gpuemu.isa.registers import written_and_read
 from gpuemu.isa.table import Opcode, parse_opcode
 from gpuemu.isa.warp import LANES
 
-SPACES = ("global", "shared", "local", "zeros")
+SPACES = ("global", "shared", "local", "zeros", "cluster")
 """What a generic address may mean; a trace has the number of each lane's."""
-GLOBAL, SHARED, LOCAL, ZEROS = range(len(SPACES))
+GLOBAL, SHARED, LOCAL, ZEROS, CLUSTER = range(len(SPACES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,12 +110,14 @@ _GROUPS = (
         global_memory.l2.latency_cycles global_memory.l2.spread_cycles mio.copy_latency_cycles"""),
     _waits("long_scoreboard", "stall.long_scoreboard", """
         mbarrier.arrive_cycles mbarrier.test_cycles mbarrier.wake_cycles mbarrier.initialise_cycles
-        mbarrier.source_release_cycles copy_engine.latency_cycles copy_engine.source_release_cycles
-        copy_engine.idle_release_cycles copy_engine.map_cycles copy_engine.load_latency_cycles
-        copy_engine.store_latency_cycles copy_engine.least_store_cycles copy_engine.group_cycles"""),
+        mbarrier.source_release_cycles cluster.latency_cycles cluster.arrive_cycles copy_engine.latency_cycles
+        copy_engine.source_release_cycles copy_engine.tensor_release_cycles copy_engine.idle_release_cycles
+        copy_engine.map_cycles copy_engine.load_latency_cycles
+        copy_engine.store_latency_cycles copy_engine.least_store_cycles copy_engine.group_cycles
+        copy_engine.line_cycles"""),
     _Group(f"{LATENCY}, long_scoreboard", "stall.long_scoreboard", MOST, "copy_engine.load_bytes_per_cycle"),
     _waits("short_scoreboard", "stall.short_scoreboard", """
-        fence.cta_cycles fence.gpu_cycles fence.async_cycles fence.stores_cycles"""),
+        cluster.acknowledge_cycles fence.cta_cycles fence.gpu_cycles fence.async_cycles fence.stores_cycles"""),
     _Group(f"{LATENCY}, long_scoreboard", "first_touch", NO_END, "global_memory.first_touch"),
     _Group(f"{LATENCY}, long_scoreboard", "l1_capacity", MOST, "global_memory.l1.capacity_bytes"),
     _waits("no_instruction", "stall.no_instruction", """
@@ -128,7 +130,8 @@ _GROUPS = (
     _waits("wait", "stall.wait", "issue.yield_cycles issue.convergence_cycles"),
     _Group(LATENCY, "stall.wait stall.short_scoreboard", LEAST, """
         operations.*.latency_cycles tensor_core.operations.*.latency_cycles"""),
-    _waits("barrier", "barrier_unit", "barrier.latency_cycles barrier.drain_cycles barrier.load_delay_cycles"),
+    _waits("barrier", "barrier_unit", """
+        barrier.latency_cycles barrier.drain_cycles barrier.load_delay_cycles cluster.barrier_cycles"""),
     _waits("drain", "stall.drain", "global_memory.store_latency_cycles"),
     _Group(BARRIER, "barrier_unit", LEAST, "barrier.arrival_interval_cycles barrier.single_warp_cycles"),
     _Group(PIPES, "pipe stall.math_pipe_throttle", LEAST, """
@@ -171,7 +174,7 @@ _GROUPS = (
     _Group(COPIES, "copies", LEAST, "global_memory.l1.copy_cycles"),
     _Group(COPIES, "copies", MOST, "global_memory.l1.copy_bytes_per_cycle"),
     _Group(STORES, "global_stores", MOST, "global_memory.store_bytes_per_cycle global_memory.store_merge_lines"),
-    _Group(STORES, "global_stores", LEAST, "global_memory.mask_sectors"),
+    _Group(STORES, "global_stores", LEAST, "global_memory.mask_sectors copy_engine.reduction_sectors"),
     _Group(STORES, "stall.drain", MOST, "global_memory.store_buffer_sectors"),
 )  # fmt: skip
 OWNERS: Mapping[str, Owner] = {

@@ -1,4 +1,4 @@
-"""Kernels that need clusters of several CTAs are refused by name; those that run in clusters of one run."""
+"""Clusters: CTAs reach each other's shared memory, mbarriers and barrier; what cannot be is refused by name."""
 
 from __future__ import annotations
 
@@ -6,43 +6,62 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import gpuemu
 from gpuemu.base.errors import GpuemuError
-from gpuemu.cli.main import cli
 
 SYNC = 'asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");'
 FAR = """\
     __shared__ int s;
     unsigned a = (unsigned)__cvta_generic_to_shared(&s), b;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, RANK;" : "=r"(b) : "r"(a));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(b) : "r"(a), "r"(RANK));
     s = 5 + blockIdx.x;
 """
 READ = 'int v; asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(b)); out[blockIdx.x] = v;'
-WRITE = 'asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(b), "r"(7)); out[blockIdx.x] = s;'
-COPY = """\
-    __shared__ alignas(128) char tile[256];
+WRITE = 'asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(b), "r"(7 + blockIdx.x));'
+ADD = 'asm volatile("{ .reg .u32 x; atom.shared::cluster.add.u32 x, [%0], 10; }" :: "r"(b));'
+BAR = """\
     __shared__ alignas(8) unsigned long long bar;
-    unsigned a = (unsigned)__cvta_generic_to_shared(tile), b = (unsigned)__cvta_generic_to_shared(&bar);
-    unsigned long long g; asm("cvta.to.global.u64 %0, %1;" : "=l"(g) : "l"(out));
-    asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(b));
-    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 64;" :: "r"(b));
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-        " [%0], [%1], 64, [%2], %3;" :: "r"(a), "l"(g), "r"(b), "h"((short)RANK));
+    unsigned m = (unsigned)__cvta_generic_to_shared(&bar);
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(m));
+    asm volatile("fence.mbarrier_init.release.cluster;");
 """
+WAIT = """\
+    asm volatile("{ .reg .pred p; W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], 0; @p bra D; bra W; D: }"
+        :: "r"(m) : "memory");
+"""
+COPY = """\
+    __shared__ alignas(128) int tile[16];
+    unsigned a = (unsigned)__cvta_generic_to_shared(tile);
+    unsigned long long g; asm("cvta.to.global.u64 %0, %1;" : "=l"(g) : "l"(out));
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 64;" :: "r"(m));
+    SYNC
+    if (blockIdx.x == 0) asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+        " [%0], [%1], 64, [%2], %3;" :: "r"(a), "l"(g), "r"(m), "h"((short)RANKS));
+"""
+TELL = """\
+    unsigned bm; asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(bm) : "r"(m), "r"(1 - blockIdx.x % 2));
+"""
+TWO = "__cluster_dims__(2, 1, 1)"
+OTHER, MUST = FAR.replace("RANK", "1 - blockIdx.x % 2"), COPY.replace("SYNC", SYNC)
 KERNELS = {
-    "two": f"__global__ void __cluster_dims__(2, 1, 1) k(int *out) {{ {SYNC} out[blockIdx.x] = 1; }}",
-    "deep": "__global__ void __cluster_dims__(1, 2, 2) k(int *out) { out[0] = 1; }",
-    "one": f"__global__ void __cluster_dims__(1, 1, 1) k(int *out) {{ {SYNC} out[blockIdx.x] = 1; }}",
+    "barrier": f"__global__ void {TWO} k(int *out) {{ out[8 + blockIdx.x] = 1; {SYNC} out[blockIdx.x] = out[9 - blockIdx.x]; }}",
+    "read": f"__global__ void {TWO} k(int *out) {{ {OTHER} {SYNC} {READ} {SYNC} }}",
+    "write": f"__global__ void {TWO} k(int *out) {{ {OTHER} {SYNC} {WRITE} {SYNC} out[blockIdx.x] = s; }}",
+    "add": f"__global__ void {TWO} k(int *out) {{ {OTHER} {SYNC} {ADD} {SYNC} out[blockIdx.x] = s; }}",
+    "own": f"__global__ void {TWO} k(int *out) {{ {FAR.replace('RANK', 'blockIdx.x')} {READ} }}",
+    "arrival": f"__global__ void {TWO} k(int *out) {{ {BAR} {TELL} {SYNC} if (blockIdx.x % 2) asm volatile("
+    f'"mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(bm)); else {{ {WAIT} }} out[blockIdx.x] = 3; }}',
+    "told": f"__global__ void {TWO} k(int *out) {{ {BAR} {TELL} {OTHER} asm volatile("
+    f'"mbarrier.arrive.expect_tx.shared.b64 _, [%0], 4;" :: "r"(m)); {SYNC} asm volatile('
+    '"st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" :: "r"(b), "r"(20 + blockIdx.x), "r"(bm));'
+    f" {WAIT} out[blockIdx.x] = s; {SYNC} }}",
+    "many": f"__global__ void {TWO} k(int *out) {{ {BAR} {MUST.replace('RANKS', '3')} {WAIT} out[blockIdx.x] = tile[15]; }}",
+    "deep": f"__global__ void __cluster_dims__(1, 2, 2) k(int *out) {{ {SYNC} int n; "
+    'asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(n)); out[blockIdx.y + 2 * blockIdx.z] = n; }',
     "asks": '__global__ void k(int *out) { unsigned n; asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n)); out[0] = n; }',
-    "plain": "__global__ void k(int *out) { __shared__ int s[32]; s[threadIdx.x] = 1; __syncthreads();"
-    " out[threadIdx.x] = s[31 - threadIdx.x]; }",
-    "far_read": f"__global__ void k(int *out) {{ {FAR.replace('RANK', '1')} {READ} }}",
-    "far_write": f"__global__ void k(int *out) {{ {FAR.replace('RANK', '3')} {WRITE} }}",
-    "near": f"__global__ void k(int *out) {{ {FAR.replace('RANK', '0')} {READ} }}",
-    "to_both": f"__global__ void k(int *out) {{ {COPY.replace('RANK', '3')} }}",
-    "to_itself": f"__global__ void k(int *out) {{ {COPY.replace('RANK', '1')} }}",
+    "alone": f"__global__ void {TWO} k(int *out) {{ {BAR} {WAIT} }}",
+    "far": f"__global__ void k(int *out) {{ {FAR.replace('RANK', '1')} {READ} }}",
 }
 PTX = """\
 .version 8.0
@@ -50,60 +69,80 @@ PTX = """\
 .address_size 64
 .visible .entry k(.param .u64 p) .explicitcluster { ret; }
 """
-RIGHT = "a kernel whose clusters have one CTA is right: several are not executed yet"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name, text in KERNELS.items():
-        (tmp_path / f"{name}.cu").write_text(f'extern "C" {text}\n')
-    return tmp_path
-
-
-def traced(file: Path, **more: object) -> np.ndarray:
-    out = np.zeros(64, np.int32)
-    gpuemu.trace_kernel(file, block=(1, 1, 1), grid=(2, 1, 1), args=[out], arch="sm_90", **more)
-    return out
-
-
-@pytest.mark.parametrize(("name", "size"), [("two", "2 x 1 x 1"), ("deep", "1 x 2 x 2")])
-def test_a_kernel_of_larger_clusters_is_refused_by_every_command(name: str, size: str, folder: Path) -> None:
-    file = folder / f"{name}.cu"
-    said = f"k: found clusters of {size} CTAs (__cluster_dims__); {RIGHT}"
-    with pytest.raises(GpuemuError) as caught:
-        traced(file)
-    assert str(caught.value).endswith(said)
-    launch = [str(file), "--arch", "sm_90", "--arg", "zeros:i32:64"]
-    for words in (["run"], ["check"], ["trace", "-o", str(folder / "t.yaml")], ["why"]):
-        with pytest.raises(GpuemuError) as caught:
-            CliRunner().invoke(cli, [words[0], *launch, *words[1:]], catch_exceptions=False)
-        assert str(caught.value).endswith(said)
-
-
-def test_a_kernel_whose_launches_must_say_how_large_clusters_are_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "k.ptx").write_text(PTX)
-    with pytest.raises(GpuemuError, match=r"k: found clusters whose size each launch has to say \(.explicitcluster\)"):
-        traced(tmp_path / "k.ptx")
+def traced(
+    folder: Path, name: str, grid: tuple[int, int, int] = (2, 1, 1), **more: object
+) -> tuple[gpuemu.Trace, np.ndarray]:
+    file, out = folder / f"{name}.cu", np.arange(64, dtype=np.int32)
+    file.write_text(f'extern "C" {KERNELS[name]}\n')
+    return gpuemu.trace_kernel(file, block=(1, 1, 1), grid=grid, args=[out], arch="sm_90", **more), out
 
 
 @pytest.mark.parametrize(
-    ("name", "rank"), [("far_read", 1), ("far_write", 3), ("to_both", 1)]
+    ("name", "found"),
+    [("barrier", [1, 1]), ("read", [6, 5]), ("write", [8, 7]), ("add", [15, 16]), ("own", [5, 6]), ("arrival", [3, 3]),
+     ("told", [21, 20]), ("many", [15, 15])],
 )  # fmt: skip
-def test_the_shared_memory_of_another_cta_is_refused_by_name(name: str, rank: int, folder: Path) -> None:
-    """Also by check: it is no fault of the kernel's."""
-    said = f"the shared memory of CTA {rank} of a cluster: those of several CTAs are not executed yet"
-    with pytest.raises(GpuemuError, match=said):
-        traced(folder / f"{name}.cu")
-    with pytest.raises(GpuemuError, match=said):
-        gpuemu.check(folder / f"{name}.cu", block=(1, 1, 1), args=[np.zeros(64, np.int32)], arch="sm_90")
+def test_the_ctas_of_a_cluster_do_to_each_other_what_they_must(name: str, found: list[int], tmp_path: Path) -> None:
+    trace, out = traced(tmp_path, name)
+    assert out[:2].tolist() == found
+    assert gpuemu.run(trace).cycles > 0
 
 
-@pytest.mark.parametrize(("name", "value"), [("one", 1), ("asks", 1), ("plain", 1), ("near", 5), ("to_itself", 0)])
-def test_what_runs_in_clusters_of_one_cta_runs(name: str, value: int, folder: Path) -> None:
-    out = np.zeros(64, np.int32)
-    block = (32, 1, 1) if name == "plain" else (1, 1, 1)
-    trace = gpuemu.trace_kernel(folder / f"{name}.cu", block=block, args=[out], arch="sm_90")
-    assert out[0] == value
-    asked = ("the kernel asks for its cluster: the launch has clusters of one CTA",) * (name == "asks")
-    assert trace.lacks == asked
-    assert gpuemu.run(trace).notes[-1:] == asked or name in ("one", "to_itself")
+def test_ranks_count_along_x_then_y_then_z_in_each_cluster(tmp_path: Path) -> None:
+    _, out = traced(tmp_path, "deep", (1, 2, 2))
+    assert out[:4].tolist() == [0, 1, 2, 3]
+    _, out = traced(tmp_path, "deep", (1, 2, 4))
+    assert out[:8].tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+
+
+def test_a_cta_that_is_timed_alone_has_the_others_of_its_cluster_beside_it(tmp_path: Path) -> None:
+    trace, _ = traced(tmp_path, "read", (40, 1, 1), ctas=[21], timed_only=True)
+    assert {warp.cta for warp in trace.warps} == {21}
+
+
+def test_the_launch_may_say_how_large_clusters_are(tmp_path: Path) -> None:
+    trace, out = traced(tmp_path, "asks", (8, 1, 1), cluster=(4, 1, 1))
+    assert out[0] == 4
+    assert trace.lacks == ()
+    trace, out = traced(tmp_path, "asks", (8, 1, 1))
+    assert out[0] == 1
+    assert trace.lacks == ("the kernel asks for its cluster: the launch has clusters of one CTA",)
+
+
+@pytest.mark.parametrize(
+    ("name", "grid", "more", "said"),
+    [
+        (
+            "read",
+            (3, 1, 1),
+            {},
+            "3 x 1 x 1 CTAs in clusters of 2 x 1 x 1 CTAs; whole clusters along each axis are right",
+        ),
+        ("read", (4, 1, 1), {"cluster": 4}, r"clusters of 4 x 1 x 1 CTAs; 2 x 1 x 1 are right \(__cluster_dims__\)"),
+        ("asks", (32, 1, 1), {"cluster": 32}, "clusters of 32 x 1 x 1 CTAs; 1 to 16 CTAs are right"),
+        ("far", (2, 1, 1), {}, "the shared memory of CTA 1 of a cluster: no such CTA executes"),
+        ("alone", (2, 1, 1), {}, "a wait for ever for other CTAs of its cluster"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    name: str, grid: tuple[int, int, int], more: dict[str, int], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(GpuemuError, match=said):
+        traced(tmp_path, name, grid, **more)
+
+
+def test_a_kernel_whose_launches_must_say_how_large_clusters_are_says_so(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(PTX)
+    with pytest.raises(GpuemuError, match=r"k: found clusters whose size each launch has to say \(.explicitcluster\)"):
+        gpuemu.trace_kernel(tmp_path / "k.ptx", args=[np.zeros(4, np.int32)], arch="sm_90")
+
+
+def test_a_load_of_another_ctas_memory_takes_what_the_file_says(tmp_path: Path) -> None:
+    trace, _ = traced(tmp_path, "read")
+    near, far = (
+        gpuemu.run(trace, gpuemu.load_arch("sm_90").with_overrides({"cluster.latency_cycles": n})).cycles
+        for n in (184, 384)
+    )
+    assert far - near == 200

@@ -1,6 +1,7 @@
 """Measures single steps of pipelines on one SM: python tools/hopper/steps.py OUT (CuPy, an H100 or H200)
 
-Writes OUT/steps.csv: a row for each interval between clock reads of the kernels in steps.cu and beside.cu.
+Writes OUT/steps.csv, a row for each interval between clock reads of the kernels in steps.cu and beside.cu, and
+OUT/producers.csv, those of producers.cu.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ class Steps:
         )
         self.module = cupy.RawModule(code=text, options=("--std=c++17", "-arch=sm_90a"), backend="nvrtc")
 
-    def go(self, kernel: str, threads: int, *args: Any, **told: Any) -> None:
+    def go(self, kernel: str, threads: int, *args: Any, ctas: int = 1, **told: Any) -> None:
         """A row for each interval that it times."""
         function = self.module.get_function(kernel)
         function.max_dynamic_shared_size_bytes = SHARED
         out = cupy.zeros((16, TURNS), cupy.uint32)
-        function((1,), (threads,), (out, *args), shared_mem=SHARED)
+        function((ctas,), (threads,), (out, *args), shared_mem=SHARED)
         cupy.cuda.Device().synchronize()
         for what, turns in enumerate(cupy.asnumpy(out)):
             if turns.any():
@@ -102,15 +103,35 @@ def beside(bench: Steps, big: Any) -> None:
                     bench.go(kernel, threads, i(ways), i(count), ways=ways, count=count)
 
 
+def producers(bench: Steps, big: Any) -> None:
+    """Boxes asked for by one thread, step after step; boxes of lines of 16 to 128 bytes; another CTA's memory."""
+    bench.source("producers.cu")
+    for inner in (8, 16, 32, 64):
+        for rows in (8, 64, 128, 256):
+            made = np.frombuffer(tensor_map(big, (1024, 65536), (inner, rows), "none").tobytes(), "V128")[0]
+            told = {"inner": inner, "rows": rows}
+            for each in (1, 2, 4):
+                for count in (1, 4, 8, 16):
+                    if 2 * inner * rows * each <= SHARED:
+                        args = made, i(2 * inner * rows), i(count), i(rows)
+                        bench.go(f"asks_{each}", 32, *args, steps=count, **told)
+            for kernel in ("sends_stores", "sends_sums"):
+                for count in (1, 4, 8):
+                    bench.go(kernel, 32, made, i(count), i(rows), count=count, **told)
+    bench.go("others", 32, ctas=2)
+
+
 def main() -> None:
     """The command."""
-    bench, big = Steps(), cupy.zeros(1 << 28, cupy.uint8)
-    steps(bench, big)
-    beside(bench, big)
-    with (Path(sys.argv[1]) / "steps.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, bench.rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(bench.rows)
+    big = cupy.zeros(1 << 28, cupy.uint8)
+    for name, parts in (("steps.csv", (steps, beside)), ("producers.csv", (producers,))):
+        bench = Steps()
+        for part in parts:
+            part(bench, big)
+        with (Path(sys.argv[1]) / name).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, bench.rows[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(bench.rows)
 
 
 if __name__ == "__main__":

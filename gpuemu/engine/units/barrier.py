@@ -107,6 +107,8 @@ def _open_if_complete(state: State, cta: Cta, barrier: int, now: int) -> None:
     if gathering.expected == 0:
         complete = max(complete, cta.last_end)
     opens_at, ways = complete + spec.barrier_latency_cycles, 0
+    if barrier == CLUSTER_BARRIER:
+        opens_at += spec.cluster_barrier_cycles
     for w in range(cta.first_warp, cta.first_warp + cta.warps):
         warp = state.warps[w]
         if state.at_barrier[w].id == barrier:

@@ -2,10 +2,12 @@
 
 A copy has its turn `copy_engine.latency_cycles` behind its issue, behind all that came before. One by a tensor map
 waits until the map is there, `map_cycles` behind the first that asks for it. A load takes the engine for the lines of
-global memory that it touches, at `load_bytes_per_cycle`, and is in shared memory `load_latency_cycles` behind the last;
-its mbarrier hears of it then (`units.mbarriers`). A store takes the engine at the pace of the path from the SM, and has
-been read `store_latency_cycles` behind its end. UTMACMDFLUSH ends a group of a warp's stores: the counter falls when
-all have been read. Where no lane takes part, registers are released after `idle_release_cycles`.
+global memory that it touches, each for `line_cycles`, all for their sectors at `load_bytes_per_cycle`, and is in shared
+memory `load_latency_cycles` behind the last; its mbarrier hears of it then (`units.mbarriers`). A store takes the
+engine at the pace of the path from the SM, on which a sector written in part is followed by its mask and each line of a
+reduction by `reduction_sectors`, and has been read `store_latency_cycles` behind its end. UTMACMDFLUSH ends a group of
+a warp's stores: the counter falls when all have been read. Where no lane takes part, registers are released after
+`idle_release_cycles`.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from gpuemu.engine.units.mbarriers import comes, event_of
 from gpuemu.isa.kind import Kind
 from gpuemu.isa.table import parse_opcode
 
-NOTHING, LOADS, STORES, GROUPS, MAPS = range(5)
+NOTHING, LOADS, STORES, GROUPS, MAPS, REDUCTIONS = range(6)
 _WHAT = {
     "UBLKCP": STORES,
-    "UBLKRED": STORES,
+    "UBLKRED": REDUCTIONS,
     "UTMASTG": STORES,
-    "UTMAREDG": STORES,
+    "UTMAREDG": REDUCTIONS,
     "UTMALDG": LOADS,
     "UTMACMDFLUSH": GROUPS,
     "UTMACCTL": MAPS,
@@ -76,8 +78,10 @@ def take_copy(state: State, c: int, w: int, o: int, now: int) -> None:
         sources_at(state, f, release, now)
         result_at(state, f, release, now)
         return
-    sources_at(state, f, now + spec.copy_engine_source_release_cycles, now)
-    event, ready, parts = state.events[e], now + spec.copy_engine_latency_cycles, spec.copy_engine_line_parts
+    event = state.events[e]
+    release = spec.copy_engine_tensor_release_cycles if event.map >= 0 else spec.copy_engine_source_release_cycles
+    sources_at(state, f, now + release, now)
+    ready, parts = now + spec.copy_engine_latency_cycles, spec.copy_engine_cycle_parts
     if event.map >= 0:
         there = event.map
         if state.maps_there[there] < 0:
@@ -85,15 +89,19 @@ def take_copy(state: State, c: int, w: int, o: int, now: int) -> None:
         ready = max(ready, state.maps_there[there])
     start = max(ready * parts, engine.free_at)
     if what == LOADS:
-        engine.free_at = start + event.lines * spec.copy_engine_line_cycle_parts
+        takes = max(event.lines * spec.copy_engine_line_cycles * parts, event.sectors * spec.copy_engine_sector_parts)
+        engine.free_at = start + takes
         state.memory[0].loaded_sectors += event.sectors
         done = engine.free_at // parts + spec.copy_engine_load_latency_cycles
         comes(state, f, done, now)
     else:
-        takes = event.sectors * spec.store_sector_parts // spec.store_cycle_parts
+        sent = event.sectors + event.masks * spec.global_memory_mask_sectors
+        if what == REDUCTIONS:
+            sent = event.sectors + event.lines * spec.copy_engine_reduction_sectors
+        takes = sent * spec.store_sector_parts // spec.store_cycle_parts
         engine.free_at = start + max(spec.copy_engine_least_store_cycles, takes) * parts
         state.memory[0].stored_sectors += event.sectors
-        state.memory[0].sent_sectors += event.sectors
+        state.memory[0].sent_sectors += sent
         done = engine.free_at // parts + spec.copy_engine_store_latency_cycles
         state.bulk_stores[w].read_at = max(state.bulk_stores[w].read_at, done)
     state.flights[f].completion = done

@@ -2,7 +2,8 @@
 
 FENCE.VIEW.ASYNC is over `fence.async_cycles` behind its issue, but no sooner than `fence.stores_cycles` behind the end
 of the last of its warp's stores to shared memory, nor than a MEMBAR before it. MEMBAR takes `fence.cta_cycles`, one of
-the GPU or the system `fence.gpu_cycles`.
+the GPU or the system `fence.gpu_cycles`. Behind ERRBAR its warp stands until those of the GPU are over, behind
+CGAERRBAR `cluster.acknowledge_cycles` more.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
-from gpuemu.engine.unit import Kept, Takes, Unit, each_op
+from gpuemu.engine.unit import Kept, Takes, Unit, each_op, each_warp
 from gpuemu.engine.units.dependences import new_flight, result_at, sources_at
 from gpuemu.engine.units.phases import wake
 from gpuemu.engine.units.rings import length, nth, push, take
 from gpuemu.isa.kind import Kind
 
-CTA, GPU, ASYNC = range(3)
+CTA, GPU, ASYNC, STANDS, STANDS_CLUSTER = range(5)
 
 
 class Fences(Record):
@@ -39,8 +40,16 @@ class FenceOp(Record):
         instruction = m.program.code[m.program.ops[number].index]
         if instruction.mnemonic == "FENCE":
             self.what = ASYNC
+        elif instruction.mnemonic in ("ERRBAR", "CGAERRBAR"):
+            self.what = STANDS_CLUSTER if instruction.mnemonic == "CGAERRBAR" else STANDS
         elif instruction.mnemonic == "MEMBAR":
             self.what = CTA if instruction.has("CTA") else GPU
+
+
+class Membars(Record):
+    """Of a warp's MEMBAR of the GPU: when the last is over."""
+
+    over_at: int
 
 
 def take_fence(state: State, c: int, w: int, o: int, now: int) -> None:
@@ -51,9 +60,18 @@ def take_fence(state: State, c: int, w: int, o: int, now: int) -> None:
     if what == ASYNC:
         push(state, state.fences[0].waits, f)
         wake(state, state.phase[0].fences, now + 1)
+    elif what in (STANDS, STANDS_CLUSTER):
+        result_at(state, f, now + 1, now)
+        over = max(now + 1, state.membars[w].over_at)
+        if what == STANDS_CLUSTER:
+            over += spec.cluster_acknowledge_cycles
+        if over > now + 1:
+            state.warps[w].blocked_from, state.warps[w].opens_at = now + 1, over
     else:
         over = now + (spec.fence_gpu_cycles if what == GPU else spec.fence_cta_cycles)
         state.shared_stores[w].done_at = max(state.shared_stores[w].done_at, over - spec.fence_stores_cycles)
+        if what == GPU:
+            state.membars[w].over_at = over
         result_at(state, f, over, now)
 
 
@@ -76,6 +94,6 @@ def tick_fences(state: State, now: int) -> int:
 FENCES = Unit(
     "fences",
     tick_fences,
-    records={"fences": Kept(Fences), "fence_op": Kept(FenceOp, each_op)},
+    records={"fences": Kept(Fences), "fence_op": Kept(FenceOp, each_op), "membars": Kept(Membars, each_warp)},
     takes=(Takes(take_fence, (Kind.VARIABLE,), pipe="fences", flies=True),),
 )

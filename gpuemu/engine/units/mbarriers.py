@@ -37,7 +37,7 @@ class Mbarriers(Record):
         """Nothing is to come."""
         events = m.program.events
         executions = 0 if events is None else len(events.issue)
-        self.due = m.room.ring("operations on mbarriers that are to come", FIELDS * (executions + 1))
+        self.due = m.room.ring("operations on mbarriers that are to come", FIELDS * (2 * executions + 1))
         self.waits = m.room.ring("waits for mbarriers", min(executions, m.spec.sm_max_warps) + 1)
         if events is not None and executions:
             self.count = events.barriers
@@ -66,7 +66,11 @@ class Event(Record):
     parity: int
     lines: int
     sectors: int
+    masks: int
     map: int
+    other: int
+    other_arrivals: int
+    other_bytes: int
 
     def begin(self, m: Setup, number: int) -> None:
         """As the program has it."""
@@ -75,7 +79,9 @@ class Event(Record):
             return
         first, end = events.first_barrier[number], events.first_barrier[number + 1]
         self.barriers_at, self.barriers = m.room.given("event_barriers", events.barrier[first:end]), int(end - first)
-        for name in ("arrivals", "bytes", "parity", "lines", "sectors", "map"):
+        for name in (
+            "arrivals", "bytes", "parity", "lines", "sectors", "masks", "map", "other", "other_arrivals", "other_bytes",
+        ):  # fmt: skip
             setattr(self, name, int(getattr(events, name)[number]))
 
 
@@ -109,7 +115,15 @@ def event_of(state: State, f: int) -> int:
 
 
 def comes(state: State, f: int, cycle: int, now: int) -> None:
-    """What an instruction brings to its mbarriers is there at `cycle`."""
+    """What an instruction brings to its mbarriers is there at `cycle`; what it brings from other CTAs, too."""
+    _due(state, f, cycle, now)
+    if state.events[event_of(state, f)].other >= 0:
+        spec = state.spec[0]
+        _due(state, -1 - f, cycle + spec.cluster_arrive_cycles - spec.mbarrier_arrive_cycles, now)
+
+
+def _due(state: State, f: int, cycle: int, now: int) -> None:
+    """At a cycle something comes of a flight, of -1 - f from other CTAs."""
     unit = state.mbarriers[0]
     unit.came += 1
     push(state, unit.due, cycle)
@@ -151,7 +165,10 @@ def tick_mbarriers(state: State, now: int) -> int:
         for i in range(FIELDS - 1, -1, -1):  # the last takes its place
             put(state, due, best + i, nth(state, due, length(state, due) - 1))
             take(state, due, length(state, due) - 1)
-        _happens(state, f, now)
+        if f >= 0:
+            _happens(state, f, now)
+        else:
+            _others(state, -1 - f, now)
 
 
 def _happens(state: State, f: int, now: int) -> None:
@@ -175,10 +192,27 @@ def _happens(state: State, f: int, now: int) -> None:
             if state.mbarrier_op[flight.op].drops:
                 barrier.taken -= event.arrivals
             barrier.bytes += event.bytes if what in (ARRIVES, FOLLOWS_COPIES) else -event.bytes
-            if barrier.missing == 0 and barrier.bytes == 0:
-                barrier.parity ^= 1
-                barrier.missing = barrier.taken
-                _let_go(state, number, now)
+            _end_phase(state, number, now)
+
+
+def _others(state: State, f: int, now: int) -> None:
+    """What other CTAs of the cluster bring."""
+    flight, unit = state.flights[f], state.mbarriers[0]
+    event = state.events[event_of(state, f)]
+    number = state.ctas[state.warps[flight.warp].cta].slot * unit.count + event.other
+    barrier = state.mbarrier[number]
+    barrier.missing -= event.other_arrivals
+    barrier.bytes -= event.other_bytes
+    _end_phase(state, number, now)
+
+
+def _end_phase(state: State, number: int, now: int) -> None:
+    """Where neither arrivals nor bytes are missing, the next phase begins."""
+    barrier = state.mbarrier[number]
+    if barrier.missing == 0 and barrier.bytes == 0:
+        barrier.parity ^= 1
+        barrier.missing = barrier.taken
+        _let_go(state, number, now)
 
 
 def _let_go(state: State, number: int, now: int) -> None:

@@ -6,6 +6,7 @@ PTX register or address; the others are refused when code reads them. A launch h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -129,10 +130,16 @@ def _words(function: DecodedFunction) -> _Words:
 
 
 def constant_banks(
-    function: DecodedFunction, launch: Launch, memory: Memory, args: Sequence[Any], arch: Architecture
+    function: DecodedFunction,
+    launch: Launch,
+    memory: Memory,
+    args: Sequence[Any],
+    arch: Architecture,
+    cluster: tuple[int, int, int] = (1, 1, 1),
 ) -> tuple[Banks, frozenset[int]]:
     """The banks, and the offsets of those words in front of bank 0's parameters that hold what they should.
 
+    Of a launch in clusters of so many CTAs along each axis.
     Variables and array arguments become buffers of `memory`. Raises GpuemuError for arguments that do not fit.
     """
     addresses = function.image.addresses
@@ -155,7 +162,7 @@ def constant_banks(
 
     for parameter, value in zip(function.parameters, arguments_bytes(function, args, memory), strict=True):
         put(function.parameter_base + parameter.offset, value)
-    words = _driver_words(function, launch, memory, banks, arch)
+    words = _driver_words(function, launch, memory, banks, arch, cluster)
     known = set()
     for offset, values in words.items():
         put(offset, values.tobytes())
@@ -164,7 +171,12 @@ def constant_banks(
 
 
 def _driver_words(
-    function: DecodedFunction, launch: Launch, memory: Memory, banks: Banks, arch: Architecture
+    function: DecodedFunction,
+    launch: Launch,
+    memory: Memory,
+    banks: Banks,
+    arch: Architecture,
+    cluster: tuple[int, int, int],
 ) -> dict[int, NDArray[Any]]:
     """What the driver puts in front of the parameters: offset → values."""
     at = _words(function)
@@ -181,15 +193,15 @@ def _driver_words(
         at.descriptor: np.zeros(1, dtype=np.uint64),
         at.constant_window: np.array([CONSTANT_WINDOW], dtype=np.uint64),
         at.shared_window: np.array([SHARED_WINDOW], dtype=np.uint64),
-        at.explicit_cluster: np.zeros(1, dtype=np.uint32),
+        at.explicit_cluster: np.array([math.prod(cluster) > 1], dtype=np.uint32),
     }
-    ones = np.ones(3, dtype=np.uint32)
+    size = np.array(cluster, dtype=np.uint32)
     moved: dict[int | None, NDArray[Any]] = {
         at.dynamic_shared_bytes: np.array([launch.dynamic_shared_bytes], dtype=np.uint32),
-        at.cluster: ones,
-        at.cluster_reciprocal: ones.astype(np.float32),
-        at.clusters: np.array(launch.grid, dtype=np.uint32),
-        at.cluster_ctas: ones[:1],
+        at.cluster: size,
+        at.cluster_reciprocal: (1 / size).astype(np.float32),
+        at.clusters: np.array(launch.grid, dtype=np.uint32) // size,
+        at.cluster_ctas: np.array([math.prod(cluster)], dtype=np.uint32),
     }
     if reserved:
         moved[at.reserved_offsets] = np.array([end, end - _GROUPS_SCRATCH_BYTES], dtype=np.uint32)

@@ -225,6 +225,8 @@ class ControlFlow(Jumps):
         def handler(group: Group, pc: int) -> bool:
             leaving = chosen(group, pc)
             self._convergence.leave(leaving)
+            if self.environment.memory.cluster is not None and any_lane(leaving):
+                self.environment.memory.cluster.leave(self.environment.memory.rank, leaving)
             if self.environment.observer is not None:
                 self.environment.observer.exits(leaving)
             rest = self._present(group.mask) & ~leaving

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.machine.cluster_state import Cluster, Clusters, ClusterWait, Incoming
 from gpuemu.sass.machine.control import ControlFlow
-from gpuemu.sass.machine.environment import Environment, ExecutionError, no_event, no_record
+from gpuemu.sass.machine.environment import Environment, ExecutionError, no_event, no_news, no_record
 from gpuemu.sass.machine.groups import Convergence, CtaBarriers, Group
 from gpuemu.sass.machine.lanes import WARP, Mask, any_lane, every_lane
 from gpuemu.sass.machine.operands import Site, Step
@@ -51,6 +52,17 @@ class Cta:
     waits_for: list[Look] = field(default_factory=list)
     repeats: list[tuple[int, int, int]] = field(default_factory=list)
     put_away: tuple[Any, ...] = ()
+    seen: int = -1
+    """How much had changed in its cluster when it was set aside to wait for that; -1: it waits for something else."""
+    stuck_at: tuple[Site, int] | None = None
+    """Where, and a lane that waits."""
+    cluster: Cluster | None = None
+    rank: int = 0
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether something has changed in the cluster that it waits for."""
+        return self.cluster is not None and 0 <= self.seen != self.cluster.changes
 
 
 class CtaExecutor(ControlFlow):
@@ -60,11 +72,14 @@ class CtaExecutor(ControlFlow):
     puts it away, and `bring_back` lets it go on.
     """
 
-    def __init__(self, environment: Environment):
+    def __init__(self, environment: Environment, clusters: Clusters | None = None):
         super().__init__(environment)
+        self._clusters = clusters
         self._steps: list[Step | None] = [None] * len(environment.code)
         self._is_memory = [i.accesses_memory for i in environment.code]
-        self._awaits = [i.mnemonic == "SYNCS" and i.has("PHASECHK") for i in environment.code]
+        self._awaits = [
+            (i.mnemonic == "SYNCS" and i.has("PHASECHK")) or i.mnemonic == "UCGABAR_WAIT" for i in environment.code
+        ]
         self._pending: dict[int, Callable[[NDArray[np.bool_]], bool]] = {}
         self._in_vain = 0, 0  # how often lanes have waited since the clock stood there
         self.polls = Polls(environment)
@@ -91,6 +106,10 @@ class CtaExecutor(ControlFlow):
         lanes.reset()
         self.environment.memory.new_cta()
         cta = Cta(number, recorder, keep, budget, budget, Looks(lanes.count), Convergence(lanes), CtaBarriers(lanes))
+        memory = self.environment.memory
+        memory.cluster, memory.rank = None, 0
+        if self._clusters is not None:
+            memory.cluster, memory.rank = cta.cluster, cta.rank = self._clusters.begin(self.environment.cta)
         everyone: Mask = None if lanes.exists.all() else lanes.exists.copy()
         cta.groups = [Group(0, everyone, recorder.set_of(everyone))]
         self._attach(cta)
@@ -101,8 +120,15 @@ class CtaExecutor(ControlFlow):
         self._convergence, self._barriers = cta.convergence, cta.barriers
         record = cta.recorder.access if cta.keep else no_record
         self.environment.record = self.polls.record = record
-        self.environment.event = cta.recorder.event if cta.keep else no_event
+        self.environment.event = cta.recorder.event if cta.keep or cta.cluster is not None else no_event
+        self.environment.told = no_news if cta.cluster is None else lambda *news: self._tell_other(cta, *news)
         self.polls.looks, self.polls.recorder = cta.looks, cta.recorder if cta.keep else None
+
+    def _tell_other(self, cta: Cta, warp: int, rank: int, barrier: int, arrivals: int, count: int) -> None:
+        """Note for another CTA of the cluster what it gets from this one."""
+        assert cta.cluster is not None
+        steps = cta.recorder.operation(warp)
+        cta.cluster.incoming.setdefault(rank, []).append(Incoming(warp, steps, barrier, arrivals, count))
 
     def set_aside(self, cta: Cta) -> None:
         """Put away all that is the CTA's own, so that another can execute."""
@@ -124,6 +150,7 @@ class CtaExecutor(ControlFlow):
             there[...] = kept
         cta.looks.forget()
         cta.put_away, cta.waits_for, cta.repeats = (), [], []
+        cta.seen, cta.stuck_at = -1, None
         self._attach(cta)
 
     def go_on(self, cta: Cta) -> bool:
@@ -137,10 +164,16 @@ class CtaExecutor(ControlFlow):
                 cta.turn += 1
                 try:
                     cta.left -= self._run_group(group, limit, cta.left)
-                except SetAside:
+                except (SetAside, ClusterWait) as wait:
                     _, since, warps = self._executed
                     cta.left -= (self.environment.clock - since) * warps
                     self._executed = self.instructions(), self.environment.clock, 0
+                    if isinstance(wait, ClusterWait) and cta.cluster is not None:
+                        cta.seen, cta.stuck_at = (
+                            cta.cluster.changes,
+                            (self._sites[group.pc], self._first_lane(group.mask)),
+                        )
+                        return False
                     if not self._let_go(self._lanes.exists):
                         return False
                     cta.looks.forget()
@@ -207,6 +240,7 @@ class CtaExecutor(ControlFlow):
         assert recorder is not None
         steps, guards, handlers = self._steps, self._guards, self._handlers
         log_step, log_set, keep = recorder.steps.append, recorder.sets.append, self._keep
+        logs = keep or environment.memory.cluster is not None
         warps = int(np.count_nonzero(recorder.members(group.who)))
         environment.active = mask = group.mask
         self.polls.group = group
@@ -236,10 +270,10 @@ class CtaExecutor(ControlFlow):
                 break
             done += 1
             environment.clock += 1
-            if keep:
+            if logs:
                 log_step(pc)
                 log_set(group.who)
-                if by_lane and guards[pc] is not None:
+                if keep and by_lane and guards[pc] is not None:
                     recorder.guarded(self._effective(group, pc))
             handler = handlers[pc]
             if handler is not None:
@@ -277,8 +311,8 @@ class CtaExecutor(ControlFlow):
 
         So a loop around a look, or a look that sleeps, is in the record once, whatever the order of execution.
         """
-        here = self._effective(group, pc)
-        if len(self._groups) == 1 or not any_lane(here):
+        here, cluster = self._effective(group, pc), self.environment.memory.cluster
+        if (len(self._groups) == 1 and cluster is None) or not any_lane(here):
             return False
         if pc not in self._pending:
             self._pending[pc] = pending(self._sites[pc])
@@ -286,7 +320,12 @@ class CtaExecutor(ControlFlow):
             return False
         clock, times = self._in_vain
         self._in_vain = self.environment.clock, times + 1 if clock == self.environment.clock else 1
-        return self._in_vain[1] <= 2 * len(self._groups)
+        if self._in_vain[1] <= 2 * len(self._groups):
+            return True
+        if cluster is None:
+            return False
+        self._in_vain = 0, 0
+        raise ClusterWait
 
 
 def _warps(mask: NDArray[np.bool_]) -> int:

@@ -70,6 +70,10 @@ def no_event(warp: int, **what: int) -> None:
     """Nobody listens."""
 
 
+def no_news(warp: int, rank: int, barrier: int, arrivals: int, count: int) -> None:
+    """Nobody listens."""
+
+
 class Record(Protocol):
     """Takes down an access: see Environment.record."""
 
@@ -104,6 +108,8 @@ class Environment:
     """
     event: Callable[..., None] = no_event
     """Called with the warp and what an asynchronous instruction did in it, by the names of `trace.events`."""
+    told: Callable[[int, int, int, int, int], None] = no_news
+    """Called with the warp, the rank of another CTA of the cluster, the byte of its mbarrier, arrivals and bytes."""
     patterns: Patterns = field(default_factory=Patterns)
     """What the addresses of accesses have looked like."""
     active: Mask = None

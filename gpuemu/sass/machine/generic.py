@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.machine.clusters import MOST_CTAS, RANK_SHIFT
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.patterns import Place
 from gpuemu.sass.machine.spaces import GlobalSpace, LocalSpace, Piece, Purpose, SharedSpace, Space, Window
-from gpuemu.trace.model import GLOBAL, LOCAL, SHARED
+from gpuemu.trace.model import CLUSTER, GLOBAL, LOCAL, SHARED
 
 
 class GenericSpace(Space):
@@ -23,6 +24,7 @@ class GenericSpace(Space):
         super().__init__(site, size, purpose)
         self.to_global = GlobalSpace(site, size, purpose)
         self.to_shared = SharedSpace(site, size, purpose)
+        self.to_shared.plain = False
         self.to_local = LocalSpace(site, size, purpose)
         self.shared_start = SHARED_WINDOW + self.memory.shared_base
 
@@ -32,11 +34,26 @@ class GenericSpace(Space):
         low, high = base + pattern.low, base + pattern.high
         if high < LOCAL_WINDOW or pattern.count == 0:
             return self.to_global, 0
-        if low >= SHARED_WINDOW and high < SHARED_WINDOW + WINDOW_BYTES:
+        if (
+            low >= SHARED_WINDOW
+            and high < SHARED_WINDOW + self._windows_bytes
+            and low >> RANK_SHIFT == high >> RANK_SHIFT
+        ):
             return self.to_shared, self.shared_start
         if low >= LOCAL_WINDOW and high < LOCAL_WINDOW + WINDOW_BYTES:
             return self.to_local, LOCAL_WINDOW
         return None
+
+    @property
+    def _windows_bytes(self) -> int:
+        """Of the shared memory of all CTAs of the cluster."""
+        return WINDOW_BYTES if self.memory.cluster is None else MOST_CTAS * WINDOW_BYTES
+
+    def _ranks(self, addresses: NDArray[Any]) -> NDArray[Any]:
+        """In which CTA's shared memory each address is, -1 for none."""
+        distance = addresses - np.uint64(SHARED_WINDOW)
+        inside = distance < np.uint64(self._windows_bytes)
+        return np.where(inside, (distance >> np.uint64(RANK_SHIFT)).astype(np.int64), -1)
 
     def window(self, place: Place) -> Window | None:
         if not in_windows(place):
@@ -49,10 +66,11 @@ class GenericSpace(Space):
 
     def pieces(self, place: Place) -> Iterator[Piece]:
         addresses = place.addresses(64)
-        shared, local = in_window(addresses, SHARED_WINDOW), in_window(addresses, LOCAL_WINDOW)
+        ranks, local = self._ranks(addresses), in_window(addresses, LOCAL_WINDOW)
+        of_cluster = [(self.to_shared, ranks == rank, self.shared_start) for rank in np.unique(ranks[ranks >= 0])]
         for space, inside, start in (
-            (self.to_global, ~(shared | local), 0),
-            (self.to_shared, shared, self.shared_start),
+            (self.to_global, (ranks < 0) & ~local, 0),
+            *of_cluster,
             (self.to_local, local, LOCAL_WINDOW),
         ):
             part = np.flatnonzero(inside)
@@ -82,14 +100,20 @@ class GenericSpace(Space):
         record = self.site.environment.record
         one = self._one(place)
         if one is not None:
-            record(place.moved(-one[1]), mask, self._number_of(one[0]))
+            number, moved = self._number_of(one[0]), place.moved(-one[1])
+            if number == SHARED and self.memory.cluster is not None:
+                moved, other = self.memory.belongs(moved, False)
+                number = SHARED if other is None else CLUSTER
+            record(moved, mask, number)
             return
         addresses = place.addresses(64)
-        shared, local = in_window(addresses, SHARED_WINDOW), in_window(addresses, LOCAL_WINDOW)
+        ranks, local = self._ranks(addresses), in_window(addresses, LOCAL_WINDOW)
         local_start = np.where(local, np.uint64(LOCAL_WINDOW), np.uint64(0))
-        counted = addresses - np.where(shared, np.uint64(self.shared_start), local_start)
+        shared_start = np.uint64(self.shared_start) + (np.maximum(ranks, 0).astype(np.uint64) << np.uint64(RANK_SHIFT))
+        counted = addresses - np.where(ranks >= 0, shared_start, local_start)
         patterns = self.site.environment.patterns
-        spaces = np.where(shared, np.uint8(SHARED), np.where(local, np.uint8(LOCAL), np.uint8(GLOBAL)))
+        in_shared = np.where(ranks == self.memory.rank, np.uint8(SHARED), np.uint8(CLUSTER))
+        spaces = np.where(ranks >= 0, in_shared, np.where(local, np.uint8(LOCAL), np.uint8(GLOBAL)))
         moved = patterns.place(counted, place.pattern.lanes, place.pattern.mask_name)
         record(moved, mask, spaces)
 

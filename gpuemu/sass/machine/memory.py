@@ -11,13 +11,17 @@ memory and the lane's own local memory, everything else is global. Compiled code
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.machine.lanes import Lanes
+
+if TYPE_CHECKING:
+    from gpuemu.sass.machine.cluster_state import Cluster
+    from gpuemu.sass.machine.patterns import Place
 
 GLOBAL_START = 0x7F00_0000_0000
 """The address of the first buffer."""
@@ -99,6 +103,9 @@ class Memory:
         self.local_pitch = (-(-local_bytes_per_lane // 16) | 1) * 16
         self.local = views(np.zeros(self.local_pitch * lanes.count, dtype=np.uint8))
         self.zero_shared = zero_shared
+        self.cluster: Cluster | None = None
+        """That of the CTA, where clusters have several."""
+        self.rank = 0
         self._spread = spread
         self._system_wrote = system_wrote
         self.all_written = zero_shared or shared_bytes == 0
@@ -118,17 +125,30 @@ class Memory:
         self._noted = 0
 
     def put_away(self) -> tuple[Any, ...]:
-        """A CTA's shared and local memory, for `bring_back`."""
+        """A CTA's shared and local memory, for `bring_back`; others of its cluster reach the shared one meanwhile."""
         local = self.local[1].copy() if self.local[1].any() else None
-        return self.shared[1].copy(), self.written[1].copy(), local, self.all_written, self.places_written.copy()
+        shared, written = self.shared[1].copy(), self.written[1].copy()
+        if self.cluster is not None:
+            self.cluster.shared[self.rank] = views(shared), views(written)
+        return shared, written, local, self.all_written, self.places_written.copy(), self.cluster, self.rank
 
     def bring_back(self, kept: tuple[Any, ...]) -> None:
         """The shared and local memory of a CTA as they were when they were put away."""
-        shared, written, local, self.all_written, places = kept
+        shared, written, local, self.all_written, places, self.cluster, self.rank = kept
+        if self.cluster is not None:
+            del self.cluster.shared[self.rank]
         self.shared[1][:] = shared
         self.written[1][:] = written
         self.local[1][:] = 0 if local is None else local
         self.places_written = set(places)
+
+    def belongs(self, place: Place, plain: bool) -> tuple[Place, int | None]:
+        """Addresses that count from the first CTA's shared memory as they do from the CTA's in whose memory they lie,
+        and its rank if it is another; in `plain` ones, those of LDS and STS, no rank is the CTA's own.
+        """
+        rank = (place.base + place.pattern.low + self.shared_base & 0xFFFFFFFF) // WINDOW_BYTES
+        own = rank == self.rank or (plain and rank == 0)
+        return place.moved(-rank * WINDOW_BYTES), None if own else rank
 
     def add_buffer(self, name: str, array: NDArray[Any], fixed: bool = False) -> int:
         """Give an array a device address, which is returned. The kernel's stores go into the array itself.

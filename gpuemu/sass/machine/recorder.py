@@ -12,10 +12,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.machine.cluster_state import Incoming
 from gpuemu.sass.machine.environment import Spaces
 from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, ballots
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.trace.events import NONE, event
+from gpuemu.trace.events import FIELDS, NONE, event
 from gpuemu.trace.model import Instruction, WarpTrace
 
 Rows = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8], NDArray[np.int64] | None]
@@ -31,6 +32,9 @@ class Recorder:
         self._has_events = np.array([i.has_events for i in code], dtype=np.bool_)
         self._events: dict[int, dict[int, int]] = {}
         self._event_numbers: dict[tuple[int, ...], int] = {}
+        self._last_far: dict[tuple[int, int], tuple[int, int]] = {}
+        self._last_event: dict[int, tuple[int, int]] = {}
+        self._counts: dict[tuple[int, int], int] = {}
         self.steps = array("i")
         self.sets = array("i")
         self._blocks = array("i")
@@ -107,6 +111,52 @@ class Recorder:
         """What the last instruction, which is asynchronous, did in a warp (see `trace.events`)."""
         number = self._event_numbers.setdefault(event(**what), len(self._event_numbers))
         self._events.setdefault(len(self.steps) - 1, {})[warp] = number
+        key = warp, self.steps[-1]
+        self._counts[key] = self._counts.get(key, -1) + 1
+        self._last_event[warp] = self.steps[-1], self._counts[key]
+
+    def operation(self, warp: int) -> tuple[tuple[int, int], ...]:
+        """Of a warp's operation on another CTA's mbarrier: the instruction and how many it has made of it before.
+
+        And the same of its last event, which may be by another instruction.
+        """
+        step = self.steps[-1]
+        key = warp, step
+        last = self._last_far.get(key)
+        here = len(self.steps)
+        if last is None or last[0] != here:
+            self._last_far[key] = last = here, 0 if last is None else last[1] + 1
+        before = self._last_event.get(warp)
+        return ((step, last[1]),) if before is None else ((step, last[1]), before)
+
+    def receive(self, incoming: Iterable[Incoming]) -> None:
+        """What came from other CTAs of the cluster comes with the warp's own operation of the same number."""
+        by_operation: dict[tuple[int, int], list[int]] = {}
+        for step in sorted(self._events):
+            for warp in self._events[step]:
+                by_operation.setdefault((warp, self.steps[step]), []).append(step)
+        rows = self.events
+        for one in incoming:
+            mine = next(
+                (
+                    steps[k]
+                    for pc, k in one.steps
+                    if k < len(steps := by_operation.get((one.warp, pc), []))
+                ),
+                None,
+            )  # fmt: skip
+            if mine is None:
+                continue
+            now = dict(zip(FIELDS, rows[self._events[mine][one.warp]], strict=True))
+            if now["other_barrier"] not in (-1, one.barrier):
+                continue
+            now["other_barrier"] = one.barrier
+            now["other_arrivals"] += one.arrivals
+            now["other_bytes"] += one.bytes
+            number = self._event_numbers.setdefault(event(**now), len(self._event_numbers))
+            if number == len(rows):
+                rows.append(event(**now))
+            self._events[mine][one.warp] = number
 
     @property
     def events(self) -> list[tuple[int, ...]]:

@@ -236,6 +236,8 @@ class SharedSpace(Space):
     """Bytes of the CTA's shared memory, counted from its first: uint32 offsets."""
 
     name = "shared"
+    plain = True
+    """Whether addresses without a rank mean the CTA's own memory."""
 
     def __init__(self, site: Site, size: int, purpose: Purpose):
         super().__init__(site, size, purpose)
@@ -247,6 +249,10 @@ class SharedSpace(Space):
         Compilers copy structures with the bytes between their members, which nobody writes.
         """
         memory = self.memory
+        if memory.cluster is not None:
+            place, other = memory.belongs(place, self.plain)
+            if other is not None:
+                return self._of_other(place, other)
         base, pattern = place
         if not self.inside(base, pattern, memory.shared_bytes):
             raise self._outside(place)
@@ -263,6 +269,26 @@ class SharedSpace(Space):
         if self.observer is not None and pattern.count:
             self.observer.access(self, place)
         return window
+
+    def _of_other(self, place: Place, rank: int) -> Window:
+        """The memory of another CTA of the cluster."""
+        cluster, (base, pattern) = self.memory.cluster, place
+        if cluster is None or (self.plain and self.purpose is not Purpose.ATOMIC):
+            raise clusters.refusal(self.site, rank)
+        shared, written = clusters.part_of(cluster.shared, rank, self.site)
+        if not self.inside(base, pattern, self.memory.shared_bytes):
+            raise self._outside(place)
+        shadow, index = self.cut(written, base, pattern)
+        if self.purpose is not Purpose.STORE and not self.memory.zero_shared:
+            self._all_written(shadow if index is None else shadow.take(index), place)
+        if self.purpose is not Purpose.LOAD:
+            shadow[EVERY if index is None else index] = _ALL[self.size]
+            cluster.changes += 1
+        return self.cut(shared, base, pattern)
+
+    def record(self, place: Place, mask: Mask) -> None:
+        """See Space."""
+        super().record(place if self.memory.cluster is None else self.memory.belongs(place, self.plain)[0], mask)
 
     def _all_written(self, shadow: NDArray[Any], place: Place) -> bool:
         """Whether all bytes have been written. Raises ExecutionError if of some address none has."""
@@ -288,8 +314,8 @@ class SharedSpace(Space):
             offset -= 1 << 32
         last = length - self.size
         holds = f"the CTA has {counted(length)} of shared memory"
-        rank = clusters.other_rank(base + offset)
-        if 0 < rank < clusters.MOST_CTAS:
+        rank = clusters.whose(base + offset)
+        if 0 < rank < clusters.MOST_CTAS and self.memory.cluster is None:
             raise clusters.refusal(self.site, rank)
         if offset < 0:
             origin = f", which starts at {base:#x}" if base else ""

@@ -60,7 +60,12 @@ class Turns:
         to_begin, spare = deque(numbers), deque(others)
         wanted, spent = set(to_begin), 0
         while wanted:
-            if to_begin and len(self._waiting) < self._at_once:
+            mate = next((cta for cta in self._waiting if cta.may_go_on), None)
+            if mate is not None:
+                self._waiting.remove(mate)
+                cta = mate
+                self._go_back(cta, False)
+            elif to_begin and len(self._waiting) < self._at_once:
                 cta = self._current = self._begin(to_begin.popleft())
                 if self._observer is not None:
                     self._observer.starts(cta.number)
@@ -84,15 +89,31 @@ class Turns:
             if self._executor.go_on(cta):
                 if self._observer is not None:
                     self._observer.ends()
-                wanted.discard(cta.number)
                 self._current = None
-                yield cta
+                if cta.number in wanted:
+                    wanted.discard(cta.number)
+                    yield cta
             else:
                 self._executor.set_aside(cta)
                 self._current = None
                 self._waiting.append(cta)
+                self._call_mates(cta, to_begin, spare)
                 if self._observer is not None:
                     self._observer.waits()
+
+        self._waiting = deque(cta for cta in self._waiting if cta.cluster is None)
+
+    @staticmethod
+    def _call_mates(cta: Cta, to_begin: deque[int], spare: deque[int]) -> None:
+        """The others of a cluster begin next."""
+        if cta.cluster is None:
+            return
+        for rank, number in reversed(list(enumerate(cta.cluster.numbers))):
+            if rank not in cta.cluster.begun:
+                for queue in (to_begin, spare):
+                    if number in queue:
+                        queue.remove(number)
+                to_begin.appendleft(number)
 
     def _go_back(self, cta: Cta, in_vain: bool) -> None:
         self._current = cta
@@ -118,6 +139,14 @@ class Turns:
         """No CTA can go on: the error of the first of them."""
         begun = len(self._waiting)
         cta = self._waiting.popleft()
+        if cta.stuck_at is not None:
+            site, lane = cta.stuck_at
+            found, right = (
+                "a wait for ever for other CTAs of its cluster",
+                "others that arrive and bring what it waits for",
+            )
+            self._go_back(cta, False)
+            return ExecutionError(site.instruction, lane, found, f"{right} are right")
         looks = cta.waits_for
         self._go_back(cta, True)
         look = looks[0]

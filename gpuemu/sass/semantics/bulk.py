@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import WARP, Mask
-from gpuemu.sass.machine.memory import WRITTEN, Buffer
+from gpuemu.sass.machine.memory import WRITTEN, Buffer, Views
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands
@@ -27,7 +27,7 @@ from gpuemu.sass.semantics.atomic_operations import BFLOAT16S, HALVES
 from gpuemu.sass.semantics.mbarriers import arrived_90
 
 UNIT = 16
-_CARRIED_OUT = ("UTMACMDFLUSH", "UTMAPF", "UBLKPF", "ACQBULK", "PREEXIT", "UCGABAR_ARV")
+_CARRIED_OUT = ("UTMACMDFLUSH", "UTMAPF", "UBLKPF", "ACQBULK", "PREEXIT")
 
 
 @semantics(*_CARRIED_OUT)
@@ -35,9 +35,21 @@ def nothing(site: Site) -> Step:
     """What changes no value here.
 
     Prefetches and their caches; the end of a group of copies, which are done; waits for a kernel before, and leave
-    for the next one to begin; and an arrival whose wait counts it.
+    for the next one to begin.
     """
     return lambda mask: None
+
+
+@semantics("UCGABAR_ARV")
+def arrive_at_cluster(site: Site) -> Step:
+    """UCGABAR_ARV: the lanes have come to the cluster's barrier, where UCGABAR_WAIT waits for all others."""
+    memory = site.environment.memory
+
+    def step(mask: Mask) -> None:
+        if memory.cluster is not None:
+            memory.cluster.arrive(memory.rank, site.lanes.exists if mask is None else mask)
+
+    return step
 
 
 @semantics("UTMACCTL")
@@ -146,10 +158,25 @@ class Copier:
         return chosen
 
     def own(self, address: int, ranks: int = 1) -> None:
-        """Refuse a shared address of another CTA of a cluster, and a copy to others than the one of rank 0."""
-        rank = clusters.other_rank(address) or (ranks & ~1).bit_length() - 1
-        if rank > 0:
+        """Refuse a shared address of another CTA, and where there is no cluster copies to others."""
+        rank = clusters.whose(address)
+        if rank and rank != self.memory.rank:
             raise clusters.refusal(self.site, rank)
+        if self.memory.cluster is None and ranks & ~1:
+            raise clusters.refusal(self.site, (ranks & ~1).bit_length() - 1)
+
+    def to_others(self, ranks: int, chosen: Any, data: NDArray[np.uint8], barrier: int, lane: int) -> None:
+        """The same to the same place of other CTAs, whose mbarriers at the same place hear of it."""
+        memory = self.memory
+        for rank in clusters.ranks_of(ranks):
+            if memory.cluster is None or rank == memory.rank:
+                continue
+            shared, written = clusters.part_of(memory.cluster.shared, rank, self.site)
+            shared[1][chosen], written[1][chosen] = data, WRITTEN
+            self._complete(shared, barrier, len(data), lane)
+            place = (barrier & clusters.INSIDE) - memory.shared_base
+            self.site.environment.told(lane // WARP, rank, place, 0, len(data))
+            memory.cluster.changes += 1
 
     def buffer(self, address: int, count: int, lane: int) -> tuple[Buffer, int]:
         """The buffer that holds so many bytes of global memory, and where in it they begin."""
@@ -176,15 +203,20 @@ class Copier:
     def complete(self, barrier: int, count: int, lane: int) -> None:
         """The bytes have come that an mbarrier waits for."""
         self.own(barrier)
+        place = self._complete(self.memory.shared, barrier, count, lane)
+        if self.site.environment.observer is not None:
+            self.site.environment.observer.completes(self.site, place, lane)
+
+    def _complete(self, shared: Views, barrier: int, count: int, lane: int) -> int:
+        """Of an mbarrier in this shared memory; its place."""
         place = (barrier & 0xFFFFFF) - self.memory.shared_base
         if place < 0 or place % 8 or place + 8 > self.memory.shared_bytes:
             raise self.error(lane, f"an mbarrier at byte {place} of shared memory", "one that is there, of 8 bytes")
-        words = self.memory.shared[8]
+        words = shared[8]
         after = arrived_90(int(words[place // 8]), 0, -count)
         assert after is not None  # nobody arrives
         words[place // 8] = after
-        if self.site.environment.observer is not None:
-            self.site.environment.observer.completes(self.site, place, lane)
+        return place
 
     def error(self, lane: int, found: str, right: str) -> ExecutionError:
         """What ends the launch: what was found, and what is right."""
@@ -193,7 +225,7 @@ class Copier:
 
 @semantics("UBLKCP")
 def bulk_copy(site: Site) -> Step:
-    """UBLKCP.S.G and UBLKCP.G.S; .MULTICAST to the one CTA that a cluster has here."""
+    """UBLKCP.S.G and UBLKCP.G.S; .MULTICAST to CTAs of the cluster."""
     site.only("S", "G", "MULTICAST")
     many = site.has("MULTICAST")
     to_shared = site.modifiers[:2] == ("S", "G")
@@ -207,7 +239,8 @@ def bulk_copy(site: Site) -> Step:
             count = (registers.word(size, lane) & (0xFFFF if many else 0xFFFFFFFF)) * UNIT
             if count == 0:
                 continue
-            copier.own(0, registers.word(size, lane) >> 16 if many else 1)
+            ranks = registers.word(size, lane) >> 16 if many else 1 << copier.memory.rank
+            copier.own(0, ranks)
             shared = registers.word(target if to_shared else source, lane)
             address = registers.wide(source if to_shared else target, lane)
             buffer, start = copier.buffer(address, count, lane)
@@ -219,8 +252,10 @@ def bulk_copy(site: Site) -> Step:
             barrier = registers.word(target + 1, lane) if to_shared else -1
             copier.event(lane, shared, barrier, bytes=count, line=count, **{"global": address})
             if to_shared:
-                copier.memory.shared[1][inside] = there
-                copier.complete(barrier, count, lane)
+                copier.to_others(ranks, inside, there, barrier, lane)
+                if ranks >> copier.memory.rank & 1:
+                    copier.memory.shared[1][inside] = there
+                    copier.complete(barrier, count, lane)
             else:
                 there[...] = copier.memory.shared[1][inside]
 

@@ -151,16 +151,18 @@ def load_tile(site: Site) -> Step:
                 found[inside] = _read_as(layout.type, units[index])
             count = len(found) * size
             shared = registers.word(tiles.first, lane)
-            for ranks in tiles.ranks:
-                tiles.own(shared, registers.word(ranks, lane))
+            ranks = registers.word(tiles.ranks[0], lane) >> 16 if tiles.ranks else 1 << memory.rank
+            tiles.own(shared, ranks)
             places = tiles.places(layout, shared, count)
             chosen = tiles.shared(shared, places, count, lane, True)
             tiles.boxed(layout, lane, shared, places, count)
             tiles.moves(lane, layout.address, distances, size, "load")
-            memory.shared[1][chosen] = found.view(np.uint8)
             barrier = registers.word(tiles.first + 1, lane)
             tiles.tell(layout, lane, tiles.first + 2, shared, count, barrier)
-            tiles.complete(barrier, count, lane)
+            tiles.to_others(ranks, chosen, found.view(np.uint8), barrier, lane)
+            if ranks >> memory.rank & 1:
+                memory.shared[1][chosen] = found.view(np.uint8)
+                tiles.complete(barrier, count, lane)
 
     return step
 

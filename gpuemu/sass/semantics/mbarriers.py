@@ -24,14 +24,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.addresses import address32
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask, write
 from gpuemu.sass.machine.operands import Getter, Site, Step
-from gpuemu.sass.machine.patterns import Indices
+from gpuemu.sass.machine.patterns import Indices, Place
 from gpuemu.sass.machine.spaces import Purpose, SharedSpace
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands, put_units
+from gpuemu.trace.events import ELSEWHERE
 
 _LOW = 0xFFFFFFFF
 _COUNT = (1 << 20) - 1
@@ -51,9 +53,13 @@ def _by(effect: Effect, drop: bool = False) -> Change:
 def _tell(site: Site, addresses: Any, lanes: NDArray[np.bool_], arrivals: Counts, more_bytes: Counts) -> None:
     """Tell the trace what lanes of a mask bring to mbarriers at these bytes of shared memory, [lanes], warp by warp.
 
-    Of several mbarriers in a row it has the first, how many, and how far apart; of others none.
+    Of several mbarriers in a row it has the first, how many, and how far apart; of others none. What they bring to
+    another CTA of the cluster is told to that.
     """
+    memory = site.environment.memory
     where = np.broadcast_to(addresses, lanes.shape)
+    if memory.cluster is not None:
+        lanes, where = _of_own(site, where, lanes, arrivals, more_bytes), where & clusters.INSIDE
     for warp in np.flatnonzero(lanes.reshape(-1, WARP).any(axis=1)).tolist():
         mine = np.arange(warp * WARP, (warp + 1) * WARP)
         mine = mine[lanes[mine]]
@@ -64,6 +70,22 @@ def _tell(site: Site, addresses: Any, lanes: NDArray[np.bool_], arrivals: Counts
         several = {"count1": len(barriers), "pitch1": int(apart[0])} if len(apart) else {}
         first = int(barriers[0]) if in_a_row else -1
         site.environment.event(warp, barrier=first, arrivals=int(sums[0][0]), bytes=int(sums[1][0]), **several)
+
+
+def _of_own(
+    site: Site, where: NDArray[Any], lanes: NDArray[np.bool_], arrivals: Counts, more_bytes: Counts
+) -> NDArray[np.bool_]:
+    """The lanes that mean the CTA's own mbarriers; the others' CTAs are told."""
+    environment = site.environment
+    memory = environment.memory
+    ranks = clusters.whose(where.astype(np.int64) + memory.shared_base)
+    for lane in np.flatnonzero(lanes & (ranks != memory.rank)).tolist():
+        barrier = int(where[lane]) & clusters.INSIDE
+        environment.told(lane // WARP, int(ranks[lane]), barrier, int(arrivals[lane]), int(more_bytes[lane]))
+    for warp in np.flatnonzero((lanes & (ranks != memory.rank)).reshape(-1, WARP).any(axis=1)).tolist():
+        environment.event(warp, barrier=ELSEWHERE)
+    own: NDArray[np.bool_] = lanes & (ranks == memory.rank)
+    return own
 
 
 def _arrival_80(word: int, _: int) -> int | None:
@@ -104,6 +126,7 @@ class _Barrier:
     def __init__(self, site: Site, k: int, change: Change, amount: Getter | None = None, effect: Effect | None = None):
         self.site = site
         self.space = SharedSpace(site, 8, Purpose.ATOMIC)
+        self.space.plain = False
         self.addresses = address32(site, k, site.environment.memory.shared_base)
         self.change = change
         self.amount = amount
@@ -112,6 +135,8 @@ class _Barrier:
     def apply(self, mask: Mask) -> Any:
         """Change the words lane by lane; what each lane found, uint64 [lanes that take part]."""
         place = self.addresses.of(mask)
+        if self.site.environment.memory.cluster is not None:
+            return self._apply_in_cluster(place, mask)
         words, index = self.space.window(place)
         count = place.pattern.count
         lanes = range(count) if place.pattern.lanes is None else place.pattern.lanes.tolist()
@@ -119,20 +144,40 @@ class _Barrier:
         everyone = (self.site.lanes.count,)
         amounts = np.zeros(everyone, np.uint32) if self.amount is None else np.broadcast_to(self.amount(), everyone)
         for k, lane in enumerate(lanes):
-            at = k if index is None else int(index[k])
-            before = int(words[at])
-            after = self.change(before, int(amounts[lane]))
-            if after is None:
-                raise ExecutionError(
-                    self.site.instruction, lane, "an arrival that the barrier's phase has no place for",
-                    "as many arrivals as it was initialised for are right",
-                )  # fmt: skip
-            found[k] = before
-            words[at] = after
+            found[k] = self._change(words, k if index is None else int(index[k]), lane, amounts)
         if self.site.instruction.accesses_memory:  # ATOMS
             self.space.record(place, mask)
         elif self.effect is not None:
             here = self.site.lanes.exists if mask is None else mask
+            effects = np.array([self.effect(amount) for amount in amounts.tolist()], np.int64)
+            _tell(self.site, self.addresses.every(), here, *effects.T)
+        return found
+
+    def _change(self, words: Any, at: int, lane: int, amounts: Any) -> int:
+        """Change one word by what a lane brings; what it was."""
+        before = int(words[at])
+        after = self.change(before, int(amounts[lane]))
+        if after is None:
+            raise ExecutionError(
+                self.site.instruction, lane, "an arrival that the barrier's phase has no place for",
+                "as many arrivals as it was initialised for are right",
+            )  # fmt: skip
+        words[at] = after
+        return before
+
+    def _apply_in_cluster(self, place: Place, mask: Mask) -> Any:
+        """The same lane by lane: each may mean the mbarrier of another CTA."""
+        everyone = (self.site.lanes.count,)
+        amounts = np.zeros(everyone, np.uint32) if self.amount is None else np.broadcast_to(self.amount(), everyone)
+        here = self.site.lanes.exists if mask is None else mask
+        found = np.zeros(place.pattern.count, dtype=np.uint64)
+        for k, lane in enumerate(np.flatnonzero(here).tolist()):
+            alone = np.zeros(self.site.lanes.count, np.bool_)
+            alone[lane] = True
+            delta, pattern = place.pattern.part(alone)
+            words, _ = self.space.window(Place(place.base + delta, pattern))
+            found[k] = self._change(words, 0, lane, amounts)
+        if self.effect is not None:
             effects = np.array([self.effect(amount) for amount in amounts.tolist()], np.int64)
             _tell(self.site, self.addresses.every(), here, *effects.T)
         return found
@@ -199,6 +244,43 @@ def syncs(site: Site) -> Step:
     raise site.unsupported("this form is not understood")
 
 
+@semantics("STAS")
+def store_and_tell(site: Site) -> Step:
+    """STAS[.64|.128] [R.64], Rs: words to shared memory at R; the mbarrier at R + 1 has their bytes."""
+    expect_operands(site, 2)
+    site.only("64", "128")
+    operand = site.operands[0].address
+    register = None if operand is None else operand.of("R")
+    if operand is None or register is None or operand.number:
+        raise site.unsupported("this form is not understood")
+    words = 4 if site.has("128") else 2 if site.has("64") else 1
+    memory, (file, number) = site.environment.memory, site.register(1)
+    pair = site.lanes.registers[register.number : register.number + 2]
+
+    def step(mask: Mask) -> None:
+        here = site.lanes.exists if mask is None else mask
+        where, told = (pair - np.uint32(memory.shared_base)).astype(np.int64)
+        ranks = clusters.whose(where + memory.shared_base)
+        for rank in np.unique(ranks[here]).tolist():
+            lanes, cluster = np.flatnonzero(here & (ranks == rank)), memory.cluster
+            shared, written = memory.shared, memory.written
+            if cluster is not None and rank != memory.rank:
+                shared, written = clusters.part_of(cluster.shared, rank, site)
+                cluster.changes += 1
+            at = (where[lanes] & clusters.INSIDE) >> 2
+            for k in range(words):
+                shared[4][at + k] = file[number + k][lanes]
+                written[4][at + k] = 0xFFFFFFFF
+            for barrier in (told[lanes] & clusters.INSIDE).tolist():
+                after = arrived_90(int(shared[8][barrier >> 3]), 0, -4 * words)
+                assert after is not None  # nobody arrives
+                shared[8][barrier >> 3] = after
+        count = np.full(len(here), 4 * words)
+        _tell(site, told, here, np.zeros_like(count), count)
+
+    return step
+
+
 def _initialise(site: Site) -> Step:
     """SYNCS.EXCH.64 URZ, [address], URs: one word for the warp."""
     expect_operands(site, 3)
@@ -215,7 +297,8 @@ def _initialise(site: Site) -> Step:
         taken = -(words >> np.uint64(1)).astype(np.int64) & _COUNT
         where = np.broadcast_to(addresses.every(), here.shape)
         for lane in _first_lanes(here):
-            site.environment.event(lane // WARP, barrier=int(where[lane]), arrivals=int(taken[lane]))
+            barrier = int(where[lane]) & clusters.INSIDE
+            site.environment.event(lane // WARP, barrier=barrier, arrivals=int(taken[lane]))
 
     return step
 
@@ -260,12 +343,15 @@ def _arrive(site: Site) -> Step:
 
 
 def pending(site: Site) -> Callable[[NDArray[np.bool_]], bool]:
-    """Of SYNCS.PHASECHK: tells whether the phase is not over yet for any of some lanes."""
+    """Of SYNCS.PHASECHK: tells whether the phase is not over yet for any of some lanes; of UCGABAR_WAIT, whether others
+    of the cluster have not come."""
     memory = site.environment.memory
+    if site.mnemonic == "UCGABAR_WAIT":
+        return lambda lanes: memory.cluster is not None and memory.cluster.waits(memory.rank, lanes)
     addresses, parity = address32(site, 1, memory.shared_base), site.source(2)
 
     def is_pending(lanes: NDArray[np.bool_]) -> bool:
-        places = np.broadcast_to(addresses.every(), lanes.shape)[lanes] >> 3
+        places = (np.broadcast_to(addresses.every(), lanes.shape)[lanes] & np.uint32(clusters.INSIDE)) >> 3
         phases = np.broadcast_to(parity(), lanes.shape)[lanes] >> np.uint32(31)
         words = memory.shared[8]
         inside = places < len(words)
@@ -290,7 +376,8 @@ def _check_phase(site: Site) -> Step:
         here = site.lanes.exists if mask is None else mask
         where = np.broadcast_to(addresses.every(), here.shape)
         for lane in _first_lanes(here):
-            site.environment.event(lane // WARP, barrier=int(where[lane]), parity=int(phases[lane]))
+            barrier = int(where[lane]) & clusters.INSIDE
+            site.environment.event(lane // WARP, barrier=barrier, parity=int(phases[lane]))
 
     store, parity = site.set_predicate(0), site.source(2)
 

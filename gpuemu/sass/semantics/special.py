@@ -15,8 +15,8 @@ from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
 
 _LOW = 0xFFFFFFFF
-_ZEROS = ("SRZ", "SR_CgaCtaId", "SR_VIRTUALSMID", "SR_LMEMHIOFF")
-"""SRZ; a CTA is alone in its cluster; the emulated SM is number 0; a stack may grow down to offset 0."""
+_ZEROS = ("SRZ", "SR_VIRTUALSMID", "SR_LMEMHIOFF")
+"""SRZ; the emulated SM is number 0; a stack may grow down to offset 0."""
 _CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
 """Both count the instructions that the CTA executed: times are the engine's."""
 
@@ -79,6 +79,8 @@ def _special_register(site: Site, name: str) -> Getter:
         if name in masks:
             return _fixed(masks[name])
     match name:
+        case "SR_CgaCtaId":
+            return lambda: np.uint32(environment.memory.rank)
         case "SR_CgaSize":  # as words of bank 0 are placed: see machine/constant_banks
             return _fixed(np.uint32(1))
         case "SR_SWINHI":
