@@ -54,7 +54,8 @@ def passed(given: list[Any]) -> list[Any]:
 class Example:
     """A kernel and one launch of it; `about` is a line for the trace.
 
-    `options`: of the compiler. `tolerance`: how far a result may be from the expected one.
+    `options`: of the compiler. `tolerance`: how far a result may be from the expected one. `timed_ctas`: how many
+    of the first CTAs the trace has, 0 for as many as live on an SM at once.
     """
 
     source: str
@@ -70,6 +71,7 @@ class Example:
     """swizzle<bits, base, shift> of its shared addresses in bytes, which macro BITS = 0 of the source takes away."""
     options: tuple[str, ...] = ()
     tolerance: float = 0.0
+    timed_ctas: int = 0
 
 
 def _numbers(seed: int, *shape: int, kind: Any = np.float32) -> Any:
@@ -323,6 +325,9 @@ EXAMPLES = (
             ("product_warpgroups", "the same by a producer's and two consumers' warpgroups", 384, True),
         )
     ),
+    Example("hopper_cluster.cu", "product_multicast", "two such products by a cluster, each of A's boxes for both CTAs",
+            (384, 1, 1), _hopper_product(True, 256, 64), grid=(2, 1, 1), dynamic_shared_bytes=_RING,
+            architectures=HOPPER, options=_FOR_HOPPER, timed_ctas=1),
     Example("hopper.cu", "attention", "64 queries, 256 keys, a head of 64: TMA, wgmma with P in registers", (128, 1, 1),
             _attention, dynamic_shared_bytes=5 * 64 * 64 * 2, architectures=HOPPER, options=_FOR_HOPPER,
             tolerance=2e-4),

@@ -63,7 +63,7 @@ def record(example: Example, arch: str, macro: str = "", value: int = 0) -> gpue
     arguments = passed(given)
     options = [*example.options, f"-D{macro}={value}"] if macro else example.options
     # Whole grids, as far as they live on one SM at once: the pages count what they do.
-    at_once = gpuemu.load_arch(arch).sm.max_warps * 32 // math.prod(example.block)
+    at_once = example.timed_ctas or gpuemu.load_arch(arch).sm.max_warps * 32 // math.prod(example.block)
     trace = trace_kernel(
         cubin(example.source, arch, *options), example.kernel, example.grid, example.block,
         example.dynamic_shared_bytes, arguments, ctas=range(min(math.prod(example.grid), at_once)),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import statistics
 import subprocess
 import sys
@@ -120,7 +121,9 @@ def emulated(kernel: str) -> dict[str, int]:
     for name, first_touch in (("flushed", "dram"), ("warm", "l2")):
         result = gpuemu.run(kernel, arch.with_overrides({"global_memory.first_touch": first_touch}))
         found[name] = result.cycles
-    return found | {name: result.counters[name] for name in COUNTERS if name in result.counters}
+    example = next(e for e in EXAMPLES if e.kernel == kernel)
+    each = math.prod(example.grid) // (example.timed_ctas or math.prod(example.grid))
+    return found | {name: each * result.counters[name] for name in COUNTERS if name in result.counters}
 
 
 def table() -> str:
