@@ -303,9 +303,7 @@ class CopyEngine(Part):
     map_cycles: int = cycles("until a tensor map is there that was not used before", low=0)
     line_cycles: int = cycles("asking for a line of global memory, or what of it a row of a box has", low=1)
     load_bytes_per_cycle: float = rate("of sectors of global memory", "bytes/cycle", 0.001, 1e6)
-    load_latency_cycles: int = cycles(
-        "turn of a line to the moment at which it is in shared memory and its mbarrier knows"
-    )
+    load_latency_cycles: int = cycles("turn of a line until it is in shared memory and its mbarrier knows")
     store_latency_cycles: int = cycles("turn of the last bytes of a store to the moment at which they have been read")
     least_store_cycles: int = cycles("one store takes, at least", low=0)
     reduction_sectors: int = whole("that the path carries beside each line of a reduction", 0, 64, "sectors")
@@ -324,17 +322,13 @@ class Chip(Part):
     clock_mhz: int = whole("of the SMs, as they run when they have work", 1, 100_000, "MHz")
     tensor_clock_mhz: int | None = whole("of the SMs while a launch uses their tensor cores", 1, 100_000, "MHz", True)
     l2_kibibytes: int | None = whole("of L2, which all its SMs share", 1, 1 << 24, "KiB", optional=True)
-    gpcs: int | None = whole(
-        "groups of SMs, each of which asks L2 once for what some of its SMs want", 1, 1000, "GPCs", True
-    )
+    gpcs: int | None = whole("groups of SMs that ask L2 once for what some of them want", 1, 1000, "GPCs", True)
     merged_requests: int | None = whole("of SMs of a GPC for the same that L2 gets as one", 1, 1000, "SMs", True)
     merge_cycles: int | None = whole("behind the first of them, if L2 has it", 0, 100_000, "cycles", True)
     merge_missed_cycles: int | None = whole("the same if it comes from DRAM", 0, 100_000, "cycles", True)
     drift_cycles: float | None = rate("SMs part each time that they wait for L2", "cycles", 0.001, 1e5, True)
     l2_held_kibibytes: int | None = whole("that L2 holds while it is read again and again", 1, 1 << 24, "KiB", True)
-    l2_kept_kibibytes: int | None = whole(
-        "of a launch's data that the next one finds; null: all, with nothing between them", 0, 1 << 24, "KiB", True
-    )
+    l2_kept_kibibytes: int | None = whole("of a launch's data that the next finds; null: all", 0, 1 << 24, "KiB", True)
     l2_dirty_kibibytes: int | None = whole("that were written and not yet written back", 1, 1 << 24, "KiB", True)
     l2_read_bytes_per_cycle: float | None = _chip_rate("that L2 gives", "bytes/cycle")
     l2_together_bytes_per_cycle: float | None = _chip_rate("that SMs get which ask L2 for the same", "bytes/cycle")
