@@ -86,6 +86,7 @@ _GROUPS = (
         tensor_core.operands.s32_write_cycles"""),
     _Group("", "", NO_END, """
         issue.pipe_wait_cycles issue.tensor_wait_cycles issue.issue_count_bits issue.issue_count_delay_cycles
+        issue.longest_stall_cycles
         mio.lane_register_early_cycles barrier.fence_ways barrier.blocks_after_cycles
         special_function.mma_reach_cycles tensor_core.operands.f16_free_cycles"""),  # who goes first, not how fast
     _Group(RESIDENCY, "occupancy", MOST, """
@@ -127,7 +128,8 @@ _GROUPS = (
         issue.instruction_buffer_entries issue.instruction_banks code.icc.capacity_bytes code.icc.ways
         code.gcc.capacity_bytes code.gcc.ways code.gcc.preloaded_bytes"""),
     _waits("branch_resolving", "stall.branch_resolving", "issue.taken_branch_cycles"),
-    _waits("wait", "stall.wait", "issue.yield_cycles issue.convergence_cycles"),
+    _waits("wait", "stall.wait", """
+        issue.yield_cycles issue.no_stall_yield_cycles issue.convergence_cycles"""),
     _Group(LATENCY, "stall.wait stall.short_scoreboard", LEAST, """
         operations.*.latency_cycles tensor_core.operations.*.latency_cycles"""),
     _waits("barrier", "barrier_unit", """
