@@ -8,7 +8,7 @@ does in between stays as it is: a loop that asks for the stage three ahead asks 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import chain
 
 import numpy as np
@@ -116,7 +116,8 @@ class _Expanded:
         lists = [told[k] for k in kept]
         columns = {
             name: getattr(events, name)[events.number][chosen]
-            for name in ("arrivals", "bytes", "lines", "rows", "sectors", "map")
+            for name in (f.name for f in fields(events))
+            if name not in ("issue", "number", "first_barrier", "barrier", "parity")
         }
         changed = replace(
             events, issue=events.issue[chosen], number=np.arange(len(chosen)),
