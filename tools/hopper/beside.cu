@@ -35,6 +35,8 @@ template <int N, int REG, int HOW> __device__ void busy(u32* out, int products, 
     for (int i = 0; i < 8; i++) { f[i] = threadIdx.x + i; g[i] = f[i] * 2; h[i] = f[i] * 3; }
     u32 p[8], q[8], r[8];
     for (int i = 0; i < 8; i++) { p[i] = threadIdx.x + i; q[i] = p[i] * 5; r[i] = p[i] * 7; }
+    u64 w[8];
+    for (int i = 0; i < 8; i++) w[i] = threadIdx.x * 11 + i;
     const u32 mine = sa(smem + 65536 + threadIdx.x % 128 * 16);
     const char* src = from + threadIdx.x % 128 * 16;
     for (int t = 0; t < TURNS; t++) {
@@ -57,6 +59,7 @@ template <int N, int REG, int HOW> __device__ void busy(u32* out, int products, 
             if (HOW == 4 && i < 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(mine + i % 8 * 2048), "l"(src + i % 8 * 2048) : "memory");
             if (HOW == 5) asm volatile("mov.b32 %0, %1;" : "=r"(p[k]) : "r"(q[k]));
             if (HOW == 6 && i < 16) asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(mine), "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]) : "memory");
+            if (HOW == 8) asm volatile("{ .reg .u32 l, h; mov.b64 {l, h}, %0; mad.wide.u32 %0, l, %1, %0; }" : "+l"(w[k]) : "r"(r[k]));
             if (HOW == 7 && i < 16) asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(p[0]), "=r"(p[1]), "=r"(p[2]), "=r"(p[3]) : "r"(mine) : "memory");
         }
         const u32 mid = clk();
@@ -68,7 +71,7 @@ template <int N, int REG, int HOW> __device__ void busy(u32* out, int products, 
     }
     float sum = 0;
     for (int i = 0; i < N / 2; i++) sum += d[i];
-    for (int i = 0; i < 8; i++) sum += f[i] + p[i];
+    for (int i = 0; i < 8; i++) sum += f[i] + p[i] + w[i];
     if (sum == 77) out[0] = 1;
 }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_64_s_0(u32* out, int products, const char* from) { busy<64, 0, 0>(out, products, from); }
@@ -79,6 +82,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) busy_64_s_4(u32* out, int p
 extern "C" __global__ void __launch_bounds__(256, 1) busy_64_s_5(u32* out, int products, const char* from) { busy<64, 0, 5>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_64_s_6(u32* out, int products, const char* from) { busy<64, 0, 6>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_64_s_7(u32* out, int products, const char* from) { busy<64, 0, 7>(out, products, from); }
+extern "C" __global__ void __launch_bounds__(256, 1) busy_64_s_8(u32* out, int products, const char* from) { busy<64, 0, 8>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_64_r_0(u32* out, int products, const char* from) { busy<64, 1, 0>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_64_r_3(u32* out, int products, const char* from) { busy<64, 1, 3>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_64_r_4(u32* out, int products, const char* from) { busy<64, 1, 4>(out, products, from); }
@@ -90,6 +94,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) busy_128_s_4(u32* out, int 
 extern "C" __global__ void __launch_bounds__(256, 1) busy_128_s_5(u32* out, int products, const char* from) { busy<128, 0, 5>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_128_s_6(u32* out, int products, const char* from) { busy<128, 0, 6>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_128_s_7(u32* out, int products, const char* from) { busy<128, 0, 7>(out, products, from); }
+extern "C" __global__ void __launch_bounds__(256, 1) busy_128_s_8(u32* out, int products, const char* from) { busy<128, 0, 8>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_128_r_0(u32* out, int products, const char* from) { busy<128, 1, 0>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_128_r_3(u32* out, int products, const char* from) { busy<128, 1, 3>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_128_r_4(u32* out, int products, const char* from) { busy<128, 1, 4>(out, products, from); }
@@ -101,6 +106,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) busy_256_s_4(u32* out, int 
 extern "C" __global__ void __launch_bounds__(256, 1) busy_256_s_5(u32* out, int products, const char* from) { busy<256, 0, 5>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_256_s_6(u32* out, int products, const char* from) { busy<256, 0, 6>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_256_s_7(u32* out, int products, const char* from) { busy<256, 0, 7>(out, products, from); }
+extern "C" __global__ void __launch_bounds__(256, 1) busy_256_s_8(u32* out, int products, const char* from) { busy<256, 0, 8>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_256_r_0(u32* out, int products, const char* from) { busy<256, 1, 0>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_256_r_3(u32* out, int products, const char* from) { busy<256, 1, 3>(out, products, from); }
 extern "C" __global__ void __launch_bounds__(256, 1) busy_256_r_4(u32* out, int products, const char* from) { busy<256, 1, 4>(out, products, from); }

@@ -88,7 +88,7 @@ def beside(bench: Steps, big: Any) -> None:
     bench.source("beside.cu")
     for columns in (64, 128, 256):
         for a in "sr":
-            for how in range(8) if a == "s" else (0, 3, 4):
+            for how in range(9) if a == "s" else (0, 3, 4):
                 for products in (0, 1):
                     for threads in (128, 256):
                         bench.go(f"busy_{columns}_{a}_{how}", threads, i(products), big, products=products)

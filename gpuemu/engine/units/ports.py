@@ -198,10 +198,6 @@ def _writes(state: State, c: int, cycle: int) -> int:
     ports: Ports = state.ports[c]
     if products_at_registers(state.products[c], cycle + 1):
         return 1
-    return _written_by_mma(state, ports, cycle)
-
-
-def _written_by_mma(state: State, ports: Ports, cycle: int) -> int:
     return 1 if state.tensor_writes[ports.tensor_writes_at + (cycle & ports.write_mask)] == cycle else 0
 
 
@@ -212,10 +208,9 @@ def _stop(state: State, c: int, read_by: int, second_read: int) -> int:
     late = max(0, read_by - ports.last_due)
     if ports.last_writes >= 0:
         writes = ports.last_writes
-        while _writes(state, c, writes + late) or _written_by_mma(state, ports, writes + late + second_read):
+        # Products leave every second pair of cycles: what writes twice, two cycles apart, waits for their end.
+        while _writes(state, c, writes + late) or _writes(state, c, writes + late + second_read):
             late += 1
-        while second_read > 0 and products_at_registers(state.products[c], writes + late + second_read + 1):
-            late += 1  # between what products take the ports for
         ports.last_writes += late
     late += second_read
     if late == 0:
