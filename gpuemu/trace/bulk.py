@@ -7,6 +7,7 @@ A NumPy .npz with
     shared, local  uint32 [rows]                        the same for lanes whose generic address means such memory;
                                                         not there where there are none
     zeros          uint32 [rows]                        the same for lanes that an asynchronous copy gives zeros
+    cluster        uint32 [rows]                        the same for lanes that mean another CTA's shared memory
     sources        int64 [rows, 32]                     where the lanes of asynchronous copies read, -1 where that is
                                                         not known; not there where it is known of none
     path_lengths   int64 [paths]                        instructions of each path
@@ -15,7 +16,7 @@ A NumPy .npz with
     path           int32 [warps]                        the number of the warp's path
     row_lengths    int64 [warps]                        memory instructions that the warp executes
     rows           int32 [all of them]                  the row of each, in order, warp after warp
-    events         int64 [events, 17]                   what asynchronous instructions did, see `trace.events`; these
+    events         int64 [events, 20]                   what asynchronous instructions did, see `trace.events`; these
     event_lengths  int64 [warps]                        three are not there where none is known: how many of them
     event_numbers  int32 [all of them]                  each warp executes, and the event of each, -1 for none
 
@@ -175,7 +176,8 @@ def _distinct(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint32], NDArray[np.int64] | None]:
     """(rows, addresses, masks, sources) with each row once, in the order of first use; inactive lanes are at 0.
 
-    The masks are of the lanes that are active, in shared memory, in local memory, and given zeros, [rows, 4].
+    The masks [rows, 5] are of the lanes that are active, in shared memory, in local memory, given zeros, and in another
+    CTA's shared memory.
     """
     used, at = np.unique(rows, return_inverse=True)
     active = trace.active[used]

@@ -764,11 +764,11 @@ def test_the_memory_is_written_as_a_word_where_all_lanes_mean_it():
     [
         (
             "0x0000: {lanes: 4*lane, space: texture}",
-            "space: the text 'texture'; global, shared, local, zeros, or masks of lanes under these names are right",
+            "space: the text 'texture'; global, shared, local, zeros, cluster, or masks of lanes under these names are right",
         ),
         (
             "0x0000: {lanes: 4*lane, space: {shared: -1}}",
-            "masks of lanes under global, shared, local, zeros are right",
+            "masks of lanes under global, shared, local, zeros, cluster are right",
         ),
         ("0x0000: {lanes: 4*lane, space: {shared: 3, local: 2}}", "a lane in two masks of space; one memory for each"),
         (

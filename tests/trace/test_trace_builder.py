@@ -214,8 +214,8 @@ def test_an_instruction_that_cannot_be_is_refused_when_it_is_emitted(sass, more,
             "launch.grid[0]: found 0; three numbers of at least 1 are right, such as [1, 1, 1]",
         ),
         (
-            {"block": (32, 1)},
-            "launch.block[2]: found nothing; three numbers of at least 1 are right, such as [32, 1, 1]",
+            {"block": (32, 0)},
+            "launch.block[1]: found 0; three numbers of at least 1 are right, such as [32, 1, 1]",
         ),
         (
             {"static_shared_bytes": 1.5},

@@ -89,7 +89,7 @@ def instruction(number: int, line: str, has_line: bool, threads: int) -> int | N
     assert destinations in (0, 1), where
     for _ in range(destinations):
         register(next(words), where)
-    assert re.fullmatch(r"[A-Z][A-Z0-9]*(\.\w+)*", next(words)), where
+    assert re.fullmatch(r"[A-Z][A-Z0-9_]*(\.\w+)*", next(words)), where
     sources = int(next(words))
     assert 0 <= sources <= 5, where
     for _ in range(sources):

@@ -76,7 +76,8 @@ def test_arrays_are_changed_as_a_gpu_would_and_the_launch_is_timed(arch: str, ch
     assert launch.nanoseconds == gpu.nanoseconds == launch.result.grid.nanoseconds
 
 
-def test_a_result_has_the_lines_of_the_python_file() -> None:
+def test_a_result_has_the_lines_of_the_python_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))  # what lies in the own one may name another checkout
     x = np.ones(256, np.float32)
     with gpuemu.triton.device("sm_89") as gpu:
         add[(1,)](x, x, np.zeros(256, np.float32), 256, BLOCK=256)

@@ -62,7 +62,7 @@ def test_the_page_on_accuracy_counts_the_published_rows_as_theirs_does() -> None
     page = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
     line = r"\d+ published entries, (\d+) compared in (\d+) rows \(\d+ ok, (\d+) fail, (\d+) gaps\), (\d+) not modelled"
     found = [[int(number) for number in row] for row in re.findall(line, page)]
-    assert len(found) == 5
+    assert len(found) == 6
     compared, rows, fail, gaps, left_out = map(sum, zip(*found, strict=True))
     assert f"for each of {compared} published entries" in plain(ACCURACY)
     assert f"{fail + gaps} of {rows} rows fail" in plain(ACCURACY)
@@ -90,7 +90,18 @@ def test_links_of_the_suite_s_page_lead_somewhere() -> None:
 def test_the_commands_of_the_suite_s_page_are_understood() -> None:
     page = (ROOT / "validation" / "README.md").read_text(encoding="utf-8")
     commands = re.findall(r"`python -m validation ([a-z]+)", page)
-    assert set(commands) == {"build", "measure", "fit", "score", "launches", "report", "verify", "sequences", "grids"}
+    assert set(commands) == {
+        "build",
+        "measure",
+        "fit",
+        "score",
+        "launches",
+        "report",
+        "verify",
+        "sequences",
+        "grids",
+        "hopper",
+    }
     for command in set(commands):
         with pytest.raises(SystemExit) as done:
             main([command, "--help"])

@@ -128,7 +128,10 @@ def test_the_python_form_takes_points_arrays_and_architectures(tile_file: str) -
     assert [(r["layout.pitch"], r["shared_memory.banks"], r["shared_bytes"]) for r in found] == [
         (132, 32, 4224), (128, 64, 4096), (128, 32, 4096),
     ]  # fmt: skip
-    assert gpuemu.sweep(tile_file, {"layout.pitch": np.array([128, 132])}, arch=["sm_89", arch])[3]["arch"] == "sm_90"
+    assert (
+        gpuemu.sweep(tile_file, {"layout.pitch": np.array([128, 132])}, arch=["sm_89", arch])[3]["arch"]
+        == "sm_90 with mio.queue_entries=3"
+    )
     assert gpuemu.sweep(tile_file, {"layout.pitch": range(128, 133, 4)})[1]["layout.pitch"] == 132
 
 
