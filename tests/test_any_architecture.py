@@ -26,7 +26,7 @@ MOST_STEPS = 100_000
 """Cycles in which something acts; what takes more would have SimPy take minutes."""
 
 always = settings(
-    max_examples=80, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 
 
