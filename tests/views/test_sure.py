@@ -17,6 +17,7 @@ from gpuemu.views.sure.settling import SETTLED_BY, settled_by
 from validation.corpus import kernels_for
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
+SHIPPED = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 SEQUENCES = Path(__file__).resolve().parents[2] / "validation" / "sequences"
 
 
@@ -115,5 +116,7 @@ def test_what_settles_a_value_is_a_kernel_or_sequence_that_there_is() -> None:
     for file in SEQUENCES.glob("*.yaml"):
         names |= {f"{file.stem}/{name}" for name in yaml.safe_load(file.read_text(encoding="utf-8"))}
     assert set(SETTLED_BY.values()) - names == set()
+    values = {name for arch in SHIPPED for name in gpuemu.load_arch(arch).provenance}
+    assert {settled_by(name) for name in values} - names == {""}
     assert settled_by("tensor_core.operations.m16n8k16.f32.f16.latency_cycles") in names
     assert settled_by("tensor_core.operations.m16n8k16.f32.f16.issue_interval_cycles") in names

@@ -6,6 +6,7 @@ A name is a kernel of the corpus (`python -m validation measure`), or where a sl
 
 from __future__ import annotations
 
+TENSOR = "tensor_core.operations."
 SETTLED_BY = {
     "operations.integer": "lat_iadd3_16",
     "operations.ffma": "lat_ffma_16",
@@ -23,7 +24,6 @@ SETTLED_BY = {
     "operations.matrix_move": "lat_shfl_16",
     "special_function": "pair_iadd3_mufu_ex2_r1_w4",
     "address_divergence": "thr_redux_w16",
-    "tensor_core.operations": "lat_mma_m16n8k16_f32_f16_8",
     "tensor_core.operands": "mmaby_m16n8k16_f32_f16_ffma1_w1",
     "tensor_core.turnaround": "mix_tensor_000",
     "register_file": "regs_ffma_distinct_w4",
@@ -57,11 +57,17 @@ SETTLED_BY = {
 """By the beginnings of names; the longest counts."""
 
 
+MEASURED_MODES = {
+    "m8n8k16.s32.s8", "m16n8k4.f32.tf32", "m16n8k8.f16.f16", "m16n8k8.f32.bf16", "m16n8k8.f32.f16", "m16n8k8.f32.tf32",
+    "m16n8k16.f16.f16", "m16n8k16.f32.bf16", "m16n8k16.f32.f16", "m16n8k16.s32.s8", "m16n8k32.s32.s8",
+}  # fmt: skip
+"""Of the tensor core, those with kernels of their own: latency and interval are settled by these alone."""
+
+
 def settled_by(name: str) -> str:
     """The measurement that settles a value; "" where there is none yet."""
-    found = max((beginning for beginning in SETTLED_BY if name.startswith(beginning)), key=len, default="")
-    mode = name.removeprefix("tensor_core.operations.").rpartition(".")[0]
-    if found == "tensor_core.operations" and not mode.startswith("m8"):
-        kind = "thr_mma_{}_a4_w4" if name.endswith("interval_cycles") else "lat_mma_{}_8"
-        return kind.format(mode.replace(".", "_"))
-    return SETTLED_BY.get(found, "")
+    mode, _, what = name.removeprefix(TENSOR).rpartition(".")
+    if name.startswith(TENSOR):
+        form = "thr_mma_{}_a4_w4" if what == "issue_interval_cycles" else "lat_mma_{}_8"
+        return form.format(mode.replace(".", "_")) if mode in MEASURED_MODES else ""
+    return SETTLED_BY.get(max((known for known in SETTLED_BY if name.startswith(known)), key=len, default=""), "")

@@ -29,7 +29,7 @@ def lines(sure: Sure, columns: int) -> Iterator[Line]:
     rows = [
         (
             f"{e.range.name} {_number(e.range.value)}", f"{_number(e.range.low)} to {_number(e.range.high)}",
-            f"{e.at_low} to {e.at_high}", f"{e.range.why}; settled by {e.settled_by}",
+            f"{e.at_low} to {e.at_high}", f"{e.range.why}; settled by {e.settled_by or 'no measurement yet'}",
         )
         for e in sure.effects[:MOST]
     ]  # fmt: skip
