@@ -5,6 +5,7 @@ Read the difference before it is committed: nothing here knows whether a figure 
 
 from __future__ import annotations
 
+import ast
 import lzma
 import os
 import re
@@ -69,6 +70,18 @@ def with_examples(text: str) -> str:
     return re.sub(rows, lambda _: f"{table}\n", text, flags=re.MULTILINE | re.DOTALL)
 
 
+def with_units(text: str) -> str:
+    """A document with the docstrings of the units that its comments name, behind each comment up to a heading."""
+
+    def entries(match: re.Match[str]) -> str:
+        paths = [ROOT / "gpuemu/engine/units" / f"{name}.py" for name in match[1].split()]
+        said = [ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
+        told = [f"**`{path.name}`** {docstring}\n" for path, docstring in zip(paths, said, strict=True)]
+        return "\n".join([f"<!-- units: {match[1]} -->\n", *told, ""])
+
+    return re.sub(r"^<!-- units: ([\w ]+) -->\n.*?(?=^##)", entries, text, flags=re.MULTILINE | re.DOTALL)
+
+
 def main(names: Sequence[str]) -> None:
     """Write the files; with names, those pages alone, and not the report's module."""
     chosen = [ROOT / name for name in names]
@@ -77,7 +90,7 @@ def main(names: Sequence[str]) -> None:
         files_shown(folder)
         for document in chosen or DOCUMENTS:
             text = document.read_text(encoding="utf-8")
-            document.write_text(with_examples(renewed(text, folder)), encoding="utf-8", newline="\n")
+            document.write_text(with_units(with_examples(renewed(text, folder))), encoding="utf-8", newline="\n")
     if chosen:
         return
     text = REPORT.read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -140,6 +141,8 @@ def test_the_model_has_an_entry_for_each_unit_and_names_values_that_are_there() 
     entries = re.findall(r"`(\w+\.py)`", "".join(re.findall(r"^\*\*(.+?)\*\*", text, re.MULTILINE)))
     units = {path.name for path in (ROOT / "gpuemu" / "engine" / "units").glob("*.py")} - {"__init__.py"}
     assert sorted(entries) == sorted(units)
+    with_units = runpy.run_path(str(ROOT / "tools/renew_documents.py"))["with_units"]
+    assert with_units(text) == text, "docs/model.md: python tools/renew_documents.py docs/model.md writes it"
     values = load_arch("sm_90").flat()
     sections = {name.split(".")[0] for name in values}
     for name in re.findall(r"`([a-z_]\w*(?:\.[\w*]+)+)`", text):

@@ -3,7 +3,7 @@
 It takes the arrivals of a cycle, the oldest warp's first, each in `barrier.arrival_interval_cycles`, and releases all
 `barrier.latency_cycles` after the last. A barrier of a single warp keeps it `barrier.single_warp_cycles`. One without
 a thread count waits for every warp of the CTA that has not ended. An opening is a fence at the data stage
-(`units.window`).
+(`window.py`).
 """
 
 from __future__ import annotations

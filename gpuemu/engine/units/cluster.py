@@ -1,8 +1,9 @@
 """Clusters: accesses to the shared memory of other CTAs, which lie on SMs of the same GPC.
 
-A load or an atomic of it is there `cluster.latency_cycles` behind its issue; a store leaves as one to global memory
-does. What one SM's copy of the network carries at most is not known: nothing waits for it. The SMs of the others are
-not emulated: what their CTAs bring to mbarriers comes when the same operation of this one does (`program.events`).
+A load or an atomic of it is there `cluster.latency_cycles` behind its issue, an arrival at its mbarrier
+`cluster.arrive_cycles`; a store leaves as one to global memory does. What one SM's copy of the network carries at most
+is not known: nothing waits for it. The SMs of the others are not emulated: what their CTAs bring to mbarriers comes
+when the same operation of this one does (`program.events`).
 """
 
 from __future__ import annotations

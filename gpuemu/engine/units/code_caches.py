@@ -1,9 +1,10 @@
-"""The caches of code: the SM's own (ICC) and the one behind it (GCC, "L1.5"), then L2 and memory.
+"""The caches of code: the SM's own (`code.icc`) and the one behind it (`code.gcc`, "L1.5"), then L2 and memory.
 
 A warp that comes to a line of code asks for it, and for the next, whatever it does there. The next comes `line_cycles`
 behind it, by where it lies; one that nobody asked for before, as a branch may find it, has the whole `latency_cycles`.
-Both caches replace the line of a set that was asked for least lately. A launch puts the beginning of its code into the
-second; warm, it finds in both what the launch before it left there, which is a launch of the same code.
+Both caches have sets of `ways` lines and evict the least recently used. A launch puts the first
+`code.gcc.preloaded_bytes` of its code into the second; warm, it finds in both what the launch before it left there,
+which is a launch of the same code. So code of up to 32 KiB costs nothing in loops and in warm launches.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The latches of a sub-core's operands, and when the ports of the register file fill them.
 
-Registers lie in banks, each with one port for one 32-lane register a cycle. An operand goes into the latch of its slot
-and bank and stays there until its instruction has all of them and leaves; the next for that latch is read from the
-cycle behind on. Of a slot's operands, whatever their banks, one may be read before the last, not before the two last. A
-register that a reuse flag kept is not read and has its latch for as long. The upper half of an operand (of IMAD.WIDE)
-is read when the instruction might leave, or later, and is in time until the next cycle if that is late anyway. What
-comes over the forwarding path takes its bank's port, too, when the instruction might leave. What memory and
-special-function instructions send, and the fragments of an mma, is read in cycles of its own.
+Registers lie in banks (`register_file.banks`), each with one port for one 32-lane register a cycle. An operand goes
+into the latch of its slot and bank and stays there until its instruction has all of them and leaves; the next for that
+latch is read from the cycle behind on. Of a slot's operands, whatever their banks, one may be read before the last, not
+before the two last. A register that a reuse flag kept is not read and has its latch for as long. The upper half of an
+operand (of IMAD.WIDE) is read when the instruction might leave, or later, and is in time until the next cycle if that
+is late anyway. What comes over the forwarding path takes its bank's port, too, when the instruction might leave. What
+memory and special-function instructions send, and the fragments of an mma (`tensor_core.operands`), is read in cycles
+of its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The SM's two constant caches, empty when its first CTA begins: one for LDC, one for operands of all others.
 
-A line comes a fixed time behind the first that asks for it, whoever that is; the others wait for the same line.
+A line comes a fixed time behind the first that asks for it, whoever that is; the others wait for the same line:
+`launch.constant_load_miss_cycles` for LDC, `launch.constant_operand_miss_cycles` before an operand or ULDC issues.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The copy engine (TMA): blocks between global and shared memory, each asked for by one instruction.
 
 A copy has its turn `copy_engine.latency_cycles` behind its issue, behind all that came before. One by a tensor map
-waits until the map is there, `map_cycles` behind the first that asks for it. A load takes the engine for the lines of
-global memory that it touches, each for `line_cycles`, all for their sectors at `load_bytes_per_cycle`, and is in shared
-memory `load_latency_cycles` behind the last; its mbarrier hears of it then (`units.mbarriers`). A store takes the
-engine at the pace of the path from the SM, on which a sector written in part is followed by its mask and each line of a
-reduction by `reduction_sectors`, and has been read `store_latency_cycles` behind its end. UTMACMDFLUSH ends a group of
-a warp's stores: the counter falls when all have been read. Where no lane takes part, registers are released after
-`idle_release_cycles`.
+waits until the map is there, `copy_engine.map_cycles` behind the first that asks for it. A load takes the engine for
+the lines of global memory that it touches, each for `copy_engine.line_cycles`, all for their sectors at
+`copy_engine.load_bytes_per_cycle`, and is in shared memory `copy_engine.load_latency_cycles` behind the last; its
+mbarrier hears of it then. A store takes the engine at the pace of the path from the SM, on which a sector written in
+part is followed by its mask and each line of a reduction by `copy_engine.reduction_sectors`, and has been read
+`copy_engine.store_latency_cycles` behind its end. UTMACMDFLUSH ends a group of a warp's stores: the counter falls when
+all have been read. Where no lane takes part, registers are released after `copy_engine.idle_release_cycles`.
 """
 
 from __future__ import annotations

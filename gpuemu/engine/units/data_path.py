@@ -1,8 +1,8 @@
 """The path on which the data of stores follow their addresses, one for all sub-cores.
 
-It takes `data_registers_per_cycle`, and a register of one store every `cycles_per_source_register`. The register that
-has waited longest goes first, of several the one of the store that could leave its queue first; stores that could leave
-in the same cycle take turns.
+It takes `mio.data_registers_per_cycle`, and a register of one store every `mio.cycles_per_source_register`. The
+register that has waited longest goes first, of several the one of the store that could leave its queue first; stores
+that could leave in the same cycle take turns.
 """
 
 from __future__ import annotations

@@ -1,10 +1,22 @@
 """The data stage: banked shared memory behind its ports, and the paths from and to the sub-cores.
 
-A port passes one wavefront a cycle, a warp one every `cycles_per_wavefront_per_warp`: a port is that many slots, each
-serving one instruction at that pace. Accesses to global memory have a path of their own. Loads of those look up the
-tags of L1 as they pass; a wavefront of a global store that leaves L1 holds them up for `l1.store_cycles`. An S2R of a
-lane's number has the stage for itself for `lane_register_cycles`: in the first the arbiter keeps others out, in the
-second a load's wavefront is lost and comes again.
+A port (`shared_memory.ports`) passes one wavefront a cycle, a warp one every
+`shared_memory.cycles_per_wavefront_per_warp`: a port is that many slots, each serving one instruction at that pace.
+Accesses to global memory have a path of their own, and the wavefronts that their lanes' words would have in shared
+memory, or those of their lines' tags if they are more: tags lie in banks (`global_memory.l1.tag_bank_masks`), each of
+which finds one a cycle. So a warp that reads 128 bytes across two lines takes one, and one that reads a word of each of
+32 lines 8 if the words are in different banks, 32 if they are all in one. Loads look up the tags as they pass; a
+wavefront of a global store that leaves L1 holds them up for `global_memory.l1.store_cycles`. An S2R of a lane's number
+has the stage for itself for `mio.lane_register_cycles`: in the first the arbiter keeps others out, in the second a
+load's wavefront is lost and comes again.
+
+Asynchronous copies (LDGSTS) depend on shared and global addresses together (`gpuemu/banks/copies.py`). Through L1
+(`cp.async.ca`) their lines find their tags, one of each bank of tags at a time; what a tag wavefront found goes on in
+the groups of a store, and a lane waits for all earlier ones that read from, or write to, a bank of its own. So 16 bytes
+out of each of 32 rows take 32 wavefronts, however well they lie in shared memory. They hit L1 and fill it as loads do.
+Past L1 (`.cg`, BYPASS) they go in pieces, sectors of one line to one line, never take a port of the data stage, and
+invalidate what L1 has of what they read. Where a trace does not say what a copy reads, it reads without gaps from a
+line's begin on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""When a warp's next instruction may issue for the sake of its operands.
+"""When a warp's next instruction may issue for the sake of its operands (`issue.dependences`).
 
 With control words the compiler's stall counts carry fixed-latency results and six counters per warp the others; nothing
-is checked. Without them an instruction issues when the registers that it reads and writes are settled. Both say NEVER
-for what is not decided yet, and are told when it is (`result_at`, `sources_at`).
+is checked. Right behind its predecessor an instruction does not see a load's counter fall in its first cycle. Without
+control words an instruction issues when the registers that it reads and writes are settled. Both say NEVER for what is
+not decided yet, and are told when it is (`result_at`, `sources_at`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The SM's address divergence unit: constants and registers that do not differ by lane, for all sub-cores in turn.
 
-LDC, S2UR, S2R of anything but a lane's number, REDUX and MATCH wait in a queue of their sub-core. Each can be sent
-`queue_latency_cycles` after its issue, and keeps its sub-core's way there, and its place in the queue, for its issue
-interval. The unit takes a request where the load/store unit would, from the sub-core served longest ago, while fewer
-than `pool_entries` wait, and begins one every `interval_cycles`. An LDC with a register in its address comes to its
-turn as many cycles later as it takes longer, and keeps that register until its result is there; of all others the
-sources count as read `source_release_cycles` behind a first cycle of the sending, or behind what
+LDC, S2UR, S2R of anything but a lane's number, REDUX and MATCH wait in a queue of their sub-core
+(`address_divergence.queue_entries`). Each can be sent `address_divergence.queue_latency_cycles` after its issue, and
+keeps its sub-core's way there, and its place in the queue, for its issue interval. The unit takes a request where the
+load/store unit would, from the sub-core served longest ago, while fewer than `address_divergence.pool_entries` wait,
+and begins one every `address_divergence.interval_cycles`. An LDC with a register in its address comes to its turn as
+many cycles later as it takes longer, and keeps that register until its result is there; of all others the sources count
+as read `address_divergence.source_release_cycles` behind a first cycle of the sending, or behind what
 `mio.cycles_per_source_register` says for the registers of REDUX and MATCH.
 """
 

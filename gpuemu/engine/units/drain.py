@@ -1,7 +1,7 @@
 """The end of a warp: behind its last instruction it waits until its accesses are over.
 
-A load's result is there then, a store has left L1. Barriers do not wait for it any longer; its registers, its slot and
-its CTA's place are kept until then.
+A load's result is there then, a store has left L1 for the buffer before L2 (`global_memory.store_buffer_sectors`).
+Barriers do not wait for it any longer; its registers, its slot and its CTA's place are kept until then.
 """
 
 from __future__ import annotations

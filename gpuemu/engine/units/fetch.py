@@ -1,11 +1,12 @@
 """How the warps of a sub-core get their code, as far as taken branches and other warps are in each other's way.
 
-A warp has a small buffer of instructions. What it issues makes room for the one so many behind it, which is asked for
-in that cycle and comes just in time for a warp that issues every cycle. A taken branch empties the buffer: the line of
-its target is looked up, then the buffer is filled, an instruction a cycle. Another warp that issues the last
-instruction of a line in the cycle of that look-up goes first, and the branch's line is looked up when its next would
-have been. Another warp may ask for an instruction in the same bank of the lines: if the scheduler stays with it, and it
-does not yield, the branch's comes a cycle later, else its own.
+A warp has a buffer of `issue.instruction_buffer_entries`. What it issues makes room for the one so many behind it,
+which is asked for in that cycle and comes just in time for a warp that issues every cycle. A taken branch empties the
+buffer: the line of its target (`issue.instruction_line_bytes`) is looked up, in `issue.taken_branch_cycles`, then the
+buffer is filled, an instruction a cycle, the line behind after `issue.next_line_cycles`. Another warp that issues the
+last instruction of a line in the cycle of that look-up goes first, and the branch's line is looked up when its next
+would have been. Another warp may ask for an instruction in the same bank of the lines (`issue.instruction_banks`): if
+the scheduler stays with it, and it does not yield, the branch's comes a cycle later, else its own.
 """
 
 from __future__ import annotations

@@ -1,13 +1,24 @@
 """Global memory as seen from one SM: its L1, and behind that L2 and DRAM at the end of one path each way.
 
-A load or copy that L1 may answer hits where this SM loaded the sector before; the line that was used least recently
-makes room. A copy past L1 takes with it what L1 has of its sectors.
-All others go to L2, and to DRAM for what this launch has not touched if `first_touch` says so. Stores are written
-through and change nothing in L1, but those to local memory stay there; one that comes while its line is among the
-last `store_merge_lines`, still waiting for the way out, adds only sectors that are not. What misses queues for the
-path to the SM, what is stored for that from it, where a line written in part takes `mask_sectors` more. Reductions go
-the same way, and neither merge nor have masks. A load that misses waits for the stores ahead of it. It is decided
-here, in the order in which requests pass the data stage, when each is complete.
+L1 has lines of sectors in what shared memory leaves of `global_memory.l1.capacity_bytes`. A load or copy that L1 may
+answer hits where this SM loaded the sector before; the line that was used least recently makes room. A copy past L1
+takes with it what L1 has of its sectors; copies through it go on to shared memory in turn
+(`global_memory.l1.copy_cycles`).
+
+All others go to L2, and to DRAM for what this launch has not touched if `global_memory.first_touch` says so, up to
+`global_memory.spread_cycles` farther for some lines than for others. Blocks of lines lie up to
+`global_memory.l2.spread_cycles` farther than the nearest; which, is not known: the first touched lies in the middle,
+the next in the middle of either half, and so on. Every `global_memory.refresh_interval_cycles` each quarter of DRAM is
+refreshed, and what asks it for a line then waits up to `global_memory.refresh_cycles`.
+
+Stores are written through and change nothing in L1, but those to local memory stay there; one that comes while its line
+is among the last `global_memory.store_merge_lines`, still waiting for the way out, adds only sectors that are not. What
+misses queues for the path to the SM (`global_memory.bytes_per_cycle`, a line for `global_memory.l2.line_cycles` at
+least), what is stored for that from it (`global_memory.store_bytes_per_cycle`), where a line written in part takes
+`global_memory.mask_sectors` more. Reductions go the same way, and neither merge nor have masks. Atomics
+(`global_memory.atomic_latency_cycles`) lie up to `global_memory.atomic_spread_cycles` farther; of their lanes that mean
+one word each goes out for itself. A load that misses waits for the stores ahead of it. It is decided here, in the order
+in which requests pass the data stage, when each is complete.
 """
 
 from __future__ import annotations

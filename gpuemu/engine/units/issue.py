@@ -1,4 +1,7 @@
-"""What the issue of an instruction does: to its warp, the pipes and ports of its sub-core, and the units beyond."""
+"""What the issue of an instruction does: to its warp, the pipes and ports of its sub-core, and the units beyond.
+
+It notes for what the warp has waited since its last issue.
+"""
 
 from __future__ import annotations
 

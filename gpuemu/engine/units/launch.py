@@ -1,7 +1,9 @@
-"""The launching of CTAs: as many as fit, each in the place of one that ended `sm.cta_launch_cycles` before.
+"""The launching of CTAs: as many as warps, registers and shared memory allow, each in the place of one that ended.
 
-The first begins `launch.overhead_cycles` behind the start of the launch, the others one behind another, and so do the
-warps of each. A warp has its first instruction `launch.first_code_cycles` behind its start.
+A place is taken again after `sm.cta_launch_cycles`. The first CTA begins `launch.overhead_cycles` behind the start of
+the launch, `launch.cold_cycles` later where all caches are flushed (`global_memory.first_touch` is dram), the others
+one behind another every `launch.cta_interval_cycles`, and so do the warps of each, every `launch.warp_interval_cycles`.
+A warp has its first instruction `launch.first_code_cycles` behind its start.
 
 A CTA gets the lowest free place, each of its warps the lowest free warp slot; warp slot w lies in sub-core w mod
 `sm.sub_cores`.

@@ -1,11 +1,11 @@
 """The SM's load/store unit: requests leave the sub-cores' queues and are dispatched.
 
-A request leaves its queue when it has spent `queue_latency_cycles` there and its sub-core has sent the registers of
-the one before it, and is dispatched when there is room behind. The unit takes a request every
-`request_interval_cycles`: most as they are dispatched, of several that of the sub-core served longest ago; STS and
+A request leaves its queue (of `mio.queue_entries`) when it has spent `mio.queue_latency_cycles` there and its sub-core
+has sent the registers of the one before it, and is dispatched when there is room behind. The unit takes a request every
+`mio.request_interval_cycles`: most as they are dispatched, of several that of the sub-core served longest ago; STS and
 ATOMS with their last register, where they give way to what comes then of a sub-core that was served before their own
-sent the register before. Stores, atomics and shuffles come to the data stage `data_read_cycles` later than loads, each
-by its registers beyond the first and by what holds those back on the way.
+sent the register before. Stores, atomics and shuffles come to the data stage `mio.data_read_cycles` later than loads,
+each by its registers beyond the first and by what holds those back on the way.
 """
 
 from __future__ import annotations

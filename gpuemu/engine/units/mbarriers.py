@@ -3,7 +3,8 @@
 What an instruction brings is there `mbarrier.arrive_cycles` behind its issue, a copy's bytes when the copy is done. A
 phase ends when neither arrivals nor bytes are missing. A test of a phase looks then; one that finds it over is done
 `mbarrier.test_cycles` behind its issue, another `mbarrier.wake_cycles` behind the end of the phase: that a look sleeps
-or comes again and again is the same here. Arrivals behind asynchronous copies (LDGSTS) come when those are done.
+or comes again and again, and how often the recorded code looked, is the same here. Arrivals behind asynchronous copies
+(LDGSTS) come when those are done.
 """
 
 from __future__ import annotations

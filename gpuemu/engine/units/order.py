@@ -1,12 +1,12 @@
-"""Which of the warps of a sub-core goes first, of those that can issue in the same cycle.
+"""Which of the warps of a sub-core goes first, of those that can issue in the same cycle (`issue.policy`).
 
 Greedy-then-fair, what an H200 does: the scheduler stays with a warp until that yields, branches, or waits for its pipe
-or queue. Else it takes the warp with the lowest count of issues, of equals the youngest. The counts have few bits and
-see an issue some cycles late; when one that is full is to rise, all are halved instead. Behind all others come the
-warps that yielded with their last instruction, those that had to wait for room in a queue, and those that a counter
-held back right behind their last issue: if their stall count was 1, else if nobody issued then and their pipe was free.
-Greedy-then-youngest takes else the youngest; loose round-robin the one whose last issue is longest ago, oldest-first
-the oldest.
+or queue. Else it takes the warp with the lowest count of issues, of equals the youngest. The counts have
+`issue.issue_count_bits` and see an issue `issue.issue_count_delay_cycles` late; when one that is full is to rise, all
+are halved instead. Behind all others come the warps that yielded with their last instruction, those that had to wait
+for room in a queue, and those that a counter held back right behind their last issue: if their stall count was 1, else
+if nobody issued then and their pipe was free. Greedy-then-youngest takes else the youngest; loose round-robin the one
+whose last issue is longest ago, oldest-first the oldest.
 """
 
 from __future__ import annotations

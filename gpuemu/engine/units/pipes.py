@@ -1,8 +1,10 @@
 """The execution pipes of a sub-core and the queues in front of its slow units: from when on each accepts.
 
-A pipe takes an instruction when the interval of the one before has passed. A queue is full when `entries` are taken,
-until the first of them is known to leave. Some pipes have parts in common with others: "fmalite|fmaheavy" takes the
-first part that is free, "fmaheavy+fmalite" both.
+A pipe takes an instruction when the issue interval of the one before has passed: `operations.*.issue_interval_cycles`,
+of tensor instructions by shape and type (`tensor_core.operations`), with what the tensor pipe loses between kinds
+(`tensor_core.turnaround`). A queue is full when `entries` are taken, until the first of them is known to leave: a
+throttle stall. Some pipes have parts in common with others: "fmalite|fmaheavy" takes the first part that is free,
+"fmaheavy+fmalite" both.
 
 Each counts the cycles in which it accepted nothing; so does the sub-core those in which it stood for operands, which
 count for all its pipes. Such spans are told in the order of time, no later than in the cycle before they begin.

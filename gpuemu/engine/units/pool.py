@@ -1,4 +1,8 @@
-"""What is on its way from the load/store unit to the data stage, and what room there is."""
+"""What is on its way from the load/store unit to the data stage, and what room there is for more.
+
+There is room for `mio.pool_entries` requests, `mio.store_data_registers` of stores and `mio.store_pool_wavefronts` of
+global stores.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A warp may issue when its stall count has run out, what it depends on is settled, and the pipe of its next instruction
 accepts. At a barrier it goes on until `barrier.blocks_after_cycles` behind it, then only fixed-latency arithmetic does
-until the barrier opens. `units.order` says who goes first, `units.issue` what an issue does.
+until the barrier opens. `order.py` says who goes first, `issue.py` what an issue does.
 """
 
 from __future__ import annotations

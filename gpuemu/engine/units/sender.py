@@ -1,12 +1,14 @@
 """What a sub-core sends to slow units: when the registers of memory and special-function instructions are read.
 
-One register is read every `cycles_per_source_register`. Memory instructions send theirs in the order of issue: the
-first of a load or copy `address_read_cycles` after the issue at the earliest, that of others `data_read_cycles` later,
-and as much later again if it finds the sender busy. Special-function instructions wait beside that order until their
-unit takes one, and then go first; but a memory instruction that has begun sends all but its last register before.
+One register is read every `mio.cycles_per_source_register`. Memory instructions send theirs in the order of issue: the
+first of a load or copy `mio.address_read_cycles` after the issue at the earliest, that of others `mio.data_read_cycles`
+later, and as much later again if it finds the sender busy. Special-function instructions wait beside that order, in a
+queue of `special_function.queue_entries`, until their unit takes one, and then go first; but a memory instruction that
+has begun sends all but its last register before.
 
-An mma that begins in the very cycle of such a read begins `memory_instruction_cycles` later. Then it keeps the ports
-for its issue interval, and a read that falls in there waits for the end or for a cycle that the mma leaves free.
+An mma that begins in the very cycle of such a read begins `tensor_core.operands.memory_instruction_cycles` later. Then
+it keeps the ports for its issue interval, and a read that falls in there waits for the end or for a cycle that the mma
+leaves free.
 
 The ports of the register file need to know reads some cycles ahead, so they are planned at the issue, within the
 sub-core, and anew when an mma begins.

@@ -1,8 +1,11 @@
-"""The asynchronous side of the tensor cores: products of a warpgroup, each warp's part by its sub-core.
+"""The asynchronous side of the tensor cores: products of a warpgroup (wgmma), each warp's part by its sub-core.
 
 A product waits in a queue of its sub-core and keeps the tensor core for what it takes, one behind another, whichever
-warpgroups they are of. What it adds up is there `latency_cycles` behind its turn; the next of a chain does not wait for
-that. WARPGROUP.DEPBAR waits until all but the last groups of the warp's products are done.
+warpgroups they are of: half a cycle a column, or a cycle for each wavefront that its operands are in shared memory,
+whichever is longer. What it adds up is there `latency_cycles` behind its turn; the next of a chain does not wait for
+that. While products work they have the ports of the register file in two of each four cycles, bank by bank, so that
+arithmetic beside them takes twice as long. WARPGROUP.DEPBAR waits until all but the last groups of the warp's products
+are done.
 """
 
 from __future__ import annotations

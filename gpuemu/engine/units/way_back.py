@@ -1,8 +1,8 @@
 """The way back from shared memory and L1 to the sub-cores' registers, one for all sub-cores.
 
-It takes `returned_registers_per_cycle`. What is ready first goes first: a load of one word when its last wavefront has
-passed, LDSM matrix by matrix, the registers of LDS.64 and LDS.128 one behind another from then on, with nothing between
-them. What a sub-core asked shared memory for comes back in the order in which it was served.
+It takes `shared_memory.returned_registers_per_cycle`. What is ready first goes first: a load of one word when its last
+wavefront has passed, LDSM matrix by matrix, the registers of LDS.64 and LDS.128 one behind another from then on, with
+nothing between them. What a sub-core asked shared memory for comes back in the order in which it was served.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """In front of the data stage: a window, from which requests go as slots and paths fall free, and fences.
 
-Requests enter in the order in which they come. What is in the window begins when a slot and its warp's path are free,
-the first to come first, and holds its entry for `window_release_cycles` more. Asynchronous copies past L1 take no
-entry and no port, but `copy_entries` of them at most wait to be sent on, a piece a cycle. An entry of the pool falls
-free `pool_release_cycles` after its request has got in; a copy past L1 keeps it until it is sent on.
+Requests enter in the order in which they come. What is in the window (`mio.window_entries`) begins when a slot and its
+warp's path are free, the first to come first, and holds its entry for `mio.window_release_cycles` more; what is behind
+the window waits, even if it could go. Asynchronous copies past L1 take no entry and no port, but `mio.copy_entries` of
+them at most wait to be sent on, a piece a cycle. An entry of the pool falls free `mio.pool_release_cycles` after its
+request has got in; a copy past L1 keeps it until it is sent on.
 
 The opening of a barrier is a fence, which comes with what is issued in its cycle. What comes behind it begins when all
 has passed that came before from the sub-cores whose warps it lets go, and from those that share a way with them (there
