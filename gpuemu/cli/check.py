@@ -76,7 +76,7 @@ def check(
                 what, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, tools=chosen,
                 arch=arch_name, options=options.for_the_compiler, budget=options.budget or DEFAULT_BUDGET,
                 stack_bytes=options.stack, zero_shared=options.zero_shared, printer=print_to_stderr,
-                progress=bar.count_ctas,
+                progress=bar.count_ctas, cluster=options.cluster_size,
             )  # fmt: skip
     else:
         report = run_check(saved_trace(what, arch_name, options), tools=chosen, arch=arch_name)

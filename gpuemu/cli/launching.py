@@ -60,6 +60,7 @@ class LaunchOptions:
     kernel: str | None = None
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (32, 1, 1)
+    cluster_size: tuple[int, int, int] | None = None
     dynamic_shared: int = 0
     args: tuple[str, ...] = ()
     cta: str | None = None
@@ -82,10 +83,8 @@ class LaunchOptions:
     @property
     def given(self) -> str:
         """The options that are not at their defaults, as people write them; "" if none is."""
-        names = {"args": "--arg", "dynamic_shared": "--dynamic-shared", "zero_shared": "--zero-shared",
-                 "define": "-D", "include": "-I", "compiler_flags": "--nvcc-flag"}  # fmt: skip
         changed = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
-        return ", ".join(names.get(name, f"--{name}") for name in changed)
+        return ", ".join(_OPTIONS.get(name, f"--{name}") for name in changed)
 
 
 FIRST_TOUCH = {"warm": "l2", "cold": "dram"}
@@ -130,6 +129,12 @@ def launch_options(command: Command) -> Command:
             click.option("--grid", type=extent, default="1", show_default=True, help="CTAs."),
             click.option("--block", type=extent, default="32", show_default=True, help="Threads of a CTA."),
             click.option(
+                "--cluster",
+                "cluster_size",
+                type=extent,
+                help="CTAs of a cluster, where the kernel does not say (sm_90).",
+            ),
+            click.option(
                 "--dynamic-shared", type=click.IntRange(0), default=0, metavar="BYTES", help="Dynamic shared memory."
             ),
             click.option(
@@ -171,7 +176,8 @@ def checked_options(command: Any) -> Command:
 
 
 _OPTIONS = {
-    "kernel": "--kernel", "grid": "--grid", "block": "--block", "dynamic_shared": "--dynamic-shared", "args": "--arg",
+    "kernel": "--kernel", "grid": "--grid", "block": "--block", "cluster_size": "--cluster",
+    "dynamic_shared": "--dynamic-shared", "args": "--arg",
     "cta": "--cta", "budget": "--budget", "stack": "--stack", "zero_shared": "--zero-shared", "define": "-D",
     "include": "-I", "compiler_flags": "--nvcc-flag", "execute": "--execute",
 }  # fmt: skip
@@ -188,7 +194,7 @@ def command_words(trace: str, arch_name: str | None, settings: tuple[str, ...], 
             continue
         if value is True:
             words.append(option)
-        elif field.name in ("grid", "block"):
+        elif field.name in ("grid", "block", "cluster_size"):
             words += [option, ",".join(map(str, value))]
         else:
             for one in value if isinstance(value, tuple) else (value,):
@@ -214,6 +220,7 @@ def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) 
             ctas=_ctas(options.cta), budget=options.budget or DEFAULT_BUDGET, progress=bar.count_ctas,
             watch=bar.watch, stack_bytes=options.stack, zero_shared=options.zero_shared,
             printer=print_to_stderr, observer=notice, timed_only=options.execute == "timed",
+            cluster=options.cluster_size,
         )  # fmt: skip
     tell(notice.sentence())
     for array, target in saves:

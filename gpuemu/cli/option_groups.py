@@ -8,7 +8,8 @@ _GROUPS = {
     "Hardware": "arch_name archs arch_names caches chip chips settings settings_b",
     "Output": "page by hottest warps start cycles everything form output also sources ranked asked_sure rows",
     "In a test, or in CI": "conditions baseline renew allowed tolerances expected",
-    "The launch of a .cu or .cubin": "kernel grid block dynamic_shared args cta execute budget stack zero_shared",
+    "The launch of a .cu or .cubin": "kernel grid block cluster_size dynamic_shared args cta execute budget stack"
+    " zero_shared",
     "The compiler of a .cu": "define include compiler_flags",
     "Values that the kernel computes": "save expect tolerance",
 }

@@ -26,15 +26,15 @@ def cluster_size(function: DecodedFunction, launch: Launch, given: Size | None) 
     file, name, own = function.cubin.file, function.source_name, function.cluster
     if given is None and own is None and function.explicit_cluster:
         found = "clusters whose size each launch has to say (.explicitcluster)"
-        raise GpuemuError.one(file, None, name, found, "a launch that says it is right: cluster=(2, 1, 1)")
+        raise GpuemuError.one(file, None, name, found, "a launch that says it is right: --cluster 2, or cluster=2")
     size = given or own or (1, 1, 1)
     said = "clusters of {} x {} x {} CTAs".format(*size)
     if given is not None and own is not None and given != own:
-        raise GpuemuError.one(file, None, "cluster", said, "{} x {} x {} are right (__cluster_dims__)".format(*own))
+        raise GpuemuError.one(file, None, "--cluster", said, "{} x {} x {} are right (__cluster_dims__)".format(*own))
     if math.prod(size) > 1 and not function.arch.startswith("sm_9"):
-        raise GpuemuError.one(file, None, "cluster", f"{said} on {function.arch}", "code for sm_90 is right")
+        raise GpuemuError.one(file, None, "--cluster", f"{said} on {function.arch}", "code for sm_90 is right")
     if not 1 <= math.prod(size) <= MOST_CTAS or min(size) < 1:
-        raise GpuemuError.one(file, None, "cluster", said, f"1 to {MOST_CTAS} CTAs are right")
+        raise GpuemuError.one(file, None, "--cluster", said, f"1 to {MOST_CTAS} CTAs are right")
     if any(ctas % each for ctas, each in zip(launch.grid, size, strict=True)):
         grid = "a grid of {} x {} x {} CTAs".format(*launch.grid)
         raise GpuemuError.one(file, None, "--grid", f"{grid} in {said}", "whole clusters along each axis are right")
@@ -46,4 +46,4 @@ def notes_of(function: DecodedFunction, size: Size) -> tuple[str, ...]:
     if math.prod(size) > 1 or not function.arch.startswith(_WITH_CLUSTERS) or function.cluster is not None:
         return ()
     asks = any(i.opcode in _BARRIERS or any(map(_ASKED.search, i.operands)) for i in function.code)
-    return ("the kernel asks for its cluster: the launch has clusters of one CTA",) * asks
+    return ("the kernel asks for its cluster: the launch has clusters of one CTA (--cluster)",) * asks

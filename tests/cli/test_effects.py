@@ -43,7 +43,7 @@ REFUSED_ELSEWHERE = {
 }
 """Those that their command refuses where it looks at more than the words."""
 OF_MACHINE_CODE = (
-    "kernel grid block dynamic_shared args cta budget stack zero_shared save define include compiler_flags execute "
+    "kernel grid block cluster_size dynamic_shared args cta budget stack zero_shared save define include compiler_flags execute "
     "expect"
 )
 """Options of a launch: a trace is refused with them, and check with those that it does not take."""

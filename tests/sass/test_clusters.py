@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 
 import gpuemu
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.main import cli
 
 SYNC = 'asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");'
 FAR = """\
@@ -108,7 +110,7 @@ def test_the_launch_may_say_how_large_clusters_are(tmp_path: Path) -> None:
     assert trace.lacks == ()
     trace, out = traced(tmp_path, "asks", (8, 1, 1))
     assert out[0] == 1
-    assert trace.lacks == ("the kernel asks for its cluster: the launch has clusters of one CTA",)
+    assert trace.lacks == ("the kernel asks for its cluster: the launch has clusters of one CTA (--cluster)",)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +139,23 @@ def test_a_kernel_whose_launches_must_say_how_large_clusters_are_says_so(tmp_pat
     (tmp_path / "k.ptx").write_text(PTX)
     with pytest.raises(GpuemuError, match=r"k: found clusters whose size each launch has to say \(.explicitcluster\)"):
         gpuemu.trace_kernel(tmp_path / "k.ptx", args=[np.zeros(4, np.int32)], arch="sm_90")
+
+
+def test_the_command_line_says_how_large_clusters_are(tmp_path: Path) -> None:
+    file = tmp_path / "k.cu"
+    file.write_text(f'extern "C" {KERNELS["asks"]}\n')
+    words = ["--arch", "sm_90", "--grid", "8", "--block", "1", "--arg", "zeros:i32:64"]
+
+    def asked(*given: str) -> Result:
+        return CliRunner().invoke(cli, [given[0], str(file), *words, *given[1:]])
+
+    assert "8 x 1 x 1 CTAs in clusters of 2 x 2 x 1 CTAs" in str(asked("run", "--cluster", "2,2").exception)
+    four = asked("run", "--cluster", "4", "--save", f"0={tmp_path}/o.npy")
+    assert (four.exit_code, np.load(tmp_path / "o.npy")[0]) == (0, 4)
+    assert "one CTA" not in four.output
+    assert "the launch has clusters of one CTA (--cluster)" in asked("run").output
+    assert "racecheck does not follow what CTAs of a cluster do" in asked("check", "--cluster", "4").output
+    assert "racecheck does not" not in asked("check").output
 
 
 def test_a_load_of_another_ctas_memory_takes_what_the_file_says(tmp_path: Path) -> None:

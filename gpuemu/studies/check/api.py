@@ -50,6 +50,7 @@ def check(
     zero_shared: bool = False,
     printer: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    cluster: Extent | None = None,
 ) -> Report:
     """What a kernel of a .cu or .cubin file, or a trace, does wrong.
 
@@ -76,7 +77,7 @@ def check(
     sizes = extent("grid", grid, "check()"), extent("block", block, "check()")
     return _check_kernel(
         what, kernel, *sizes, dynamic_shared_bytes, args, chosen, arch, options, budget, stack_bytes, zero_shared,
-        printer, progress,
+        printer, progress, None if cluster is None else extent("cluster", cluster, "check()"),
     )  # fmt: skip
 
 
@@ -128,6 +129,7 @@ def _check_kernel(
     args: Sequence[Any], tools: tuple[str, ...], arch: str | Architecture | None, options: Sequence[str], budget: int,
     stack_bytes: int, zero_shared: bool,
     printer: Callable[[str], None] | None, progress: Callable[[int, int], None] | None,
+    cluster: tuple[int, int, int] | None,
 ) -> Report:  # fmt: skip
     from gpuemu.sass.launch import as_given, trace_kernel
     from gpuemu.sass.tools.disassembly import decode_function
@@ -146,14 +148,14 @@ def _check_kernel(
     kept = sorted({*range(min(ctas, _MOST_CTAS)), ctas - 1})
     again = copy.deepcopy(list(args)) if "memcheck" in tools else []
     looker = LaneWatch if "controlcheck" in tools else Watch
-    alone = math.prod(function.cluster or (1,)) == 1
+    alone = math.prod(cluster or function.cluster or (1,)) == 1
     watch = looker(frozenset(tools) - (set() if alone else {"racecheck"}), findings, point, _unfilled(args))
 
     def launch(arguments: Sequence[Any], observer: Watch, record: Sequence[int], speak: bool) -> Trace:
         return trace_kernel(
             function.cubin, kernel, grid, block, dynamic_shared_bytes, arguments, arch=hardware, ctas=record,
             budget=budget, stack_bytes=stack_bytes, zero_shared=zero_shared, observer=observer,
-            printer=printer if speak else None, progress=progress if speak else None,
+            printer=printer if speak else None, progress=progress if speak else None, cluster=cluster,
         )  # fmt: skip
 
     trace = launch(args, watch, kept, True)
