@@ -87,6 +87,10 @@ def test_an_installed_gpuemu_lists_its_architectures_and_traces(installed: Path,
     traces = output_of(installed / "gpuemu", "traces", cwd=tmp_path)
     assert "v1_global" in traces
     assert "sm_80/v5_swizzle" in traces
+    planned = output_of(
+        installed / "gpuemu", "calibrate", "--arch", "sm_89", "--dry-run", "--only", "mio.*", cwd=tmp_path
+    )
+    assert "mio.pool_entries" in planned
 
 
 def test_a_release_is_wheel_sources_and_notes_of_the_version_that_stands_everywhere(tmp_path: Path) -> None:

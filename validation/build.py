@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -97,8 +97,11 @@ def _compile_unit(job: tuple[int, str, str, str, str | None]) -> tuple[int, str]
     return number, ""
 
 
-def build(arch: str, folder: Path, report: Report = print, jobs: int | None = None) -> dict[str, object]:
-    """Compile the corpus for `arch` into `folder`; returns what `units.json` holds.
+def build(
+    arch: str, folder: Path, report: Report = print, jobs: int | None = None, only: Collection[str] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, object]:  # fmt: skip
+    """Compile the corpus, or `only` these kernels of it, for `arch` into `folder`; returns what `units.json` holds.
 
     Raises BuildError with the compiler's words if any unit fails.
     """
@@ -106,7 +109,7 @@ def build(arch: str, folder: Path, report: Report = print, jobs: int | None = No
     if not digits.isdigit():
         raise BuildError(f"'{arch}' is no architecture; one such as sm_90 is right")
     capability = int(digits)
-    kernels = kernels_for(capability)
+    kernels = [kernel for kernel in kernels_for(capability) if only is None or kernel.name in only]
     units = units_of(kernels)
     folder.mkdir(parents=True, exist_ok=True)
     nvcc = find_nvcc()
@@ -121,6 +124,7 @@ def build(arch: str, folder: Path, report: Report = print, jobs: int | None = No
             if said:
                 failed.append(f"unit {number}: {said}")
             report(f"compiled {done} of {len(work)} units")
+            progress(done, len(work))
     if failed:
         raise BuildError("\n".join(failed[:5]))
     manifest: dict[str, object] = {

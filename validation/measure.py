@@ -16,7 +16,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -180,9 +180,13 @@ def read_units(folder: Path) -> dict[str, Any]:
 
 def measure(
     code: Path | None = None, output: Path | None = None, report: Report = print, profiler: bool = True,
-    profiler_seconds: float = 240.0,
+    profiler_seconds: float = 240.0, only: Collection[str] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Path:  # fmt: skip
-    """Measure everything; returns the folder written. Raises MeasureError and BuildError."""
+    """Measure everything, or `only` kernels of these names; returns the folder written.
+
+    Raises MeasureError and BuildError.
+    """
     cp = cupy()
     facts = device_facts(cp)
     arch = "sm_" + facts["compute_capability"].replace(".", "")
@@ -190,14 +194,19 @@ def measure(
     code = (code or Path(__file__).resolve().parent / "build" / arch).resolve()
     started = time.monotonic()
     if not (code / UNITS_FILE).is_file():
-        build(arch, code, report)
+        build(arch, code, report, only=only, progress=progress)
         report(f"compiled in {time.monotonic() - started:.0f} s")
     manifest = read_units(code)
     if manifest["arch"] != arch:
         raise MeasureError(f"{code} holds code for {manifest['arch']}, and this GPU runs {arch}")
     by_name = {kernel.name: kernel for kernel in kernels_for(int(arch.removeprefix("sm_")))}
     runner = Runner(cp, code)
-    todo = [(unit, by_name[name]) for unit, names in enumerate(manifest["units"]) for name in names if name in by_name]
+    todo = [
+        (unit, by_name[name])
+        for unit, names in enumerate(manifest["units"])
+        for name in names
+        if name in by_name and (only is None or name in only)
+    ]
     _warm_up(runner, todo)
     facts = device_facts(cp) | {"arch": arch, "compiler": manifest["compiler"], "launches": LAUNCHES}
     measured, failed = [], []
@@ -206,6 +215,7 @@ def measure(
             measured.append(measure_kernel(runner, unit, kernel))
         except MeasureError as error:
             failed.append(str(error))
+        progress(number + 1, len(todo))
         if number % 100 == 0:
             report(f"measured {number} of {len(todo)} kernels, {time.monotonic() - started:.0f} s")
     output.mkdir(parents=True, exist_ok=True)

@@ -74,6 +74,10 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "fragment": tuple(Rule(name, {"pitch": GIVEN}, right=_PITCH) for name in ("name", "settings", "arch_name")),
     "search": (Rule("top", _TEXT),),
     "arch diff": (Rule("notes", _TEXT),),
+    "calibrate": (
+        Rule("keep", {"folder": ABSENT, "dry_run": ABSENT}),
+        *(Rule(name, {"dry_run": ABSENT}) for name in ("date", "jobs", "output")),
+    ),
 }
 """The rules of each command that has any."""
 

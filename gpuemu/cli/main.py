@@ -30,6 +30,7 @@ COMMANDS = {
     "search": "Find the layouts of a tile that cost the fewest wavefronts.",
     "engine": "Say what replays traces, and compile it.",
     "arch": "List, show, check and compare architecture files.",
+    "calibrate": "Measure an architecture's uncertain values on your own card.",
     "traces": "List the traces that come with gpuemu.",
 }
 """Subcommand: its line in the help, so that --help imports none of them."""

@@ -41,6 +41,7 @@ def gpuemu() -> Run:
         ("run_help.txt", ("run", "--help")),
         ("rank_help.txt", ("rank", "--help")),
         ("judge_help.txt", ("judge", "--help")),
+        ("calibrate_help.txt", ("calibrate", "--help")),
         ("triton_help.txt", ("triton", "--help")),
     ],
 )

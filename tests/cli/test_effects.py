@@ -30,6 +30,7 @@ ALWAYS = {
     "layout": "output name tile vector arch_name settings form",
     "fragment": "output instruction pitch",
     "search": "tile accesses threads arch_name settings form output jobs",
+    "calibrate": "name only dry_run folder",
     "arch show": "output name settings form",
     "arch check": "files",
     "arch diff": "output a b settings settings_b form",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import gpuemu
+from gpuemu.arch import Architecture
 from gpuemu.sass.tools.toolchain import compile_cuda
 from validation import records
 from validation.build import source_of
@@ -37,12 +38,15 @@ def unmeasured(kernel: Kernel) -> Measurement:
     )  # fmt: skip
 
 
-def record(folder: Path, names: tuple[str, ...], slower: float = 1.0) -> Path:
-    """The data folder of a GPU that is the emulator itself, or one whose clock runs `slower` times as fast."""
+def record(folder: Path, names: tuple[str, ...], slower: float = 1.0, arch: Architecture | None = None) -> Path:
+    """The data folder of a GPU that is the emulator itself, or one whose clock runs `slower` times as fast.
+
+    `arch`: what that GPU is like.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     kernels = kernels_named(*names)
     records.write_code(folder / records.CODE_FILE, [compiled(kernels, folder)])
-    arch = gpuemu.load_arch(ARCH)
+    arch = arch or gpuemu.load_arch(ARCH)
     measured, counted = [], {}
     for kernel in kernels:
         m = unmeasured(kernel)

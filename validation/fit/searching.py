@@ -35,7 +35,7 @@ class Search:
     by_clocks: bool = False
 
 
-def _error(job: tuple[str, Measurement, Architecture, bool]) -> float:
+def kernel_error(job: tuple[str, Measurement, Architecture, bool]) -> float:
     """The squared relative error of one kernel; a kernel that does not run counts as wholly wrong.
 
     By clocks it is the mean over all reads, those of each turn in the order in which warps came to them.
@@ -91,7 +91,7 @@ def _best(
     archs = [arch.with_overrides({dotted: value}) for value in values]
     jobs = [(str(folder), m, one, search.by_clocks) for m in kernels for one in archs]
     # Kernel by kernel, so that a process traces a kernel once and runs it with every value.
-    errors = iter(pool.map(_error, jobs, chunksize=len(values)))
+    errors = iter(pool.map(kernel_error, jobs, chunksize=len(values)))
     sums = dict.fromkeys(values, 0.0)
     for _ in kernels:
         for value in values:

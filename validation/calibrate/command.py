@@ -1,0 +1,148 @@
+"""One calibration: kernels compiled and launched on the card, their clocks kept in a folder, values read off them.
+
+The folder has the form of `validation/data`, so that one that `python -m validation measure` wrote serves as well.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpuemu.arch import Architecture, load_arch
+from gpuemu.base import resources
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.tools.toolchain import find_nvdisasm
+from validation import measure, records
+from validation.build import BuildError
+from validation.calibrate import writing
+from validation.calibrate.estimating import Found, estimate
+from validation.calibrate.plan import Plan, plan
+from validation.measure import MeasureError
+from validation.records import RecordError
+from validation.replay import executor
+from validation.split import FitView
+
+T = TypeVar("T")
+Count = Callable[[int, int], None]
+Stage = Callable[[str], Any]
+"""Gives a context for what is done next, which itself gives what takes the number done and of all, or None."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was found of an architecture, and on what."""
+
+    base: str
+    arch: Architecture
+    device: Mapping[str, Any]
+    found: tuple[Found, ...]
+    reasons: Mapping[str, str]
+
+    @property
+    def file_name(self) -> str:
+        """Of the file that it gives, where none is asked for: rtx_4090.yaml."""
+        return measure.folder_name(writing.card_of(self.device)) + ".yaml"
+
+    def file_text(self, output: Path, date: str = "") -> str:
+        """The architecture file that extends the one it started from, as written to `output`."""
+        return writing.file_text(self.found, self.base, self.arch, self.device, output, date)
+
+    def table(self) -> list[str]:
+        """What was measured beside what the file has, and what was not."""
+        return list(writing.table(self.found, self.reasons, self.arch))
+
+
+def dry_run(name: str | None, only: Sequence[str], folder: Path | None) -> list[str]:
+    """What a calibration would measure, by what and how long; raises GpuemuError."""
+    _, arch, todo = _told(lambda: planned(name, only, folder))
+    return list(writing.listing(todo, arch))
+
+
+def base_of(name: str | None, capability: Callable[[], str]) -> str:
+    """The name or path of the file to start from; without one, the shipped one of the card's compute capability."""
+    if name is not None:
+        return name
+    wanted = capability()
+    shipped = {load_arch(one).compute_capability: one for one in resources.names("configs")}
+    if wanted not in shipped:
+        listing = ", ".join(shipped.values())
+        right = f"--arch with the nearest of {listing}, or a file of your own that extends it, is right"
+        raise GpuemuError.one("--arch", None, "", f"a card of compute capability {wanted}, and no file for it", right)
+    return shipped[wanted]
+
+
+def planned(name: str | None, only: Sequence[str], folder: Path | None) -> tuple[str, Architecture, Plan]:
+    """The file to start from, what it says, and what would be measured; without a name the card or folder is asked."""
+    base = base_of(name, lambda: _device(folder)["compute_capability"])
+    arch = load_arch(base)
+    found = plan(arch, only)
+    if not found.steps and not found.reasons:
+        right = "a pattern of names that `gpuemu arch show` lists, such as 'mio.*', is right"
+        raise GpuemuError.one("--only", None, "", f"{', '.join(only) or 'no value of confidence C or D'}", right)
+    return base, arch, found
+
+
+def calibrate(
+    name: str | None, only: Sequence[str], folder: Path | None, keep: Path | None, stage: Stage, jobs: int | None = None
+) -> Calibration:  # fmt: skip
+    """Measure what was asked for, on this machine's card or from a `folder` of clocks; nothing else is written.
+
+    `keep`: where the measured clocks and their machine code stay. Raises GpuemuError.
+    """
+    return _told(lambda: _calibrate(name, only, folder, keep, stage, jobs))
+
+
+def _calibrate(
+    name: str | None, only: Sequence[str], folder: Path | None, keep: Path | None, stage: Stage, jobs: int | None
+) -> Calibration:  # fmt: skip
+    find_nvdisasm()  # what replays need, before anything is launched
+    base, arch, todo = planned(name, only, folder)
+    with ExitStack() as stack:
+        if folder is None:
+            folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            _measure(arch, todo, folder, stage)
+        view = FitView(folder)
+        _same_capability(arch, view.device, str(folder / records.DEVICE_FILE))
+        with stage("estimating") as count, executor(jobs or os.cpu_count() or 1) as pool:
+            found, reasons = estimate(todo, view, folder, arch, pool, count or _silent)
+        return Calibration(base, arch, view.device, tuple(found), todo.reasons | reasons)
+
+
+def _told(what: Callable[[], T]) -> T:
+    """The errors of the suite as gpuemu tells its own."""
+    try:
+        return what()
+    except (MeasureError, BuildError, RecordError) as error:
+        right = "a card, CuPy and nvcc or NVRTC at work, or --from a folder of clocks, are right"
+        raise GpuemuError.one("gpuemu calibrate", None, "", str(error), right) from None
+
+
+def _device(folder: Path | None) -> Mapping[str, Any]:
+    if folder is not None:
+        return records.read_device(folder / records.DEVICE_FILE)
+    return measure.device_facts(measure.cupy())
+
+
+def _measure(arch: Architecture, todo: Plan, folder: Path, stage: Stage) -> None:
+    _same_capability(arch, _device(None), "--arch")
+    with tempfile.TemporaryDirectory() as code, stage("measuring") as count:
+        measure.measure(
+            Path(code), folder, lambda line: None, profiler=False, only=todo.kernels, progress=count or _silent
+        )
+
+
+def _same_capability(arch: Architecture, device: Mapping[str, Any], file: str) -> None:
+    """Refuse an architecture of other code than the card runs."""
+    there = device.get("compute_capability", arch.compute_capability)
+    if there != arch.compute_capability:
+        right = f"one of {arch.compute_capability}, as {arch.name} has it, is right"
+        raise GpuemuError.one(file, None, "compute_capability", f"a card of {there}", right)
+
+
+def _silent(done: int, total: int) -> None:
+    """Nobody looks."""

@@ -1,0 +1,121 @@
+"""The architecture file of one's own that a calibration gives, and the table that says what differs.
+
+value                       shipped  measured  fits       sure  by
+operations.mufu.latency_cycles   17        17                A  closed form
+mio.pool_entries                 11        15  14 to 15      B  walk          differs
+"""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from pathlib import Path
+from typing import Any
+
+from gpuemu.arch import Architecture
+from gpuemu.arch.values import quoted, yaml_value
+from gpuemu.base import tables
+from validation.calibrate.estimating import Found
+from validation.calibrate.plan import Plan
+
+SOURCE = "CALIBRATE"
+WIDTH = 100
+
+
+def card_of(device: Mapping[str, Any]) -> str:
+    """A GPU's name without its maker's."""
+    return str(device.get("name", "GPU")).removeprefix("NVIDIA ").removeprefix("GeForce ")
+
+
+def source_line(device: Mapping[str, Any], date: str = "") -> str:
+    """Where the values come from, in a line."""
+    when = f", {date}" if date else ""
+    told = [f"driver {device['driver']}"] * ("driver" in device)
+    told += [f"SM clock up to {device['sm_clock_max_mhz']} MHz"] * ("sm_clock_max_mhz" in device)
+    told += [str(device.get("compiler", "unknown compiler"))]
+    return f"measured on one {device.get('name', 'GPU')} by gpuemu calibrate{when}: {', '.join(told)}"
+
+
+def file_text(
+    found: Sequence[Found], base: str, arch: Architecture, device: Mapping[str, Any], output: Path, date: str = ""
+) -> str:  # fmt: skip
+    """The file: what it extends, its source, and each value with status, confidence, note and range.
+
+    `base` is a shipped name or the path of a file, which is named relative to `output`.
+    """
+    if base.endswith((".yaml", ".yml")):
+        base = Path(os.path.relpath(base, output.parent)).as_posix()
+    card = card_of(device)
+    lines = [
+        f"# What one {card} says of {arch.name}; what is not here was not measured, or is told by no measurement yet.",
+        f"description: {quoted(f'{arch.name} as measured on one {card}')}",
+        f"extends: {quoted(base)}",
+        "sources:",
+        f"  {SOURCE}: {quoted(source_line(device, date))}",
+    ]
+    section: tuple[str, ...] = ()
+    order = {path: number for number, path in enumerate(arch.paths())}
+    for one in sorted(found, key=lambda one: order[one.step.path]):
+        path = one.step.path
+        common = next((i for i, (a, b) in enumerate(zip(section, path[:-1], strict=False)) if a != b), len(section))
+        common = min(common, len(path) - 1)
+        lines += ["  " * depth + f"{quoted(path[depth])}:" for depth in range(common, len(path) - 1)]
+        section = path[:-1]
+        lines.append("  " * len(section) + f"{path[-1]}: {_entry(one)}")
+    return "\n".join(lines) + "\n"
+
+
+def _entry(one: Found) -> str:
+    entry = f"{{value: {yaml_value(one.value)}, status: measured, source: {SOURCE}, confidence: {one.confidence}"
+    between = f", range: [{yaml_value(one.low)}, {yaml_value(one.high)}]" if one.low < one.high else ""
+    return f"{entry}, note: {quoted(one.note)}{between}}}"
+
+
+def table(found: Sequence[Found], reasons: Mapping[str, str], arch: Architecture) -> Iterator[str]:
+    """What was measured beside what the file has, then what was not and why."""
+    rows = [("value", arch.name, "measured", "fits", "sure", "by", "")]
+    for one in found:
+        fits = f"{one.low:g} to {one.high:g}" if one.low < one.high else ""
+        differs = "differs" if one.differs else ""
+        rows.append(
+            (one.step.name, f"{one.step.value:g}", f"{one.value:g}", fits, one.confidence, one.step.how, differs)
+        )
+    if found:
+        yield from tables.columns(rows, (0, 3, 5, 6))
+        yield ""
+    yield from not_measured(reasons)
+    differing = sum(one.differs for one in found)
+    yield f"{_count(found, 'value')} measured, {differing} differing; {len(reasons)} not measured"
+
+
+def _count(things: Sized, what: str) -> str:
+    return f"{len(things)} {what}" + "s" * (len(things) != 1)
+
+
+def not_measured(reasons: Mapping[str, str]) -> Iterator[str]:
+    """The values that are not measured, by reason."""
+    if not reasons:
+        return
+    yield "not measured"
+    for reason in dict.fromkeys(reasons.values()):
+        yield f"  {reason}"
+        names = ", ".join(name for name, why in reasons.items() if why == reason)
+        yield from textwrap.wrap(names, WIDTH, initial_indent="      ", subsequent_indent="      ")
+    yield ""
+
+
+def listing(plan: Plan, arch: Architecture) -> Iterator[str]:
+    """What would be measured: value, how, on which kernels, and how long it takes."""
+    rows = [("value", arch.name, "sure", "by", "kernels")]
+    for step in plan.steps:
+        first, *more = step.all_kernels
+        kernels = first + (f" and {len(more)} more" if more else "")
+        rows.append((step.name, f"{step.value:g}", step.confidence, step.how, kernels))
+    yield from tables.columns(rows, (0, 2, 3, 4))
+    yield ""
+    yield from not_measured(plan.reasons)
+    yield (
+        f"{_count(plan.steps, 'value')} on {_count(plan.kernels, 'kernel')}, in about {plan.seconds / 60:.1f} minutes; "
+        f"{len(plan.reasons)} cannot be measured"
+    )
