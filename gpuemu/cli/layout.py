@@ -37,8 +37,8 @@ def layout(
     \b
     A LAYOUT is one of
       plain                      rows one after another
-      swizzle<S,B,M>             i ^ ((i >> S) & (((1 << B) - 1) << M)), of the element's number
-      Swizzle<B,M,S>             the same in CuTe's order; :bytes behind either, of byte addresses
+      Swizzle<B,M,S>             i ^ ((i >> S) & (((1 << B) - 1) << M)), of the element's number, as in CuTe
+      Swizzle<B,M,S>:bytes       the same of byte addresses
       pad:8, pad:8/64            8 elements free after every row, or after every 64 elements
       diagonal:1, diagonal:8/2   columns move on by 1 in every row, or by 8 after every 2 rows, around the row's end
       tma:none, tma:32, tma:64, tma:128   boxes of a tensor map with that swizzle, and what wgmma takes there
@@ -46,10 +46,10 @@ def layout(
 
     \b
     Threads 8 to 15 change places in pairs:
-      gpuemu layout 'swizzle<3,1,3>' --tile 16x16:f16 --binary
+      gpuemu layout 'Swizzle<1,3,3>' --tile 16x16:f16 --binary
 
     \b
-    The same in bytes, in CuTe's order; and the padding that does as well:
+    The same in bytes; and the padding that does as well:
       gpuemu layout 'Swizzle<1,4,3>:bytes' --tile 16x16:f16
       gpuemu layout pad:8 --tile 16x16:f16
 

@@ -1,4 +1,4 @@
-"""A layout as people write it down: C++, CuTe, and the <S,B,M> order in which some write swizzles."""
+"""A layout as people write it down: C++, CuTe, and the order S,B,M in which some write a swizzle's numbers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Code(NamedTuple):
 
     `function`: C++ that takes (row, column), or for virtual threads the thread, and returns the element's place, or
     the thread to work as. `bytes_function`: the same with the place in bytes. `cute_swizzle` and `cute_layout`: CuTe,
-    in elements; `cute_swizzle_bytes` for addresses in bytes. `sbm` and `sbm_bytes`: swizzle<S,B,M>, that is
-    i ^ ((i >> S) & (((1 << B) - 1) << M)).
+    in elements; `cute_swizzle_bytes` for addresses in bytes. `sbm` and `sbm_bytes`: the three numbers
+    of i ^ ((i >> S) & (((1 << B) - 1) << M)), for code that takes them in that order.
     """
 
     function: str
@@ -49,7 +49,7 @@ def code(layout: Layout, tile: Tile) -> Code:
                 )  # fmt: skip
             if shift > 0:
                 written = written._replace(
-                    sbm=f"swizzle<{shift},{bits},{base}>", sbm_bytes=f"swizzle<{shift},{bits},{in_bytes}>"
+                    sbm=f"{shift},{bits},{base}", sbm_bytes=f"{shift},{bits},{in_bytes}"
                 )
     return written
 

@@ -155,7 +155,7 @@ def _code(result: SearchResult) -> list[Line]:
     if forms.cute_swizzle:
         lines.append(_line(f"  CuTe <B,M,S>   {forms.cute_swizzle} of elements, {forms.cute_swizzle_bytes} of bytes"))
     if forms.sbm:
-        lines.append(_line(f"  order <S,B,M>  {forms.sbm} of elements, {forms.sbm_bytes} of bytes"))
+        lines.append(_line(f"  order S,B,M    {forms.sbm} of elements, {forms.sbm_bytes} of bytes"))
     if forms.cute_layout:
         lines.append(_line(f"  CuTe           {forms.cute_layout}"))
     if alike := [c.layout for c in _alike(result)[0][1:]]:

@@ -1,14 +1,14 @@
 """A layout from its name, and where it puts each thread's part of a tile, as a table.
 
     plain                  rows one after another
-    swizzle<S,B,M>         i ^ ((i >> S) & (((1 << B) - 1) << M)), of the element's number
-    Swizzle<B,M,S>         the same in CuTe's order
+    Swizzle<B,M,S>         i ^ ((i >> S) & (((1 << B) - 1) << M)), of the element's number, as in CuTe
     pad:8  pad:8/64        8 elements left free after every row, or after every 64 elements
     diagonal:1  diagonal:8/2   columns move on by 1 in every row, or by 8 after every 2 rows, around the row's end
     tma:none  tma:32 64 128    boxes of a tensor map with such a swizzle, as wgmma reads them
     virtual:4  virtual:4/256   plain rows, thread t of the tile's threads, or of blocks of 256, working as v(t)
 
-`:bytes` behind a swizzle says that it is of byte addresses: swizzle<3,1,4>:bytes is swizzle<3,1,3> of halves.
+`:bytes` behind a swizzle says that it is of byte addresses: Swizzle<1,4,3>:bytes is Swizzle<1,3,3> of halves. Some write
+swizzle<S,B,M>, the same three numbers in another order: that is refused, because nobody can tell which was meant.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from gpuemu.studies.layout.layouts import BlockPadding, Diagonal, Layout, Paddin
 from gpuemu.studies.layout.tile import Tile
 
 KNOWN = (
-    "plain, swizzle<S,B,M>, Swizzle<B,M,S> (either with :bytes), pad:8, pad:8/64, diagonal:1, diagonal:8/2, tma:none, "
-    "tma:32, tma:64, tma:128, virtual:4 or virtual:4/256 is right"
+    "plain, Swizzle<B,M,S>, the same with :bytes, pad:8, pad:8/64, diagonal:1, diagonal:8/2, tma:none, tma:32, tma:64, "
+    "tma:128, virtual:4 or virtual:4/256 is right"
 )
 _SWIZZLE = re.compile(r"(swizzle|Swizzle)<\s*(-?\d+)\s*,\s*(-?\d+)\s*,\s*(-?\d+)\s*>(:bytes)?")
 _PADDING = re.compile(r"pad:(\d+)(?:/(\d+))?")
@@ -44,8 +44,10 @@ def parse_layout(text: str, tile: Tile, threads: int) -> Layout:
     if text == "plain":
         return Plain()
     if match := _SWIZZLE.fullmatch(text.strip()):
-        numbers = int(match[2]), int(match[3]), int(match[4])
-        shift, bits, base = numbers if match[1] == "swizzle" else (numbers[2], numbers[0], numbers[1])
+        bits, base, shift = int(match[2]), int(match[3]), int(match[4])
+        if match[1] == "swizzle":
+            name = f"Swizzle<{base},{shift},{bits}>{match[5] or ''}"
+            raise refuse(f"'{text}'", f"CuTe's order, Swizzle<B,M,S>, is right: {name} if <S,B,M> was meant")
         if match[5]:
             base -= tile.element_bytes.bit_length() - 1
         highest = max(base + bits, base + bits + shift, base + bits - shift)

@@ -1,7 +1,7 @@
 """A sweep as a picture: a panel for each varied name, with the cycles of every point over its values.
 
-A dot is a point, the line goes through the fastest of each value, red is the fastest of all, and the title says which
-that is. Where points differ in bytes of shared memory, a first panel has the cycles over these, and the front in red.
+A dot is a point, the line goes through the fastest of each number, a stroke marks the fastest of each word, red is the
+fastest of all, and the title says which that is. Where points differ in bytes of shared memory, a first panel has the cycles over these, and the front in red.
 Two names with few values each are a table of cycles in colours instead. The same records give the same bytes.
 """
 
@@ -146,33 +146,42 @@ def _draw_front(axes: Axes, records: list[Record]) -> None:
 
 
 def _draw_effect(axes: Axes, records: list[Record], name: str, best: Record) -> None:
+    """The points over the values of one name: numbers go across, with a line along the fastest; words go down."""
     values = _ordered(record[name] for record in records)
-    as_axis = len(values) > MOST_COLUMNS and all(map(_is_number, values))
+    numbers = all(map(_is_number, values))
+    as_axis = numbers and len(values) > MOST_COLUMNS
     at = {value: float(value) if as_axis else float(place) for place, value in enumerate(values)}
-    axes.scatter([at[r[name]] for r in records], [r["cycles"] for r in records], s=14, color=_DOT, alpha=0.5)
     least = [min(r["cycles"] for r in records if r[name] == value) for value in values]
-    axes.plot(list(at.values()), least, color=_INK, linewidth=1.2)
-    axes.scatter([at[best[name]]], [best["cycles"]], s=44, color=_FRONT, zorder=3)
+    dots = [at[r[name]] for r in records], [r["cycles"] for r in records]
+    fastest = [at[best[name]]], [best["cycles"]]
+    if numbers:
+        axes.plot(list(at.values()), least, color=_INK, linewidth=1.2)
+    else:
+        dots, fastest = dots[::-1], fastest[::-1]
+        axes.scatter(least, list(at.values()), s=90, marker="|", color=_INK)
+        axes.set_ylim(len(values) - 0.5, -0.5)
+    axes.scatter(*dots, s=14, color=_DOT, alpha=0.5)
+    axes.scatter(*fastest, s=44, color=_FRONT, zorder=3)
     if not as_axis:
-        shown = values[:: ceil(len(values) / MOST_COLUMNS)]
-        labels = [_text(value) for value in shown]
-        turned = sum(map(len, labels)) > 34
-        axes.set_xticks([at[value] for value in shown], labels, rotation=30 if turned else 0,
-                        ha="right" if turned else "center")  # fmt: skip
-    axes.set_xlabel(name)
-    _cycles_axis(axes, records)
+        shown = values if not numbers else values[:: ceil(len(values) / MOST_COLUMNS)]
+        (axes.set_xticks if numbers else axes.set_yticks)([at[value] for value in shown], map(_text, shown))
+    (axes.set_xlabel if numbers else axes.set_ylabel)(name)
+    _cycles_axis(axes, records, across=not numbers)
 
 
-def _cycles_axis(axes: Axes, records: list[Record]) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def _cycles_axis(axes: Axes, records: list[Record], *, across: bool = False) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     cycles = [record["cycles"] for record in records]
-    axes.set_ylabel("cycles")
+    axis = axes.xaxis if across else axes.yaxis
+    axis.set_label_text("cycles")
     if max(cycles) > LOGARITHMIC_FROM * max(1, min(cycles)):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        (axes.set_xscale if across else axes.set_yscale)("log")
+        axis.set_major_locator(LogLocator(subs=(1.0, 3.0) if across else (1.0, 2.0, 5.0)))
+        axis.set_minor_formatter(NullFormatter())
+    elif across:
+        axis.set_major_locator(MaxNLocator(5))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def _told(record: Record, names: Sequence[str]) -> str:
