@@ -24,6 +24,7 @@ from gpuemu.trace.model import Trace
 from gpuemu.views.result import Result, WarpResult
 
 if TYPE_CHECKING:
+    from gpuemu import triton as triton
     from gpuemu.sass.launch import trace_kernel
     from gpuemu.sass.machine.tensor_map import TensorMap
     from gpuemu.studies.check.api import check

@@ -130,3 +130,23 @@ def test_variants_of_an_architecture_are_told_apart() -> None:
 def test_type_checkers_see_the_parameters_of_what_takes_an_architecture_by_name() -> None:
     assert all("Concatenate[" in told and ", P]" in told for told in by_name.__annotations__.values())
     assert list(inspect.signature(gpuemu.search).parameters)[:3] == ["arch", "tile", "accesses"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: gpuemu.load_arch(3),
+        lambda: gpuemu.load_trace(3),
+        lambda: gpuemu.run(3),
+        lambda: gpuemu.check(3),
+        lambda: gpuemu.why(3),
+        lambda: gpuemu.trace_kernel(3),
+        lambda: gpuemu.judge(3, "problem.py"),
+        lambda: gpuemu.rank(3),
+        lambda: gpuemu.sweep(3),
+        lambda: gpuemu.run("v5_swizzle").to_html(3),
+    ],
+    ids=["load_arch", "load_trace", "run", "check", "why", "trace_kernel", "judge", "rank", "sweep", "to_html"],
+)
+def test_what_is_no_path_is_an_error_of_the_family(call: Any) -> None:
+    assert "found 3" in refused(call)

@@ -57,7 +57,7 @@ def load_arch(name_or_path: str | os.PathLike[str]) -> Architecture:
 
     Raises GpuemuError with every problem of the file and of the files it extends.
     """
-    text = os.fspath(name_or_path)
+    text = strict_yaml.path_text(name_or_path, "load_arch()", "a shipped name or the path of a file is right")
     by_name = isinstance(name_or_path, str) and not _looks_like_a_path(text)
     found = resources.find("configs", text) if by_name else None
     if found is not None:

@@ -179,6 +179,13 @@ def describe(value: object) -> str:
             return f"a value of type {type(value).__name__}"
 
 
+def path_text(given: object, where: str, right: str) -> str:
+    """The path that Python called with, as text. Raises GpuemuError, naming `where`, for what is none."""
+    if not isinstance(given, str | os.PathLike):
+        raise GpuemuError.one(where, None, "", describe(given), right)
+    return os.fsdecode(given)
+
+
 def _compose(text: str) -> Any:
     try:
         return _composed(text)

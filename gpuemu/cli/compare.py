@@ -10,8 +10,9 @@ import click
 from click.core import ParameterSource
 
 from gpuemu.cli.launching import LaunchOptions, machine_code, replay_options, subject_options, tell, tell_notes
+from gpuemu.cli.loading import run_trace
 from gpuemu.cli.option_groups import Grouped
-from gpuemu.cli.run import FAILED, run_trace
+from gpuemu.cli.run import FAILED
 from gpuemu.cli.writing import output_option, write_out
 
 if TYPE_CHECKING:

@@ -59,6 +59,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         *(Rule(name, _TIMELINE) for name in ("warps", "start", "cycles")),
         Rule("sources", {"page": ("source",)}, {"form": _WITH_SOURCES}, {"also": _WITH_SOURCES}),
         Rule("ranked", {"form": ("html",)}, right="--format html has the ranking; gpuemu why prints it"),
+        Rule("against", {"form": ("html",)}, right="--format html has it; gpuemu diff prints two runs side by side"),
         _EXPECTED,
     ),
     "why": (Rule("everything", _ONE_RUN), Rule("jobs", _ONE_RUN), _EXPECTED),

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.file_kinds import is_machine_code
 from gpuemu.cli.launching import LaunchOptions, execute
+from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
     from gpuemu.trace.model import Trace
+    from gpuemu.views.result import Result
 
 
 def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[str, int]]:
@@ -70,3 +72,18 @@ def saved_trace(trace: str, arch: str | None, launch: LaunchOptions, layout: dic
         right = "a .cubin or .cu takes them; a trace has its launch in it"
         raise GpuemuError.one(trace, None, "", f"a trace with {refused}", right)
     return load_trace(trace, arch=arch, layout=layout, kernel=launch.kernel)
+
+
+def run_trace(
+    trace: str,
+    arch_name: str | None,
+    settings: tuple[str, ...],
+    launch: LaunchOptions | None = None,
+    engine: str = "auto",
+) -> Result:
+    """Load a trace, or record one from machine code as `launch` says, and replay it. Raises GpuemuError."""
+    from gpuemu.emulate import run as emulate
+
+    loaded, arch = loaded_trace(trace, arch_name, settings, launch)
+    with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
+        return emulate(loaded, arch, engine=engine, observer=bar.observer)

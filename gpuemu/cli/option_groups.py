@@ -6,7 +6,7 @@ import click
 
 _GROUPS = {
     "Hardware": "arch_name archs arch_names caches chip chips settings settings_b",
-    "Output": "page by hottest warps start cycles everything form output also sources ranked asked_sure rows",
+    "Output": "page by hottest warps start cycles everything form output also sources ranked asked_sure against rows",
     "In a test, or in CI": "conditions baseline renew allowed tolerances expected",
     "The launch of a .cu or .cubin": "kernel grid block cluster_size dynamic_shared args cta execute budget stack"
     " zero_shared",

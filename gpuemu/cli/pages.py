@@ -81,9 +81,10 @@ def rendered(
     ranking: Sequence[Mapping[str, str | int]] = (),
     verdicts: Sequence[Verdict] = (),
     sure: Sure | None = None,
+    other: Mapping[str, Any] | None = None,
 ) -> str:
     """The page as text; `ranking`: for the report, what costs most. `verdicts`: what became of what was asked.
-    `sure`: how sure the cycles are.
+    `sure`: how sure the cycles are. `other`: for the report, the data of a run beside this one.
 
     Raises GpuemuError for warps that are not there.
     """
@@ -96,7 +97,7 @@ def rendered(
     if wanted.form == "html":
         from gpuemu.views.report.page import as_html
 
-        return as_html(result, source_texts(result, wanted.sources), ranking, verdicts, sure)
+        return as_html(result, source_texts(result, wanted.sources), ranking, verdicts, sure, other)
     if wanted.page == "source":
         return _source(result, wanted)
     if wanted.page == "timeline":

@@ -12,10 +12,11 @@ from gpuemu.base.file_kinds import is_machine_code, is_source
 from gpuemu.base.whole_files import write_whole
 from gpuemu.cli.asking import Asked, failed_verdicts
 from gpuemu.cli.launching import LaunchOptions, command_words, launch_options, subject_options, tell_notes
-from gpuemu.cli.loading import loaded_trace
+from gpuemu.cli.loading import run_trace
 from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.pages import FORMS, PAGES, Wanted, beside, rendered
 from gpuemu.cli.progress import ProgressBar
+from gpuemu.cli.saved import result_data
 from gpuemu.cli.writing import output_option, write_out
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ FAILED = 1
 )
 @click.option("--why", "ranked", is_flag=True, help="Put gpuemu why's ranking of causes into the report, too.")
 @click.option("--sure", "asked_sure", is_flag=True, help="Say between what the cycles lie for what is not known.")
+@click.option("--beside", "against", metavar="TRACE|JSON", help="Another run, beside this one in the report.")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "simpy", "compiled"]),
@@ -77,7 +79,8 @@ FAILED = 1
 def run(
     trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool,
     everything: bool, warps: tuple[str, ...], start: int | None, cycles: int | None, form: str,
-    sources: tuple[Path, ...], ranked: bool, asked_sure: bool, engine: str, output: str | None, also: tuple[str, ...],
+    sources: tuple[Path, ...], ranked: bool, asked_sure: bool, against: str | None, engine: str,
+    output: str | None, also: tuple[str, ...],
     conditions: tuple[str, ...], baseline: str | None, renew: bool, allowed: tuple[str, ...], **launch: Any,
 ) -> None:  # fmt: skip
     """Replay TRACE on one emulated SM: cycles, memory tables, stall reasons, occupancy, what limited it.
@@ -119,6 +122,7 @@ def run(
     All of it in one file for a browser, and with what each cause costs:
       gpuemu run v2_shared_memory --format html -o v2.html
       gpuemu run v2_shared_memory --format html --why -o v2.html
+      gpuemu run v5_swizzle --format html --beside v2_shared_memory -o v5.html
 
     \b
     Between what the cycles lie for what is not known of the architecture, and what would settle it:
@@ -155,12 +159,13 @@ def run(
     wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, to_a_file, texts, everything, again)
     others = beside(also, texts)
     asked = Asked(conditions, baseline, renew, allowed)
+    other = None if against is None else result_data(against, arch_name, settings)
     result = run_trace(trace, arch_name, settings, options, engine)
     verdicts = asked.verdicts(result)
     ranking = _ranking(result, trace, arch_name, settings, options) if ranked else []
     sure = _sure(result) if asked_sure else None
-    text = rendered(result, wanted, ranking, verdicts, sure)
-    files = [(path, rendered(result, other, (), verdicts, sure)) for path, other in others]
+    text = rendered(result, wanted, ranking, verdicts, sure, other)
+    files = [(path, rendered(result, asked_too, (), verdicts, sure)) for path, asked_too in others]
     if wanted.is_rows:
         tell_notes(result.notes)
     write_out(text, output, form)
@@ -185,18 +190,3 @@ def _ranking(
 def _sure(result: Result) -> Sure:
     with ProgressBar("moving values", runs=1) as bar:
         return result.sure(bar.count_runs)
-
-
-def run_trace(
-    trace: str,
-    arch_name: str | None,
-    settings: tuple[str, ...],
-    launch: LaunchOptions | None = None,
-    engine: str = "auto",
-) -> Result:
-    """Load a trace, or record one from machine code as `launch` says, and replay it. Raises GpuemuError."""
-    from gpuemu.emulate import run as emulate
-
-    loaded, arch = loaded_trace(trace, arch_name, settings, launch)
-    with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
-        return emulate(loaded, arch, engine=engine, observer=bar.observer)

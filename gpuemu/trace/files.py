@@ -110,7 +110,8 @@ _NOT_TRACES = {
 
 def locate(path: str | os.PathLike[str], arch: str | None = None) -> tuple[Path, str]:
     """The file that `load_trace` reads for these, and what messages call it. Raises GpuemuError."""
-    return _locate(os.fspath(path), arch)
+    right = "the path of a trace or the name of a shipped one is right"
+    return _locate(strict_yaml.path_text(path, "load_trace()", right), arch)
 
 
 def _locate(name: str, arch: str | None) -> tuple[Path, str]:

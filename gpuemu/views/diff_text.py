@@ -17,9 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
+from typing import Any
 
 WIDTH = 80
 _NAME = 37
+
+
+def title_of(data: Mapping[str, Any]) -> str:
+    """What the data of a result is called."""
+    changes = "".join(f", {name}={value}" for name, value in data["overrides"].items())
+    return f"{data['kernel']} on {data['arch']}{changes}"
 
 
 def differing(a: Mapping[str, int], b: Mapping[str, int], everything: bool) -> list[str]:

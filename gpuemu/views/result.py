@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.strict_yaml import path_text
 from gpuemu.base.whole_files import write_whole
 from gpuemu.chip.launch import ALONE
 from gpuemu.chip.whole import Whole
@@ -107,15 +108,18 @@ class Result:
         )
 
     def to_html(
-        self, path: str | os.PathLike[str], *, why: Causes | None = None, sources: Mapping[str, str] | None = None
-    ) -> None:
+        self, path: str | os.PathLike[str], *, why: Causes | None = None, sources: Mapping[str, str] | None = None,
+        beside: Result | None = None,
+    ) -> None:  # fmt: skip
         """Write the report, one page for a browser that fetches nothing, to a file.
 
         `why`: what `gpuemu.why` answered of the same run, for what each cause costs. `sources`: the text of source
-        files, by the names that the code gives them, beside those that the trace keeps. Raises GpuemuError.
+        files, by the names that the code gives them, beside those that the trace keeps. `beside`: another run, whose
+        figures stand beside those of this one. Raises GpuemuError.
         """
         texts = {name: source.lines_of(text) for name, text in (sources or {}).items()}
-        write_whole(Path(path), self.page(self, texts, why.records() if why is not None else ()))
+        file = path_text(path, "to_html()", "the path of a file is right")
+        write_whole(Path(file), self.page(self, texts, why.records() if why is not None else (), beside=beside))
 
     @cached_property
     def verdict(self) -> str:

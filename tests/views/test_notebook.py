@@ -14,6 +14,10 @@ from views.test_report_page import with_lines
 
 import gpuemu
 from gpuemu.cli.main import cli
+from gpuemu.studies.check.findings import Finding, Point, Severity
+from gpuemu.studies.check.report import Report
+from gpuemu.studies.rank.ranking import Ranking, RefusedRow
+from gpuemu.studies.rank.ranking import Row as rank_row
 from gpuemu.views.source import COLUMNS, stall_columns
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -88,6 +92,23 @@ def test_a_trace_and_a_search_are_shown_as_tables(result, search):
     texts = Cells(search._repr_html_()).texts
     assert {"rank", "layout", "column", "column #2", search.best.label} <= set(texts)
     assert f"and {len(search.candidates) - 10} layouts more" in search._repr_html_()
+
+
+def test_what_check_finds_and_how_configurations_rank_are_shown_as_tables():
+    """Every answer has a form for notebooks: what was found, where, what is right; the order, and what is left out."""
+    point = Point(gpuemu.load_trace("v5_swizzle").code[0], source=("k.cu", 7))
+    finding = Finding("racecheck", Severity.ERROR, "Race", f"{SAY} both write", (point,), times=3, right="a barrier")
+    found = Report("k", "sm_89", (1, 1, 1), (32, 1, 1), ("racecheck",), (finding,), ("a note",))
+    texts = Cells(found._repr_html_()).texts
+    assert ["error", "racecheck", f"{SAY} both write", "3", "a barrier"] == texts[texts.index("error") :][:5]
+    assert any("k.cu:7" in text for text in texts)
+    assert "<p>a note</p>" in found._repr_html_()
+    assert "nothing found by racecheck" in replace(found, findings=())._repr_html_()
+    row = rank_row(1, "TILE=16", {"TILE": 16}, "L4", 1, {"nanoseconds": 2500.0, "limited_by": "DRAM"}, "fewer waves")
+    order = Ranking(("L4",), (row,), (RefusedRow(2, "TILE=64", {"TILE": 64}, "L4", "too much shared memory"),))
+    texts = Cells(order._repr_html_()).texts
+    assert texts[texts.index("1") :][:3] == ["1", "TILE=16", "2.50"]
+    assert {"DRAM", "fewer waves", "TILE=64", "too much shared memory"} <= set(texts)
 
 
 def test_what_comes_from_outside_is_escaped(result):

@@ -332,6 +332,23 @@ def test_colours_of_stall_reasons_are_told_apart_by_all(v2, seen):
         assert min(max((light(c) + 0.05) / 0.05, 1.05 / (light(c) + 0.05)) for c in colours) >= 4.5
 
 
+def test_another_run_stands_beside_this_one_on_request(v2, tmp_path):
+    other = gpuemu.run("v5_swizzle", "sm_89")
+    v2.to_html(tmp_path / "both.html", beside=other)
+    page = " ".join(unescape(re.sub(r"<[^>]*>", " ", (tmp_path / "both.html").read_text(encoding="utf-8"))).split())
+    assert f"{v2.cycles - other.cycles} more than the {other.cycles} of v5_swizzle on sm_89: what differs" in page
+    assert f"cycles {other.cycles} {v2.cycles} +{v2.cycles - other.cycles} +2.8 %" in page
+    assert "excess_wavefronts 0 12 +12 " in page  # no share of nothing
+    assert 'id="beside"' not in as_html(v2)
+    (tmp_path / "v5.json").write_text(json.dumps(as_data(other)), encoding="utf-8")
+    words = ["run", "v2_shared_memory", "--arch", "sm_89", "--beside", str(tmp_path / "v5.json")]
+    done = CliRunner().invoke(cli, [*words, "--format", "html", "-o", str(tmp_path / "again.html")])
+    assert done.exit_code == 0
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "both.html").read_bytes()
+    refused = CliRunner().invoke(cli, words)
+    assert "gpuemu diff prints two runs side by side" in str(refused.exception)
+
+
 def test_without_jinja2_it_says_what_brings_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     ran = CliRunner().invoke(cli, ["run", "v2_shared_memory", "--format", "html"])

@@ -21,6 +21,7 @@ import numpy as np
 
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.file_kinds import ending, is_source
+from gpuemu.base.strict_yaml import path_text
 from gpuemu.isa import opcodes as isa
 from gpuemu.isa.table import parse_opcode
 from gpuemu.sass.image.cubin import Cubin, Kernel, read_cubin
@@ -73,6 +74,8 @@ def load_cubin(
     if isinstance(options, str):
         right = f"a list of the compiler's options, such as [{options!r}], is right"
         raise GpuemuError.one("options", None, "", repr(options), right)
+    if not isinstance(source, bytes):
+        path_text(source, "kernel", "the path of a .cu, a .ptx or a .cubin, or the bytes of one, is right")
     if not isinstance(source, bytes) and is_source(source):
         return read_cubin(compile_cuda(os.fspath(source), arch or DEFAULT_ARCH, compiler, options), os.fspath(source))
     if not isinstance(source, bytes) and ending(source) == ".ptx":

@@ -36,6 +36,10 @@ class Point:
     source: tuple[str, int] | None = None
     does: str = ""
 
+    def __str__(self) -> str:
+        place = f" ({self.source[0]}:{self.source[1]})" if self.source is not None else ""
+        return f"{self.instruction.offset:04x} {self.instruction}{place}"
+
     def data(self, block: tuple[int, int, int]) -> dict[str, Any]:
         found: dict[str, Any] = {"offset": self.instruction.offset, "sass": str(self.instruction), "does": self.does}
         if self.source is not None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuemu.base.html import paragraph, table
 from gpuemu.studies.check.findings import Finding, Severity
 from gpuemu.studies.check.scope import sentences
 
@@ -48,6 +49,16 @@ class Report:
     @property
     def warnings(self) -> list[Finding]:
         return self.of(Severity.WARNING)
+
+    def _repr_html_(self) -> str:
+        head = f"{self.name} on {self.arch}: {len(self.errors)} errors, {len(self.warnings)} warnings"
+        rows = [
+            (f.severity.value, f.tool, f.sentence, f.times, f.right, "; ".join(map(str, f.points)))
+            for f in self.findings
+        ]  # fmt: skip
+        heads = ("Severity", "Tool", "What happened", "Times", "What is right", "Where")
+        found = table(heads, rows) if rows else paragraph(f"nothing found by {', '.join(self.ran)}")
+        return paragraph(head, strong=True) + found + "".join(map(paragraph, self.told))
 
     def data(self) -> dict[str, Any]:
         return {

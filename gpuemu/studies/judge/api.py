@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.strict_yaml import path_text
 from gpuemu.studies.elsewhere import cores
 from gpuemu.studies.judge.judging import LIMIT, judge_one
 from gpuemu.studies.judge.sandbox import LimitError, in_a_sandbox
@@ -52,7 +53,8 @@ def judge(
         raise GpuemuError.one("judge()", None, "draws", str(draws), "at least 1 is right")
     archs = hardware(arch, chips)
     box = f"judge {threading.current_thread().name}"
-    words = (os.fspath(kernel), os.fspath(against), archs, draws, budget, seconds, tuple(options))
+    files = [path_text(one, "judge()", "the path of a file is right") for one in (kernel, against)]
+    words = (*files, archs, draws, budget, seconds, tuple(options))
     try:
         found: dict[str, Any] = in_a_sandbox(box, judge_one, words, seconds, memory_bytes)
     except LimitError as error:

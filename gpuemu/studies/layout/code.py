@@ -48,9 +48,7 @@ def code(layout: Layout, tile: Tile) -> Code:
                     cute_layout=f"composition({swizzle}{{}}, {plain}{{}})",
                 )  # fmt: skip
             if shift > 0:
-                written = written._replace(
-                    sbm=f"{shift},{bits},{base}", sbm_bytes=f"{shift},{bits},{in_bytes}"
-                )
+                written = written._replace(sbm=f"{shift},{bits},{base}", sbm_bytes=f"{shift},{bits},{in_bytes}")
     return written
 
 

@@ -7,8 +7,8 @@
     tma:none  tma:32 64 128    boxes of a tensor map with such a swizzle, as wgmma reads them
     virtual:4  virtual:4/256   plain rows, thread t of the tile's threads, or of blocks of 256, working as v(t)
 
-`:bytes` behind a swizzle says that it is of byte addresses: Swizzle<1,4,3>:bytes is Swizzle<1,3,3> of halves. Some write
-swizzle<S,B,M>, the same three numbers in another order: that is refused, because nobody can tell which was meant.
+`:bytes` behind a swizzle says that it is of byte addresses: Swizzle<1,4,3>:bytes is Swizzle<1,3,3> of halves.
+Some write swizzle<S,B,M>, the same three numbers in another order: refused, as nobody can tell which was meant.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base import resources
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.strict_yaml import describe
 from gpuemu.engine import compiling
 from gpuemu.engine.building import WORTH_COMPILING
 from gpuemu.studies.elsewhere import Lost, Workers, cores
@@ -55,6 +56,9 @@ def as_space(configurations: Any) -> Space:
         return configurations
     if isinstance(configurations, str | os.PathLike):
         return TritonProgram(os.fspath(configurations))
+    if not isinstance(configurations, Iterable):
+        right = "configurations, or the path of a Triton program, are right"
+        raise GpuemuError.one("rank()", None, "configurations", describe(configurations), right)
     listed = tuple(as_configuration(one, number) for number, one in enumerate(configurations))
     if not listed:
         raise GpuemuError.one("rank()", None, "configurations", "none", "at least one is right")

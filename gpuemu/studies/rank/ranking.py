@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.html import Bar, paragraph, table
 from gpuemu.studies.rank.reasons import reason
+
+SHOWN = 20
+"""Rows of a chip in a notebook."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,24 @@ class Ranking:
             "chips": list(self.chips), "rows": [row.data() for row in self.rows],
             "refused": [row.data() for row in self.refused],
         }  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        parts = [paragraph(repr(self)[1:-1], strong=True)]
+        for chip in self.chips:
+            rows = self.on(chip)
+            shown = [
+                (row.place, row.label, f"{row.nanoseconds / 1000:,.2f}", Bar(rows[0].nanoseconds / row.nanoseconds),
+                 str(row.figures["limited_by"]), row.why)
+                for row in rows[:SHOWN]
+            ]  # fmt: skip
+            heads = ("Place", "Configuration", "us", "Of the fastest", "Limited by", "Better than the next")
+            parts.append(table(heads, shown, chip))
+            if len(rows) > SHOWN:
+                parts.append(paragraph(f"and {len(rows) - SHOWN} more"))
+        if self.refused:
+            refused = [(row.label, row.chip, row.reason) for row in self.refused]
+            parts.append(table(("Configuration", "Chip", "Why it is left out"), refused))
+        return "".join(parts)
 
     def __repr__(self) -> str:
         first = f"; {self.rows[0].label} first, {self.rows[0].nanoseconds / 1000:,.1f} us" if self.rows else ""

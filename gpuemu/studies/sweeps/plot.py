@@ -1,8 +1,9 @@
 """A sweep as a picture: a panel for each varied name, with the cycles of every point over its values.
 
 A dot is a point, the line goes through the fastest of each number, a stroke marks the fastest of each word, red is the
-fastest of all, and the title says which that is. Where points differ in bytes of shared memory, a first panel has the cycles over these, and the front in red.
-Two names with few values each are a table of cycles in colours instead. The same records give the same bytes.
+fastest of all, and the title says which that is. Where points differ in bytes of shared memory, a first panel has the
+cycles over these, and the front in red. Two names with few values each are a table of cycles in colours instead. The
+same records give the same bytes.
 """
 
 from __future__ import annotations

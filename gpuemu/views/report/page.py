@@ -7,13 +7,15 @@ write text only.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gpuemu.base.extras import missing
+from gpuemu.views.diff_text import differing, title_of
 from gpuemu.views.grid import rests_on
-from gpuemu.views.json_result import overrides
+from gpuemu.views.json_result import as_data, overrides
+from gpuemu.views.metrics import metrics
 from gpuemu.views.report.answer import SHOWN, Ranking, costs, roofline
 from gpuemu.views.report.data import page_data
 from gpuemu.views.report.values import values
@@ -30,13 +32,14 @@ INSTALL = 'pip install "gpuemu-sm[report]"'
 
 def as_html(
     result: Result, texts: Texts | None = None, ranking: Ranking = (), verdicts: Sequence[Verdict] = (),
-    sure: Sure | None = None,
+    sure: Sure | None = None, beside: Mapping[str, Any] | Result | None = None,
 ) -> str:  # fmt: skip
     """The page.
 
     `texts`: lines of source files, by the names that the code gives them; where one is missing, the trace may have it.
     `ranking`: what each cause costs, as `Answer.records()` of `gpuemu.why` has it, the most costly first; `verdicts`:
-    what became of what was asked of the run; `sure`: how sure the cycles are, if it was asked for.
+    what became of what was asked of the run; `sure`: how sure the cycles are, if it was asked for; `beside`: another
+    run, or its data, whose figures stand beside those of this one.
     Raises MissingToolError without jinja2.
     """
     try:
@@ -82,10 +85,20 @@ def as_html(
         roofline=roofline(result),
         warps=result.warps[:MOST_WARPS],
         used=[reason for reason, cycles in result.stalls.items() if cycles],
+        beside=_beside(data["result"], as_data(beside) if isinstance(beside, Result) else beside),
         data=_script_safe(data),
         style=(FOLDER / "report.css").read_text(encoding="utf-8"),
         scripts="\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS),
     )
+
+
+def _beside(this: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What another run is called, and each figure that differs: its name, there, here."""
+    if other is None:
+        return None
+    there, here = metrics(other), metrics(this)
+    rows = [(name, there.get(name, 0), here.get(name, 0)) for name in differing(there, here, everything=False)]
+    return {"title": title_of(other), "cycles": other["cycles"], "rows": rows}
 
 
 def _script_safe(data: Any) -> str:
