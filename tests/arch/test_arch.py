@@ -428,6 +428,15 @@ def test_shipped_files_are_found_as_package_data_as_in_a_wheel(tmp_path, monkeyp
     assert load_arch("sm_90").provenance["sm.sub_cores"].file == "configs/sm_90.yaml"
 
 
+def test_a_shipped_file_is_read_once_until_it_is_written_anew(tmp_path, monkeypatch):
+    shutil.copytree(resources.folder("configs"), tmp_path / "configs")
+    monkeypatch.setattr(resources, "PACKAGE", tmp_path / "gpuemu")
+    first = load_arch("sm_89")
+    assert load_arch("sm_89") is first
+    os.utime(tmp_path / "configs" / "sm_90.yaml", ns=(1, 1))  # sm_89 extends it
+    assert load_arch("sm_89") is not first
+
+
 def test_names_find_files_in_subfolders_and_never_outside(tmp_path, monkeypatch):
     monkeypatch.setattr(resources, "PACKAGE", tmp_path / "gpuemu")
     (tmp_path / "traces" / "sm_89").mkdir(parents=True)
