@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import wraps
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -61,7 +61,8 @@ def load_arch(name_or_path: str | os.PathLike[str]) -> Architecture:
     by_name = isinstance(name_or_path, str) and not _looks_like_a_path(text)
     found = resources.find("configs", text) if by_name else None
     if found is not None:
-        return _load(found, resources.label("configs", text), text)
+        written = tuple(path.stat().st_mtime_ns for path in sorted(resources.folder("configs").glob("*.yaml")))
+        return _shipped(found, text, written)
     if by_name and not resources.is_file(Path(text)):
         raise GpuemuError.one(text, None, "", "an unknown architecture", _known_architectures(text))
     return _load(Path(text), text, Path(text).stem)
@@ -109,6 +110,12 @@ def _known_architectures(name: str) -> str:
     listing = f"one of {', '.join(known)}, or the path of a YAML file, is right"
     close = suggestion(name, known, "")
     return f"{close} {listing}" if close else listing
+
+
+@lru_cache(maxsize=32)
+def _shipped(path: Path, name: str, written: tuple[int, ...]) -> Architecture:
+    """A shipped architecture, read once as long as no shipped file is written anew."""
+    return _load(path, resources.label("configs", name), name)
 
 
 def _load(path: Path, label: str, name: str) -> Architecture:
