@@ -69,6 +69,7 @@ def device_facts(cp: Any) -> dict[str, Any]:
         "name": properties["name"].decode(),
         "compute_capability": f"{properties['major']}.{properties['minor']}",
         "multiprocessors": int(properties["multiProcessorCount"]),
+        "l2_kibibytes": int(properties.get("l2CacheSize", 0)) // 1024,
         "cuda_runtime": int(cp.cuda.runtime.runtimeGetVersion()),
         "cuda_driver": int(cp.cuda.runtime.driverGetVersion()),
         "cupy": cp.__version__,

@@ -54,7 +54,7 @@ def _cubin(path: str, unit: int) -> Cubin:
     return load_cubin(_units(path)[unit])
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def trace_of(code: Path, launch: Launch) -> Trace:
     """The trace of a kernel from recorded machine code, the file code.tar.xz of a data folder.
 

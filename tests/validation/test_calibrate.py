@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,10 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.main import cli
 from validation import measure
 from validation.calibrate import command, estimating
-from validation.calibrate.estimating import Found, Walk
+from validation.calibrate.estimating import Found, Group, Walk
 from validation.calibrate.plan import Step, plan
 from validation.calibrate.writing import file_text, table
+from validation.replay import executor
 
 ROOT = Path(__file__).resolve().parents[2]
 SM_90 = gpuemu.load_arch("sm_90")
@@ -155,21 +155,12 @@ def test_a_card_of_another_capability_and_one_without_a_file_are_refused(monkeyp
         run("--arch", "sm_90", "--dry-run", "--only", "nothing.*")
 
 
-class _Curve(Executor):
-    """In place of replays: the error of a value, and which were tried."""
-
-    def __init__(self, errors: Mapping[float, float], name: str, otherwise: float = 1.0):
-        self.errors, self.name, self.otherwise = errors, name, otherwise
-
-    def map(self, fn: Any, *jobs: Any, timeout: Any = None, chunksize: int = 1, **_: Any) -> Any:
-        return [self.errors.get(arch.flat()[self.name], self.otherwise) for _, _, arch, _ in jobs[0]]
-
-
-def walked(errors: Mapping[float, float], otherwise: float = 1.0) -> Found | str:
+def walked(errors: Mapping[float, float], monkeypatch: pytest.MonkeyPatch) -> Found | str:
     """What a walk for a value of 24, which looks from 16 to 36 at first, says of these mean squared errors."""
     name = "mio.shuffle_latency_cycles"
     step = Step(tuple(name.split(".")), 24, "C", 16, 36, kernels=("k",))
-    walk = Walk(step, [None], Path(), SM_90, _Curve(errors, name, otherwise))  # type: ignore[list-item]
+    monkeypatch.setattr(estimating, "kernel_error", lambda job: errors.get(job[2].flat()[name], 0.0001))
+    walk = Walk(step, Group([step], [None], Path()), SM_90)  # type: ignore[list-item]
     walk.go(24)
     return walk.found()
 
@@ -179,14 +170,16 @@ def valley(at: int, floor: float = 0.0) -> dict[float, float]:
 
 
 @pytest.mark.parametrize("at", [16, 21, 24, 29, 36, 41, 60])
-def test_a_walk_ends_at_the_least_error_within_twice_the_range(at: int) -> None:
-    found = walked(valley(at))
+def test_a_walk_ends_at_the_least_error_within_twice_the_range(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = walked(valley(at), monkeypatch)
     assert isinstance(found, Found)
     assert (found.value, found.low, found.high, found.confidence, found.differs) == (at, at, at, "A", at != 24)
 
 
-def test_what_fits_about_as_well_is_a_range_and_the_file_s_value_stays_within_it() -> None:
-    found = walked(valley(25, floor=0.02))
+def test_what_fits_about_as_well_is_a_range_and_the_file_s_value_stays_within_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = walked(valley(25, floor=0.02), monkeypatch)
     assert isinstance(found, Found)
     assert (found.value, found.low, found.high, found.confidence, found.differs) == (24, 24, 26, "B", False)
 
@@ -206,14 +199,16 @@ def test_what_fits_about_as_well_is_a_range_and_the_file_s_value_stays_within_it
         ),
     ],
 )
-def test_a_value_that_the_clocks_do_not_tell_stays_and_says_why(errors: dict[float, float], why: str) -> None:
-    assert walked(errors, 0.0001) == why
+def test_a_value_that_the_clocks_do_not_tell_stays_and_says_why(
+    errors: dict[float, float], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert walked(errors, monkeypatch) == why
 
 
 def test_a_range_is_written_and_read_back_and_a_base_of_ones_own_is_named_from_where_the_file_is(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = walked(valley(25, floor=0.02))
+    found = walked(valley(25, floor=0.02), monkeypatch)
     assert isinstance(found, Found)
     (tmp_path / "base.yaml").write_text("extends: sm_90\n")
     (tmp_path / "out").mkdir()
@@ -224,9 +219,31 @@ def test_a_range_is_written_and_read_back_and_a_base_of_ones_own_is_named_from_w
     assert (where.status, where.confidence, where.range) == ("measured", "B", (24, 26))
 
 
+@pytest.mark.parametrize(
+    ("device", "chip", "sms", "clock"),
+    [
+        ({"name": "NVIDIA H100 80GB HBM3", "multiprocessors": 132}, "H100", 132, SM_90.chips["H100"].clock_mhz),
+        ({"name": "NVIDIA H100 PCIe 4", "multiprocessors": 100, "sm_clock_mhz": "1700"}, "H100 PCIe 4", 100, 1700),
+        ({"name": "NVIDIA X1", "multiprocessors": 7, "sm_clock_mhz": "900", "l2_kibibytes": 4096}, "X1", 7, 900),
+        ({"name": "NVIDIA X1"}, SM_90.chip, SM_90.chips[SM_90.chip].sms, SM_90.chips[SM_90.chip].clock_mhz),
+    ],
+)
+def test_the_file_s_chip_is_the_card_one_of_the_shipped_or_as_the_driver_says(
+    device: dict[str, Any], chip: str, sms: int, clock: int, tmp_path: Path
+) -> None:
+    output = tmp_path / "mine.yaml"
+    output.write_text(file_text([], "sm_90", SM_90, device, output))
+    mine = gpuemu.load_arch(output)
+    assert (mine.chip, mine.chips[chip].sms, mine.chips[chip].clock_mhz) == (chip, sms, clock)
+    assert mine.chips[chip].l2_kibibytes == device.get(
+        "l2_kibibytes", getattr(SM_90.chips.get(chip), "l2_kibibytes", None)
+    )
+
+
 def test_a_kernel_that_did_not_run_leaves_its_values_unmeasured(tmp_path: Path) -> None:
     todo = plan(SM_90, ["operations.reduction.latency_cycles", "operations.mufu.latency_cycles"])
-    found, reasons = estimating.estimate(todo, {}, tmp_path, SM_90, _Curve({}, ""))
+    with executor(1) as pool:
+        found, reasons = estimating.estimate(todo, {}, tmp_path, SM_90, pool)
     assert found == []
     assert reasons == {
         "operations.mufu.latency_cycles": "lat_mufu_ex2_16 was not measured",

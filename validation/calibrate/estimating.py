@@ -1,14 +1,15 @@
 """Reads the values of a plan off measured clocks.
 
-Closed forms come first: they hang on nothing that the file says. Then each other value is walked to, in turns: a few
-values over its range are emulated, then nearer and nearer ones beside the best, until the next on either side is
-worse. What the clocks do not tell is said, and left as it is.
+Closed forms come first: they hang on nothing that the file says. Then each other value is walked to: a few values over
+its range are emulated, then nearer and nearer ones beside the best, until the next on either side is worse. Values that
+the same kernels tell are walked to one after the other, those of other kernels at the same time, and again if what the
+others came to changes the emulated clocks. What the clocks do not tell is said, and left as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
 from math import ceil, sqrt
 from pathlib import Path
@@ -62,31 +63,65 @@ def estimate(
         if lost:
             reasons[step.name] = f"{lost[0]} was not measured"
         elif step.closed is not None:
-            (one,), _ = run([step.closed], seen)
-            value = one.value if isinstance(step.value, int) else one.figure
-            found[step.name] = Found(step, value, one.note, "A", value, value)
+            (fitted,), _ = run([step.closed], seen)
+            value = fitted.value if isinstance(step.value, int) else fitted.figure
+            found[step.name] = Found(step, value, fitted.note, "A", value, value)
             arch = _with(arch, step, value) or arch
-    walks = [step for step in plan.steps if step.kernels and step.name not in reasons]
-    moves, walked_at = 0, dict.fromkeys((step.name for step in walks), -1)
-    for done in range(MOST_ROUNDS * len(walks)):
-        progress(done, MOST_ROUNDS * len(walks))
-        step = walks[done % len(walks)]
-        if walked_at[step.name] == moves:  # nothing has moved since
-            continue
-        now = arch.paths()[step.path]
-        walk = Walk(step, [seen[name] for name in step.kernels], folder, arch, pool)
-        walk.go(now)
-        told = walk.found()
-        reasons.pop(step.name, None)
-        if isinstance(told, Found):
-            found[step.name] = told
-            arch = _with(arch, step, told.value) or arch
-        elif step.closed is None:
-            found.pop(step.name, None)
-            reasons[step.name] = told
-        moves += arch.paths()[step.path] != now
-        walked_at[step.name] = moves
+    groups: dict[tuple[tuple[str, ...], bool], Group] = {}
+    for step in plan.steps:
+        if step.kernels and step.name not in reasons:
+            group = groups.setdefault(
+                (step.kernels, step.by_clocks), Group([], [seen[k] for k in step.kernels], folder)
+            )
+            group.steps.append(step)
+    todo = sorted(groups.values(), key=lambda group: -len(group.steps) * sum(m.cycles_min for m in group.kernels))
+    for turn in range(MOST_ROUNDS):
+        jobs = [pool.submit(_walked, group, arch) for group in todo]
+        for done, job in enumerate(as_completed(jobs)):
+            progress(len(todo) * turn + done, len(todo) * MOST_ROUNDS)
+            job.result()
+        for group, job in zip(todo, jobs, strict=True):
+            told, group.error = job.result()
+            for step, one in zip(group.steps, told, strict=False):
+                reasons.pop(step.name, None)
+                if isinstance(one, Found):
+                    found[step.name] = one
+                    arch = _with(arch, step, one.value) or arch
+                elif step.closed is None:
+                    found.pop(step.name, None)
+                    reasons[step.name] = one
     return [found[step.name] for step in plan.steps if step.name in found], reasons
+
+
+@dataclass
+class Group:
+    """Values that the same kernels tell, and the error of their clocks where the last walk ended."""
+
+    steps: list[Step]
+    kernels: list[Measurement]
+    folder: Path
+    error: float | None = None
+
+
+def _walked(group: Group, arch: Architecture) -> tuple[list[Found | str], float]:
+    """What each walk says, none where nothing has changed the clocks since, and the error at the end."""
+    told: list[Found | str] = []
+    error = _error(group, group.steps[0], arch)
+    if group.error is not None and abs(error - group.error) < _SAME:
+        return told, error
+    for step in group.steps:
+        walk = Walk(step, group, arch)
+        walk.go(arch.paths()[step.path])
+        told.append(walk.found())
+        if isinstance(told[-1], Found):
+            arch = _with(arch, step, told[-1].value) or arch
+    return told, _error(group, group.steps[0], arch)
+
+
+def _error(group: Group, step: Step, arch: Architecture) -> float:
+    """The mean squared error of a group's kernels."""
+    errors = [kernel_error((str(group.folder), m, arch, step.by_clocks)) for m in group.kernels]
+    return sum(errors) / len(errors)
 
 
 def _with(arch: Architecture, step: Step, value: Number) -> Architecture | None:
@@ -100,10 +135,8 @@ def _with(arch: Architecture, step: Step, value: Number) -> Architecture | None:
 class Walk:
     """One value's way: the mean squared error of each value that was tried."""
 
-    def __init__(
-        self, step: Step, kernels: Sequence[Measurement], folder: Path, arch: Architecture, pool: Executor
-    ) -> None:  # fmt: skip
-        self.step, self.kernels, self.folder, self.arch, self.pool = step, kernels, folder, arch, pool
+    def __init__(self, step: Step, group: Group, arch: Architecture) -> None:
+        self.step, self.group, self.arch = step, group, arch
         self.errors: dict[Number, float] = {}
         self.now: Number = step.value
 
@@ -143,19 +176,11 @@ class Walk:
         return max(self.errors.values()) - min(self.errors.values()) < _SAME
 
     def _try(self, values: Sequence[Number]) -> None:
-        archs = {}
         for value in values:
             inside = self._bounds[0] <= value <= self._bounds[1] and value not in self.errors
-            one = _with(self.arch, self.step, value) if inside else None
-            if one is not None:
-                archs[value] = one
-        jobs = [(str(self.folder), m, one, self.step.by_clocks) for m in self.kernels for one in archs.values()]
-        # Kernel by kernel, so that a process traces a kernel once and runs it with every value.
-        errors = iter(self.pool.map(kernel_error, jobs, chunksize=max(1, len(archs))))
-        self.errors |= dict.fromkeys(archs, 0.0)
-        for _ in self.kernels:
-            for value in archs:
-                self.errors[value] += next(errors) / len(self.kernels)
+            arch = _with(self.arch, self.step, value) if inside else None
+            if arch is not None:
+                self.errors[value] = _error(self.group, self.step, arch)
 
     def found(self) -> Found | str:
         """What the clocks tell, or why they do not: the file's value stays as long as they fit it about as well."""

@@ -8,6 +8,7 @@ mio.pool_entries                 11        15  14 to 15      B  walk          di
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from pathlib import Path
@@ -24,17 +25,17 @@ WIDTH = 100
 
 
 def card_of(device: Mapping[str, Any]) -> str:
-    """A GPU's name without its maker's."""
-    return str(device.get("name", "GPU")).removeprefix("NVIDIA ").removeprefix("GeForce ")
+    """A GPU's name without its maker's, as a chip may be called."""
+    name = str(device.get("name", "GPU")).removeprefix("NVIDIA ").removeprefix("GeForce ")
+    return re.sub(r"[^A-Za-z0-9 -]+", " ", name).strip()[:40]
 
 
 def source_line(device: Mapping[str, Any], date: str = "") -> str:
     """Where the values come from, in a line."""
     when = f", {date}" if date else ""
-    told = [f"driver {device['driver']}"] * ("driver" in device)
-    told += [f"SM clock up to {device['sm_clock_max_mhz']} MHz"] * ("sm_clock_max_mhz" in device)
-    told += [str(device.get("compiler", "unknown compiler"))]
-    return f"measured on one {device.get('name', 'GPU')} by gpuemu calibrate{when}: {', '.join(told)}"
+    forms = {"driver": "driver {}", "sm_clock_max_mhz": "SM clock up to {} MHz", "compiler": "{}"}
+    told = ", ".join(form.format(device[name]) for name, form in forms.items() if name in device)
+    return f"measured on one {device.get('name', 'GPU')} by gpuemu calibrate{when}" + (f": {told}" if told else "")
 
 
 def file_text(
@@ -54,6 +55,7 @@ def file_text(
         "sources:",
         f"  {SOURCE}: {quoted(source_line(device, date))}",
     ]
+    lines += chip_lines(arch, device)
     section: tuple[str, ...] = ()
     order = {path: number for number, path in enumerate(arch.paths())}
     for one in sorted(found, key=lambda one: order[one.step.path]):
@@ -64,6 +66,24 @@ def file_text(
         section = path[:-1]
         lines.append("  " * len(section) + f"{path[-1]}: {_entry(one)}")
     return "\n".join(lines) + "\n"
+
+
+def chip_lines(arch: Architecture, device: Mapping[str, Any]) -> list[str]:
+    """Which chip it is: the one of the file with whose name the card's begins; else its own, as the driver says."""
+    card, sms = card_of(device), device.get("multiprocessors")
+    known = [name for name, chip in arch.chips.items() if f"{card} ".startswith(f"{name} ") and chip.sms == sms]
+    if sms is None:
+        return []
+    if known:
+        return [f"chip: {_driver(max(known, key=len))}"]
+    facts = {"sms": sms, "clock_mhz": device.get("sm_clock_mhz"), "l2_kibibytes": device.get("l2_kibibytes")}
+    inside = ", ".join(f"{name}: {_driver(int(value))}" for name, value in facts.items() if value)
+    return [f"chip: {_driver(card)}", "chips:", f"  {quoted(card)}: {{{inside}}}"] if facts["clock_mhz"] else []
+
+
+def _driver(value: str | int) -> str:
+    told = f"status: measured, source: {SOURCE}, confidence: A"
+    return f'{{value: {yaml_value(value)}, {told}, note: "as the driver says"}}'
 
 
 def _entry(one: Found) -> str:
