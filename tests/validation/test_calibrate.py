@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from validation.calibrate.estimating import Found, Group, Walk
 from validation.calibrate.plan import Step, plan
 from validation.calibrate.writing import file_text, table
 from validation.replay import executor
+from validation.split import FitView
 
 ROOT = Path(__file__).resolve().parents[2]
 SM_90 = gpuemu.load_arch("sm_90")
@@ -238,6 +241,25 @@ def test_the_file_s_chip_is_the_card_one_of_the_shipped_or_as_the_driver_says(
     assert mine.chips[chip].l2_kibibytes == device.get(
         "l2_kibibytes", getattr(SM_90.chips.get(chip), "l2_kibibytes", None)
     )
+
+
+class _Elsewhere(Executor):
+    """Another process, as far as what goes there and comes back is concerned: all walks say no."""
+
+    def submit(self, fn: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
+        (group, _) = pickle.loads(pickle.dumps(arguments))
+        done: Future[Any] = Future()
+        done.set_result((["no"] * len(group.steps), 0.0))
+        return done
+
+
+def test_walks_go_to_other_processes_and_a_closed_form_stays_where_its_walk_says_nothing() -> None:
+    folder = ROOT / "validation/data/h200"
+    name = "tensor_core.operations.m16n8k16.f32.f16.issue_interval_cycles"
+    todo = plan(SM_90, [name, "operations.reduction.latency_cycles"])
+    found, reasons = estimating.estimate(todo, FitView(folder), folder, SM_90, _Elsewhere())
+    assert [(one.step.name, one.value, one.step.how) for one in found] == [(name, 6, "closed form and walk")]
+    assert reasons == {"operations.reduction.latency_cycles": "no"}
 
 
 def test_a_kernel_that_did_not_run_leaves_its_values_unmeasured(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, sqrt
 from pathlib import Path
 
@@ -67,13 +67,14 @@ def estimate(
             value = fitted.value if isinstance(step.value, int) else fitted.figure
             found[step.name] = Found(step, value, fitted.note, "A", value, value)
             arch = _with(arch, step, value) or arch
+    named = {step.name: step for step in plan.steps}
     groups: dict[tuple[tuple[str, ...], bool], Group] = {}
     for step in plan.steps:
         if step.kernels and step.name not in reasons:
             group = groups.setdefault(
                 (step.kernels, step.by_clocks), Group([], [seen[k] for k in step.kernels], folder)
             )
-            group.steps.append(step)
+            group.steps.append(replace(step, closed=None))  # a closed form goes to no other process
     todo = sorted(groups.values(), key=lambda group: -len(group.steps) * sum(m.cycles_min for m in group.kernels))
     for turn in range(MOST_ROUNDS):
         jobs = [pool.submit(_walked, group, arch) for group in todo]
@@ -82,10 +83,10 @@ def estimate(
             job.result()
         for group, job in zip(todo, jobs, strict=True):
             told, group.error = job.result()
-            for step, one in zip(group.steps, told, strict=False):
+            for step, one in zip((named[alone.name] for alone in group.steps), told, strict=False):
                 reasons.pop(step.name, None)
                 if isinstance(one, Found):
-                    found[step.name] = one
+                    found[step.name] = replace(one, step=step)
                     arch = _with(arch, step, one.value) or arch
                 elif step.closed is None:
                     found.pop(step.name, None)
