@@ -88,7 +88,7 @@ def estimate(
                 if isinstance(one, Found):
                     found[step.name] = replace(one, step=step)
                     arch = _with(arch, step, one.value) or arch
-                elif step.closed is None:
+                else:  # a closed form that a walk refines is no more than where it begins
                     found.pop(step.name, None)
                     reasons[step.name] = one
     return [found[step.name] for step in plan.steps if step.name in found], reasons
