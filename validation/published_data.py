@@ -44,8 +44,8 @@ REASONS = {
     "fence": "a fence takes the time of a special register, whatever it waits for; the figures are settings of a "
     "simulator",
     "icache": "instruction fetch and its caches are left out",
-    "near_line": "waits for a load of L2, where lines differ by how far they are, or machine code that reads a counter "
-    "before it is up, which no compiler writes",
+    "near_line": "waits for a load of L2, where lines differ by how far they are, or a result that is read before "
+    "the DEPBAR in front has begun to wait, which no compiler writes",
     "no_figure": "no figure was found",
     "emulated_by_compiler": "the compiler makes dozens of other instructions of it; their number is not published",
     "other_product": "products that compute f32 sums at the full rate; the file has the GeForce's interval of 16, and "

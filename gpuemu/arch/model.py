@@ -102,6 +102,7 @@ class Issue(Part):
     yield_cycles: int = cycles("from an issue that yields to the warp's next, at least")
     longest_stall_cycles: int = whole("a longer stall count counts only with a yield", 1, 15, "cycles")
     no_stall_yield_cycles: int = cycles("from an issue that yields with a stall count of 0 to the warp's next")
+    counter_seen_cycles: int = cycles("from an issue that raises a counter to its warp's first that may wait for that")
     instruction_line_bytes: PowerOfTwo = power_of_two("a line of code, as it is fetched", 4096, "bytes", 16)
     instruction_buffer_entries: int = whole("of a warp's instruction buffer, filled one a cycle", 1, 64, "entries")
     instruction_banks: int = whole("of a line of code, neighbouring instructions apart", 1, 64, "banks")
@@ -161,6 +162,7 @@ class RegisterFile(Part):
     write_cycles: int = cycles("from the issue to the write of a result, on the scale of an mma's")
     forwarding_cycles: int = cycles("behind its issue a result still comes over the forwarding path", low=0)
     bank_ready_cycles: int = cycles("from the end of that to its read from the bank, for one that met another", low=0)
+    across_pipes_cycles: int = cycles("a result of the ALU comes later to the FMA pipe, or the other way round", low=0)
     wide_second_read_cycles: int = cycles("IMAD.WIDE reads its operands again so much later; 0: once", low=0)
 
 

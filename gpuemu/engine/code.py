@@ -74,6 +74,8 @@ class Op(Record):
     second_read: int
     meets_at: int
     meets: int
+    across_at: int
+    across: int
     forwards_at: int
     forwards: int
     port_reads_at: int

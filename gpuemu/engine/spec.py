@@ -41,6 +41,7 @@ class Values(Record):
     issue_tensor_wait_cycles: int
     issue_issue_count_bits: int
     issue_issue_count_delay_cycles: int
+    issue_counter_seen_cycles: int
     issue_taken_branch_cycles: int
     issue_next_line_cycles: int
     issue_instruction_line_bytes: int
@@ -62,6 +63,7 @@ class Values(Record):
     register_file_write_cycles: int
     register_file_forwarding_cycles: int
     register_file_bank_ready_cycles: int
+    register_file_across_pipes_cycles: int
     special_function_queue_entries: int
     special_function_queue_latency_cycles: int
     special_function_beside_mma_cycles: int

@@ -90,6 +90,8 @@ def _facts(program: Program, block_lines: int) -> Facts:
     meets = [[(len(group), *(forwarding[r] for r in group)) for group in op.meets] for op in ops]
     flat.put(records, "meets", [[*chain.from_iterable(groups)] for groups in meets])
     records["meets"][: len(ops)] = [len(groups) for groups in meets]
+    across = [[n for r, cycles in op.across for n in (forwarding[r], cycles)] for op in ops]
+    flat.put(records, "across", across, 2)
     for name in ("fetches", "fetches_anew"):
         flat.put(records, name, [_fetches(op, getattr(op, name), forwarding) for op in ops], 4)
     reach = 0

@@ -245,6 +245,8 @@ def _lower_instruction(
         fields["writes"], fields["reads"] = instruction.registers
     if instruction.opcode == "BSYNC":
         stall_cycles = max(stall_cycles, arch.issue.convergence_cycles)
+    if instruction.opcode == "ERRBAR":  # its warp gives way
+        stall_cycles = max(stall_cycles, arch.issue.yield_cycles)
     if kind is Kind.COUNTER_WAIT:
         counters, fields["keep"] = _counter_wait(instruction)
         waits += counters

@@ -23,6 +23,8 @@ from gpuemu.trace.model import Instruction
 _LONGEST_A = 4
 """Registers of a 16 x 32 byte A. Those of FP64 have more, which nobody has measured."""
 
+_APART = {"alu", "fma"}
+"""The beginnings of the names of pipes that have forwarding paths of their own."""
 _MEMORY = (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.COPY_COMMIT)
 _MATH = (Kind.FIXED, Kind.VARIABLE)
 _NOT_MATH = ("nop", "uniform", "uniform_move")
@@ -33,6 +35,7 @@ class _Found:
     """Of an operation: the registers that it reads through the ports, those that it writes, and what is found."""
 
     op: Op
+    pipe: str
     reads: frozenset[int]
     results: tuple[int, ...]
     fields: dict[str, Any]
@@ -93,7 +96,9 @@ def _of_one(
     fills = any(fields.get("fetches_anew", ()))
     fields["fills_latches"] = fills
     fields["uses_ports"] = fills or op.is_tensor or writes_registers
-    return _Found(op, reads if op.kind is Kind.FIXED else frozenset(), results if writes_registers else (), fields)
+    return _Found(
+        op, pipe, reads if op.kind is Kind.FIXED else frozenset(), results if writes_registers else (), fields
+    )
 
 
 def _read_late(instruction: Instruction) -> int | None:
@@ -120,10 +125,26 @@ def _link_forwarding(found: Sequence[_Found], register_file: RegisterFile) -> No
         apart = [(register,) for register in fresh]
         alike = [tuple(r for r in fresh if r % register_file.banks == bank) for bank in range(register_file.banks)]
         meets = tuple(apart if "second_read" in one.fields else (group for group in alike if len(group) > 1))
-        one.fields |= {"fresh": fresh, "meets": meets}
+        across = _across(found, place, register_file)
+        one.fields |= {"fresh": fresh, "meets": meets, "across": across}
         met.update(fresh)
     for one in found:
         one.fields["forwards"] = tuple(register for register in one.results if register in met)
+
+
+def _across(found: Sequence[_Found], place: int, register_file: RegisterFile) -> tuple[tuple[int, int], ...]:
+    """What it reads that another pipe may just have sent: each register, and the latency of what writes it."""
+    reader, ago, written = found[place], 0, dict[int, int]()
+    for one in reversed(found[max(0, place - register_file.forwarding_cycles) : place]):
+        ago += max(1, one.op.stall_cycles)
+        if ago > register_file.forwarding_cycles:
+            break
+        late = (
+            ago < one.op.latency_cycles + register_file.across_pipes_cycles
+            and {one.pipe[:3], reader.pipe[:3]} == _APART
+        )
+        written = {r: one.op.latency_cycles if late else 0 for r in one.results if r in reader.reads} | written
+    return tuple((register, latency) for register, latency in sorted(written.items()) if latency)
 
 
 def _just_written(found: Sequence[_Found], place: int, cycles: int) -> set[int]:

@@ -162,9 +162,9 @@ class Op:
     for each kind of the tensor pipe in turn, cycles that the pipe loses before it takes one of that kind;
     `second_read`: an IMAD.WIDE reads its operands again so much later, `upper` the upper half of its addend; `fresh`:
     registers that it reads which may still be on the forwarding path, `meets`, those of which more than one at a time
-    may be, by bank (each alone if it reads twice), and `forwards`, those of its results that another meets there;
-    `uses_ports` if others may hold it up, `writes_registers` if it writes a
-    result at a fixed time.
+    may be, by bank (each alone if it reads twice), `across`, those that come from another pipe, each with the
+    latency of what writes it, and `forwards`, those of its results that another meets there; `uses_ports` if others
+    may hold it up, `writes_registers` if it writes a result at a fixed time.
     `results`: for an mma the cycles in which it writes registers, the first of them `writes_after` its issue; matrices
     of an LDSM, which come one behind another (`results_apart`); 1 for other instructions that return something.
     `product_cycles`: for how long a warpgroup's product keeps the tensor cores, which then read and write accumulators
@@ -223,6 +223,7 @@ class Op:
     upper: int = -1
     fresh: tuple[int, ...] = ()
     meets: tuple[tuple[int, ...], ...] = ()
+    across: tuple[tuple[int, int], ...] = ()
     forwards: tuple[int, ...] = ()
     port_reads: tuple[int, ...] = (0,)
     port_reads_anew: tuple[int, ...] = (0,)

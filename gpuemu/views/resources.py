@@ -86,7 +86,7 @@ _GROUPS = (
         tensor_core.operands.s32_write_cycles"""),
     _Group("", "", NO_END, """
         issue.pipe_wait_cycles issue.tensor_wait_cycles issue.issue_count_bits issue.issue_count_delay_cycles
-        issue.longest_stall_cycles
+        issue.longest_stall_cycles issue.counter_seen_cycles
         mio.lane_register_early_cycles barrier.fence_ways barrier.blocks_after_cycles
         special_function.mma_reach_cycles tensor_core.operands.f16_free_cycles"""),  # who goes first, not how fast
     _Group(RESIDENCY, "occupancy", MOST, """
@@ -147,6 +147,7 @@ _GROUPS = (
         register_file.banks tensor_core.operands.registers_per_cycle"""),
     _Group(PORTS, "stall.dispatch_stall", LEAST, """
         register_file.forwarding_cycles register_file.bank_ready_cycles register_file.wide_second_read_cycles
+        register_file.across_pipes_cycles
         tensor_core.warpgroup.first_read_cycles
         tensor_core.operands.first_read_cycles tensor_core.operands.accumulator_read_cycles
         tensor_core.operands.pause_cycles tensor_core.operands.memory_instruction_cycles

@@ -723,7 +723,7 @@ issue:
         "registers, max_registers_per_thread, register_allocation_unit, cta_launch_cycles is right",
         "mine.yaml:13: issue: found nothing; a section with policy, dependences, pipe_wait_cycles, tensor_wait_cycles, "
         "issue_count_bits, issue_count_delay_cycles, taken_branch_cycles, next_line_cycles, yield_cycles, longest_stall_cycles, no_stall_yield_cycles, "
-        "instruction_line_bytes, instruction_buffer_entries, instruction_banks, convergence_cycles is right",
+        "counter_seen_cycles, instruction_line_bytes, instruction_buffer_entries, instruction_banks, convergence_cycles is right",
         "base.yaml:2: barriers: found an unknown name; did you mean 'barrier'?",
         "base.yaml:4: mio.pool_entries: found the text 'many'; a whole number from 1 to 65536 is right",
     ]

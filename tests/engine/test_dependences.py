@@ -22,6 +22,16 @@ def test_a_counter_that_is_not_in_the_mask_does_not_hold():
     assert issues(run(["LDS R4, [R0] | W0 S2", "IADD3 R5, R4, R4, RZ | B1 S4", END])) == [0, 2, 6]
 
 
+@pytest.mark.parametrize(("stall", "seen", "waits"), [(1, 2, False), (1, 1, True), (2, 2, True), (2, 3, False)])
+def test_a_counter_is_not_seen_in_the_cycle_behind_what_raises_it(stall, seen, waits):
+    """A100: what waits for it there reads stale data; one that is up already is waited for until both are there."""
+    lines = [f"LDS R4, [R0] | W0 S{stall}", "IADD3 R5, R4, R4, RZ | B0 S4", END]
+    arch = machine(issue__counter_seen_cycles=seen)
+    assert issues(run(lines, arch))[1] == (23 if waits else stall)
+    first = "LDS R6, [R0] | W0 S1"
+    assert issues(run([first, *lines], arch))[2] > 20
+
+
 def test_every_counter_of_the_mask_must_be_clear():
     lines = ["MUFU.RCP R4, R0 | W3 S1", "LDS R5, [R0] | W5 S1", "FFMA R6, R4, R5, R5 | B35 S4", END]
     assert issues(run(lines)) == [0, 1, 26, 30]

@@ -104,6 +104,18 @@ def test_how_long_results_are_forwarded_is_a_value():
     ]
 
 
+@pytest.mark.parametrize("distance", [3, 4, 5])
+@pytest.mark.parametrize(
+    ("writes", "reads"), [("FFMA", "IADD3"), ("IADD3", "FFMA"), ("FFMA", "FFMA"), ("IADD3", "IADD3")]
+)
+def test_a_result_of_another_pipe_comes_later_on_an_a100(writes, reads, distance):
+    """A100: an IADD3 4 cycles behind an FADD waits for one; what reads sooner finds the old value."""
+    lines = [f"{writes} R0, RZ, RZ, RZ | S{distance}", f"{reads} R8, R0, R3, RZ | S4", END]
+    for cycles in (0, 1):
+        late = cycles if writes != reads and distance == 4 else 0
+        assert issues(run(lines, machine(register_file__across_pipes_cycles=cycles)))[1] == distance + late
+
+
 @pytest.mark.parametrize("again", [1, 2, 3])
 def test_an_mma_right_behind_a_wide_multiplication_is_a_cycle_late(again):
     """How long behind the first read the second comes is a value; one slot further on an mma is in time."""

@@ -1,9 +1,11 @@
 """When a warp's next instruction may issue for the sake of its operands (`issue.dependences`).
 
 With control words the compiler's stall counts carry fixed-latency results and six counters per warp the others; nothing
-is checked. Right behind its predecessor an instruction does not see a load's counter fall in its first cycle. Without
-control words an instruction issues when the registers that it reads and writes are settled. Both say NEVER for what is
-not decided yet, and are told when it is (`result_at`, `sources_at`).
+is checked. Right behind its predecessor an instruction does not see a load's counter fall in its first cycle, nor, for
+`issue.counter_seen_cycles`, that its predecessor raises one. What finds a result of the other of ALU and FMA pipe in
+the `register_file.across_pipes_cycles` in which it crosses waits for it. Without control words an instruction issues
+when the registers that it reads and writes are settled. Both say NEVER for what is not decided yet, and are told when
+it is (`result_at`, `sources_at`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from gpuemu.engine.units.drain import over, sent
 from gpuemu.engine.units.kinds import COPY_COMMIT, PRODUCT_WAIT, SHARED, SHUFFLE
 from gpuemu.engine.units.phases import wake_sub_core
 from gpuemu.isa.kind import Kind
-from gpuemu.program.stall_reasons import BARRIER, LONG_SCOREBOARD, SHORT_SCOREBOARD, WAIT
+from gpuemu.program.stall_reasons import BARRIER, DISPATCH_STALL, LONG_SCOREBOARD, SHORT_SCOREBOARD, WAIT
 
 FIELDS = 6
 RELEASE, WHY, READ, LAST_READER, WHY_READ, READERS = range(FIELDS)
@@ -138,12 +140,15 @@ def _counters(state: State, w: int, op: Op, earliest: int) -> int:
         if fallen_at > earliest:
             earliest = fallen_at
             warp.reason = state.ops[state.flights[counters.oldest[op.keep_counter]].op].reason
-    first, unseen, waits = earliest, 0, op.waits
+    first, unseen, unraised, waits = earliest, 0, 0, op.waits
     while waits > 0:
         counter = (waits & 7) - 1
         waits >>= 3
         if counters.undecided[counter] > 0:
-            return NEVER
+            if _just_raised(state, w, counter) == 0:
+                return NEVER
+            unraised = 1
+            continue
         release = counters.falls_at[counter]
         if release == first and counters.by_load[counter] > 0:
             unseen = 1 if first - warp.issued_at <= 1 else 0
@@ -153,7 +158,28 @@ def _counters(state: State, w: int, op: Op, earliest: int) -> int:
     if unseen > 0 and earliest == first:
         earliest += 1
         warp.reason = SHORT_SCOREBOARD
+    if unraised > 0 and earliest > first:
+        return NEVER
+    for i in range(op.across_at, op.across_at + 2 * op.across, 2):
+        since = earliest - state.forwarded[warp.forwarded_at + state.program[i]]
+        latency = state.program[i + 1]
+        if latency <= since < latency + state.spec[0].register_file_across_pipes_cycles:
+            earliest += latency + state.spec[0].register_file_across_pipes_cycles - since
+            warp.reason = DISPATCH_STALL
     return earliest
+
+
+def _just_raised(state: State, w: int, counter: int) -> int:
+    """Whether a counter is up for nothing but the warp's last instruction, and its next comes before that is seen."""
+    warp = state.warps[w]
+    counters: Counters = state.counters[w]
+    behind = warp.held_until - warp.issued_at
+    if warp.issued_at < 0 or behind <= 0 or behind >= state.spec[0].issue_counter_seen_cycles:
+        return 0
+    last = state.ops[state.path[warp.position - 1]]
+    if last.write_counter != counter and last.read_counter != counter:
+        return 0
+    return 1 if counters.undecided[counter] == 1 and counters.falls_at[counter] <= warp.held_until else 0
 
 
 def _registers(state: State, w: int, op: Op, earliest: int) -> int:
