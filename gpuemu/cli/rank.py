@@ -39,7 +39,7 @@ _EXTENT = "X[,Y[,Z]]"
 @click.option("--block", metavar=_EXTENT, help="Threads of a CTA, 32 without; may have varied names.")
 @click.option("--dynamic-shared", "shared", metavar="BYTES", help="Dynamic shared memory; may have varied names.")
 @click.option("--arg", "args", metavar="VALUE", multiple=True, help="An argument, as for gpuemu run; or varied names.")
-@click.option("--top", metavar="N|all", help="Rows of a chip; 20 without.")
+@click.option("--top", metavar="N|all", help="Rows of a chip, 20 without; what cannot be among them is refused.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="Output; by default as FILE ends, or text.")
 @output_option
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Worker processes; by default one for each core.")
@@ -72,7 +72,8 @@ def rank(
       gpuemu rank softmax.py --vary num_warps=4,8 --expect-best num_warps=8
 
     The table has the estimated time of the whole launch, what limits, and in what each is better than the next. What
-    does not fit is listed with the reason. Each estimate is kept by what went into it: interrupted, the same command
+    does not fit is listed with the reason, and so is what needs longer for one resource than the last row takes; it is
+    not timed. Each estimate is kept by what went into it: interrupted, the same command
     goes on where it was.
 
     Exit codes: 0 fine, 1 --expect-best does not hold, 2 bad input.
@@ -84,6 +85,7 @@ def rank(
 
     form = "text" if form is None and output is None else form_of(form, output).replace("table", "text")
     rows = 20 if top is None else None if top == "all" else _whole("--top", top)
+    wanted = rows if form == "text" or top is not None else None
     check_places(jobs, cluster)
     axes = tuple((axis.name, tuple(setting.value for setting in axis.settings)) for axis in map(parse_vary, varied))
     launch = {"--grid": grid, "--block": block, "--dynamic-shared": shared}
@@ -93,7 +95,7 @@ def rank(
         archs = tuple(one.with_overrides(parse_overrides(settings), where="--set") for one in archs)
     space = _space(files, axes, call, kernel, launch, args, options)
     with ProgressBar("estimating", runs=1) as bar:
-        ranking = rank_space(space, archs, jobs, cluster, not again, bar.count_runs)
+        ranking = rank_space(space, archs, jobs, cluster, not again, bar.count_runs, wanted)
     text = _rendered(ranking, form, rows, output is not None)
     write_out(text, output, form)
     if expected is not None and not _holds(ranking, expected):

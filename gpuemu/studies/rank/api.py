@@ -7,8 +7,9 @@ ranking.best.label, ranking.best.nanoseconds, ranking.best.why
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
@@ -20,7 +21,7 @@ from gpuemu.engine.building import WORTH_COMPILING
 from gpuemu.studies.elsewhere import Lost, Workers, cores
 from gpuemu.studies.rank.configuration import as_configuration
 from gpuemu.studies.rank.estimate import EstimateJob
-from gpuemu.studies.rank.ranking import Ranking, ordered
+from gpuemu.studies.rank.ranking import Ranking, limit, ordered
 from gpuemu.studies.rank.spaces import Listed, Space, TritonProgram
 
 Arch = str | os.PathLike[str] | Architecture
@@ -36,6 +37,7 @@ def rank(
     cluster: str | None = None,
     kept: bool = True,
     progress: Progress | None = None,
+    top: int | None = None,
 ) -> Ranking:
     """Configurations of a kernel from the fastest to the slowest, by the estimated time of the whole launch.
 
@@ -43,11 +45,12 @@ def rank(
     `dynamic_shared_bytes`, `args`, `options`, `values`, `name`); or the path of a Triton program that tunes a kernel.
     `arch`: one or several, each as everywhere; `chips`: names of products, each with the architecture that has it. With
     several, each is ranked by itself. `jobs` processes, one for each core by default, or a dask `cluster`. `kept`: what
-    was estimated once is not again, in this process or another. `progress` is called with those done and all.
+    was estimated once is not again, in this process or another. `progress` is called with those done and all. `top`: of
+    a chip so many are wanted; what takes longer than the last of them for one resource alone is refused, and not timed.
 
     Raises GpuemuError for input that is wrong as a whole; a configuration that cannot be is in `refused`.
     """
-    return rank_space(as_space(configurations), hardware(arch, chips), jobs, cluster, kept, progress)
+    return rank_space(as_space(configurations), hardware(arch, chips), jobs, cluster, kept, progress, top)
 
 
 def as_space(configurations: Any) -> Space:
@@ -85,15 +88,17 @@ def hardware(arch: Arch | Sequence[Arch] | None, chips: str | Iterable[str]) -> 
 
 def rank_space(
     space: Space, archs: tuple[Architecture, ...], jobs: int | None = None, cluster: str | None = None,
-    kept: bool = True, progress: Progress | None = None,
+    kept: bool = True, progress: Progress | None = None, top: int | None = None,
 ) -> Ranking:  # fmt: skip
     """See `rank`."""
     chips = [one.chip for one in archs]
     if len(set(chips)) < len(chips):
         raise GpuemuError.one("rank()", None, "chips", "a chip twice", "each once is right")
     labels = [space.values(arch) for arch in archs]
-    tasks = [(number, at) for at, known in enumerate(labels) for number in range(len(known))]
-    outcomes = {}
+    # Tasks share the list of limits: each sees what is known when it begins.
+    limits = [math.inf] * len(archs)
+    tasks = [(number, at, limits) for at, known in enumerate(labels) for number in range(len(known))]
+    outcomes: dict[tuple[int, int], Mapping[str, Any]] = {}
     told = progress or (lambda done, total: None)
     told(0, len(tasks))
     job = EstimateJob(space, archs, kept)
@@ -102,6 +107,8 @@ def rank_space(
         Workers(job, min(jobs or cores(), len(tasks)) or 1, cluster) as workers,
     ):
         for place, outcome in workers.run(tasks):
-            outcomes[tasks[place]] = {"refused": str(outcome)} if isinstance(outcome, Lost) else outcome
+            number, at, _ = tasks[place]
+            outcomes[number, at] = {"refused": str(outcome)} if isinstance(outcome, Lost) else outcome
+            limits[at] = limit([one for (_, chip), one in outcomes.items() if chip == at], top)
             told(len(outcomes), len(tasks))
-    return ordered(labels, chips, outcomes)
+    return ordered(labels, chips, outcomes, top)

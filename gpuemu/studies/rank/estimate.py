@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +15,9 @@ import numpy as np
 from gpuemu.arch import Architecture
 from gpuemu.base import cache
 from gpuemu.base.errors import GpuemuError
-from gpuemu.emulate import run
+from gpuemu.chip.least import least
+from gpuemu.emulate import replay
+from gpuemu.program.lowering import lower
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.machine.arguments import Pointer
@@ -26,20 +30,24 @@ from gpuemu.views.result import Result
 
 BUDGET = 1_000_000_000
 _KEPT_BYTES = 1 << 26
+OVER = "over"
+"""In figures that have a bound alone."""
 Figures = dict[str, Any]
 """What is known of a configuration: numbers by name, or under "refused" why there are none."""
 
 
 @dataclass
 class EstimateJob:
-    """What all configurations share; a task is the number of a configuration and that of an architecture."""
+    """What all configurations share; a task is the number of a configuration, that of an architecture, and the most
+    nanoseconds of each architecture that are still of interest, as they are when the task begins.
+    """
 
     space: Space
     archs: tuple[Architecture, ...]
     kept: bool = True
     _sums: dict[int, tuple[Any, bytes]] = field(default_factory=dict, repr=False, compare=False)
 
-    def run(self, task: tuple[int, int]) -> Figures:
+    def run(self, task: tuple[int, int, Sequence[float]]) -> Figures:
         """The figures of a configuration, of earlier if nothing that counts has changed since."""
         number, arch = task[0], self.archs[task[1]]
         try:
@@ -55,10 +63,10 @@ class EstimateJob:
             known: Figures = json.loads(before)
             return known
         try:
-            found = figures(made, cubin, arch)
+            found = figures(made, cubin, arch, task[2][task[1]])
         except GpuemuError as error:
             return {"refused": str(error.problems[0])}
-        if self.kept:
+        if self.kept and OVER not in found:
             cache.keep_file(place, json.dumps(found).encode(), _KEPT_BYTES)
         return found
 
@@ -101,16 +109,25 @@ def _code(made: Configuration, arch: Architecture) -> Cubin:
     return cubin
 
 
-def figures(made: Configuration, cubin: Cubin, arch: Architecture) -> Figures:
-    """Estimate one launch. Raises GpuemuError for one that cannot be; what does not fit executes nothing."""
+def figures(made: Configuration, cubin: Cubin, arch: Architecture, most: float = math.inf) -> Figures:
+    """Estimate one launch; one that takes more than `most` nanoseconds for one resource alone is executed, not timed.
+
+    Raises GpuemuError for one that cannot be; what does not fit executes nothing.
+    """
     function = decode_function(cubin, made.kernel)
     # What a kernel stores is gone afterwards: the next finds what this one found.
     trace = trace_kernel(
         cubin, made.kernel, made.grid, made.block, made.dynamic_shared_bytes, copy.deepcopy(list(made.args)), arch=arch,
         timed_only=True, budget=BUDGET, zero_shared=made.zero_shared,
     )  # fmt: skip
-    result = run(trace, arch)
-    return {**_of_result(result), "registers": function.registers_per_thread, "spilled_bytes": function.local_bytes}
+    program = lower(trace, arch)
+    bound = least(trace, arch, program)
+    known = {"least_nanoseconds": round(bound.nanoseconds, 1), "least_for": bound.resource}
+    if bound.nanoseconds > most:
+        return {OVER: True, **known}
+    result = replay(trace, arch, program)
+    code = {"registers": function.registers_per_thread, "spilled_bytes": function.local_bytes}
+    return {**_of_result(result), **code, **known}
 
 
 def _of_result(result: Result) -> Figures:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,19 +115,34 @@ class Ranking:
         return f"<Ranking of {len(self.rows)} on {', '.join(self.chips)}{first}; {len(self.refused)} refused>"
 
 
+def limit(figures: Iterable[Mapping[str, Any]], top: int | None) -> float:
+    """The nanoseconds of the place `top` among these; without end where there is none."""
+    times = sorted(one["nanoseconds"] for one in figures if "nanoseconds" in one)
+    return times[top - 1] if top is not None and len(times) >= top else math.inf
+
+
 def ordered(
     labels: Sequence[Sequence[tuple[str, Mapping[str, Any]]]], chips: Sequence[str],
-    outcomes: Mapping[tuple[int, int], Mapping[str, Any]],
+    outcomes: Mapping[tuple[int, int], Mapping[str, Any]], top: int | None = None,
 ) -> Ranking:  # fmt: skip
-    """The ranking of outcomes, by (configuration, chip); equal times stay in the order given."""
+    """The ranking of outcomes, by (configuration, chip); equal times stay in the order given.
+
+    What takes longer for one resource than the place `top` takes is refused, whether it was timed or not: which were
+    timed depends on who was done first.
+    """
     rows: list[Row] = []
     refused: list[RefusedRow] = []
     for at, chip in enumerate(chips):
         good: list[tuple[float, int]] = []
+        most = limit([one for (_, chip_at), one in outcomes.items() if chip_at == at], top)
         for number, (label, values) in enumerate(labels[at]):
             figures = outcomes.get((number, at), {"refused": "not estimated"})
             if "refused" in figures:
                 refused.append(RefusedRow(number, label, values, chip, str(figures["refused"])))
+            elif figures["least_nanoseconds"] > most:
+                takes = f"takes {figures['least_nanoseconds'] / 1000:,.2f} us for {figures['least_for']} alone"
+                told = f"{takes}, place {top} {most / 1000:,.2f} us"
+                refused.append(RefusedRow(number, label, values, chip, told))
             else:
                 good.append((figures["nanoseconds"], number))
         good.sort()

@@ -107,6 +107,36 @@ def test_kernels_find_what_they_found_when_alone(tmp_path: Path) -> None:
     assert alone[0]["cycles"] in [row["cycles"] for row in after]
 
 
+def test_what_one_resource_alone_makes_slower_than_the_last_wanted_is_not_timed(
+    transpose: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed: list[str] = []
+
+    def counted(trace: Any, *words: Any) -> Any:
+        timed.append(trace.name)
+        return replay(trace, *words)
+
+    replay = estimate.replay
+    monkeypatch.setattr(estimate, "replay", counted)
+    # The fast ones come first: PAD is the slower name.
+    words = [str(transpose), "--arch", "sm_89", "--vary", "PAD=1,0", *LAUNCH[2:], *ALL[len(LAUNCH) :], "--again"]
+    whole = ranked(words)
+    assert (len(timed), whole["refused"]) == (4, [])
+    assert all(row["least_nanoseconds"] <= row["nanoseconds"] for row in whole["rows"])
+    timed.clear()
+    found = ranked([*words, "--top", "1"])
+    assert len(timed) == 2
+    assert found["rows"][:1] == whole["rows"][:1]
+    assert [one["values"]["PAD"] for one in found["refused"]] == [0, 0]
+    told = r"takes 0.76 us for the data stage of shared memory and L1 alone, place 1 0.52 us"
+    assert found["refused"][0]["reason"] == told
+    # In another order more is timed; the answer is the same.
+    timed.clear()
+    turned = ranked([*words[:3], "--vary", "PAD=0,1", *words[5:], "--top", "1"])
+    assert len(timed) == 4
+    assert (turned["rows"], turned["refused"][0]["reason"]) == (found["rows"], told)
+
+
 def test_what_does_not_fit_is_refused_with_the_reason_and_does_not_execute(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text('extern "C" __global__ void k(float *x) { extern __shared__ float s[]; *x = s[0]; }')
     words = ["--zero", "--arg", "zeros:f32:4"]

@@ -1,0 +1,66 @@
+"""The least that a launch takes, before anything is replayed: what its CTAs ask of one resource, at that one's rate.
+
+Issue slots of an SM, its data stage, and what L2 gives to all SMs. Whatever hits L1 asks L2 for nothing here,
+and L2 gives as much as where SMs ask for the same: the estimate of a launch is above all of these.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuemu.arch import Architecture
+from gpuemu.chip.copies import loads
+from gpuemu.chip.rates import at_clock
+from gpuemu.chip.whole import SECTOR_BYTES
+from gpuemu.isa.opcodes import Kind
+from gpuemu.program.program import Program
+from gpuemu.trace.model import Trace
+from gpuemu.trace.uneven import instructions
+
+SLACK = 0.9
+"""Of a bound, what counts: CTAs that were not run are extrapolated from those that were, which overlap."""
+
+
+class Least(NamedTuple):
+    """The least time of a launch, and the resource that takes it."""
+
+    nanoseconds: float
+    resource: str
+
+
+def least(trace: Trace, arch: Architecture, program: Program) -> Least:
+    """The least that the launch of `trace` takes; `program` is that of the CTAs that are timed."""
+    chip, sms = at_clock(arch.chips[arch.chip], program), arch.chips[arch.chip].sms
+    known: dict[int, int] = {}
+    for warp in [*trace.warps, *(trace.sample.others.warps if trace.sample else ())]:
+        known[warp.cta] = known.get(warp.cta, 0) + len(warp.path)
+    work = instructions(trace.launch.grid, known, sms)
+    timed = len(program.path)
+    times = float(work.sum()) / max(1, timed)  # how often the grid does what these CTAs do
+    ports = arch.shared_memory.ports
+    wide = ports.unified if ports.topology == "unified" else ports.read + ports.write
+    held = int(program.accesses.data_stage_cycles[program.access].sum())
+    together = chip.l2_together_bytes_per_cycle or chip.l2_read_bytes_per_cycle
+    found = {
+        "issue slots": timed / (arch.sm.sub_cores * sms),
+        "the data stage of shared memory and L1": held / (wide * sms),
+        "L2": _loaded(program) * SECTOR_BYTES / together if together else 0.0,
+    }
+    resource = max(found, key=lambda name: found[name])
+    return Least(SLACK * times * found[resource] * 1000 / chip.clock_mhz, resource)
+
+
+def _loaded(program: Program) -> int:
+    """Sectors of loads that L1 never has."""
+    op = program.path[program.request_issue]
+    from_l2 = [
+        o.kind is Kind.GLOBAL and (o.is_load or o.row is not None) and not (o.is_cached or o.is_local)
+        for o in program.ops
+    ]
+    sectors = int(program.accesses.sectors[program.access][np.array(from_l2)[op]].sum())
+    if program.events is not None and len(program.events.issue):
+        copies = np.array([loads(program.code[o.index]) for o in program.ops])[program.path[program.events.issue]]
+        sectors += int(program.events.sectors[program.events.number[copies]].sum())
+    return sectors
