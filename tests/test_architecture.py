@@ -28,7 +28,7 @@ BELOW = {
     "views": "base isa arch banks trace program engine chip",
     "emulate": "base isa arch banks trace program engine chip views",
     "triton": "base isa arch banks trace sass program engine views emulate gpuemu",
-    "studies": "base isa arch banks trace sass program engine views emulate triton gpuemu",
+    "studies": "base isa arch banks trace sass program engine chip views emulate triton gpuemu",
     "cli": "base isa arch banks trace tensor sass program engine views emulate triton studies gpuemu",
     "__main__": "cli",
     "gpuemu": "base isa arch banks trace tensor sass program engine views emulate triton studies",
