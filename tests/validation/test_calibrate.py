@@ -18,8 +18,9 @@ from gpuemu.cli.main import cli
 from validation import measure
 from validation.calibrate import command, estimating
 from validation.calibrate.estimating import Found, Group, Walk
-from validation.calibrate.plan import Step, plan
+from validation.calibrate.plan import AS, BY, Step, plan
 from validation.calibrate.writing import file_text, table
+from validation.fitting import all_searches
 from validation.replay import executor
 from validation.split import FitView
 
@@ -103,6 +104,17 @@ def test_without_patterns_the_values_of_confidence_c_and_d_are_asked_for() -> No
     assert all(todo.reasons.values())
 
 
+def test_values_and_kernels_that_the_plan_names_are_there() -> None:
+    from validation.corpus import corpus
+
+    names = {kernel.name for kernel in corpus()}
+    assert {kernel for kernels in BY.values() for kernel in kernels.split()} <= names
+    known = SM_90.flat()
+    assert set(BY) <= set(known)
+    assert [begin for begin in AS if not any(name.startswith(begin) for name in known)] == []
+    assert set(AS.values()) <= {".".join(search.parameter) for search in all_searches()}
+
+
 def test_no_kernel_that_the_scores_are_made_of_is_measured() -> None:
     from validation.corpus import corpus
     from validation.split import JUDGED_FAMILIES
@@ -177,6 +189,18 @@ def test_a_walk_ends_at_the_least_error_within_twice_the_range(at: int, monkeypa
     found = walked(valley(at), monkeypatch)
     assert isinstance(found, Found)
     assert (found.value, found.low, found.high, found.confidence, found.differs) == (at, at, at, "A", at != 24)
+
+
+def test_none_is_a_value_that_can_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GA102 has 0 where an H200 has 1."""
+    name = "shared_memory.cycles_per_further_group"
+    step = Step(tuple(name.split(".")), 1, "C", 0, 3, kernels=("k",))
+    monkeypatch.setattr(estimating, "kernel_error", lambda job: (job[2].flat()[name] / 10) ** 2)
+    walk = Walk(step, Group([step], [None], Path()), SM_90)  # type: ignore[list-item]
+    walk.go(1)
+    found = walk.found()
+    assert isinstance(found, Found)
+    assert (found.value, found.differs) == (0, True)
 
 
 def test_what_fits_about_as_well_is_a_range_and_the_file_s_value_stays_within_it(

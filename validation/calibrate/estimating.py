@@ -194,7 +194,7 @@ class Walk:
             return f"emulated clocks of {shown} are {rms:.0%} off whatever it is"
         near = [value for value, error in self.errors.items() if sqrt(error) <= rms + max(_LEAST_APART, rms / 3)]
         low, high = min(near), max(near)
-        if not least < low <= high < most and best != self.step.value:
+        if not (least < low or least == 0) or not high < most:
             return f"the clocks of {shown} fit best at {best:g}, further off than it can be"
         if high - low > max(_WIDEST * best, 2 if isinstance(best, int) else 0):
             return f"the clocks of {shown} tell it no nearer than {low:g} to {high:g}"

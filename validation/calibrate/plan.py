@@ -81,7 +81,21 @@ class Plan:
         return _ONCE + 0.2 * len(self.kernels)
 
 
-_AS = {
+BY = {
+    "barrier.load_delay_cycles": "bar_lds2_w2 bar_lds2_w4 bar_lds_w2",
+    "issue.convergence_cycles": "bar_skew16_w4",
+    "mio.lane_register_cycles": "queue_sts32_shfl_w4 queue_sts32c8_w4",
+    "mio.lane_register_latency_cycles": "queue_sts32_w2 queue_sts32c4_w2 queue_lds32_shfl_w2",
+    "mio.store_data_release_cycles": "queue_sts128_w2 queue_sts128_w4",
+    "register_file.forwarding_cycles": "lat_imad_wide_16 lat_imad_wide_32 lat_imad_hi_16 lat_imad_hi_32",
+    "register_file.write_cycles": "mmaby_m16n8k8_f32_f16_ffma1_w4 mmaby_m16n8k16_f32_f16_imad1_w4",
+    "shared_memory.cycles_per_further_group": "queue_lds128_w2 queue_lds128_w4",
+    "tensor_core.operands.pause_cycles": "mmaby_m16n8k16_f32_f16_ffma1_w4 mmaby_m16n8k16_f32_f16_imad1_w4",
+    "global_memory.l1.copy_cycles": "rate_ldgsts4_w8 rate_ldgsts4_w16",
+}
+"""Values that show best on other kernels than those of their kind: those that a change of the value moves most, among
+those that the emulator gives to the cycle, or nearly, on an H200."""
+AS = {
     "mio.queue_latency_cycles": "mio.queue_entries",
     "mio.pool_release_cycles": "mio.pool_entries",
     "mio.window": "mio.pool_entries",
@@ -90,10 +104,9 @@ _AS = {
     "mio.address": "mio.minimum_dispatch_interval_cycles",
     "mio.sending": "mio.minimum_dispatch_interval_cycles",
     "mio.request": "mio.minimum_dispatch_interval_cycles",
-    "mio.lane": "mio.minimum_dispatch_interval_cycles",
     "mio.load": "mio.minimum_dispatch_interval_cycles",
+    "mio.lane": "mio.minimum_dispatch_interval_cycles",
     "shared_memory.returned": "mio.minimum_dispatch_interval_cycles",
-    "shared_memory.cycles_per_further_group": "mio.minimum_dispatch_interval_cycles",
 }
 """Values that show on the kernels of another's search, by the beginnings of names."""
 _ORDER = ("", "lat_", "thr_", "loop_", "bar_", "rate_", "queue_")
@@ -110,7 +123,9 @@ def plan(arch: Architecture, only: Sequence[str] = ()) -> Plan:
     for path, value in wanted(arch, only):
         name = ".".join(path)
         search = searches.get(path) or searches.get(_as(name))
-        if search is not None:
+        if name in BY:
+            kernels, by_clocks = tuple(k for k in BY[name].split() if k in corpus), True
+        elif search is not None:
             kernels, by_clocks = tuple(k for k in search.kernels if k in corpus), search.by_clocks
         else:
             kernels, by_clocks = () if path in closed else tuple(_siblings(path, corpus)), True
@@ -137,7 +152,7 @@ def wanted(arch: Architecture, only: Sequence[str]) -> Iterator[tuple[Path, Numb
 
 
 def _as(name: str) -> Path:
-    return tuple(next((of for begin, of in _AS.items() if name.startswith(begin)), "").split("."))
+    return tuple(next((of for begin, of in AS.items() if name.startswith(begin)), "").split("."))
 
 
 def _turn(step: Step) -> tuple[int, int]:
