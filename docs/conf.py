@@ -13,6 +13,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from markdown_it import MarkdownIt
 from pygments.lexers.special import TextLexer
@@ -71,6 +72,9 @@ NAVIGATION = {
     "Project": ["docs/development", "docs/extending", "CHANGELOG"],
 }
 """The pages by chapter, in order; a pattern stands for all that there are."""
+
+WHAT = "Run CUDA kernels without a GPU: every cycle, stall and bank conflict, and what to do about them."
+"""In a sentence."""
 
 LIVE = (
     'Try it here: <a href="example.html">a report to click through</a>, and <a href="layout.html">a page of layouts</a>'
@@ -156,6 +160,18 @@ def in_chinese(app: Sphinx, page: str, template: str, context: dict[str, object]
         context["language"] = "zh"
 
 
+def with_preview(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """What a link to a page shows where it is posted: its title, what gpuemu is, a picture."""
+    title = html.escape(re.sub(r"<[^>]*>", "", str(context.get("title", project))))
+    picture = f"{app.config.html_baseurl}_static/report.png"
+    if not app.config.html_baseurl:
+        picture = context["pathto"](picture, 1)
+    told = {"og:type": "website", "og:title": title, "og:description": WHAT, "og:image": picture}
+    context["metatags"] = str(context.get("metatags", "")) + "".join(
+        f'<meta property="{name}" content="{text}"/>' for name, text in told.items()
+    )
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """What Sphinx calls."""
     app.add_lexer("csv", TextLexer)
@@ -163,6 +179,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", with_navigation)
     app.connect("source-read", with_chinese_lines_joined)
     app.connect("html-page-context", in_chinese)
+    app.connect("html-page-context", with_preview)
     app.connect("build-finished", with_example)
     app.connect("autodoc-process-docstring", as_rest)
     app.connect("autodoc-process-signature", readable)

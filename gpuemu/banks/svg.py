@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-CELL, LEFT, TOP = 24, 104, 64
+CELL, LEFT, TOP = 24, 108, 68
 Wavefront = Sequence[tuple[int, int, int]]
 """What a wavefront serves: lane, word, bank."""
 
@@ -31,7 +31,8 @@ def as_svg(
         f'<rect width="{wide}" height="{high}" fill="#fff"/>',
         f'<text x="8" y="18" font-size="13" text-anchor="start" font-weight="bold">{escape(title)}</text>',
         f'<text x="8" y="36" text-anchor="start">{escape(counts)}</text>',
-        f'<text x="8" y="{TOP - 6}" text-anchor="start">phase  bank</text>',
+        f'<text x="{LEFT}" y="{TOP - 18}" text-anchor="start">bank</text>',
+        f'<text x="4" y="{TOP - 6}" text-anchor="start">phase wavefront</text>',
     ]
     out += [f'<text x="{LEFT + CELL * bank + CELL / 2:g}" y="{TOP - 6}">{bank}</text>' for bank in range(banks)]
     for row, (number, excess, wavefront) in enumerate(rows):

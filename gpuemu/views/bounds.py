@@ -34,6 +34,8 @@ _NAMES = {
     "xu": "transcendental and conversion unit (XU)",
     "fp16": "half-precision pipe",
     "fp64": "double-precision pipe",
+    "cbu": "branch unit (CBU)",
+    "uniform": "uniform datapath",
 }
 
 

@@ -62,6 +62,17 @@ def test_pages_fetch_nothing_from_elsewhere(pages: dict[Path, Page]) -> None:
     assert [fetched for page in pages.values() for fetched in page.fetched if urlsplit(fetched).netloc] == []
 
 
+def test_each_page_says_its_language_and_what_a_link_to_it_shows(site: Path) -> None:
+    for page in ("README.html", "docs/tutorial.html", "docs/tutorial_zh.html"):
+        text = (site / page).read_text(encoding="utf-8")
+        assert f'lang="{"zh" if "_zh" in page else "en"}"' in text
+        shown = dict(re.findall(r'<meta property="(og:\w+)" content="([^"]+)"', text))
+        assert set(shown) == {"og:type", "og:title", "og:description", "og:image"}
+        assert (site / page).parent.joinpath(shown["og:image"]).resolve() == (site / "_static/report.png").resolve()
+        assert "icon.svg" in text
+    assert (site / "_static" / "report.png").is_file()
+
+
 def test_no_text_is_left_in_the_marks_of_its_source(pages: dict[Path, Page], site: Path) -> None:
     for file in pages:
         text = file.read_text(encoding="utf-8")

@@ -126,7 +126,7 @@ def test_ports_that_are_separate_have_bounds_of_their_own():
 
 def test_resources_that_were_not_used_are_left_out_and_the_others_are_sorted():
     result = run([NEXT, "EXIT | S1"])
-    assert bounds(result) == {"latency of one warp": 2, "issue slots": 2, "cbu pipe": 1, "FMA pipe": 1}
+    assert bounds(result) == {"latency of one warp": 2, "issue slots": 2, "branch unit (CBU)": 1, "FMA pipe": 1}
     assert [b.cycles for b in result.bounds] == sorted((b.cycles for b in result.bounds), reverse=True)
 
 

@@ -101,23 +101,27 @@ def left_out(pictures: list[Cells]) -> str:
 
 
 def as_svg(geometry: BankGeometry, pictures: list[Cells], piece_elements: int) -> str:
-    """The pictures as one SVG, whole tiles side by side."""
+    """The pictures as one SVG, tiles side by side, down to the row from which on all repeat."""
     cell, top, left, gap = 22, 44, 44, 40
-    rows, pieces = pictures[0].banks.shape
+    pieces, rows = pictures[0].banks.shape[1], period(pictures)
+    again = rows < len(pictures[0].banks)
     wide = max(cell * pieces, *(8 * len(p.title) for p in pictures))
-    total = (left + len(pictures) * (wide + gap), top + cell * rows + 8)
+    total = (left + len(pictures) * (wide + gap), top + cell * rows + 8 + 16 * again)
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{total[0]}" height="{total[1]}" '
         f'font-family="monospace" font-size="10" text-anchor="middle">',
         f'<rect width="{total[0]}" height="{total[1]}" fill="white"/>',
     ]
     out += [f'<text x="22" y="{top + cell * r + 15}">{r}</text>' for r in range(rows)]
+    if again:
+        below = f"from row {rows} on the rows repeat"
+        out.append(f'<text x="{left}" y="{total[1] - 8}" text-anchor="start">{below}</text>')
     for number, p in enumerate(pictures):
         x = left + number * (wide + gap)
         title = p.title.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         out.append(f'<text x="{x}" y="16" font-size="13" text-anchor="start">{title}</text>')
         out += [f'<text x="{x + cell * c + 11}" y="36">{c * piece_elements}</text>' for c in range(pieces)]
-        for r, banks in enumerate(p.banks.tolist()):
+        for r, banks in enumerate(p.banks[:rows].tolist()):
             for c, bank in enumerate(banks):
                 at = f'x="{x + cell * c}" y="{top + cell * r}"'
                 out.append(f'<rect {at} width="21" height="21" fill="{colour(bank, geometry.banks)}"/>')
