@@ -28,14 +28,16 @@ TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
 @click.argument("what", metavar="KERNEL.cu|.cubin|TRACE")
 @click.option("--tool", "tools", multiple=True, type=click.Choice(TOOLS), help="This one only; several may be given.")
 @click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware that a .cu is compiled for; by default sm_89.")
+@click.option("--all", "everything", is_flag=True, help="Show each finding on its own, also of the same lines.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "sarif"]), default="text", show_default=True, help="Output."
 )
 @output_option
 @checked_options
 def check(
-    what: str, tools: tuple[str, ...], arch_name: str | None, form: str, output: str | None, **launch: Any
-) -> None:
+    what: str, tools: tuple[str, ...], arch_name: str | None, everything: bool, form: str, output: str | None,
+    **launch: Any,
+) -> None:  # fmt: skip
     """Find what a kernel does wrong, without a GPU: all of it in one run, the most telling first.
 
     \b
@@ -86,7 +88,7 @@ def check(
 
         text = as_sarif(report, what, __version__)
     else:
-        text = json.dumps(report.data(), indent=2) if form == "json" else "\n".join(lines(report))
+        text = json.dumps(report.data(), indent=2) if form == "json" else "\n".join(lines(report, everything))
         text += "\n"
     write_out(text, output, form)
     if report.errors:

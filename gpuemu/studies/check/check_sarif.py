@@ -1,4 +1,4 @@
-"""What was found as SARIF: a rule for each tool, a result for each finding, at the line of its first instruction."""
+"""What was found as SARIF: a rule for each tool, a result for each mistake, at the line of its first instruction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuemu.base import sarif
 from gpuemu.studies.check.findings import Finding, Point, Severity
-from gpuemu.studies.check.report import Report
+from gpuemu.studies.check.report import Report, and_more
 
 _RULES = {
     "memcheck": "An access outside of its buffer, misaligned, or to another argument's buffer",
@@ -22,13 +22,15 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFORM
 def as_sarif(report: Report, file: str, version: str) -> str:
     """The file. `file` is what was checked: an instruction without a source line stands there, by its offset."""
     rules = [sarif.rule(tool, title, f"gpuemu check --tool {tool}", "error") for tool, title in _RULES.items()]
-    results = [_result(finding, report.name, file) for finding in report.findings]
+    results = [_result(group, report.name, file) for group in report.groups]
     return sarif.document(version, rules, results, f"check of {report.name} on {report.arch}", report.told)
 
 
-def _result(finding: Finding, kernel: str, file: str) -> dict[str, Any]:
+def _result(group: list[Finding], kernel: str, file: str) -> dict[str, Any]:
+    finding, *alike = group
     text = f"{finding.title}: {finding.sentence}"
     text += f"; right: {finding.right}" if finding.right else ""
+    text += and_more(alike)
     first, *others = finding.points or (None,)
     own = sarif.location(file, None, kernel) if first is None else _location(first, kernel, file)
     related = [_location(point, kernel, file, point.does or "here") for point in others if point is not None]

@@ -1,10 +1,11 @@
-"""A report as text: one paragraph for each finding.
+"""A report as text: one paragraph for what one mistake makes, the first of its findings.
 
 error    racecheck  Potential RAW hazard in __shared__ memory
   byte 124 of shared memory: one reads what the other writes, and nothing orders them
   write of 4 bytes  0x0090 STS [R7.X4], R0    race.cu:4   thread (31, 0, 0), warp 0 of CTA 0
   read of 4 bytes   0x00b0 LDS R5, [R4.X4]    race.cu:5   thread (96, 0, 0), warp 3 of CTA 0
   128 times; right: __syncthreads() between them
+  and 15 more pairs of instructions of these lines; --all shows them
 """
 
 from __future__ import annotations
@@ -13,20 +14,29 @@ from collections.abc import Iterator
 
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.findings import Finding, Point, Severity, coordinates
-from gpuemu.studies.check.report import Report
+from gpuemu.studies.check.report import Report, and_more
 
 _MOST = 50
 
 
-def lines(report: Report) -> Iterator[str]:
-    """The report, line by line."""
+def lines(report: Report, everything: bool = False) -> Iterator[str]:
+    """The report, line by line. `everything`: each finding on its own, also of those that one mistake makes."""
     yield f"{report.name} on {report.arch}: {', '.join(report.ran) or 'no tool has anything to look at'}"
     yield ""
-    for finding in report.findings[:_MOST]:
+    groups = [[finding] for finding in report.findings] if everything else report.groups
+    shown = groups if everything else groups[:_MOST]
+    for finding, *alike in shown:
         yield from _finding(finding, report.block)
+        if alike:
+            yield f"  {and_more(alike)[2:]}; --all shows them"
         yield ""
-    if len(report.findings) > _MOST:
-        yield f"and {len(report.findings) - _MOST} more findings"
+    if len(groups) > len(shown):
+        yield f"and {len(groups) - len(shown)} more; --all shows them"
+        yield ""
+    if report.follow and not everything:
+        count = len(report.follow)
+        what = f"{count} race{'' if count == 1 else 's'} at lines that miss their buffers may follow from that"
+        yield f"{what}; --all shows {'it' if count == 1 else 'them'}"
         yield ""
     for note in report.told:
         yield f"note: {note}"
@@ -34,8 +44,13 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def _summary(report: Report) -> str:
-    counts = [(len(report.of(severity)), severity.value) for severity in Severity]
-    words = [f"{count} {word}{'' if count == 1 or word == 'information' else 's'}" for count, word in counts if count]
+    words = []
+    for severity in Severity:
+        found = report.of(severity)
+        count, places = len(found), len({finding.place for finding in found})
+        name = severity.value if count == 1 or severity is Severity.INFORMATION else f"{severity.value}s"
+        at = "" if places == count else f" at {places} place{'' if places == 1 else 's'}"
+        words += [f"{count} {name}{at}"] if found else []
     return ", ".join(words) if words else "nothing found"
 
 

@@ -11,6 +11,9 @@ from gpuemu.trace.model import Instruction
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
 
+WITHIN_A_WARP = " within a warp"
+"""What the title of a race ends with where only lockstep orders the lanes."""
+
 
 class Severity(Enum):
     """How bad it is: an error makes results wrong or undefined, a warning may, an information tells."""
@@ -74,6 +77,17 @@ class Finding:
         """What makes two findings the same one."""
         return self.tool, self.title, tuple(p.instruction.offset for p in self.points)
 
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """The source lines of its instructions, in order; the instructions themselves where one has no line."""
+        lines = tuple(p.source for p in self.points)
+        return lines if all(lines) else tuple(p.instruction.offset for p in self.points)
+
+    @property
+    def alike(self) -> tuple[Any, ...]:
+        """What findings have in common that one mistake in the source makes, such as those of an unrolled loop."""
+        return self.tool, self.severity, self.title, self.place, self.right
+
     def data(self, block: tuple[int, int, int]) -> dict[str, Any]:
         return {
             "tool": self.tool,
@@ -103,9 +117,15 @@ class Findings:
         self.found[finding.key] = replace(worse, times=before.times + finding.times)
 
     def sorted(self) -> list[Finding]:
-        """The most telling first: errors before warnings, then by tool, as one explains another, then by how often."""
+        """The most telling first: errors before warnings, then by tool, as one explains another, then by how often.
+
+        Lanes of a warp that race at a place where warps do too are left out: what orders the warps orders them.
+        """
+        between_warps = {
+            (f"{f.title}{WITHIN_A_WARP}", f.place) for f in self.found.values() if f.severity is Severity.ERROR
+        }
         return sorted(
-            self.found.values(),
+            (f for f in self.found.values() if (f.title, f.place) not in between_warps),
             key=lambda f: (
                 _ORDER.index(f.severity), TOOLS.index(f.tool), -f.times, [p.instruction.offset for p in f.points],
             ),

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from gpuemu.base.html import paragraph, table
 from gpuemu.studies.check.findings import Finding, Severity
 from gpuemu.studies.check.scope import sentences
+
+
+def and_more(alike: Sequence[Finding]) -> str:
+    """How many findings more a group has, "" where none."""
+    if not alike:
+        return ""
+    what = "pair of instructions" if len(alike[0].points) == 2 else "instruction"
+    several = what.replace("pair", "pairs") if "pair" in what else f"{what}s"
+    return f", and {len(alike)} more {what if len(alike) == 1 else several} of these lines"
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,24 @@ class Report:
         return [tool for tool in self.tools if tool not in self.idle]
 
     @property
+    def groups(self) -> list[list[Finding]]:
+        """The findings by what one mistake makes: of one kind, at the same source lines; the most telling first.
+
+        Races where memcheck found that a buffer is missed are left out: they may follow from that.
+        """
+        found: dict[Any, list[Finding]] = {}
+        for finding in self.findings:
+            if finding not in self.follow:
+                found.setdefault(finding.alike, []).append(finding)
+        return list(found.values())
+
+    @cached_property
+    def follow(self) -> list[Finding]:
+        """Races at a line, or an instruction without one, that memcheck found to miss its buffer."""
+        wrong = {at for f in self.errors if f.tool == "memcheck" for at in f.place}
+        return [f for f in self.findings if f.tool == "racecheck" and not wrong.isdisjoint(f.place)]
+
+    @property
     def told(self) -> list[str]:
         """What is to be said beside the findings, in sentences: of tools, then notes."""
         return [*sentences(self.idle), *self.notes]
@@ -53,14 +81,16 @@ class Report:
     def _repr_html_(self) -> str:
         head = f"{self.name} on {self.arch}: {len(self.errors)} errors, {len(self.warnings)} warnings"
         rows = [
-            (f.severity.value, f.tool, f.sentence, f.times, f.right, "; ".join(map(str, f.points)))
-            for f in self.findings
+            (f.severity.value, f.tool, f.sentence, f.times, f.right, "; ".join(map(str, f.points)) + and_more(alike))
+            for f, *alike in self.groups
         ]  # fmt: skip
         heads = ("Severity", "Tool", "What happened", "Times", "What is right", "Where")
         found = table(heads, rows) if rows else paragraph(f"nothing found by {', '.join(self.ran)}")
         return paragraph(head, strong=True) + found + "".join(map(paragraph, self.told))
 
     def data(self) -> dict[str, Any]:
+        """All findings; those with the same `place`, which counts from 0, are of one kind at the same lines."""
+        places = {alike: n for n, alike in enumerate(dict.fromkeys(f.alike for f in self.findings))}
         return {
             "kernel": self.name,
             "arch": self.arch,
@@ -71,6 +101,6 @@ class Report:
             "idle": dict(self.idle),
             "errors": len(self.errors),
             "warnings": len(self.warnings),
-            "findings": [finding.data(self.block) for finding in self.findings],
+            "findings": [finding.data(self.block) | {"place": places[finding.alike]} for finding in self.findings],
             "notes": list(self.notes),
         }

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.accesses import ENTRIES, ENTRY_BITS, Does, Entry, Indices, entry_of, lane_of, strand_of
-from gpuemu.studies.check.findings import Finding, Severity
+from gpuemu.studies.check.findings import WITHIN_A_WARP, Finding, Severity
 from gpuemu.trace.model import Instruction
 
 _STRAND_BITS = 30
@@ -77,7 +77,7 @@ class Teller:
             who = "both lanes" if kind == "WAW" else "one lane"
             where = self._describe(at)
             found[key] = Finding(
-                "racecheck", Severity.WARNING, f"Potential {kind} hazard in __{self._memory}__ memory within a warp",
+                "racecheck", Severity.WARNING, f"Potential {kind} hazard in __{self._memory}__ memory{WITHIN_A_WARP}",
                 f"{where}: {who} {_DOES[kind]}, and only that the warp happens to run in lockstep orders them",
                 self._points((first, one), (second, other)), where, times, "__syncwarp() between them",
             )  # fmt: skip

@@ -15,7 +15,10 @@ from gpuemu.cli.main import cli
 from gpuemu.sass.image.cubin import read_cubin
 from gpuemu.sass.tools.toolchain import compile_cuda
 from gpuemu.studies.check import racecheck
+from gpuemu.studies.check.check_sarif import as_sarif
+from gpuemu.studies.check.check_text import lines
 from gpuemu.studies.check.findings import Severity
+from gpuemu.studies.check.report import Report
 
 ROOT = Path(__file__).resolve().parents[3]
 RACES, OTHERS = (str(Path(__file__).parent / "kernels" / f"{name}.cu") for name in ("races", "others"))
@@ -67,7 +70,7 @@ def test_a_warning_alone_is_exit_code_0() -> None:
 def test_json_has_every_part_of_a_finding() -> None:
     _, text = invoke(RACES, "--kernel", "neighbour_bad", "--block", "128", "--arg", "zeros:f32:128", "--format", "json")
     (finding,) = json.loads(text)["findings"]
-    assert set(finding) == {"tool", "severity", "title", "sentence", "right", "address", "times", "points"}
+    assert set(finding) == {"tool", "severity", "title", "sentence", "right", "address", "times", "points", "place"}
     assert all({"offset", "sass", "source", "cta", "warp", "lane", "thread"} <= set(p) for p in finding["points"])
 
 
@@ -188,3 +191,46 @@ def test_rounds_that_store_the_same_values_are_judged_anew_where_these_differ(
     assert (finding.title, finding.severity) == ("Potential WAW hazard in __shared__ memory", severity)
     assert finding.times == 40 * 6 * 32
     assert len(judged) < 20
+
+
+TRANSPOSE = """
+extern "C" __global__ void transpose(float *out, const float *in, int n) {
+    __shared__ float tile[32][32];
+    int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
+    #pragma unroll
+    for (int j = 0; j < 32; j += 8) tile[threadIdx.y + j][threadIdx.x] = in[(y + j) * n + x];
+    BARRIER;
+    x = blockIdx.y * 32 + threadIdx.x, y = blockIdx.x * 32 + threadIdx.y;
+    #pragma unroll
+    for (int j = 0; j < 32; j += 8) out[(y + j) * n + x] = tile[threadIdx.x][threadIdx.y + j];
+}
+"""
+
+
+def transposed(folder: Path, edge: int, barrier: str) -> Report:
+    file = folder / "t.cu"
+    file.write_text(TRANSPOSE)
+    out, ins = np.zeros(edge**2, np.float32), np.arange(edge**2, dtype=np.float32)
+    return gpuemu.check(file, None, (2, 2), (32, 8), args=[out, ins, edge], options=[f"-DBARRIER={barrier}"])
+
+
+def test_one_mistake_in_an_unrolled_loop_is_one_finding(tmp_path: Path) -> None:
+    report = transposed(tmp_path, 64, "")
+    text = "\n".join(lines(report))
+    assert text.count("Potential RAW hazard") == 1
+    assert "  and 15 more pairs of instructions of these lines; --all shows them\n" in text
+    assert "__syncwarp()" not in text, "what orders the warps orders the lanes"
+    assert text.endswith("\n16 errors at 1 place")
+    assert "\n".join(lines(report, everything=True)).count("Potential RAW hazard") == 16
+    assert [finding["place"] for finding in report.data()["findings"]] == [0] * 16
+    (result,) = json.loads(as_sarif(report, "t.cu", "1"))["runs"][0]["results"]
+    assert result["message"]["text"].endswith(", and 15 more pairs of instructions of these lines")
+
+
+def test_races_of_stores_that_miss_their_buffer_are_told_in_one_line(tmp_path: Path) -> None:
+    report = transposed(tmp_path, 50, "__syncthreads()")
+    text = "\n".join(lines(report))
+    assert text.count("\nerror ") == text.count("memcheck     Invalid") == 2
+    assert "and 1 more instruction of these lines; --all shows them" in text
+    assert "races at lines that miss their buffers may follow from that; --all shows them" in text
+    assert "hazard in __global__" in "\n".join(lines(report, everything=True))
