@@ -382,7 +382,7 @@ def test_a_load_past_the_end_names_the_buffer_and_the_distance():
     error = refused(world, "LDG.E.128 R8, [R2.64]", pairs={2: start + LANE * 16 + 32})
     # Lane 63 would be the first past the end: 63 * 16 + 32 = 1040.
     assert error.lane == 63
-    assert error.found == "a 16-byte load at 0x7f0000000410, 16 bytes past the end of argument 1 (1040 bytes)"
+    assert error.found == "a 16-byte load at 0x7f0000000410, 1 byte past the end of argument 1 (1040 bytes)"
     assert error.right == "addresses up to 0x7f0000000400 are in it"
 
 
@@ -392,7 +392,7 @@ def test_an_access_may_not_cross_the_end_of_a_buffer():
     error = refused(world, "STG.E [R2.64], R8", pairs={2: start + 8})
     assert (error.lane, error.found) == (
         0,
-        "a 4-byte store at 0x7f0000000008, 2 bytes past the end of argument 0 (10 bytes)",
+        "a 4-byte store at 0x7f0000000008, 2 of its bytes past the end of argument 0 (10 bytes)",
     )
 
 
@@ -478,8 +478,8 @@ def test_a_misaligned_access_is_refused(sass, found):
 @pytest.mark.parametrize(
     ("offset", "found", "right"),
     [
-        (4096, "a 4-byte load at byte 4096 of shared memory, 4 bytes past its end", "up to byte 4092 is right"),
-        (4093, "a 4-byte load at byte 4093 of shared memory, 1 byte past its end", "up to byte 4092 is right"),
+        (4096, "a 4-byte load at byte 4096 of shared memory, 1 byte past its end", "up to byte 4092 is right"),
+        (4093, "a 4-byte load at byte 4093 of shared memory, 1 of its bytes past its end", "up to byte 4092 is right"),
         (-8, "a 4-byte load at 8 bytes before the start of shared memory, which starts at 0x400", "has 4096 bytes"),
     ],
 )

@@ -410,7 +410,7 @@ def test_an_atomic_outside_every_buffer_is_refused():
         world.run(FORMS["RED"][0].format(op="ADD"), LANE + 1, [1] * LANES)
     assert (caught.value.lane, caught.value.found) == (
         63,
-        "a 4-byte atomic at 0x7f0000000100, 4 bytes past the end of argument 0 (256 bytes)",
+        "a 4-byte atomic at 0x7f0000000100, 1 byte past the end of argument 0 (256 bytes)",
     )
     assert [world.unit(k) for k in range(LANES)] == list(range(LANES))
 
