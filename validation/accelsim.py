@@ -1,0 +1,173 @@
+"""Accel-Sim's own microbenchmarks: elapsed cycles emulated and measured, and how far Accel-Sim itself is off.
+
+    python -m validation.accelsim                        # both chips; needs pip install "gpuemu-sm[sass]" and nvcc
+    python -m validation.accelsim --chip H200 --sure     # whether the measured cycles lie in the range of --sure, too
+
+Kernels of our own that ask the same (`accelsim.cu`) are compiled for the chip. Loops go round thousands of times, each
+time alike: two short runs give what a turn takes, and the rest is that times what is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, TextIO
+
+import numpy as np
+
+import gpuemu
+
+SOURCE = Path(__file__).with_name("accelsim.cu")
+MEASURED = Path(__file__).with_name("published") / "accelsim.csv"
+ARCHITECTURE = {"A100": "sm_80", "H200": "sm_90"}
+LAUNCH_CYCLES = 2830
+"""What a launch takes without its SMs' own, for a chip whose file does not say it: an H200's."""
+FLUSHED = "dram"
+"""`global_memory.first_touch`: the profiler flushes all caches in front of a launch."""
+MATRIX = 512
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How one is launched: its loop goes round `times`, emulated for `short` and twice `short`; 0: it has no loop.
+
+    `buffer`: the type and the number of what it reads; `number`: of a kernel that takes one behind its buffers.
+    """
+
+    times: int = 0
+    short: int = 1
+    threads: int = 1024
+    buffer: tuple[type, int] | None = None
+    number: int | None = None
+
+    def arguments(self) -> list[Any]:
+        """Cycles and results of each thread, what is read, the number."""
+        kind = self.buffer[0] if self.buffer else np.uint64 if self.threads == 1 else np.uint32
+        buffers: list[Any] = [np.zeros(1024, np.uint32), np.zeros(1024, kind)]
+        if self.buffer:
+            buffers.append(np.zeros(self.buffer[1], kind))
+        return buffers if self.number is None else [*buffers, self.number]
+
+
+KERNELS = {
+    "l1_bw_32f": Kernel(4096, 64, buffer=(np.float32, 16384 + 1024)),
+    "l1_bw_64f": Kernel(256, 64, buffer=(np.float64, 8192 + 1024)),
+    "l1_bw_128": Kernel(4096, 64, buffer=(np.float32, 16384 + 4096)),
+    "l1_bw_32f_unroll": Kernel(4096, 128, buffer=(np.float32, 16384 + 1024)),
+    "l1_lat": Kernel(256, 64, 1, (np.uint64, 8192)),
+    "l2_lat": Kernel(32768, 256, 1, (np.uint64, 4096)),
+    "shared_bw": Kernel(4096, 64, number=1024),
+    "shared_lat": Kernel(2048, 256, 1, number=1),
+    "MaxIops_int32": Kernel(1024, 64, buffer=(np.int32, 1024)),
+    "transpose_conflicts": Kernel(),
+    "transpose_padded": Kernel(),
+}
+"""By the name in `accelsim.cu` and in the table of what was measured."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Cycles of a kernel on a chip; `accelsim`: those of Accel-Sim; `lowest` to `highest`: of --sure, or 0."""
+
+    chip: str
+    kernel: str
+    measured: float
+    accelsim: float
+    emulated: float
+    lowest: float = 0.0
+    highest: float = 0.0
+
+    @property
+    def error(self) -> float:
+        """How far the emulator is off."""
+        return self.emulated / self.measured - 1
+
+    @property
+    def accelsim_error(self) -> float:
+        """How far Accel-Sim is off."""
+        return self.accelsim / self.measured - 1
+
+    @property
+    def inside(self) -> bool:
+        """Whether the measured cycles lie in the range."""
+        return self.lowest <= self.measured <= self.highest
+
+
+def run(name: str, arch: gpuemu.Architecture, times: int) -> gpuemu.Result:
+    """One kernel, whose loop goes round `times`."""
+    kernel = KERNELS[name]
+    grid: Any = 1
+    block: Any = kernel.threads
+    arguments = kernel.arguments()
+    if not kernel.times:
+        grid, block = (MATRIX // 32, MATRIX // 32), (32, 8)
+        arguments = [np.zeros(MATRIX * MATRIX, np.float32), np.zeros(MATRIX * MATRIX, np.float32), MATRIX]
+    if name == "MaxIops_int32":
+        arguments.append(np.zeros(1024, np.int32))
+    trace = gpuemu.trace_kernel(SOURCE, name, grid, block, 0, arguments, arch=arch, options=[f"-DTIMES={times}"])
+    return gpuemu.run(trace, arch)
+
+
+def emulate(name: str, arch: gpuemu.Architecture, sure: bool = False) -> tuple[float, float, float]:
+    """Elapsed cycles of the launch, and between what they lie."""
+    kernel = KERNELS[name]
+    last = first = run(name, arch, max(1, kernel.short))
+    turns = 0.0
+    if kernel.times:
+        last = run(name, arch, 2 * kernel.short)
+        turns = (kernel.times - 2 * kernel.short) * (last.cycles - first.cycles) / kernel.short
+    launch = 0 if arch.chips[arch.chip].launch_cycles else LAUNCH_CYCLES
+    elapsed = last.on_the_chip().elapsed + launch + turns
+    if not sure:
+        return elapsed, 0.0, 0.0
+    found = first.sure()
+    return elapsed, elapsed * found.lowest / first.cycles, elapsed * found.highest / first.cycles
+
+
+def scores(chips: list[str], names: list[str], sure: bool = False) -> Iterator[Score]:
+    """Each kernel on each chip, in the table's order."""
+    with MEASURED.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["chip"] in chips and row["kernel"] in names]
+    for row in rows:
+        arch = gpuemu.load_arch(ARCHITECTURE[row["chip"]]).with_overrides({"global_memory.first_touch": FLUSHED})
+        found = emulate(row["kernel"], arch, sure)
+        yield Score(row["chip"], row["kernel"], float(row["measured"]), float(row["accelsim"]), *found)
+
+
+def write(out: TextIO, found: list[Score], sure: bool) -> None:
+    """A line a kernel, and a line a chip."""
+    for s in found:
+        told = f"  range {s.lowest:,.0f} to {s.highest:,.0f} {'inside' if s.inside else 'OUTSIDE'}" if sure else ""
+        print(
+            f"{s.chip} {s.kernel:20} emulated {s.emulated:11,.0f} measured {s.measured:11,.0f} {s.error:+6.1%}"
+            f"  Accel-Sim {s.accelsim_error:+6.1%}{told}",
+            file=out,
+        )
+    for chip in dict.fromkeys(s.chip for s in found):
+        group = [s for s in found if s.chip == chip]
+        ours, theirs = fmean(abs(s.error) for s in group), fmean(abs(s.accelsim_error) for s in group)
+        told = f"; inside the range {sum(s.inside for s in group)} of {len(group)}" if sure else ""
+        print(f"{chip}: {len(group)} kernels, mean error {ours:.1%}, of Accel-Sim {theirs:.1%}{told}", file=out)
+
+
+def main(arguments: list[str] | None = None, out: TextIO = sys.stdout) -> int:
+    """The command; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m validation.accelsim", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--chip", action="append", choices=list(ARCHITECTURE), help="only this one; may be repeated")
+    parser.add_argument("--kernel", action="append", choices=list(KERNELS), help="only this one; may be repeated")
+    parser.add_argument("--sure", action="store_true", help="and between what the cycles lie: minutes")
+    options = parser.parse_args(arguments)
+    chosen = options.chip or list(ARCHITECTURE), options.kernel or list(KERNELS)
+    write(out, list(scores(*chosen, options.sure)), options.sure)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
