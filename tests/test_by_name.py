@@ -150,3 +150,10 @@ def test_type_checkers_see_the_parameters_of_what_takes_an_architecture_by_name(
 )
 def test_what_is_no_path_is_an_error_of_the_family(call: Any) -> None:
     assert "found 3" in refused(call)
+
+
+def test_a_launch_beside_a_trace_that_has_its_own_is_refused() -> None:
+    assert gpuemu.check("v5_swizzle", grid=(1, 1)).grid == (1, 1, 1)
+    assert "grid: found 4; (1, 1, 1) is right" in refused(gpuemu.check, "v5_swizzle", grid=4)
+    assert "block: found 64" in refused(gpuemu.check, "v5_swizzle", block=64)
+    assert "a .cu or .cubin takes them" in refused(gpuemu.check, "v5_swizzle", args=[1])

@@ -73,6 +73,14 @@ def check(
         trace = what if isinstance(what, Trace) else load_trace(what, arch=named, kernel=kernel)
         if options:
             raise GpuemuError.one(trace.file, None, "", "a trace with options for a compiler", "a .cu takes them")
+        own = trace.launch
+        for name, given, usual, right in (("grid", grid, 1, own.grid), ("block", block, 32, own.block)):
+            if given != usual and extent(name, given, "check()") != right:
+                raise GpuemuError.one(
+                    "check()", None, name, f"{given}", f"{right} is right: a trace has its launch in it"
+                )
+        if len(args):
+            raise GpuemuError.one("check()", None, "args", "arguments for a trace", "a .cu or .cubin takes them")
         return _check_trace(trace, chosen, load_arch(arch) if isinstance(arch, str) else arch)
     sizes = extent("grid", grid, "check()"), extent("block", block, "check()")
     return _check_kernel(
