@@ -9,7 +9,10 @@ from gpuemu.engine.records import Record
 
 
 class Op(Record):
-    """An instruction of the code, lowered (see `program.program.Op`); `taker`: what takes it (`engine.machine`)."""
+    """An instruction of the code, lowered (see `program.program.Op`); `taker`: what takes it (`engine.machine`).
+
+    `wait_mask`: bit n, that it waits for counter n; `awaits`: for how many, those of a DEPBAR included.
+    """
 
     kind: int
     taker: int
@@ -19,7 +22,7 @@ class Op(Record):
     stall_cycles: int
     yields: int
     plain: int
-    waits: int
+    wait_mask: int
     awaits: int
     keep: int
     keep_counter: int

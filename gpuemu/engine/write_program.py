@@ -127,7 +127,7 @@ def _write_single(ops: Sequence[lowered.Op], records: NDArray[Any]) -> None:
     made = [
         (
             op.kind.value,
-            sum((counter + 1) << 3 * i for i, counter in enumerate(op.waits[:-1] if op.keep else op.waits)),
+            sum(1 << counter for counter in (op.waits[:-1] if op.keep else op.waits)),
             len(op.waits),
             op.waits[-1] if op.keep else -1,
             -1 if op.write_counter is None else op.write_counter,
@@ -142,7 +142,7 @@ def _write_single(ops: Sequence[lowered.Op], records: NDArray[Any]) -> None:
         for op in ops
     ]
     own = (
-        "kind", "waits", "awaits", "keep_counter", "write_counter", "read_counter", "is_copy", "taken_complete",
+        "kind", "wait_mask", "awaits", "keep_counter", "write_counter", "read_counter", "is_copy", "taken_complete",
         "sends_data", "barrier_warps", "reason", "free_every",
     )  # fmt: skip
     for name, column in zip(own, zip(*made, strict=True), strict=False):

@@ -140,10 +140,11 @@ def _counters(state: State, w: int, op: Op, earliest: int) -> int:
         if fallen_at > earliest:
             earliest = fallen_at
             warp.reason = state.ops[state.flights[counters.oldest[op.keep_counter]].op].reason
-    first, unseen, unraised, waits = earliest, 0, 0, op.waits
-    while waits > 0:
-        counter = (waits & 7) - 1
-        waits >>= 3
+    first, unseen, unraised, mask, counter = earliest, 0, 0, op.wait_mask, -1
+    while mask > 0:
+        waits, mask, counter = mask & 1, mask >> 1, counter + 1
+        if waits == 0:
+            continue
         if counters.undecided[counter] > 0:
             if _just_raised(state, w, counter) == 0:
                 return NEVER
