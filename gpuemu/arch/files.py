@@ -107,6 +107,9 @@ def _looks_like_a_path(text: str) -> bool:
 
 def _known_architectures(name: str) -> str:
     known = resources.names("configs")
+    of = next((one for one in known if name in load_arch(one).chips), "")
+    if of:
+        return f"{of} is right, whose chip that is, or --chip '{name}' in its place"
     listing = f"one of {', '.join(known)}, or the path of a YAML file, is right"
     close = suggestion(name, known, "")
     return f"{close} {listing}" if close else listing

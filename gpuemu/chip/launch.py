@@ -41,6 +41,8 @@ ALONE, SHARES, DRAM, L2, ATOMICS, DEALING = (
 LATENCY, TOO_FEW, TAIL = "latencies of L2 and DRAM", "too few CTAs", "the tail: the last CTAs leave SMs idle"
 MOSTLY = 0.6
 """Of the time, the part from which on what DRAM or L2 takes alone says what limits a launch."""
+SLOWER = 1.1
+"""How many times as long as alone an SM takes beside the others where it is they that limit the launch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +168,8 @@ def of_ctas(trace: Trace, ctas: list[int]) -> Trace:
 def _limited_by(limits: dict[str, float], ctas: int, places: int, sms: int) -> str:
     """The largest limit, called by what it comes from."""
     most = max(limits, key=lambda name: limits[name])
+    if most == SHARES and limits[SHARES] < SLOWER * limits[ALONE]:
+        most = ALONE
     if most == SHARES:
         bound = max((DRAM, L2), key=lambda name: limits[name])
         return bound if limits[bound] >= MOSTLY * limits[SHARES] else LATENCY

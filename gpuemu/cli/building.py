@@ -79,7 +79,8 @@ class Expected:
     def holds(self) -> str:
         """What to say where nothing differs."""
         within = "" if self.tolerance == 0 else f" within {self.tolerance:g} of the largest"
-        return f"--expect {self.number}={self.file}: all {self.wanted.size} numbers are the same{within}"
+        same = f"all {self.wanted.size} numbers are the same{within}; gpuemu check looks for races"
+        return f"--expect {self.number}={self.file}: {same}"
 
     def verdict(self) -> str | None:
         """What differs now, as a sentence; None if nothing does."""

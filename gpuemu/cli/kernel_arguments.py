@@ -206,7 +206,8 @@ def default_arguments(
     Raises GpuemuError if another parameter needs a value; `described` has the sizes and types for it.
     """
     if not all(p.size == 8 and type_.may_be_a_pointer for p, type_ in zip(parameters, types, strict=True)):
-        right = f"--arg for each of its parameters, of {described} bytes, is right"
+        right = f"--arg for each of its parameters, of {described} bytes, is right: such as "
+        right += "--arg random:f32:4096 for a pointer, --arg 64 for a number"
         raise _refused(f"no argument for {kernel}", right)
     return [np.zeros(DEFAULT_BUFFER_BYTES, np.uint8) for _ in parameters]
 

@@ -64,6 +64,7 @@ def cli() -> None:
     \b
     Start here:
       gpuemu run v5_swizzle --arch sm_89
+      gpuemu run my.cu --arch sm_90 --grid 8,8 --block 32,8 --arg random:f32:65536 --arg zeros:f32:65536
       gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)'
       gpuemu run --help
     """

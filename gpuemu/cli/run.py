@@ -17,7 +17,7 @@ from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.pages import FORMS, PAGES, Wanted, beside, rendered
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.saved import result_data
-from gpuemu.cli.writing import output_option, write_out
+from gpuemu.cli.writing import output_option, refuse_terminal, write_out
 
 if TYPE_CHECKING:
     from gpuemu.views.result import Result
@@ -149,6 +149,7 @@ def run(
     in global_load.sectors; stall.barrier and the other stall reasons; or any counter by its profiler name. Exit codes:
     0 fine, 1 a condition holds or a figure is worse than its baseline allows, 2 bad input.
     """
+    refuse_terminal(output, form)
     texts = sources
     if is_machine_code(trace):  # what a .cu includes lies beside it, or where the compiler looks for it
         folders = (Path(trace).parent, *map(Path, launch["include"])) if is_source(trace) else ()

@@ -20,11 +20,16 @@ output_option: Callable[[Any], Any] = click.option(
 )
 
 
+def refuse_terminal(output: str | None, form: str) -> None:
+    """Raises GpuemuError for a page of a browser on a terminal: asked before what takes long."""
+    if output is None and form in _FOR_PROGRAMS and sys.stdout.isatty():
+        raise GpuemuError.one("--format", None, "", f"{form} for the terminal", "-o FILE beside it is right")
+
+
 def write_out(text: str, output: str | None, form: str = "text") -> None:
     """Write a command's output. Raises GpuemuError for a page of a browser on a terminal."""
     if output is not None:
         write_whole(Path(output), text)
-    elif form in _FOR_PROGRAMS and sys.stdout.isatty():
-        raise GpuemuError.one("--format", None, "", f"{form} for the terminal", "-o FILE is right beside it")
     else:
+        refuse_terminal(output, form)
         click.echo(text, nl=False)

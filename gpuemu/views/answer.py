@@ -18,13 +18,14 @@ _WAITS_FOR = {
     "branch_resolving": "branches",
     "no_instruction": "code to be fetched",
     "mio_throttle": "room in the load/store unit's queue",
-    "math_pipe_throttle": "a busy math pipe",
+    "math_pipe_throttle": "a busy pipe",
     "dispatch_stall": "registers of one bank",
-    "not_selected": "its turn, another warp was issued",
+    "not_selected": "the scheduler, which issued another",
     "imc_miss": "constants to be fetched",
     "drain": "its last stores",
 }
-_BUSY = 0.9
+_BUSY, _STANDS_OUT = 0.9, 0.7
+"""Of the cycles, from which part on a resource counts as always busy, and as what limits the run at all."""
 _MANY_CONFLICTS = 0.1
 
 
@@ -50,7 +51,8 @@ def verdict(
     wavefronts, conflicts = (sum(getattr(c, n) for c in shared.values()) for n in ("wavefronts", "bank_conflicts"))
     found = f"The {tightest.resource} is busy in {share:.0%} of the cycles"
     if share < _BUSY:
-        found = f"Busiest is the {tightest.resource}, {share:.0%} of the cycles"
+        found = "Busiest is" if share >= _STANDS_OUT else "Nothing stands out: busiest is"
+        found += f" the {tightest.resource}, {share:.0%} of the cycles"
         found += f"; warps wait most for {waits_for(main)}"
     if resources.DATA_STAGE in tightest.resource and conflicts > _MANY_CONFLICTS * wavefronts:
         found += f"; {conflicts:,} of {wavefronts:,} wavefronts are bank conflicts"

@@ -15,7 +15,7 @@ from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.strict_yaml import path_text
 from gpuemu.base.whole_files import write_whole
-from gpuemu.chip.launch import ALONE
+from gpuemu.chip.launch import ALONE, TOO_FEW
 from gpuemu.chip.whole import Whole
 from gpuemu.engine.log import Log
 from gpuemu.program.program import Program
@@ -123,8 +123,12 @@ class Result:
 
     @cached_property
     def verdict(self) -> str:
-        """What limits the run, in words."""
-        return answer.verdict(self.program, self.cycles, self.bounds, self.stalls, self.shared_memory)
+        """What limits the launch where that is the chip, and what limits the SM, in words."""
+        of_sm = answer.verdict(self.program, self.cycles, self.bounds, self.stalls, self.shared_memory)
+        whole = self.grid.whole
+        if whole is None or whole.limited_by in (ALONE, TOO_FEW):
+            return of_sm
+        return f"The whole launch is limited by {whole.limited_by}. On one SM alone, {of_sm[0].lower()}{of_sm[1:]}"
 
     def records(self, of: Of = "instructions") -> list[dict[str, Any]]:
         """Flat records, as pandas.DataFrame and polars.DataFrame take them, under the profiler's names.

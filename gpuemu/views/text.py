@@ -44,7 +44,7 @@
     barrier                         34    4.6%  #                 the other warps at a barrier
     drain                           34    4.6%  #                 its last stores
     no_instruction                  18    2.4%                    code to be fetched
-    math_pipe_throttle               8    1.1%                    a busy math pipe
+    math_pipe_throttle               8    1.1%                    a busy pipe
 
     Schedulers
     Active Warps            1.00  on a scheduler, each cycle that it has any
@@ -57,7 +57,7 @@
       0     0         0     40  778              295       126                99    87     131
 
     Next: gpuemu why traces/v2_shared_memory.yaml --arch sm_89: what the bank conflicts, and every other
-    cause, cost. Or --page source: which instruction.
+    cause, cost. gpuemu check: races and wild accesses. Or --page source: which instruction.
 
 How to read it. First what limits the run, and the cycles that each resource alone would take, the tightest first. The
 shared-memory table has the profiler's rows and columns; a bank conflict is a wavefront beyond the ideal, the fewest
@@ -170,8 +170,11 @@ def _whole_grid(result: Result, columns: int) -> Iterator[Line]:
         whole = grid.whole
         on = f"us, about, for the whole launch on {grid.chip} at {grid.clock_mhz} MHz"
         yield from _figure("plain", f"{grid.nanoseconds / 1000:.2f}", on, columns)
+        launch = result.arch.chips[grid.chip].launch_cycles
+        started = f", {launch} of them to launch it" if launch else ""
+        limit = whole.limited_by if whole.limited_by == result.limited_by else f"each SM's {result.limited_by}"
         dealt = f"{grid.ctas} CTA{'s' * (grid.ctas != 1)} on {grid.sms} SMs, {grid.most_ctas} on the SM with the most"
-        told = f"{whole.elapsed} cycles elapsed: {dealt}; limited by {whole.limited_by}; {rests_on(grid)}"
+        told = f"{whole.elapsed} cycles elapsed{started}: {dealt}; limited by {limit}; {rests_on(grid)}"
     yield from wrapped("faint", told, columns)
 
 
@@ -298,4 +301,5 @@ def _next(result: Result, columns: int, again: str) -> Iterator[Line]:
     asked = f"gpuemu why {again}"
     if len(asked) + 6 > columns:
         asked = "gpuemu why, with the same words behind it"
-    yield from wrapped("faint", f"Next: {asked}: {what}. Or --page source: which instruction.", columns)
+    told = f"Next: {asked}: {what}. gpuemu check: races and wild accesses. Or --page source: which instruction."
+    yield from wrapped("faint", told, columns)

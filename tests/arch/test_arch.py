@@ -682,6 +682,9 @@ def test_extends_of_something_unknown_is_refused(here):
 def test_an_unknown_name_lists_the_known_ones():
     names = "one of sm_75, sm_80, sm_86, sm_89, sm_90, sm_120, or the path of a YAML file, is right"
     assert refusal(load_arch, "sm_09") == [f"sm_09: found an unknown architecture; did you mean 'sm_90'? {names}"]
+    assert refusal(load_arch, "RTX 4090") == [
+        "RTX 4090: found an unknown architecture; sm_89 is right, whose chip that is, or --chip 'RTX 4090' in its place"
+    ]
     assert refusal(load_arch, "volta") == [f"volta: found an unknown architecture; {names}"]
 
 

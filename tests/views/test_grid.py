@@ -10,8 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 import gpuemu
+from gpuemu.chip import launch
+from gpuemu.chip.launch import ALONE, DRAM, L2, LATENCY, SHARES
 from gpuemu.chip.whole import Traffic, Whole
 from gpuemu.cli.main import cli
+from gpuemu.views import text
 from gpuemu.views.grid import GridCounts
 
 NOTHING = Traffic(0, 0, 0, 0, 0, 1)
@@ -72,3 +75,18 @@ def test_a_run_is_limited_by_the_chip_or_by_what_limits_its_sm():
     )
     assert few.limited_by == "too few CTAs"
     assert full.limited_by == full.bounds[0].resource
+
+
+@pytest.mark.parametrize(
+    ("beside", "dram", "limit"), [(1050, 900, ALONE), (1150, 600, LATENCY), (1150, 700, DRAM), (1000, 1200, DRAM)]
+)
+def test_other_sms_limit_a_launch_only_where_they_make_it_a_tenth_longer(beside, dram, limit):
+    assert launch._limited_by({ALONE: 1000, SHARES: beside, DRAM: dram, L2: 100}, 1320, 1056, 132) == limit
+
+
+def test_a_launch_that_the_chip_limits_says_so_before_what_its_sm_does():
+    result, alone = (gpuemu.run("v5_swizzle", "sm_90") for _ in range(2))
+    whole = Whole(5000, {}, DRAM, NOTHING, 0, True, 528)
+    vars(result)["grid"] = replace(result.grid, find=lambda: whole)
+    assert result.verdict == f"The whole launch is limited by DRAM. On one SM alone, w{alone.verdict[1:]}"
+    assert "5000 cycles elapsed, 2830 of them to launch it: " in "\n".join(line for _, line in text.report(result, 200))

@@ -91,7 +91,8 @@ def read_elf(content: bytes, file: str) -> ElfFile:
     try:
         import elftools.elf.elffile  # noqa: F401
     except ImportError:
-        raise missing("pyelftools", f"{INSTALL} brings it") from None
+        right = f"{INSTALL} brings what .cu files and cubins need"
+        raise missing("pyelftools, which reads machine code", right) from None
     _check_kind(content, file)
     try:
         return _read(content, file)
