@@ -18,7 +18,7 @@ from gpuemu.program.program import Accesses, Column, Op, Program, joined
 from gpuemu.studies.layout.layouts import Layout
 from gpuemu.studies.layout.tile import Tile
 from gpuemu.studies.why.stages import Rings, deeper
-from gpuemu.trace.model import Trace
+from gpuemu.trace.model import Launch, Trace
 
 
 @dataclass(frozen=True)
@@ -111,14 +111,16 @@ def relaid(trace: Trace, tiles: tuple[Relaid, ...]) -> Trace:
         spaces = np.concatenate([spaces, *(spaces[row][None] for _, row in new_row)])
     if sources is not None:
         sources = np.concatenate([sources, *(sources[row][None] for _, row in new_row)])
-    grown = sum(
-        max(0, tile.layout.allocated(tile.tile) - tile.tile.elements) * tile.tile.element_bytes for tile in tiles
-    )
-    launch = replace(trace.launch, static_shared_bytes=trace.launch.static_shared_bytes + grown)
     return replace(
         trace, warps=tuple(warps), addresses=np.concatenate(addresses), active=np.concatenate(active), spaces=spaces,
-        sources=sources, launch=launch,
+        sources=sources, launch=grown(trace, tiles),
     )  # fmt: skip
+
+
+def grown(trace: Trace, tiles: tuple[Relaid, ...]) -> Launch:
+    """The launch with the shared memory that tiles in other layouts take."""
+    more = sum(max(0, t.layout.allocated(t.tile) - t.tile.elements) * t.tile.element_bytes for t in tiles)
+    return replace(trace.launch, static_shared_bytes=trace.launch.static_shared_bytes + more)
 
 
 def _carries(trace: Trace, index: int) -> bool:

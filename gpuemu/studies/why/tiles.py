@@ -7,7 +7,7 @@ every padding and swizzle under them: a few executions of each instruction decid
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 import numpy as np
@@ -22,11 +22,12 @@ from gpuemu.isa.warp import LANES
 from gpuemu.studies.layout.accesses import TileAccess
 from gpuemu.studies.layout.code import code
 from gpuemu.studies.layout.layouts import Padding
-from gpuemu.studies.layout.search import search
+from gpuemu.studies.layout.search import Candidate, search
 from gpuemu.studies.layout.tile import Tile
 from gpuemu.studies.why.causes import Cause
-from gpuemu.studies.why.edits import Edit, Relaid
+from gpuemu.studies.why.edits import Edit, Relaid, grown
 from gpuemu.trace.model import Instruction, Trace
+from gpuemu.trace.residency import residency
 
 MOST_EXECUTIONS = 128
 """Of a tile, that the search counts; more are taken evenly from all that differ."""
@@ -56,7 +57,7 @@ def tile_causes(trace: Trace, arch: Architecture, excess: Mapping[int, int]) -> 
     for touching in _tiles(trace, arch):
         if not any(excess.get(touches.index) for touches in touching):
             continue
-        made = _best(touching, arch)
+        made = _best(touching, trace, arch)
         if made is not None:
             found.append(made)
     causes = [cause for cause, _ in found]
@@ -135,7 +136,7 @@ def _kind_and_width(instruction: Instruction) -> tuple[AccessKind, int] | None:
         return None
 
 
-def _best(touching: list[_Touches], arch: Architecture) -> tuple[Cause, Relaid] | None:
+def _best(touching: list[_Touches], trace: Trace, arch: Architecture) -> tuple[Cause, Relaid] | None:
     """The tile's best layout; None if it has no shape that the search can judge, or plain rows are as good."""
     touched = np.unique(np.concatenate([t.bytes_touched for t in touching]))
     pitch = _pitch(touching)
@@ -156,16 +157,43 @@ def _best(touching: list[_Touches], arch: Architecture) -> tuple[Cause, Relaid] 
     best, plain = result.best, result.plain
     if plain is None or best.total_wavefronts >= plain.total_wavefronts:
         return None
-    relaid = Relaid(first, tile, best.layout, frozenset(t.index for t in touching))
-    padding = result.best_of(Padding.family)
-    label = best.label
+
+    def relaid(of: Candidate) -> Relaid:
+        return Relaid(first, tile, of.layout, frozenset(t.index for t in touching))
+
+    where = f"for the {tile} at shared byte {first}"
+    more = best.operations - plain.operations
+    advice = f"{best.label} {where}" + (f", which takes {more} more operations an address" if more > 0 else "")
+    written = _code(best, tile)
+    chosen, padding = best, result.best_of(Padding.family)
     if padding is not None and padding is not best and padding.total_wavefronts == best.total_wavefronts:
-        label += f", or {padding.label},"
-    more = f"{best.operations} more operations an address"
-    advice = f"{label} for the {tile} at shared byte {first}, which takes {more}"
-    written = code(best.layout, tile).function
-    cause = Cause(f"tile@{first:#x}", "Uncoalesced Shared Accesses", advice, Edit(relaid=(relaid,)), code=written)
-    return cause, relaid
+        was, padded = (_resident(replace(trace, launch=grown(trace, of)), arch) for of in ((), (relaid(padding),)))
+        if padded == was:
+            chosen = padding
+            advice = f"{padding.label} {where}; or {best.label}, which takes {more} more operations an address"
+            written = f"{_code(padding, tile)}// or, in the bytes that it has\n{written}"
+        else:
+            advice += f"; {padding.label} would leave room for {padded} CTAs on the SM, not {was}"
+    name = f"tile@{first:#x}"
+    cause = Cause(name, "Uncoalesced Shared Accesses", advice, Edit(relaid=(relaid(chosen),)), code=written)
+    return cause, relaid(chosen)
+
+
+def _code(chosen: Candidate, tile: Tile) -> str:
+    """C++: the declaration where rows are padded, else the function that says where an element goes."""
+    if type(chosen.layout) is not Padding:
+        return code(chosen.layout, tile).function
+    size, rows = tile.element_bytes, f"[{tile.columns} + {chosen.layout.elements}]"
+    kind = {1: "char", 2: "half", 4: "float"}[size]
+    return f"{kind} tile[{tile.rows}]{rows};  // or another type of its size\n"
+
+
+def _resident(trace: Trace, arch: Architecture) -> int:
+    """CTAs that fit on the SM; 0 where none does."""
+    try:
+        return min(residency(trace, arch).values())
+    except GpuemuError:
+        return 0
 
 
 def _as_access(touches: _Touches, first: int, size: int, instructions: int) -> TileAccess:

@@ -18,9 +18,12 @@ import gpuemu
 from gpuemu.cli.launching import LaunchOptions
 from gpuemu.cli.main import cli
 from gpuemu.cli.why import command_words
+from gpuemu.studies.layout.layouts import Padding
 from gpuemu.studies.why import api
 from gpuemu.studies.why.api import MOST_PLACES, Answer, causes_of
+from gpuemu.studies.why.causes import Cause
 from gpuemu.studies.why.text import WIDTH, as_csv, as_data, lines
+from gpuemu.studies.why.tiles import tile_causes
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -159,9 +162,23 @@ def test_a_long_unrolled_kernel_has_no_more_runs_than_a_minute_allows() -> None:
     assert sum(not cause.light for cause in causes) <= 45
 
 
-def test_where_padding_does_as_well_it_is_named_beside_the_swizzle() -> None:
-    causes = {cause.name: cause for cause in causes_of(gpuemu.run("transpose_plain", "sm_89"), False)}
-    assert causes["tile@0x0"].advice.startswith("Swizzle<5,0,5>, or rows of 32 + 1, for the 32x32:f32")
+def test_where_padding_does_as_well_it_comes_first_unless_fewer_ctas_fit() -> None:
+    trace = gpuemu.load_trace("transpose_plain")
+    tile, excess = "for the 32x32:f32 at shared byte 0", {0x14: 1}
+
+    def cause(shared_bytes: int) -> Cause:
+        launch = replace(trace.launch, static_shared_bytes=shared_bytes)
+        (found,) = tile_causes(replace(trace, launch=launch), gpuemu.load_arch("sm_89"), excess)
+        return found
+
+    free, tight = cause(4096), cause(99 * 1024)
+    padding, swizzle = free.code.split("// or, in the bytes that it has\n")
+    assert free.advice == f"rows of 32 + 1 {tile}; or Swizzle<5,0,5>, which takes 2 more operations an address"
+    assert padding.startswith("float tile[32][32 + 1];")
+    assert free.edit.relaid[0].layout == Padding(1, 32)
+    assert tight.advice.startswith(f"Swizzle<5,0,5> {tile}, which takes 2 more operations an address; rows of 32 + 1")
+    assert tight.advice.endswith("would leave room for 0 CTAs on the SM, not 1")
+    assert tight.code == swizzle
 
 
 def test_the_two_operands_of_a_tile_kernel_get_their_layouts() -> None:
