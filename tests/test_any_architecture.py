@@ -80,7 +80,7 @@ def views_agree(result: gpuemu.Result) -> None:
     assert sum(int(row["Instructions Executed"]) for row in _rows(pages["source", "csv"])) == issued
     assert len(_rows(pages["timeline", "csv"])) == issued
     assert json.loads(pages["summary", "perfetto"])["traceEvents"]
-    answer = gpuemu.why(result.trace, result.arch, pairs=0, jobs=1)
+    answer = gpuemu.why(result.trace, result.arch, jobs=1)
     assert answer.cycles == result.cycles
     assert all(np.isfinite(row.gained) for row in answer.rows)
 

@@ -184,7 +184,7 @@ def _ranking(
 
     with ProgressBar("running without", runs=1) as bar:
         words = command_words(trace, arch_name, settings, launch)
-        answer = why(result.trace, result.arch, pairs=0, progress=bar.count_runs, command=words)
+        answer = why(result.trace, result.arch, progress=bar.count_runs, command=words)
     return answer.records()
 
 

@@ -1,4 +1,4 @@
-"""`gpuemu.why`: the causes of a run ranked by the cycles that it gains without each, then pairs of the largest.
+"""`gpuemu.why`: the causes of a run ranked by the cycles that it gains without each, and pairs of the largest.
 
 answer = gpuemu.why("v2_shared_memory", "sm_89")
 for row in answer.rows:
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import combinations
@@ -19,6 +19,7 @@ from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.arch.values import yaml_value
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.html import Bar, paragraph, table
+from gpuemu.chip.launch import ALONE, TOO_FEW
 from gpuemu.engine import compiling
 from gpuemu.studies.why.causes import Cause, access_causes, excess, program_causes, pruned
 from gpuemu.studies.why.edits import NOTHING
@@ -28,13 +29,14 @@ from gpuemu.studies.why.runs import Progress, Runner, Timing
 from gpuemu.studies.why.tiles import tile_causes
 from gpuemu.trace.files import as_trace
 from gpuemu.trace.model import Trace
+from gpuemu.views.grid import GridCounts
 from gpuemu.views.json_result import overrides
 from gpuemu.views.result import Result
 
 PAIRED = 10
-"""Of the causes that gain most, each two are taken away together."""
+"""Of the causes that gain most, each two are taken away together where pairs are asked for."""
 LEAST_SHARE = 0.01
-"""Of the run; causes that gain or lose less have no row of their own where people look."""
+"""Of the run; causes that gain less have no row of their own where people look."""
 MOST_PLACES = 8
 """Instructions or lines with conflicts, and as many with uncoalesced accesses: those with most of them are run."""
 _WHERE = "why()"
@@ -79,6 +81,11 @@ class Answer:
     notes: tuple[str, ...] = ()
     waits: Waits = field(default_factory=Waits)
 
+    @property
+    def gaining(self) -> list[Row]:
+        """The rows that gain something worth looking at."""
+        return [row for row in self.rows if row.gained and row.gained >= LEAST_SHARE * self.cycles]
+
     def __repr__(self) -> str:
         best = f", most for {self.rows[0].cause.name}: {self.rows[0].gained}" if self.rows else ""
         told = "".join(f"; {note}" for note in self.notes)
@@ -103,8 +110,7 @@ class Answer:
     def _repr_html_(self) -> str:
         rows = [
             (row.cause.name, row.gained, Bar(row.gained / max(1, self.cycles)), row.cause.advice)
-            for row in self.rows
-            if abs(row.gained) >= LEAST_SHARE * self.cycles
+            for row in self.gaining
         ]
         head = f"{self.kernel} on {self.arch}: {self.cycles:,} cycles"
         told = "".join(map(paragraph, self.notes))
@@ -117,28 +123,30 @@ def why(
     trace: Trace | str | os.PathLike[str],
     arch: Architecture | str | os.PathLike[str] | None = None,
     *,
-    by: str = "instruction",
+    by: str | None = None,
     only: Iterable[str] = (),
     everything: bool = False,
-    pairs: int = PAIRED,
+    pairs: int = 0,
     jobs: int | None = None,
     progress: Progress | None = None,
     command: Sequence[str] | None = None,
 ) -> Answer:
     """Time the trace without each of its causes; docs/why.md lists them and what is edited for each.
 
-    `by`: conflicts and uncoalesced accesses of each "instruction" or source "line". `only`: these causes, all taken
-    away together. `everything`: what cannot gain, too. `pairs`: so many of the largest are taken away in pairs. `jobs`:
-    worker processes, by default one for each core where the work is worth it. `progress(runs done, runs)` is called
-    now and then. `command`: what follows `gpuemu run` on the command line that repeats it, by default trace and
-    architecture. Raises GpuemuError.
+    `by`: conflicts and uncoalesced accesses of each source "line" or "instruction"; by default lines where there are
+    some. `only`: these causes, all taken away together.
+    `everything`: what cannot gain, too. `pairs`: so many of the largest are taken away in pairs, too;
+    ten are about as many runs again. `jobs`: worker processes, by default one for each core where the work is worth
+    it. `progress(runs done, runs)` is called now and then. `command`: what follows `gpuemu run` on the command line
+    that repeats it, by default trace and architecture. Raises GpuemuError.
     """
     hardware = None if arch is None else as_architecture(arch, where=_WHERE)
     loaded = as_trace(trace, None if hardware is None else hardware.name, where=_WHERE)
     hardware = hardware or load_arch(loaded.arch)
-    if by not in ("instruction", "line"):
+    if by not in ("instruction", "line", None):
         raise GpuemuError.one(_WHERE, None, "by", repr(by), '"instruction" or "line" is right')
     lines = any(instruction.source for instruction in loaded.code)
+    by = by or ("line" if lines else "instruction")
     if by == "line" and not lines:
         right = "machine code with lines is right: a .cu, or a .cubin compiled with -lineinfo"
         raise GpuemuError.one(loaded.file, None, "", "no source lines for --by line", right)
@@ -231,9 +239,24 @@ def _answer(base: Result, rows: list[Row], pairs: list[Pair], left_out: list[tup
         tuple(rows),
         tuple(pairs),
         tuple(left_out),
-        base.notes,
+        (*of_launch(base.cycles, base.grid), *base.notes),
         waits_of(base),
     )
+
+
+def of_launch(cycles: int, grid: GridCounts) -> Iterator[str]:
+    """In a sentence what the SM's cycles are of the launch, where it takes longer or the chip limits it."""
+    whole = grid.whole
+    if whole is None:
+        return
+    limited = "" if whole.limited_by in (ALONE, TOO_FEW) else f", limited by {whole.limited_by}"
+    if whole.elapsed > cycles:
+        yield (
+            f"the launch takes {whole.elapsed:,} cycles{limited}: the {cycles:,} of one SM, of which the causes gain, "
+            f"are {cycles / whole.elapsed:.0%} of them"
+        )
+    elif limited:
+        yield f"the launch is{limited[1:]}; the causes gain cycles of one SM"
 
 
 def _command(trace: Trace, arch: Architecture) -> list[str]:

@@ -8,17 +8,17 @@
         16        2.1%  conflicts               all of them, 12 excess wavefronts: pad or swizzle the tile so that the
 
 How to read it. Each row is a run of its own, in which one thing is different. What two rows gain does not add up: the
-pairs have what is gained by both. A number below 0 is a loss. JSON has the command that repeats each row.
+pairs, on request, have what is gained by both. A number below 0 is a loss. JSON has the command that repeats each row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Any
 
 from gpuemu.base import tables
-from gpuemu.studies.why.api import LEAST_SHARE, Answer
+from gpuemu.studies.why.api import LEAST_SHARE, Answer, Row
 from gpuemu.views.laid_out import Line, Style, laid_out
 
 WIDTH = 100
@@ -35,16 +35,14 @@ def lines(answer: Answer, everything: bool = False, columns: int = WIDTH) -> Ite
         yield from _wrapped("faint", note, columns)
     yield "plain", ""
     whole = everything or len(answer.rows) == 1
-    shown = [row for row in answer.rows if whole or abs(row.gained) >= LEAST_SHARE * answer.cycles]
+    shown = list(answer.rows) if whole else answer.gaining
     rows = [(row.gained, _share(row.gained, answer), row.cause.name, row.cause.advice) for row in shown]
     if rows:
         yield from laid_out(columns, ("Gained", "Of the run", "<Cause", "<What to do"), rows)
-    little = [row.cause.name for row in answer.rows if row not in shown]
+    little = len(answer.rows) - len(shown)
     if little:
-        yield from _wrapped(
-            "faint", f"less than {LEAST_SHARE:.0%} each: {', '.join(little)}; --all shows them", columns
-        )
-    yield from _codes(answer)
+        yield "faint", f"and {little} more that gain under {LEAST_SHARE:.0%} or lose; --all shows them"
+    yield from _codes(shown)
     yield from _pairs(answer, everything, columns)
     yield from _waits(answer, columns)
     if answer.left_out and not everything:
@@ -61,15 +59,17 @@ def lines(answer: Answer, everything: bool = False, columns: int = WIDTH) -> Ite
     if shown:
         yield "plain", ""
         yield from _wrapped("faint", f"The first again: {shown[0].repeat}", columns)
+    if len(shown) > 1 and not answer.pairs:
+        yield "faint", "--pairs takes the largest away two by two"
 
 
 def _share(gained: int, answer: Answer) -> str:
     return f"{gained / answer.cycles if answer.cycles else 0:.1%}"
 
 
-def _codes(answer: Answer) -> Iterator[Line]:
+def _codes(rows: Sequence[Row]) -> Iterator[Line]:
     written: dict[str, list[str]] = {}
-    for row in answer.rows:
+    for row in rows:
         if row.cause.code:
             written.setdefault(row.cause.code, []).append(row.cause.name)
     for code, names in written.items():

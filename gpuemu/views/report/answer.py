@@ -19,7 +19,8 @@ def costs(result: Result, ranking: Ranking, instructions: Sequence[Mapping[str, 
 
     Each has its name, cycles, share of its whole, what to do, code, and the row of the instruction that it is about.
     """
-    places = {row["Place"]: number for number, row in enumerate(instructions)}
+    places = {f"{file}:{n}": k for k, i in reversed([*enumerate(result.program.code)]) for file, n in i.source}
+    places |= {row["Place"]: number for number, row in enumerate(instructions)}
 
     def of_stall(reason: str) -> int | None:
         found = max(range(len(instructions)), key=lambda n: instructions[n]["stalls"].get(reason, 0))

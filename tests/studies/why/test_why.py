@@ -9,18 +9,20 @@ import shlex
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import gpuemu
+from gpuemu.chip.launch import ALONE
 from gpuemu.cli.launching import LaunchOptions
 from gpuemu.cli.main import cli
 from gpuemu.cli.why import command_words
 from gpuemu.studies.layout.layouts import Padding
 from gpuemu.studies.why import api
-from gpuemu.studies.why.api import MOST_PLACES, Answer, causes_of
+from gpuemu.studies.why.api import MOST_PLACES, Answer, causes_of, of_launch
 from gpuemu.studies.why.causes import Cause
 from gpuemu.studies.why.text import WIDTH, as_csv, as_data, lines
 from gpuemu.studies.why.tiles import tile_causes
@@ -36,7 +38,7 @@ def invoked(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def v2() -> Answer:
-    return gpuemu.why("v2_shared_memory", "sm_89")
+    return gpuemu.why("v2_shared_memory", "sm_89", by="instruction", pairs=10)
 
 
 def row(answer: Answer, name: str) -> Any:
@@ -95,7 +97,7 @@ def test_what_cannot_gain_is_left_out_with_the_reason_and_run_on_request(v2: Ans
     assert reasons["global_stores"] == "the buffer before L2 takes all that is stored"
     assert reasons["occupancy"] == "all timed CTAs are on the SM at once"
     assert not reasons.keys() & {row.cause.name for row in v2.rows}
-    everything = gpuemu.why("v2_shared_memory", "sm_89", everything=True, pairs=0)
+    everything = gpuemu.why("v2_shared_memory", "sm_89", by="instruction", everything=True)
     assert {row.cause.name for row in everything.rows} == reasons.keys() | {row.cause.name for row in v2.rows}
     idle = [row for row in everything.rows if row.cause.light.startswith("no warp")]
     assert len(idle) >= 3
@@ -125,12 +127,14 @@ def test_by_line_the_instructions_of_a_line_are_one_cause() -> None:
     code = tuple(
         replace(instruction, source=(("k.cu", lines_of.get(index, 1)),)) for index, instruction in enumerate(trace.code)
     )
-    answer = gpuemu.why(replace(trace, code=code), "sm_89", by="line", pairs=0)
+    answer = gpuemu.why(replace(trace, code=code), "sm_89")
     names = {row.cause.name for row in answer.rows}
     assert {"conflicts@k.cu:7", "conflicts@k.cu:9", "conflicts@k.cu:10", "conflicts"} <= names
     assert not any(name.startswith("conflicts@0") for name in names)
     assert row(answer, "conflicts@k.cu:7").gained == 16
     assert row(answer, "conflicts@k.cu:7").cause.advice.startswith("2 instructions, 8 excess wavefronts")
+    by = gpuemu.why(replace(trace, code=code), "sm_89", by="instruction", only=["conflicts@0160"])
+    assert [row.cause.name for row in by.rows] == ["conflicts@0160"]
     with pytest.raises(gpuemu.GpuemuError, match="no source lines for --by line"):
         gpuemu.why(replace(trace, code=tuple(replace(i, source=()) for i in code)), "sm_89", by="line")
     with pytest.raises(gpuemu.GpuemuError, match='"instruction" or "line" is right'):
@@ -139,14 +143,16 @@ def test_by_line_the_instructions_of_a_line_are_one_cause() -> None:
 
 def test_worker_processes_give_the_same_answer_and_report_their_progress(v2: Answer) -> None:
     seen: list[tuple[int, int]] = []
-    answer = gpuemu.why("v2_shared_memory", "sm_89", jobs=2, progress=lambda done, total: seen.append((done, total)))
+    answer = gpuemu.why(
+        "v2_shared_memory", "sm_89", pairs=10, jobs=2, progress=lambda done, total: seen.append((done, total))
+    )
     assert as_data(answer) == as_data(v2)
     assert seen[-1][0] == seen[-1][1] == len(v2.rows) + len(v2.pairs)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
 def test_uncoalesced_accesses_are_found_under_the_profilers_rule_and_their_gain_timed() -> None:
-    answer = gpuemu.why("transpose_v16", "sm_89", pairs=0)
+    answer = gpuemu.why("transpose_v16", "sm_89")
     found = [r for r in answer.rows if r.cause.name.startswith("sectors")]
     assert found[0].gained > 0
     assert all(r.cause.rule == "Uncoalesced Global Accesses" for r in found)
@@ -199,12 +205,16 @@ def test_text_is_at_most_100_columns_and_csv_and_json_say_the_same(v2: Answer) -
 
 
 @pytest.mark.parametrize("columns", [60, 100, 200])
-def test_rows_of_a_hundredth_and_more_are_shown_the_others_named_or_shown_with_all(v2: Answer, columns: int) -> None:
+def test_rows_that_gain_a_hundredth_are_shown_the_others_counted_or_shown_with_all(v2: Answer, columns: int) -> None:
+    slower = replace(v2.rows[0], gained=-100, cause=replace(v2.rows[0].cause, name="slower", advice="never-so"))
+    v2 = replace(v2, rows=(*v2.rows, slower))
     short, whole = (list(lines(v2, everything, columns)) for everything in (False, True))
     assert max(len(line) for _, line in [*short, *whole]) <= columns
     text = " ".join(" ".join(line for _, line in short).split())
-    few = [row.cause.name for row in v2.rows if abs(row.gained) < 0.01 * v2.cycles]
-    assert f"less than 1% each: {', '.join(few)}; --all shows them" in text
+    few = [row for row in v2.rows if row.gained < 0.01 * v2.cycles]
+    assert f"and {len(few)} more that gain under 1% or lose; --all shows them" in text
+    assert "slower" not in text
+    assert "never-so" not in text
     assert {row.cause.name for row in v2.rows} <= set(" ".join(line for _, line in whole).split())
     assert f"The first again: {v2.rows[0].repeat}" in text
 
@@ -222,7 +232,7 @@ def test_settings_of_ones_own_and_the_launch_are_in_the_commands() -> None:
     assert text.startswith(f"v2_shared_memory on sm_89, shared_memory.banks=16: {cycles} cycles;")
     again = "The first again: gpuemu why v2_shared_memory --set shared_memory.banks=16 --only conflicts"
     assert again in " ".join(text.split())
-    answer = gpuemu.why("v2_shared_memory", banks, pairs=0)
+    answer = gpuemu.why("v2_shared_memory", banks)
     assert all("--set shared_memory.banks=16" in r.repeat for r in answer.rows)
     laid_out = replace(gpuemu.load_trace("v2_shared_memory"), layout={"pitch": 48})
     assert "--set layout.pitch=48" in gpuemu.why(laid_out, "sm_89", only=["conflicts"]).rows[0].repeat
@@ -242,5 +252,25 @@ def test_stall_reasons_have_the_headings_of_the_profilers_messages() -> None:
 def test_many_runs_compile_the_engine_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(api, "compiling", lambda instructions: asked.append(instructions) or nullcontext())
-    answer = gpuemu.why("v5_swizzle", "sm_89", pairs=0)
+    answer = gpuemu.why("v5_swizzle", "sm_89")
+    assert answer.pairs == ()
+    assert [*lines(answer)][-1] == ("faint", "--pairs takes the largest away two by two")
     assert asked == [len(answer.rows) * gpuemu.load_trace("v5_swizzle").executed_instructions]
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "limited_by", "told"),
+    [
+        (1000, ALONE, []),
+        (1000, "too few CTAs", []),
+        (1000, "DRAM", ["the launch is limited by DRAM; the causes gain cycles of one SM"]),
+        (4000, ALONE, ["the launch takes 4,000 cycles: the 1,000 of one SM, of which the causes gain, are 25% of them"]),
+        (4000, "DRAM", ["the launch takes 4,000 cycles, limited by DRAM: the 1,000 of one SM, of which the causes gain, "
+                        "are 25% of them"]),
+    ],
+)  # fmt: skip
+def test_the_head_says_what_the_cycles_of_one_sm_are_of_the_launch(
+    elapsed: int, limited_by: str, told: list[str]
+) -> None:
+    whole = SimpleNamespace(elapsed=elapsed, limited_by=limited_by)
+    assert [*of_launch(1000, SimpleNamespace(whole=whole))] == told
