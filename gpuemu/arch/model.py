@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from gpuemu.arch.asynchronous import Cluster, CopyEngine, Fence, Mbarrier, Registers
 from gpuemu.arch.memory import Code, GlobalMemory, SharedMemory
 from gpuemu.arch.overrides import override
 from gpuemu.arch.schema import (
@@ -265,53 +266,6 @@ class Barrier(Part):
     blocks_after_cycles: int = cycles("from BAR.SYNC on, the warp still issues for so long", low=1)
 
 
-class Fence(Part):
-    """Fences of memory."""
-
-    cta_cycles: int = cycles("MEMBAR of the CTA: issue to its end")
-    gpu_cycles: int = cycles("MEMBAR of the GPU or the system")
-    async_cycles: int = cycles("FENCE.VIEW.ASYNC that finds all stores of its warp done")
-    stores_cycles: int = cycles("the end of the last of those to the end of one that waits for it", low=0)
-
-
-class Mbarrier(Part):
-    """Operations on mbarriers (SYNCS)."""
-
-    arrive_cycles: int = cycles("issue to the moment at which the mbarrier has it")
-    test_cycles: int = cycles("a test of a phase that is over: issue to the issue of a dependent instruction")
-    wake_cycles: int = cycles("the end of a phase to the issue of what waits for it")
-    initialise_cycles: int = cycles("the first operation on it: issue to its end")
-    source_release_cycles: int = cycles("issue to release of the source registers")
-
-
-class Cluster(Part):
-    """What CTAs of a cluster do to each other, on SMs of one GPC."""
-
-    latency_cycles: int = cycles("a load of another CTA's shared memory: issue to the issue of a dependent instruction")
-    arrive_cycles: int = cycles(
-        "issue to the moment at which another CTA's mbarrier has an arrival, or a store's bytes"
-    )
-    acknowledge_cycles: int = cycles("CGAERRBAR, behind the end of MEMBAR", low=0)
-    barrier_cycles: int = cycles("what the cluster's barrier takes beyond that of a CTA", low=0)
-
-
-class CopyEngine(Part):
-    """The copy engine (TMA) of an SM."""
-
-    latency_cycles: int = cycles("issue of a copy to its turn when nothing waits")
-    source_release_cycles: int = cycles("issue to release of its source registers")
-    tensor_release_cycles: int = cycles("the same of one by a tensor map")
-    idle_release_cycles: int = cycles("the same where no lane takes part")
-    map_cycles: int = cycles("until a tensor map is there that was not used before", low=0)
-    line_cycles: int = cycles("asking for a line of global memory, or what of it a row of a box has", low=1)
-    load_bytes_per_cycle: float = rate("of sectors of global memory", "bytes/cycle", 0.001, 1e6)
-    load_latency_cycles: int = cycles("turn of a line until it is in shared memory and its mbarrier knows")
-    store_latency_cycles: int = cycles("turn of the last bytes of a store to the moment at which they have been read")
-    least_store_cycles: int = cycles("one store takes, at least", low=0)
-    reduction_sectors: int = whole("that the path carries beside each line of a reduction", 0, 64, "sectors")
-    group_cycles: int = cycles("the end of a group of stores that have been read: issue to the fall of its counter")
-
-
 def _chip_rate(about: str, unit: str) -> Any:
     """A rate of all SMs together, which a chip may leave out."""
     return rate(about, unit, 0.001, 1_000_000.0, optional=True)
@@ -376,6 +330,7 @@ class Architecture(Labelled):
     fence: Fence
     mbarrier: Mbarrier
     cluster: Cluster
+    registers: Registers
     copy_engine: CopyEngine
     global_memory: GlobalMemory
 

@@ -39,6 +39,7 @@ from gpuemu.engine.units.order import ORDER
 from gpuemu.engine.units.pass_on import PASS_ON
 from gpuemu.engine.units.pipes import PIPES
 from gpuemu.engine.units.ports import PORTS
+from gpuemu.engine.units.registers import REGISTERS
 from gpuemu.engine.units.result_port import RESULT_PORT
 from gpuemu.engine.units.scheduler import SUB_CORE
 from gpuemu.engine.units.sender import SENDER
@@ -66,6 +67,7 @@ UNITS = [
     MBARRIERS,  # whoever waits for an mbarrier may issue in the next cycle
     # The others have no phase: what they do they do in those of the units above, when instructions issue or pass.
     CLUSTER,
+    REGISTERS,
     COPY_ENGINE,
     WARPGROUP,
     ORDER,

@@ -113,7 +113,10 @@ class Values(Record):
     barrier_load_delay_cycles: int
     barrier_blocks_after_cycles: int
     fence_cta_cycles: int
+    fence_cta_interval_cycles: int
     fence_gpu_cycles: int
+    fence_gather_cycles: int
+    fence_round_cycles: int
     fence_async_cycles: int
     fence_stores_cycles: int
     mbarrier_arrive_cycles: int
@@ -125,6 +128,10 @@ class Values(Record):
     cluster_arrive_cycles: int
     cluster_acknowledge_cycles: int
     cluster_barrier_cycles: int
+    cluster_load_line_cycles: int
+    cluster_store_line_cycles: int
+    registers_give_cycles: int
+    registers_take_cycles: int
     copy_engine_latency_cycles: int
     copy_engine_source_release_cycles: int
     copy_engine_tensor_release_cycles: int

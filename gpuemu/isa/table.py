@@ -89,8 +89,8 @@ UMOV                                   | fixed uniform_move | p rd <- d | moved
 ULDC                                   | fixed uniform_move | p rn | moved
 NOP PMTRIG                             | fixed nop      |         | -
 WARPGROUP                              | product_wait nop |       | -
-UCGABAR_ARV                            | fixed nop      | p r     | -
-USETMAXREG ACQBULK PREEXIT             | fixed nop      | p r     | - | guessed
+UCGABAR_ARV ACQBULK PREEXIT            | fixed nop      | p r     | -
+USETMAXREG                             | variable registers | p r | - | own
 
 HMMA QMMA DMMA                         | fixed tensor   | rC <- A B C 1 | float
 IMMA BMMA                              | fixed tensor   | rC <- A B C 1 | whole
@@ -108,17 +108,17 @@ LDC LDCU                               | variable constant_load | p rn | moved
 S2UR                                   | variable uniform_special_register | p r | -
 S2R                                    | variable special_register | p r | -
 QSPC                                   | variable special_register | p r | - | guessed
-UBLKPF UTMAPF                          | asynchronous copy_engine | p r | - | guessed bulk own
 UTMACMDFLUSH                           | asynchronous copy_engine | p r | - | bulk own
-UBLKCP UBLKRED UTMALDG UTMASTG UTMAREDG UTMACCTL | asynchronous copy_engine | p r | - | bulk events own
+UBLKCP UBLKRED UBLKPF                  | asynchronous copy_engine | p r | - | bulk events own
+UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL | asynchronous copy_engine | p r | - | bulk events own
 SYNCS                                  | asynchronous mbarriers | p r2 | - | events own
-STAS                                   | asynchronous mbarriers | <- n | - | events own
+STAS                                   | asynchronous cluster | <- n  | - | events own
 ARRIVES                                | asynchronous mbarriers | | - | events own
 MEMBAR FENCE ERRBAR CGAERRBAR          | variable fences |       | - | own
 LD_CLUSTER                             | variable cluster | p rn  | - | own
 ST_CLUSTER                             | variable cluster | <- n  | - | own
 ATOM_CLUSTER                           | variable cluster | p rn <- n | - | own
-CCTL CCTLL                             | variable special_register | | - | guessed
+CCTL CCTLL                             | variable special_register | | -
 
 LDS                                    | shared shared  | p rn    | - | load
 STS                                    | shared shared  | <- n    | - | store

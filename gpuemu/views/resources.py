@@ -111,14 +111,16 @@ _GROUPS = (
         global_memory.l2.latency_cycles global_memory.l2.spread_cycles mio.copy_latency_cycles"""),
     _waits("long_scoreboard", "stall.long_scoreboard", """
         mbarrier.arrive_cycles mbarrier.test_cycles mbarrier.wake_cycles mbarrier.initialise_cycles
-        mbarrier.source_release_cycles cluster.latency_cycles cluster.arrive_cycles copy_engine.latency_cycles
+        mbarrier.source_release_cycles cluster.latency_cycles cluster.arrive_cycles
+        cluster.load_line_cycles cluster.store_line_cycles copy_engine.latency_cycles
         copy_engine.source_release_cycles copy_engine.tensor_release_cycles copy_engine.idle_release_cycles
         copy_engine.map_cycles copy_engine.load_latency_cycles
         copy_engine.store_latency_cycles copy_engine.least_store_cycles copy_engine.group_cycles
         copy_engine.line_cycles"""),
     _Group(f"{LATENCY}, long_scoreboard", "stall.long_scoreboard", MOST, "copy_engine.load_bytes_per_cycle"),
     _waits("short_scoreboard", "stall.short_scoreboard", """
-        cluster.acknowledge_cycles fence.cta_cycles fence.gpu_cycles fence.async_cycles fence.stores_cycles"""),
+        cluster.acknowledge_cycles fence.cta_cycles fence.cta_interval_cycles fence.gpu_cycles fence.gather_cycles
+        fence.round_cycles fence.async_cycles fence.stores_cycles registers.give_cycles registers.take_cycles"""),
     _Group(f"{LATENCY}, long_scoreboard", "first_touch", NO_END, "global_memory.first_touch"),
     _Group(f"{LATENCY}, long_scoreboard", "l1_capacity", MOST, "global_memory.l1.capacity_bytes"),
     _waits("no_instruction", "stall.no_instruction", """

@@ -78,7 +78,7 @@ def test_arithmetic_beside_products_takes_twice_as_long() -> None:
     assert taken(4) == pytest.approx(2 * taken(0), abs=4)
 
 
-def pipeline(lines: int, *, store_before: bool = False, arrive: bool = True) -> TraceBuilder:
+def pipeline(lines: int, *, before: str = "", arrive: bool = True) -> TraceBuilder:
     """One warp asks for a box and waits for it."""
     trace = builder(32)
     trace.emit("SYNCS.EXCH.64 URZ, [UR4], UR6", event={"barrier": 0, "arrivals": 1}, control="B------:R-:W0:-:S02")
@@ -87,8 +87,8 @@ def pipeline(lines: int, *, store_before: bool = False, arrive: bool = True) -> 
         told = {"barrier": 0, "arrivals": 1, "bytes": 128 * lines}
         trace.emit("SYNCS.ARRIVE.TRANS64 RZ, [UR4], R2", event=told, control="B0-----:R-:W-:-:S04")
     clock(trace)
-    if store_before:
-        trace.emit("UTMASTG.2D [UR8], [UR6]", event=box, control="B------:R-:W-:-:S01")
+    if before:
+        trace.emit(f"{before} [UR8], [UR6]", event=box, control="B------:R-:W-:-:S01")
     trace.emit("UTMALDG.2D [UR8], [UR6]", event={"barrier": 0, **box}, control="B------:R-:W-:-:S01")
     test = "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R3"
     trace.emit(test, event={"barrier": 0, "parity": 0}, control="B------:R-:W1:-:S02")
@@ -104,9 +104,54 @@ def test_a_wait_ends_when_the_copy_has_brought_its_bytes() -> None:
 
 
 def test_a_load_has_its_turn_behind_a_store() -> None:
-    alone, behind = clocks(pipeline(64)), clocks(pipeline(64, store_before=True))
+    alone, behind = clocks(pipeline(64)), clocks(pipeline(64, before="UTMASTG.2D"))
     stored = 64 * 128 / ARCH.global_memory.store_bytes_per_cycle
     assert (behind[1] - behind[0]) - (alone[1] - alone[0]) == pytest.approx(stored, abs=3)
+
+
+def test_a_load_has_its_turn_behind_the_lines_of_a_prefetch() -> None:
+    alone, behind = clocks(pipeline(64)), clocks(pipeline(64, before="UTMAPF.L2.2D"))
+    assert (behind[1] - behind[0]) - (alone[1] - alone[0]) == pytest.approx(64 * ARCH.copy_engine.line_cycles, abs=3)
+
+
+def between(*code: tuple[str, str]) -> int:
+    """Cycles from a clock read before instructions to one behind them, each with what it waits for and sets."""
+    trace = builder(32)
+    clock(trace)
+    for text, control in code:
+        trace.emit(text, control=control)
+    clock(trace)
+    first, then = clocks(trace)
+    return then - first
+
+
+def test_fences_of_the_gpu_go_in_rounds() -> None:
+    first, second = ("MEMBAR.ALL.GPU", "B------:R-:W0:-:S02"), ("MEMBAR.ALL.GPU", "B------:R-:W1:-:S02")
+    end = ("NOP", "B01----:R-:W-:-:S01")
+    joined = between(first, second, end)
+    assert joined == pytest.approx(ARCH.fence.gpu_cycles, abs=4)
+    later = between(first, *[("NOP", "B------:R-:W-:-:S15")] * 2, second, end)
+    assert later - joined == pytest.approx(ARCH.fence.round_cycles, abs=4)
+
+
+def test_fences_of_the_cta_are_taken_one_behind_another() -> None:
+    fence = ("MEMBAR.ALL.CTA", "B------:R-:W0:-:S01")
+    end = ("NOP", "B0-----:R-:W-:-:S01")
+    assert between(*[fence] * 5, end) - between(fence, end) == 4 * ARCH.fence.cta_interval_cycles
+
+
+def test_a_warp_that_gives_registers_up_stands_and_one_that_asks_waits() -> None:
+    next_one = ("S2UR UR4, SR_CTAID.X", "B------:R-:W1:-:S01")
+    taken = between(("USETMAXREG.DEALLOC.CTAPOOL 0x28", "B------:R-:W0:Y:S00"), next_one)
+    assert taken == pytest.approx(ARCH.registers.give_cycles, abs=2)
+    asked = ("USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8", "B------:R-:W0:-:S02")
+    assert between(asked, ("NOP", "B0-----:R-:W-:-:S01")) == pytest.approx(ARCH.registers.take_cycles, abs=3)
+
+
+def test_a_clusters_barrier_stops_a_warp_at_once() -> None:
+    wait = ("UCGABAR_WAIT", "B------:R-:W-:-:S01"), ("CCTL.IVALL", "B------:R-:W-:-:S01")
+    taken = between(("UCGABAR_ARV", "B------:R-:W-:-:S06"), *wait)
+    assert taken > ARCH.barrier.latency_cycles + ARCH.cluster.barrier_cycles
 
 
 def test_a_trace_without_events_waits_for_nothing_and_says_so() -> None:

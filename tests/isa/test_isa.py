@@ -154,7 +154,7 @@ TABLE |= {
     "UCGABAR_WAIT": Operation(Kind.BARRIER, "barrier"),
     "UTMALDG.2D": Operation(Kind.ASYNCHRONOUS, "copy_engine", has_events=True, unit="copy_engine"),
     "UBLKCP.S.G": Operation(Kind.ASYNCHRONOUS, "copy_engine", has_events=True, unit="copy_engine"),
-    "USETMAXREG.TRY_ALLOC.CTAPOOL": Operation(Kind.FIXED, "nop"),
+    "USETMAXREG.TRY_ALLOC.CTAPOOL": Operation(Kind.VARIABLE, "registers", unit="registers"),
 }
 """Sparse products and those of 8-bit floats have the time of others; bulk copies only that of their issue."""
 

@@ -158,6 +158,17 @@ def test_the_command_line_says_how_large_clusters_are(tmp_path: Path) -> None:
     assert "racecheck does not" not in asked("check").output
 
 
+def test_accesses_to_other_ctas_have_their_turn_on_the_way_between_sms(tmp_path: Path) -> None:
+    file, twice = tmp_path / "k.cu", f"{{ {READ} }} {{ {READ.replace('blockIdx.x', '2 + blockIdx.x')} }}"
+    file.write_text(f'extern "C" __global__ void {TWO} k(int *out) {{ {OTHER} {SYNC} {twice} {SYNC} }}\n')
+    trace = gpuemu.trace_kernel(file, block=1, grid=2, args=[np.zeros(8, np.int32)], arch="sm_90")
+    near, far = (
+        gpuemu.run(trace, gpuemu.load_arch("sm_90").with_overrides({"cluster.load_line_cycles": n})).cycles
+        for n in (8, 408)
+    )
+    assert far - near > 150
+
+
 def test_a_load_of_another_ctas_memory_takes_what_the_file_says(tmp_path: Path) -> None:
     trace, _ = traced(tmp_path, "read")
     near, far = (

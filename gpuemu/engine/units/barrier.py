@@ -2,8 +2,8 @@
 
 It takes the arrivals of a cycle, the oldest warp's first, each in `barrier.arrival_interval_cycles`, and releases all
 `barrier.latency_cycles` after the last. A barrier of a single warp keeps it `barrier.single_warp_cycles`. One without
-a thread count waits for every warp of the CTA that has not ended. An opening is a fence at the data stage
-(`window.py`).
+a thread count waits for every warp of the CTA that has not ended. A cluster's stops a warp at once. An opening is a
+fence at the data stage (`window.py`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def take_barrier(state: State, c: int, w: int, o: int, now: int) -> None:
     push(state, state.barrier[0].arrivals, w)
     wake(state, state.phase[0].barrier, now)
     if state.ops[o].arrives_only == 0:
-        state.warps[w].blocked_from = now + state.spec[0].barrier_blocks_after_cycles
+        at_once = state.ops[o].barrier_id == CLUSTER_BARRIER
+        state.warps[w].blocked_from = now + (1 if at_once else state.spec[0].barrier_blocks_after_cycles)
 
 
 def tick_barrier(state: State, now: int) -> int:

@@ -4,10 +4,11 @@ A copy has its turn `copy_engine.latency_cycles` behind its issue, behind all th
 waits until the map is there, `copy_engine.map_cycles` behind the first that asks for it. A load takes the engine for
 the lines of global memory that it touches, each for `copy_engine.line_cycles`, all for their sectors at
 `copy_engine.load_bytes_per_cycle`, and is in shared memory `copy_engine.load_latency_cycles` behind the last; its
-mbarrier hears of it then. A store takes the engine at the pace of the path from the SM, on which a sector written in
-part is followed by its mask and each line of a reduction by `copy_engine.reduction_sectors`, and has been read
-`copy_engine.store_latency_cycles` behind its end. UTMACMDFLUSH ends a group of a warp's stores: the counter falls when
-all have been read. Where no lane takes part, registers are released after `copy_engine.idle_release_cycles`.
+mbarrier hears of it then. A prefetch into L2 takes the engine for its lines alone. A store takes it at the pace of the
+path from the SM, on which a sector written in part is followed by its mask and each line of a reduction by
+`copy_engine.reduction_sectors`, and has been read `copy_engine.store_latency_cycles` behind its end. UTMACMDFLUSH ends
+a group of a warp's stores: the counter falls when all have been read. Of prefetches, and where no lane takes part,
+registers are released after `copy_engine.idle_release_cycles`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from gpuemu.engine.units.mbarriers import comes, event_of
 from gpuemu.isa.kind import Kind
 from gpuemu.isa.table import parse_opcode
 
-NOTHING, LOADS, STORES, GROUPS, MAPS, REDUCTIONS = range(6)
+NOTHING, LOADS, STORES, GROUPS, MAPS, REDUCTIONS, PREFETCHES = range(7)
 _WHAT = {
     "UBLKCP": STORES,
     "UBLKRED": REDUCTIONS,
     "UTMASTG": STORES,
     "UTMAREDG": REDUCTIONS,
     "UTMALDG": LOADS,
+    "UBLKPF": PREFETCHES,
+    "UTMAPF": PREFETCHES,
     "UTMACMDFLUSH": GROUPS,
     "UTMACCTL": MAPS,
 }
@@ -80,6 +83,8 @@ def take_copy(state: State, c: int, w: int, o: int, now: int) -> None:
         return
     event = state.events[e]
     release = spec.copy_engine_tensor_release_cycles if event.map >= 0 else spec.copy_engine_source_release_cycles
+    if what == PREFETCHES:
+        release = spec.copy_engine_idle_release_cycles
     sources_at(state, f, now + release, now)
     ready, parts = now + spec.copy_engine_latency_cycles, spec.copy_engine_cycle_parts
     if event.map >= 0:
@@ -88,6 +93,10 @@ def take_copy(state: State, c: int, w: int, o: int, now: int) -> None:
             state.maps_there[there] = ready + spec.copy_engine_map_cycles
         ready = max(ready, state.maps_there[there])
     start = max(ready * parts, engine.free_at)
+    if what == PREFETCHES:
+        engine.free_at = start + event.lines * spec.copy_engine_line_cycles * parts
+        result_at(state, f, now + release, now)
+        return
     if what == LOADS:
         takes = max(event.lines * spec.copy_engine_line_cycles * parts, event.sectors * spec.copy_engine_sector_parts)
         engine.free_at = start + takes

@@ -1,9 +1,12 @@
 """Fences: MEMBAR, and FENCE.VIEW.ASYNC between stores to shared memory and what the copy engine or wgmma reads there.
 
 FENCE.VIEW.ASYNC is over `fence.async_cycles` behind its issue, but no sooner than `fence.stores_cycles` behind the end
-of the last of its warp's stores to shared memory, nor than a MEMBAR before it. MEMBAR takes `fence.cta_cycles`, one of
-the GPU or the system `fence.gpu_cycles`. Behind ERRBAR its warp stands until those of the GPU are over, behind
-CGAERRBAR `cluster.acknowledge_cycles` more.
+of the last of its warp's stores to shared memory, nor than a MEMBAR before it. MEMBAR of the CTA takes
+`fence.cta_cycles`; one of all warps is taken every `fence.cta_interval_cycles`. Those of the GPU or the system go in
+rounds: the first begins one, which those of the next `fence.gather_cycles` join; the next round begins
+`fence.round_cycles` later at the soonest, with all that came meanwhile. One comes when its warp's MEMBAR of the CTA
+before it is over. All of a round are over `fence.gpu_cycles` behind its begin. Behind ERRBAR the warp stands until its
+own are, behind CGAERRBAR `cluster.acknowledge_cycles` more.
 """
 
 from __future__ import annotations
@@ -21,12 +24,15 @@ CTA, GPU, ASYNC, STANDS, STANDS_CLUSTER = range(5)
 
 
 class Fences(Record):
-    """Those that wait for stores."""
+    """Those that wait for stores; when one of the CTA is taken again; when the last round of the GPU's begins."""
 
     waits: int
+    cta_at: int
+    round_at: int
 
     def begin(self, m: Setup, number: int) -> None:
         """None does."""
+        self.round_at = -(1 << 40)
         self.waits = m.room.ring("fences that wait for stores", m.spec.sm_max_warps + 1)
 
 
@@ -47,9 +53,10 @@ class FenceOp(Record):
 
 
 class Membars(Record):
-    """Of a warp's MEMBAR of the GPU: when the last is over."""
+    """Of a warp: when the last MEMBAR of the GPU is over, and the last of the CTA."""
 
     over_at: int
+    cta_over_at: int
 
 
 def take_fence(state: State, c: int, w: int, o: int, now: int) -> None:
@@ -68,11 +75,25 @@ def take_fence(state: State, c: int, w: int, o: int, now: int) -> None:
         if over > now + 1:
             state.warps[w].blocked_from, state.warps[w].opens_at = now + 1, over
     else:
-        over = now + (spec.fence_gpu_cycles if what == GPU else spec.fence_cta_cycles)
+        if what == GPU:
+            over = _round(state, max(now, state.membars[w].cta_over_at)) + spec.fence_gpu_cycles
+        else:
+            taken = max(now, state.fences[0].cta_at)
+            state.fences[0].cta_at = taken + spec.fence_cta_interval_cycles
+            over = state.membars[w].cta_over_at = taken + spec.fence_cta_cycles
         state.shared_stores[w].done_at = max(state.shared_stores[w].done_at, over - spec.fence_stores_cycles)
         if what == GPU:
             state.membars[w].over_at = over
         result_at(state, f, over, now)
+
+
+def _round(state: State, now: int) -> int:
+    """When the round begins that a MEMBAR of the GPU belongs to."""
+    spec = state.spec[0]
+    fences: Fences = state.fences[0]
+    if now > fences.round_at + spec.fence_gather_cycles:
+        fences.round_at = max(now, fences.round_at + spec.fence_round_cycles)
+    return fences.round_at
 
 
 def tick_fences(state: State, now: int) -> int:

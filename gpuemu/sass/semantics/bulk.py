@@ -27,15 +27,14 @@ from gpuemu.sass.semantics.atomic_operations import BFLOAT16S, HALVES
 from gpuemu.sass.semantics.mbarriers import arrived_90
 
 UNIT = 16
-_CARRIED_OUT = ("UTMACMDFLUSH", "UTMAPF", "UBLKPF", "ACQBULK", "PREEXIT")
+_CARRIED_OUT = ("UTMACMDFLUSH", "ACQBULK", "PREEXIT")
 
 
 @semantics(*_CARRIED_OUT)
 def nothing(site: Site) -> Step:
     """What changes no value here.
 
-    Prefetches and their caches; the end of a group of copies, which are done; waits for a kernel before, and leave
-    for the next one to begin.
+    The end of a group of copies, which are done; waits for a kernel before, and leave for the next one to begin.
     """
     return lambda mask: None
 
@@ -221,6 +220,21 @@ class Copier:
     def error(self, lane: int, found: str, right: str) -> ExecutionError:
         """What ends the launch: what was found, and what is right."""
         return ExecutionError(self.site.instruction, lane, found, right)
+
+
+@semantics("UBLKPF")
+def bulk_prefetch(site: Site) -> Step:
+    """UBLKPF.L2 [UR6], UR8: UR8 x 16 bytes from [UR6] on into L2."""
+    site.only("L2")
+    source, size = numbers(site, "[-")
+    registers, copier = Uniform(site), Copier(site)
+
+    def step(mask: Mask) -> None:
+        for lane in registers.lanes(mask):
+            address, count = registers.wide(source, lane), registers.word(size, lane) * UNIT
+            copier.event(lane, copier.memory.shared_base, line=count, **{"global": address})
+
+    return step
 
 
 @semantics("UBLKCP")

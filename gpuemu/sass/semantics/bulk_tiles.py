@@ -167,13 +167,15 @@ def load_tile(site: Site) -> Step:
     return step
 
 
+@semantics("UTMAPF")
 def told(site: Site) -> Step:
-    """What a UTMALDG tells the trace, without what it does."""
-    tiles = _Tiles(site, ("MULTICAST",))
+    """UTMAPF.L2.nD [UR6], [UR4]: a box into L2, from UR6, UR7 on; of a UTMALDG what it tells the trace."""
+    tiles = _Tiles(site, ("MULTICAST", "L2"))
+    behind = 0 if site.mnemonic == "UTMAPF" else 2
 
     def step(mask: Mask) -> None:
         for lane in tiles.registers.lanes(mask):
-            tiles.tell(tiles.layout(lane), lane, tiles.first + 2, tiles.memory.shared_base, 0)
+            tiles.tell(tiles.layout(lane), lane, tiles.first + behind, tiles.memory.shared_base, 0)
 
     return step
 
