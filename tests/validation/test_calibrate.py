@@ -267,13 +267,29 @@ def test_the_file_s_chip_is_the_card_one_of_the_shipped_or_as_the_driver_says(
     )
 
 
+@pytest.mark.parametrize(("right", "confidences"), [((29, 28), "CC"), ((29, 23), "AA")])
+def test_values_that_move_together_are_told_with_less_confidence_than_one_alone(
+    right: tuple[int, int], confidences: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("mio.shuffle_latency_cycles", "shared_memory.latency_cycles")
+    steps = [Step(tuple(name.split(".")), SM_90.flat()[name], "D", 10, 40, kernels=("k",)) for name in names]
+
+    def error(job: Any) -> float:
+        return sum(((job[2].flat()[name] - value) / 100) ** 2 for name, value in zip(names, right, strict=True))
+
+    monkeypatch.setattr(estimating, "kernel_error", error)
+    told, end, left = estimating._walked(Group(steps, [None], Path()), SM_90)  # type: ignore[list-item]
+    assert (tuple(end.flat()[name] for name in names), left) == (right, 0.0)
+    assert "".join(one.confidence for one in told.values() if isinstance(one, Found)) == confidences
+
+
 class _Elsewhere(Executor):
     """Another process, as far as what goes there and comes back is concerned: all walks say no."""
 
     def submit(self, fn: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
-        (group, _) = pickle.loads(pickle.dumps(arguments))
+        (group, arch) = pickle.loads(pickle.dumps(arguments))
         done: Future[Any] = Future()
-        done.set_result((["no"] * len(group.steps), 0.0))
+        done.set_result((dict.fromkeys((step.name for step in group.steps), "no"), arch, 0.0))
         return done
 
 

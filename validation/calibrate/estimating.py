@@ -25,7 +25,7 @@ MOST_ROUNDS = 2
 _POINTS = 8
 _SAME = 1e-9
 _MOST_ERROR = 0.05
-_SURE_ERROR = 0.01
+_SURE_ERROR = 0.002
 _LEAST_APART, _WIDEST = 0.0005, 0.25
 """Root mean squares that differ by less, or by a third of the least, are the same; a wider range tells nothing."""
 _FINEST = 0.02
@@ -82,15 +82,15 @@ def estimate(
             progress(len(todo) * turn + done, len(todo) * MOST_ROUNDS)
             job.result()
         for group, job in zip(todo, jobs, strict=True):
-            told, group.error = job.result()
-            for step, one in zip((named[alone.name] for alone in group.steps), told, strict=False):
-                reasons.pop(step.name, None)
+            told, end, group.error = job.result()
+            for name, one in told.items():
+                arch = _with(arch, named[name], end.paths()[named[name].path]) or arch
                 if isinstance(one, Found):
-                    found[step.name] = replace(one, step=step)
-                    arch = _with(arch, step, one.value) or arch
+                    found[name] = replace(one, step=named[name])
+                    reasons.pop(name, None)
                 else:  # a closed form that a walk refines is no more than where it begins
-                    found.pop(step.name, None)
-                    reasons[step.name] = one
+                    found.pop(name, None)
+                    reasons[name] = one
     return [found[step.name] for step in plan.steps if step.name in found], reasons
 
 
@@ -104,19 +104,29 @@ class Group:
     error: float | None = None
 
 
-def _walked(group: Group, arch: Architecture) -> tuple[list[Found | str], float]:
-    """What each walk says, none where nothing has changed the clocks since, and the error at the end."""
-    told: list[Found | str] = []
+Told = dict[str, Found | str]
+
+
+def _walked(group: Group, arch: Architecture) -> tuple[Told, Architecture, float]:
+    """What each walk says, nothing where the clocks are as they were, and the architecture and error where they end."""
+    told: Told = {}
     error = _error(group, group.steps[0], arch)
     if group.error is not None and abs(error - group.error) < _SAME:
-        return told, error
-    for step in group.steps:
-        walk = Walk(step, group, arch)
-        walk.go(arch.paths()[step.path])
-        told.append(walk.found())
-        if isinstance(told[-1], Found):
-            arch = _with(arch, step, told[-1].value) or arch
-    return told, _error(group, group.steps[0], arch)
+        return told, arch, error
+    for _ in range(MOST_ROUNDS):
+        before = arch
+        for step in group.steps:
+            walk = Walk(step, group, arch)
+            walk.go(arch.paths()[step.path])
+            told[step.name] = walk.found()
+            arch = _with(arch, step, walk.end) or arch
+        if len(group.steps) == 1 or arch.paths() == before.paths():
+            break
+    moved = [step.name for step in group.steps if arch.paths()[step.path] != step.value]
+    for name, one in told.items():  # of several at a time another lot may fit as well
+        if isinstance(one, Found) and name in moved and len(moved) > 1:
+            told[name] = replace(one, confidence="C")
+    return told, arch, _error(group, group.steps[0], arch)
 
 
 def _error(group: Group, step: Step, arch: Architecture) -> float:
@@ -172,6 +182,24 @@ class Walk:
         return self.step.low // 2, 2 * self.step.high
 
     @property
+    def end(self) -> Number:
+        """The value that others are walked to with: that told, or the best within what it can be."""
+        told = self.found()
+        return told.value if isinstance(told, Found) else self.now if self.alike or self.outside else self.best
+
+    @property
+    def outside(self) -> bool:
+        """Whether nothing between the bounds fits better than at one of them."""
+        least, most = self._bounds
+        return (min(self._near) <= least and least > 0) or max(self._near) >= most
+
+    @property
+    def _near(self) -> list[Number]:
+        """Values that fit about as well as the best."""
+        rms = sqrt(self.errors[self.best])
+        return [v for v, error in self.errors.items() if sqrt(error) <= rms + max(_LEAST_APART, rms / 3)]
+
+    @property
     def alike(self) -> bool:
         """Whether all that was tried gives the same clocks."""
         return max(self.errors.values()) - min(self.errors.values()) < _SAME
@@ -185,16 +213,15 @@ class Walk:
 
     def found(self) -> Found | str:
         """What the clocks tell, or why they do not: the file's value stays as long as they fit it about as well."""
-        best, names, (least, most) = self.best, self.step.kernels, self._bounds
+        best, names = self.best, self.step.kernels
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         if self.alike:
             return f"the clocks of {shown} do not hang on it"
         rms = sqrt(self.errors[best])
         if rms > _MOST_ERROR:
             return f"emulated clocks of {shown} are {rms:.0%} off whatever it is"
-        near = [value for value, error in self.errors.items() if sqrt(error) <= rms + max(_LEAST_APART, rms / 3)]
-        low, high = min(near), max(near)
-        if not (least < low or least == 0) or not high < most:
+        low, high = min(self._near), max(self._near)
+        if self.outside:
             return f"the clocks of {shown} fit best at {best:g}, further off than it can be"
         if high - low > max(_WIDEST * best, 2 if isinstance(best, int) else 0):
             return f"the clocks of {shown} tell it no nearer than {low:g} to {high:g}"
