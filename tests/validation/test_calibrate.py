@@ -135,7 +135,7 @@ def test_a_dry_run_lists_value_way_and_kernels_and_what_cannot_be_measured() -> 
         "  only hand-assembled sequences tell it: fences/of_32_wavefronts_by_1_warps",
         "      fence.cta_cycles",
         "",
-        "1 value on 2 kernels, in about 0.1 minutes; 1 cannot be measured",
+        "1 value on 2 kernels, about 0.1 minutes of one core; 1 cannot be measured",
     ]
 
 

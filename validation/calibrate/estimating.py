@@ -122,10 +122,8 @@ def _walked(group: Group, arch: Architecture) -> tuple[Told, Architecture, float
             arch = _with(arch, step, walk.end) or arch
         if len(group.steps) == 1 or arch.paths() == before.paths():
             break
-    moved = [step.name for step in group.steps if arch.paths()[step.path] != step.value]
-    for name, one in told.items():  # of several at a time another lot may fit as well
-        if isinstance(one, Found) and name in moved and len(moved) > 1:
-            told[name] = replace(one, confidence="C")
+    if sum(arch.paths()[step.path] != step.value for step in group.steps) > 1:  # another lot may fit as well
+        told = {name: replace(one, confidence="C") if isinstance(one, Found) else one for name, one in told.items()}
     return told, arch, _error(group, group.steps[0], arch)
 
 

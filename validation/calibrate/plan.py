@@ -26,8 +26,8 @@ Number = int | float
 Path = tuple[str, ...]
 UNSURE = ("C", "D")
 _MOST_SIBLINGS = 4
-_ONCE, _TOGETHER = 4, 30
-"""Seconds: to begin with, and of a kernel compiled, launched and replayed with a few dozen values, by all processes."""
+_ONCE, _KERNEL, _WALK = 4, 0.4, 4
+"""Seconds of one core: to begin with, of a kernel compiled and launched, and of its replays for one walk."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """About how long it takes."""
-        return _ONCE + 0.2 * len(self.kernels)
+        """About how long one core takes; walks share all there are."""
+        return _ONCE + _KERNEL * len(self.kernels) + _WALK * sum(len(step.kernels) for step in self.steps)
 
 
 BY = {

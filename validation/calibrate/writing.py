@@ -135,7 +135,5 @@ def listing(plan: Plan, arch: Architecture) -> Iterator[str]:
     yield from tables.columns(rows, (0, 2, 3, 4))
     yield ""
     yield from not_measured(plan.reasons)
-    yield (
-        f"{_count(plan.steps, 'value')} on {_count(plan.kernels, 'kernel')}, in about {plan.seconds / 60:.1f} minutes; "
-        f"{len(plan.reasons)} cannot be measured"
-    )
+    todo = f"{_count(plan.steps, 'value')} on {_count(plan.kernels, 'kernel')}"
+    yield f"{todo}, about {plan.seconds / 60:.1f} minutes of one core; {len(plan.reasons)} cannot be measured"
