@@ -292,6 +292,7 @@ class Chip(Part):
     l2_write_bytes_per_cycle: float | None = _chip_rate("that L2 takes", "bytes/cycle")
     l2_store_lines_per_cycle: float | None = _chip_rate("to which L2 stores", "lines/cycle")
     dram_bytes_per_cycle: float | None = _chip_rate("that DRAM reads and writes", "bytes/cycle")
+    dram_wait_cycles: int | None = whole("a load waits for others, in proportion", 0, 1_000_000, "cycles", True)
     dram_loaded_cycles: int | None = whole("of a load from DRAM at its full rate", 1, 1_000_000, "cycles", True)
     atomics_per_cycle: float | None = _chip_rate("of atomics on words in the same 512 bytes", "turns/cycle")
     launch_cycles: int | None = whole("that a launch takes without its SMs' own", 0, 1_000_000, "cycles", True)

@@ -18,10 +18,12 @@ LINE_BYTES = 128
 KIB = 1024
 Numbers = NDArray[np.int64]
 Touch = tuple[int, int, bool, int, int, float]
-"""A line, the halves of it, whether it is written, the GPC, the SM and the cycle."""
+"""A line, a bit for each of its sectors, whether it is written, the GPC, the SM and the cycle."""
 READ, WRITTEN, SIDES = 3, 12, 48
 """Of a line's state: the halves that are there, those that were written, and the sides of the chip."""
 _COUNT = (0, 1, 1, 2)
+_HALVES = [bool(n & 3) + 2 * bool(n & 12) for n in range(16)]
+"""Which halves of a line its sectors lie in: DRAM gives 64 bytes at a time."""
 
 
 class L2:
@@ -49,7 +51,8 @@ class L2:
         """
         left: dict[int, int] = {}
         used, unwritten = 0, 0
-        for line, halves, stored, gpc, _, _ in reversed(touched):
+        for line, sectors, stored, gpc, _, _ in reversed(touched):
+            halves = _HALVES[sectors]
             state, side = left.get(line, 0), 16 << gpc % 2
             used += not state & side
             if used > self.room:
@@ -80,14 +83,15 @@ class L2:
         unwritten = sum(_COUNT[there[line] >> 2 & 3] for line in dirty)
         asked: dict[tuple[int, int, int], list[float]] = {}
         merged = 0
-        for i, (line, halves, stored, gpc, sm, time) in enumerate(touched):
+        for i, (line, sectors, stored, gpc, sm, time) in enumerate(touched):
             if not stored and most > 1:
-                first = asked.get((line, halves, gpc))
+                first = asked.get((line, sectors, gpc))
                 if first is not None and time < first[0] and first[1] < most and first[2] != sm:
                     first[1] += 1
                     first[2] = sm
                     merged += 1
                     continue
+            halves = _HALVES[sectors]
             state, side = there.get(line, 0), 16 << gpc % 2
             if state:
                 there.move_to_end(line)
@@ -109,7 +113,7 @@ class L2:
                 read[i] = _COUNT[missing]
                 there[line] = state | side | halves
                 if most > 1:
-                    asked[line, halves, gpc] = [time + self.windows[missing > 0], 1, sm]
+                    asked[line, sectors, gpc] = [time + self.windows[missing > 0], 1, sm]
             while used > self.room:
                 old, gone = there.popitem(last=False)
                 used -= _COUNT[gone >> 4]

@@ -18,7 +18,7 @@ from gpuemu.chip.copies import loads, with_copies
 from gpuemu.chip.dealing import makespan
 from gpuemu.chip.hot import turns
 from gpuemu.chip.l2 import LINE_BYTES
-from gpuemu.chip.rates import First, at_clock, share
+from gpuemu.chip.rates import First, at_clock, settled, share
 from gpuemu.chip.streams import Touches, moves, runs, touches
 from gpuemu.chip.traffic import traffic
 from gpuemu.chip.whole import SECTOR_BYTES, Whole
@@ -38,6 +38,8 @@ ALONE, SHARES, DRAM, L2, ATOMICS, DEALING = (
 )  # fmt: skip
 
 
+LOOKS, CLOSE_CYCLES = 3, 40
+"""How often an SM runs to find how long its loads wait, and how close that is found."""
 LATENCY, TOO_FEW, TAIL = "latencies of L2 and DRAM", "too few CTAs", "the tail: the last CTAs leave SMs idle"
 MOSTLY = 0.6
 """Of the time, the part from which on what DRAM or L2 takes alone says what limits a launch."""
@@ -78,7 +80,9 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     number = numbers[reference]
     full = [with_copies(t, program, log, k, longer.events) for k, t in enumerate(each)]
     places = chip.sms * program.resident_ctas
+    dispatch = chip.cta_dispatch_cycles or 0.0
     _, starts = makespan(_durations(run, work), places, 0.0)
+    starts = np.maximum(starts, (dispatch * np.arange(ctas)).astype(np.int64))
     others = [(numbers[k], t) for k, t in enumerate(full) if k != reference]
     moved = moves(trace, full[reference], number, others)
     unknown = [pc for pc, move in moved.items() if move is None and loads(trace.code[pc])]
@@ -88,22 +92,33 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     found = traffic(pattern, moved, weights, starts, chip, sample.buffers if sample else (), _cold(arch))
     busy = min(ctas, chip.sms)
     alone, shared = _end(run, work, chip.sms), 0.0
-    last = float(run.spans.max())
+    idle = arch.global_memory.latency_cycles
+    taken = _at(found.dram_read + found.dram_written, chip.dram_bytes_per_cycle, 0)
+    last = beside_last = float(run.spans.max())
     if busy > 1 and (found.loaded_sectors or found.stored_sectors):
-        shares = share(chip, found, busy, _first(program, each))
-        beside = replace(run, log=execute(program, arch, engine, share=shares))
-        shared, last = _end(beside, work, chip.sms, run), float(beside.spans.max())
-    dispatch = chip.cta_dispatch_cycles or 0.0
+        shares = share(chip, found, busy, _first(program, each), ctas <= places)
+        looks: list[tuple[int, float]] = []
+        wait = 0
+        while len(looks) < LOOKS:
+            beside = replace(run, log=execute(program, arch, engine, share=replace(shares, dram_wait=wait)))
+            looks.append((wait, _end(beside, work, chip.sms, run)))
+            settles, wait = wait, settled(chip, idle, taken, looks)
+            if abs(wait - settles) <= CLOSE_CYCLES:
+                break
+        shared = max(looks[0][1], looks[-1][1])
+        beside_last = min(shared, float(beside.spans.max()))
     hot = turns(longer) * float(work.sum()) / max(1.0, float(run.counts.sum()))
     limits = {
         ALONE: alone,
         SHARES: shared,
-        DRAM: _at(found.dram_read + found.dram_written, chip.dram_bytes_per_cycle, chip.dram_loaded_cycles),
+        DRAM: taken and taken + idle + settled(chip, idle, taken, [(0, taken + idle), (1, taken + idle + 1)]),
         L2: _at(found.asked_sectors * SECTOR_BYTES, chip.l2_read_bytes_per_cycle, arch.global_memory.l2.latency_cycles),
         ATOMICS: _at(hot, chip.atomics_per_cycle, 0),
     }
     most = max(limits.values()) + dispatch * busy
     limits[DEALING] = dispatch * ctas
+    # CTAs that are dealt out no faster than L2 and DRAM serve them do not wait for one another.
+    last += max(0.0, beside_last - last) * max(0.0, 1 - limits[DEALING] / max(1.0, shared))
     limited_by = DEALING if limits[DEALING] > most else _limited_by(limits, ctas, places, chip.sms)
     elapsed = (chip.launch_cycles or 0) + max(most, limits[DEALING] + last)
     return Whole(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,10 @@ _OF_MEMORY = (
     "l2_read_bytes_per_cycle", "l2_together_bytes_per_cycle", "l2_lines_per_cycle", "l2_write_bytes_per_cycle",
     "l2_store_lines_per_cycle", "dram_bytes_per_cycle", "atomics_per_cycle",
 )  # fmt: skip
+FULL = 12
+"""How steeply the wait for DRAM rises near its full rate: a power of the part of it that is asked for."""
+MOST_OF_ALL = 2.5
+"""Standard deviations from the mean of some hundred SMs to the most of them."""
 FEW = 0.01
 """Of lines, a part that makes no difference."""
 
@@ -44,11 +49,45 @@ def at_clock(chip: Chip, program: Program) -> Chip:
         return chip
     faster = chip.clock_mhz / chip.tensor_clock_mhz
     rates = {name: getattr(chip, name) for name in _OF_MEMORY}
-    return chip.model_copy(update={name: rate * faster for name, rate in rates.items() if rate is not None})
+    waits = {name: getattr(chip, name) for name in ("dram_wait_cycles", "dram_loaded_cycles")}
+    update = {name: rate * faster for name, rate in rates.items() if rate is not None}
+    update |= {name: round(cycles / faster) for name, cycles in waits.items() if cycles is not None}
+    return chip.model_copy(update=update)
 
 
-def share(chip: Chip, traffic: Traffic, sms: int, first: First) -> Share:
-    """What each of so many busy SMs gets; `first`: what an SM loads for the first time."""
+def waits(chip: Chip, idle: int, part: float) -> int:
+    """Cycles that a load, which takes `idle` alone, waits where all take this part of DRAM's rate.
+
+    They rise in proportion to it, and near the full rate up to what `dram_loaded_cycles` says.
+    """
+    if chip.dram_wait_cycles is None or chip.dram_loaded_cycles is None:
+        return 0
+    part, rising = min(1.0, part), chip.dram_wait_cycles
+    return round(rising * part + max(0, chip.dram_loaded_cycles - idle - rising) * part**FULL)
+
+
+def settled(chip: Chip, idle: int, taken: float, looks: list[tuple[int, float]]) -> int:
+    """The wait for which a launch takes so long that its loads wait just that: straight between `looks`.
+
+    `looks`: waits and how long it took with them; `taken`: how long DRAM takes at its full rate.
+    """
+    (before, least), (last, most) = looks[0], looks[-1]
+    each = max(0.0, (most - least) / (last - before)) if last != before else 0.0
+    low, high = 0, waits(chip, idle, 1.0)
+    while low < high:  # the longer they wait, the longer it takes, and the less is asked for
+        wait = (low + high) // 2
+        if waits(chip, idle, taken / max(1.0, taken, most + each * (wait - last))) <= wait:
+            high = wait
+        else:
+            low = wait + 1
+    return low
+
+
+def share(chip: Chip, traffic: Traffic, sms: int, first: First, at_once: bool) -> Share:
+    """What each of so many busy SMs gets; `first`: what an SM loads for the first time.
+
+    `at_once`: all CTAs have places from the beginning. Then the SM that ends last is the one of which L2 lacks most.
+    """
     loads, stores = traffic.loaded_sectors, traffic.stored_sectors
     asked = traffic.asked_sectors / loads if loads else 1.0
     missed = min(1.0, traffic.dram_read / SECTOR_BYTES / loads) if loads else 0.0
@@ -56,6 +95,8 @@ def share(chip: Chip, traffic: Traffic, sms: int, first: First) -> Share:
     # SMs that ask for the same wait for it together.
     waiting = min(1.0, missed / max(FEW, asked * first.share))
     waiting = waiting if waiting >= FEW else 0.0
+    if at_once:
+        waiting = min(1.0, waiting + MOST_OF_ALL * math.sqrt(waiting * (1 - waiting) / len(np.unique(first.group))))
 
     def each(rate: float | None, amount: float = SECTOR_BYTES) -> float:
         """Cycles for so much at an SM's part of a rate of all."""

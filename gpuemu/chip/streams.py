@@ -8,6 +8,7 @@ executed tell: if all touch the same, it stays where it is, else each CTA has da
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ Numbers = NDArray[np.int64]
 SECTOR_BYTES = 32
 COUNTS = np.array([bin(n).count("1") for n in range(16)])
 """How many bits are set."""
+_LOWEST = np.array([0] + [(n & -n).bit_length() - 1 for n in range(1, 16)])
 PRIVATE = 1 << 50
 """Addresses from here on stand for data of which no more is known than that each CTA has its own."""
 
@@ -44,6 +46,11 @@ class Touches:
     def count(self) -> Numbers:
         """How many sectors each is."""
         return np.asarray(COUNTS[self.sectors])
+
+    def begin(self, stream: int) -> int:
+        """The lowest byte of the stream."""
+        here = self.stream == stream
+        return int((self.line[here] + SECTOR_BYTES * _LOWEST[self.sectors[here]]).min())
 
     def without(self, streams: list[int]) -> Touches:
         """The same but for some streams."""
@@ -113,8 +120,30 @@ def moves(
         place = buffer(int(pattern.line[here][0]))
         near = [move for pc, move in known.items() if buffer(int(looked[pc][reference])) == place]
         seen = [(cta, int(t.line[t.stream == stream].min())) for cta, t in others if (t.stream == stream).any()]
-        found[stream] = _agreeing(near, list(known.values()), pattern.line[here], seen)
+        begins = {cta: t.begin(stream) for cta, t in [(reference, pattern), *others] if (t.stream == stream).any()}
+        straight = _straight(begins, reference, trace.launch.grid)
+        far = list(known.values()) if straight is None else [*known.values(), straight]
+        found[stream] = _agreeing(near, far, pattern.line[here], seen)
     return found
+
+
+def _straight(begins: dict[int, int], reference: int, grid: tuple[int, int, int]) -> Numbers | None:
+    """How far all CTAs lie from the reference if those of which it is known lie straight along the axes of the grid."""
+
+    def place(ctas: Numbers) -> Numbers:
+        axes = ctas % grid[0], ctas // grid[0] % grid[1], ctas // (grid[0] * grid[1])
+        return np.stack([axis for axis, extent in zip(axes, grid, strict=True) if extent > 1], axis=1)
+
+    if math.prod(grid) == 1:
+        return None
+    at = np.array(list(begins.values())) - begins[reference]
+    off = place(np.array([*begins, reference]))
+    off = off[:-1] - off[-1]
+    steps, _, rank, _ = np.linalg.lstsq(off.astype(float), at.astype(float))
+    if rank < off.shape[1] or len(at) < rank + 2 or np.abs(off @ np.rint(steps) - at).max() >= SECTOR_BYTES:
+        return None
+    every = place(np.arange(math.prod(grid)))
+    return np.asarray((every - every[reference]) @ np.rint(steps).astype(np.int64))
 
 
 def _agreeing(near: list[Numbers], known: list[Numbers], lines: Numbers, seen: list[tuple[int, int]]) -> Numbers | None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpuemu.arch.model import Chip
 from gpuemu.chip.l2 import L2, LINE_BYTES
-from gpuemu.chip.streams import PRIVATE, Numbers, Touches
+from gpuemu.chip.streams import PRIVATE, SECTOR_BYTES, Numbers, Touches
 from gpuemu.chip.whole import Traffic
 
 MOST_LINES = 24_000_000
@@ -25,8 +25,6 @@ AT_ONCE = 1 << 21
 TURN_CYCLES = 270
 """What a CTA touches within about a latency of L2 it asks for in one turn."""
 _HASH = np.uint64(0x9E3779B97F4A7C15)
-_BLOCKS = np.array([bool(n & 3) + 2 * bool(n & 12) for n in range(16)])
-"""Which halves of a line its sectors lie in: DRAM gives 64 bytes at a time."""
 
 
 def traffic(
@@ -48,10 +46,10 @@ def traffic(
     every = max(1, len(pattern.line) * looked // WANTED)
     found = _sampled(pattern, moves, looked, weights, starts, chip.drift_cycles or 0.0, every, buffers)
     order = np.argsort(found[2], kind="stable")
-    lines, blocks, times, stores, cta = (column[order] for column in found)
+    lines, sectors, times, stores, cta = (column[order] for column in found)
     sm = cta % sms
     l2 = L2(chip, every, len(lines))
-    touched = list(zip(*(c.tolist() for c in (lines, blocks, stores, sm * gpcs // sms, sm, times)), strict=True))
+    touched = list(zip(*(c.tolist() for c in (lines, sectors, stores, sm * gpcs // sms, sm, times)), strict=True))
     if not cold:
         l2.begin(touched)
     read, back, merged = l2.take(touched)
@@ -72,7 +70,7 @@ def _sampled(
     pattern: Touches, moves: dict[int, Numbers | None], looked: int, weights: NDArray[np.float64], starts: Numbers,
     drift: float, every: int, buffers: tuple[tuple[int, int], ...],
 ) -> tuple[Numbers, Numbers, NDArray[np.float64], NDArray[np.bool_], Numbers]:  # fmt: skip
-    """Line address, halves, cycle, whether it is written, and the CTA, of those that are looked at.
+    """Line address, sectors, cycle, whether it is written, and the CTA, of those that are looked at.
 
     A CTA drifts from where it would be by `drift` cycles for the root of the turns that its SM has waited for L2.
     """
@@ -80,7 +78,6 @@ def _sampled(
     turn = np.cumsum(np.diff(pattern.time // TURN_CYCLES, prepend=-1) > 0)
     before = starts // max(1, pattern.cycles) * turn[-1]
     off = drift * np.random.default_rng(1).standard_normal(len(starts))
-    halves = _BLOCKS[pattern.sectors]
     begins = np.array([start for start, _ in buffers] or [0], np.int64)
     place = np.argsort(begins)
     begins, lengths = begins[place], np.array([size for _, size in buffers] or [1 << 60], np.int64)[place]
@@ -99,13 +96,17 @@ def _sampled(
                 at = np.broadcast_to(line, (len(cta), len(line)))
             else:
                 at = begin + (line[None, :] + move[cta][:, None] - begin) % length
-            number = at // LINE_BYTES
-            chosen = (number.astype(np.uint64) * _HASH >> np.uint64(33)) % np.uint64(every) == 0
-            if weights.min() < 1:
-                chosen &= progress[here][None, :] < weights[cta][:, None]
-            i, j = np.nonzero(chosen)
-            k = here[j]
-            when = starts[cta[i]] + pattern.time[k] + off[cta[i]] * np.sqrt(before[cta[i]] + turn[k])
-            parts.append((number[i, j] * LINE_BYTES, halves[k], when, pattern.written[k], cta[i]))
-    line, half, time, stored, whose = (np.concatenate([part[n] for part in parts]) for n in range(5))
-    return line, half, time, stored, whose
+            moved = pattern.sectors[here][None, :] << at % LINE_BYTES // SECTOR_BYTES
+            for number, sectors in ((at // LINE_BYTES, moved & 15), (at // LINE_BYTES + 1, moved >> 4)):
+                if not sectors.any():
+                    continue
+                chosen = (number.astype(np.uint64) * _HASH >> np.uint64(33)) % np.uint64(every) == 0
+                chosen &= sectors > 0
+                if weights.min() < 1:
+                    chosen &= progress[here][None, :] < weights[cta][:, None]
+                i, j = np.nonzero(chosen)
+                k = here[j]
+                when = starts[cta[i]] + pattern.time[k] + off[cta[i]] * np.sqrt(before[cta[i]] + turn[k])
+                parts.append((number[i, j] * LINE_BYTES, sectors[i, j], when, pattern.written[k], cta[i]))
+    line, asked, time, stored, whose = (np.concatenate([part[n] for part in parts]) for n in range(5))
+    return line, asked, time, stored, whose

@@ -212,10 +212,10 @@ SHARE_PARTS = 1024
 class Share:
     """What an SM gets of the L2 and the DRAM that all SMs share: cycles a sector takes, of loads and of stores.
 
-    A line of which any sector is
-    loaded takes `l2_line` at least, one that is stored to `l2_store_line`. What the SM did not ask for in the last
-    `burst_cycles` it may have at once. `absent` [lines of global memory that are touched, in order]: those that L2 does
-    not have when the SM touches them first; None: it has all.
+    A line of which any sector is loaded takes `l2_line` at least, one that is stored to `l2_store_line`. What the SM
+    did not ask for in the last `burst_cycles` it may have at once. A load from DRAM takes `dram_wait` more cycles than
+    on an idle chip. `absent` [lines of global memory that are touched, in order]: those that L2 does not have when the
+    SM touches them first; None: it has all.
     """
 
     l2_load: float = 0.0
@@ -224,6 +224,7 @@ class Share:
     l2_store_line: float = 0.0
     dram_load: float = 0.0
     dram_store: float = 0.0
+    dram_wait: int = 0
     burst_cycles: int = 0
     absent: NDArray[np.bool_] | None = None
 
@@ -239,6 +240,7 @@ def fill(spec: Spec, arch: Architecture, share: Share = ALONE) -> None:
     values: Mapping[str, Any] = {name.replace(".", "_"): value for name, value in arch.flat().items()}
     for name in fields(Values):
         setattr(spec, name, int(values[name]))
+    spec.global_memory_latency_cycles += share.dram_wait
     ports = arch.shared_memory.ports
     spec.policy = POLICIES.index(arch.issue.policy)
     spec.separate = int(ports.topology == "separate")

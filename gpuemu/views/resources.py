@@ -70,7 +70,7 @@ _GROUPS = (
         chips.*.merged_requests chips.*.merge_cycles chips.*.merge_missed_cycles chips.*.drift_cycles
         chips.*.l2_held_kibibytes chips.*.l2_kept_kibibytes chips.*.l2_dirty_kibibytes chips.*.l2_read_bytes_per_cycle
         chips.*.l2_together_bytes_per_cycle chips.*.l2_lines_per_cycle chips.*.l2_write_bytes_per_cycle
-        chips.*.l2_store_lines_per_cycle
+        chips.*.l2_store_lines_per_cycle chips.*.dram_wait_cycles
         chips.*.dram_bytes_per_cycle chips.*.dram_loaded_cycles chips.*.atomics_per_cycle chips.*.launch_cycles
         chips.*.cta_dispatch_cycles launch.cold_sectors
         launch.constant_line_bytes issue.policy issue.dependences issue.instruction_line_bytes operations.*.pipe

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from gpuemu.arch import load_arch
-from gpuemu.chip.rates import First, share
+from gpuemu.chip.rates import First, settled, share, waits
 from gpuemu.chip.whole import Traffic
 
-FOLDER = Path(__file__).resolve().parents[2] / "tools" / "chip" / "h100"
+FOLDER = Path(__file__).resolve().parents[2] / "tools" / "chip"
 H100 = load_arch("sm_90").chips["H100"]
 
 
-def rows(name: str) -> list[dict[str, str]]:
-    with (FOLDER / name).open(encoding="utf-8") as file:
+def rows(name: str, chip: str = "h100") -> list[dict[str, str]]:
+    with (FOLDER / chip / name).open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -28,7 +28,8 @@ def streams(what: str, kernel: str) -> dict[int, float]:
 
 
 def shares(sms: int, loads: int, stores: int, read: int, written: int):
-    return share(H100, Traffic(loads, loads, stores, read, written, sms), sms, First(1.0, np.zeros(1, np.int64)))
+    first = First(1.0, np.zeros(1, np.int64))
+    return share(H100, Traffic(loads, loads, stores, read, written, sms), sms, first, False)
 
 
 @pytest.mark.parametrize("sms", [99, 132])
@@ -66,3 +67,31 @@ def test_atomics_on_one_address_are_done_one_after_another():
         if r["what"] == "atomics" and r["ctas"] == "132" and r["told"].startswith("words=1 ")
     ]
     assert measured == pytest.approx([H100.atomics_per_cycle] * len(measured), rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["H100", "H200"])
+def test_a_load_waits_as_a_chain_does_beside_what_others_load(name):
+    chip = load_arch("sm_90").chips[name]
+    found = [
+        (float(r["others_per_cycle"]), int(r["first_cycles"]) / int(r["first_done"]))
+        for r in rows("chip.csv", name.lower())
+        if r["what"] == "under load" and "chain=dram rows=dram" in r["told"]
+    ]
+    idle = min(cycles for _, cycles in found)
+    assert len(found) == 12
+    for others, cycles in found:
+        assert waits(chip, round(idle), others / chip.dram_bytes_per_cycle) == pytest.approx(cycles - idle, abs=130)
+
+
+def test_the_wait_that_settles_is_the_one_that_a_launch_so_long_has():
+    """Ten thousand loads one behind another, which take half of DRAM's rate if none waits."""
+    wait = settled(H100, 700, 3.5e6, [(0, 7e6), (100, 8e6)])
+    assert 0 < wait < waits(H100, 700, 0.5)
+    assert waits(H100, 700, 3.5e6 / (7e6 + 1e4 * wait)) == pytest.approx(wait, abs=1)
+
+
+def test_of_ctas_that_begin_together_the_sm_that_lacks_most_ends_last():
+    first = First(1.0, np.arange(16))
+    lacks = [share(H100, Traffic(1000, 1000, 0, 16_000, 0, 132), 132, first, once).absent.mean() for once in (0, 1)]
+    assert lacks[0] == pytest.approx(0.5, abs=0.1)
+    assert lacks[1] > 0.75

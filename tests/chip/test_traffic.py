@@ -7,7 +7,7 @@ import pytest
 
 from gpuemu.arch import load_arch
 from gpuemu.chip.l2 import LINE_BYTES
-from gpuemu.chip.streams import Touches
+from gpuemu.chip.streams import Touches, _straight
 from gpuemu.chip.traffic import traffic
 
 H100 = load_arch("sm_90").chips["H100"]
@@ -112,3 +112,28 @@ def test_lines_that_both_sides_of_the_chip_use_take_two_places():
     assert dram(np.zeros(1, np.int64)) == pytest.approx(25 * MIB, rel=0.05)
     both = np.zeros(40, np.int64)  # CTAs 0 to 39 lie in three GPCs
     assert dram(both) > 1.5 * 25 * MIB
+
+
+def narrow(bytes_each: int, ctas: int, written: bool = False):
+    """CTAs that touch so many bytes of each of 1,024 rows, side by side."""
+    rows, pitch = 1024, bytes_each * ctas
+    sectors = np.full(rows, (1 << bytes_each // 32) - 1)
+    pattern = Touches(
+        np.arange(rows) * pitch, sectors, np.arange(rows) * 4, np.full(rows, written), np.zeros(rows, np.int64), 4096
+    )
+    move = np.arange(ctas) * bytes_each
+    return traffic(pattern, {0: move}, np.ones(ctas), np.zeros(ctas, np.int64), H100, ((0, 1 << 40),), True)
+
+
+@pytest.mark.parametrize("bytes_each", [32, 64])
+def test_parts_of_a_line_that_several_ctas_touch_are_each_there_once(bytes_each):
+    found = narrow(bytes_each, 1024)
+    assert found.asked_sectors == found.loaded_sectors
+    assert found.dram_read == pytest.approx(1024 * 1024 * bytes_each, rel=0.05)
+
+
+def test_a_store_whose_ctas_lie_straight_along_the_grid_is_known_of_all():
+    begins = {0: 4096, 5: 4096 + 5 * 64, 9: 4096 + 64 + 8192, 18: 4096 + 2 * 64 + 2 * 8192}
+    move = _straight(begins, 5, (8, 4, 1))
+    assert move.tolist() == [(x - 5) * 64 + y * 8192 for y in range(4) for x in range(8)]
+    assert _straight({**begins, 18: 0}, 5, (8, 4, 1)) is None

@@ -53,6 +53,38 @@ __device__ void sweep(uint4* from, uint4* to, int lines, int passes, int turn, i
         sweep<MODE, UNROLL>(from, to, lines, passes, turn, step, records); }
 SWEEP(read1, READ, 1) SWEEP(read4, READ, 4) SWEEP(read8, READ, 8) SWEEP(write4, WRITE, 4) SWEEP(copy4, COPY, 4) SWEEP(reduce4, REDUCE, 4)
 
+// A CTA goes through rows of its own, a piece of each at a time, and waits for all of these before the next ones: 16 bytes
+// a thread and load. `in`, `out`: bytes from row to row of what is read and written, 0: all CTAs together go through one range.
+template <int MODE, int LOADS>
+__device__ void go(char* from, char* to, u64 in, u64 out, int piece, int steps, u64* records) {
+    u64* record = records + RECORD * blockIdx.x;
+    __shared__ unsigned seen[1024];
+    const int rows = LOADS * blockDim.x * 16 / piece;
+    seen[threadIdx.x] = 0;
+    begin(record);
+    for (int step = 0; step < steps; step++) {
+        uint4 v[LOADS];
+#pragma unroll
+        for (int u = 0; u < LOADS; u++) {
+            const int at = (u * blockDim.x + threadIdx.x) * 16;
+            const u64 row = (u64)blockIdx.x * rows + at / piece;
+            const u64 together = ((u64)step * gridDim.x * rows + row) * piece + at % piece;
+            const u64 apart = row * (in ? in : out) + (u64)step * piece + at % piece;
+            v[u].x = at;
+            if (MODE != WRITE) v[u] = __ldcg((uint4*)(from + (in ? apart : together)));
+            if (MODE != READ) __stcg((uint4*)(to + (out ? apart : together)), v[u]);
+        }
+#pragma unroll
+        for (int u = 0; u < LOADS; u++) seen[threadIdx.x] ^= v[u].x ^ v[u].y ^ v[u].z ^ v[u].w;
+        __syncthreads();
+    }
+    finish(record, (u64)steps * LOADS * blockDim.x * 16);
+}
+#define GO(NAME, MODE, LOADS) \
+    extern "C" __global__ void NAME(char* from, char* to, u64 in, u64 out, int piece, int steps, u64* records) { \
+        go<MODE, LOADS>(from, to, in, out, piece, steps, records); }
+GO(go_read1, READ, 1) GO(go_read2, READ, 2) GO(go_read4, READ, 4) GO(go_read8, READ, 8) GO(go_write4, WRITE, 4) GO(go_copy4, COPY, 4)
+
 // All CTAs read the same rows, each beginning `skew` rows behind the one before.
 extern "C" __global__ void shared_rows(uint4* from, uint4* to, int lines, int passes, int skew, u64* records) {
     u64* record = records + RECORD * blockIdx.x;

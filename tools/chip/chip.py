@@ -43,14 +43,16 @@ class Bench:
         cupy.cuda.Device().synchronize()
         return cupy.asnumpy(records).astype(np.int64)
 
-    def measure(self, what: str, kernel: str, ctas: int, threads: int, *args: Any, warm: bool, **told: Any) -> None:
+    def measure(
+        self, what: str, kernel: str, ctas: int, threads: int, *args: Any, warm: bool, shared: int = ALONE, **told: Any
+    ) -> None:
         """The median launch of several; `warm`: behind one that had the same data, else behind a flush of L2."""
         found = []
         for number in range(REPEATS + 1):
             if not warm:
                 self.other[: 256 * MIB] = number
             self.stop[:] = 0
-            records = self.launch(kernel, ctas, threads, *args)
+            records = self.launch(kernel, ctas, threads, *args, shared=shared)
             if number:
                 found.append(records)
         spans = [int(r[:, 4].max() - r[:, 2].min()) for r in found]
@@ -121,6 +123,54 @@ def capacity(bench: Bench) -> None:
                 "capacity", "read4", n, 1024, bench.big, bench.other, lines, 12, turn, 1, warm=True,
                 mib=round(lines * n * 16384 / MIB, 2), turn=turn,
             )  # fmt: skip
+
+
+def pieces(bench: Bench) -> None:
+    """Rows of each CTA's own, a piece of each at a time, by the bytes of a piece and what an SM has in flight."""
+    big, other, threads = bench.big, bench.other, 128
+
+    def go(kernel: str, each: int, loads: int, piece: int, odd: int, ways: tuple[int, int]) -> None:
+        ctas, rows = each * bench.sms, loads * threads * 16 // piece
+        steps = 1
+        while ctas * rows * piece * steps < 160 * MIB:
+            steps *= 2
+        pitch = piece * steps + odd * 128
+        bench.measure(
+            "pieces", kernel, ctas, threads, big, other, *(np.uint64(pitch * way) for way in ways), piece, steps,
+            warm=True, shared=ALONE // each - 6144 * (each > 1), piece=piece, each=each, flight=each * rows * piece,
+            odd=odd, apart_in=ways[0], apart_out=ways[1], pitch=pitch,
+        )  # fmt: skip
+
+    for each in (1, 2, 4, 8, 16):
+        for loads in (1, 2, 4, 8):
+            go(f"go_read{loads}", each, loads, 2048, 0, (0, 1))
+            for piece in (64, 128, 256, 512, 1024, 2048, 8192):
+                if piece <= loads * threads * 16:
+                    for odd in (0, 3):
+                        go(f"go_read{loads}", each, loads, piece, odd, (1, 0))
+    for each in (4, 8):
+        for piece in (32, 64, 128, 256, 512, 1024, 2048):
+            for odd in (0, 3):
+                go("go_write4", each, 4, piece, odd, (1, 1))
+                for ways in ((0, 1), (1, 0), (1, 1)):
+                    go("go_copy4", each, 4, piece, odd, ways)
+        go("go_write4", each, 4, 2048, 0, (1, 0))
+        go("go_copy4", each, 4, 2048, 0, (0, 0))
+
+
+def small(bench: Bench) -> None:
+    """Little data that is read once, by CTAs that all fit: what a launch waits for DRAM and L2 beside the rate."""
+    for threads, each in ((128, 1), (128, 4), (128, 8), (1024, 1)):
+        for kernel in ("go_read1", "go_read4", "go_copy4"):
+            loads = int(kernel[-1])
+            for steps in (1, 2, 4, 8, 16):
+                for warm in (True, False):
+                    n = each * bench.sms
+                    bench.measure(
+                        "small", kernel, n, threads, bench.big, bench.other, np.uint64(0), np.uint64(0), 2048,
+                        steps, warm=warm, shared=ALONE // each - 6144 * (each > 1), each=each, steps=steps,
+                        bytes=n * threads * 16 * loads * steps,
+                    )  # fmt: skip
 
 
 def shared_rows(bench: Bench) -> None:
@@ -216,18 +266,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--launches", action="store_true")
+    parser.add_argument("--only", default="")
     options = parser.parse_args()
     bench = Bench()
     if options.launches:
         return launches(bench)
-    for part in (rates, sectors, capacity, shared_rows, loaded, atomics):
+    for part in (rates, sectors, capacity, pieces, small, shared_rows, loaded, atomics):
+        if options.only not in part.__name__:
+            continue
         part(bench)
         with (options.out / "chip.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, bench.rows[0].keys(), lineterminator="\n")
             writer.writeheader()
             writer.writerows(bench.rows)
         print(part.__name__, len(bench.rows), flush=True)
-    return dealt(bench, options.out)
+    return None if options.only else dealt(bench, options.out)
 
 
 if __name__ == "__main__":
