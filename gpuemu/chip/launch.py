@@ -97,21 +97,21 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     last = beside_last = float(run.spans.max())
     if busy > 1 and (found.loaded_sectors or found.stored_sectors):
         shares = share(chip, found, busy, _first(program, each), ctas <= places)
-        looks: list[tuple[int, float]] = []
-        wait = 0
+        wait, first = 0, (arch.global_memory.l2.latency_cycles - idle, alone)
+        looks: list[float] = []
         while len(looks) < LOOKS:
             beside = replace(run, log=execute(program, arch, engine, share=replace(shares, dram_wait=wait)))
-            looks.append((wait, _end(beside, work, chip.sms, run)))
-            settles, wait = wait, settled(chip, idle, taken, looks)
+            looks.append(_end(beside, work, chip.sms, run))
+            settles, wait = wait, settled(chip, idle, taken, first, (wait, looks[-1]))
             if abs(wait - settles) <= CLOSE_CYCLES:
                 break
-        shared = max(looks[0][1], looks[-1][1])
+        shared = max(looks[0], looks[-1])
         beside_last = min(shared, float(beside.spans.max()))
     hot = turns(longer) * float(work.sum()) / max(1.0, float(run.counts.sum()))
     limits = {
         ALONE: alone,
         SHARES: shared,
-        DRAM: taken and taken + idle + settled(chip, idle, taken, [(0, taken + idle), (1, taken + idle + 1)]),
+        DRAM: taken and taken + idle + settled(chip, idle, taken, (-idle, taken), (0, taken + idle)),
         L2: _at(found.asked_sectors * SECTOR_BYTES, chip.l2_read_bytes_per_cycle, arch.global_memory.l2.latency_cycles),
         ATOMICS: _at(hot, chip.atomics_per_cycle, 0),
     }

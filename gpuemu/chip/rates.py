@@ -66,17 +66,17 @@ def waits(chip: Chip, idle: int, part: float) -> int:
     return round(rising * part + max(0, chip.dram_loaded_cycles - idle - rising) * part**FULL)
 
 
-def settled(chip: Chip, idle: int, taken: float, looks: list[tuple[int, float]]) -> int:
-    """The wait for which a launch takes so long that its loads wait just that: straight between `looks`.
+def settled(chip: Chip, idle: int, taken: float, first: tuple[int, float], last: tuple[int, float]) -> int:
+    """The wait for which a launch takes so long that its loads wait just that.
 
-    `looks`: waits and how long it took with them; `taken`: how long DRAM takes at its full rate.
+    `first`, `last`: two waits, how long the launch took with them, and it goes straight between; `taken`: how long DRAM
+    takes at its full rate.
     """
-    (before, least), (last, most) = looks[0], looks[-1]
-    each = max(0.0, (most - least) / (last - before)) if last != before else 0.0
+    each = max(0.0, (last[1] - first[1]) / (last[0] - first[0]))
     low, high = 0, waits(chip, idle, 1.0)
     while low < high:  # the longer they wait, the longer it takes, and the less is asked for
         wait = (low + high) // 2
-        if waits(chip, idle, taken / max(1.0, taken, most + each * (wait - last))) <= wait:
+        if waits(chip, idle, taken / max(1.0, taken, last[1] + each * (wait - last[0]))) <= wait:
             high = wait
         else:
             low = wait + 1

@@ -85,7 +85,7 @@ def test_a_load_waits_as_a_chain_does_beside_what_others_load(name):
 
 def test_the_wait_that_settles_is_the_one_that_a_launch_so_long_has():
     """Ten thousand loads one behind another, which take half of DRAM's rate if none waits."""
-    wait = settled(H100, 700, 3.5e6, [(0, 7e6), (100, 8e6)])
+    wait = settled(H100, 700, 3.5e6, (0, 7e6), (100, 8e6))
     assert 0 < wait < waits(H100, 700, 0.5)
     assert waits(H100, 700, 3.5e6 / (7e6 + 1e4 * wait)) == pytest.approx(wait, abs=1)
 
