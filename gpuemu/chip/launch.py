@@ -102,7 +102,8 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
         while len(looks) < LOOKS:
             beside = replace(run, log=execute(program, arch, engine, share=replace(shares, dram_wait=wait)))
             looks.append(_end(beside, work, chip.sms, run))
-            settles, wait = wait, settled(chip, idle, taken, first, (wait, looks[-1]))
+            begin = first if len(looks) > 1 else (-1, looks[-1])
+            settles, wait = wait, settled(chip, idle, taken, begin, (wait, looks[-1]))
             if abs(wait - settles) <= CLOSE_CYCLES:
                 break
         shared = max(looks[0], looks[-1])
