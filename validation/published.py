@@ -2,7 +2,7 @@
 
     python -m validation.published                       # every architecture; exit code 1 if a row fails
     python -m validation.published --arch sm_80
-    python -m validation.published --markdown > docs/published.md
+    python -m validation.published --markdown docs
 
 A row is one published number, what a microbenchmark on the emulator gives, and a verdict by its rule: `cycles`, within
 1 cycle or 3 %; `rate` (rates, intervals, shares), within 3 %; `exact`; `at_most`, for bounds. Of a range either end's
@@ -17,6 +17,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
 from typing import TextIO
 
 import gpuemu
@@ -113,23 +115,29 @@ def write_text(out: TextIO, name: str, entries: list[Entry], table: list[Row]) -
 
 INTRODUCTION = """# Published figures, beside the emulator's
 
-`python -m validation.published --markdown` writes this page; `python -m validation.published` prints the table and
-exits with 1 if a row fails. The published numbers, their sources and the microbenchmark of each row are in
-`validation/published/*.yaml`. The letter behind the sources is the grade: A (peer-reviewed, or two sources) to D (a
-guess); "of sm_86" marks a figure taken over from that chip.
+`python -m validation.published --markdown docs` writes this page and those of the architectures; without `--markdown`
+it prints the tables. It exits with 1 if a row fails. The published numbers, their sources and the microbenchmark of
+each row are in `validation/published/*.yaml`. The letter behind the sources is the grade: A (peer-reviewed, or two
+sources) to D (a guess); "of sm_86" marks a figure taken over from that chip.
 
 A latency passes within 1 cycle or 3 %, a rate or an interval within 3 %, a count only if it is the same; a range passes
 if one of its ends does or if the figure lies inside. The difference is emulated less published. A row marked **gap**
-fails for want of a mechanism that the emulator does not have; the list below each table says which.
+fails for want of a mechanism that the emulator does not have; the list below each table says which. Each architecture
+has its table on a page of its own:
 """
 
 
-def write_markdown(out: TextIO, tables: list[tuple[str, list[Entry], list[Row]]]) -> None:
-    """docs/published.md."""
+BACK = "[published figures](../published.md)"
+
+
+def pages(tables: list[tuple[str, list[Entry], list[Row]]]) -> dict[str, str]:
+    """The text of published.md, with methods and sources, and of a page for each architecture, by the files' names."""
+    out = StringIO()
     used = sorted({row.check.probe for _, _, table in tables for row in table})
     print(INTRODUCTION, file=out)
     for name, entries, table in tables:
-        print(f"* {summary(name, entries, table)}", file=out)
+        counted = summary(name, entries, table)
+        print(f"* {counted.replace(name, f'[{name}](published/{name}.md)', 1)}", file=out)
     print("\n## Methods\n\nBy the name in the last column of the tables:\n", file=out)
     for name in used:
         print(f"* `{name}`: {method(name)}", file=out)
@@ -139,8 +147,11 @@ def write_markdown(out: TextIO, tables: list[tuple[str, list[Entry], list[Row]]]
     print("\n## Sources\n", file=out)
     for key in sorted(keys):
         print(f"* {key}: {known[key]}.", file=out)
+    found = {"published.md": out.getvalue()}
     for name, entries, table in tables:
-        print(f"\n## {name}\n", file=out)
+        out = StringIO()
+        print(f"# Published figures of {name}, beside the emulator's\n", file=out)
+        print(f"{summary(name, entries, table)}. How to read it, methods and sources: {BACK}.\n", file=out)
         print("| quantity | published | unit | source | emulated | difference | verdict | method |", file=out)
         print("|---|---:|---|---|---:|---:|---|---|", file=out)
         for row in table:
@@ -157,6 +168,8 @@ def write_markdown(out: TextIO, tables: list[tuple[str, list[Entry], list[Row]]]
             (f"{e.name} [{c.part}]", REASONS[c.not_modelled]) for e in entries for c in e.checks if c.not_modelled
         ]
         _notes(out, f"Not modelled, {len(left_out)}", left_out)
+        found[f"published/{name}.md"] = out.getvalue()
+    return found
 
 
 def _notes(out: TextIO, title: str, notes: list[tuple[str, str]]) -> None:
@@ -177,14 +190,16 @@ def main(arguments: list[str] | None = None, out: TextIO = sys.stdout) -> int:
         prog="python -m validation.published", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--arch", action="append", choices=ARCHITECTURES, help="only this one; may be repeated")
-    parser.add_argument("--markdown", action="store_true", help="as docs/published.md has it")
+    parser.add_argument("--markdown", metavar="FOLDER", type=Path, help="write the pages there, published.md first")
     options = parser.parse_args(arguments)
     tables = []
     for name in options.arch or ARCHITECTURES:
         entries = load(name, FOLDER)
         tables.append((name, entries, list(rows(gpuemu.load_arch(name), entries))))
     if options.markdown:
-        write_markdown(out, tables)
+        for name, text in pages(tables).items():
+            (options.markdown / name).parent.mkdir(parents=True, exist_ok=True)
+            (options.markdown / name).write_text(text, encoding="utf-8")
     else:
         for table in tables:
             write_text(out, *table)

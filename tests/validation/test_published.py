@@ -48,10 +48,11 @@ def test_there_is_a_table_for_every_architecture_file_with_enough_rows(tables):
     }  # fmt: skip
 
 
-def test_the_page_is_what_the_command_prints():
-    out = io.StringIO()
-    main(["--markdown"], out)
-    assert (ROOT / "docs" / "published.md").read_text(encoding="utf-8") == out.getvalue()
+def test_the_pages_are_what_the_command_writes(tables):
+    found = published.pages([(name, load(name), table) for name, table in tables.items()])
+    assert set(found) == {"published.md", *(f"published/{name}.md" for name in ARCHITECTURES)}
+    for name, text in found.items():
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text
 
 
 # --- the verdict ------------------------------------------------------------------------------------------------
