@@ -144,8 +144,9 @@ def test_by_line_the_instructions_of_a_line_are_one_cause() -> None:
 def test_worker_processes_give_the_same_answer_and_report_their_progress(v2: Answer) -> None:
     seen: list[tuple[int, int]] = []
     answer = gpuemu.why(
-        "v2_shared_memory", "sm_89", pairs=10, jobs=2, progress=lambda done, total: seen.append((done, total))
-    )
+        "v2_shared_memory", "sm_89", by="instruction", pairs=10, jobs=2,
+        progress=lambda done, total: seen.append((done, total)),
+    )  # fmt: skip
     assert as_data(answer) == as_data(v2)
     assert seen[-1][0] == seen[-1][1] == len(v2.rows) + len(v2.pairs)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
