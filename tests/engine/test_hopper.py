@@ -169,6 +169,23 @@ def test_a_phase_that_never_ends_is_an_error() -> None:
         gpuemu.run(trace.build(), ARCH, engine="simpy")
 
 
+def test_what_writes_twice_waits_for_all_products_that_are_queued() -> None:
+    def taken(products: int) -> int:
+        trace = builder()
+        for _ in range(products):
+            trace.emit("HGMMA.64x256x16.F32 R24, gdesc[UR8], R24", control="B------:R-:W-:-:S01")
+        for _ in range(3):
+            trace.emit("NOP", control="B------:R-:W-:-:S15")
+        clock(trace)
+        trace.emit("IMAD.WIDE R2, R4, R5, R6", control="B------:R-:W-:-:S05")
+        trace.emit("NOP", control="B------:R-:W-:-:S15")
+        clock(trace)
+        first, then = clocks(trace)
+        return then - first
+
+    assert taken(6) - taken(5) == 128 - 1  # the sixth issues a cycle behind the fifth
+
+
 def test_wavefronts_of_products_are_counted_once_for_four_warps() -> None:
     trace = builder()
     trace.emit("HGMMA.64x128x16.F32 R24, gdesc[UR8], R24", control="B------:R-:W-:-:S01")
