@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from engine.probes import builder, emit, machine
 import gpuemu
 from gpuemu.arch import Architecture, load_arch
 from gpuemu.arch.schema import Leaf, Section, Table, tree
+from gpuemu.chip import launch
 from gpuemu.studies.why.api import causes_of
 from gpuemu.views import resources
 from gpuemu.views.resources import OWNERS, entry_of
@@ -87,3 +89,13 @@ def _loads(warps: int) -> gpuemu.Result:
         emit(trace, f"IADD3 R1, R4, R4, RZ | B{counter} S4")
     emit(trace, "EXIT | S5")
     return gpuemu.run(trace.build(), machine())
+
+
+def test_the_glossary_says_of_each_resource_what_it_is():
+    text = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    section = text.partition("## What a run can be limited by")[2].partition("\n## ")[0]
+    told = set(re.findall(r"^\| ([^|]+) \|", section, re.MULTILINE))
+    names = {owner.resource.partition(", ")[0] for owner in OWNERS.values()} - {"", resources.RESIDENCY}
+    assert names <= told
+    for name in (launch.DRAM, launch.L2, launch.LATENCY, launch.ATOMICS, launch.DEALING, launch.TOO_FEW, "the tail"):
+        assert name in " ".join(section.split())
