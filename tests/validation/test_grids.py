@@ -63,7 +63,7 @@ def test_the_table_has_a_line_a_family_and_the_worst() -> None:
     lines = table([GridScore("a", "add", 100, 105.0, 1.0), GridScore("b", "add", 100, 50.0, 3.0)], worst=1)
     assert lines[1].split() == ["add", "2", "27.5%", "27.5%", "-22.5%", "50%"]
     assert lines[3] == f"worst   {'b':40} estimated {50:11} measured {100:11} -50.0%"
-    assert lines[4] == "an answer takes 2.0 s in the median, 3 s at most"
+    assert lines[4] == "an answer takes 2.0 s in the median, 3 s at most: b"
 
 
 def test_an_fp32_product_is_estimated_within_10_percent() -> None:

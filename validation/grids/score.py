@@ -105,6 +105,7 @@ def table(scores: Sequence[GridScore], worst: int = 10) -> list[str]:
         for s in sorted(scores, key=lambda s: -abs(s.error))[:worst]
     ]
     if scores:
-        seconds = [s.seconds for s in scores]
-        lines.append(f"an answer takes {median(seconds):.1f} s in the median, {max(seconds):.0f} s at most")
+        slowest = max(scores, key=lambda s: s.seconds)
+        usual = median(s.seconds for s in scores)
+        lines.append(f"an answer takes {usual:.1f} s in the median, {slowest.seconds:.0f} s at most: {slowest.name}")
     return lines
