@@ -62,7 +62,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule("against", {"form": ("html",)}, right="--format html has it; gpuemu diff prints two runs side by side"),
         _EXPECTED,
     ),
-    "why": (Rule("everything", _ONE_RUN), Rule("jobs", _ONE_RUN), _EXPECTED),
+    "why": (*(Rule(name, _ONE_RUN) for name in ("everything", "pairs", "jobs")), _EXPECTED),
+    "check": (Rule("everything", _TEXT),),
     "trace": (_EXPECTED,),
     "compare": (Rule("everything", _TEXT),),
     "diff": (

@@ -125,6 +125,8 @@ def test_on_every_page_an_option_changes_what_is_written_or_is_refused(name: str
         ("run k.cu --tolerance 1", "--tolerance: found no --expect; it has an effect with --expect"),
         ("why v2_shared_memory --only conflicts --jobs 2", "--jobs: found --only; it has an effect with no --only"),
         ("why v2_shared_memory --only conflicts --all", "--all: found --only; it has an effect with no --only"),
+        ("why v2_shared_memory --only conflicts --pairs", "--pairs: found --only; it has an effect with no --only"),
+        ("check v2_shared_memory --all --format sarif", "--all: found --format sarif; it has an effect with --format text"),
         ("compare v2_shared_memory x.csv --all --format json", "--all: found --format json; it has an effect with --format text"),
         ("sweep v2_shared_memory --all --format csv", "--all: found --format csv; it has an effect with --format text"),
         ("sweep v2_shared_memory --all -o x.json", "--all: found --format json; it has an effect with --format text"),

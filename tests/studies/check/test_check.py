@@ -76,7 +76,7 @@ def test_json_has_every_part_of_a_finding() -> None:
 
 def test_only_the_tools_that_are_asked_for_speak() -> None:
     arguments = (OTHERS, "--kernel", "two_wrongs_bad", "--block", "128", "--arg", "zeros:f32:128")
-    assert "Potential" in invoke(*arguments)[1]
+    assert "Potential" in invoke(*arguments, "--all")[1]
     text = invoke(*arguments, "--tool", "memcheck")[1]
     assert "Invalid __global__ write" in text
     assert "Potential" not in text
