@@ -28,7 +28,7 @@ from gpuemu.isa.opcodes import Kind
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace, WarpTrace
-from gpuemu.trace.uneven import EVEN, instructions, is_even
+from gpuemu.trace.uneven import EVEN, executed, instructions, is_even
 
 GROUP_CYCLES = 500
 """Lines that an SM loads first within so many cycles, about a latency, are all there or none of them."""
@@ -69,9 +69,7 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     if longer is not trace:
         program = lower(longer, arch)
         log = execute(program, arch, engine)
-    known: dict[int, int] = {}
-    for warp in [*trace.warps, *(sample.others.warps if sample else ())]:
-        known[warp.cta] = known.get(warp.cta, 0) + len(warp.path)
+    known = executed(trace)
     numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
     run = _Run(program, log, numbers, np.array([known[n] for n in numbers], float))
     work = instructions(trace.launch.grid, known, chip.sms)

@@ -16,8 +16,6 @@ from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.writing import write_out
 
 _INSTALL = 'pip install "gpuemu-sm[gpu,sass]" (CUDA 12; cupy-cuda13x for CUDA 13) on the machine that has the card'
-
-
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -38,7 +36,7 @@ def calibrate(
     """Measure the values of confidence C and D on your card, and write an architecture file of your own.
 
     \b
-    On the machine that has the card, ten minutes, no profiler and no permission:
+    On the machine that has the card; about half an hour of one core, no profiler and no permission:
       gpuemu calibrate
       gpuemu run kernel.cu --arch rtx_4090.yaml
     What it would measure, on any machine:
@@ -59,15 +57,11 @@ def calibrate(
     else:
         if folder is None:
             _require_cupy()
-        done = suite.calibrate(name, only, folder, keep, _bar, jobs)
+        done = suite.calibrate(name, only, folder, keep, _Counted, jobs)
         output = output or Path(done.file_name)
         write_out(done.file_text(output, date), str(output))
         lines = [*done.table(), f"to {output}"]
     click.echo("\n".join(lines))
-
-
-def _bar(doing: str) -> Any:
-    return _Counted(doing)
 
 
 class _Counted(ProgressBar):

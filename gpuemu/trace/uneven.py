@@ -5,10 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.trace.model import Trace
+
 GOLDEN = (5**0.5 - 1) / 2
 """Multiples of it, less their whole part, lie evenly between 0 and 1."""
 EVEN = 0.02
 """CTAs whose instructions differ by no more than this part do the same."""
+
+
+def executed(trace: Trace) -> dict[int, int]:
+    """Warp instructions of each CTA that was executed, timed or not."""
+    known: dict[int, int] = {}
+    for warp in [*trace.warps, *(trace.sample.others.warps if trace.sample else ())]:
+        known[warp.cta] = known.get(warp.cta, 0) + len(warp.path)
+    return known
 
 
 def instructions(grid: tuple[int, int, int], known: dict[int, int], sms: int = 1) -> NDArray[np.float64]:
