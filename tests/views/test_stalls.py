@@ -17,7 +17,7 @@ from gpuemu.program.stall_reasons import NAMES
 from gpuemu.views.stalls import CONTENTION, reasons
 
 NEXT = "FFMA R1, R0, R0, R0"
-MOST_CYCLES = 10_000
+MOST_CYCLES = 100_000
 """Of a run that is watched cycle by cycle."""
 
 
