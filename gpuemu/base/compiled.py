@@ -49,10 +49,11 @@ class Compiled:
             self.module = None
         return self.module is not None
 
-    def ask(self) -> ModuleType | None:
+    def ask(self, calls: int = 1) -> ModuleType | None:
+        """The module, once so many calls have come together; `calls`: what this one counts for."""
         if self.module is None and self.calls > 0:
-            self.calls -= 1
-            if self.calls == 0:
+            self.calls -= calls
+            if self.calls <= 0:
                 self.load()
         return self.module
 

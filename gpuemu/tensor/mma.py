@@ -40,7 +40,7 @@ from gpuemu.tensor.numbers import FORMATS, Numerics
 from gpuemu.tensor.sums import float_product, integer_product, sums_of
 
 COMPILED = Compiled("gpuemu.tensor.compiled", 4096)
-"""The products that Numba compiles; NumPy takes about as long for so many as Numba takes to be loaded."""
+"""The products that Numba compiles; NumPy takes about as long for so many chunks as Numba takes to be loaded."""
 
 _CHUNK_WARPS = 16  # beyond that, the intermediate arrays leave the processor's caches
 _NO_ROWS = np.zeros((0, 0, 0), dtype=np.intp)
@@ -103,7 +103,7 @@ def mma_registers(
     chosen = mma_mode(mode) if isinstance(mode, str) else mode
     warps = math.prod(c.shape[:-2])
     left, right, addend = (x.reshape(warps, *x.shape[-2:]) for x in (a, b, c))
-    module = None if chosen.integer else COMPILED.ask()
+    module = None if chosen.integer else COMPILED.ask(-(-warps // _CHUNK_WARPS))
     if module is not None:
         return _compiled(module, numerics, chosen, (left, right, addend), rows).reshape(c.shape)
     d = np.empty_like(addend)

@@ -102,6 +102,18 @@ def test_the_loop_comes_when_a_run_is_long(monkeypatch: pytest.MonkeyPatch) -> N
     assert loaded == [False, False, True, True]
 
 
+def test_products_of_many_warps_count_by_the_chunks_that_numpy_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    mode = mma_mode("m16n8k16.f32.f16")
+    numerics = gpuemu.load_arch("sm_90").tensor_core.numerics
+    operands = [np.zeros((33, of.registers, 32), dtype=np.uint32) for of in (mode.a, mode.b, mode.c)]
+    monkeypatch.setattr(COMPILED, "calls", 4)
+    loaded = []
+    for _ in range(2):
+        mma_registers(numerics, mode, *operands)  # 16, 16 and 1 warps
+        loaded.append(COMPILED.module is not None)
+    assert loaded == [False, True]
+
+
 @pytest.mark.parametrize("trouble", [ImportError, RuntimeError])
 def test_without_numba_there_is_none(monkeypatch: pytest.MonkeyPatch, trouble: type[Exception]) -> None:
     def refuse(name: str) -> None:
