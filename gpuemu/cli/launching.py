@@ -246,7 +246,7 @@ def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | N
 
     name = None if arch is None else as_architecture(arch, where="--arch").code_name
     with ProgressBar("compiling"):
-        return load_cubin(path, name, options=options.for_the_compiler)
+        return load_cubin(path, name, options=options.for_the_compiler, kernel=options.kernel)
 
 
 def arguments_of(cubin: Cubin, options: LaunchOptions) -> list[Any]:

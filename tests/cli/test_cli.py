@@ -223,8 +223,8 @@ def test_diff_refuses_what_is_not_a_result(content: str, gpuemu: Run, tmp_path: 
     [
         (
             ("run", "k.ptx", "--block", "64"),
-            "k.ptx: kernel: found no kernel; a __global__ function is right, of a template one that is instantiated: "
-            "template __global__ void k<4>(...);",
+            "k.ptx: kernel: found no kernel; a __global__ function is right, of a template one by its arguments (k<4>), or "
+            "instantiated: template __global__ void k<4>(...);",
         ),
         (("run", ".", "--block", "64"), ".: found a folder; the path of a trace or the name of a shipped one is right"),
         (

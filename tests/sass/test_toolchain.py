@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.tools import nvrtc, toolchain
-from gpuemu.sass.tools.toolchain import compile_cuda, compiler_version, find_nvdisasm, run_nvdisasm
+from gpuemu.sass.tools.disassembly import decode_function, load_cubin
+from gpuemu.sass.tools.toolchain import CompilerChoice, compile_cuda, compiler_version, find_nvdisasm, run_nvdisasm
 
 
 @pytest.fixture
@@ -137,6 +139,14 @@ def test_what_an_architecture_lacks_is_one_line_that_says_which_has_it(tmp_path:
     assert problem.right == "--arch sm_90 or higher is right"
 
 
+def test_what_the_host_compiler_says_is_one_error_with_its_line(fake_nvcc: Path, tmp_path: Path) -> None:
+    (fake_nvcc / "log").write_text("k.cu:3: error: unterminated #ifndef\n    3 | #ifndef THERE\n      |\n")
+    (tmp_path / "k.cu").write_text("x")
+    with pytest.raises(GpuemuError) as caught:
+        compile_cuda(tmp_path / "k.cu", "sm_89")
+    assert [(p.file, p.line, p.found) for p in caught.value.problems] == [("k.cu", 3, "error: unterminated #ifndef")]
+
+
 def test_an_error_in_many_lines_of_ptx_is_told_once(fake_nvcc: Path, tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_text("")
@@ -197,6 +207,43 @@ def test_nvrtc_knows_the_short_names_of_unsigned_types_that_nvcc_knows(tmp_path:
         "static_assert(sizeof(ushort) == 2 && sizeof(uint) == 4 && sizeof(ulong) == 8);\n"
     )
     assert compile_cuda(source, "sm_89", "nvrtc").startswith(b"\x7fELF")
+
+
+TEMPLATES = """
+namespace ns { template <int N, class T = float> __global__ void fill(T *p) { p[threadIdx.x] = N; } }
+template <int M = 3> __global__ void one(int *p) { p[threadIdx.x] = M; }
+template __global__ void one<7>(int *);
+"""
+COMPILERS = ["nvrtc", pytest.param("nvcc", marks=pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc"))]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_template_is_instantiated_by_the_name_of_the_kernel(compiler: CompilerChoice, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(TEMPLATES)
+
+    def kernels(name: str | None) -> list[str]:
+        return [*load_cubin(tmp_path / "k.cu", "sm_89", compiler, kernel=name).kernels]
+
+    there = "_Z3oneILi7EEvPi"
+    assert kernels(None) == kernels("one") == kernels("one<7>") == [there]
+    assert kernels("one<5>") == ["_Z3oneILi5EEvPi", there]
+    assert kernels("ns::fill<4, double>") == ["_ZN2ns4fillILi4EdEEvPT0_", there]
+    assert decode_function(tmp_path / "k.cu", "ns::fill<9>", "sm_89", compiler).name == "_ZN2ns4fillILi9EfEEvPT0_"
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_kernel_that_is_no_instance_is_refused_by_its_name(compiler: CompilerChoice, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(TEMPLATES)
+    right = "; a template of the source, with its namespace and arguments, as in ns::gemm<128, 8>, is right"
+    with pytest.raises(GpuemuError, match=r"k.cu: kernel: found 'two<5>' \(error: .*two.*\)" + right):
+        load_cubin(tmp_path / "k.cu", "sm_89", compiler, kernel="two<5>")
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_an_error_in_the_template_has_its_own_line(compiler: CompilerChoice, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(TEMPLATES.replace("p[threadIdx.x] = N;", '\nstatic_assert(N > 4, "too few");'))
+    with pytest.raises(GpuemuError, match=r"k.cu:3: found error: static assertion failed .*too few"):
+        load_cubin(tmp_path / "k.cu", "sm_89", compiler, kernel="ns::fill<2>")
 
 
 def test_an_architecture_that_the_compiler_does_not_know_is_refused(kernel_sources: Path) -> None:

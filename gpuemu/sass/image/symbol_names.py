@@ -63,13 +63,19 @@ def choose_kernel(wanted: str | None, symbols: Iterable[str], file: str) -> str:
     if len(found) == 1:
         return found[0]
     if not names:
-        template = "of a template one that is instantiated: template __global__ void k<4>(...);"
+        template = "of a template one by its arguments (k<4>), or instantiated: template __global__ void k<4>(...);"
         raise GpuemuError.one(file, None, "kernel", "no kernel", f"a __global__ function is right, {template}")
     right = _one_of({symbol: names[symbol] for symbol in found or names})
     if wanted is None:
         raise GpuemuError.one(file, None, "kernel", f"no name and {len(names)} kernels", right)
     what = f"'{wanted}', which {len(found)} kernels are called" if found else f"'{wanted}'"
     raise GpuemuError.one(file, None, "kernel", what, right)
+
+
+def is_called(wanted: str, symbols: Iterable[str]) -> bool:
+    """Whether a kernel has that name, as for `choose_kernel`."""
+    names = {symbol: source_name(symbol) for symbol in symbols}
+    return wanted in names or bool(_called(wanted, names))
 
 
 def _called(wanted: str, names: Mapping[str, str]) -> list[str]:

@@ -25,8 +25,15 @@ from gpuemu.base.strict_yaml import path_text
 from gpuemu.isa import opcodes as isa
 from gpuemu.isa.table import parse_opcode
 from gpuemu.sass.image.cubin import Cubin, Kernel, read_cubin
+from gpuemu.sass.image.symbol_names import is_called
 from gpuemu.sass.machine.linking import Image, Piece, link
-from gpuemu.sass.tools.toolchain import CompilerChoice, assemble_ptx, compile_cuda, run_nvdisasm
+from gpuemu.sass.tools.toolchain import (
+    OF_AN_INSTANCE,
+    CompilerChoice,
+    assemble_ptx,
+    compile_cuda,
+    run_nvdisasm,
+)
 from gpuemu.trace.listing import INSTRUCTION_BYTES, split_operands
 from gpuemu.trace.model import ControlWord, Instruction
 
@@ -64,9 +71,10 @@ def load_cubin(
     arch: str | None = None,
     compiler: CompilerChoice = "auto",
     options: Sequence[str] = (),
+    kernel: str | None = None,
 ) -> Cubin:
     """The cubin of a file, by its name's ending: a CUDA source is compiled for `arch` (sm_89 if None) with `options`,
-    a .ptx assembled.
+    a .ptx assembled. A `kernel` such as "gemm<128, 8>" is instantiated where the source does not.
 
     A cubin, given as a path or as bytes, is for the architecture that it names; `arch` then says nothing. `options` are
     a list of the compiler's own, such as "-Iinclude", "-DTILE=64" and "--use_fast_math". Raises GpuemuError.
@@ -77,7 +85,18 @@ def load_cubin(
     if not isinstance(source, bytes):
         path_text(source, "kernel", "the path of a .cu, a .ptx or a .cubin, or the bytes of one, is right")
     if not isinstance(source, bytes) and is_source(source):
-        return read_cubin(compile_cuda(os.fspath(source), arch or DEFAULT_ARCH, compiler, options), os.fspath(source))
+        file = os.fspath(source)
+        cubin = read_cubin(compile_cuda(file, arch or DEFAULT_ARCH, compiler, options), file)
+        if kernel is None or "<" not in kernel or is_called(kernel, cubin.kernels):
+            return cubin
+        try:
+            return read_cubin(compile_cuda(file, arch or DEFAULT_ARCH, compiler, options, kernel), file)
+        except GpuemuError as error:
+            first = error.problems[0]
+            if first.file not in OF_AN_INSTANCE:
+                raise
+            right = "a template of the source, with its namespace and arguments, as in ns::gemm<128, 8>, is right"
+            raise GpuemuError.one(file, None, "kernel", f"'{kernel}' ({first.found})", right) from None
     if not isinstance(source, bytes) and ending(source) == ".ptx":
         return read_cubin(assemble_ptx(os.fspath(source), arch or DEFAULT_ARCH, options), os.fspath(source))
     if options:
@@ -104,7 +123,7 @@ def decode_function(
     """
     if isinstance(source, Cubin) and options:
         raise _compiled_already(source.file, options)
-    cubin = source if isinstance(source, Cubin) else load_cubin(source, arch, compiler, options)
+    cubin = source if isinstance(source, Cubin) else load_cubin(source, arch, compiler, options, kernel)
     chosen = cubin.kernel(kernel)
     image = link(cubin, chosen, _texts(cubin.content, cubin.file))
     known = {field.name: getattr(chosen, field.name) for field in fields(Kernel)}

@@ -101,9 +101,12 @@ def headers() -> tuple[str, ...]:
     return (*(f"{wheel} {importlib.metadata.version(wheel)}" for wheel in wheels), *map(str, include_folders()), shims)
 
 
-def compile_source(source: bytes, file: str, arch: str, options: Sequence[str] = ()) -> tuple[str, bytes | None]:
+def compile_source(
+    source: bytes, file: str, arch: str, options: Sequence[str] = (), instance: str = ""
+) -> tuple[str, bytes | None]:
     """The compiler's log and the cubin, or None in its place where the log holds errors.
 
+    `instance`: a kernel of a template that is to be instantiated, "" for none but those that the source instantiates.
     `file` is the source's name in messages and line tables; its folder is searched for includes.
     """
     library = _library()
@@ -120,6 +123,8 @@ def compile_source(source: bytes, file: str, arch: str, options: Sequence[str] =
     if status != 0:
         raise GpuemuError.one(file, None, "", f"a source that NVRTC refuses (status {status})", "CUDA C++ is right")
     try:
+        if instance:
+            library.nvrtcAddNameExpression(program, instance.encode())
         arguments = (ctypes.c_char_p * len(flags))(*map(os.fsencode, flags))
         status = library.nvrtcCompileProgram(program, len(flags), arguments)
         log = _fetch(library, program, "ProgramLog").rstrip(b"\0").decode(errors="replace")

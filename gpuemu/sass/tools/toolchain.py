@@ -33,7 +33,7 @@ DISASSEMBLY_S, COMPILATION_S = 120, 1200
 _ARCH = re.compile(r"sm_\d+[af]?$")
 _RELEASE = re.compile(r"release ([\d.]+), (V[\d.]+)")
 _ERROR = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<found>(?:catastrophic |fatal )?error\b.*)$")
-_PREPROCESSOR_ERROR = re.compile(r"^(?P<file>.+?):(?P<line>\d+):\d+: (?P<found>fatal error: .*)$")
+_PREPROCESSOR_ERROR = re.compile(r"^(?P<file>.+?):(?P<line>\d+)(?::\d+)?: (?P<found>(?:fatal )?error: .*)$")
 _HOST_CODE = re.compile(r"in JIT mode")
 _MOST_ERRORS = 8
 _NOT_FOUND = re.compile(r"cannot open source file|No such file or directory")
@@ -118,9 +118,16 @@ def compiler_version(compiler: CompilerChoice = "auto") -> str:
     return "nvcc" if release is None else f"nvcc {release[1]} ({release[2]})"
 
 
-def compile_cuda(path: str | Path, arch: str, compiler: CompilerChoice = "auto", options: Sequence[str] = ()) -> bytes:
+OF_AN_INSTANCE = ("--kernel", "__nv_name_map")
+"""Where nvcc and NVRTC say that errors are that an instance has, and not its source."""
+
+
+def compile_cuda(
+    path: str | Path, arch: str, compiler: CompilerChoice = "auto", options: Sequence[str] = (), instance: str = ""
+) -> bytes:
     """The cubin of a CUDA C++ source for an architecture such as "sm_89", with line information.
 
+    `instance`: a kernel that the source has as a template, such as "gemm<128, 8>", and that is to be instantiated.
     `options` go to the compiler (`-I`, `-D`, `--use_fast_math`); neither they nor a file's name reach a shell.
     NVRTC compiles device code only: a source with host code needs nvcc. Raises GpuemuError with the compiler's
     errors, by file and line.
@@ -131,19 +138,21 @@ def compile_cuda(path: str | Path, arch: str, compiler: CompilerChoice = "auto",
         raise GpuemuError.one(file, None, "arch", f"'{arch}'", "an architecture such as sm_89 is right")
     source = _read(path, "a CUDA source is right")
     compiled = _with_nvcc if chosen == "nvcc" else _with_nvrtc
-    log, cubin = compiled(source, file, arch, options)
+    log, cubin = compiled(source, file, arch, options, instance)
     if cubin is None:
         log = log.replace(name_of_a_line(file), shown_in_a_line(file))
         raise _compile_error(log, file, arch, "nvcc" if chosen == "nvcc" else "NVRTC (which takes device code only)")
     return cubin
 
 
-def _with_nvcc(source: bytes, file: str, arch: str, options: Sequence[str]) -> tuple[str, bytes | None]:
+def _with_nvcc(source: bytes, file: str, arch: str, options: Sequence[str], instance: str) -> tuple[str, bytes | None]:
     """What nvcc says, and the cubin that is kept or that it makes."""
 
     def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return _run(command, file, COMPILATION_S)
 
+    if instance:  # what has its address taken is instantiated
+        source += f'\n#line 1 "{OF_AN_INSTANCE[0]}"\nstatic const auto gpuemu_instance = &{instance};\n'.encode()
     with nvcc.prepared(_nvcc(), source, file, arch, options) as compilation:
         told = (compiler_version("nvcc"), find_nvcc(), file, arch)
         place = kept_cubins.place_of(told, sorted_options(options).flags, compilation.preprocessed(run))
@@ -156,16 +165,16 @@ def _with_nvcc(source: bytes, file: str, arch: str, options: Sequence[str]) -> t
     return log, cubin
 
 
-def _with_nvrtc(source: bytes, file: str, arch: str, options: Sequence[str]) -> tuple[str, bytes | None]:
+def _with_nvrtc(source: bytes, file: str, arch: str, options: Sequence[str], instance: str) -> tuple[str, bytes | None]:
     """What NVRTC says, and the cubin that is kept or that it makes."""
     given = sorted_options(options)
     read = kept_cubins.all_read(source, Path(file).parent, [Path(folder) for folder in given.folders])
-    told = (nvrtc.version(), nvrtc.headers(), file, arch, *given.folders, *given.definitions)
+    told = (nvrtc.version(), nvrtc.headers(), file, arch, instance, *given.folders, *given.definitions)
     place = kept_cubins.place_of(told, given.flags, read)
     cubin = kept_cubins.kept(place)
     if cubin is not None:
         return "", cubin
-    log, cubin = nvrtc.compile_source(source, file, arch, options)
+    log, cubin = nvrtc.compile_source(source, file, arch, options, instance)
     if cubin is not None:
         kept_cubins.keep(place, cubin)
     return log, cubin

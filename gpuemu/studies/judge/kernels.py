@@ -53,7 +53,7 @@ def launches_of(
     launch = dict(told)
     if kernel.endswith((".cu", ".ptx")) and Path(kernel).is_file():
         launch |= _written(kernel)
-    cubin = load_cubin(kernel, arch.code_name, options=options)
+    cubin = load_cubin(kernel, arch.code_name, options=options, kernel=launch.get("kernel"))
     return [
         JudgedLaunch(
             cubin, launch.get("kernel"), launch.get("grid", 1), launch.get("block", 32),

@@ -102,7 +102,7 @@ class EstimateJob:
 def _code(made: Configuration, arch: Architecture) -> Cubin:
     if isinstance(made.path, Cubin):
         return made.path
-    cubin = load_cubin(made.path, arch.code_name, options=made.options)
+    cubin = load_cubin(made.path, arch.code_name, options=made.options, kernel=made.kernel)
     for_it = cubin.arch.rstrip("af")
     if for_it != arch.code_name:
         raise RefusedError(f"code for {cubin.arch}, which {arch.chip} ({arch.code_name}) does not run")
