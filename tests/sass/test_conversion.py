@@ -189,6 +189,8 @@ def test_f2fp_packs_a_above_b(opcode, form, mode, relu, rows):
     assert got == [packed_half(form, x, mode, relu) << 16 | packed_half(form, y, mode, relu) for x, y in rows]
     single = opcode.replace("PACK_AB", "MERGE_C")
     assert run(f"{single} R0, R2, RZ", a) == [packed_half(form, x, mode, relu) for x in a]
+    merged = [packed_half(form, x, mode, relu) | (y << 16) % (1 << 32) for x, y in rows]
+    assert run(f"{single} R0, R2, R4", a, R4=words(b)) == merged
 
 
 E5M2 = Binary(8, 2, 0x7F)
@@ -320,7 +322,7 @@ def test_mufu_of_16_bits_rounds_the_exact_value(name, kind, form, data):
         "F2I.S4 R0, R2",
         "F2F.F32.F32 R0, R2",
         "F2FP.E4M3.F32.PACK_AB_MERGE_C R0, R2, R4, RZ",
-        "F2FP.F16.F32.MERGE_C R0, R2, R4",
+        "F2FP.SATFINITE.E4M3.F16.UNPACK_B_MERGE_C R0, R2, R4",
         "I2F.U16 R0, R2.B1",
         "I2F.S8 R0, -R2",
         "F2I.F32.F16 R0, R2",

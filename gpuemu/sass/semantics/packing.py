@@ -76,8 +76,7 @@ def f2fp(site: Site) -> Step:
         case ("E4M3" | "E5M2", "F32", "PACK_AB_MERGE_C"):
             return _pack(site, _converter(site, to), 8, 3)
         case ("F16" | "BF16", "F32", "MERGE_C"):
-            _needs_zero(site, 2)
-            return _alone(site, _converter(site, to))
+            return _alone(site, _converter(site, to), 2)
         case ("TF32", "F32", "PACK_B"):
             return _alone(site, _converter(site, to))
         case ("E4M3" | "E5M2", "F16", "UNPACK_B_MERGE_C"):
@@ -122,9 +121,13 @@ def _pack(site: Site, convert: Callable[[Any], Any], width: int, merged: int | N
     return step
 
 
-def _alone(site: Site, convert: Callable[[Any], Any]) -> Step:
+def _alone(site: Site, convert: Callable[[Any], Any], merged: int | None = None) -> Step:
+    """One number; operand `merged`, if it is not RZ, is shifted up by 16 bits above it."""
     store, get = site.destination(0), float32(site, 1)
-    return lambda mask: store(convert(get()), mask)
+    if merged is None or site.operands[merged].core == "RZ":
+        return lambda mask: store(convert(get()), mask)
+    c, shift = _plain(site, merged), np.uint32(16)
+    return lambda mask: store(convert(get()).astype(np.uint32) | (c() << shift), mask)
 
 
 def _halves_to_bytes(site: Site, convert: Callable[[Any], Any]) -> Step:
