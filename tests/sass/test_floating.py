@@ -1,10 +1,24 @@
 """Float32, float64 and MUFU instructions, to the bit, against exact arithmetic."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from exact import FLOAT32, FLOAT64, NAN, add, for_all, multiply, multiply_add, pairs64, saturated, triples, words
+from exact import (
+    FLOAT32,
+    FLOAT64,
+    INFINITE,
+    NAN,
+    add,
+    for_all,
+    multiply,
+    multiply_add,
+    pairs64,
+    saturated,
+    triples,
+    words,
+)
 from harness import execute, surroundings
 from hypothesis import strategies as st
 
@@ -48,6 +62,22 @@ def test_ffma_rounds_the_exact_value_once(mode, triples):
 def test_fadd_and_fmul_round_the_exact_value_once(mode, triples):
     assert run(f"FADD.{mode} R0, R1, R2", triples) == [add(FLOAT32, a, b, mode) for a, b, _ in triples]
     assert run(f"FMUL.{mode} R0, R1, R2", triples) == [multiply(FLOAT32, a, b, mode) for a, b, _ in triples]
+
+
+@pytest.mark.parametrize(("scale", "factor"), [("D2", 1 / 2), ("D4", 1 / 4), ("D8", 1 / 8), ("M4", 4), ("M8", 8)])
+@for_all(TRIPLES32)
+def test_fmul_scales_the_exact_product_before_it_is_rounded(scale, factor, triples):
+    def scaled(a, b, mode="RN"):
+        x, y = FLOAT32.value(a), FLOAT32.value(b)
+        if {NAN, INFINITE, 0} & {x, y}:
+            return multiply(FLOAT32, a, b, mode)
+        return FLOAT32.rounded(x * y * Fraction(factor), mode)
+
+    for mode in ("RN", "RZ"):
+        assert run(f"FMUL.{mode}.{scale} R0, R1, R2", triples) == [scaled(a, b, mode) for a, b, _ in triples]
+    flushed = [tuple(FLOAT32.flushed(x) for x in t) for t in triples]
+    expected = [FLOAT32.flushed(scaled(a, b)) for a, b, _ in flushed]
+    assert run(f"FMUL.FTZ.{scale} R0, R1, R2", triples) == expected
 
 
 def test_ffma_of_a_tie_with_a_remainder_that_float64_drops():
@@ -375,7 +405,7 @@ def test_mufu_64h_of_special_values():
 @pytest.mark.parametrize(
     "sass",
     [
-        "FMUL.D2 R0, R1, R2",
+        "FADD.D2 R0, R1, R2",
         "FFMA.FMZ R0, R1, R2, R3",
         "FSEL.FTZ R0, R1, R2, P0",
         "MUFU.XYZ R0, R1",

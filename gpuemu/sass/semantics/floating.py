@@ -9,7 +9,7 @@ import numpy as np
 from gpuemu.isa.operands import Operand, immediate32
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Site, Step
-from gpuemu.sass.numbers.ieee import NearestFma32, add32, fma32, mul32
+from gpuemu.sass.numbers.ieee import NearestFma32, add32, fma32, mul32, narrow32
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import (
     BOOLEANS,
@@ -28,6 +28,8 @@ from gpuemu.sass.semantics.integer_operands import fixed_predicate
 
 _SIGN = np.uint32(0x80000000)
 _ONE = np.uint32(0x3F800000)
+_SCALES = {"D2": 0.5, "D4": 0.25, "D8": 0.125, "M2": 2.0, "M4": 4.0, "M8": 8.0}
+"""What a product is multiplied by before it is rounded."""
 
 
 @semantics("FFMA", "FFMA32I", "UFFMA")
@@ -45,11 +47,15 @@ def ffma(site: Site) -> Step:
 
 @semantics("FADD", "FADD32I", "UFADD", "FMUL", "FMUL32I", "UFMUL")
 def fadd_fmul(site: Site) -> Step:
-    """FADD Rd, a, b: a + b; FMUL Rd, a, b: a x b."""
-    site.only("FTZ", "SAT", *ROUNDINGS)
+    """FADD Rd, a, b: a + b; FMUL Rd, a, b: a x b; FMUL.D2 a x b / 2, .M4 a x b x 4, rounded once (an H100)."""
+    adds = site.mnemonic in ("FADD", "FADD32I", "UFADD")
+    site.only("FTZ", "SAT", *ROUNDINGS, *(() if adds else _SCALES))
     store, rounding, finish = site.destination(0), rounding_of(site), finisher32(site)
     a, b = float32(site, 1), float32(site, 2)
-    compute = add32 if site.mnemonic in ("FADD", "FADD32I", "UFADD") else mul32
+    scale = next((_SCALES[m] for m in site.modifiers if m in _SCALES), None)
+    if scale is not None:
+        return lambda mask: store(finish(narrow32(np.multiply(a(), b(), dtype=np.float64) * scale, rounding)), mask)
+    compute = add32 if adds else mul32
     return lambda mask: store(finish(compute(a(), b(), rounding)), mask)
 
 
