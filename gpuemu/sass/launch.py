@@ -24,12 +24,18 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.clusters import cluster_size, notes_of
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.machine.cluster_state import Clusters
-from gpuemu.sass.machine.constant_banks import constant_banks, is_cooperative, shared_memory, shared_memory_size
+from gpuemu.sass.machine.constant_banks import (
+    NOTHING_KEPT,
+    constant_banks,
+    is_cooperative,
+    shared_memory,
+    shared_memory_size,
+)
 from gpuemu.sass.machine.cta import Cta, CtaExecutor
 from gpuemu.sass.machine.environment import Environment, ExecutionError
 from gpuemu.sass.machine.handouts import Handouts
 from gpuemu.sass.machine.lanes import WARP, Lanes
-from gpuemu.sass.machine.memory import LOCAL_WINDOW, Memory
+from gpuemu.sass.machine.memory import LOCAL_WINDOW, Device, Memory
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder
@@ -75,6 +81,7 @@ def trace_kernel(
     watch: Callable[[Callable[[], int]], None] | None = None,
     observer: Observer | None = None,
     cluster: Extent | None = None,
+    device: Device = NOTHING_KEPT,
 ) -> Trace:
     """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
 
@@ -92,6 +99,7 @@ def trace_kernel(
     prints, as it is printed; all of it is in the trace's `printed`, too. `progress` is called with the CTAs done and
     all, `watch` once with a function that tells the warp instructions executed so far, also from another thread.
     `cluster`: CTAs of a cluster, as `grid`, where the kernel does not say (cudaLaunchAttributeClusterDimension).
+    `device`: arrays at device addresses of their own and variables, as a program's earlier launches left them.
     `observer` hears every access; if it forgives, what a kernel must not do ends the launch, but is no error.
 
     Raises GpuemuError: for arguments that do not fit, an instruction the executor does not know, and everything
@@ -144,7 +152,7 @@ def trace_kernel(
         system_wrote=system_wrote,
         spread=0 if observer is None else observer.spread,
     )
-    constants, known = constant_banks(function, launch, memory, args, hardware, size)
+    constants, known = constant_banks(function, launch, memory, args, hardware, size, device)
     add_heap(memory, function.image.codeless)
     sample = ctas is None and launch.ctas > len(kept)
     beside = sampled(launch, kept, sms, None) if sample and not timed_only else []

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.arguments import arguments_bytes
-from gpuemu.sass.machine.memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Memory
+from gpuemu.sass.machine.memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Device, Memory
 from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.trace.model import Launch
 from gpuemu.trace.residency import units
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpuemu.arch import Architecture
 
 Banks = dict[int, NDArray[np.uint8]]
+NOTHING_KEPT = Device()
 _GROUPS_SCRATCH_BYTES = 288
 """What cooperative groups count on from %reserved_smem_offset_1 on."""
 _ALL_BANKS_BYTES = 128
@@ -136,21 +137,27 @@ def constant_banks(
     args: Sequence[Any],
     arch: Architecture,
     cluster: tuple[int, int, int] = (1, 1, 1),
+    device: Device = NOTHING_KEPT,
 ) -> tuple[Banks, frozenset[int]]:
     """The banks, and the offsets of those words in front of bank 0's parameters that hold what they should.
 
-    Of a launch in clusters of so many CTAs along each axis.
+    Of a launch in clusters of so many CTAs along each axis. What `device` keeps is taken for what the cubin has.
     Variables and array arguments become buffers of `memory`. Raises GpuemuError for arguments that do not fit.
     """
     addresses = function.image.addresses
     for section in function.cubin.global_sections:
         # The image has counted on where they come to lie.
-        data = np.zeros(max(1, len(section.data)), dtype=np.uint8)
-        data[: len(section.data)] = np.frombuffer(section.placed(addresses, function.cubin.file), dtype=np.uint8)
+        data = device.sections.get(section.name)
+        if data is None:
+            data = np.zeros(max(1, len(section.data)), dtype=np.uint8)
+            data[: len(section.data)] = np.frombuffer(section.placed(addresses, function.cubin.file), dtype=np.uint8)
         place = memory.add_buffer(section.name, data, fixed=True)
         assert place == addresses[section.name], section.name
     placed = function.placed_constant_banks(addresses)
     banks = {number: np.frombuffer(data, dtype=np.uint8).copy() for number, data in placed.items()}
+    banks |= {n: device.sections[s.name] for n, s in function.constant_sections.items() if s.name in device.sections}
+    for address, array in device.arrays.items():
+        memory.add_at(address, array)
     end = function.parameter_base + function.parameter_bytes
     zero = np.zeros(max(end, _LEAST_BYTES, len(banks.get(0, b""))), dtype=np.uint8)
     if 0 in banks:

@@ -11,6 +11,9 @@ memory and the lane's own local memory, everything else is global. Compiled code
 
 from __future__ import annotations
 
+from bisect import bisect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,6 +75,18 @@ class Buffer:
         self.start = start
         self.bytes = len(data)
         self.views = views(data)
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a program keeps on the device from launch to launch, changed in place by its kernels.
+
+    `arrays`: by their device addresses, below `GLOBAL_START`, where pointers of arguments given as bytes and in memory
+    lead. `sections`: variables and constants of the module, by the section's name in the cubin.
+    """
+
+    arrays: Mapping[int, NDArray[np.uint8]] = field(default_factory=dict)
+    sections: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
 
 class Memory:
@@ -174,6 +189,11 @@ class Memory:
             raise _refused(name, f"{len(data)} bytes", "buffers of 1 TB in all are right")
         self.buffers.insert(len(ordinary), Buffer(name, start, data))
         return start
+
+    def add_at(self, address: int, array: NDArray[np.uint8]) -> None:
+        """Give an array a device address that is known already, in front of the buffers with addresses from here."""
+        number = bisect([buffer.start for buffer in self.buffers], address)
+        self.buffers.insert(number, Buffer(f"the memory at {address:#x}", address, array))
 
     def place(self, name: str, array: NDArray[np.uint8]) -> int:
         """The device address of an array, which becomes a buffer where it is none yet."""

@@ -1,0 +1,78 @@
+"""Programs of the RTX 3080 set: compiled with the stand-in for the CUDA runtime, launched and timed, without a GPU."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu.sass.machine.memory import Device
+from validation.flopbench import __main__ as command
+from validation.flopbench.score import BASE_CLOCK_MHZ, CHIP, architecture
+
+PROGRAM = Path(__file__).with_name("flopbench_program.cu")
+COLUMNS = "targetName,kernelName,Grid Size,Block Size,exeArgs,xtime"
+ROWS = (
+    'own-cuda,scaled,"(2, 1, 1)","(128, 1, 1)",200,4000',
+    'own-cuda,scaled,"(2, 1, 1)","(64, 1, 1)",200,4000',
+    'own-cuda,last,"(1, 1, 1)","(32, 1, 1)",200,4000',
+    'own-cuda,last,"(1, 1, 1)","(32, 1, 1)",200,4000000',
+    'own-cuda,never,"(1, 1, 1)","(32, 1, 1)",200,4000',
+    'own-cuda,large,"(69, 1, 1)","(32, 1, 1)",200,4000',
+    'gone-cuda,never,"(1, 1, 1)","(32, 1, 1)",,4000',
+)
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="host code needs nvcc")
+def test_launches_of_a_program_are_timed_and_those_left_out_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "src" / "own-cuda").mkdir(parents=True)
+    shutil.copy(PROGRAM, tmp_path / "src" / "own-cuda" / "main.cu")
+    (tmp_path / "cuda-profiling").mkdir()
+    entry = {"file": "/there/src/own-cuda/main.cu", "command": "clang++ -I/there/src/own-cuda -O3 -x cuda -c main.cu"}
+    (tmp_path / "cuda-profiling" / "compile_commands.json").write_text(json.dumps([entry]))
+    (tmp_path / "cuda-profiling" / "profiling-data.csv").write_text("\n".join((COLUMNS, *ROWS)))
+    assert command.main([str(tmp_path)]) == 0
+    told = re.sub(r" +", " ", re.sub(r"emulated +[\d.]+ us|[+-][\d.]+%|[\d.]+ %,? ?", "E", capsys.readouterr().out))
+    lines = [line for line in told.splitlines() if line]
+    assert lines[0].startswith("own scaled 2 CTAs E measured 4.00 us E")
+    assert "launched with a grid of (2, 1, 1) and blocks of (128, 1, 1) here" in lines[1]
+    assert lines[2].startswith("own last 1 CTAs E measured 4.00 us E")
+    assert "left out: more than 1000 us measured" in lines[3]
+    assert lines[4].endswith("left out: not launched")
+    assert lines[5].endswith("left out: no file of it in cuda-profiling/compile_commands.json")
+    assert lines[6].startswith("2 of 6 launches of 1 of 2 programs; mean error")
+
+
+def test_the_chip_runs_at_its_base_clock_and_dram_at_its_own() -> None:
+    usual, arch = gpuemu.load_arch("sm_86").chips[CHIP], architecture()
+    chip = arch.chips[CHIP]
+    assert (arch.chip, chip.clock_mhz) == (CHIP, BASE_CLOCK_MHZ)
+    assert usual.dram_bytes_per_cycle is not None
+    assert chip.dram_bytes_per_cycle is not None
+    assert chip.dram_bytes_per_cycle * chip.clock_mhz == pytest.approx(
+        usual.dram_bytes_per_cycle * usual.clock_mhz, rel=1e-3
+    )
+
+
+def test_a_launch_finds_memory_and_variables_where_earlier_ones_left_them(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text("""
+        __device__ int calls; __constant__ int step;
+        extern "C" __global__ void k(int **rows) { calls += step; rows[1][threadIdx.x] = calls; }
+    """)
+    rows, data = np.array([0, 0x7000_0040_0000], np.uint64), np.zeros(32, np.int32)
+    sections = {".nv.global": np.zeros(4, np.uint8), ".nv.constant3": np.array([3, 0, 0, 0], np.uint8)}
+    arrays = {0x7000_0040_0000: data.view(np.uint8), 0x7000_0000_0000: rows.view(np.uint8)}
+    for turn in (1, 2):
+        gpuemu.trace_kernel(
+            source, "k", 1, 32, 0, [(0x7000_0000_0000).to_bytes(8, "little")], arch="sm_86",
+            device=Device(arrays, sections),
+        )  # fmt: skip
+        assert data.tolist() == [32 * 0 + 3 * turn] * 32

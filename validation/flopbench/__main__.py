@@ -1,0 +1,43 @@
+"""Launches of HeCBench programs that others measured on an RTX 3080, emulated and measured; no GPU needed.
+
+python -m validation.flopbench SOURCES               # a checkout of gpuFLOPBench; needs nvcc
+python -m validation.flopbench SOURCES --only sort --jobs 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from validation.flopbench.score import Limits, lines, read_rows, scores, summary
+
+DATA = Path("cuda-profiling") / "profiling-data.csv"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m validation.flopbench", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("sources", type=Path, help="a checkout of gpuFLOPBench: src/, cuda-profiling/")
+    parser.add_argument("--data", type=Path, help=f"what was measured; by default {DATA} of the sources")
+    parser.add_argument("--only", default="", help="only programs with this in their names")
+    parser.add_argument("--build", type=Path, help="where compiled programs are kept; without it they are not")
+    parser.add_argument("--jobs", type=int, default=1, help="programs at a time")
+    parser.add_argument("--seconds", type=float, default=Limits.launch, help="that a launch may take")
+    options = parser.parse_args(arguments)
+    rows = read_rows(options.data or options.sources / DATA)
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = options.only, Limits(launch=options.seconds), options.jobs
+        for some in scores(options.sources.resolve(), (options.build or Path(folder)).resolve(), rows, *chosen):
+            found += some
+            print("\n".join(lines(some)), flush=True)
+    print("\n".join(summary(found)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
