@@ -34,6 +34,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from gpuemu.base.errors import GpuemuError
+from gpuemu.isa.kind import Kind
+
 _TABLE = """
 IADD3                                  | fixed integer  | p r p p | whole
 LEA VOTE                               | fixed integer  | p r p   | whole
@@ -150,6 +153,9 @@ NANOSLEEP                              | branch branch  |         | whole | gues
 BMOV                                   | branch branch  | p r     | -
 """
 
+NUMBERS = ("whole", "float", "moved", "typed", "-")
+"""What an instruction may take its sources for."""
+
 NOT_MODELLED = ("BGMMA", "LDTRAM", "TEX", "TLD", "TLD4", "TMML", "TXD", "TXQ", "SULD", "SUST", "SUATOM", "SURED")
 """Instructions of these architectures that the model leaves out: not to be taken for a slip of the pen."""
 
@@ -171,9 +177,10 @@ class Mnemonic:
 
 
 def rows(text: str) -> dict[str, Mnemonic]:
-    """The rows of lines of such a table, by mnemonic."""
+    """The rows of lines of such a table, by mnemonic. Raises GpuemuError for one that is none."""
     found = {}
     for line in filter(None, text.splitlines()):
+        _refuse(line)
         names, treated, operands, numbers, notes = (part.split() for part in f"{line} |".split("|")[:5])
         kind, operation, *classes = treated
         writes, _, reads = " ".join(operands).partition("<-")
@@ -185,6 +192,22 @@ def rows(text: str) -> dict[str, Mnemonic]:
                 said.get("generic", ""), int(said["late"]) if "late" in said else None,
             )  # fmt: skip
     return found
+
+
+def _refuse(line: str) -> None:
+    """Raise GpuemuError for a line whose columns are not those of a row."""
+    columns = [part.split() for part in line.split("|")]
+    if not 4 <= len(columns) <= 5:
+        right = "mnemonics | unit and class | operands | numbers | notes is right, of which notes may be left out"
+        raise GpuemuError.one(line, None, "row", f"{len(columns)} columns", right)
+    names, treated, _, numbers, *_ = columns
+    known = [kind.name.lower() for kind in Kind]
+    if len(treated) < 2 or treated[0] not in known:
+        right = f"one of {', '.join(known)}, and a class, is right"
+        raise GpuemuError.one(" ".join(names), None, "unit and class", f"'{' '.join(treated)}'", right)
+    if " ".join(numbers) not in NUMBERS:
+        right = f"{', '.join(NUMBERS[:-1])} or {NUMBERS[-1]} is right"
+        raise GpuemuError.one(" ".join(names), None, "numbers", f"'{' '.join(numbers)}'", right)
 
 
 TABLE = rows(_TABLE)

@@ -1,14 +1,16 @@
 """One row a mnemonic: what the rows say holds together, and nobody else takes the text of an opcode apart."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 import gpuemu
+from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.registers import written_and_read
-from gpuemu.isa.table import NOT_MODELLED, TABLE, parse_opcode
+from gpuemu.isa.table import NOT_MODELLED, TABLE, parse_opcode, rows
 
 PACKAGE = Path(gpuemu.__file__).parent
 OTHERS = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKAGE / "isa"]
@@ -65,8 +67,26 @@ def test_a_row_has_a_unit_that_exists_and_a_time(name):
     for arch in ("sm_75", "sm_80", "sm_90"):
         known = {*gpuemu.load_arch(arch).operations, *SHAPED, *UNTIMED, *UNITS}
         assert classes <= known, arch
-    assert row.numbers in ("whole", "float", "moved", "typed", "-")
     assert row.generic == "" or TABLE[row.generic].kind == "shared"
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("FNEW | fixed ffma | p r",
+         "FNEW | fixed ffma | p r: row: found 3 columns; mnemonics | unit and class | operands | numbers | notes is right, "
+         "of which notes may be left out"),
+        ("FNEW | fixed ffma | p r | - | half | third", "row: found 6 columns"),
+        ("FNEW | fixd ffma | p r | float", "FNEW: unit and class: found 'fixd ffma'; one of fixed, variable, shared, "),
+        ("FNEW FOLD | fixed | p r | float", "FNEW FOLD: unit and class: found 'fixed'; one of fixed, "),
+        ("FNEW | fixed ffma | p r | floaty",
+         "FNEW: numbers: found 'floaty'; whole, float, moved, typed or - is right"),
+        ("FNEW | fixed ffma | p r | | half", "FNEW: numbers: found ''; whole"),
+    ],
+)  # fmt: skip
+def test_a_row_that_is_none_is_refused_with_what_would_be_right(row, said):
+    with pytest.raises(GpuemuError, match=re.escape(said)):
+        rows(row)
 
 
 def test_what_the_model_leaves_out_has_no_row():
