@@ -157,3 +157,22 @@ def test_a_launch_beside_a_trace_that_has_its_own_is_refused() -> None:
     assert "grid: found 4; (1, 1, 1) is right" in refused(gpuemu.check, "v5_swizzle", grid=4)
     assert "block: found 64" in refused(gpuemu.check, "v5_swizzle", block=64)
     assert "a .cu or .cubin takes them" in refused(gpuemu.check, "v5_swizzle", args=[1])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: gpuemu.empty("x"),
+        lambda: gpuemu.empty(-1),
+        lambda: gpuemu.empty(4, "f32"),
+        lambda: gpuemu.TensorMap(3, (8,)),
+        lambda: gpuemu.TensorMap(np.zeros(64, np.float32), 8),
+        lambda: gpuemu.TensorMap(np.zeros(64, np.float32), "8"),
+        lambda: gpuemu.search("sm_89", 16, []),
+        lambda: gpuemu.search("sm_89", "16x16:f16", [3]),
+        lambda: gpuemu.shared_access("sm_89", 32, range(0, 128, 4)),
+        lambda: gpuemu.load_arch("sm_89").with_overrides(3),
+    ],
+)
+def test_a_value_of_another_kind_is_an_error_of_the_family(call: Any) -> None:
+    assert "; " in refused(call)

@@ -54,6 +54,8 @@ def override(arch: A, overrides: Mapping[str, Any], where: str, called: str | No
         path_of[name] = path
         values[path] = Located(value, provenance[name])
     problems = []
+    if not isinstance(overrides, Mapping):
+        raise GpuemuError.one(where, None, "", repr(overrides), "a mapping of dotted names to values is right")
     for name, value in overrides.items():
         if name not in path_of:
             problems.append(_unknown_override(str(name), list(path_of), where))

@@ -26,8 +26,8 @@ def unit(path: tuple[str, ...]) -> str:
     return node.unit if isinstance(node, Leaf) else ""
 
 
-def to_lines(arch: Architecture) -> Iterator[Line]:
-    """The table of all values, at most 100 columns wide, with a style for each line.
+def to_lines(arch: Architecture, columns: int = WIDTH) -> Iterator[Line]:
+    """The table of all values, notes at most `columns` wide, with a style for each line.
 
         name                                value                unit         status    sure source
         shared_memory
@@ -39,7 +39,7 @@ def to_lines(arch: Architecture) -> Iterator[Line]:
     yield "strong", f"{arch.name}: {arch.description}" if arch.description else arch.name
     counts = Counter(p.file for p in arch.provenance.values())
     files = ", ".join(f"{file} ({_values(n)})" for file, n in counts.items())
-    for line in textwrap.wrap("from " + files, WIDTH, subsequent_indent="     "):
+    for line in textwrap.wrap("from " + files, columns, subsequent_indent="     "):
         yield "plain", line
     yield "plain", ""
     yield "strong", _row([name for name, _ in _COLUMNS])[0]
@@ -53,14 +53,14 @@ def to_lines(arch: Architecture) -> Iterator[Line]:
         cells = [indent + path[-1], _value(value), unit(path), where.status, where.confidence, where.source]
         for line in _row(cells):
             yield "plain", line
-        for line in textwrap.wrap(where.note, WIDTH - 6):
+        for line in textwrap.wrap(where.note, columns - 6):
             yield "faint", "      " + line
     if arch.sources:
         yield "plain", ""
         yield "strong", "sources"
         widest = max(map(len, arch.sources))
         for key, about in arch.sources.items():
-            first, *rest = textwrap.wrap(about, WIDTH - widest - 4) or [""]
+            first, *rest = textwrap.wrap(about, columns - widest - 4) or [""]
             yield "plain", f"  {key:{widest}}  {first}".rstrip()
             for line in rest:
                 yield "plain", " " * (widest + 4) + line
@@ -154,7 +154,7 @@ def _yaml_entry(value: Any, where: Provenance) -> str:
     return entry + "}"
 
 
-_DIFFERENCE_WIDTH = 80
+DIFFERENCE_WIDTH = 80
 _NAME_WIDTH, _VALUE_WIDTH = 38, 20
 
 
@@ -169,22 +169,25 @@ def differing(a: Architecture, b: Architecture) -> list[tuple[tuple[str, ...], s
     return found
 
 
-def difference(a: Architecture, b: Architecture, notes: bool = False) -> Iterator[tuple[Style, str]]:
-    """The values in which two architectures differ, at most 80 columns wide; with `notes` where each comes from.
+def difference(
+    a: Architecture, b: Architecture, notes: bool = False, columns: int = DIFFERENCE_WIDTH
+) -> Iterator[tuple[Style, str]]:
+    """The values in which two architectures differ, at most `columns` wide; with `notes` where each comes from.
 
     shared_memory
       max_bytes_per_cta                    101376               232448
     """
     found = differing(a, b)
     same = len(set(a.paths()) & set(b.paths())) - sum(x is not None and y is not None for _, x, y in found)
-    yield "strong", f"{'':{_NAME_WIDTH}} {a.name[:_VALUE_WIDTH]:{_VALUE_WIDTH}} {b.name[:_VALUE_WIDTH]}"
+    room = min(_VALUE_WIDTH, (columns - _NAME_WIDTH - 2) // 2)
+    yield "strong", f"{'':{_NAME_WIDTH}} {a.name[:room]:{room}} {b.name[:room]}"
     section: tuple[str, ...] = ()
     for path, mine, other in found:
         if path[:-1] != section:
             section = path[:-1]
             yield "strong", ".".join(section)
         cells = (f"  {path[-1]}", "-" if mine is None else mine, "-" if other is None else other)
-        widths = _NAME_WIDTH, _VALUE_WIDTH, _VALUE_WIDTH
+        widths = _NAME_WIDTH, room, room
         wrapped = [textwrap.wrap(c, w, subsequent_indent="  ") or [""] for c, w in zip(cells, widths, strict=True)]
         wrapped[0] = [cells[0]]
         for line in zip_longest(*wrapped, fillvalue=""):
@@ -192,7 +195,7 @@ def difference(a: Architecture, b: Architecture, notes: bool = False) -> Iterato
         for arch in (a, b) if notes else ():
             where = arch.provenance.get(".".join(path))
             told = "" if where is None else "; ".join(filter(None, (where.status, where.source, where.note)))
-            for text in textwrap.wrap(f"{arch.name}: {told}", _DIFFERENCE_WIDTH - 6) if told else ():
+            for text in textwrap.wrap(f"{arch.name}: {told}", columns - 6) if told else ():
                 yield "faint", "      " + text
     yield "plain", ""
     yield "plain", f"{_values(len(found))} differ, {same} are the same"

@@ -58,7 +58,7 @@ def parse_op(op: str, *, where: tuple[str, int | None, str] = ("shared_access", 
     Reads the short names (`LDS.128`, `LDSM.T.4`) and those of machine code (`LDSM.16.MT88.4`, `LDS.U.128`,
     `ATOMS.POPC.INC.32`). Raises GpuemuError at `where` (file, line, field) for any other.
     """
-    opcode = parse_opcode(op.strip().upper())
+    opcode = parse_opcode(str(op).strip().upper())
     base, modifiers = opcode.mnemonic, opcode.modifiers
     kind, default, plain, widths = _OPS.get(base, _OPS["ATOMS"])
     found = {widths[m] for m in modifiers if m in widths}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.cli.pages import styled
+from gpuemu.cli.pages import columns_of, styled
 from gpuemu.cli.writing import output_option, write_out
 
-_CHIPS_WIDTH = 58
+WIDTH = 99
+"""Columns of a list elsewhere than on a terminal."""
 
 
 @click.group()
@@ -34,19 +35,15 @@ def list_() -> None:
     Example:
       gpuemu arch list
     """
-    from textwrap import wrap
-
     from gpuemu.arch import load_arch
-    from gpuemu.base import resources, tables
+    from gpuemu.base import resources
+    from gpuemu.views.laid_out import laid_out
 
-    rows = [("name", "capability", "file", "chips")]
+    rows = []
     for name in resources.names("configs"):
         loaded = load_arch(name)
-        first, *more = wrap(", ".join(loaded.chips), _CHIPS_WIDTH)
-        rows.append((name, loaded.compute_capability, resources.label("configs", name), first))
-        rows += [("", "", "", line) for line in more]
-    for number, line in enumerate(tables.columns(rows, range(4))):
-        click.secho(line, bold=number == 0)
+        rows.append((name, loaded.compute_capability, resources.label("configs", name), ", ".join(loaded.chips)))
+    write_out(styled(laid_out(columns_of(WIDTH), ("<name", "<capability", "<file", "<chips"), rows), True), None)
 
 
 @arch.command()
@@ -75,6 +72,7 @@ def show(name: str, settings: tuple[str, ...], form: str, output: str | None) ->
       gpuemu arch show sm_89 --format yaml -o mine.yaml
     """
     from gpuemu.arch import load_arch, parse_overrides
+    from gpuemu.arch import text as arch_text
     from gpuemu.arch.text import to_json, to_lines, to_yaml
 
     shown = load_arch(name)
@@ -85,8 +83,8 @@ def show(name: str, settings: tuple[str, ...], form: str, output: str | None) ->
     elif form == "json":
         text = to_json(shown)
     else:
-        text = styled(to_lines(shown), output is None)
-    write_out(text, output)
+        text = styled(to_lines(shown, columns_of(arch_text.WIDTH, output is not None)), output is None)
+    write_out(text, output, form)
 
 
 @arch.command()
@@ -139,6 +137,7 @@ def diff(
       gpuemu arch diff sm_89 sm_89 --set-b shared_memory.banks=64
     """
     from gpuemu.arch import load_arch, parse_overrides
+    from gpuemu.arch import text as arch_text
     from gpuemu.arch.text import difference, difference_json
 
     first = load_arch(a).with_overrides(parse_overrides(settings), where="--set")
@@ -146,5 +145,6 @@ def diff(
     if form == "json":
         text = difference_json(first, second)
     else:
-        text = styled(difference(first, second, notes), output is None)
-    write_out(text, output)
+        columns = columns_of(arch_text.DIFFERENCE_WIDTH, output is not None)
+        text = styled(difference(first, second, notes, columns), output is None)
+    write_out(text, output, form)

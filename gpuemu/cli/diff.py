@@ -57,8 +57,9 @@ def diff(
     Figures are those that gpuemu run --fail-on takes. Exit codes: 0 fine, 1 a figure of B is worse, 2 bad input.
     """
     from gpuemu.cli.asking import failed_verdicts
+    from gpuemu.cli.pages import columns_of
     from gpuemu.views.baseline import Baseline, parse_allowed
-    from gpuemu.views.diff_text import differing, lines, title_of
+    from gpuemu.views.diff_text import WIDTH, differing, lines, title_of
     from gpuemu.views.metrics import metrics
 
     rooms = parse_allowed(allowed)
@@ -80,7 +81,8 @@ def diff(
         compared = {"gpuemu_diff": 1, "a": title_of(data[0]), "b": title_of(data[1]), "notes": told, "metrics": shown}
         text = json.dumps(compared, indent=2) + "\n"
     else:
-        made = lines(title_of(data[0]), title_of(data[1]), numbers[0], numbers[1], everything, told)
+        made = lines(title_of(data[0]), title_of(data[1]), numbers[0], numbers[1], everything, told,
+                     columns_of(WIDTH, output is not None))  # fmt: skip
         text = "".join(f"{style(line, bold=True) if strong and output is None else line}\n" for strong, line in made)
     write_out(text, output, form)
     if failed_verdicts(verdicts):

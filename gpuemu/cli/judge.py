@@ -56,6 +56,6 @@ def judge(
         )  # fmt: skip
     one = len(found) == 1
     text = "".join(json.dumps(judgement, indent=2 if one else None) + "\n" for judgement in found)
-    write_out(text, output)
+    write_out(text, output, "json")
     if any(judgement["verdict"] != "right" for judgement in found):
         raise SystemExit(NOT_RIGHT)

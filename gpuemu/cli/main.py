@@ -10,6 +10,7 @@ import click
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli import effects
 from gpuemu.cli.completion import VARIABLE, attach
+from gpuemu.cli.pages import fitted
 from gpuemu.cli.terminal import OutputError, terminals
 
 BAD_INPUT = 2
@@ -36,8 +37,28 @@ COMMANDS = {
 """Subcommand: its line in the help, so that --help imports none of them."""
 
 
+class _Formatter(click.HelpFormatter):
+    """Examples, which stand behind a line of \\b, are no wider than there is room."""
+
+    def write_text(self, text: str) -> None:
+        columns = self.width - self.current_indent
+        lines, as_it_is = [], False
+        for line in text.splitlines():
+            as_it_is = bool(line) and (as_it_is or line.strip() == "\b")
+            lines += fitted(line, columns, 4 * line.startswith(" ")) if as_it_is else [line]
+        super().write_text("\n".join(lines))
+
+
+class _Fitted(click.Context):
+    """Of commands whose help is such."""
+
+    formatter_class = _Formatter
+
+
 class _Lazy(click.Group):
     """A group whose commands are imported by name."""
+
+    context_class = _Fitted
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -49,6 +70,8 @@ class _Lazy(click.Group):
         assert isinstance(command, click.Command)
         attach(command)
         effects.attach(command)
+        for one in (command, *getattr(command, "commands", {}).values()):
+            one.context_class = _Fitted
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

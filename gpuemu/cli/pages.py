@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from gpuemu.base.errors import GpuemuError
@@ -178,6 +179,16 @@ def _json(data: Any) -> str:
     return json.dumps(data, indent=2) + "\n"
 
 
+def fitted(line: str, columns: int, hang: int = 4) -> list[str]:
+    """A line as it is where it fits, or where `columns` are 0; what is too much goes on below it, `hang` further in."""
+    if not columns or len(line) <= columns:
+        return [line]
+    within = " " * min(columns // 2, len(line) - len(line.lstrip()) + hang)
+    return wrap(line, columns, subsequent_indent=within, break_on_hyphens=False, break_long_words=False) or [""]
+
+
 def styled(lines: Iterable[tuple[str, str]], colour: bool) -> str:
-    """Lines with a style each as one text, `colour` on a terminal alone."""
-    return "\n".join(style(line, **STYLES[name]) if colour else line for name, line in lines) + "\n"
+    """Lines with a style each as one text, `colour` on a terminal alone, where none is wider than that."""
+    columns = columns_of(0, not colour)
+    fits = ((name, part) for name, line in lines for part in fitted(line, columns))
+    return "\n".join(style(line, **STYLES[name]) if colour else line for name, line in fits) + "\n"

@@ -139,8 +139,10 @@ def run(
 
     \b
     A large grid of which only the CTAs that are timed execute:
-      gpuemu run traces/src/tiled_as_written.cu --kernel tiled_none --grid 256,256 --block 16,16 --execute timed
-        --arg zeros:f32:16777216 --arg zeros:f32:16777216 --arg zeros:f32:16777216 --arg 4096
+      gpuemu run traces/src/tiled_as_written.cu --kernel tiled_none
+        --grid 256,256 --block 16,16 --execute timed
+        --arg zeros:f32:16777216 --arg zeros:f32:16777216
+        --arg zeros:f32:16777216 --arg 4096
 
     A setting that starts with layout. changes a number of the trace's own layout.
 

@@ -121,6 +121,11 @@ def styled(stream: TextIO) -> Any:
     return stream.styled if isinstance(stream, Terminal) else stream
 
 
+def is_styled(text: str) -> bool:
+    """Whether `style` gave it a style."""
+    return _MARK in text
+
+
 def style(text: str, **attributes: Any) -> str:
     """Text with a style on a terminal, and as it is elsewhere."""
     if not attributes or not isinstance(sys.stdout, Terminal) or not sys.stdout.isatty():

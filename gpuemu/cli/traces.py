@@ -9,10 +9,12 @@ import click
 def traces() -> None:
     """List the traces that come with gpuemu, by the names that `gpuemu run` takes."""
     from gpuemu.base import resources, strict_yaml
+    from gpuemu.cli.pages import columns_of, fitted
 
-    names = resources.names("traces")
-    for name in names:
+    columns = columns_of(0)
+    for name in resources.names("traces"):
         path = resources.find("traces", name)
         assert path is not None
         head = strict_yaml.load(path, resources.label("traces", name)).value
-        click.echo(f"{name:28} {head['arch']:7} {head.get('about', '')}".rstrip())
+        told = fitted(f"{name:28} {head['arch']:7} {head.get('about', '')}".rstrip(), columns)
+        click.echo("\n".join(told))

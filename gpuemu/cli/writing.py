@@ -11,6 +11,8 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.whole_files import write_whole
+from gpuemu.cli.pages import columns_of, fitted
+from gpuemu.cli.terminal import is_styled
 
 _FOR_PROGRAMS = ("html", "perfetto", "svg")
 """Formats that nobody reads on a terminal."""
@@ -32,4 +34,7 @@ def write_out(text: str, output: str | None, form: str = "text") -> None:
         write_whole(Path(output), text)
     else:
         refuse_terminal(output, form)
-        click.echo(text, nl=False)
+        columns = columns_of(0) if form == "text" else 0
+        # What has styles fits already.
+        parts = (line if is_styled(line) else "\n".join(fitted(line, columns)) for line in text.split("\n"))
+        click.echo("\n".join(parts), nl=False)

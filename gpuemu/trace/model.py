@@ -77,6 +77,11 @@ class Instruction:
         """Whether the opcode carries one of these modifiers."""
         return self.parsed.has(*modifiers)
 
+    @property
+    def own_line(self) -> tuple[str, int]:
+        """Of `source`, which is not empty: the innermost place in the kernel's own file."""
+        return next(place for place in self.source if place[0] == self.source[-1][0])
+
     @cached_property
     def registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Those that it writes, and those that it reads, its guard among them, as numbers of `isa.registers`."""

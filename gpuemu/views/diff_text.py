@@ -20,7 +20,8 @@ from textwrap import wrap
 from typing import Any
 
 WIDTH = 80
-_NAME = 37
+_NAME, _NUMBERS = 37, 43
+"""Columns for a name at least, where there is room, and for what stands behind it."""
 
 
 def title_of(data: Mapping[str, Any]) -> str:
@@ -42,22 +43,27 @@ def lines(
     b: Mapping[str, int],
     everything: bool,
     notes: Sequence[str] = (),
+    columns: int = WIDTH,
 ) -> Iterator[tuple[bool, str]]:
-    """The lines, each with whether it is a heading. `a` and `b` are metrics by name, `notes` those of the runs."""
+    """The lines, each with whether it is a heading, at most `columns` wide but for long names.
+
+    `a` and `b` are metrics by name, `notes` those of the runs.
+    """
     for name, title in (("A", title_a), ("B", title_b)):
-        for line in wrap(title, WIDTH, initial_indent=f"{name}  ", subsequent_indent="   ", break_on_hyphens=False):
+        for line in wrap(title, columns, initial_indent=f"{name}  ", subsequent_indent="   ", break_on_hyphens=False):
             yield False, line
     for note in notes:
-        for line in wrap(note, WIDTH, break_on_hyphens=False):
+        for line in wrap(note, columns, break_on_hyphens=False):
             yield False, line
     yield False, ""
     shown = differing(a, b, everything)
-    yield True, f"{'':{_NAME}}{'A':>12}{'B':>11}{'B - A':>11}{'B / A':>8}"
+    room = min(max(_NAME, *map(len, shown)), columns - _NUMBERS)
+    yield True, f"{'':{room}}{'A':>12}{'B':>11}{'B - A':>11}{'B / A':>8}"
     for name in shown:
         left, right = a.get(name, 0), b.get(name, 0)
         ratio = f"{right / left:8.3f}" if left else ""
-        if len(name) > _NAME:
+        if len(name) > room:
             yield False, name
-        yield False, f"{name if len(name) <= _NAME else '':{_NAME}}{left:12}{right:11}{right - left:+11}{ratio}"
+        yield False, f"{name if len(name) <= room else '':{room}}{left:12}{right:11}{right - left:+11}{ratio}"
     if len(shown) == 1 and a == b:
         yield False, "All numbers are equal."

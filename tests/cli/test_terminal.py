@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,36 @@ def test_on_a_terminal_styles_are_ours_and_names_bring_none(tmp_path: Path) -> N
     assert b"\x1b[1m" in found
     assert b"\\u001b[31m" in found
     assert not any(one in found for one in (b"\x1b[31m", b"\x1b]", b"\x07", b"\xc2\x9b", b"\x7f"))
+
+
+def test_at_60_columns_no_line_is_wider_and_a_style_is_one() -> None:
+    words = [
+        ["arch", "list"], ["arch", "show", "sm_89"], ["arch", "diff", "sm_80", "sm_89"], ["check", "v2_shared_memory"],
+        ["diff", "v4_ldmatrix", "v5_swizzle"], ["run", "--help"], ["search", "--help"], ["--help"],
+    ]  # fmt: skip
+    script = f"""
+from gpuemu.cli.main import cli
+from gpuemu.cli.terminal import terminals
+with terminals():
+    for words in {words!r}:
+        cli.main(words, standalone_mode=False)
+"""
+    main, other = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-c", script], env={**ENVIRONMENT, "COLUMNS": "60"}, stdout=other,
+                               stderr=subprocess.DEVNULL)  # fmt: skip
+    os.close(other)
+    found = b""
+    try:
+        while piece := os.read(main, 4096):
+            found += piece
+    except OSError:  # the other end is closed
+        pass
+    assert process.wait() == 0
+    assert b"\\u001b" not in found
+    text = re.sub(r"\x1b\[[0-9;]*m", "", found.decode())
+    assert "the figures of an earlier run" in text
+    assert "memcheck had nothing to look at" in text
+    assert [line for line in text.splitlines() if len(line) > 60 and " " in line] == []
 
 
 def test_a_stream_of_few_letters_gets_those_that_it_has() -> None:

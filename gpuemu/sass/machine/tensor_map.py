@@ -126,16 +126,18 @@ class TensorMap:
         fill: int | str = 0,
         steps: Sequence[int] | None = None,
     ):
+        if not isinstance(array, np.ndarray):
+            raise _refused("array", repr(array), "a NumPy array")
         self.array = array
         kind = type or _NUMPY_TYPES.get(array.dtype.name, "")
         if TYPES.get(kind) != array.itemsize:
             raise _refused("type", f"{kind or array.dtype} for elements of {array.itemsize} bytes", "one of their size")
         if not 1 <= array.ndim <= _MOST_DIMENSIONS:
             raise _refused("array", f"{array.ndim} dimensions", f"1 to {_MOST_DIMENSIONS}")
-        taken = tuple(steps) if steps is not None else (1,) * array.ndim
-        for name, values, most in (("box", tuple(box), 256), ("steps", taken, 8)):
-            if len(values) != array.ndim or not all(1 <= value <= most for value in values):
-                raise _refused(name, f"{values}", f"a number from 1 to {most} for each of {array.ndim} axes")
+        taken = steps if steps is not None else (1,) * array.ndim
+        for name, values, most in (("box", box, 256), ("steps", taken, 8)):
+            if np.shape(values) != (array.ndim,) or not all(value in range(1, most + 1) for value in values):
+                raise _refused(name, f"{values!r}", f"a number from 1 to {most} for each of {array.ndim} axes")
         if swizzle not in SWIZZLES:
             raise _refused("swizzle", f"{swizzle}", "0, 32, 64 or 128 bytes")
         if fill not in (0, "nan"):
@@ -149,7 +151,7 @@ class TensorMap:
         if any(stride % _UNIT or stride <= 0 for stride in array.strides[:-1]):
             right = "multiples of 16 above 0 for all but the last axis"
             raise _refused("array", f"strides of {array.strides} bytes", right)
-        self._box, self._steps = tuple(box)[::-1], taken[::-1]
+        self._box, self._steps = tuple(box)[::-1], tuple(taken)[::-1]
         plain = next((name for name, tf32 in _WITH_TF32.items() if tf32 == kind), kind)
         self._flags = (
             (array.ndim - 1) << 4 | _NUMBERED.index(plain) << 7 | SWIZZLES.index(swizzle) << 13

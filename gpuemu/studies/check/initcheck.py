@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.registers import PREDICATES, general_results
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.studies.check.accesses import Indices
@@ -29,8 +30,19 @@ class Uninitialised(np.ndarray[Any, Any]):
 
 
 def empty(shape: int | tuple[int, ...], dtype: Any = np.float32) -> Uninitialised:
-    """A device buffer that is allocated and not filled, as by cudaMalloc. Its bytes are 0, which nobody may rely on."""
-    return np.zeros(shape, dtype).view(Uninitialised)
+    """A device buffer that is allocated and not filled, as by cudaMalloc. Its bytes are 0, which nobody may rely on.
+
+    Raises GpuemuError for what is no shape, or no type of NumPy's.
+    """
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        raise GpuemuError.one("empty()", None, "dtype", repr(dtype), "a type of NumPy's is right") from None
+    try:
+        return np.zeros(shape, kind).view(Uninitialised)
+    except (TypeError, ValueError):
+        right = "a whole number of at least 0, or several, is right"
+        raise GpuemuError.one("empty()", None, "shape", repr(shape), right) from None
 
 
 OF_CTA = ("cta", "_local", "_registers")

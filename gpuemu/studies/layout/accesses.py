@@ -86,7 +86,7 @@ def parse_access(
     text: str, tile: Tile, geometry: BankGeometry, *, where: Where = ("search", None, "access")
 ) -> TileAccess:
     """The access that `text` describes, see the module. Raises GpuemuError."""
-    times, body = 1, text.strip()
+    times, body = 1, str(text).strip()
     if (weighed := _TIMES.fullmatch(body)) is not None:
         times, body = int(weighed[1]), weighed[2].strip()
     if not times:

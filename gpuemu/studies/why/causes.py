@@ -85,7 +85,7 @@ def _each(program: Program, of: dict[int, int], name: str, by_line: bool) -> Ite
     for index in sorted(of):
         instruction = program.code[index]
         if by_line:
-            place = ":".join(map(str, instruction.source[0])) if instruction.source else "unknown"
+            place = ":".join(map(str, instruction.own_line)) if instruction.source else "unknown"
         else:
             place = f"{instruction.offset:04x}"
         places.setdefault(place, []).append(index)

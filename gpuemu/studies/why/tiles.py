@@ -163,14 +163,14 @@ def _best(touching: list[_Touches], trace: Trace, arch: Architecture) -> tuple[C
 
     where = f"for the {tile} at shared byte {first}"
     more = best.operations - plain.operations
-    advice = f"{best.label} {where}" + (f", which takes {more} more operations an address" if more > 0 else "")
+    advice = f"{best.label} {where}" + (f", less what {more} more operations an address take" if more > 0 else "")
     written = _code(best, tile)
     chosen, padding = best, result.best_of(Padding.family)
     if padding is not None and padding is not best and padding.total_wavefronts == best.total_wavefronts:
         was, padded = (_resident(replace(trace, launch=grown(trace, of)), arch) for of in ((), (relaid(padding),)))
         if padded == was:
             chosen = padding
-            advice = f"{padding.label} {where}; or {best.label}, which takes {more} more operations an address"
+            advice = f"{padding.label} {where}; or {best.label}, less what {more} more operations an address take"
             written = f"{_code(padding, tile)}// or, in the bytes that it has\n{written}"
         else:
             advice += f"; {padding.label} would leave room for {padded} CTAs on the SM, not {was}"

@@ -135,6 +135,9 @@ def test_by_line_the_instructions_of_a_line_are_one_cause() -> None:
     assert row(answer, "conflicts@k.cu:7").cause.advice.startswith("2 instructions, 8 excess wavefronts")
     by = gpuemu.why(replace(trace, code=code), "sm_89", by="instruction", only=["conflicts@0160"])
     assert [row.cause.name for row in by.rows] == ["conflicts@0160"]
+    inlined = tuple(replace(i, source=(("mma.hpp", 91), ("k.cu", 5), *i.source)) for i in code)
+    by = gpuemu.why(replace(trace, code=inlined), "sm_89", only=["conflicts@k.cu:5"])
+    assert [row.cause.name for row in by.rows] == ["conflicts@k.cu:5"], "a line of its own, not the library's"
     with pytest.raises(gpuemu.GpuemuError, match="no source lines for --by line"):
         gpuemu.why(replace(trace, code=tuple(replace(i, source=()) for i in code)), "sm_89", by="line")
     with pytest.raises(gpuemu.GpuemuError, match='"instruction" or "line" is right'):
@@ -180,10 +183,12 @@ def test_where_padding_does_as_well_it_comes_first_unless_fewer_ctas_fit() -> No
 
     free, tight = cause(4096), cause(99 * 1024)
     padding, swizzle = free.code.split("// or, in the bytes that it has\n")
-    assert free.advice == f"rows of 32 + 1 {tile}; or Swizzle<5,0,5>, which takes 2 more operations an address"
+    assert free.advice == f"rows of 32 + 1 {tile}; or Swizzle<5,0,5>, less what 2 more operations an address take"
     assert padding.startswith("float tile[32][32 + 1];")
     assert free.edit.relaid[0].layout == Padding(1, 32)
-    assert tight.advice.startswith(f"Swizzle<5,0,5> {tile}, which takes 2 more operations an address; rows of 32 + 1")
+    assert tight.advice.startswith(
+        f"Swizzle<5,0,5> {tile}, less what 2 more operations an address take; rows of 32 + 1"
+    )
     assert tight.advice.endswith("would leave room for 0 CTAs on the SM, not 1")
     assert tight.code == swizzle
 
