@@ -1,0 +1,79 @@
+"""Ladders: a small one of our own, compiled and timed; how its order and its error are told."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+
+from validation import ladders
+from validation.ladders import MEASURED, Rung, inversions, main, rank_correlation
+
+STEPS = """
+template <int PAD> __global__ void step(float *out, const float *in, int size) {
+  __shared__ float tile[32][32 + PAD];
+  int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
+  for (int i = 0; i < 32; i += 8) tile[threadIdx.y + i][threadIdx.x] = in[(y + i) * size + x];
+  __syncthreads();
+  x = blockIdx.y * 32 + threadIdx.x, y = blockIdx.x * 32 + threadIdx.y;
+  for (int i = 0; i < 32; i += 8) out[(y + i) * size + x] = tile[threadIdx.x][threadIdx.y + i];
+}
+"""
+LADDER = """
+transpose:
+  what: transposes of 256 by 256
+  source: somebody/ladder @1234567
+  chip: RTX A6000
+  arch: sm_86
+  clock_mhz: 900
+  measured_in: us
+  args: ["float32*65536", "float32*65536", "int32 256"]
+  steps:
+    plain: {include: steps.cuh, kernel: "step<0>", grid: [8, 8], block: [32, 8], measured: 4.0}
+    half: {include: steps.cuh, kernel: "step<8>", grid: [8, 8], block: [32, 8], measured: 2.5}
+    padded: {include: steps.cuh, kernel: "step<1>", grid: [8, 8], block: [32, 8], measured: 2.6}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="compiles with nvcc")
+def test_a_ladder_of_three_steps(tmp_path):
+    (tmp_path / "ladder").mkdir()
+    (tmp_path / "ladder" / "steps.cuh").write_text(STEPS, encoding="utf-8")
+    file = tmp_path / "ladders.yaml"
+    file.write_text(LADDER, encoding="utf-8")
+    out = io.StringIO()
+    assert main([str(tmp_path), "--file", str(file)], out) == 0
+    assert out.getvalue().splitlines() == [
+        "transpose: transposes of 256 by 256, RTX A6000 (900 MHz), somebody/ladder @1234567",
+        "  plain   emulated          2.0 us  measured          4.0 us   -49.3%  too few CTAs",
+        "  half    emulated          1.2 us  measured          2.5 us   -53.0%  too few CTAs",
+        "  padded  emulated          1.0 us  measured          2.6 us   -62.3%  too few CTAs",
+        "  3 steps, mean error 54.9%, 1 pair in the wrong order (rank correlation 0.50)",
+        "    measured faster, emulated slower: half than padded",
+    ]
+
+
+def test_steps_that_change_places_are_told_only_beyond_what_their_figures_repeat():
+    steps = [Rung("a", 10, 10.0), Rung("b", 8, 9.95), Rung("c", 9, 5.0), Rung("d", 1, 1.0)]
+    assert inversions(steps, 0.01) == [("c", "b")]
+    assert inversions(steps, 0.0) == [("c", "b")]
+    assert inversions([Rung("a", 10, 9.95), Rung("b", 8, 10.0)], 0.01) == []
+    assert rank_correlation(steps) == pytest.approx(0.8)
+
+
+def test_a_clock_below_the_boost_clock_gives_dram_more_bytes_a_cycle():
+    a100 = next(one for one in ladders.ladders() if one.name == "attention_a100")
+    chip = a100.architecture().chips["A100 PCIe 80GB"]
+    assert (chip.clock_mhz, round(chip.dram_bytes_per_cycle)) == (1110, round(1263 * 1410 / 1110))
+
+
+def test_the_file_names_its_sources_and_a_missing_checkout_is_said(tmp_path, capsys):
+    out = io.StringIO()
+    assert main(["--list"], out) == 0
+    assert "sgemm: github.com/siboehm/SGEMM_CUDA @60cba6f" in out.getvalue()
+    with pytest.raises(SystemExit):
+        main([str(tmp_path), "--ladder", "sgemm"], out)
+    assert "a checkout of github.com/siboehm/SGEMM_CUDA @60cba6f" in capsys.readouterr().err
+    assert Path(MEASURED).exists()
