@@ -296,6 +296,9 @@ class Chip(Part):
     dram_loaded_cycles: int | None = whole("of a load from DRAM at its full rate", 1, 1_000_000, "cycles", True)
     atomics_per_cycle: float | None = _chip_rate("of atomics on words in the same 512 bytes", "turns/cycle")
     launch_cycles: int | None = whole("that a launch takes without its SMs' own", 0, 1_000_000, "cycles", True)
+    page_walk_cycles: int | None = whole(
+        "that a launch's first access takes longer, flushed", 0, 100_000, "cycles", True
+    )
     cta_dispatch_cycles: float | None = rate("from a CTA dealt out to the next", "cycles", 0.001, 1000.0, True)
 
 

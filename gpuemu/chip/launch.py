@@ -119,7 +119,9 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     # CTAs that are dealt out no faster than L2 and DRAM serve them do not wait for one another.
     last += max(0.0, beside_last - last) * max(0.0, 1 - limits[DEALING] / max(1.0, shared))
     limited_by = DEALING if limits[DEALING] > most else _limited_by(limits, ctas, places, chip.sms)
-    elapsed = (chip.launch_cycles or 0) + max(most, limits[DEALING] + last)
+    # With all caches flushed, the address of the first access is looked up in DRAM.
+    walk = (chip.page_walk_cycles or 0) if _cold(arch) and (found.loaded_sectors or found.stored_sectors) else 0
+    elapsed = (chip.launch_cycles or 0) + walk + max(most, limits[DEALING] + last)
     return Whole(
         round(elapsed), {name: round(n) for name, n in limits.items() if n}, limited_by, found,
         len({w.cta for w in sample.others.warps}) if sample else 0, is_even(work), places,

@@ -72,7 +72,7 @@ _GROUPS = (
         chips.*.l2_together_bytes_per_cycle chips.*.l2_lines_per_cycle chips.*.l2_write_bytes_per_cycle
         chips.*.l2_store_lines_per_cycle chips.*.dram_wait_cycles
         chips.*.dram_bytes_per_cycle chips.*.dram_loaded_cycles chips.*.atomics_per_cycle chips.*.launch_cycles
-        chips.*.cta_dispatch_cycles launch.cold_sectors
+        chips.*.page_walk_cycles chips.*.cta_dispatch_cycles launch.cold_sectors
         launch.constant_line_bytes issue.policy issue.dependences issue.instruction_line_bytes operations.*.pipe
         register_file.read_cycles
         shared_memory.load_merge_distances shared_memory.atomic_same_word_shares shared_memory.matrix_row_bytes

@@ -13,6 +13,7 @@ import pytest
 import gpuemu
 from gpuemu.sass.machine.memory import Device
 from validation.flopbench import __main__ as command
+from validation.flopbench.compiling import Compiler, compiled
 from validation.flopbench.score import BASE_CLOCK_MHZ, CHIP, architecture
 
 PROGRAM = Path(__file__).with_name("flopbench_program.cu")
@@ -28,15 +29,21 @@ ROWS = (
 )
 
 
+def sources(folder: Path) -> None:
+    """A folder like that of the set, with one program."""
+    (folder / "src" / "own-cuda").mkdir(parents=True)
+    shutil.copy(PROGRAM, folder / "src" / "own-cuda" / "main.cu")
+    (folder / "cuda-profiling").mkdir()
+    command = "clang++ -I/there/src/own-cuda -O3 -std=gnu++14 -x cuda -c main.cu"
+    entry = {"file": "/there/src/own-cuda/main.cu", "command": command}
+    (folder / "cuda-profiling" / "compile_commands.json").write_text(json.dumps([entry]))
+
+
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="host code needs nvcc")
 def test_launches_of_a_program_are_timed_and_those_left_out_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "src" / "own-cuda").mkdir(parents=True)
-    shutil.copy(PROGRAM, tmp_path / "src" / "own-cuda" / "main.cu")
-    (tmp_path / "cuda-profiling").mkdir()
-    entry = {"file": "/there/src/own-cuda/main.cu", "command": "clang++ -I/there/src/own-cuda -O3 -x cuda -c main.cu"}
-    (tmp_path / "cuda-profiling" / "compile_commands.json").write_text(json.dumps([entry]))
+    sources(tmp_path)
     (tmp_path / "cuda-profiling" / "profiling-data.csv").write_text("\n".join((COLUMNS, *ROWS)))
     assert command.main([str(tmp_path)]) == 0
     told = re.sub(r" +", " ", re.sub(r"emulated +[\d.]+ us|[+-][\d.]+%|[\d.]+ %,? ?", "E", capsys.readouterr().out))
@@ -61,6 +68,40 @@ def test_the_chip_runs_at_its_base_clock_and_dram_at_its_own() -> None:
     )
 
 
+def test_with_all_caches_flushed_the_first_access_of_a_launch_waits_for_its_address(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text("""
+        extern "C" __global__ void one(int *out) { out[threadIdx.x] += 1; }
+        extern "C" __global__ void none(int *out) {}
+    """)
+    more = []
+    for name, first_touch in (("one", "dram"), ("one", "l2"), ("none", "dram")):
+        trace = gpuemu.trace_kernel(source, name, 1, 32, 0, [np.zeros(32, np.int32)], arch="sm_86")
+        arch = architecture().with_overrides({"global_memory.first_touch": first_touch})
+        without = arch.with_overrides({f"chips.{CHIP}.page_walk_cycles": 0})
+        more.append(gpuemu.run(trace, arch).on_the_chip().elapsed - gpuemu.run(trace, without).on_the_chip().elapsed)
+    assert more == [arch.chips[CHIP].page_walk_cycles, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "flags"), [(None, {"-cudart"}), (Path("/cuda"), {"--cuda-path=/cuda", "-std=gnu++14"})]
+)
+def test_a_program_is_compiled_by_nvcc_or_as_it_was_measured(
+    tmp_path: Path, cuda: Path | None, flags: set[str]
+) -> None:
+    told = tmp_path / "told"
+    fake = tmp_path / "compiler"
+    fake.write_text(f"#!/bin/sh\necho $@ >> {told}\n")
+    fake.chmod(0o755)
+    sources(tmp_path)
+    compiled(tmp_path, "own-cuda", tmp_path / "built", Compiler(str(fake), cuda))
+    lines = told.read_text().splitlines()
+    assert flags <= set(told.read_text().split())
+    assert ("-std=gnu++14" in lines[0]) == ("-std=c++17" not in lines[0])
+    assert [line.split()[-1] for line in lines][-1].endswith("built/own-cuda")
+    assert f"-I{tmp_path}/src/own-cuda" in lines[0]
+
+
 def test_a_launch_finds_memory_and_variables_where_earlier_ones_left_them(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_text("""
@@ -75,4 +116,4 @@ def test_a_launch_finds_memory_and_variables_where_earlier_ones_left_them(tmp_pa
             source, "k", 1, 32, 0, [(0x7000_0000_0000).to_bytes(8, "little")], arch="sm_86",
             device=Device(arrays, sections),
         )  # fmt: skip
-        assert data.tolist() == [32 * 0 + 3 * turn] * 32
+        assert data.tolist() == [3 * turn] * 32

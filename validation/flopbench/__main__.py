@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from validation.flopbench.compiling import Compiler
 from validation.flopbench.score import Limits, lines, read_rows, scores, summary
 
 DATA = Path("cuda-profiling") / "profiling-data.csv"
@@ -25,14 +26,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, help=f"what was measured; by default {DATA} of the sources")
     parser.add_argument("--only", default="", help="only programs with this in their names")
     parser.add_argument("--build", type=Path, help="where compiled programs are kept; without it they are not")
+    parser.add_argument("--compiler", default="nvcc", help="nvcc, or with --cuda a clang++")
+    parser.add_argument("--cuda", type=Path, help="the toolkit that clang++ takes: it compiled what was measured")
     parser.add_argument("--jobs", type=int, default=1, help="programs at a time")
     parser.add_argument("--seconds", type=float, default=Limits.launch, help="that a launch may take")
     options = parser.parse_args(arguments)
     rows = read_rows(options.data or options.sources / DATA)
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        chosen = options.only, Limits(launch=options.seconds), options.jobs
-        for some in scores(options.sources.resolve(), (options.build or Path(folder)).resolve(), rows, *chosen):
+        places = options.sources.resolve(), (options.build or Path(folder)).resolve()
+        limits = Limits(launch=options.seconds)
+        compiler = Compiler(options.compiler, options.cuda)
+        for some in scores(*places, compiler, rows, options.only, limits, options.jobs):
             found += some
             print("\n".join(lines(some)), flush=True)
     print("\n".join(summary(found)))

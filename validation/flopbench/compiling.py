@@ -6,46 +6,83 @@ The folder of the set has the programs in `src/NAME`, and in `compile_commands.j
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 RUNTIME = Path(__file__).with_name("runtime.cpp")
 OLDER = Path(__file__).with_name("older.h")
 COMMANDS = Path("cuda-profiling") / "compile_commands.json"
 ARCHITECTURE = "sm_86"
-OPTIONS = ("-O3", "-std=c++17", "--no-compress", "-w", "-include", str(OLDER))
-"""C++17 is what the headers of today's toolkit ask for; machine code that is not compressed is read as it stands."""
-PASSED_ON = ("-D", "-I")
-SECONDS = 300
+SECONDS = 600
 
 
 class BuildError(Exception):
     """A program that does not compile, with the compiler's first complaint."""
 
 
-def compiled(sources: Path, program: str, folder: Path, options: Sequence[str] = ()) -> Path:
+@dataclass(frozen=True)
+class Compiler:
+    """nvcc, or the clang++ that compiled what was measured: then `cuda` is a toolkit that it knows, 12.6 there."""
+
+    path: str = "nvcc"
+    cuda: Path | None = None
+
+    def options(self) -> list[str]:
+        """Of both host code and kernels."""
+        if self.cuda is not None:
+            return [f"--cuda-gpu-arch={ARCHITECTURE}", f"--cuda-path={self.cuda}", "-O3", "-w"]
+        # C++17 is what the headers of today's toolkit ask for; code that is not compressed is read as it stands.
+        return [f"-arch={ARCHITECTURE}", "-O3", "-std=c++17", "--no-compress", "-w", "-include", str(OLDER)]
+
+    @property
+    def passed_on(self) -> tuple[str, ...]:
+        """How flags begin that it takes as they were given."""
+        return ("-D", "-I") if self.cuda is None else ("-D", "-I", "-std")
+
+    def compile(self, file: Path, to: Path, flags: Sequence[str] = ()) -> None:
+        """A source to an object file."""
+        language = "c++" if file == RUNTIME else "cu" if self.cuda is None else "cuda"
+        headers = [f"-I{self.cuda}/include"] if self.cuda is not None and file == RUNTIME else []
+        self._run([*self.options(), *headers, "-x", language, "-c", str(file), "-o", str(to), *flags])
+
+    def link(self, objects: Sequence[Path], to: Path) -> None:
+        """Object files to a program that has no CUDA runtime but ours."""
+        without = ["-cudart", "none"] if self.cuda is None else []
+        self._run([*without, *map(str, objects), "-lpthread", "-o", str(to)])
+
+    def _run(self, arguments: Sequence[str]) -> None:
+        try:
+            done = subprocess.run([self.path, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise BuildError(f"the compiler takes more than {SECONDS} s") from None
+        except OSError as error:
+            raise BuildError(f"{self.path}: {error.strerror}") from None
+        if done.returncode:
+            told = (done.stderr + done.stdout).splitlines()
+            lines = [line for line in told if "error" in line or "undefined" in line]
+            raise BuildError((lines or told or ["the compiler failed"])[0][-200:])
+
+
+def compiled(sources: Path, program: str, folder: Path, compiler: Compiler) -> Path:
     """The executable of a program, kept in `folder`; a later call finds it there. Raises BuildError."""
     there = folder / program
     if there.exists():
         return there
-    files, flags = _commands(sources, program)
+    files, flags = _commands(sources, program, compiler.passed_on)
     if not files:
         raise BuildError(f"no file of it in {COMMANDS}")
     folder.mkdir(parents=True, exist_ok=True)
-    objects = []
-    for number, file in enumerate(files):
-        objects.append(folder / f"{program}.{number}.o")
-        _nvcc(["-x", "cu", "-c", str(file), "-o", str(objects[-1]), *flags, *options])
-    runtime = folder / "runtime.o"
-    if not runtime.exists() or runtime.stat().st_mtime < RUNTIME.stat().st_mtime:
-        _nvcc(["-c", str(RUNTIME), "-o", str(runtime)])
-    _nvcc(["-cudart", "none", *map(str, objects), str(runtime), "-lpthread", "-o", str(there)])
+    objects = [folder / f"{program}.{number}.o" for number in range(len(files) + 1)]
+    for file, to in zip(files, objects, strict=False):
+        compiler.compile(file, to, flags)
+    compiler.compile(RUNTIME, objects[-1])
+    compiler.link(objects, there)
     return there
 
 
-def _commands(sources: Path, program: str) -> tuple[list[Path], list[str]]:
+def _commands(sources: Path, program: str, passed_on: tuple[str, ...]) -> tuple[list[Path], list[str]]:
     """The files of a program and the flags that tell what is compiled, with the paths as they are here."""
     files: list[Path] = []
     flags: dict[str, None] = {}
@@ -54,16 +91,5 @@ def _commands(sources: Path, program: str) -> tuple[list[Path], list[str]]:
         if found:
             files.append(sources / "src" / program / name)
             given = entry["command"].replace(root, str(sources)).split()
-            flags |= dict.fromkeys(flag for flag in given if flag.startswith(PASSED_ON))
+            flags |= dict.fromkeys(flag for flag in given if flag.startswith(passed_on))
     return files, list(flags)
-
-
-def _nvcc(arguments: Sequence[str]) -> None:
-    command = [os.environ.get("NVCC", "nvcc"), f"-arch={ARCHITECTURE}", *OPTIONS, *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise BuildError(f"the compiler takes more than {SECONDS} s") from None
-    if done.returncode:
-        lines = [line for line in (done.stderr + done.stdout).splitlines() if "error" in line or "undefined" in line]
-        raise BuildError((lines or ["nvcc failed"])[0][-200:])

@@ -22,7 +22,7 @@ namespace {
 constexpr uintptr_t kBase = 0x700000000000;
 constexpr size_t kBytes = size_t(1) << 36;
 constexpr size_t kVariables = size_t(1) << 30;  // in front: the emulator places variables there
-constexpr size_t kApart = size_t(1) << 21;
+constexpr size_t kPage = size_t(1) << 21;  // as the GPU maps memory: what lies behind an allocation in its page is there
 
 struct Module {
   int number;
@@ -112,12 +112,12 @@ char *address(const void *symbol) {
 
 cudaError_t allocate(void **pointer, size_t bytes) {
   connect();
-  size_t whole = (bytes + 511) / 512 * 512;
-  if (next + whole + kApart > kBase + kBytes) return cudaErrorMemoryAllocation;
+  size_t whole = (bytes + kPage) / kPage * kPage;
+  if (next + whole > kBase + kBytes) return cudaErrorMemoryAllocation;
   *pointer = reinterpret_cast<void *>(next);
   allocations()[next] = whole;
   ask("allocate " + std::to_string(next - kBase) + " " + std::to_string(whole));
-  next += (whole + kApart) / kApart * kApart;
+  next += whole;
   return cudaSuccess;
 }
 

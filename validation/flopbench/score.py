@@ -12,7 +12,7 @@ import multiprocessing
 import resource
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,7 +20,8 @@ from statistics import fmean, median
 from typing import Any
 
 import gpuemu
-from validation.flopbench.compiling import ARCHITECTURE, BuildError, compiled
+from gpuemu.sass.tools.disassembly import decode_function
+from validation.flopbench.compiling import ARCHITECTURE, BuildError, Compiler, compiled
 from validation.flopbench.serving import Launch, ProgramError, launches
 from validation.replay import executor
 
@@ -94,14 +95,18 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def architecture() -> gpuemu.Architecture:
-    """The chip as it was measured: DRAM and L2 keep their clocks, so a slower SM's cycle brings more of DRAM."""
+    """The chip as it was measured: DRAM keeps its clock: fewer cycles of slower SMs, and more in each."""
     arch = gpuemu.load_arch(ARCHITECTURE).with_overrides({"chip": CHIP})
-    chip = arch.chips[CHIP]
-    rate = (chip.dram_bytes_per_cycle or 0) * chip.clock_mhz / BASE_CLOCK_MHZ
-    values = {"clock_mhz": BASE_CLOCK_MHZ, "dram_bytes_per_cycle": round(rate, 1)}
-    return arch.with_overrides(
-        {f"chips.{CHIP}.{name}": value for name, value in values.items()} | {"global_memory.first_touch": "dram"}
-    )
+    chip, memory = arch.chips[CHIP], arch.global_memory
+    slower = BASE_CLOCK_MHZ / chip.clock_mhz
+    behind_l2 = memory.latency_cycles - memory.l2.latency_cycles
+    values = {
+        f"chips.{CHIP}.clock_mhz": BASE_CLOCK_MHZ,
+        f"chips.{CHIP}.dram_bytes_per_cycle": round((chip.dram_bytes_per_cycle or 0) / slower, 1),
+        "global_memory.latency_cycles": memory.l2.latency_cycles + round(behind_l2 * slower),
+        "global_memory.first_touch": "dram",
+    }
+    return arch.with_overrides(values)
 
 
 @dataclass
@@ -120,6 +125,9 @@ class _Program:
         """Time a launch that was measured, execute another."""
         count = self.counts.get(launch.name, 0)
         self.counts[launch.name] = count + 1
+        if not count:  # here, so that processes below find its disassembly
+            with suppress(gpuemu.GpuemuError):
+                decode_function(launch.cubin, launch.kernel)
         same = [number for number, row in enumerate(self.rows) if row.kernel == launch.name]
         number = same[count] if count < len(same) else None
         if number is not None and self.rows[number].ctas <= MOST_CTAS:
@@ -202,16 +210,16 @@ def _children_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def of_program(job: tuple[Path, Path, list[Row], Limits]) -> list[Score]:
+def of_program(job: tuple[Path, Path, Compiler, list[Row], Limits]) -> list[Score]:
     """The scores of a program's launches, in the table's order."""
-    sources, folder, rows, limits = job
+    sources, folder, compiler, rows, limits = job
     program = _Program(rows, architecture(), limits)
     wanted = [number for number, row in enumerate(rows) if row.ctas <= MOST_CTAS]
     if all(_too_long(rows[number], limits) for number in wanted):
         return [Score(rows[number], error=_too_long(rows[number], limits)) for number in wanted]
     why = "not launched"
     try:
-        executable = compiled(sources, rows[0].program, folder)
+        executable = compiled(sources, rows[0].program, folder, compiler)
         with closing(launches(executable, rows[0].arguments, sources / "src" / rows[0].program)) as found:
             for launch in found:
                 program.take(launch)
@@ -222,14 +230,17 @@ def of_program(job: tuple[Path, Path, list[Row], Limits]) -> list[Score]:
     return [program.found.get(number, Score(rows[number], error=why)) for number in wanted]
 
 
-def scores(sources: Path, folder: Path, rows: list[Row], only: str, limits: Limits, jobs: int) -> Iterator[list[Score]]:
+def scores(
+    sources: Path, folder: Path, compiler: Compiler, rows: list[Row], only: str, limits: Limits, jobs: int
+) -> Iterator[list[Score]]:
     """Program by program, as they are done."""
     by_program: dict[str, list[Row]] = {}
     for row in rows:
         by_program.setdefault(row.program, []).append(row)
     chosen = [group for name, group in by_program.items() if only in name and any(r.ctas <= MOST_CTAS for r in group)]
     with executor(jobs) as pool:
-        for future in as_completed([pool.submit(of_program, (sources, folder, group, limits)) for group in chosen]):
+        started = [pool.submit(of_program, (sources, folder, compiler, group, limits)) for group in chosen]
+        for future in as_completed(started):
             yield future.result()
 
 

@@ -53,8 +53,8 @@ class Launch:
 
     @property
     def name(self) -> str:
-        """The kernel's name in the source."""
-        return self.cubin.kernel(self.kernel).source_name
+        """The kernel's name in the source, without that of a namespace."""
+        return self.cubin.kernel(self.kernel).source_name.rpartition("::")[2]
 
     @property
     def ctas(self) -> int:
