@@ -28,7 +28,7 @@ from gpuemu.isa.opcodes import Kind
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace, WarpTrace
-from gpuemu.trace.uneven import EVEN, executed, instructions, is_even
+from gpuemu.trace.uneven import EVEN, executed, is_even, work_of
 
 GROUP_CYCLES = 500
 """Lines that an SM loads first within so many cycles, about a latency, are all there or none of them."""
@@ -72,7 +72,7 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     known = executed(trace)
     numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
     run = _Run(program, log, numbers, np.array([known[n] for n in numbers], float))
-    work = instructions(trace.launch.grid, known, chip.sms)
+    work = work_of(trace, chip.sms)
     each = [touches(program, log, k) for k in range(program.ctas)]
     reference = _reference(run.counts, each)
     number = numbers[reference]
@@ -119,6 +119,7 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     # CTAs that are dealt out no faster than L2 and DRAM serve them do not wait for one another.
     last += max(0.0, beside_last - last) * max(0.0, 1 - limits[DEALING] / max(1.0, shared))
     limited_by = DEALING if limits[DEALING] > most else _limited_by(limits, ctas, places, chip.sms)
+    last *= float(work[-1] / work.max())  # a short one ends soon
     # With all caches flushed, the address of the first access is looked up in DRAM.
     walk = (chip.page_walk_cycles or 0) if _cold(arch) and (found.loaded_sectors or found.stored_sectors) else 0
     elapsed = (chip.launch_cycles or 0) + walk + max(most, limits[DEALING] + last)

@@ -17,7 +17,7 @@ from gpuemu.chip.whole import SECTOR_BYTES
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
-from gpuemu.trace.uneven import executed, instructions
+from gpuemu.trace.uneven import work_of
 
 SLACK = 0.9
 """Of a bound, what counts: CTAs that were not run are extrapolated from those that were, which overlap."""
@@ -33,7 +33,7 @@ class Least(NamedTuple):
 def least(trace: Trace, arch: Architecture, program: Program) -> Least:
     """The least that the launch of `trace` takes; `program` is that of the CTAs that are timed."""
     chip, sms = at_clock(arch.chips[arch.chip], program), arch.chips[arch.chip].sms
-    work = instructions(trace.launch.grid, executed(trace), sms)
+    work = work_of(trace, sms)
     timed = len(program.path)
     times = float(work.sum()) / max(1, timed)  # how often the grid does what these CTAs do
     ports = arch.shared_memory.ports

@@ -169,7 +169,8 @@ def _agreeing(near: list[Numbers], known: list[Numbers], lines: Numbers, seen: l
 def _whole(at: Numbers, grid: tuple[int, int, int]) -> Numbers:
     """Where all CTAs begin from where the first ones do, of which some may not be known (-1).
 
-    Where most lie straight along the axes of the grid, all that are not known do; else the known ones come again.
+    Where most lie straight along the axes of the grid, all that are not known do; else the known ones come again, and
+    where each of them has data of its own, behind these.
     """
     x, y, z = grid
     ctas, n = np.arange(x * y * z), len(at)
@@ -187,7 +188,10 @@ def _whole(at: Numbers, grid: tuple[int, int, int]) -> Numbers:
             straight += axis * steps[times.argmax()]
     offs, times = np.unique((at - straight[:n])[there], return_counts=True)
     if 2 * times.max() < there.sum():
-        return np.resize(at, len(ctas))
+        again = np.resize(at, len(ctas))
+        if not there.all() or len(np.unique(at)) < n:
+            return again
+        return np.asarray(again + ctas // n * (at.max() + (at.max() - at.min()) // (n - 1) - at.min()))
     found = np.asarray(straight + offs[times.argmax()])
     found[:n][there] = at[there]
     return found

@@ -236,20 +236,20 @@ def trace_kernel(
         record()
     except UnsupportedError as error:
         raise _unknown(error, function, file) from None
+    first, left = scout(environment) if sample else ({}, None)
     if sample and timed_only and taken.warps:
         each = sum(len(warp.path) for warp in taken.warps) // len(kept)
-        beside = sampled(launch, kept, sms, each)
+        beside = sampled(launch, kept, sms, each, left)
         try:
             for one in turns.run(beside, [cta for cta in spare if cta not in beside]):
                 if one.keep:
                     others.add(one)
-            heavy = _heaviest(launch, [*taken.warps, *others.warps], sms, resident)
+            heavy = _heaviest(launch, [*taken.warps, *others.warps], sms, resident, left)
             executed_too = {warp.cta for warp in (*taken.warps, *others.warps)}
             for one in turns.run([cta for cta in heavy if cta not in executed_too], ()):
                 others.add(one)
         except (ExecutionError, UnsupportedError):  # what is known by then does
             heavy = []
-    first = scout(environment) if sample else {}
     replayed, warps, threads = _with_barrier_numbers(code, taken.warps + others.warps, threads, executor.barriers_used)
     addresses, active, spaces = taken.columns()
     has_events = any(i.has_events for i in code)
@@ -283,15 +283,17 @@ def trace_kernel(
     follow = len([cta for cta in {warp.cta for warp in beyond.warps} if cta % sms == 0])
     buffers = tuple((buffer.start, buffer.bytes) for buffer in memory.buffers if buffer.start < LOCAL_WINDOW)
     hands_out = environment.handouts is not None and environment.handouts.any
-    return replace(trace, sample=GridSample(beyond, follow, tuple(heavy), first, buffers, hands_out))
+    return replace(trace, sample=GridSample(beyond, follow, tuple(heavy), first, buffers, hands_out, left))
 
 
-def _heaviest(launch: Launch, warps: Sequence[WarpTrace], sms: int, resident: int) -> list[int]:
+def _heaviest(
+    launch: Launch, warps: Sequence[WarpTrace], sms: int, resident: int, left: NDArray[np.bool_] | None
+) -> list[int]:
     """Where CTAs are unequal, those of the SM with the most."""
     counts: dict[int, int] = {}
     for warp in warps:
         counts[warp.cta] = counts.get(warp.cta, 0) + len(warp.path)
-    work = instructions(launch.grid, counts, sms)
+    work = instructions(launch.grid, counts, sms, left)
     return [] if is_even(work) else heaviest(work, sms, resident)
 
 

@@ -20,17 +20,22 @@ PLACES = 8
 SPREAD_INSTRUCTIONS = 120_000
 
 
-def sampled(launch: Launch, timed: Sequence[int], sms: int, each: int | None) -> list[int]:
+def sampled(
+    launch: Launch, timed: Sequence[int], sms: int, each: int | None, left: NDArray[np.bool_] | None = None
+) -> list[int]:
     """CTAs to execute beside those that are `timed`; a CTA takes `each` warp instructions, None if that is not known.
 
     First those that follow on the timed SM, so that places fall free there; then others that lie spread over the grid,
-    so that along each of its axes some differ.
+    so that along each of its axes some differ. Where some CTAs leave at once (`left`), one of these and one that stays.
     """
     follow = range(0, launch.ctas, sms)[len(timed) : len(timed) * (1 + FURTHER_WAVES)]
     if each is not None:
         follow = follow[: max(0, MOST_INSTRUCTIONS // max(1, each) - len(timed))]
     taken = {*timed, *follow}
     spread = [cta for cta in _spread(launch) if cta not in taken]
+    if left is not None and left.any() and not left.all():
+        missing = [cta for cta in map(int, (left.argmax(), left.argmin())) if (left[[*taken]] != left[cta]).all()]
+        spread = list(dict.fromkeys([*missing, *spread]))
     most = PLACES if each is None else max(2, min(PLACES, SPREAD_INSTRUCTIONS // max(1, each)))
     return [*follow, *spread[:most]]
 

@@ -29,6 +29,8 @@ from gpuemu.trace.model import Instruction
 
 MOST_CTAS = 4096
 """As many CTAs are scouted, from the first on."""
+MOST_LEAVING = 1 << 15
+"""As many CTAs are scouted where some leave at once."""
 MOST_STEPS = 600
 MOST_LOCAL_BYTES = 1 << 26
 """Of local memory, of all lanes together."""
@@ -78,20 +80,34 @@ class _First(Recorder):
         known[ctas[new]] = addresses[new]
 
 
-def scout(environment: Environment, most: int = MOST_CTAS) -> dict[int, NDArray[np.int64]]:
-    """Instruction → byte address of its first access, [CTAs scouted]; -1 where a CTA did not come there."""
+def scout(environment: Environment) -> tuple[dict[int, NDArray[np.int64]], NDArray[np.bool_]]:
+    """Instruction → byte address of its first access, [CTAs scouted], -1 where a CTA did not come there; and which CTAs
+    of the grid leave at once, those that were not scouted as the ones before them.
+    """
+    ctas, (x, y, _) = environment.launch.ctas, environment.launch.grid
+    first, left = _go(environment, 0)
+    some = left.any() and not left.all()
+    while some and x * y > MOST_CTAS and len(left) < min(ctas, MOST_LEAVING):
+        left = np.concatenate([left, _go(environment, len(left))[1]])
+    whole = x * y if x * y <= len(left) else 1
+    return first, np.resize(left[: len(left) // whole * whole], ctas)
+
+
+def _go(environment: Environment, begin: int) -> tuple[dict[int, NDArray[np.int64]], NDArray[np.bool_]]:
+    """What `scout` finds of the CTAs from that one on."""
     launch, memory = environment.launch, environment.memory
     uses_local = any(i.mnemonic in ("STL", "LDL") for i in environment.code)
     local_bytes = memory.local_bytes if uses_local else 16
-    ctas = min(launch.ctas, most, MOST_LOCAL_BYTES // (WARP * local_bytes))
+    ctas = min(launch.ctas - begin, MOST_CTAS, MOST_LOCAL_BYTES // (WARP * local_bytes))
     lanes = Lanes(ctas * WARP)
+    lanes.thread %= np.uint32(WARP)
+    lanes.exists = lanes.thread < launch.threads_per_cta
     there = Memory(memory.shared_bytes, memory.shared_base, local_bytes, lanes, zero_shared=True)
     there.buffers = memory.buffers
-    numbers = np.repeat(np.arange(ctas, dtype=np.uint32), WARP)
+    numbers = np.repeat(np.arange(begin, begin + ctas, dtype=np.uint32), WARP)
     x, y, _ = launch.grid
     many = replace(
         environment,
-        launch=replace(launch, block=_first_warp(launch.block)),
         lanes=lanes,
         memory=there,
         patterns=Patterns(),
@@ -102,22 +118,15 @@ def scout(environment: Environment, most: int = MOST_CTAS) -> dict[int, NDArray[
     first = _First(lanes, environment.code)
     first.executor = executor
     before = [buffer.views[1].copy() for buffer in memory.buffers] if executor.stores else []
+    one = executor.begin(0, first, True, MOST_STEPS * ctas)
     try:
-        one = executor.begin(0, first, True, MOST_STEPS * ctas)
         many.cta = numbers % x, numbers // x % y, numbers // (x * y)  # type: ignore[assignment]
         executor.go_on(one)
     except (_Enough, ExecutionError, UnsupportedError, GpuemuError, IndexError, ValueError):
         pass
     for buffer, there_was in zip(memory.buffers, before, strict=False):
         buffer.views[1][...] = there_was
-    return first.found
-
-
-def _first_warp(block: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The part of a CTA that its first warp is."""
-    x = min(block[0], WARP)
-    y = min(block[1], WARP // x)
-    return x, y, max(1, WARP // (x * y))
+    return first.found, ~one.convergence.alive.reshape(ctas, WARP).max(axis=1)
 
 
 class _Scouts(CtaExecutor):

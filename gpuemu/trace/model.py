@@ -179,6 +179,8 @@ class GridSample:
     buffers: tuple[tuple[int, int], ...]
     hands_out: bool = False
     """Whether CTAs take work from a word, of which each that was executed got its turns, and not those of all."""
+    left: NDArray[np.bool_] | None = None
+    """Which CTAs leave at once, as far as it was looked at."""
 
 
 @dataclass(frozen=True, repr=False)

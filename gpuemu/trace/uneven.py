@@ -21,11 +21,22 @@ def executed(trace: Trace) -> dict[int, int]:
     return known
 
 
-def instructions(grid: tuple[int, int, int], known: dict[int, int], sms: int = 1) -> NDArray[np.float64]:
+def work_of(trace: Trace, sms: int) -> NDArray[np.float64]:
+    """Warp instructions of each CTA of the launch, from those that were executed and what leaves at once."""
+    return instructions(trace.launch.grid, executed(trace), sms, trace.sample.left if trace.sample else None)
+
+
+def instructions(
+    grid: tuple[int, int, int], known: dict[int, int], sms: int = 1, left: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64]:
     """Warp instructions of each CTA from those of some: straight along the axes of the grid if these lie so, or rising
     or falling along one of them, else any as often as it was found among CTAs that do not all begin on the first of
-    so many SMs.
+    so many SMs. `left`: CTAs that leave at once, all alike, and not as the others.
     """
+    if left is not None:
+        stay, leave = ({cta: n for cta, n in known.items() if left[cta] == gone} for gone in (False, True))
+        if stay and leave and is_even(np.array(list(leave.values()))):
+            return np.where(left, float(max(leave.values())), instructions(grid, stay, sms))
     x, y, z = grid
     ctas = np.arange(x * y * z)
     numbers, values = np.array(list(known)), np.array(list(known.values()), float)

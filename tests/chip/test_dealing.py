@@ -79,3 +79,9 @@ def test_a_last_round_that_is_not_full_takes_between_one_cta_and_a_full_one():
     assert _rounds(25_000.0, 35_000.0, 1, 32, 64) == 50_000
     assert 50_000 > _rounds(25_000.0, 35_000.0, 1, 32, 62) > 48_000
     assert _rounds(25_000.0, 35_000.0, 1, 32, 320) == 250_000
+
+
+def test_ctas_that_leave_at_once_do_as_little_as_the_one_that_was_executed():
+    left = np.arange(40) % 3 == 0
+    found = instructions((40, 1, 1), {0: 8, 1: 500, 2: 500, 13: 500}, 132, left)
+    np.testing.assert_array_equal(found, np.where(left, 8, 500))

@@ -7,7 +7,7 @@ import pytest
 
 from gpuemu.arch import load_arch
 from gpuemu.chip.l2 import LINE_BYTES
-from gpuemu.chip.streams import Touches, _straight
+from gpuemu.chip.streams import Touches, _straight, _whole
 from gpuemu.chip.traffic import traffic
 
 H100 = load_arch("sm_90").chips["H100"]
@@ -137,3 +137,10 @@ def test_a_store_whose_ctas_lie_straight_along_the_grid_is_known_of_all():
     move = _straight(begins, 5, (8, 4, 1))
     assert move.tolist() == [(x - 5) * 64 + y * 8192 for y in range(4) for x in range(8)]
     assert _straight({**begins, 18: 0}, 5, (8, 4, 1)) is None
+
+
+def test_data_that_ctas_take_in_no_straight_order_go_on_where_those_of_the_known_ctas_end():
+    order = np.array([0, 3, 1, 4, 2, 5]) * 1024
+    assert _whole(order, (15, 1, 1)).tolist() == [*order, *(order + 6144), *(order[:3] + 2 * 6144)]
+    again = np.array([0, 3, 1, 3, 0, 5]) * 1024
+    assert _whole(again, (15, 1, 1)).tolist() == np.resize(again, 15).tolist()

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 import gpuemu
+from gpuemu.sass.sampling import sampled
+from gpuemu.trace.model import GridSample, Launch
 
 SOURCE = 'extern "C" __global__ void nothing() {}\n'
 
@@ -35,3 +39,40 @@ def test_progress_begins_with_the_number_of_ctas_that_execute(tmp_path: Path) ->
         str(source), grid=100, arch="sm_89", timed_only=True, progress=lambda done, of: told.append((done, of))
     )
     assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def first_loads(tmp_path: Path, code: str, grid: tuple[int, ...], block: tuple[int, ...]) -> GridSample:
+    """What is known of a grid of a kernel that copies word i, which `code` finds."""
+    source = tmp_path / "copy.cu"
+    source.write_text(
+        'extern "C" __global__ void copy(const float *in, float *out) {int i; ' + code + " out[i] = in[i];}\n"
+    )
+    buffer = np.zeros(1 << 18, np.float32)
+    trace = gpuemu.trace_kernel(
+        source, "copy", grid, block, args=[buffer, buffer.copy()], arch="sm_90", timed_only=True
+    )
+    assert trace.sample is not None
+    return trace.sample
+
+
+def test_a_cta_s_first_warp_knows_its_threads_in_all_three_axes(tmp_path: Path) -> None:
+    """Cooperative groups read the third axis of every thread, too."""
+    code = "i = ((blockIdx.x * blockDim.z + threadIdx.z) * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;"
+    (first,) = first_loads(tmp_path, code, (300,), (8, 6, 4)).first.values()
+    np.testing.assert_array_equal(np.diff(first), 4 * 8 * 6 * 4)
+
+
+def test_ctas_that_leave_at_once_are_known_wherever_they_lie(tmp_path: Path) -> None:
+    """Of a triangle the few CTAs that are executed may all stay: one that leaves is executed for that."""
+    code = "if (blockIdx.y > blockIdx.x) return; i = (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;"
+    sample = first_loads(tmp_path, code, (24, 24), (64,))
+    above = np.arange(24)[:, None] > np.arange(24)
+    np.testing.assert_array_equal(sample.left, above.ravel())
+    assert {bool(above.ravel()[warp.cta]) for warp in sample.others.warps} == {False, True}
+
+
+def test_a_cta_that_leaves_is_executed_even_where_only_two_are() -> None:
+    launch = Launch((8, 8, 24), (256, 1, 1), 32, 0, 0)
+    left = np.resize((np.arange(8)[:, None] > np.arange(8)).ravel(), launch.ctas)
+    assert sampled(launch, [0, 132], 132, 60_000, None) == [1535, 1]
+    assert sampled(launch, [0, 132], 132, 60_000, left) == [8, 1535]

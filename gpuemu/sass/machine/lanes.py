@@ -25,7 +25,9 @@ _LITTLE_ENDIAN_WORD = np.dtype("<u4")
 
 
 class Lanes:
-    """Register files [register, lane] of `warps` warps; `exists` marks lanes of a last partial warp."""
+    """Register files [register, lane] of `warps` warps; `exists` marks lanes of a last partial warp,
+    `thread` is each lane's number in its CTA.
+    """
 
     def __init__(self, threads: int):
         self.threads = threads
@@ -37,7 +39,8 @@ class Lanes:
         self.uniform_predicates = np.zeros((PT + 1, self.count), dtype=np.bool_)
         self.lane = np.arange(self.count, dtype=np.uint32) % WARP
         self.warp = np.arange(self.count, dtype=np.uint32) // WARP
-        self.exists = np.arange(self.count) < threads
+        self.thread = np.arange(self.count, dtype=np.uint32)
+        self.exists = self.thread < threads
         self.reset()
 
     def file(self, name: str) -> Words:

@@ -27,7 +27,7 @@ def _fixed(value: Any) -> Getter:
 
 def _thread_index(environment: Environment) -> dict[str, NDArray[np.uint32]]:
     width, height, _ = environment.launch.block
-    thread = np.arange(environment.lanes.count, dtype=np.uint32)
+    thread = environment.lanes.thread
     return {
         "SR_TID.X": thread % np.uint32(width),
         "SR_TID.Y": thread // np.uint32(width) % np.uint32(height),
