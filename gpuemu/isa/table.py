@@ -78,7 +78,7 @@ ULEA VOTEU                             | fixed uniform  | p r p   | whole
 UIMAD                                  | fixed uniform  | p rw p <- 1 1 h 1 | whole
 UISETP                                 | fixed uniform  | p p <- d | whole
 UPLOP3                                 | fixed uniform  | p p     | whole
-UFADD UFMUL UFFMA UFMNMX               | fixed uniform  | p r     | float
+UFADD UFMUL UFFMA UFMNMX UF2FP         | fixed uniform  | p r     | float
 UFSETP                                 | fixed uniform  | p p     | float
 UF2I UF2F UFRND                        | fixed uniform  | p rt <- f | float
 UI2F                                   | fixed uniform  | p rt <- f | whole

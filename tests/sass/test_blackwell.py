@@ -78,6 +78,13 @@ def test_uniform_registers_hold_floats() -> None:
     assert files.uniform_registers[6].view(np.float32)[0] == 12
 
 
+def test_uniform_floats_are_packed() -> None:
+    sass = "UF2FP.SATFINITE.E4M3.F32.PACK_AB_MERGE_C UR6, UR4, UR5, URZ\nUF2FP.F16.F32.PACK_AB UR7, UR4, UR5"
+    floats = {4 + k: int(np.float32(x).view(np.uint32)) for k, x in enumerate((1.25, 2))}
+    files = execute(sass, uniform=floats, arch="sm_120")
+    assert [int(files.uniform_registers[k][0]) for k in (6, 7)] == [0x3A40, 0x3D004000]
+
+
 def test_numbers_of_4_bits_become_bytes_in_their_row() -> None:
     words = (LANE * np.uint64(0x9E3779B97F4A7C15)).astype(np.uint32)
     files = execute("MOVM.S4TO8.M832 R8, R2", registers={2: words}, arch="sm_120")

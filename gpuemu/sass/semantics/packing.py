@@ -63,7 +63,7 @@ def _converter(site: Site, to: str) -> Callable[[Any], Any]:
     return convert
 
 
-@semantics("F2FP")
+@semantics("F2FP", "UF2FP")
 def f2fp(site: Site) -> Step:
     """F2FP.to.from.form: to F16 from F32 where the opcode names no types."""
     site.only(*_FORMATS, "F32", *_FORMS, *ROUNDINGS, "RELU", "SATFINITE")
