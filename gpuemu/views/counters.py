@@ -131,11 +131,13 @@ def _products(program: Program, executed: list[int]) -> dict[str, int]:
 
 
 def memory_counters(
-    table: Mapping[str, GlobalCounts], l1: L1Counts, missed: Mapping[str, int], from_dram: int, of_data: int
-) -> dict[str, int]:
+    table: Mapping[str, GlobalCounts], l1: L1Counts, missed: Mapping[str, int], from_dram: int, of_data: int,
+    reduced_in_bulk: int,
+) -> dict[str, int]:  # fmt: skip
     """The counters of global and local memory: at L1, at L2, which sees what this SM sends there, and of DRAM.
 
     `missed`: sectors that L1 did not have; of those read `from_dram` so many are `of_data`, which L2 did not have.
+    `reduced_in_bulk`: sectors that bulk copies added to.
     """
     names = {
         GlobalRow.LOAD: "global_op_ld",
@@ -158,12 +160,14 @@ def memory_counters(
     found[f"l1tex__t_sectors_{loads}.sum"] += copies.sectors
     found[f"l1tex__t_sectors_{loads}_lookup_hit.sum"] += copies.sectors - missed[GlobalRow.COPY]
     found[f"l1tex__t_sectors_{loads}_lookup_miss.sum"] += missed[GlobalRow.COPY]
+    reduced = table[GlobalRow.REDUCTION].sectors + reduced_in_bulk
     return found | {
+        "l1tex__m_xbar2l1tex_read_sectors.sum": l1.loaded_sectors,
         "dram__sectors_read.sum": from_dram,
         "lts__t_sectors_srcunit_tex_lookup_hit.sum": l1.loaded_sectors + l1.stored_sectors - of_data,
         "lts__t_sectors_srcunit_tex_lookup_miss.sum": of_data,
         "lts__t_sectors_srcunit_tex_op_read.sum": l1.loaded_sectors - table[GlobalRow.ATOMIC].sectors,
-        "lts__t_sectors_srcunit_tex_op_write.sum": l1.stored_sectors - table[GlobalRow.REDUCTION].sectors,
+        "lts__t_sectors_srcunit_tex_op_write.sum": l1.stored_sectors - reduced,
         "lts__t_sectors_srcunit_tex_op_atom.sum": table[GlobalRow.ATOMIC].sectors,
-        "lts__t_sectors_srcunit_tex_op_red.sum": table[GlobalRow.REDUCTION].sectors,
+        "lts__t_sectors_srcunit_tex_op_red.sum": reduced,
     }

@@ -127,6 +127,15 @@ def new_sectors(program: Program, arch: Architecture) -> int:
     return len(np.unique(np.concatenate(touched))) if touched else 0
 
 
+def sectors_reduced_in_bulk(program: Program) -> int:
+    """Sectors of global memory that reductions by the copy engine ask L2 to change."""
+    events = program.events
+    if events is None:
+        return 0
+    reduces = np.array([program.code[op.index].mnemonic in ("UBLKRED", "UTMAREDG") for op in program.ops], np.bool_)
+    return int(events.sectors[events.number[reduces[program.path[events.issue]]]].sum())
+
+
 def dram_sectors(trace: Trace, program: Program, arch: Architecture) -> int:
     """What a launch reads of DRAM if all caches were flushed, else nothing.
 

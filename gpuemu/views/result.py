@@ -33,6 +33,7 @@ from gpuemu.views.global_memory import (
     l1_counts,
     missed_sectors,
     new_sectors,
+    sectors_reduced_in_bulk,
 )
 from gpuemu.views.grid import GridCounts, grid_counts
 from gpuemu.views.notebook import summary
@@ -247,6 +248,7 @@ class Result:
         beyond = memory_counters(
             self.global_memory, self.l1, missed_sectors(self.program, self.log),
             dram_sectors(self.trace, self.program, self.arch), new_sectors(self.program, self.arch),
+            sectors_reduced_in_bulk(self.program),
         )  # fmt: skip
         return profiler_counters(self.program, self.log, self.shared_memory) | beyond
 
