@@ -1,7 +1,8 @@
-"""Where the output of a command goes: to the terminal, or with -o to a file."""
+"""Where the output of a command goes: to the terminal, or with -o to a file, compressed where it ends in .gz."""
 
 from __future__ import annotations
 
+import gzip
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,7 @@ def refuse_terminal(output: str | None, form: str) -> None:
 def write_out(text: str, output: str | None, form: str = "text") -> None:
     """Write a command's output. Raises GpuemuError for a page of a browser on a terminal."""
     if output is not None:
-        write_whole(Path(output), text)
+        write_whole(Path(output), gzip.compress(text.encode(), mtime=0) if output.endswith(".gz") else text)
     else:
         refuse_terminal(output, form)
         columns = columns_of(0) if form == "text" else 0

@@ -3,7 +3,8 @@
 Each CTA is a process whose threads are its warps: what a warp waits for, and what it issues. The SM is a process, too:
 its threads are the issue slot and the pipes of each sub-core, and the data stage; requests to the load/store unit are
 shown from issue to result, and a counter has the warps that live. Copies, mbarriers and warpgroups of sm_90 are a
-process more for each CTA. The same run gives the same bytes.
+process more for each CTA. An instruction's text stands at its warp, its place everywhere. The same run
+gives the same bytes.
 """
 
 from __future__ import annotations
@@ -108,16 +109,17 @@ def _warps(result: Result, lines: Timeline) -> Iterator[Event]:
                     if cycles:
                         yield _slice(process, warp - first, at, cycles, name)
                         at += cycles
-                yield _slice(process, warp - first, at, 1, **_what(program, lines, i))
+                yield _slice(process, warp - first, at, 1, **_what(program, lines, i, whole=True))
                 if drained[1]:
                     yield _slice(process, warp - first, at + 1, drained[1], drained[0])
 
 
-def _what(program: Program, lines: Timeline, issue: int) -> dict[str, str]:
-    """How an instruction is named, and its details."""
+def _what(program: Program, lines: Timeline, issue: int, whole: bool = False) -> dict[str, str]:
+    """How an instruction is named, and where it stands; `whole`: its text and its line, once an issue."""
     instruction = program.code[int(lines.instruction[issue])]
-    source = {"line": ":".join(map(str, instruction.source[0]))} if instruction.source else {}
-    return {"name": instruction.opcode, "SASS": str(instruction), "place": f"{instruction.offset:04x}", **source}
+    source = {"line": ":".join(map(str, instruction.own_line))} if instruction.source else {}
+    more = {"SASS": str(instruction), **source} if whole else {}
+    return {"name": instruction.opcode, "place": f"{instruction.offset:04x}", **more}
 
 
 def _sub_cores(result: Result, lines: Timeline) -> Iterator[Event]:
@@ -173,7 +175,7 @@ def _requests(result: Result, lines: Timeline) -> Iterator[Event]:
         what = _what(program, lines, i)
         kind = f"requests of sub-core {log.warp_sub_core[lines.warp[i]]}"
         same = {"cat": kind, "id": number, "pid": SM, "name": what["name"]}
-        details = {"SASS": what["SASS"], "dispatch": int(lines.sent[i]), "data stage": int(lines.first_pass[i])}
+        details = {"place": what["place"], "dispatch": int(lines.sent[i]), "data stage": int(lines.first_pass[i])}
         yield {"ph": "b", **same, "ts": int(lines.issue[i]), "args": details}
         yield {"ph": "e", **same, "ts": int(lines.done[i])}
 

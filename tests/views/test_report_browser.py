@@ -191,6 +191,8 @@ def test_it_is_readable_at_three_widths_in_both_schemes(page, width, scheme):
     assert smallest >= 10
     longest = "Math.max(...[...document.querySelectorAll('#bounds .bar i')].map(e => e.getBoundingClientRect().width))"
     assert page.js(longest) >= 20, "bars are bars on a telephone, too"
+    tallest = "Math.max(...[...document.querySelectorAll('#causes th[scope=row]')].map(e => e.getBoundingClientRect().height))"
+    assert page.js(tallest) < 80, "a cause's name does not run down the page"
     light = "(c => { const [r, g, b] = c.match(/[0-9.]+/g).map(Number).map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; })"
     ink, faint, paper = (
         page.js(f"{light}(getComputedStyle({element})[{name!r}])")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from collections import Counter, defaultdict
@@ -189,6 +190,17 @@ def test_no_slice_of_a_track_covers_another_and_warps_have_all_their_cycles(trac
     for event in of_warps:
         waited[event["name"] if "args" not in event else "selected"] += event["dur"]
     assert waited == Counter({reason: cycles for reason, cycles in result.stalls.items() if cycles})
+
+
+def test_an_instruction_s_text_is_there_once_an_issue(tmp_path):
+    result = gpuemu.run("v2_shared_memory", "sm_89")
+    texts = [event for event in events(result) if "SASS" in event.get("args", {})]
+    assert len(texts) == result.counters["smsp__inst_executed.sum"]
+    assert {event["args"]["line"].partition(":")[0] for event in texts} == {"v2_shared_memory.cu"}
+    file = tmp_path / "v2.json.gz"
+    again = CliRunner().invoke(cli, ["run", "v2_shared_memory", "--format", "perfetto", "-o", str(file)])
+    assert again.exit_code == 0
+    assert gzip.decompress(file.read_bytes()).decode() == as_perfetto(gpuemu.run("v2_shared_memory"))
 
 
 def test_units_are_tracks_and_every_track_has_a_name():
