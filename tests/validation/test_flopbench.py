@@ -22,7 +22,7 @@ ROWS = (
     'own-cuda,scaled,"(2, 1, 1)","(128, 1, 1)",200,4000',
     'own-cuda,scaled,"(2, 1, 1)","(64, 1, 1)",200,4000',
     'own-cuda,last,"(1, 1, 1)","(32, 1, 1)",200,4000',
-    'own-cuda,last,"(1, 1, 1)","(32, 1, 1)",200,4000000',
+    'own-cuda,last,"(1, 1, 1)","(32, 1, 1)",200,9000000',
     'own-cuda,never,"(1, 1, 1)","(32, 1, 1)",200,4000',
     'own-cuda,large,"(69, 1, 1)","(32, 1, 1)",200,4000',
     'gone-cuda,never,"(1, 1, 1)","(32, 1, 1)",,4000',
@@ -45,16 +45,22 @@ def test_launches_of_a_program_are_timed_and_those_left_out_are_named(
 ) -> None:
     sources(tmp_path)
     (tmp_path / "cuda-profiling" / "profiling-data.csv").write_text("\n".join((COLUMNS, *ROWS)))
-    assert command.main([str(tmp_path)]) == 0
+    assert command.main([str(tmp_path), "--table"]) == 0
     told = re.sub(r" +", " ", re.sub(r"emulated +[\d.]+ us|[+-][\d.]+%|[\d.]+ %,? ?", "E", capsys.readouterr().out))
     lines = [line for line in told.splitlines() if line]
     assert lines[0].startswith("own scaled 2 CTAs E measured 4.00 us E")
     assert "launched with a grid of (2, 1, 1) and blocks of (128, 1, 1) here" in lines[1]
     assert lines[2].startswith("own last 1 CTAs E measured 4.00 us E")
-    assert "left out: more than 1000 us measured" in lines[3]
+    assert "left out: more than 5000 us measured" in lines[3]
     assert lines[4].endswith("left out: not launched")
     assert lines[5].endswith("left out: no file of it in cuda-profiling/compile_commands.json")
-    assert lines[6].startswith("2 of 6 launches of 1 of 2 programs; mean error")
+    table = lines[6:]
+    assert [line.split(" |")[:4] for line in table[2:4]] == [
+        ["| own", " last", " 1", " 1"],
+        ["| own", " scaled", " 2", " 1"],
+    ]
+    assert "too long on the GPU (1)" in table[4]
+    assert table[5].startswith("2 of 6 launches of 1 of 2 programs; mean error")
 
 
 def test_the_chip_runs_at_its_base_clock_and_dram_at_its_own() -> None:

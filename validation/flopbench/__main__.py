@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from validation.flopbench.compiling import Compiler
-from validation.flopbench.score import Limits, lines, read_rows, scores, summary
+from validation.flopbench.score import Limits, lines, read_rows, scores, summary, table
 
 DATA = Path("cuda-profiling") / "profiling-data.csv"
 
@@ -28,19 +28,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--build", type=Path, help="where compiled programs are kept; without it they are not")
     parser.add_argument("--compiler", default="nvcc", help="nvcc, or with --cuda a clang++")
     parser.add_argument("--cuda", type=Path, help="the toolkit that clang++ takes: it compiled what was measured")
+    parser.add_argument("--table", action="store_true", help="then all of them as the table of a page")
     parser.add_argument("--jobs", type=int, default=1, help="programs at a time")
+    parser.add_argument(
+        "--longest", type=float, default=Limits.longest, help="microseconds that a launch may have taken on the GPU"
+    )
     parser.add_argument("--seconds", type=float, default=Limits.launch, help="that a launch may take")
     options = parser.parse_args(arguments)
     rows = read_rows(options.data or options.sources / DATA)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         places = options.sources.resolve(), (options.build or Path(folder)).resolve()
-        limits = Limits(launch=options.seconds)
+        limits = Limits(launch=options.seconds, longest=options.longest)
         compiler = Compiler(options.compiler, options.cuda)
         for some in scores(*places, compiler, rows, options.only, limits, options.jobs):
             found += some
             print("\n".join(lines(some)), flush=True)
-    print("\n".join(summary(found)))
+    print("\n".join([*(table(found) if options.table else ()), summary(found)]))
     return 0
 
 

@@ -20,6 +20,7 @@ from statistics import fmean, median
 from typing import Any
 
 import gpuemu
+from gpuemu.sass.machine.memory import Device
 from gpuemu.sass.tools.disassembly import decode_function
 from validation.flopbench.compiling import ARCHITECTURE, BuildError, Compiler, compiled
 from validation.flopbench.serving import Launch, ProgramError, launches
@@ -28,6 +29,14 @@ from validation.replay import executor
 CHIP = "RTX 3080"
 BASE_CLOCK_MHZ = 1440
 MOST_CTAS = 68
+SHORTER = {
+    "us measured": "too long on the GPU",
+    "more seconds": "too long to execute here",
+    "launched with": "launched otherwise here",
+    "not launched": "not launched here",
+    "the program ended": "input that is not there, or a host program that did not come so far",
+}
+"""What a reason has in it, and how a table says it."""
 TOO_LONG = "more seconds than a launch may take"
 
 
@@ -75,7 +84,7 @@ class Limits:
     launch: float = 60.0
     before: float = 4.0
     all_before: float = 20.0
-    longest: float = 1000.0
+    longest: float = 5000.0
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -116,6 +125,7 @@ class _Program:
     rows: Sequence[Row]
     arch: gpuemu.Architecture
     limits: Limits
+    wanted: int
     found: dict[int, Score] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     left_out: int = 0
@@ -134,8 +144,8 @@ class _Program:
             row = self.rows[number]
             why = _unlike(launch, row) or _too_long(row, self.limits)
             self.found[number] = Score(row, error=why) if why else self._timed(launch, row)
-            if not why:
-                return
+        if len(self.found) == self.wanted:
+            return
         started = _children_seconds()
         may = self.seconds < self.limits.all_before
         executed = may and _limited(_executed, (launch, self.arch), self.limits.before) is None
@@ -143,14 +153,11 @@ class _Program:
         self.seconds += _children_seconds() - started
 
     def _timed(self, launch: Launch, row: Row) -> Score:
-        notes = f"{self.left_out} launches before not executed" if self.left_out else ""
-        found = _limited(_emulated, (launch, self.arch, False), self.limits.launch)
-        if found == TOO_LONG:
-            found = _limited(_emulated, (launch, self.arch, True), self.limits.launch)
-            notes = "; ".join(filter(None, [notes, "only timed CTAs executed"]))
+        found = _limited(_emulated, (launch, self.arch), self.limits.launch)
         if isinstance(found, str):
             return Score(row, error=found)
         nanoseconds, cycles, limited_by = found
+        notes = f"{self.left_out} launches before not executed" if self.left_out else ""
         return Score(row, nanoseconds, cycles, limited_by, notes)
 
 
@@ -165,19 +172,20 @@ def _too_long(row: Row, limits: Limits) -> str:
 
 
 def _executed(launch: Launch, arch: gpuemu.Architecture) -> None:
-    _trace(launch, arch, False)
+    _trace(launch, arch, launch.device, False)
 
 
-def _emulated(launch: Launch, arch: gpuemu.Architecture, timed_only: bool) -> tuple[float, int, str]:
-    result = gpuemu.run(_trace(launch, arch, timed_only), arch)
+def _emulated(launch: Launch, arch: gpuemu.Architecture) -> tuple[float, int, str]:
+    """Only CTAs that are timed and looked at execute, apart from the program's memory."""
+    result = gpuemu.run(_trace(launch, arch, launch.apart(), True), arch)
     whole = result.on_the_chip()
     return whole.elapsed * 1000 / BASE_CLOCK_MHZ, result.cycles, whole.limited_by
 
 
-def _trace(launch: Launch, arch: gpuemu.Architecture, timed_only: bool) -> Any:
+def _trace(launch: Launch, arch: gpuemu.Architecture, device: Device, timed_only: bool) -> gpuemu.Trace:
     return gpuemu.trace_kernel(
         launch.cubin, launch.kernel, launch.grid, launch.block, launch.dynamic_shared_bytes, launch.arguments,
-        arch=arch, device=launch.device, timed_only=timed_only, zero_shared=True,
+        arch=arch, device=device, timed_only=timed_only, zero_shared=True,
     )  # fmt: skip
 
 
@@ -213,10 +221,10 @@ def _children_seconds() -> float:
 def of_program(job: tuple[Path, Path, Compiler, list[Row], Limits]) -> list[Score]:
     """The scores of a program's launches, in the table's order."""
     sources, folder, compiler, rows, limits = job
-    program = _Program(rows, architecture(), limits)
     wanted = [number for number, row in enumerate(rows) if row.ctas <= MOST_CTAS]
     if all(_too_long(rows[number], limits) for number in wanted):
         return [Score(rows[number], error=_too_long(rows[number], limits)) for number in wanted]
+    program = _Program(rows, architecture(), limits, len(wanted))
     why = "not launched"
     try:
         executable = compiled(sources, rows[0].program, folder, compiler)
@@ -255,13 +263,35 @@ def lines(found: Sequence[Score]) -> Iterator[str]:
             yield f"{head}  {figures} {s.off:+7.1%}  {s.limited_by}{f'; {s.notes}' if s.notes else ''}"
 
 
-def summary(found: Sequence[Score]) -> list[str]:
+def summary(found: Sequence[Score]) -> str:
     """How many ran, of how many programs, and how far they are off."""
     ran = [s for s in found if not s.error]
     programs = {s.row.program for s in found}
     off = [abs(s.off) for s in ran] or [0.0]
-    return [
+    return (
         f"{len(ran)} of {len(found)} launches of {len({s.row.program for s in ran})} of {len(programs)} programs; "
-        f"mean error {fmean(off):.1%}, median {median(off):.1%}, "
-        f"{sum(one <= 0.15 for one in off)} within 15 %",
-    ]
+        f"mean error {fmean(off):.1%}, median {median(off):.1%}, {sum(one <= 0.15 for one in off)} within 15 %"
+    )
+
+
+def table(found: Sequence[Score]) -> Iterator[str]:
+    """For a page: of each kernel that ran, its launches together; then why others were left out, and how many."""
+    groups: dict[tuple[str, str], list[Score]] = {}
+    why: dict[str, int] = {}
+    for s in found:
+        if s.error:
+            reason = next((short for begin, short in SHORTER.items() if begin in s.error), "did not compile or run")
+            why[reason] = why.get(reason, 0) + 1
+        else:
+            groups.setdefault((s.row.program.removesuffix("-cuda"), s.row.kernel), []).append(s)
+    yield "| program | kernel | CTAs | launches | emulated | measured | off |"
+    yield "|---|---|---:|---:|---:|---:|---:|"
+    for (program, kernel), group in sorted(groups.items()):
+        ctas = ", ".join(str(n) for n in dict.fromkeys(s.row.ctas for s in group))
+        emulated, measured = (
+            fmean(values) / 1000 for values in ([s.nanoseconds for s in group], [s.row.nanoseconds for s in group])
+        )
+        off = fmean(s.off for s in group)
+        yield f"| {program} | {kernel} | {ctas} | {len(group)} | {emulated:,.2f} | {measured:,.2f} | {off:+.1%} |"
+    yield ""
+    yield f"Left out: {'; '.join(f'{reason} ({count})' for reason, count in sorted(why.items()))}."

@@ -33,6 +33,8 @@ PROGRAM_SECONDS = 60
 """Of a core, for all that a program does itself."""
 _ELF = b"\x7fELF"
 _ALIGNMENT = 1 << 12
+_NO_RESERVE = 0x4000
+"""MAP_NORESERVE, which Python's mmap has no name for."""
 
 
 class ProgramError(Exception):
@@ -50,16 +52,21 @@ class Launch:
     dynamic_shared_bytes: int
     arguments: tuple[bytes, ...]
     device: Device
+    heap: int
+    """The descriptor of the file that device memory is."""
 
     @property
     def name(self) -> str:
         """The kernel's name in the source, without that of a namespace."""
         return self.cubin.kernel(self.kernel).source_name.rpartition("::")[2]
 
-    @property
-    def ctas(self) -> int:
-        """Of the grid."""
-        return self.grid[0] * self.grid[1] * self.grid[2]
+    def apart(self) -> Device:
+        """The device as it is, in memory of its own: what a kernel stores there, nobody else finds."""
+        own = mmap.mmap(self.heap, HEAP_BYTES, flags=mmap.MAP_PRIVATE | _NO_RESERVE)
+        heap, whole = np.frombuffer(own, np.uint8), self.device
+        arrays = {start: heap[start - BASE :][: len(array)] for start, array in whole.arrays.items()}
+        begins = {array.ctypes.data: start for start, array in whole.arrays.items()}
+        return Device(arrays, {name: arrays[begins[array.ctypes.data]] for name, array in whole.sections.items()})
 
 
 @dataclass
@@ -73,8 +80,9 @@ class _Module:
 class _Server:
     """The emulator's side of the socket."""
 
-    def __init__(self, stream: BufferedRWPair, heap: mmap.mmap):
+    def __init__(self, stream: BufferedRWPair, heap: mmap.mmap, file: int):
         self._stream = stream
+        self._file = file
         self._heap = np.frombuffer(heap, np.uint8)
         self._modules: dict[int, _Module] = {}
         self._arrays: dict[int, NDArray[np.uint8]] = {}
@@ -115,7 +123,9 @@ class _Server:
         arguments = tuple(self._stream.read(size) for size in sizes)
         x, y, z, *block, shared = map(int, given[2:])
         device = Device(dict(self._arrays), module.sections)
-        return Launch(module.cubin, kernel, (x, y, z), (block[0], block[1], block[2]), shared, arguments, device)
+        return Launch(
+            module.cubin, kernel, (x, y, z), (block[0], block[1], block[2]), shared, arguments, device, self._file
+        )  # fmt: skip
 
     def _module(self, number: int, size: int) -> int:
         """Take a fat binary, and give its variables their places in the heap."""
@@ -164,7 +174,7 @@ def launches(executable: Path, arguments: Sequence[str], folder: Path) -> Genera
             theirs.close()
             try:
                 with ours, ours.makefile("rwb") as stream:
-                    yield from _Server(stream, heap).launches()
+                    yield from _Server(stream, heap, file.fileno()).launches()
                 code = program.wait()
                 if code:
                     told.seek(0)
