@@ -64,13 +64,9 @@ class L2:
             self.there = OrderedDict(reversed(left.items()))
             self.dirty = OrderedDict.fromkeys(line for line, state in self.there.items() if state & WRITTEN)
             return
-        gone = len(left) - self.kept
-        for n, (line, state) in enumerate(left.items()):
-            if n < self.kept:
-                self.there[line] = state & ~WRITTEN
-        for n in range(gone):  # what lies between has their places
-            self.there[-1 - n] = READ | 16
-        self.there = OrderedDict(reversed(self.there.items()))
+        kept = [(line, state & ~WRITTEN) for line, state in list(left.items())[: self.kept]]
+        between = [(-1 - n, READ | 16) for n in range(len(left) - self.kept)]  # they came later, and go later
+        self.there = OrderedDict([*reversed(kept), *between])
 
     def take(self, touched: list[Touch]) -> tuple[Numbers, Numbers, int]:
         """(halves read from DRAM, halves written back) of each touch in turn, and how many loads another has asked for.

@@ -48,6 +48,10 @@ def test_what_the_launch_before_left_is_found_up_to_what_is_kept():
     assert launch(16 * MIB).dram_read == pytest.approx(16 * MIB - 3800 * 1024, rel=0.05)
 
 
+def test_what_is_kept_goes_before_what_came_between_the_launches():
+    assert launch(32 * MIB).dram_read == pytest.approx(32 * MIB, rel=0.01)
+
+
 def test_data_that_l2_cannot_hold_come_again_each_time():
     assert launch(200 * MIB).dram_read == pytest.approx(200 * MIB, rel=0.03)
 

@@ -66,8 +66,21 @@ def test_the_table_has_a_line_a_family_and_the_worst() -> None:
     assert lines[4] == "an answer takes 2.0 s in the median, 3 s at most: b"
 
 
+def test_the_table_says_how_many_counters_are_near_what_was_measured() -> None:
+    counts = [
+        {"DRAM bytes": (10_000_000, 10_900_000), "L2 sectors": (100_000, 120_000)},
+        {"DRAM bytes": (0, 90_000), "L2 sectors": (0, 1)},
+    ]
+    lines = table([GridScore(str(k), "add", 100, 100.0, 1.0, each) for k, each in enumerate(counts)])
+    assert [line.split()[-1] for line in lines[-3:-1]] == ["100%", "50%"]
+    assert lines[-3].startswith("DRAM bytes")
+
+
 def test_an_fp32_product_is_estimated_within_10_percent() -> None:
     grid, figures = next(pair for pair in chosen(FOLDER, "all", "FP32 product") if "1024_32x32" in pair[0].name)
-    name, cycles, _ = estimate((grid, "sm_90", "H100"))
+    name, cycles, _, counters = estimate((grid, "sm_90", "H100"))
     assert name == grid.name
     assert cycles == pytest.approx(figures[records.CYCLES], rel=0.1)
+    assert counters["lts__t_sectors_srcunit_tex.sum"] == pytest.approx(
+        figures["lts__t_sectors_srcunit_tex.sum"], rel=0.25
+    )

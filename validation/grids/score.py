@@ -10,7 +10,7 @@ import lzma
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 
@@ -23,17 +23,25 @@ from validation.replay import executor
 FILE = "grids.csv"
 CODE = Path(__file__).with_name("kernels.cubin.xz")
 WHICH = ("all", "held-out", "fit")
+COUNTERS = {
+    "DRAM bytes": ("dram__bytes_read.sum", "dram__bytes_write.sum"),
+    "L2 sectors": ("lts__t_sectors_srcunit_tex.sum",),
+}
+"""What is counted of a launch, and the profiler's counters of which it is the sum."""
+NEAR, FEW_BYTES = 0.1, 100_000
+"""A count is near what was measured if it is off by less than a tenth, or by fewer bytes than launches differ by."""
 
 
 @dataclass(frozen=True)
 class GridScore:
-    """A grid: cycles measured and estimated, and the seconds that the answer took."""
+    """A grid: cycles measured and estimated, the seconds that the answer took, and `COUNTERS`: measured, estimated."""
 
     name: str
     family: str
     measured: int
     estimated: float
     seconds: float
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def error(self) -> float:
@@ -55,8 +63,8 @@ def chosen(folder: Path, which: str, family: str = "") -> list[tuple[Grid, dict[
     ]
 
 
-def estimate(job: tuple[Grid, str, str]) -> tuple[str, float, float]:
-    """A grid's name, its cycles on a chip, and the seconds that the answer took."""
+def estimate(job: tuple[Grid, str, str]) -> tuple[str, float, float, Mapping[str, int]]:
+    """A grid's name, its cycles on a chip, the seconds that the answer took, and the counters of the launch."""
     grid, arch_name, chip = job
     code = read_cubin(lzma.decompress(CODE.read_bytes()), str(CODE))
     arguments = [argument(text) for text in grid.args]
@@ -66,10 +74,11 @@ def estimate(job: tuple[Grid, str, str]) -> tuple[str, float, float]:
     trace = gpuemu.trace_kernel(
         code, grid.kernel, (*grid.grid, 1), (*grid.block, 1), grid.shared, arguments, arch=arch, timed_only=True
     )
-    nanoseconds = gpuemu.run(trace, arch).grid.nanoseconds
-    if nanoseconds is None:
+    told = gpuemu.run(trace, arch).grid
+    nanoseconds, whole = told.nanoseconds, told.whole
+    if nanoseconds is None or whole is None:
         raise ValueError(f"{grid.name}: no estimate of the whole launch")
-    return grid.name, nanoseconds * arch.chips[chip].clock_mhz / 1000, time.perf_counter() - began
+    return grid.name, nanoseconds * arch.chips[chip].clock_mhz / 1000, time.perf_counter() - began, whole.counters
 
 
 def score(
@@ -79,17 +88,26 @@ def score(
     """The chosen grids, in the order of the measurements."""
     todo = chosen(folder, which, family)
     found: dict[str, tuple[float, float]] = {}
+    counted: dict[str, Mapping[str, int]] = {}
     with executor(jobs or 2) as pool:
         for future in as_completed([pool.submit(estimate, (grid, arch, chip)) for grid, _ in todo]):
-            name, cycles, seconds = future.result()
+            name, cycles, seconds, counted[name] = future.result()
             found[name] = cycles, seconds
             if progress is not None:
                 progress(len(found), len(todo))
-    return [GridScore(grid.name, grid.family, told[records.CYCLES], *found[grid.name]) for grid, told in todo]
+
+    def counts(name: str, told: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+        found = counted[name]
+        return {what: (sum(told[c] for c in names), sum(found[c] for c in names)) for what, names in COUNTERS.items()}
+
+    return [
+        GridScore(grid.name, grid.family, told[records.CYCLES], *found[grid.name], counts(grid.name, told))
+        for grid, told in todo
+    ]
 
 
 def table(scores: Sequence[GridScore], worst: int = 10) -> list[str]:
-    """A line a family, the whole, and the worst."""
+    """A line a family, the whole, the worst, and how many launches' counters are near what was measured."""
     lines = [f"{'family':24} {'grids':>6} {'error':>7} {'median':>7} {'mean':>7} {'within 10 %':>12}"]
     groups: Mapping[str, list[GridScore]] = {
         name: [s for s in scores if s.family == name] for name in dict.fromkeys(s.family for s in scores)
@@ -104,6 +122,12 @@ def table(scores: Sequence[GridScore], worst: int = 10) -> list[str]:
         f"worst   {s.name:40} estimated {s.estimated:11,.0f} measured {s.measured:11,} {s.error:+.1%}"
         for s in sorted(scores, key=lambda s: -abs(s.error))[:worst]
     ]
+    for what, names in COUNTERS.items():
+        pairs = [s.counts[what] for s in scores if what in s.counts]
+        few = FEW_BYTES // (1 if "bytes" in names[0] else 32)
+        if pairs:
+            near = fmean(abs(is_ - was) <= max(few, NEAR * was) for was, is_ in pairs)
+            lines.append(f"{what:24} {len(pairs):6} {'of the whole launch':>23} {near:12.0%}")
     if scores:
         slowest = max(scores, key=lambda s: s.seconds)
         usual = median(s.seconds for s in scores)
