@@ -85,7 +85,8 @@ UI2F                                   | fixed uniform  | p rt <- f | whole
 UI2FP UVIMNMX UIABS                    | fixed uniform  | p r     | whole
 UFSEL                                  | fixed uniform  | p r     | moved
 CS2UR                                  | fixed uniform  | p rc    | -
-UIMNMX UBMSK USGXT UFLO UBREV UPOPC UR2UP | fixed uniform | p r   | whole
+UBMSK USGXT UFLO UBREV UPOPC UR2UP     | fixed uniform  | p r     | whole
+UIMNMX                                 | fixed uniform  | p p rd <- d | whole
 ULOP3 USHF USEL UPRMT                  | fixed uniform  | p r     | moved
 UP2UR UVIADD ELECT                     | fixed uniform  | p r     | -
 UMOV                                   | fixed uniform_move | p rd <- d | moved

@@ -85,6 +85,12 @@ def test_uniform_floats_are_packed() -> None:
     assert [int(files.uniform_registers[k][0]) for k in (6, 7)] == [0x3A40, 0x3D004000]
 
 
+def test_uniform_pairs_have_a_least_and_a_greatest() -> None:
+    sass = "UIMNMX.U64 UPT, UPT, UR8, UR4, 0x400, UPT, !UPT\nUIMNMX UR6, UR4, UR5, !UPT"
+    files = execute(sass, uniform={4: 7, 5: 3}, arch="sm_120")
+    assert [int(files.uniform_registers[k][0]) for k in (8, 9, 6)] == [0x400, 0, 7]
+
+
 def test_numbers_of_4_bits_become_bytes_in_their_row() -> None:
     words = (LANE * np.uint64(0x9E3779B97F4A7C15)).astype(np.uint32)
     files = execute("MOVM.S4TO8.M832 R8, R2", registers={2: words}, arch="sm_120")

@@ -155,7 +155,7 @@ class _Extremes:
         return numbers.view(np.uint32)[:, 0] if self.packed else numbers.view(np.uint32)
 
 
-@semantics("IMNMX", "VIMNMX", "UVIMNMX")
+@semantics("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX")
 def imnmx(site: Site) -> Step:
     """IMNMX Rd, a, b, Pp: the least if Pp, else the greatest; .S64 and .U64 PT, PT, Rd, a, b, Pp, !PT that of pairs.
 
@@ -163,7 +163,7 @@ def imnmx(site: Site) -> Step:
     behind Rd: whether the lower and the upper half of the result are those of a.
     """
     vector = site.mnemonic in ("VIMNMX", "UVIMNMX")
-    if site.mnemonic == "IMNMX" and site.has("S64", "U64"):
+    if not vector and site.has("S64", "U64"):
         return _of_pairs(site)
     extremes = _Extremes(site, "U32", *(("S32", "RELU", *_PACKED, "S8x4", "U8x4") if vector else ()))
     first = 3 if site.is_predicate(1) and site.is_predicate(2) else 1
