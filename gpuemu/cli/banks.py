@@ -75,6 +75,7 @@ def banks(
     \b
     Copies of 16 bytes through L1 out of 16 rows, two lanes each: four lanes of a phase read the same bank.
       gpuemu banks LDGSTS.128 --lanes '16*lane' --from '512*(lane//2) + 16*(lane%2)'
+
     \b
     As a picture for a page or a notebook:
       gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)' --format svg -o ldmatrix.svg

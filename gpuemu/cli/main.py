@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 
 import click
@@ -38,15 +39,22 @@ COMMANDS = {
 
 
 class _Formatter(click.HelpFormatter):
-    """Examples, which stand behind a line of \\b, are no wider than there is room."""
+    """Examples, which stand behind a line of \\b, are no wider than there is room; what is quoted stays whole."""
 
     def write_text(self, text: str) -> None:
         columns = self.width - self.current_indent
         lines, as_it_is = [], False
         for line in text.splitlines():
             as_it_is = bool(line) and (as_it_is or line.strip() == "\b")
-            lines += fitted(line, columns, 4 * line.startswith(" ")) if as_it_is else [line]
-        super().write_text("\n".join(lines))
+            whole = re.sub("'[^']*'", lambda quoted: quoted[0].replace(" ", "\0"), line)
+            if not as_it_is or len(line) <= columns:
+                lines.append(line)
+            elif line.startswith(" "):  # a command, to be pasted
+                *more, last = fitted(whole, columns - 2)
+                lines += [f"{part} \\" for part in more] + [last]
+            else:
+                lines += fitted(whole, columns, 0)
+        super().write_text("\n".join(lines).replace("\0", " "))
 
 
 class _Fitted(click.Context):
