@@ -181,7 +181,7 @@ def _whole_grid(result: Result, columns: int) -> Iterator[Line]:
 def _limits(result: Result, columns: int, everything: bool) -> Iterator[Line]:
     yield "plain", ""
     yield from wrapped("strong", f"{result.verdict}.", columns)
-    bounds = [b for b in result.bounds if b.cycles >= LEAST_SHARE * result.cycles]
+    bounds = [b for n, b in enumerate(result.bounds) if not n or b.cycles >= LEAST_SHARE * result.cycles]
     shown = bounds if everything else [b for b in bounds if not b.resource.startswith(f"{LATENCY},")][:MOST_BOUNDS]
     rows = [(b.resource, b.cycles, f"{b.cycles / result.cycles:.1%}") for b in shown]
     yield from laid_out(columns, ("<Cycles if only this limited it", "Cycles", "Of the run"), rows)

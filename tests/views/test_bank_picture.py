@@ -214,8 +214,8 @@ def test_addresses_can_be_a_list_or_a_file(tmp_path):
 
 
 def test_help_teaches_with_examples_that_run():
-    text = invoke("--help")
-    examples = re.findall(r"gpuemu banks (\S+ --lanes '[^']+'(?:\s+--from '[^']+')?(?:\s+--swizzle \d+)?)", text)
+    text = re.sub(r" \\\n +", " ", invoke("--help"))
+    examples = re.findall(r"gpuemu banks (\S+ --lanes '[^']+'(?: --from '[^']+')?(?: --swizzle \d+)?)", text)
     assert len(examples) >= 2
     found = [json.loads(invoke(*shlex.split(example), "--format", "json")) for example in examples]
     assert [document["excess_wavefronts"] for document in found] == [4, 0, 31, 0, 12, 4]

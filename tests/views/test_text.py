@@ -46,6 +46,17 @@ def test_the_few_bounds_that_matter_are_shown_and_all_on_request(everything: boo
     assert any(line == f"and {len(bounds) - 6} more; --all shows them" for line in lines) is not everything
 
 
+def test_the_tightest_bound_is_shown_however_little_it_takes() -> None:
+    arch = gpuemu.load_arch("sm_89").with_overrides({"launch.warp_interval_cycles": 100_000})
+    trace = gpuemu.TraceBuilder("late", arch="sm_89", block=(128, 1, 1))
+    trace.emit("EXIT")
+    result = gpuemu.run(trace.build(), arch)
+    assert result.bounds[0].cycles < 0.01 * result.cycles
+    lines = [line for _, line in report(result, 100)]
+    head = next(n for n, line in enumerate(lines) if line.startswith("Cycles if only this limited it"))
+    assert lines[head + 1].startswith(f"{result.bounds[0].resource}  ")
+
+
 def test_the_verdict_is_in_words_and_the_last_line_names_what_to_ask_next() -> None:
     lines = [line for _, line in report(gpuemu.run("v2_shared_memory", "sm_89"), 100, again="v2_shared_memory")]
     verdict = "Waits for global memory: one warp cannot hide it (89% of the cycles are the latency of one warp)."
