@@ -131,15 +131,10 @@ def emulate(ladder: Ladder, step: Mapping[str, Any], sources: Path) -> tuple[flo
             (Path(folder) / name).write_text(text, encoding="utf-8")
         source = Path(folder) / "step.cu"
         include = sources / ladder.folder / step["include"]
-        lines = [
-            step.get("before", ladder.before),
-            f'#include "{include.name}"',
-            f"auto* const taken = &{step['kernel']};",
-        ]
-        source.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        source.write_text(f'{step.get("before", ladder.before)}\n#include "{include.name}"\n', encoding="utf-8")
         options = [f"-I{folder}", f"-I{include.parent}", *ladder.options]
         options += [f"-I{sources / ladder.folder / one}" for one in step.get("folders", ())]
-        cubin = load_cubin(source, ladder.code or arch.code_name, options=options)
+        cubin = load_cubin(source, ladder.code or arch.code_name, options=options, kernel=step["kernel"])
         trace = gpuemu.trace_kernel(
             cubin, step["kernel"].partition("<")[0].rpartition("::")[2], tuple(step["grid"]), tuple(step["block"]),
             step.get("shared", 0), [argument(one, names) for one in ladder.args], arch=arch, timed_only=True,

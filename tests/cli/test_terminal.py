@@ -106,10 +106,10 @@ def test_no_command_sends_the_control_characters_of_a_name(words: list[str], tmp
     assert done.stdout or done.stderr
 
 
-def test_on_a_terminal_styles_are_ours_and_names_bring_none(tmp_path: Path) -> None:
-    evil_trace(tmp_path)
+def on_a_terminal(command: list[str], folder: Path, **environment: str) -> bytes:
+    """What a command that ends well writes to a terminal."""
     main, other = pty.openpty()
-    process = subprocess.Popen([*GPUEMU, "run", f"{EVIL}.yaml"], cwd=tmp_path, env=ENVIRONMENT, stdout=other,
+    process = subprocess.Popen(command, cwd=folder, env={**ENVIRONMENT, **environment}, stdout=other,
                                stderr=subprocess.DEVNULL)  # fmt: skip
     os.close(other)
     found = b""
@@ -119,12 +119,18 @@ def test_on_a_terminal_styles_are_ours_and_names_bring_none(tmp_path: Path) -> N
     except OSError:  # the other end is closed
         pass
     assert process.wait() == 0
+    return found
+
+
+def test_on_a_terminal_styles_are_ours_and_names_bring_none(tmp_path: Path) -> None:
+    evil_trace(tmp_path)
+    found = on_a_terminal([*GPUEMU, "run", f"{EVIL}.yaml"], tmp_path)
     assert b"\x1b[1m" in found
     assert b"\\u001b[31m" in found
     assert not any(one in found for one in (b"\x1b[31m", b"\x1b]", b"\x07", b"\xc2\x9b", b"\x7f"))
 
 
-def test_at_60_columns_no_line_is_wider_and_a_style_is_one() -> None:
+def test_at_60_columns_no_line_is_wider_and_a_style_is_one(tmp_path: Path) -> None:
     words = [
         ["arch", "list"], ["arch", "show", "sm_89"], ["arch", "diff", "sm_80", "sm_89"], ["check", "v2_shared_memory"],
         ["diff", "v4_ldmatrix", "v5_swizzle"], ["run", "--help"], ["search", "--help"], ["--help"],
@@ -136,17 +142,7 @@ with terminals():
     for words in {words!r}:
         cli.main(words, standalone_mode=False)
 """
-    main, other = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-c", script], env={**ENVIRONMENT, "COLUMNS": "60"}, stdout=other,
-                               stderr=subprocess.DEVNULL)  # fmt: skip
-    os.close(other)
-    found = b""
-    try:
-        while piece := os.read(main, 4096):
-            found += piece
-    except OSError:  # the other end is closed
-        pass
-    assert process.wait() == 0
+    found = on_a_terminal([sys.executable, "-c", script], tmp_path, COLUMNS="60")
     assert b"\\u001b" not in found
     text = re.sub(r"\x1b\[[0-9;]*m", "", found.decode())
     assert "the figures of an earlier run" in text

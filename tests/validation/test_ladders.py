@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,6 @@ transpose:
 """
 
 
-@pytest.mark.skipif(not shutil.which("nvcc"), reason="compiles with nvcc")
 def test_a_ladder_of_three_steps(tmp_path):
     (tmp_path / "ladder").mkdir()
     (tmp_path / "ladder" / "steps.cuh").write_text(STEPS, encoding="utf-8")
