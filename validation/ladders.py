@@ -72,14 +72,9 @@ class Ladder:
         return self.source.split(" ", 1)[0].rpartition("/")[2]
 
     def architecture(self) -> gpuemu.Architecture:
-        """The chip at the author's clock: DRAM's rate stays, and is more bytes in a longer cycle."""
-        arch = gpuemu.load_arch(self.arch).with_overrides({"chip": self.chip})
-        if self.clock_mhz is None:
-            return arch
-        chip = arch.chips[self.chip]
-        rate = (chip.dram_bytes_per_cycle or 0.0) * chip.clock_mhz / self.clock_mhz
-        clock, dram = f"chips.{self.chip}.clock_mhz", f"chips.{self.chip}.dram_bytes_per_cycle"
-        return arch.with_overrides({clock: self.clock_mhz, dram: rate})
+        """The chip at the author's clock."""
+        clock = {f"chips.{self.chip}.clock_mhz": self.clock_mhz} if self.clock_mhz else {}
+        return gpuemu.load_arch(self.arch).with_overrides({"chip": self.chip, **clock})
 
     def microseconds(self, measured: float) -> float:
         """A measured figure as the launch's time."""

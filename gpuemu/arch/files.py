@@ -7,6 +7,8 @@ confirmed: [sm.registers]        # optional, in a file for another compute capab
 shared_memory:
   banks: 64                                                          # a bare value
   latency_cycles: {value: 25, status: measured, source: LAB, note: mean of 100}
+operations:
+  fp64: {status: measured, source: LAB, latency_cycles: 9, issue_interval_cycles: 4}    # said once of all values there
 tensor_core:
   operations: {m64n8k16.f32.f16: null}                               # an entry that this one does not have
 """
@@ -34,7 +36,8 @@ R = TypeVar("R")
 
 STATUSES = ("measured", "published", "derived", "assumed", "user", "override")
 CONFIDENCES = ("A", "B", "C", "D")
-_WRAPPER = ("value", "status", "source", "confidence", "note", "range")
+_ORIGIN = ("status", "source", "confidence", "note")
+_WRAPPER = ("value", *_ORIGIN, "range")
 _TOP = (*LABELS, "extends", "sources", "confirmed")
 
 
@@ -251,16 +254,20 @@ def _read(document: strict_yaml.Document) -> _File:
 
 def _walk(result: _File, node: Section | Table, content: Mapping[Any, Any], path: Names) -> None:
     """Sort the content of a section into values, and note names that are not the schema's."""
+    said = {key: content[key] for key in _ORIGIN if path and isinstance(node, Section) and key in content}
+    _check_origin(result, said, path)
     for key, value in content.items():
         inner = (*path, key)
         child = _child(node, key, path)
+        if key in said:
+            continue
         if child is None:
             known = _known(node, path)
             right = node.right if isinstance(node, Table) else suggestion(str(key), known, _one_of(known))
             result.refused.append((*path, *get_close_matches(str(key), known, n=1)))
             result.problems.append(result.document.problem(inner, "an unknown name", right))
         elif isinstance(child, Leaf):
-            _leaf(result, child, value, inner)
+            _leaf(result, child, value, inner, said)
         elif value is None and isinstance(node, Table):
             result.removed.append(inner)
         elif isinstance(value, dict):
@@ -290,47 +297,45 @@ def _one_of(names: Sequence[str]) -> str:
     return f"one of {', '.join(names)} is right"
 
 
-def _leaf(result: _File, leaf: Leaf, content: Any, path: Names) -> None:
+def _leaf(result: _File, leaf: Leaf, content: Any, path: Names, said: Mapping[str, Any]) -> None:
+    """A value; `said`: what its section says of all its values, where it does not itself."""
     document = result.document
     line = document.line(path)
-    if not isinstance(content, dict):
-        where = Provenance("user", "", "", "", document.name, line)
-        result.values[path] = Located(plain(content), where)
-        return
+    own = content if isinstance(content, dict) else {"value": content}
     before = len(result.problems)
-    for key, value in content.items():
+    for key in own:
         if key not in _WRAPPER:
             right = suggestion(str(key), list(_WRAPPER), _one_of(_WRAPPER))
             result.problems.append(document.problem((*path, key), "an unknown name", right))
-        elif key not in ("value", "range") and not (isinstance(value, str) and value):
-            found = strict_yaml.describe(value)
-            result.problems.append(document.problem((*path, key), found, "a text is right"))
-    if "value" not in content:
+    if "value" not in own:
         result.problems.append(document.problem(path, "no 'value' in the mapping", leaf.right))
+    _check_origin(result, {key: own[key] for key in _ORIGIN if key in own}, path)
     if len(result.problems) > before:
         result.refused.append(path)
         return
-    status = content.get("status", "user")
-    origin = {key: content.get(key, "") for key in ("source", "note", "confidence")}
-    if status not in STATUSES:
-        right = _one_of(STATUSES)
-        result.problems.append(document.problem((*path, "status"), strict_yaml.describe(status), right))
-    elif status not in ("user", "override") and not origin["source"]:
+    status, source, confidence, note = ({"status": "user", **said, **own}.get(key, "") for key in _ORIGIN)
+    if status in STATUSES and status not in ("user", "override") and not source:
         right = f"a key of `sources` is right for a value that is {status}"
         result.problems.append(document.problem((*path, "source"), "nothing", right))
-    if status == "assumed" and not origin["note"]:
+    if status == "assumed" and not note:
         right = "the chip it is taken from, or why it is a guess, is right"
         result.problems.append(document.problem((*path, "note"), "nothing", right))
-    if origin["confidence"] not in ("", *CONFIDENCES):
-        found = strict_yaml.describe(origin["confidence"])
-        result.problems.append(document.problem((*path, "confidence"), found, "A, B, C or D is right"))
-    between = _range(content)
+    between = _range(own)
     if between is None:
-        found, right = strict_yaml.describe(content["range"]), "two numbers about the value are right"
+        found, right = strict_yaml.describe(own["range"]), "two numbers about the value are right"
         result.problems.append(document.problem((*path, "range"), found, right))
-    said = origin["source"], origin["note"], origin["confidence"]
-    where = Provenance(status, *said, document.name, line, between or ())
-    result.values[path] = Located(plain(content["value"]), where)
+    where = Provenance(status, source, note, confidence, document.name, line, between or ())
+    result.values[path] = Located(plain(own["value"]), where)
+
+
+def _check_origin(result: _File, said: Mapping[str, Any], path: Names) -> None:
+    """Add the problems with what a value, or a section of all of its, says of where it comes from."""
+    allowed = {"status": STATUSES, "confidence": CONFIDENCES}
+    for key, text in said.items():
+        if text in allowed.get(key, ()) or (key not in allowed and isinstance(text, str) and text):
+            continue
+        right = _one_of(allowed[key]) if key in allowed else "a text is right"
+        result.problems.append(result.document.problem((*path, key), strict_yaml.describe(text), right))
 
 
 def _range(content: Mapping[str, Any]) -> tuple[float, ...] | None:

@@ -117,6 +117,7 @@ class L2(Part):
     line_cycles: int = cycles("a line of which any sector is asked for takes at least so long on its way", low=0)
     spread_cycles: int = cycles("what the farthest block of lines takes longer than the nearest", low=0)
     block_bytes: PowerOfTwo = power_of_two("lines of one such block are equally far", 1 << 20, "bytes")
+    held_share: float = rate("of its size that it holds while that is read again and again", "of it", 0.001, 1.0)
 
 
 class GlobalMemory(Part):
@@ -139,6 +140,7 @@ class GlobalMemory(Part):
     atomic_spread_cycles: int = cycles(
         "what one to the farthest block of lines takes longer than to the nearest", low=0
     )
+    dram_share: float = rate("of the published rate of a chip's DRAM that its SMs get", "of it", 0.001, 1.0)
     local_word_bytes: PowerOfTwo = power_of_two("of local memory, in which lanes take turns", 16, "bytes")
     l1: L1
     l2: L2

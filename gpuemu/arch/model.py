@@ -275,7 +275,8 @@ class Chip(Part):
     """A product with such SMs. What it does not say of what they share limits nothing."""
 
     sms: int = whole("that share a grid", 1, 100_000, "SMs")
-    clock_mhz: int = whole("of the SMs, as they run when they have work", 1, 100_000, "MHz")
+    clock_mhz: int = whole("of the SMs, as they run when they have work: boost", 1, 100_000, "MHz")
+    base_clock_mhz: int | None = whole("that the profiler holds them at unless told not to", 1, 100_000, "MHz", True)
     tensor_clock_mhz: int | None = whole("of the SMs while a launch uses their tensor cores", 1, 100_000, "MHz", True)
     l2_kibibytes: int | None = whole("of L2, which all its SMs share", 1, 1 << 24, "KiB", optional=True)
     gpcs: int | None = whole("groups of SMs that ask L2 once for what some of them want", 1, 1000, "GPCs", True)
@@ -291,6 +292,7 @@ class Chip(Part):
     l2_lines_per_cycle: float | None = _chip_rate("that L2 looks up", "lines/cycle")
     l2_write_bytes_per_cycle: float | None = _chip_rate("that L2 takes", "bytes/cycle")
     l2_store_lines_per_cycle: float | None = _chip_rate("to which L2 stores", "lines/cycle")
+    dram_gigabytes_per_second: float | None = _chip_rate("of DRAM, as published", "GB/s")
     dram_bytes_per_cycle: float | None = _chip_rate("that DRAM reads and writes", "bytes/cycle")
     dram_wait_cycles: int | None = whole("a load waits for others, in proportion", 0, 1_000_000, "cycles", True)
     dram_loaded_cycles: int | None = whole("of a load from DRAM at its full rate", 1, 1_000_000, "cycles", True)

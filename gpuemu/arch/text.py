@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Literal
 
-from gpuemu.arch.derived import is_derived
+from gpuemu.arch.derived import DERIVED, is_derived
 from gpuemu.arch.model import Architecture
 from gpuemu.arch.schema import Leaf, node_at, tree
 from gpuemu.arch.values import Provenance, quoted, yaml_value
@@ -37,7 +37,7 @@ def to_lines(arch: Architecture, columns: int = WIDTH) -> Iterator[Line]:
     "sure" is the confidence, A to D; the line below a value is its note.
     """
     yield "strong", f"{arch.name}: {arch.description}" if arch.description else arch.name
-    counts = Counter(p.file for p in arch.provenance.values())
+    counts = Counter(sorted((p.file for p in arch.provenance.values()), key=DERIVED.__eq__))  # last what follows
     files = ", ".join(f"{file} ({_values(n)})" for file, n in counts.items())
     for line in textwrap.wrap("from " + files, columns, subsequent_indent="     "):
         yield "plain", line

@@ -66,17 +66,20 @@ def _waits(reason: str, causes: str, values: str) -> _Group:
 
 _GROUPS = (
     _Group("", "", NO_END, """
-        compute_capability chip chips.*.sms chips.*.clock_mhz chips.*.tensor_clock_mhz chips.*.l2_kibibytes chips.*.gpcs
+        compute_capability chip chips.*.sms chips.*.clock_mhz chips.*.base_clock_mhz chips.*.tensor_clock_mhz
+        chips.*.l2_kibibytes chips.*.gpcs
         chips.*.merged_requests chips.*.merge_cycles chips.*.merge_missed_cycles chips.*.drift_cycles
         chips.*.l2_held_kibibytes chips.*.l2_kept_kibibytes chips.*.l2_dirty_kibibytes chips.*.l2_read_bytes_per_cycle
         chips.*.l2_together_bytes_per_cycle chips.*.l2_lines_per_cycle chips.*.l2_write_bytes_per_cycle
         chips.*.l2_store_lines_per_cycle chips.*.dram_wait_cycles
-        chips.*.dram_bytes_per_cycle chips.*.dram_loaded_cycles chips.*.atomics_per_cycle chips.*.launch_cycles
+        chips.*.dram_gigabytes_per_second chips.*.dram_bytes_per_cycle
+        chips.*.dram_loaded_cycles chips.*.atomics_per_cycle chips.*.launch_cycles
         chips.*.page_walk_cycles chips.*.cta_dispatch_cycles launch.cold_sectors
         launch.constant_line_bytes issue.policy issue.dependences issue.instruction_line_bytes operations.*.pipe
         register_file.read_cycles
         shared_memory.load_merge_distances shared_memory.atomic_same_word_shares shared_memory.matrix_row_bytes
         shared_memory.bank_width_bytes shared_memory.ports.topology global_memory.sector_bytes
+        global_memory.dram_share global_memory.l2.held_share
         global_memory.local_word_bytes global_memory.l1.line_bytes global_memory.l1.tag_bank_masks
         global_memory.l2.block_bytes global_memory.refresh_interval_cycles tensor_core.numerics.kept_fraction_bits
         tensor_core.numerics.products_per_block_16_bit tensor_core.numerics.products_per_block_tf32

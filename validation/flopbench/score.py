@@ -27,7 +27,6 @@ from validation.flopbench.serving import Launch, ProgramError, launches
 from validation.replay import executor
 
 CHIP = "RTX 3080"
-BASE_CLOCK_MHZ = 1440
 MOST_CTAS = 68
 SHORTER = {
     "us measured": "too long on the GPU",
@@ -104,14 +103,14 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def architecture() -> gpuemu.Architecture:
-    """The chip as it was measured: DRAM keeps its clock: fewer cycles of slower SMs, and more in each."""
+    """The chip as it was measured: what is behind L2 keeps its clock and takes fewer cycles of slower SMs."""
     arch = gpuemu.load_arch(ARCHITECTURE).with_overrides({"chip": CHIP})
     chip, memory = arch.chips[CHIP], arch.global_memory
-    slower = BASE_CLOCK_MHZ / chip.clock_mhz
+    base_clock = chip.base_clock_mhz or chip.clock_mhz
+    slower = base_clock / chip.clock_mhz
     behind_l2 = memory.latency_cycles - memory.l2.latency_cycles
     values = {
-        f"chips.{CHIP}.clock_mhz": BASE_CLOCK_MHZ,
-        f"chips.{CHIP}.dram_bytes_per_cycle": round((chip.dram_bytes_per_cycle or 0) / slower, 1),
+        f"chips.{CHIP}.clock_mhz": base_clock,
         "global_memory.latency_cycles": memory.l2.latency_cycles + round(behind_l2 * slower),
         "global_memory.first_touch": "dram",
     }
@@ -179,7 +178,7 @@ def _emulated(launch: Launch, arch: gpuemu.Architecture) -> tuple[float, int, st
     """Only CTAs that are timed and looked at execute, apart from the program's memory."""
     result = gpuemu.run(_trace(launch, arch, launch.apart(), True), arch)
     whole = result.on_the_chip()
-    return whole.elapsed * 1000 / BASE_CLOCK_MHZ, result.cycles, whole.limited_by
+    return whole.elapsed * 1000 / arch.chips[CHIP].clock_mhz, result.cycles, whole.limited_by
 
 
 def _trace(launch: Launch, arch: gpuemu.Architecture, device: Device, timed_only: bool) -> gpuemu.Trace:
