@@ -152,13 +152,14 @@ def pages(tables: list[tuple[str, list[Entry], list[Row]]]) -> dict[str, str]:
         out = StringIO()
         print(f"# Published figures of {name}, beside the emulator's\n", file=out)
         print(f"{summary(name, entries, table)}. How to read it, methods and sources: {BACK}.\n", file=out)
-        print("| quantity | published | unit | source | emulated | difference | verdict | method |", file=out)
-        print("|---|---:|---|---|---:|---:|---|---|", file=out)
+        print("| quantity | published | emulated | difference | verdict | unit | source | method |", file=out)
+        print("|---|---:|---:|---:|---|---|---|---|", file=out)
         for row in table:
             verdict = row.verdict if row.verdict == "ok" else f"**{row.verdict}**"
             print(
-                f"| {quantity(row)} | {expected_text(row.check)} | {row.entry.unit} | {source(row)} "
-                f"| {number(row.emulated)} | {number(round(row.difference, 2))} | {verdict} | {row.check.probe} |",
+                f"| {quantity(row)} | {expected_text(row.check)} | {number(row.emulated)} "
+                f"| {number(round(row.difference, 2))} | {verdict} "
+                f"| {row.entry.unit} | {source(row)} | {row.check.probe} |",
                 file=out,
             )
         _notes(out, "Choices", [(quantity(r), r.check.why) for r in table if r.check.why])
