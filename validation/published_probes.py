@@ -6,6 +6,7 @@ method that docs/published.md prints; it says how the loop's own cost is kept ou
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -281,12 +282,21 @@ def global_nearest(arch: gpuemu.Architecture, op: str, lines: int = 32) -> float
 
 
 @probe("rate")
-def global_bandwidth(arch: gpuemu.Architecture, sms: int) -> float:
-    """128-bit loads past L1 back to back from 16 warps, the second clock read waiting for the data, a long run less a
-    short one; bytes a cycle, times the product's SMs."""
-    line = "LDG.E.128.STRONG.GPU R4, [R2.64] | W0 S01"
-    cycles = slope(arch, [line], warps=SUB_CORES_WORTH, lanes="16*lane", waits="B0")
-    return 512 * SUB_CORES_WORTH * sms / cycles
+def global_bandwidth(arch: gpuemu.Architecture, chip: str) -> float:
+    """128-bit loads past L1 back to back from 16 warps on each SM of the chip, of the same 8 KiB, a long launch less a
+    short one; bytes a cycle."""
+    arch = arch.with_overrides({"chip": chip})
+    sms = arch.chips[chip].sms
+    took = []
+    for times in (SHORT, LONG):
+        bench = Bench(arch, SUB_CORES_WORTH, "16*lane", grid=(sms, 1, 1))
+        with bench.trace.repeat(times):
+            bench.emit("LDG.E.128.STRONG.GPU R4, [R2.64] | W0 S01")
+        bench.emit("EXIT | B0 S05")
+        trace = bench.trace.build()
+        one = dataclasses.replace(trace, warps=trace.warps[:SUB_CORES_WORTH])
+        took.append(gpuemu.run(one, arch).on_the_chip().elapsed)
+    return 512 * SUB_CORES_WORTH * sms * (LONG - SHORT) / (took[1] - took[0])
 
 
 # --- tensor cores ----------------------------------------------------------------------------------------------
