@@ -204,7 +204,7 @@ def main(arguments: list[str] | None = None, out: TextIO = sys.stdout) -> int:
     else:
         for table in tables:
             write_text(out, *table)
-    return int(any(row.verdict != "ok" for _, _, table in tables for row in table))
+    return int(any(row.verdict == "FAIL" for _, _, table in tables for row in table))
 
 
 if __name__ == "__main__":
