@@ -194,6 +194,7 @@ class Warpgroup(Part):
     """
 
     queue_entries: int = whole("products of a sub-core that may wait or be at work", 1, 64, "products")
+    arrive_cycles: int = cycles("from the last warp's WARPGROUP.ARRIVE to the first product behind it")
     first_read_cycles: int = cycles("from a product's turn until it reads and writes its accumulators", low=0)
     register_interval_cycles: int = cycles("one with A in registers takes, at least")
     register_early_cycles: int = cycles("it is done so much sooner than one with A in shared memory", low=0)

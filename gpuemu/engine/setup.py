@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,11 +14,16 @@ from gpuemu.engine.reach import Reach
 from gpuemu.engine.room import Room
 from gpuemu.engine.spec import Share, Spec
 from gpuemu.engine.write_program import Facts
+from gpuemu.isa.kind import Kind
 from gpuemu.program.program import Program
 from gpuemu.program.units import Unit
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
+
+
+WARPGROUP = 4
+"""Its warps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +60,24 @@ class Setup:
         """How many parts of requests may be on their way back, and one more."""
         results = np.array([max(1, op.results) for op in self.program.ops], dtype=np.int64)
         return 1 + int(results[self.program.path[self.program.request_issue]].sum())
+
+    @cached_property
+    def warpgroups(self) -> tuple[Cycles, Cycles]:
+        """Of each warp the first of those that meet for products, and how many they are.
+
+        They are a warpgroup's four; where these have not the same products, each is alone.
+        """
+        program, kinds = self.program, (Kind.PRODUCT, Kind.PRODUCT_WAIT)
+        first, many = np.arange(program.warps), np.ones(program.warps, np.int64)
+        concerned = np.array([op.kind in kinds for op in program.ops], dtype=np.bool_)
+        if not concerned.any():
+            return first, many
+        paths = [path[concerned[path]] for path in np.split(program.path, program.first_issue[1:-1])]
+        changes = (np.diff(program.warp_cta) != 0) | (np.diff(program.warp_number // WARPGROUP) != 0)
+        for members in np.split(np.arange(program.warps), np.flatnonzero(changes) + 1):
+            if all(np.array_equal(paths[members[0]], paths[w]) for w in members[1:]):
+                first[members], many[members] = members[0], len(members)
+        return first, many
 
     def issues_of(self, chosen: list[bool]) -> int:
         """How many issues there are of the ops that are chosen."""

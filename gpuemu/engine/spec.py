@@ -76,6 +76,7 @@ class Values(Record):
     tensor_core_operands_memory_instruction_cycles: int
     tensor_core_operands_scalar_write_cycles: int
     tensor_core_warpgroup_queue_entries: int
+    tensor_core_warpgroup_arrive_cycles: int
     tensor_core_warpgroup_first_read_cycles: int
     mio_queue_entries: int
     mio_queue_latency_cycles: int

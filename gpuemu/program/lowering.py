@@ -251,7 +251,8 @@ def _lower_instruction(
         counters, fields["keep"] = _counter_wait(instruction)
         waits += counters
     if kind is Kind.PRODUCT_WAIT:
-        fields["keep_groups"] = (parse_integer(instruction.operands[-1]) or 0) if instruction.has("DEPBAR") else _ALL
+        fields["arrives_only"] = not instruction.has("DEPBAR")
+        fields["keep_groups"] = _ALL if fields["arrives_only"] else parse_integer(instruction.operands[-1]) or 0
     if kind is Kind.ASYNCHRONOUS and instruction.mnemonic == "UTMACMDFLUSH":
         # Its counter is that of a group of copies, which DEPBAR counts as it does results.
         fields["write_counter"], fields["read_counter"] = fields.get("read_counter"), None

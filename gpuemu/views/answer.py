@@ -22,6 +22,7 @@ _WAITS_FOR = {
     "dispatch_stall": "registers of one bank",
     "not_selected": "the scheduler, which issued another",
     "imc_miss": "constants to be fetched",
+    "gmma": "the other warps of a warpgroup",
     "drain": "its last stores",
 }
 _BUSY, _STANDS_OUT = 0.9, 0.7

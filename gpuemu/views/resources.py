@@ -146,8 +146,9 @@ _GROUPS = (
         tensor_core.turnaround.f32_to_f16 tensor_core.turnaround.f32_to_s32 tensor_core.turnaround.f16_to_s32
         tensor_core.turnaround.mma_to_fma tensor_core.warpgroup.register_interval_cycles"""),
     _Group(LATENCY, "stall.wait", MOST, "tensor_core.warpgroup.register_early_cycles"),
-    _Group(PIPES, "stall.math_pipe_throttle stall.mio_throttle", MOST, """
-        special_function.queue_entries tensor_core.warpgroup.queue_entries"""),
+    _waits("gmma", "stall.gmma", "tensor_core.warpgroup.arrive_cycles"),
+    _Group(PIPES, "stall.math_pipe_throttle stall.mio_throttle", MOST, "special_function.queue_entries"),
+    _Group(PIPES, "stall.mio_throttle", MOST, "tensor_core.warpgroup.queue_entries"),
     _Group(PORTS, "stall.dispatch_stall", MOST, """
         register_file.banks tensor_core.operands.registers_per_cycle"""),
     _Group(PORTS, "stall.dispatch_stall", LEAST, """

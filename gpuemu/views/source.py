@@ -37,6 +37,7 @@ _STALLS = {
     "dispatch_stall": "stall_dispatch",
     "not_selected": "stall_not_selected",
     "imc_miss": "stall_imc",
+    "gmma": "stall_gmma",
     "drain": "stall_drain",
 }
 """The source page's own names of the stall reasons."""

@@ -6,6 +6,7 @@ import pytest
 
 import gpuemu
 from gpuemu import GpuemuError, TraceBuilder
+from gpuemu.views.result import WarpResult
 
 ARCH = gpuemu.load_arch("sm_90")
 DESCRIPTORS = {"s": "gdesc[UR8], R24", "r": "R4, gdesc[UR8], R24"}
@@ -58,6 +59,56 @@ def test_a_wait_may_leave_the_last_group_undone() -> None:
         return then - first
 
     assert taken(0) - taken(1) == 32
+
+
+PRODUCT = "HGMMA.64x64x16.F32 R24, gdesc[UR8], R24, gsb0"
+
+
+def warps_of(trace: TraceBuilder) -> list[WarpResult]:
+    trace.emit("EXIT", control="B------:R-:W-:-:S05")
+    results = [gpuemu.run(trace.build(), ARCH, engine=engine) for engine in ("simpy", "compiled")]
+    assert results[0].warps == results[1].warps
+    return list(results[0].warps)
+
+
+@pytest.mark.parametrize("late", [0, 20])
+def test_products_wait_until_the_last_warp_has_arrived(late: int) -> None:
+    trace = builder()
+    with trace.only(warps=3):
+        for _ in range(late):
+            trace.emit("NOP", control="B------:R-:W-:-:S15")
+    clock(trace)
+    trace.emit("WARPGROUP.ARRIVE", control="B------:R-:W-:-:S01")
+    trace.emit(PRODUCT, control="B------:R-:W-:-:S01")
+    clock(trace)
+    warps = warps_of(trace)
+    arrived = max(warp.clock_reads[0] for warp in warps) + 1
+    assert {warp.clock_reads[1] for warp in warps} == {arrived + ARCH.tensor_core.warpgroup.arrive_cycles + 1}
+    first = warps[0]
+    assert first.stalls["gmma"] == arrived + ARCH.tensor_core.warpgroup.arrive_cycles - first.clock_reads[0] - 2
+
+
+def test_the_first_warp_alone_waits_for_room_and_the_others_meet_it() -> None:
+    trace = builder()
+    trace.emit("WARPGROUP.ARRIVE", control="B------:R-:W-:-:S06")
+    for _ in range(8):
+        trace.emit(PRODUCT, control="B------:R-:W-:-:S01")
+    clock(trace)
+    trace.emit("WARPGROUP.DEPBAR.LE gsb0, 0x0", control="B------:R-:W-:-:S02")
+    clock(trace)
+    warps = warps_of(trace)
+    assert [warp.stalls["mio_throttle"] > 0 for warp in warps] == [True, False, False, False]
+    assert len({warp.clock_reads[0] for warp in warps}) == 2
+    assert len({warp.clock_reads[1] for warp in warps}) == 1
+
+
+def test_a_warp_whose_others_have_no_products_meets_nobody() -> None:
+    trace = builder()
+    with trace.only(warps="0-2"):
+        trace.emit("WARPGROUP.ARRIVE", control="B------:R-:W-:-:S01")
+        trace.emit(PRODUCT, control="B------:R-:W-:-:S01")
+        clock(trace)
+    assert len({warp.clock_reads[0] for warp in warps_of(trace)[:3]}) > 0
 
 
 def test_arithmetic_beside_products_takes_twice_as_long() -> None:

@@ -18,10 +18,10 @@ from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
 from gpuemu.engine.unit import Kept, Takes, Unit, each_flight, each_warp
 from gpuemu.engine.units.drain import over, sent
-from gpuemu.engine.units.kinds import COPY_COMMIT, PRODUCT_WAIT, SHARED, SHUFFLE
+from gpuemu.engine.units.kinds import COPY_COMMIT, PRODUCT, PRODUCT_WAIT, SHARED, SHUFFLE
 from gpuemu.engine.units.phases import wake_sub_core
 from gpuemu.isa.kind import Kind
-from gpuemu.program.stall_reasons import BARRIER, DISPATCH_STALL, LONG_SCOREBOARD, SHORT_SCOREBOARD, WAIT
+from gpuemu.program.stall_reasons import BARRIER, DISPATCH_STALL, GMMA, LONG_SCOREBOARD, SHORT_SCOREBOARD, WAIT
 
 FIELDS = 6
 RELEASE, WHY, READ, LAST_READER, WHY_READ, READERS = range(FIELDS)
@@ -87,12 +87,16 @@ def ready_at(state: State, w: int, earliest: int) -> int:
     warp = state.warps[w]
     warp.reason = warp.held_for
     op = state.ops[warp.op]
-    if op.kind == PRODUCT_WAIT:
+    if op.kind == PRODUCT_WAIT or op.kind == PRODUCT:
         groups = state.product_groups[w]
-        if groups.count > op.keep_groups:
+        if groups.met_at > earliest:
+            earliest, warp.reason = groups.met_at, GMMA
+        if op.kind == PRODUCT_WAIT and groups.count > op.keep_groups:
             done_at = groups.ends[(groups.count - 1 - op.keep_groups) % 8]
             if done_at > earliest:
                 earliest, warp.reason = done_at, BARRIER  # what the profiler calls it (H100)
+        if earliest == NEVER:
+            return NEVER
     if state.scoreboard[0].control_words:
         return _counters(state, w, op, earliest)
     return _registers(state, w, op, earliest)

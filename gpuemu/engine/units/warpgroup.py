@@ -1,21 +1,24 @@
 """The asynchronous side of the tensor cores: products of a warpgroup (wgmma), each warp's part by its sub-core.
 
-A product waits in a queue of its sub-core and keeps the tensor core for what it takes, one behind another, whichever
-warpgroups they are of: half a cycle a column, or a cycle for each wavefront that its operands are in shared memory,
-whichever is longer. What it adds up is there `latency_cycles` behind its turn; the next of a chain does not wait for
-that. While products work they have the ports of the register file in two of each four cycles, bank by bank, so that
-arithmetic beside them takes twice as long. WARPGROUP.DEPBAR waits until all but the last groups of the warp's products
-are done.
+The four warps meet at WARPGROUP.ARRIVE: what comes next of theirs to the unit issues `arrive_cycles` behind the last,
+which waits for `gmma`. A product waits in a queue of the first warp's sub-core, for room in which that warp alone
+waits; the others go ahead, up to where they meet it. When all have issued their part, it keeps the tensor cores for
+what it takes, one behind another, whichever warpgroups they are of: half a cycle a column, or a cycle for each
+wavefront that its operands are in shared memory, whichever is longer. What it adds up is there `latency_cycles` behind
+its turn; the next of a chain does not wait for that. While products work they have the ports of the register file in
+two of each four cycles, bank by bank, so that arithmetic beside them takes twice as long. WARPGROUP.DEPBAR waits until
+all but the last groups of the warp's products are done. Where warps have not the same products, each is alone.
 """
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from gpuemu.engine.records import Record
+from gpuemu.engine.records import NEVER, Record
+from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
 from gpuemu.engine.unit import Kept, Takes, Unit, each_sub_core, each_warp
-from gpuemu.engine.units.dependences import written_at
+from gpuemu.engine.units.dependences import look_again, written_at
 from gpuemu.engine.units.pipes import enter_queue, leave_queue
 from gpuemu.isa.kind import Kind
 
@@ -37,20 +40,55 @@ class Products(Record):
 
 
 class Groups(Record):
-    """A warp's: when the last product is done, and the last groups, of which there were `count`."""
+    """A warp's: the `first` of the warps that it meets, and how many they are; how often it has `arrived`, from when on
+    what comes behind may issue; products that it has `issued`; when the last is done, and the last groups, of which
+    there were `count`, of `ended` it is known when they end.
+    """
 
+    first: int
+    warps: int
+    arrived: int
+    met_at: int
+    issued: int
     done_at: int
     count: int
+    ended: int
     ends: Annotated[list[int], 8]
+
+    def begin(self, m: Setup, number: int) -> None:
+        """Nobody has come."""
+        if number < m.program.warps:
+            self.first, self.warps = (int(column[number]) for column in m.warpgroups)
 
 
 def take_product(state: State, c: int, w: int, o: int, now: int) -> None:
     """A warp issues its part of a product."""
-    op, core, products, groups = state.ops[o], state.cores[c], state.products[c], state.product_groups[w]
-    start = max(now, products.free_at)
+    op, core, groups = state.ops[o], state.cores[c], state.product_groups[w]
+    number = groups.issued
+    groups.issued += 1
+    written_at(state, w, o, NEVER)
+    if op.commits:
+        groups.ends[groups.count % GROUPS] = NEVER
+        groups.count += 1
+    if w == groups.first:
+        enter_queue(state, core.pipes_at + op.pipe, now)
+    start = now
+    for one in range(groups.first, groups.first + groups.warps):
+        if state.product_groups[one].issued <= number:
+            return
+        start = max(start, state.products[state.warps[one].core].free_at)
+    for one in range(groups.first, groups.first + groups.warps):
+        _begins(state, one, o, start, now)
+
+
+def _begins(state: State, w: int, o: int, start: int, now: int) -> None:
+    """A warp's part of a product has its turn from `start` on."""
+    op, groups, warp = state.ops[o], state.product_groups[w], state.warps[w]
+    core, products = state.cores[warp.core], state.products[warp.core]
+    start = max(start, products.free_at)
     products.free_at = start + op.product_cycles
-    enter_queue(state, core.pipes_at + op.pipe, now)
-    leave_queue(state, core, core.pipes_at + op.pipe, products.free_at)
+    if w == groups.first:
+        leave_queue(state, core, core.pipes_at + op.pipe, products.free_at)
     begins = start + state.spec[0].tensor_core_warpgroup_first_read_cycles
     if begins > products.reads_until:
         products.reads_from = begins
@@ -60,8 +98,10 @@ def take_product(state: State, c: int, w: int, o: int, now: int) -> None:
     groups.done_at = max(groups.done_at, start + op.latency_cycles)
     written_at(state, w, o, groups.done_at)
     if op.commits:
-        groups.ends[groups.count % GROUPS] = groups.done_at
-        groups.count += 1
+        if groups.count - groups.ended <= GROUPS:
+            groups.ends[groups.ended % GROUPS] = groups.done_at
+        groups.ended += 1
+    look_again(state, w, now)
 
 
 def products_at_registers(products: Products, cycle: int) -> int:
@@ -75,14 +115,28 @@ def products_at_registers(products: Products, cycle: int) -> int:
 
 
 def take_wait(state: State, c: int, w: int, o: int, now: int) -> None:
-    """A wait has nothing left to wait for when it issues."""
+    """A wait has nothing left to wait for when it issues; who arrives last lets all go on."""
+    groups = state.product_groups[w]
+    if state.ops[o].arrives_only == 0:
+        return
+    groups.arrived += 1
+    groups.met_at = NEVER
+    for one in range(groups.first, groups.first + groups.warps):
+        if state.product_groups[one].arrived < groups.arrived:
+            return
+    for one in range(groups.first, groups.first + groups.warps):
+        state.product_groups[one].met_at = now + state.spec[0].tensor_core_warpgroup_arrive_cycles
+        look_again(state, one, now)
 
 
 WARPGROUP = Unit(
     "warpgroup",
     records={"products": Kept(Products, each_sub_core), "product_groups": Kept(Groups, each_warp)},
     takes=(
-        Takes(take_product, (Kind.PRODUCT,), queue=lambda s: s.tensor_core_warpgroup_queue_entries, pipe="warpgroup"),
+        Takes(
+            take_product, (Kind.PRODUCT,), queue=lambda s: s.tensor_core_warpgroup_queue_entries, pipe="warpgroup",
+            throttle="mio_throttle",
+        ),
         Takes(take_wait, (Kind.PRODUCT_WAIT,)),
     ),
-)
+)  # fmt: skip

@@ -30,6 +30,7 @@ ENDLESS: Mapping[str, int] = {
     "mio.store_pool_wavefronts": 65536,
     "mio.copy_entries": 65536,
     "special_function.queue_entries": 64,
+    "tensor_core.warpgroup.queue_entries": 64,
     "address_divergence.queue_entries": 64,
     "address_divergence.pool_entries": 64,
     "issue.instruction_buffer_entries": 64,
@@ -37,7 +38,10 @@ ENDLESS: Mapping[str, int] = {
     "global_memory.l1.capacity_bytes": 1 << 26,
 }
 """As many as an architecture file may say."""
-_QUEUES = ("mio.queue_entries", "special_function.queue_entries", "address_divergence.queue_entries")
+_QUEUES = (
+    "mio.queue_entries", "special_function.queue_entries", "address_divergence.queue_entries",
+    "tensor_core.warpgroup.queue_entries",
+)  # fmt: skip
 _POOLS = ("mio.pool_entries", "mio.window_entries", "mio.copy_entries")
 _STORE_POOLS = ("mio.store_data_registers", "mio.store_pool_wavefronts")
 
@@ -156,6 +160,8 @@ def stall_causes(result: Result) -> list[Cause]:
          "branches cost a cycle: unroll loops"),
         ("imc_miss", values.at_most({"launch.constant_operand_miss_cycles": 0}),
          "constants are there at once: read fewer lines of them before the first loads are sent"),
+        ("gmma", values.at_most({"tensor_core.warpgroup.arrive_cycles": 1}),
+         "the last of a warpgroup lets the others go on at once: bring its warps together, arrive less often"),
         ("drain", values.endless(["global_memory.store_buffer_sectors"]),
          "stores are buffered without end: store whole lines, and sooner"),
         ("no_instruction", values.at_most({"issue.next_line_cycles": 1, "launch.first_code_cycles": 0} | _code(result))
