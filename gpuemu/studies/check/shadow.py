@@ -2,6 +2,8 @@
 
 Every access is marked under its tag: strand, number of the entry, lane. CTAs are ordered by nothing but what they
 release and acquire, so that two marks are enough for what may be many: of the first CTA, and the last of any other.
+Atomics on one word come one after the other: whose own is the last has seen the others', and they come before what it
+does to that word (the last CTA of a launch resets the counter by which it knows that it is).
 """
 
 from __future__ import annotations
@@ -70,9 +72,9 @@ class Shadow:
         if which is not None:
             named = named[which]
 
-        def against(marks: Indices) -> None:
+        def against(marks: Indices, but: NDArray[np.bool_] | None = None) -> None:
             old = marks[units]
-            bad = old != 0
+            bad = old != 0 if but is None else (old != 0) & ~but
             if bad.any():
                 bad &= foreign(old >> STRAND_SHIFT)
                 if bad.any():
@@ -81,7 +83,9 @@ class Shadow:
         does = entry.does
         against(self._written)
         if does in (Does.READ, Does.WRITE) and self._atomics:
-            against(self._first_atomic)
+            last = self._last_atomic[units]
+            seen = (last != 0) & ~foreign(last >> STRAND_SHIFT)
+            against(self._first_atomic, seen)
             against(self._last_atomic)
         if does in (Does.WRITE, Does.ATOMIC):
             against(self._first_read)
@@ -91,6 +95,8 @@ class Shadow:
         elif does is Does.ATOMIC:
             self._atomics = True
             self._put(self._first_atomic, self._last_atomic, units, named, foreign)
+            later = self._last_atomic[units] != 0
+            self._last_atomic[units[later]] = named[later]
         elif does is Does.READ:
             self._put(self._first_read, self._last_read, units, named, foreign)
 

@@ -19,7 +19,7 @@ KERNELS = Path(__file__).parent / "pairs"
 ARCHS = {"barriers": ("sm_80", "sm_90"), "warps": ("sm_80", "sm_89", "sm_90"), "flags": ("sm_80", "sm_90")}
 ARCHS["hopper"] = ("sm_90",)
 CTAS = {
-    "lock_global", "last_cta", "last_cta_all", "last_cta_ref", "chain_released", "chain_scope", "own_part", "shifted",
+    "lock_global", "last_cta", "last_cta_all", "last_cta_ref", "last_cta_resets", "chain_released", "chain_scope", "own_part", "shifted",
     "sum_of_ctas", "sum_read_early", "out_twice",
 }  # fmt: skip
 """Pairs that four CTAs execute; all others take one."""
