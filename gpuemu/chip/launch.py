@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.chip.copies import loads, with_copies
-from gpuemu.chip.dealing import makespan
 from gpuemu.chip.hot import turns
 from gpuemu.chip.l2 import LINE_BYTES
 from gpuemu.chip.rates import First, at_clock, settled, share
@@ -27,8 +26,9 @@ from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
+from gpuemu.trace.dealing import Dealt, Pace, deal, together
 from gpuemu.trace.model import Trace, WarpTrace
-from gpuemu.trace.uneven import EVEN, executed, is_even, work_of
+from gpuemu.trace.uneven import EVEN, executed, is_even, parts, work_of
 
 GROUP_CYCLES = 500
 """Lines that an SM loads first within so many cycles, about a latency, are all there or none of them."""
@@ -49,57 +49,92 @@ SLOWER = 1.1
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """CTAs of one SM as they ran: their numbers in the grid, and how many instructions each has."""
+    """CTAs of one SM as they ran: their numbers in the grid, and how many instructions each has.
+
+    `lone`: of unequal ones the one that does most, alone.
+    """
 
     program: Program
     log: Log
     numbers: list[int]
     counts: NDArray[np.float64]
+    lone: _Run | None = None
 
     @property
     def spans(self) -> NDArray[np.float64]:
         """How long each CTA lived."""
         return (self.log.cta_end - self.log.cta_start).astype(float)
 
+    @property
+    def lived(self) -> float:
+        """From the first CTA's begin to the last one's end."""
+        return float(self.log.cta_end.max() - self.log.cta_start.min())
+
+
+def _run(trace: Trace, ctas: list[int], known: dict[int, int], arch: Architecture, engine: str) -> _Run:
+    """These CTAs on an SM alone."""
+    program = lower(of_ctas(trace, ctas), arch)
+    numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
+    return _Run(program, execute(program, arch, engine), numbers, np.array([known[n] for n in numbers], float))
+
 
 def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: str = "auto") -> Whole:
     """The launch of `trace` on the architecture's chip; `program` and `log` are those of the SM alone."""
     chip, ctas, sample = at_clock(arch.chips[arch.chip], program), trace.launch.ctas, trace.sample
-    longer = of_ctas(trace, _chosen(trace))
-    if longer is not trace:
-        program = lower(longer, arch)
-        log = execute(program, arch, engine)
-    known = executed(trace)
+    known, work = executed(trace), work_of(trace)
+    chosen = _chosen(trace)
+    longer = of_ctas(trace, chosen)
     numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
     run = _Run(program, log, numbers, np.array([known[n] for n in numbers], float))
-    work = work_of(trace, chip.sms)
+    if longer is not trace:
+        run = _run(trace, chosen, known, arch, engine)
+    if sample is not None and (sample.heaviest or not is_even(work)):
+        run = replace(run, lone=_run(trace, [max(chosen, key=lambda n: known[n])], known, arch, engine))
+    program, log, numbers = run.program, run.log, run.numbers
     each = [touches(program, log, k) for k in range(program.ctas)]
-    reference = _reference(run.counts, each)
-    number = numbers[reference]
     full = [with_copies(t, program, log, k, longer.events) for k, t in enumerate(each)]
+    reference = _reference(run, each)
+    number, pattern = numbers[reference], full[reference]
+    if run.lone is not None and reference < program.resident_ctas:
+        # Others of other work are elsewhere when it comes to what they load, too.
+        lone, number = run.lone, run.lone.numbers[0]
+        events = of_ctas(trace, [number]).events
+        pattern = with_copies(touches(lone.program, lone.log, 0), lone.program, lone.log, 0, events)
     places = chip.sms * program.resident_ctas
     dispatch = chip.cta_dispatch_cycles or 0.0
-    _, starts = makespan(_durations(run, work), places, 0.0)
+    between = float(arch.sm.cta_launch_cycles)
+    if run.lone is None:
+        starts = (np.arange(ctas) // places * run.spans.mean()).astype(np.int64)
+    else:
+        starts = _dealt(run, work, chip.sms, dispatch, between).starts_of_all(ctas)
     starts = np.maximum(starts, (dispatch * np.arange(ctas)).astype(np.int64))
-    others = [(numbers[k], t) for k, t in enumerate(full) if k != reference]
-    moved = moves(trace, full[reference], number, others)
+    others = [(numbers[k], t) for k, t in enumerate(full) if numbers[k] != number]
+    moved = moves(trace, pattern, number, others)
     unknown = [pc for pc, move in moved.items() if move is None and loads(trace.code[pc])]
-    pattern = full[reference].without(unknown)
+    pattern = pattern.without(unknown)
     moved = {pc: move for pc, move in moved.items() if pc not in unknown}
-    weights = np.minimum(1.0, work / known[number])
+    weights = np.stack([parts(trace, work, number, stores) for stores in (False, True)])
     found = traffic(pattern, moved, weights, starts, chip, sample.buffers if sample else (), _cold(arch))
     busy = min(ctas, chip.sms)
-    alone, shared = _end(run, work, chip.sms), 0.0
+    alone, shared = _end(run, work, chip.sms, dispatch, between), 0.0
     idle = arch.global_memory.latency_cycles
     taken = _at(found.dram_read + found.dram_written, chip.dram_bytes_per_cycle, 0)
     last = beside_last = float(run.spans.max())
     if busy > 1 and (found.loaded_sectors or found.stored_sectors):
         shares = share(chip, found, busy, _first(program, each), ctas <= places)
+        lone_shares = shares
+        if run.lone is not None:
+            of_first = _first(run.lone.program, [touches(run.lone.program, run.lone.log, 0)])
+            lone_shares = share(chip, found, busy, of_first, ctas <= places)
         wait, first = 0, (arch.global_memory.l2.latency_cycles - idle, alone)
         looks: list[float] = []
         while len(looks) < LOOKS:
             beside = replace(run, log=execute(program, arch, engine, share=replace(shares, dram_wait=wait)))
-            looks.append(_end(beside, work, chip.sms, run))
+            if run.lone is not None:
+                waits = replace(lone_shares, dram_wait=wait)
+                lone = replace(run.lone, log=execute(run.lone.program, arch, engine, share=waits))
+                beside = replace(beside, lone=lone)
+            looks.append(_end(beside, work, chip.sms, dispatch, between, run))
             begin = first if len(looks) > 1 else (-1, looks[-1])
             settles, wait = wait, settled(chip, idle, taken, begin, (wait, looks[-1]))
             if abs(wait - settles) <= CLOSE_CYCLES:
@@ -129,8 +164,14 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     )  # fmt: skip
 
 
-def _reference(counts: NDArray[np.float64], each: list[Touches]) -> int:
-    """Of the CTAs that do most the one that asks L2 for about as much as they do in the mean, the last of several."""
+def _reference(run: _Run, each: list[Touches]) -> int:
+    """Of the CTAs that do most the one that asks L2 for about as much as they do in the mean, the last of several.
+
+    Where unequal ones followed others on the SM, the one of these that does most.
+    """
+    counts, resident = run.counts, run.program.resident_ctas
+    if run.lone is not None and counts[resident:].max(initial=0.0) > counts.max() / 2:
+        return resident + int(counts[resident:].argmax())
     full = np.flatnonzero(counts >= (1 - EVEN) * counts.max())
     asked = np.array([float(each[k].count.sum()) for k in full])
     off = np.round(16 * np.abs(asked - asked.mean()) / max(1.0, asked.mean()))
@@ -228,28 +269,28 @@ def _first(program: Program, each: list[Touches]) -> First:
     return First(sectors / loaded if loaded else 1.0, group)
 
 
-def _durations(run: _Run, work: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How long CTAs of so many instructions live: straight through those that were run."""
-    counts, spans = run.counts, run.spans
-    if not is_even(counts):
-        each, fixed = np.polyfit(counts, spans, 1)
-        if each > 0 and fixed >= 0:
-            return np.asarray(fixed + each * work)
-    return work * float((counts * spans).sum() / (counts * counts).sum())
+def _pace(run: _Run, besides: float) -> Pace:
+    """How fast an SM does CTAs of unequal work: what one alone takes, and what some take together."""
+    assert run.lone is not None
+    alone = float(run.lone.counts[0]) / run.lone.lived
+    return together(run.counts, run.lived + besides, run.program.resident_ctas, alone, besides)
 
 
-def _end(run: _Run, work: NDArray[np.float64], sms: int, alone: _Run | None = None) -> float:
+def _dealt(run: _Run, work: NDArray[np.float64], sms: int, dispatch: float, besides: float) -> Dealt:
+    return deal(work, sms, run.program.resident_ctas, _pace(run, besides), dispatch)
+
+
+def _end(
+    run: _Run, work: NDArray[np.float64], sms: int, dispatch: float, besides: float, alone: _Run | None = None
+) -> float:
     """When the last CTA ends if all SMs run as this one.
 
     `alone`: the same CTAs on an SM that shares nothing; those that are left when all SMs have had as many have at least
     what they would take so, and else their part of what all share.
     """
-    ctas, ran, resident, log = len(work), run.program.ctas, run.program.resident_ctas, run.log
-    if not is_even(work) and ran < ctas <= sms * resident and ran == len(range(run.numbers[0], ctas, sms)):
-        return float(log.cycles)  # of the SM with the most
-    if not is_even(work):
-        end, _ = makespan(_durations(run, work), sms * resident, 100.0)
-        return end + float(log.cta_start.min())
+    ctas, log = len(work), run.log
+    if run.lone is not None:
+        return _dealt(run, work, sms, dispatch, besides).end - besides + float(log.cycles) - run.lived
     each, left = divmod(ctas, sms)
     if alone is None or not each or not left:
         return _until(run, each + (left > 0))

@@ -33,7 +33,7 @@ class Least(NamedTuple):
 def least(trace: Trace, arch: Architecture, program: Program) -> Least:
     """The least that the launch of `trace` takes; `program` is that of the CTAs that are timed."""
     chip, sms = at_clock(arch.chips[arch.chip], program), arch.chips[arch.chip].sms
-    work = work_of(trace, sms)
+    work = work_of(trace)
     timed = len(program.path)
     times = float(work.sum()) / max(1, timed)  # how often the grid does what these CTAs do
     ports = arch.shared_memory.ports

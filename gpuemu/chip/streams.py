@@ -25,6 +25,8 @@ SECTOR_BYTES = 32
 COUNTS = np.array([bin(n).count("1") for n in range(16)])
 """How many bits are set."""
 _LOWEST = np.array([0] + [(n & -n).bit_length() - 1 for n in range(1, 16)])
+FAR = 16
+"""So many times as far from where they are would data lie that do not move with the CTAs."""
 PRIVATE = 1 << 50
 """Addresses from here on stand for data of which no more is known than that each CTA has its own."""
 
@@ -111,6 +113,7 @@ def moves(
     def buffer(address: int) -> int:
         return int(np.searchsorted(buffers, address, "right"))
 
+    beside = _executed(trace) if sample else {}
     found: dict[int, Numbers | None] = {}
     for stream in np.unique(pattern.stream).tolist():
         here = pattern.stream == stream
@@ -119,11 +122,33 @@ def moves(
             continue
         place = buffer(int(pattern.line[here][0]))
         near = [move for pc, move in known.items() if buffer(int(looked[pc][reference])) == place]
-        seen = [(cta, int(t.line[t.stream == stream].min())) for cta, t in others if (t.stream == stream).any()]
         begins = {cta: t.begin(stream) for cta, t in [(reference, pattern), *others] if (t.stream == stream).any()}
+        begins |= {cta: at for cta, at in beside.get(stream, {}).items() if cta not in begins}
+        seen = [(cta, at // LINE_BYTES * LINE_BYTES) for cta, at in begins.items() if cta != reference]
         straight = _straight(begins, reference, trace.launch.grid)
         far = list(known.values()) if straight is None else [*known.values(), straight]
         found[stream] = _agreeing(near, far, pattern.line[here], seen)
+    return found
+
+
+def _executed(trace: Trace) -> dict[int, dict[int, int]]:
+    """Instruction → CTA that was executed and not timed → the lowest byte of global memory that it touches."""
+    assert trace.sample is not None
+    memory = np.array([i.accesses_memory for i in trace.code])
+    others = trace.sample.others
+    wanted = np.array([
+        i.operation.kind is Kind.GLOBAL and (others.sources is not None or i.mnemonic != "LDGSTS") for i in trace.code
+    ])  # fmt: skip
+    far = np.iinfo(np.int64).max
+    lowest = np.where(others.active, others.global_addresses, far).min(axis=1, initial=far)
+    found: dict[int, dict[int, int]] = {}
+    for warp in others.warps:
+        pcs = warp.path[memory[warp.path]]
+        for pc in np.unique(pcs[wanted[pcs]]).tolist():
+            at = int(lowest[warp.rows[pcs == pc]].min())
+            if at < far:
+                of = found.setdefault(pc, {})
+                of[warp.cta] = min(at, of.get(warp.cta, at))
     return found
 
 
@@ -160,10 +185,17 @@ def _agreeing(near: list[Numbers], known: list[Numbers], lines: Numbers, seen: l
         return None
     if all(at == first for _, at in seen):
         return np.zeros(1, np.int64)
-    exact = next((move for move in known if not disagree(move, LINE_BYTES)), None)
-    if exact is None and all(abs(at - first) < extent for _, at in seen):
+    # Those at edges begin elsewhere than most do.
+    usual = {
+        k: float(np.median([abs(first + int(move[cta]) - at) for cta, at in seen])) for k, move in enumerate(known)
+    }
+    nearest = min(usual, key=lambda k: usual[k], default=-1)
+    stay = float(np.median([abs(first - at) for _, at in seen]))
+    if nearest >= 0 and usual[nearest] < max(LINE_BYTES, stay / FAR):
+        return known[nearest]
+    if all(abs(at - first) < extent for _, at in seen):
         return np.zeros(1, np.int64)  # they go about the same range, each by its data
-    return exact
+    return None
 
 
 def _whole(at: Numbers, grid: tuple[int, int, int]) -> Numbers:

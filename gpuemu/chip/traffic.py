@@ -31,16 +31,19 @@ def traffic(
     pattern: Touches, moves: dict[int, Numbers | None], weights: NDArray[np.float64], starts: Numbers, chip: Chip,
     buffers: tuple[tuple[int, int], ...], cold: bool,
 ) -> Traffic:  # fmt: skip
-    """What a launch asks of L2 and DRAM whose CTAs begin in the cycles `starts`, and do `weights` of the pattern.
+    """What a launch asks of L2 and DRAM whose CTAs begin in the cycles `starts`, and do `weights` [2, CTAs] of the
+    pattern's loads and of its stores.
 
     `cold`: no launch came before it.
     """
-    ctas, sms, gpcs = len(weights), chip.sms, chip.gpcs or 1
+    ctas, sms, gpcs = len(starts), chip.sms, chip.gpcs or 1
     known = min([len(m) for m in moves.values() if m is not None and len(m) > 1], default=ctas)
     looked = int(max(1, min(ctas, known, MOST_LINES // max(1, len(pattern.line)))))
     count, written = pattern.count, pattern.written
-    total = float(weights.sum())
-    loaded, stored = (round(float(count[which].sum()) * total) for which in (~written, written))
+    loaded, stored = (
+        round(float(count[which].sum()) * float(of.sum()))
+        for which, of in zip((~written, written), weights, strict=True)
+    )
     if not len(pattern.line):
         return Traffic(0, 0, 0, 0, 0, looked)
     every = max(1, len(pattern.line) * looked // WANTED)
@@ -55,9 +58,8 @@ def traffic(
     read, back, merged = l2.take(touched)
     half = len(read) // 2
     seen = 1 - merged / max(1, int((stores == 0).sum()))
-    more = 1.0
-    if looked < ctas:  # later CTAs do as the second half of those looked at
-        more = total / float(weights[:looked].sum())
+    # Later CTAs do as the second half of those looked at, and what is more than the pattern as the pattern.
+    more = float(weights.sum()) / max(1.0, float(np.minimum(1.0, weights[:, :looked]).sum()))
     block_bytes = LINE_BYTES // 2 * every
 
     def of_all(found: Numbers) -> int:
@@ -81,7 +83,9 @@ def _sampled(
     begins = np.array([start for start, _ in buffers] or [0], np.int64)
     place = np.argsort(begins)
     begins, lengths = begins[place], np.array([size for _, size in buffers] or [1 << 60], np.int64)[place]
-    progress = np.arange(len(pattern.line)) / len(pattern.line)
+    progress = np.zeros(len(pattern.line))
+    for which in (pattern.written, ~pattern.written):
+        progress[which] = np.arange(which.sum()) / max(1, which.sum())
     for stream, move in moves.items():
         (here,) = np.nonzero(pattern.stream == stream)
         line = pattern.line[here]
@@ -103,7 +107,9 @@ def _sampled(
                 chosen = (number.astype(np.uint64) * _HASH >> np.uint64(33)) % np.uint64(every) == 0
                 chosen &= sectors > 0
                 if weights.min() < 1:
-                    chosen &= progress[here][None, :] < weights[cta][:, None]
+                    chosen &= (
+                        progress[here][None, :] < weights[pattern.written[here].astype(int)[None, :], cta[:, None]]
+                    )
                 i, j = np.nonzero(chosen)
                 k = here[j]
                 when = starts[cta[i]] + pattern.time[k] + off[cta[i]] * np.sqrt(before[cta[i]] + turn[k])

@@ -13,6 +13,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,8 @@ from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.machine.system_calls import add_heap
 from gpuemu.sass.machine.turns import Turns
-from gpuemu.sass.sampling import Taken, sampled
-from gpuemu.sass.scout import scout
+from gpuemu.sass.sampling import Taken, sampled, together, work_of_all
+from gpuemu.sass.scout import counted, scout
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
 from gpuemu.trace.events import table
 from gpuemu.trace.launch_limits import Extent, extent
@@ -51,7 +52,6 @@ from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import GridSample, Instruction, Launch, Trace, WarpTrace
 from gpuemu.trace.residency import residency, units
 from gpuemu.trace.row_table import joined_sources
-from gpuemu.trace.uneven import heaviest, instructions, is_even
 
 DEFAULT_BUDGET = 100_000_000
 """Warp instructions of one CTA before it is taken for endless."""
@@ -157,6 +157,7 @@ def trace_kernel(
     sample = ctas is None and launch.ctas > len(kept)
     beside = sampled(launch, kept, sms, None) if sample and not timed_only else []
     heavy: list[int] = []
+    work = np.zeros(launch.ctas)
     printed: list[str] = []
 
     def take(text: str) -> None:
@@ -224,6 +225,7 @@ def trace_kernel(
             elif one.keep:
                 others.add(one)
             done += one.keep or not timed_only
+            work[one.number] = one.budget - one.left
             if progress is not None:
                 progress(done, len(executed))
     except ExecutionError as error:
@@ -244,8 +246,9 @@ def trace_kernel(
             for one in turns.run(beside, [cta for cta in spare if cta not in beside]):
                 if one.keep:
                     others.add(one)
-            heavy = _heaviest(launch, [*taken.warps, *others.warps], sms, resident, left)
+            work = work_of_all(launch, [*taken.warps, *others.warps], sms, left, partial(counted, environment))
             executed_too = {warp.cta for warp in (*taken.warps, *others.warps)}
+            heavy = together(work, sorted(cta for cta in executed_too if cta % sms == 0), sms, resident)
             for one in turns.run([cta for cta in heavy if cta not in executed_too], ()):
                 others.add(one)
         except (ExecutionError, UnsupportedError):  # what is known by then does
@@ -283,18 +286,9 @@ def trace_kernel(
     follow = len([cta for cta in {warp.cta for warp in beyond.warps} if cta % sms == 0])
     buffers = tuple((buffer.start, buffer.bytes) for buffer in memory.buffers if buffer.start < LOCAL_WINDOW)
     hands_out = environment.handouts is not None and environment.handouts.any
-    return replace(trace, sample=GridSample(beyond, follow, tuple(heavy), first, buffers, hands_out, left))
-
-
-def _heaviest(
-    launch: Launch, warps: Sequence[WarpTrace], sms: int, resident: int, left: NDArray[np.bool_] | None
-) -> list[int]:
-    """Where CTAs are unequal, those of the SM with the most."""
-    counts: dict[int, int] = {}
-    for warp in warps:
-        counts[warp.cta] = counts.get(warp.cta, 0) + len(warp.path)
-    work = instructions(launch.grid, counts, sms, left)
-    return [] if is_even(work) else heaviest(work, sms, resident)
+    return replace(
+        trace, sample=GridSample(beyond, follow, tuple(heavy), first, buffers, hands_out, work if work.all() else None)
+    )
 
 
 def _check_bounds(function: DecodedFunction, launch: Launch) -> None:

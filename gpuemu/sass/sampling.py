@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.cta import Cta
 from gpuemu.sass.machine.recorder import Rows
+from gpuemu.trace.dealing import company
 from gpuemu.trace.model import Launch, WarpTrace
+from gpuemu.trace.uneven import as_often, is_even, regular
 
 FURTHER_WAVES = 2
 """Of the SM that is timed, the CTAs of so many waves more."""
@@ -18,6 +20,13 @@ MOST_INSTRUCTIONS = 60_000
 PLACES = 8
 """CTAs spread over the grid, as many as `SPREAD_INSTRUCTIONS` allow, and at least two."""
 SPREAD_INSTRUCTIONS = 120_000
+COUNTED = 6_000_000
+"""Steps of warps that are counted, of CTAs spread over the grid."""
+FEWEST_COUNTED, MOST_COUNTED = 512, 1 << 14
+MUCH = 0.75
+"""Of what the CTA with the most does, a part that is about as much."""
+ALIKE = 0.9
+"""The correlation of what a warp does alone with what its CTA does from which on it tells that."""
 
 
 def sampled(
@@ -47,6 +56,50 @@ def _spread(launch: Launch) -> list[int]:
     places += [(0, y - 1, 0), (0, 0, z - 1), (x // 4, y // 3, z // 3), (3 * x // 4, 2 * y // 3, 2 * z // 3), (2, 0, 0)]
     inside = [(i, j, k) for i, j, k in places if i < x and j < y and k < z]
     return list(dict.fromkeys(i + x * (j + y * k) for i, j, k in inside))
+
+
+def work_of_all(
+    launch: Launch, warps: Sequence[WarpTrace], sms: int, left: NDArray[np.bool_] | None,
+    count: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], int]],
+) -> NDArray[np.float64]:  # fmt: skip
+    """Warp instructions of each CTA of the grid. `count`: of some CTAs those of one warp, as far as it goes alone.
+
+    Where no order is found in those that were executed, a warp of each of many CTAs is counted, and the others do what
+    the next one of these does.
+    """
+    known: dict[int, int] = {}
+    for warp in warps:
+        known[warp.cta] = known.get(warp.cta, 0) + len(warp.path)
+    found = regular(launch.grid, known, left)
+    if found is not None:
+        return found
+    most, steps = 0, COUNTED // FEWEST_COUNTED
+    while most < min(launch.ctas, COUNTED // steps):  # the fewer steps, the more
+        most = min(launch.ctas, COUNTED // steps)
+        spread = np.linspace(0, launch.ctas - 1, most).astype(np.int64)
+        looked = np.unique(np.concatenate([spread, np.array(list(known))]))
+        counts, steps = count(looked)
+        looked, steps = looked[: len(counts)], max(steps, COUNTED // MOST_COUNTED)
+    executed = np.array([cta in known for cta in looked.tolist()])
+    told = np.array([known[cta] for cta in looked[executed].tolist()], float)
+    if executed.sum() < 3 or np.ptp(counts[executed]) == 0 or np.corrcoef(counts[executed], told)[0, 1] < ALIKE:
+        return as_often(launch.ctas, known, sms)
+    each, fixed = np.polyfit(counts[executed], told, 1)
+    nearest = np.searchsorted((looked[1:] + looked[:-1]) / 2, np.arange(launch.ctas))
+    work = np.maximum(told.min() / 2, fixed + each * counts)[nearest]
+    work[list(known)] = list(known.values())
+    return np.asarray(work)
+
+
+def together(work: NDArray[np.float64], first: Sequence[int], sms: int, resident: int) -> list[int]:
+    """Where CTAs are unequal, some that live together on an SM: the first ones, which were executed, if these do about
+    the most.
+    """
+    if is_even(work):
+        return []
+    if work[[*first][:resident]].min() >= MUCH * work.max():
+        return [*first]
+    return company(work, sms, resident)
 
 
 class Taken:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.opcodes import Kind
-from gpuemu.sass.machine.cta import CtaExecutor
+from gpuemu.sass.machine.cta import Cta, CtaExecutor
 from gpuemu.sass.machine.environment import Environment, ExecutionError, Spaces
 from gpuemu.sass.machine.groups import Group
 from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, any_lane
@@ -32,12 +32,17 @@ MOST_CTAS = 4096
 MOST_LEAVING = 1 << 15
 """As many CTAs are scouted where some leave at once."""
 MOST_STEPS = 600
+MOST_COUNTED_STEPS = 12_000
+"""Steps for which the instructions of warps are counted."""
 MOST_LOCAL_BYTES = 1 << 26
 """Of local memory, of all lanes together."""
 _ENDS = (
     "STG", "ST", "RED", "REDG", "ATOM", "ATOMG", "SYNCS", "UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG",
     "UTMAREDG", "NANOSLEEP", "BPT", "CALL",
 )  # fmt: skip
+
+
+Numbers = NDArray[np.int64]
 
 
 class _Enough(Exception):
@@ -52,7 +57,7 @@ class _First(Recorder):
         self.executor: CtaExecutor | None = None
         self.ctas = lanes.warps
         self.loads = {pc for pc, i in enumerate(code) if i.mnemonic in ("LDG", "LDGSTS", "LD")}
-        self.found: dict[int, NDArray[np.int64]] = {}
+        self.found: dict[int, Numbers] = {}
 
     def access(self, place: Place | None, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
         """Note where each CTA goes that has not been here before."""
@@ -74,13 +79,13 @@ class _First(Recorder):
         if "global" in what:
             self._note(self.executor.polls.group.pc, np.array([warp]), np.array([what["global"]]))
 
-    def _note(self, pc: int, ctas: NDArray[np.intp], addresses: NDArray[np.int64]) -> None:
+    def _note(self, pc: int, ctas: NDArray[np.intp], addresses: Numbers) -> None:
         known = self.found.setdefault(pc, np.full(self.ctas, -1, np.int64))
         new = known[ctas] < 0
         known[ctas[new]] = addresses[new]
 
 
-def scout(environment: Environment) -> tuple[dict[int, NDArray[np.int64]], NDArray[np.bool_]]:
+def scout(environment: Environment) -> tuple[dict[int, Numbers], NDArray[np.bool_]]:
     """Instruction → byte address of its first access, [CTAs scouted], -1 where a CTA did not come there; and which CTAs
     of the grid leave at once, those that were not scouted as the ones before them.
     """
@@ -93,40 +98,111 @@ def scout(environment: Environment) -> tuple[dict[int, NDArray[np.int64]], NDArr
     return first, np.resize(left[: len(left) // whole * whole], ctas)
 
 
-def _go(environment: Environment, begin: int) -> tuple[dict[int, NDArray[np.int64]], NDArray[np.bool_]]:
+def counted(environment: Environment, ctas: Numbers) -> tuple[Numbers, int]:
+    """Instructions of one warp of each of these CTAs until it ends, waits for others of its CTA, or asks for an atomic;
+    and how many steps that took.
+
+    Which warp differs from CTA to CTA; what it stores is dropped.
+    """
+    warps = -(-environment.launch.threads_per_cta // WARP)
+    many = _beside(environment, ctas, ctas * 7 % warps)
+    executor = _Counting(many)
+    counts = _Counts(many.lanes, environment.code)
+    _let_go(executor, many, counts, ctas, MOST_COUNTED_STEPS * len(ctas))
+    return counts.of_warps(), len(counts.steps)
+
+
+def _go(environment: Environment, begin: int) -> tuple[dict[int, Numbers], NDArray[np.bool_]]:
     """What `scout` finds of the CTAs from that one on."""
+    ctas = begin + np.arange(min(environment.launch.ctas - begin, MOST_CTAS))
+    many = _beside(environment, ctas, np.zeros(len(ctas), np.int64))
+    ctas = ctas[: many.lanes.warps]
+    executor = _Scouts(many)
+    first = _First(many.lanes, environment.code)
+    first.executor = executor
+    buffers = environment.memory.buffers
+    before = [buffer.views[1].copy() for buffer in buffers] if executor.stores else []
+    one = _let_go(executor, many, first, ctas, MOST_STEPS * len(ctas))
+    for buffer, there_was in zip(buffers, before, strict=False):
+        buffer.views[1][...] = there_was
+    return first.found, ~one.convergence.alive.reshape(len(ctas), WARP).max(axis=1)
+
+
+def _beside(environment: Environment, ctas: Numbers, warps: Numbers) -> Environment:
+    """One warp of each CTA as though they were the warps of one, as many as have local memory."""
     launch, memory = environment.launch, environment.memory
     uses_local = any(i.mnemonic in ("STL", "LDL") for i in environment.code)
     local_bytes = memory.local_bytes if uses_local else 16
-    ctas = min(launch.ctas - begin, MOST_CTAS, MOST_LOCAL_BYTES // (WARP * local_bytes))
-    lanes = Lanes(ctas * WARP)
-    lanes.thread %= np.uint32(WARP)
+    count = min(len(ctas), MOST_LOCAL_BYTES // (WARP * local_bytes))
+    lanes = Lanes(count * WARP)
+    lanes.thread = lanes.thread % np.uint32(WARP) + np.repeat(WARP * warps[:count], WARP).astype(np.uint32)
     lanes.exists = lanes.thread < launch.threads_per_cta
     there = Memory(memory.shared_bytes, memory.shared_base, local_bytes, lanes, zero_shared=True)
     there.buffers = memory.buffers
-    numbers = np.repeat(np.arange(begin, begin + ctas, dtype=np.uint32), WARP)
-    x, y, _ = launch.grid
-    many = replace(
-        environment,
-        lanes=lanes,
-        memory=there,
-        patterns=Patterns(),
-        observer=None,
-        printer=lambda _: None,
-    )
-    executor = _Scouts(many)
-    first = _First(lanes, environment.code)
-    first.executor = executor
-    before = [buffer.views[1].copy() for buffer in memory.buffers] if executor.stores else []
-    one = executor.begin(0, first, True, MOST_STEPS * ctas)
+    return replace(environment, lanes=lanes, memory=there, patterns=Patterns(), observer=None, printer=lambda _: None)
+
+
+def _let_go(executor: CtaExecutor, many: Environment, recorder: Recorder, ctas: Numbers, budget: int) -> Cta:
+    """Execute as far as it goes."""
+    one = executor.begin(0, recorder, True, budget)
+    numbers, (x, y, _) = np.repeat(ctas[: many.lanes.warps].astype(np.uint32), WARP), many.launch.grid
     try:
         many.cta = numbers % x, numbers // x % y, numbers // (x * y)  # type: ignore[assignment]
         executor.go_on(one)
     except (_Enough, ExecutionError, UnsupportedError, GpuemuError, IndexError, ValueError):
         pass
-    for buffer, there_was in zip(memory.buffers, before, strict=False):
-        buffer.views[1][...] = there_was
-    return first.found, ~one.convergence.alive.reshape(ctas, WARP).max(axis=1)
+    return one
+
+
+class _Counts(Recorder):
+    """Keeps how many instructions each warp has executed."""
+
+    def set_of(self, mask: Mask) -> int:
+        """The number of a set of warps."""
+        here = (self._lanes.exists if mask is None else mask).reshape(-1, WARP).any(axis=1)
+        number = self._set_of_mask.setdefault(here.tobytes(), len(self._members))
+        if number == len(self._members):
+            self._members.append(np.asarray(here))
+        return number
+
+    def access(self, place: Place | None, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
+        """Of no interest."""
+
+    def of_warps(self) -> Numbers:
+        """Of each warp."""
+        return np.asarray(np.bincount(np.array(self.sets, np.int64), minlength=len(self._members)) @ self._members)
+
+
+class _Counting(CtaExecutor):
+    """An executor in which whoever waits for others is done, and nobody stores to global memory."""
+
+    def __init__(self, environment: Environment):
+        super().__init__(environment)
+        for pc, instruction in enumerate(environment.code):
+            if instruction.mnemonic in ("STG", "ST"):
+                self._handlers[pc] = self._pass
+            elif instruction.mnemonic in _ENDS or instruction.operation.kind is Kind.BARRIER:
+                self._handlers[pc] = self._done
+
+    def _choose(self, turn: int) -> tuple[Group, int]:
+        if self._recorder is not None and len(self._recorder.steps) > MOST_COUNTED_STEPS:
+            raise _Enough
+        group, limit = super()._choose(turn)
+        return group, min(limit, len(self._sites))
+
+    def _pass(self, group: Group, pc: int) -> bool:
+        group.pc = pc + 1
+        return True
+
+    def _done(self, group: Group, pc: int) -> bool:
+        leaving = self._effective(group, pc)
+        rest = self._present(group.mask) & ~leaving
+        self._convergence.leave(leaving)
+        self._groups.remove(group)
+        if any_lane(rest):
+            self._groups.append(self._group(pc + 1, rest))
+        self._release(None)
+        return False
 
 
 class _Scouts(CtaExecutor):

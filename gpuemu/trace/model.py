@@ -167,7 +167,7 @@ class GridSample:
     """What is known of a launch beside the CTAs that are timed.
 
     `follow`: how many of `others` follow on the SM that is timed, the first ones; the rest lie spread over the grid.
-    `heaviest`: where CTAs are unequal, those that live first on the SM on which they do most, all executed.
+    `heaviest`: where CTAs are unequal, some that live together on an SM, and those that follow there, all executed.
     `first`: for instructions that load from global memory, the byte address of the first access in each CTA, from
     CTA 0 on, as far as that was looked at; -1 where a CTA did not come there. `buffers`: first byte and length of each.
     """
@@ -179,8 +179,8 @@ class GridSample:
     buffers: tuple[tuple[int, int], ...]
     hands_out: bool = False
     """Whether CTAs take work from a word, of which each that was executed got its turns, and not those of all."""
-    left: NDArray[np.bool_] | None = None
-    """Which CTAs leave at once, as far as it was looked at."""
+    work: NDArray[np.float64] | None = None
+    """Warp instructions of each CTA of the grid, of most of them an estimate."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -247,6 +247,11 @@ class Trace:
     def has_control_words(self) -> bool:
         """Whether every instruction carries the compiler's control word."""
         return all(i.control is not None for i in self.code)
+
+    @property
+    def global_addresses(self) -> NDArray[np.int64]:
+        """[rows, 32], the addresses; of asynchronous copies of which it is known where they read."""
+        return self.addresses if self.sources is None else np.where(self.sources > 0, self.sources, self.addresses)
 
     @property
     def guessed(self) -> dict[str, int]:

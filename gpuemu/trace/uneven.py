@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.isa.opcodes import Kind
 from gpuemu.trace.model import Trace
 
 GOLDEN = (5**0.5 - 1) / 2
 """Multiples of it, less their whole part, lie evenly between 0 and 1."""
+SECTOR_BYTES = 32
 EVEN = 0.02
 """CTAs whose instructions differ by no more than this part do the same."""
 
@@ -21,22 +23,56 @@ def executed(trace: Trace) -> dict[int, int]:
     return known
 
 
-def work_of(trace: Trace, sms: int) -> NDArray[np.float64]:
-    """Warp instructions of each CTA of the launch, from those that were executed and what leaves at once."""
-    return instructions(trace.launch.grid, executed(trace), sms, trace.sample.left if trace.sample else None)
+def work_of(trace: Trace) -> NDArray[np.float64]:
+    """Warp instructions of each CTA of the launch."""
+    known, sample = executed(trace), trace.sample
+    if sample is None or sample.work is None:
+        found = regular(trace.launch.grid, known)
+        found = as_often(trace.launch.ctas, known) if found is None else found
+    else:
+        found = sample.work
+    if sample is not None and sample.hands_out:  # who is done takes more
+        return np.full(len(found), found.mean())
+    return found
 
 
-def instructions(
-    grid: tuple[int, int, int], known: dict[int, int], sms: int = 1, left: NDArray[np.bool_] | None = None
-) -> NDArray[np.float64]:
-    """Warp instructions of each CTA from those of some: straight along the axes of the grid if these lie so, or rising
-    or falling along one of them, else any as often as it was found among CTAs that do not all begin on the first of
-    so many SMs. `left`: CTAs that leave at once, all alike, and not as the others.
+def parts(trace: Trace, work: NDArray[np.float64], reference: int, stores: bool) -> NDArray[np.float64]:
+    """Of what the reference CTA loads from global memory, or stores there, the part that each CTA does.
+
+    The accesses of those that were executed lie about straight over their instructions.
+    """
+    memory = np.array([i.accesses_memory for i in trace.code])
+    wanted = np.array([
+        i.operation.kind is Kind.GLOBAL and i.operation.store == stores for i in trace.code
+    ])  # fmt: skip
+    known, sectors = executed(trace), dict.fromkeys(executed(trace), 0)
+    for of in (trace, *([trace.sample.others] if trace.sample else [])):
+        asked = np.sort(np.where(of.active, of.global_addresses // SECTOR_BYTES, -1), axis=1)
+        each_row = (asked[:, 0] >= 0).astype(int) + (np.diff(asked, axis=1) > 0).sum(axis=1)
+        for warp in of.warps:
+            sectors[warp.cta] += int(each_row[warp.rows[wanted[warp.path[memory[warp.path]]]]].sum())
+    counts, touched = np.array(list(known.values()), float), np.array([sectors[cta] for cta in known], float)
+    if is_even(counts):
+        return work / known[reference]
+    each, fixed = np.polyfit(counts, touched, 1)
+    if fixed + each * known[reference] <= 0:
+        each, fixed = 1.0, 0.0
+    return np.asarray(np.maximum(0.0, (fixed + each * work) / (fixed + each * known[reference])))
+
+
+def regular(
+    grid: tuple[int, int, int], known: dict[int, int], left: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64] | None:
+    """Warp instructions of each CTA from those of some, where these are all the same, lie straight along the axes of
+    the grid, or rise or fall along one of them; else None.
+
+    `left`: CTAs that leave at once, all alike, and not as the others.
     """
     if left is not None:
         stay, leave = ({cta: n for cta, n in known.items() if left[cta] == gone} for gone in (False, True))
         if stay and leave and is_even(np.array(list(leave.values()))):
-            return np.where(left, float(max(leave.values())), instructions(grid, stay, sms))
+            of_others = regular(grid, stay)
+            return None if of_others is None else np.where(left, float(max(leave.values())), of_others)
     x, y, z = grid
     ctas = np.arange(x * y * z)
     numbers, values = np.array(list(known)), np.array(list(known.values()), float)
@@ -63,19 +99,22 @@ def instructions(
         rises = np.diff(means) if means[-1] >= means[0] else -np.diff(means)
         if len(steps) > 2 and alike and (rises >= -EVEN * values.max()).all():
             return np.asarray(np.interp(along, steps, means))
+    return None
+
+
+def as_often(ctas: int, known: dict[int, int], sms: int = 1) -> NDArray[np.float64]:
+    """Warp instructions of each CTA, any as often as it was found among CTAs that do not all begin on the first of so
+    many SMs.
+    """
+    numbers, values = np.array(list(known)), np.array(list(known.values()), float)
     fair = np.sort(values[numbers % sms != 0] if (numbers % sms != 0).any() else values)
-    found = fair[(ctas * GOLDEN % 1.0 * len(fair)).astype(int)]
+    found = fair[(np.arange(ctas) * GOLDEN % 1.0 * len(fair)).astype(int)]
     found[numbers] = values
     return np.asarray(found)
 
 
 def is_even(work: NDArray[np.float64]) -> bool:
-    """Whether all do about the same."""
-    return bool(work.max() - work.min() <= EVEN * work.max())
-
-
-def heaviest(work: NDArray[np.float64], sms: int, resident: int) -> list[int]:
-    """The CTAs that live first, as many as fit, on the SM on which these do most; CTA n begins on SM n modulo `sms`."""
-    first = work[: sms * resident]
-    sums = np.bincount(np.arange(len(first)) % sms, first, minlength=sms)
-    return list(range(int(sums.argmax()), len(first), sms))
+    """Whether all do about the same, but for a few that do less, as the last CTA of a grid does."""
+    usual = float(np.median(work))
+    less = float(np.maximum(0.0, usual - work).sum())
+    return bool(work.max() <= (1 + EVEN) * usual and less <= EVEN * work.sum())

@@ -33,7 +33,7 @@ def launch(
     lines = bytes_touched // LINE_BYTES // (1 if shared else ctas)
     move = np.zeros(ctas, np.int64) if shared else np.arange(ctas) * lines * LINE_BYTES
     return traffic(
-        reading(lines, written), {0: move}, np.ones(ctas), np.zeros(ctas, np.int64), chip, ((0, 1 << 40),), cold
+        reading(lines, written), {0: move}, np.ones((2, ctas)), np.zeros(ctas, np.int64), chip, ((0, 1 << 40),), cold
     )
 
 
@@ -77,8 +77,8 @@ def pair(*starts: int, ctas: list[int]) -> float:
     """Of loads of the same lines by these SMs, the part that L2 is asked for."""
     apart = np.full(132, 10_000_000)
     apart[ctas] = starts
-    few, still = np.zeros(132), H100.model_copy(update={"drift_cycles": None})
-    few[ctas] = 1.0
+    few, still = np.zeros((2, 132)), H100.model_copy(update={"drift_cycles": None})
+    few[:, ctas] = 1.0
     found = traffic(reading(3000), {0: np.zeros(1, np.int64)}, few, apart, still, ((0, 1 << 40),), False)
     return found.asked_sectors / found.loaded_sectors
 
@@ -110,7 +110,7 @@ def test_lines_that_both_sides_of_the_chip_use_take_two_places():
     def dram(moves: np.ndarray) -> int:
         count = len(moves)
         return traffic(
-            twice, {0: moves}, np.ones(count), np.zeros(count, np.int64), H100, ((0, 1 << 40),), True
+            twice, {0: moves}, np.ones((2, count)), np.zeros(count, np.int64), H100, ((0, 1 << 40),), True
         ).dram_read
 
     assert dram(np.zeros(1, np.int64)) == pytest.approx(25 * MIB, rel=0.05)
@@ -126,7 +126,7 @@ def narrow(bytes_each: int, ctas: int, written: bool = False):
         np.arange(rows) * pitch, sectors, np.arange(rows) * 4, np.full(rows, written), np.zeros(rows, np.int64), 4096
     )
     move = np.arange(ctas) * bytes_each
-    return traffic(pattern, {0: move}, np.ones(ctas), np.zeros(ctas, np.int64), H100, ((0, 1 << 40),), True)
+    return traffic(pattern, {0: move}, np.ones((2, ctas)), np.zeros(ctas, np.int64), H100, ((0, 1 << 40),), True)
 
 
 @pytest.mark.parametrize("bytes_each", [32, 64])

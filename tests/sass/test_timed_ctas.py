@@ -67,8 +67,27 @@ def test_ctas_that_leave_at_once_are_known_wherever_they_lie(tmp_path: Path) -> 
     code = "if (blockIdx.y > blockIdx.x) return; i = (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;"
     sample = first_loads(tmp_path, code, (24, 24), (64,))
     above = np.arange(24)[:, None] > np.arange(24)
-    np.testing.assert_array_equal(sample.left, above.ravel())
+    assert sample.work is not None
+    np.testing.assert_array_equal(sample.work == sample.work.min(), above.ravel())
     assert {bool(above.ravel()[warp.cta]) for warp in sample.others.warps} == {False, True}
+
+
+def test_work_that_data_decide_is_counted_in_a_warp_of_each_cta(tmp_path: Path) -> None:
+    """CTA i adds up data[i] numbers behind its first barrier's back; no order is in data."""
+    source = tmp_path / "sum.cu"
+    source.write_text(
+        'extern "C" __global__ void sum(const int *many, const float *in, float *out) {float v = 0;\n'
+        "for (int i = 0; i < many[blockIdx.x]; i++) v += in[i * 32 + threadIdx.x]; __syncthreads();\n"
+        "out[blockIdx.x * blockDim.x + threadIdx.x] = v;}\n"
+    )
+    many = np.random.default_rng(1).integers(1, 60, 1000).astype(np.int32)
+    many[777] = 150
+    args = [many, np.zeros(1 << 14, np.float32), np.zeros(1 << 17, np.float32)]
+    trace = gpuemu.trace_kernel(source, "sum", 1000, 64, args=args, arch="sm_90", timed_only=True)
+    assert trace.sample is not None
+    assert trace.sample.work is not None
+    assert trace.sample.work.argmax() == 777
+    assert np.corrcoef(trace.sample.work, many)[0, 1] > 0.99
 
 
 def test_a_cta_that_leaves_is_executed_even_where_only_two_are() -> None:
