@@ -39,11 +39,15 @@ COMMANDS = {
 
 
 class _Formatter(click.HelpFormatter):
-    """Examples, which stand behind a line of \\b, are no wider than there is room; what is quoted stays whole."""
+    """Examples, which stand behind a line of \\b, are no wider than there is room; what is quoted stays whole.
+
+    A line further in goes on with the command above it: all can be pasted at any width.
+    """
 
     def write_text(self, text: str) -> None:
         columns = self.width - self.current_indent
         lines, as_it_is = [], False
+        text = re.sub(r"(?m)^ *gpuemu .*(?:\n {4,}\S.*)+", lambda found: re.sub(r"\n +", " ", found[0]), text)
         for line in text.splitlines():
             as_it_is = bool(line) and (as_it_is or line.strip() == "\b")
             whole = re.sub("'[^']*'", lambda quoted: quoted[0].replace(" ", "\0"), line)

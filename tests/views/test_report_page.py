@@ -19,7 +19,7 @@ import gpuemu
 from gpuemu.cli.main import cli
 from gpuemu.views.json_result import as_data
 from gpuemu.views.report import data as report_data
-from gpuemu.views.report.answer import roofline, roofs
+from gpuemu.views.report.answer import costs, roofline, roofs
 from gpuemu.views.report.page import as_html
 from gpuemu.views.report.values import values
 from gpuemu.views.source import instructions
@@ -251,6 +251,17 @@ def test_a_ranking_has_a_section_if_there_is_one(v2):
     page = as_html(v2, ranking=[RANKED])
     assert 'id="ranking"' in page
     assert [row[:3] for row in cells(page)[1:]] == [["conflicts@0160", "12", " 1.5%"]]
+
+
+def test_a_cause_on_the_first_screen_names_the_instruction_with_most_of_what_it_counts(v2):
+    lined = with_lines(v2)
+    rows = instructions(lined.program, lined.log)
+    most = max(range(len(rows)), key=lambda n: rows[n].excess_wavefronts)
+    file, line = lined.program.code[most].own_line
+    assert lined.program.code[most - 1].own_line == (file, line)  # not the first of its line
+    for name in (f"conflicts@{file}:{line}", f"conflicts@{rows[most].place}", "conflicts"):
+        (cost,) = costs(lined, [{**RANKED, "Without": name}], data_of(as_html(lined))["instructions"])
+        assert cost["row"] == most
 
 
 def test_the_first_screen_has_the_verdict_and_what_warps_wait_for(v2):

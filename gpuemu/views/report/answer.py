@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import log2
 from typing import Any
 
 from gpuemu.views.answer import waits_for
 from gpuemu.views.result import Result
+from gpuemu.views.source import COLUMNS
 
 SHOWN = 3
+_COUNTED = {"conflicts": "excess_wavefronts", "sectors": "excess_sectors"}
+"""What a cause of accesses counts, as a row of the source page names it."""
 _WIDTH, _HEIGHT, _LEFT, _BELOW = 480, 280, 54, 40
 Ranking = Sequence[Mapping[str, str | int | float]]
 
@@ -19,12 +22,24 @@ def costs(result: Result, ranking: Ranking, instructions: Sequence[Mapping[str, 
 
     Each has its name, cycles, share of its whole, what to do, code, and the row of the instruction that it is about.
     """
-    places = {f"{file}:{n}": k for k, i in reversed([*enumerate(result.program.code)]) for file, n in i.source}
-    places |= {row["Place"]: number for number, row in enumerate(instructions)}
+    code = result.program.code
+
+    def most(count: Callable[[int], int]) -> int | None:
+        """The instruction of which there is most; None of none."""
+        found = max(range(len(instructions)), key=count)
+        return found if count(found) > 0 else None
 
     def of_stall(reason: str) -> int | None:
-        found = max(range(len(instructions)), key=lambda n: instructions[n]["stalls"].get(reason, 0))
-        return found if instructions[found]["stalls"].get(reason) else None
+        return most(lambda n: instructions[n]["stalls"].get(reason, 0))
+
+    def of_cause(name: str) -> int | None:
+        kind, at, place = name.partition("@")
+        if kind not in _COUNTED:
+            return of_stall(name.removeprefix("stall."))
+        there = {n for n, i in enumerate(code) if not at or place == f"{i.offset:04x}"}
+        there |= {n for n, i in enumerate(code) if i.source and place == ":".join(map(str, i.own_line))}
+        found = most(lambda n: instructions[n][COLUMNS[_COUNTED[kind]]] if n in there else 0)
+        return min(there, default=None) if found is None and at else found
 
     if ranking:
         return [
@@ -32,10 +47,9 @@ def costs(result: Result, ranking: Ranking, instructions: Sequence[Mapping[str, 
                 "name": row["Without"], "cycles": row["Cycles gained"],
                 "share": int(row["Cycles gained"]) / max(1, result.cycles), "told": row["What to do"],
                 "code": row.get("Code", ""),
-                "row": places.get(place) if place else of_stall(str(row["Without"]).removeprefix("stall.")),
+                "row": of_cause(str(row["Without"])),
             }
             for row in [row for row in ranking if int(row["Cycles gained"]) > 0][:SHOWN]
-            for place in [str(row["Without"]).partition("@")[2]]
         ]  # fmt: skip
     total = sum(result.stalls.values())
     waited = sorted(((cycles, reason) for reason, cycles in result.stalls.items() if reason != "selected"))[::-1]
