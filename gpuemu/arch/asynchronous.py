@@ -47,6 +47,14 @@ class Registers(Part):
     take_cycles: int = cycles("asking for more: issue to the issue of a dependent instruction")
 
 
+class Sleep(Part):
+    """Warps that sleep (NANOSLEEP)."""
+
+    cycles: int = cycles("what it takes at least")
+    least_nanoseconds: int = whole("who asks for fewer does not sleep", 1, 1 << 30, "nanoseconds")
+    most_nanoseconds: int = whole("longest turn", 1, 1 << 30, "nanoseconds")
+
+
 class CopyEngine(Part):
     """The copy engine (TMA) of an SM."""
 

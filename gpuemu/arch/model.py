@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from gpuemu.arch.asynchronous import Cluster, CopyEngine, Fence, Mbarrier, Registers
+from gpuemu.arch.asynchronous import Cluster, CopyEngine, Fence, Mbarrier, Registers, Sleep
 from gpuemu.arch.memory import Code, GlobalMemory, SharedMemory
 from gpuemu.arch.overrides import override
 from gpuemu.arch.schema import (
@@ -338,6 +338,7 @@ class Architecture(Labelled):
     mbarrier: Mbarrier
     cluster: Cluster
     registers: Registers
+    sleep: Sleep
     copy_engine: CopyEngine
     global_memory: GlobalMemory
 

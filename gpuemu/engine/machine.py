@@ -44,6 +44,7 @@ from gpuemu.engine.units.result_port import RESULT_PORT
 from gpuemu.engine.units.scheduler import SUB_CORE
 from gpuemu.engine.units.sender import SENDER
 from gpuemu.engine.units.served import SERVED
+from gpuemu.engine.units.sleeps import SLEEPS
 from gpuemu.engine.units.warpgroup import WARPGROUP
 from gpuemu.engine.units.way_back import WAY_BACK
 from gpuemu.engine.units.window import WINDOW
@@ -68,6 +69,7 @@ UNITS = [
     # The others have no phase: what they do they do in those of the units above, when instructions issue or pass.
     CLUSTER,
     REGISTERS,
+    SLEEPS,
     COPY_ENGINE,
     WARPGROUP,
     ORDER,

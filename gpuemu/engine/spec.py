@@ -133,6 +133,9 @@ class Values(Record):
     cluster_store_line_cycles: int
     registers_give_cycles: int
     registers_take_cycles: int
+    sleep_cycles: int
+    sleep_least_nanoseconds: int
+    sleep_most_nanoseconds: int
     copy_engine_latency_cycles: int
     copy_engine_source_release_cycles: int
     copy_engine_tensor_release_cycles: int
@@ -176,9 +179,11 @@ class Spec(Values):
     in time. `read_ports` and `write_ports` of the data stage, which are `separate` or the same. A sector takes
     `load_sector_parts` of `load_cycle_parts` of a cycle on the path to the SM, stores theirs on the path from it, and a
     line that is copied through L1 `copy_line_parts` of `copy_cycle_parts`; of the SM's shares of L2 and DRAM they take
-    SHARE_PARTS. `first_touch_dram`: L2 has not all that was not touched before; `cold_code`: and none of the code.
+    SHARE_PARTS. `clock_mhz`: that of the chip. `first_touch_dram`: L2 has not all that was not touched before;
+    `cold_code`: and none of the code.
     """
 
+    clock_mhz: int
     policy: int
     load_release: int
     store_release: int
@@ -242,6 +247,7 @@ def fill(spec: Spec, arch: Architecture, share: Share = ALONE) -> None:
     for name in fields(Values):
         setattr(spec, name, int(values[name]))
     spec.global_memory_latency_cycles += share.dram_wait
+    spec.clock_mhz = arch.chips[arch.chip].clock_mhz
     ports = arch.shared_memory.ports
     spec.policy = POLICIES.index(arch.issue.policy)
     spec.separate = int(ports.topology == "separate")

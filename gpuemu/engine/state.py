@@ -61,7 +61,8 @@ class Warp(Record):
     """A warp. `op`: its next instruction, -1 behind the last; `position`: that among all issues of the program.
 
     Its stall count runs until `stalled_until`, its code is there at `held_until` (`held_for` says what for), and
-    at `ready_at` what it depends on is settled (`reason`). A barrier holds it from `blocked_from` until `opens_at`.
+    at `ready_at` what it depends on is settled (`reason`). It sleeps until `sleeps_until`, a barrier holds it from
+    `blocked_from` until `opens_at`.
     `seen_core` and `seen_pipe`: for how long those had been closed when it was ready at `seen_at`. It branched at
     `branched_at` last; of the code that it comes to `next_line` begins with that op, and is there at `line_at`.
     """
@@ -73,6 +74,7 @@ class Warp(Record):
     seen_at: int
     blocked_from: int
     opens_at: int
+    sleeps_until: int
     cta: int
     slot: int
     core: int

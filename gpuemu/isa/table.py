@@ -95,6 +95,7 @@ NOP PMTRIG                             | fixed nop      |         | -
 WARPGROUP                              | product_wait nop |       | -
 UCGABAR_ARV ACQBULK PREEXIT            | fixed nop      | p r     | -
 USETMAXREG                             | variable registers | p r | - | own
+NANOSLEEP                              | variable sleep |         | whole | events own
 
 HMMA QMMA DMMA                         | fixed tensor   | rC <- A B C 1 | float
 IMMA BMMA                              | fixed tensor   | rC <- A B C 1 | whole
@@ -150,7 +151,6 @@ BRA JMP RET                            | branch branch  |         | - | leaves
 BRX BRXU JMX                           | branch branch  |         | whole | leaves
 CALL BSSY BSYNC BREAK WARPSYNC         | branch branch  |         | -
 ENDCOLLECTIVE YIELD KILL BPT           | branch branch  |         | -
-NANOSLEEP                              | branch branch  |         | whole | guessed
 BMOV                                   | branch branch  | p r     | -
 """
 

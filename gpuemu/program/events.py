@@ -27,7 +27,7 @@ class Events:
     `lines` of global memory that it touches, the `rows` of shared memory, as long as a wavefront, that it fills or
     empties, the `sectors` that it moves, and how many of them in part, `masks`; the number of its tensor `map`, -1 for
     none. `other`: the mbarrier of this CTA that the same operation of other CTAs of the cluster tells, -1 for none, of
-    `other_arrivals` and `other_bytes`.
+    `other_arrivals` and `other_bytes`. `nanoseconds`: for how many a warp sleeps.
     """
 
     issue: Column
@@ -45,6 +45,7 @@ class Events:
     other: Column
     other_arrivals: Column
     other_bytes: Column
+    nanoseconds: Column
 
     def __len__(self) -> int:
         return len(self.arrivals)
@@ -66,7 +67,7 @@ def lower_events(trace: Trace, warps: list[WarpTrace], arch: Architecture) -> Ev
     table = np.zeros((0, len(FIELDS)), np.int64) if trace.events is None else trace.events
     column = dict(zip(FIELDS, table.T, strict=True))
     if trace.events is None or _unknown(column):
-        return Events(nothing, nothing, np.zeros(1, np.int64), *(nothing,) * 12)
+        return Events(nothing, nothing, np.zeros(1, np.int64), *(nothing,) * 13)
     has = np.array([i.has_events for i in trace.code], np.bool_)
     begins = np.cumsum([0, *(len(warp.path) for warp in warps)])
     issues = np.concatenate([begins[k] + np.flatnonzero(has[warp.path]) for k, warp in enumerate(warps)])
@@ -88,12 +89,14 @@ def lower_events(trace: Trace, warps: list[WarpTrace], arch: Architecture) -> Ev
         map=np.where(column["map"] >= 0, np.searchsorted(maps, column["map"]), -1),
         masks=masks, other=np.where(others >= 0, np.searchsorted(places, others), -1),
         other_arrivals=column["other_arrivals"], other_bytes=column["other_bytes"],
+        nanoseconds=column["nanoseconds"],
     )  # fmt: skip
 
 
 def _unknown(column: dict[str, Column]) -> bool:
     """Whether there is an operation on mbarriers that the trace has no place of."""
-    return bool(((column["barrier"] == NONE) & (column["shared"] < 0) & (column["map"] < 0)).any())
+    placeless = (column["barrier"] == NONE) & (column["shared"] < 0) & (column["map"] < 0)
+    return bool((placeless & (column["nanoseconds"] == 0)).any())
 
 
 def _moved(column: dict[str, Column], arch: Architecture) -> tuple[Column, Column, Column]:

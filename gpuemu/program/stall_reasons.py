@@ -17,11 +17,12 @@ DISPATCH_STALL = 8  # an instruction issued before still waits for a port of the
 NOT_SELECTED = 9  # the scheduler issued another warp
 IMC_MISS = 10  # a constant that it has as an operand was not in the constant cache
 GMMA = 11  # other warps of its warpgroup have not come to WARPGROUP.ARRIVE
+SLEEPING = 12  # it asked to
 DRAIN = -1  # the last of all: behind its last instruction its accesses were under way
 
 NAMES = [
     "wait", "short_scoreboard", "long_scoreboard", "barrier", "branch_resolving", "no_instruction",
     "mio_throttle", "math_pipe_throttle", "dispatch_stall", "not_selected",
-    "imc_miss", "gmma", "drain",
+    "imc_miss", "gmma", "sleeping", "drain",
 ]  # fmt: skip
 """By their numbers. Those that a unit from outside the package brings stand before the last (`engine.machine.add`)."""

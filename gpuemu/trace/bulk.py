@@ -16,7 +16,7 @@ A NumPy .npz with
     path           int32 [warps]                        the number of the warp's path
     row_lengths    int64 [warps]                        memory instructions that the warp executes
     rows           int32 [all of them]                  the row of each, in order, warp after warp
-    events         int64 [events, 20]                   what asynchronous instructions did, see `trace.events`; these
+    events         int64 [events, 21]                   what asynchronous instructions did, see `trace.events`; these
     event_lengths  int64 [warps]                        three are not there where none is known: how many of them
     event_numbers  int32 [all of them]                  each warp executes, and the event of each, -1 for none
 
@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from gpuemu.base.array_files import read_header
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
+from gpuemu.trace.events import DEFAULTS, NONE
 from gpuemu.trace.events import FIELDS as EVENT_FIELDS
 from gpuemu.trace.model import CLUSTER, LOCAL, SHARED, ZEROS, Instruction, Launch, Trace, WarpTrace
 
@@ -71,6 +72,8 @@ FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
 """The arrays: which types they may have, and their shape."""
 _SPACES = {"shared": SHARED, "local": LOCAL, "zeros": ZEROS, "cluster": CLUSTER}
 _EVENTS = ("events", "event_lengths", "event_numbers")
+_WITHOUT_SLEEPS = 20
+"""Columns of events in files that were written before NANOSLEEP had one."""
 _OPTIONAL = (*_SPACES, "sources", *_EVENTS)
 THE_SIDE_FILE = "the side file that was written with the trace is right"
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -220,6 +223,7 @@ class _Reader:
         self.launch = launch
         self.memory = np.array([i.accesses_memory for i in code], dtype=np.bool_)
         self.has_events = np.array([i.has_events for i in code], dtype=np.bool_)
+        self.sleeps = np.array([i.mnemonic == "NANOSLEEP" for i in code], dtype=np.bool_)
 
     def content(self) -> Content:
         arrays = self._load()
@@ -264,10 +268,9 @@ class _Reader:
             if warp == self.launch.warps_per_cta - 1 and active[mine][:, lanes_in_last:].any():
                 found = f"lanes beyond the last thread in warp {warp} of CTA {cta}"
                 raise self._refusal("active", found, f"the warp has lanes 0 to {lanes_in_last - 1}")
-            its_events = None if events is None else events[place]
-            if its_events is not None and len(its_events) != int(self.has_events[paths[path_number]].sum()):
-                found = f"{len(its_events)} events for warp {warp} of CTA {cta}"
-                raise self._refusal("event_lengths", found, "one for each asynchronous instruction of its path")
+            its_events = None
+            if events is not None:
+                its_events = self._of_path(events[place], paths[path_number], arrays, f"warp {warp} of CTA {cta}")
             warps.append(WarpTrace(cta, warp, paths[path_number], mine, its_events))
         in_order = tuple(sorted(warps, key=lambda w: (w.cta, w.warp)))
         sources = arrays["sources"].astype(np.int64) if "sources" in arrays else None
@@ -275,6 +278,8 @@ class _Reader:
             right = "addresses of at least 0, or -1, are right"
             raise self._refusal("sources", f"{int(sources.min())}", right)
         known = None if events is None else arrays["events"].astype(np.int64)
+        if known is not None and known.shape[1] == _WITHOUT_SLEEPS:
+            known = np.column_stack([known, np.full(len(known), DEFAULTS["nanoseconds"])])
         return in_order, addresses, active, spaces if spaces.any() else None, sources, known
 
     def _events(self, arrays: Arrays) -> list[NDArray[np.int32]] | None:
@@ -285,6 +290,20 @@ class _Reader:
         if len(there) < len(_EVENTS):
             raise self._refusal(there[0], "it alone", f"{', '.join(_EVENTS)} together are right")
         return self._parts(arrays, "event_numbers", "event_lengths", len(arrays["events"]), "events", least=-1)
+
+    def _of_path(
+        self, numbers: NDArray[np.int32], path: NDArray[np.int32], arrays: Arrays, who: str
+    ) -> NDArray[np.int32]:
+        """The number of the event of each asynchronous instruction of a path; in an old file sleeps have none."""
+        has, counts = self.has_events[path], np.ones(len(path), np.bool_)
+        if arrays["events"].shape[1] == _WITHOUT_SLEEPS:
+            counts = ~self.sleeps[path]
+        if len(numbers) != int((has & counts).sum()):
+            found = f"{len(numbers)} events for {who}"
+            raise self._refusal("event_lengths", found, "one for each asynchronous instruction of its path")
+        found_of = np.full(int(has.sum()), NONE, np.int32)
+        found_of[counts[has]] = numbers
+        return found_of
 
     def _refusal(self, field: str, found: str, right: str) -> GpuemuError:
         return GpuemuError.one(self.name, None, field, found, right)
@@ -321,6 +340,8 @@ class _Reader:
         except ValueError:
             raise self._refusal(name, "no array", right) from None
         columns = tuple(int(word) for word in shape.strip("[]").split(",")[1:])
+        if name == "events" and dimensions[1:] == (_WITHOUT_SLEEPS,):
+            columns = dimensions[1:]
         if kind not in [np.dtype(k) for k in kinds] or dimensions[1:] != columns or len(dimensions) != 1 + len(columns):
             raise self._refusal(name, f"{kind} {list(dimensions)}", right)
         if columns and dimensions[0] > MOST_ROWS:

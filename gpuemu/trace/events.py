@@ -13,6 +13,8 @@ planes, and so on, only what is inside the array. `swizzle` and `map`, its tenso
 
 Of a cluster: what the same operation of other CTAs brings to an mbarrier of this one, `other_arrivals` and
 `other_bytes` at `other_barrier`. A replay of one CTA takes the others to be where it is itself.
+
+Of a NANOSLEEP: for how many `nanoseconds` its warp asks.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ DEFAULTS = {
     "barrier": -1, "arrivals": 0, "bytes": 0, "parity": -1, "shared": -1, "global": -1, "line": 0, "swizzle": 0,
     "map": -1, "other_barrier": -1, "other_arrivals": 0, "other_bytes": 0,
     **{f"{name}{k + 1}": value for k in range(DIMENSIONS) for name, value in (("count", 1), ("pitch", 0))},
+    "nanoseconds": 0,
 }  # fmt: skip
 """The numbers of an event, and what those are that are not given."""
 FIELDS = tuple(DEFAULTS)

@@ -23,6 +23,7 @@ _WAITS_FOR = {
     "not_selected": "the scheduler, which issued another",
     "imc_miss": "constants to be fetched",
     "gmma": "the other warps of a warpgroup",
+    "sleeping": "the end of its sleep",
     "drain": "its last stores",
 }
 _BUSY, _STANDS_OUT = 0.9, 0.7

@@ -91,6 +91,7 @@ _GROUPS = (
         issue.pipe_wait_cycles issue.tensor_wait_cycles issue.issue_count_bits issue.issue_count_delay_cycles
         issue.longest_stall_cycles issue.counter_seen_cycles
         mio.lane_register_early_cycles barrier.fence_ways barrier.blocks_after_cycles
+        sleep.least_nanoseconds sleep.most_nanoseconds
         special_function.mma_reach_cycles tensor_core.operands.f16_free_cycles"""),  # who goes first, not how fast
     _Group(RESIDENCY, "occupancy", MOST, """
         sm.max_warps sm.max_ctas sm.registers shared_memory.capacity_bytes shared_memory.max_bytes_per_cta"""),
@@ -124,6 +125,7 @@ _GROUPS = (
     _waits("short_scoreboard", "stall.short_scoreboard", """
         cluster.acknowledge_cycles fence.cta_cycles fence.cta_interval_cycles fence.gpu_cycles fence.gather_cycles
         fence.round_cycles fence.async_cycles fence.stores_cycles registers.give_cycles registers.take_cycles"""),
+    _waits("sleeping", "stall.sleeping", "sleep.cycles"),
     _Group(f"{LATENCY}, long_scoreboard", "first_touch", NO_END, "global_memory.first_touch"),
     _Group(f"{LATENCY}, long_scoreboard", "l1_capacity", MOST, "global_memory.l1.capacity_bytes"),
     _waits("no_instruction", "stall.no_instruction", """

@@ -38,6 +38,7 @@ _STALLS = {
     "not_selected": "stall_not_selected",
     "imc_miss": "stall_imc",
     "gmma": "stall_gmma",
+    "sleeping": "stall_sleep",
     "drain": "stall_drain",
 }
 """The source page's own names of the stall reasons."""

@@ -38,7 +38,7 @@ TRACK_COLUMNS = 16
 FIRST_INSTRUCTIONS = 64
 """A window that nobody chose ends behind so many of a warp's instructions."""
 MOST_ROWS = 400
-_LETTERS = dict(zip(NAMES, "wslbjntmdocge", strict=True))
+_LETTERS = dict(zip(NAMES, "wslbjntmdocgze", strict=True))
 _OTHER = "u"
 """A reason that a unit brought."""
 _ISSUED, _RESULT, _DATA, _QUEUED, _WAY = "IRD.-"

@@ -18,9 +18,9 @@ from gpuemu.cli.pages import PAGES
 from gpuemu.isa import opcodes
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMED = "NANOSLEEP (2)"
+NAMED = "QSPC (2)"
 NOTE = f"no rule times {NAMED}: their cycles are guesses, and so is what waits for them"
-WITHOUT = "NANOSLEEP QSPC"
+WITHOUT = "QSPC"
 """Of these no rule says how long they take."""
 WITH = (
     "IMAD.WIDE LDG.E.128 LDGSTS.E.128 HMMA.16816.F32 LDSM.16.M88.4 S2R BAR.SYNC MUFU.EX2 DEPBAR.LE SHFL.IDX STS CS2R "
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     """A trace k.yaml with three such instructions, and one plain.yaml without."""
     text = (ROOT / "traces" / "v2_shared_memory.yaml").read_text()
     (tmp_path / "plain.yaml").write_text(text)
-    for offset, opcode in (("00b0", "NANOSLEEP 0x14"), ("00c0", "ERRBAR"), ("01b0", "NANOSLEEP 0x14")):
+    for offset, opcode in (("00b0", "QSPC.E.S P0, RZ, [R2]"), ("00c0", "ERRBAR"), ("01b0", "QSPC.E.S P0, RZ, [R2]")):
         text = re.sub(rf"(  {offset}: \[[^\]]*\]) .*", rf"\1 {opcode}", text)
     (tmp_path / "k.yaml").write_text(text)
     return tmp_path
@@ -75,9 +75,9 @@ def test_studies_have_it(folder: Path) -> None:
     assert said(folder, "why", "k.yaml", "--only", "conflicts", "--format", "csv")[1] == f"note: {NOTE}\n"
     vary = ("--vary", "shared_memory.banks=16,32", "--no-store", "--jobs", "1")
     out, _ = said(folder, "sweep", "k.yaml", "plain.yaml", *vary)
-    assert out.count("no rule times NANOSLEEP of ") == 1
+    assert out.count("no rule times QSPC of ") == 1
     rows = json.loads(said(folder, "sweep", "k.yaml", "plain.yaml", *vary, "--format", "json")[0])
-    assert [row["guessed"] for row in rows] == ["NANOSLEEP"] * 2 + [""] * 2
+    assert [row["guessed"] for row in rows] == ["QSPC"] * 2 + [""] * 2
     assert "guessed" not in said(folder, "sweep", "plain.yaml", *vary, "--format", "csv")[0]
 
 

@@ -80,6 +80,27 @@ def test_a_trace_from_before_events_loads(tmp_path: Path, monkeypatch: pytest.Mo
     assert [np.array_equal(a.path, b.path) for a, b in zip(old.warps, loaded.warps, strict=True)] == [True, True]
 
 
+def test_a_side_file_from_before_sleeps_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = pipeline()
+    with trace.repeat(2):
+        trace.emit("NANOSLEEP R4", event={"nanoseconds": 500})
+    trace.emit("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4+0x800], R3", event={"barrier": 2048, "parity": 1})
+    new = trace.build()
+    monkeypatch.setattr(recorded, "MOST_NUMBERS", 0)
+    described, side = recorded.write_trace(new, tmp_path / "t.yaml")
+    assert told(load_trace(described)) == told(new)
+    arrays = dict(np.load(side))
+    is_sleep = arrays["events"][:, FIELDS.index("nanoseconds")] > 0
+    numbers, lengths = arrays["event_numbers"], arrays["event_lengths"]
+    kept = ~is_sleep[numbers] | (numbers < 0)
+    arrays["event_lengths"] = np.array([part.sum() for part in np.split(kept, np.cumsum(lengths)[:-1])])
+    arrays["event_numbers"], arrays["events"] = numbers[kept], arrays["events"][:, : FIELDS.index("nanoseconds")]
+    with side.open("wb") as file:
+        np.savez(file, **arrays)
+    without = [[None if e and "nanoseconds" in e else e for e in mine] for mine in told(new)]
+    assert told(load_trace(described)) == without
+
+
 @pytest.mark.parametrize(
     ("event", "message"),
     [

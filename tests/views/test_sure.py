@@ -103,7 +103,7 @@ def test_an_end_at_which_the_architecture_contradicts_itself_is_moved_inside(tmp
 
 
 def test_an_architecture_that_nobody_measured_says_so_in_one_line(result: gpuemu.Result) -> None:
-    line = r"sm_89: never measured here, about 75% of its values assumed; about ±7% for that, --sure tells more"
+    line = r"sm_89: never measured here, about 80% of its values assumed; about ±7% for that, --sure tells more"
     assert re.fullmatch(line, result.sureness)
 
 

@@ -21,7 +21,15 @@ from gpuemu.engine.units.drain import over, sent
 from gpuemu.engine.units.kinds import COPY_COMMIT, PRODUCT, PRODUCT_WAIT, SHARED, SHUFFLE
 from gpuemu.engine.units.phases import wake_sub_core
 from gpuemu.isa.kind import Kind
-from gpuemu.program.stall_reasons import BARRIER, DISPATCH_STALL, GMMA, LONG_SCOREBOARD, SHORT_SCOREBOARD, WAIT
+from gpuemu.program.stall_reasons import (
+    BARRIER,
+    DISPATCH_STALL,
+    GMMA,
+    LONG_SCOREBOARD,
+    SHORT_SCOREBOARD,
+    SLEEPING,
+    WAIT,
+)
 
 FIELDS = 6
 RELEASE, WHY, READ, LAST_READER, WHY_READ, READERS = range(FIELDS)
@@ -86,6 +94,8 @@ def ready_at(state: State, w: int, earliest: int) -> int:
     """When the warp's next instruction may issue, not before `earliest`; sets why it waits."""
     warp = state.warps[w]
     warp.reason = warp.held_for
+    if warp.sleeps_until > earliest:
+        earliest, warp.reason = warp.sleeps_until, SLEEPING
     op = state.ops[warp.op]
     if op.kind == PRODUCT_WAIT or op.kind == PRODUCT:
         groups = state.product_groups[w]

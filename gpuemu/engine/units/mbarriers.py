@@ -72,6 +72,7 @@ class Event(Record):
     other: int
     other_arrivals: int
     other_bytes: int
+    nanoseconds: int
 
     def begin(self, m: Setup, number: int) -> None:
         """As the program has it."""
@@ -82,6 +83,7 @@ class Event(Record):
         self.barriers_at, self.barriers = m.room.given("event_barriers", events.barrier[first:end]), int(end - first)
         for name in (
             "arrivals", "bytes", "parity", "lines", "sectors", "masks", "map", "other", "other_arrivals", "other_bytes",
+            "nanoseconds",
         ):  # fmt: skip
             setattr(self, name, int(getattr(events, name)[number]))
 

@@ -44,7 +44,7 @@ class ControlFlow(Jumps):
             return self._exit(site)
         if kind is Kind.BARRIER:
             return self._cta_barrier(site)
-        if kind is not Kind.BRANCH:
+        if kind is not Kind.BRANCH and site.mnemonic != "NANOSLEEP":
             return None
         if predicates_of(site) and site.mnemonic not in _WITH_PREDICATES:
             return self._refuse(site)
@@ -79,10 +79,14 @@ class ControlFlow(Jumps):
 
     def _give_way(self, site: Site) -> Handler:
         """NANOSLEEP, and YIELD every so often: lanes that may be waiting for others let them go first."""
-        every = 1 if site.mnemonic == "NANOSLEEP" else YIELDS
+        sleeps = site.mnemonic == "NANOSLEEP"
+        every = 1 if sleeps else YIELDS
+        asked = site.source(0) if sleeps else None
 
         def handler(group: Group, pc: int) -> bool:
             group.pc = pc + 1
+            if asked is not None:
+                self._tell_sleep(asked(), self._effective(group, pc))
             if self._let_go(np.repeat(self._present(group.mask).reshape(-1, WARP).any(axis=1), WARP)):
                 group.gives_way = True
                 return False
@@ -93,6 +97,12 @@ class ControlFlow(Jumps):
             return False
 
         return handler
+
+    def _tell_sleep(self, asked: NDArray[np.uint32] | np.uint32, here: NDArray[np.bool_]) -> None:
+        """For how long warps sleep: for as long as the lane that asks for least (H100)."""
+        least = np.where(here, asked, np.uint32(0xFFFFFFFF)).reshape(-1, WARP).min(axis=1)
+        for warp in np.flatnonzero(here.reshape(-1, WARP).any(axis=1) & (least > 0)).tolist():
+            self.environment.event(warp, nanoseconds=int(least[warp]))
 
     def _let_go(self, warps: NDArray[np.bool_]) -> bool:
         """Whether lanes go on that wait at a BSYNC where not all must come: others of their warps yield.

@@ -162,6 +162,8 @@ def stall_causes(result: Result) -> list[Cause]:
          "constants are there at once: read fewer lines of them before the first loads are sent"),
         ("gmma", values.at_most({"tensor_core.warpgroup.arrive_cycles": 1}),
          "the last of a warpgroup lets the others go on at once: bring its warps together, arrive less often"),
+        ("sleeping", values.at_most({"sleep.cycles": 1, "sleep.most_nanoseconds": 1}),
+         "warps do not sleep: wait for an mbarrier, or ask for less"),
         ("drain", values.endless(["global_memory.store_buffer_sectors"]),
          "stores are buffered without end: store whole lines, and sooner"),
         ("no_instruction", values.at_most({"issue.next_line_cycles": 1, "launch.first_code_cycles": 0} | _code(result))

@@ -1,6 +1,6 @@
 """How sure an answer is, in one line and without a run: by the architecture's provenance, stall reasons and bounds.
 
-    sm_89: never measured here, about 75% of its values assumed; about ±7% for that, --sure tells more
+    sm_89: never measured here, about 80% of its values assumed; about ±7% for that, --sure tells more
 
 A stall reason hangs on a few values, whose sum stands for it: what those of confidence C and D may be longer, as a
 share of the sum, times the reason's share of all cycles. So does a resource on its rate. Squares are added up.
