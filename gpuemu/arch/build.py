@@ -5,7 +5,8 @@ Pydantic's errors become problems that name the file and line of the value, or o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Integral
@@ -162,6 +163,16 @@ def suggestion(name: str, known: list[str], otherwise: str) -> str:
     """`did you mean 'banks'?`, or what else is right."""
     close = get_close_matches(name, known, n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else otherwise
+
+
+def product(chip: str, chips: Iterable[str]) -> str:
+    """The one of `chips` that is called so, whatever the case, spaces and hyphens (`rtx3080`); "" of none."""
+    alike = [one for one in chips if _bare(one) == _bare(chip)]
+    return chip if chip in alike else next(iter(alike), "")
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name).casefold()
 
 
 def _known_names(root: Section, location: tuple[int | str, ...]) -> Names:

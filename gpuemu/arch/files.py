@@ -16,14 +16,14 @@ tensor_core:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from gpuemu.arch.build import build, plain, suggestion
+from gpuemu.arch.build import build, plain, product, suggestion
 from gpuemu.arch.model import Architecture
 from gpuemu.arch.schema import Leaf, Node, Section, Table, tree
 from gpuemu.arch.taken_over import taken_over
@@ -81,14 +81,26 @@ def as_architecture(arch: Architecture | str | os.PathLike[str], *, where: str) 
     raise GpuemuError.one(where, None, "arch", strict_yaml.describe(arch), right)
 
 
-def with_chip(chip: str) -> str:
-    """The shipped architecture that has a product of that name. Raises GpuemuError, which lists all there are."""
-    having = {name: load_arch(name).chips for name in resources.names("configs")}
-    for name, chips in having.items():
-        if chip in chips:
-            return name
-    close = suggestion(chip, [one for chips in having.values() for one in chips], "")
-    listing = "; ".join(f"{', '.join(chips)} ({name})" for name, chips in having.items() if chips)
+def having(chip: str, among: Iterable[str] = ()) -> tuple[str, str] | None:
+    """The first architecture, of all that are shipped unless `among` names some, that has a product of that name, and
+    how that is written; None of none.
+    """
+    written = ((name, product(chip, load_arch(name).chips)) for name in among or resources.names("configs"))
+    return next((found for found in written if found[1]), None)
+
+
+def with_chip(chip: str, arch: str | None = None) -> tuple[str, str]:
+    """As `having`, of `arch` alone if that is given. Raises GpuemuError, which says whose chip it is or lists all."""
+    among = resources.names("configs") if arch is None else [arch]
+    found, elsewhere = having(chip, among), having(chip)
+    if found is not None:
+        return found
+    if elsewhere is not None:
+        right = f"--arch {elsewhere[0]}, whose chip that is, is right, or --chip alone"
+        raise GpuemuError.one("--chip", None, "", f"'{chip}' beside --arch {arch}", right)
+    chips = {name: load_arch(name).chips for name in among}
+    close = suggestion(chip, [one for of in chips.values() for one in of], "")
+    listing = "; ".join(f"{', '.join(of)} ({name})" for name, of in chips.items() if of)
     raise GpuemuError.one("--chip", None, "", f"'{chip}'", f"{close} one of {listing} is right".strip())
 
 

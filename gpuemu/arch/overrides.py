@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuemu.arch.build import A, build, plain, suggestion
+from gpuemu.arch.build import A, build, plain, product, suggestion
 from gpuemu.arch.values import Located, Names, Provenance, yaml_value
 from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError, Problem
@@ -60,6 +60,8 @@ def override(arch: A, overrides: Mapping[str, Any], where: str, called: str | No
         if name not in path_of:
             problems.append(_unknown_override(str(name), list(path_of), where))
             continue
+        if name == "chip" and isinstance(value, str):
+            value = product(value, getattr(arch, "chips", ())) or value
         was = values[path_of[name]]
         note = f"{yaml_value(was.value)} without it"
         if was.provenance.status == "override":

@@ -107,10 +107,10 @@ def subject_options(command: Command) -> Command:
         *given: Any, arch_name: str | None, caches: str | None, chip: str | None, settings: tuple[str, ...],
         **others: Any,
     ) -> Any:  # fmt: skip
-        if chip is not None and arch_name is None:
+        if chip is not None:
             from gpuemu.arch.files import with_chip
 
-            arch_name = with_chip(chip)
+            arch_name, chip = with_chip(chip, arch_name)
         words = [] if caches is None else [f"global_memory.first_touch={FIRST_TOUCH[caches]}"]
         words += [] if chip is None else [f"chip={chip}"]
         return command(*given, arch_name=arch_name, settings=(*words, *settings), **others)

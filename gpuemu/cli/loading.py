@@ -47,9 +47,7 @@ def loaded_trace(
     from gpuemu.arch import load_arch
 
     overrides, layout = parse_settings(settings)
-    arch = load_arch(arch_name) if arch_name is not None else None
-    if arch is not None and overrides:
-        arch = arch.with_overrides(overrides, where="--set")
+    arch = changed(load_arch(arch_name), overrides) if arch_name is not None else None
     if is_machine_code(trace):
         if layout:
             raise GpuemuError.one("--set", None, "layout", "layout numbers", "machine code has none; a trace may")
@@ -57,9 +55,21 @@ def loaded_trace(
     else:
         loaded = saved_trace(trace, None if arch is None else arch.name, launch or LaunchOptions(), layout)
     if arch is None:
-        arch = load_arch(loaded.arch)
-        arch = arch.with_overrides(overrides, where="--set") if overrides else arch
+        arch = changed(load_arch(loaded.arch), overrides)
     return loaded, arch
+
+
+def changed(arch: Architecture, overrides: dict[str, object]) -> Architecture:
+    """With the values of --set; one of a chip of another architecture is refused. Raises GpuemuError."""
+    from gpuemu.arch.files import having
+
+    for name in overrides:
+        section, _, rest = name.partition(".")
+        found = having(rest.partition(".")[0]) if section == "chips" else None
+        if found is not None and found[1] not in arch.chips:
+            right = f"{found[1]} is a chip of {found[0]}, this run is on {arch.name}: add --chip '{found[1]}'"
+            raise GpuemuError.one("--set", None, name, "an unknown name", right)
+    return arch.with_overrides(overrides, where="--set") if overrides else arch
 
 
 def saved_trace(trace: str, arch: str | None, launch: LaunchOptions, layout: dict[str, int] | None = None) -> Trace:

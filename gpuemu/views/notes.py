@@ -29,7 +29,16 @@ def notes(trace: Trace, program: Program, arch: Architecture, touched: Footprint
     if not program.uses_control_words:
         why = "control words set aside" if trace.has_control_words else "no control words in the trace"
         found.append(f"{why}: a register scoreboard times what waits for what, not the compiler's stall counts")
-    return [*found, *queues(trace), *of_caches(arch, touched), *trace.lacks]
+    return [*found, *queues(trace), *of_caches(arch, touched), *other_chips(arch), *trace.lacks]
+
+
+def other_chips(arch: Architecture) -> list[str]:
+    """The note about changed values of chips that the run is not on; [] of none."""
+    changed = [name for name, where in arch.provenance.items() if where.status == "override"]
+    idle = [name for name in changed if name.startswith("chips.") and not name.startswith(f"chips.{arch.chip}.")]
+    if not idle:
+        return []
+    return [f"{', '.join(idle)} changes nothing here: the run is on {arch.chip}; --chip takes another product"]
 
 
 def queues(trace: Trace) -> list[str]:

@@ -21,6 +21,7 @@ from gpuemu.arch.schema import Leaf, Section, tree
 from gpuemu.arch.text import to_yaml, unit
 from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.loading import loaded_trace
 
 SHIPPED = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 TENSOR_MODES = (
@@ -1202,12 +1203,27 @@ def test_shipped_files_are_strict_yaml_without_machine_paths(name):
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_chip_alone_finds_its_architecture(name: str) -> None:
-    assert {with_chip(chip) for chip in load_arch(name).chips} == {name}
+    for chip in load_arch(name).chips:
+        assert {with_chip(chip), with_chip(chip, name), with_chip(chip.lower().replace(" ", "-"))} == {(name, chip)}
 
 
 def test_a_chip_that_there_is_not_is_refused_with_all_that_there_are() -> None:
-    (said,) = refusal(with_chip, "RTX 4070Ti")
-    assert said.startswith(
-        "--chip: found 'RTX 4070Ti'; did you mean 'RTX 4070 Ti'? one of RTX 2080 Ti, T4 (sm_75); A100"
-    )
+    (said,) = refusal(with_chip, "RTX 4070Tj")
+    assert said.startswith("--chip: found 'RTX 4070Tj'; did you mean 'RTX 4070'? one of RTX 2080 Ti, T4 (sm_75); A100")
     assert said.endswith("(sm_120) is right")
+
+
+def test_a_chip_of_another_architecture_is_refused_with_its_own() -> None:
+    assert refusal(with_chip, "rtx3080", "sm_89") == [
+        "--chip: found 'rtx3080' beside --arch sm_89; --arch sm_86, whose chip that is, is right, or --chip alone"
+    ]
+    setting = ("chips.RTX 3080.clock_mhz=1440",)
+    assert refusal(loaded_trace, "v5_swizzle", None, setting) == [
+        "--set: chips.RTX 3080.clock_mhz: found an unknown name; RTX 3080 is a chip of sm_86, this run is on sm_89: "
+        "add --chip 'RTX 3080'"
+    ]
+    assert loaded_trace("v5_swizzle", "sm_86", setting)[1].chips["RTX 3080"].clock_mhz == 1440
+
+
+def test_a_chip_is_set_whatever_the_case_spaces_and_hyphens_of_its_name() -> None:
+    assert load_arch("sm_86").with_overrides({"chip": "rtx-3080"}).chip == "RTX 3080"

@@ -57,3 +57,12 @@ def test_each_cta_gets_its_turns_of_what_a_word_hands_out_where_others_do_not_ex
 @pytest.mark.parametrize(("kernel", "ctas"), [("queue", range(300)), ("last", [0])])
 def test_nobody_else_is(kernel: str, ctas: list[int], tmp_path: Path) -> None:
     assert notes(tmp_path, kernel, ctas=ctas) == []
+
+
+def test_a_changed_value_of_a_chip_that_the_run_is_not_on_is_told() -> None:
+    arch = gpuemu.load_arch("sm_86").with_overrides({"chips.RTX 3080.clock_mhz": 1440})
+    (note,) = gpuemu.run("v5_swizzle", arch).notes
+    assert note == (
+        "chips.RTX 3080.clock_mhz changes nothing here: the run is on RTX 3060; --chip takes another product"
+    )
+    assert gpuemu.run("v5_swizzle", arch.with_overrides({"chip": "RTX 3080"})).notes == ()

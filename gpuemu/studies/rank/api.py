@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
+from gpuemu.arch.build import product
 from gpuemu.base import resources
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.strict_yaml import describe
@@ -78,7 +79,7 @@ def hardware(arch: Arch | Sequence[Arch] | None, chips: str | Iterable[str]) -> 
     among = loaded or [load_arch(name) for name in resources.names("configs")]
     found = []
     for chip in wanted:
-        having = [one for one in among if chip in one.chips]
+        having = [one for one in among if product(chip, one.chips)]
         if not having:
             known = ", ".join(sorted(name for one in among for name in one.chips))
             raise GpuemuError.one("--chip", None, "", f"'{chip}'", f"one of {known} is right")
