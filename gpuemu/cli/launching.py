@@ -95,7 +95,7 @@ def subject_options(command: Command) -> Command:
     values = click.option(
         "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware or layout."
     )
-    found = "Hardware; by default what the code was compiled for."
+    found = "Hardware; by default what the code was compiled for, sm_89 of a .cu."
     hardware = click.option("--arch", "arch_name", metavar="NAME|FILE", help=found)
     told = "A launch behind another, whose data lie in L2, or one with all caches flushed (global_memory.first_touch)."
     caches = click.option("--caches", type=click.Choice(list(FIRST_TOUCH)), help=f"{told} Warm is the default.")

@@ -63,6 +63,13 @@ def grid_counts(trace: Trace, program: Program, arch: Architecture, whole: Calla
     )  # fmt: skip
 
 
+def not_refilled(grid: GridCounts) -> str:
+    """Beside the achieved occupancy: that it is lower where CTAs end whose places others would take; "" of none."""
+    if grid.most_ctas <= grid.timed_ctas:
+        return ""
+    return f"of {grid.timed_ctas} of the SM's {grid.most_ctas} CTAs: no other takes a place that falls free"
+
+
 def rests_on(grid: GridCounts) -> str:
     """What the estimate rests on: which CTAs were timed, executed and looked at, and what is left out."""
     whole = grid.whole

@@ -73,7 +73,7 @@ from textwrap import wrap
 
 from gpuemu.views.answer import waits_for
 from gpuemu.views.counters import RowCounts
-from gpuemu.views.grid import rests_on
+from gpuemu.views.grid import not_refilled, rests_on
 from gpuemu.views.json_result import overrides, shuffles
 from gpuemu.views.laid_out import Cell, Line, Style, laid_out
 from gpuemu.views.notes import caches
@@ -147,7 +147,8 @@ def _head(result: Result, columns: int) -> Iterator[Line]:
     yield from wrapped("plain", where, columns)
     yield "plain", ""
     instructions = result.counters["smsp__inst_executed.sum"]
-    cycles = f"cycles from launch to last store, {caches(result.arch, result.footprint)}"
+    some = "" if ctas == grid else f" of the {ctas} CTA{'s' * (ctas != 1)} timed"
+    cycles = f"cycles from launch to last store{some}, {caches(result.arch, result.footprint)}"
     yield from _figure("strong", str(result.cycles), cycles, columns)
     rate = instructions / result.cycles if result.cycles else 0.0
     yield from _figure("plain", str(instructions), f"warp instructions, {rate:.2f} a cycle", columns)
@@ -257,12 +258,13 @@ def _scheduler_table(result: Result, columns: int) -> Iterator[Line]:
     limit = min(limits, key=lambda name: limits[name])
     issued = counts.per_cycle(counts.issued)
     fit = f"{occupancy.theoretical_warps} of {occupancy.max_warps} warps, limited by {limit}"
+    there = ", ".join(filter(None, (f"{occupancy.achieved_warps:.1f} warps", not_refilled(result.grid))))
     rows = [
         ("Active Warps", f"{counts.per_cycle(counts.active_warps):.2f}", "on a scheduler, each cycle that it has any"),
         ("Eligible Warps", f"{counts.per_cycle(counts.eligible_warps):.2f}", "of them could issue"),
         ("Issued Warp", f"{issued:.2f}", f"no eligible warp in {1 - issued:.1%}"),
         ("Theoretical Occupancy", f"{occupancy.theoretical:.1%}", fit),
-        ("Achieved Occupancy", f"{occupancy.achieved:.1%}", f"{occupancy.achieved_warps:.1f} warps"),
+        ("Achieved Occupancy", f"{occupancy.achieved:.1%}", there),
     ]
     yield from laid_out(columns, ("<Schedulers", "", "<"), rows)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from html import unescape
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +17,7 @@ from gpuemu.chip.whole import Traffic, Whole
 from gpuemu.cli.main import cli
 from gpuemu.views import text
 from gpuemu.views.grid import GridCounts
+from gpuemu.views.report.page import as_html
 
 NOTHING = Traffic(0, 0, 0, 0, 0, 1)
 GRID = GridCounts(
@@ -90,3 +92,14 @@ def test_a_launch_that_the_chip_limits_says_so_before_what_its_sm_does():
     vars(result)["grid"] = replace(result.grid, find=lambda: whole)
     assert result.verdict == f"The whole launch is limited by DRAM. On one SM alone, w{alone.verdict[1:]}"
     assert "5000 cycles elapsed, 2830 of them to launch it: " in "\n".join(line for _, line in text.report(result, 200))
+
+
+@pytest.mark.parametrize("ctas", [1, 34, 35])
+def test_cycles_and_occupancy_of_some_of_the_ctas_say_so(ctas: int) -> None:
+    trace = gpuemu.load_trace("v5_swizzle")
+    result = gpuemu.run(replace(trace, launch=replace(trace.launch, grid=(ctas, 1, 1))), "sm_89")
+    told = " ".join(" ".join(line for _, line in text.report(result)).split())
+    assert (" cycles from launch to last store of the 1 CTA timed, caches warm " in told) == (ctas > 1)
+    more = "of 1 of the SM's 2 CTAs: no other takes a place that falls free"
+    assert (f" 1.0 warps, {more} " in told) == (ctas > 34)  # else no SM has more than were timed
+    assert (more in unescape(as_html(result))) == (ctas > 34)

@@ -19,7 +19,7 @@ from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.arch.values import yaml_value
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.html import Bar, paragraph, table
-from gpuemu.chip.launch import ALONE, TOO_FEW
+from gpuemu.chip.launch import ALONE, ATOMICS, DEALING, DRAM, L2, TOO_FEW
 from gpuemu.engine import compiling
 from gpuemu.studies.why.causes import Cause, access_causes, excess, program_causes, pruned
 from gpuemu.studies.why.edits import NOTHING
@@ -40,6 +40,8 @@ LEAST_SHARE = 0.01
 MOST_PLACES = 8
 """Instructions or lines with conflicts, and as many with uncoalesced accesses: those with most of them are run."""
 _WHERE = "why()"
+_BEYOND_THE_SM = (DRAM, L2, ATOMICS, DEALING)
+"""What limits a launch whatever its SMs gain."""
 
 
 @dataclass(frozen=True)
@@ -245,18 +247,31 @@ def _answer(base: Result, rows: list[Row], pairs: list[Pair], left_out: list[tup
 
 
 def of_launch(cycles: int, grid: GridCounts) -> Iterator[str]:
-    """In a sentence what the SM's cycles are of the launch, where it takes longer or the chip limits it."""
+    """In a sentence what the SM's cycles are of the launch, where it takes longer or the chip limits it.
+
+    The timed CTAs may be some of those of an SM: then what all of them take alone is told, too.
+    """
     whole = grid.whole
     if whole is None:
         return
     limited = "" if whole.limited_by in (ALONE, TOO_FEW) else f", limited by {whole.limited_by}"
-    if whole.elapsed > cycles:
-        yield (
-            f"the launch takes {whole.elapsed:,} cycles{limited}: the {cycles:,} of one SM, of which the causes gain, "
-            f"are {cycles / whole.elapsed:.0%} of them"
-        )
-    elif limited:
-        yield f"the launch is{limited[1:]}; the causes gain cycles of one SM"
+    none = whole.limited_by in _BEYOND_THE_SM
+    held = f"; the launch gains nothing of that while {whole.limited_by} limits it" if none else ""
+    if whole.elapsed <= cycles:
+        if limited:
+            yield f"the launch is{limited[1:]}; the causes gain cycles of one SM{held}"
+        return
+    told = f"the launch takes {whole.elapsed:,} cycles{limited}: "
+    if grid.timed_ctas >= grid.most_ctas:
+        share = f"{cycles / whole.elapsed:.0%}"
+        yield f"{told}the {cycles:,} of one SM, of which the causes gain, are {share} of them{held}"
+        return
+    alone = whole.limits.get(ALONE, cycles)
+    yield (
+        f"{told}alone, the {grid.most_ctas:,} CTAs of the SM with the most take {alone:,}, {alone / whole.elapsed:.0%} "
+        f"of them; the {cycles:,} of which the causes gain are of the {grid.timed_ctas:,} timed, and the others gain "
+        f"alike{held}"
+    )
 
 
 def _command(trace: Trace, arch: Architecture) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuemu.base.extras import missing
 from gpuemu.views.diff_text import differing, title_of
-from gpuemu.views.grid import rests_on
+from gpuemu.views.grid import not_refilled, rests_on
 from gpuemu.views.json_result import as_data, overrides
 from gpuemu.views.metrics import metrics
 from gpuemu.views.report.answer import SHOWN, Ranking, costs, roofline
@@ -59,6 +59,7 @@ def as_html(
         result=data["result"],
         limited_by=result.grid.whole.limited_by if result.grid.whole else "",
         rests_on=rests_on(result.grid),
+        not_refilled=not_refilled(result.grid),
         trace=result.trace,
         arch=result.arch,
         changes=overrides(result.arch),

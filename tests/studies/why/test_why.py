@@ -264,19 +264,25 @@ def test_many_runs_compile_the_engine_beside_them(monkeypatch: pytest.MonkeyPatc
     assert asked == [len(answer.rows) * gpuemu.load_trace("v5_swizzle").executed_instructions]
 
 
+HELD = "; the launch gains nothing of that while DRAM limits it"
+MOST = "alone, the 40 CTAs of the SM with the most take 3,600, 90% of them; the 1,000 of which the causes gain are of the 6"
+
+
 @pytest.mark.parametrize(
-    ("elapsed", "limited_by", "told"),
+    ("elapsed", "limited_by", "most", "told"),
     [
-        (1000, ALONE, []),
-        (1000, "too few CTAs", []),
-        (1000, "DRAM", ["the launch is limited by DRAM; the causes gain cycles of one SM"]),
-        (4000, ALONE, ["the launch takes 4,000 cycles: the 1,000 of one SM, of which the causes gain, are 25% of them"]),
-        (4000, "DRAM", ["the launch takes 4,000 cycles, limited by DRAM: the 1,000 of one SM, of which the causes gain, "
-                        "are 25% of them"]),
+        (1000, ALONE, 6, []),
+        (1000, "too few CTAs", 6, []),
+        (1000, "DRAM", 6, [f"the launch is limited by DRAM; the causes gain cycles of one SM{HELD}"]),
+        (4000, ALONE, 6, ["the launch takes 4,000 cycles: the 1,000 of one SM, of which the causes gain, are 25% of them"]),
+        (4000, "DRAM", 6, ["the launch takes 4,000 cycles, limited by DRAM: the 1,000 of one SM, of which the causes gain, "
+                           f"are 25% of them{HELD}"]),
+        (4000, ALONE, 40, [f"the launch takes 4,000 cycles: {MOST} timed, and the others gain alike"]),
+        (4000, "DRAM", 40, [f"the launch takes 4,000 cycles, limited by DRAM: {MOST} timed, and the others gain alike{HELD}"]),
     ],
 )  # fmt: skip
 def test_the_head_says_what_the_cycles_of_one_sm_are_of_the_launch(
-    elapsed: int, limited_by: str, told: list[str]
+    elapsed: int, limited_by: str, most: int, told: list[str]
 ) -> None:
-    whole = SimpleNamespace(elapsed=elapsed, limited_by=limited_by)
-    assert [*of_launch(1000, SimpleNamespace(whole=whole))] == told
+    whole = SimpleNamespace(elapsed=elapsed, limited_by=limited_by, limits={ALONE: 3600})
+    assert [*of_launch(1000, SimpleNamespace(whole=whole, timed_ctas=6, most_ctas=most))] == told
