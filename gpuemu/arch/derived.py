@@ -22,6 +22,7 @@ BYTES_OF_ONE: Mapping[str, int | str] = {
 }
 """The values that follow, each with the bytes of a lane or row, or the name of the value that has them."""
 DRAM_SHARE, HELD_SHARE = "global_memory.dram_share", "global_memory.l2.held_share"
+LAUNCH = "launch.grid_nanoseconds"
 DERIVED = "derived"
 """Status, and in place of a file, of the values that follow."""
 _MOST = 32
@@ -68,7 +69,7 @@ def _lanes(values: Mapping[str, Any]) -> dict[str, tuple[int | float, str]]:
 
 
 def _shared(values: Mapping[str, Any]) -> dict[str, tuple[int | float, str]]:
-    """What all SMs of each chip get of DRAM in a cycle, and hold in L2; nothing of one that lacks a number for it."""
+    """What all SMs of each chip get of DRAM in a cycle, what L2 holds, a launch takes; nothing where a number lacks."""
 
     def number(name: str) -> float:
         value = values.get(name)
@@ -79,10 +80,13 @@ def _shared(values: Mapping[str, Any]) -> dict[str, tuple[int | float, str]]:
         rate, clock = number(f"chips.{chip}.dram_gigabytes_per_second"), number(f"chips.{chip}.clock_mhz")
         each = round(rate * number(DRAM_SHARE) * 1000 / clock, 1) if clock else 0.0
         held = round(number(f"chips.{chip}.l2_kibibytes") * number(HELD_SHARE))
+        launch = round(number(LAUNCH) * clock / 1000)
         if each:
             found[f"chips.{chip}.dram_bytes_per_cycle"] = each, f"dram_gigabytes_per_second x {DRAM_SHARE} / clock_mhz"
         if held:
             found[f"chips.{chip}.l2_held_kibibytes"] = held, f"l2_kibibytes x {HELD_SHARE}"
+        if launch:
+            found[f"chips.{chip}.launch_cycles"] = launch, f"{LAUNCH} x clock_mhz"
     return found
 
 

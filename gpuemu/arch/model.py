@@ -71,6 +71,7 @@ class Launch(Part):
     """What a launch costs before its code runs, and behind it. With all of it 0 a launch costs nothing."""
 
     overhead_cycles: int = cycles("for which the SM counts as active before the first warp and behind the last", low=0)
+    grid_nanoseconds: int = whole("a launch takes without its SMs' own, where its chip does not say", 0, 100_000, "ns")
     warp_interval_cycles: int = cycles("from a warp's start to that of the CTA's next", low=0)
     cta_interval_cycles: int = cycles("from the start of a CTA's first warp to that of the next CTA, at least", low=0)
     cta_gap_cycles: int = cycles("from the start of a CTA's last warp to that of the next CTA, at least", low=0)
