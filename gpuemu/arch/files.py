@@ -36,8 +36,9 @@ R = TypeVar("R")
 
 STATUSES = ("measured", "published", "derived", "assumed", "user", "override")
 CONFIDENCES = ("A", "B", "C", "D")
-_ORIGIN = ("status", "source", "confidence", "note")
-_WRAPPER = ("value", *_ORIGIN, "range")
+ORIGIN = ("status", "source", "confidence", "note")
+"""What a value, or a section of all its values, says of where it comes from."""
+_WRAPPER = ("value", *ORIGIN, "range")
 _TOP = (*LABELS, "extends", "sources", "confirmed")
 
 
@@ -266,7 +267,7 @@ def _read(document: strict_yaml.Document) -> _File:
 
 def _walk(result: _File, node: Section | Table, content: Mapping[Any, Any], path: Names) -> None:
     """Sort the content of a section into values, and note names that are not the schema's."""
-    said = {key: content[key] for key in _ORIGIN if path and isinstance(node, Section) and key in content}
+    said = {key: content[key] for key in ORIGIN if path and isinstance(node, Section) and key in content}
     _check_origin(result, said, path)
     for key, value in content.items():
         inner = (*path, key)
@@ -321,11 +322,11 @@ def _leaf(result: _File, leaf: Leaf, content: Any, path: Names, said: Mapping[st
             result.problems.append(document.problem((*path, key), "an unknown name", right))
     if "value" not in own:
         result.problems.append(document.problem(path, "no 'value' in the mapping", leaf.right))
-    _check_origin(result, {key: own[key] for key in _ORIGIN if key in own}, path)
+    _check_origin(result, {key: own[key] for key in ORIGIN if key in own}, path)
     if len(result.problems) > before:
         result.refused.append(path)
         return
-    status, source, confidence, note = ({"status": "user", **said, **own}.get(key, "") for key in _ORIGIN)
+    status, source, confidence, note = ({"status": "user", **said, **own}.get(key, "") for key in ORIGIN)
     if status in STATUSES and status not in ("user", "override") and not source:
         right = f"a key of `sources` is right for a value that is {status}"
         result.problems.append(document.problem((*path, "source"), "nothing", right))

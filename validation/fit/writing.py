@@ -1,7 +1,8 @@
 """Puts fitted values into the text of an architecture file: the lines of those values change, no other byte.
 
-A value that the base does not have yet (a tensor mode measured for the first time) gets a line of its own at
-the end of its section.
+A section that stands in one line gets one for each of its values first, with what the section says of all of them. A
+value that the base does not have yet (a tensor mode measured for the first time) gets a line of its own at the end of its
+section.
 """
 
 from __future__ import annotations
@@ -9,8 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gpuemu.arch import load_arch
+from gpuemu.arch.build import plain
+from gpuemu.arch.files import ORIGIN
+from gpuemu.arch.values import yaml_value
 from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError
 from validation.fit.experiments import Fitted
@@ -35,6 +40,13 @@ def _put(text: str, name: str, one: Fitted) -> str:
     path = one.experiment.parameter
     document = strict_yaml.parse(text, name)
     lines = text.splitlines(keepends=True)
+    row = document.line(path[:-1]) if len(path) > 1 and _has(document.value, path[:-1]) else None
+    if row is not None and lines[row - 1].partition(": ")[2].startswith("{"):
+        section: Any = document.value
+        for key in path[:-1]:
+            section = section[key]
+        lines[row - 1 : row] = _in_lines(lines[row - 1], section)
+        document = strict_yaml.parse("".join(lines), name)
     note = one.note.replace('"', "'")
     entry = (
         f'{path[-1]}: {{value: {one.value}, status: measured, source: {SOURCE_KEY}, confidence: A, note: "{note}"}}\n'
@@ -45,6 +57,19 @@ def _put(text: str, name: str, one: Fitted) -> str:
         lines[number - 1] = (indent[0] if indent else "") + entry
         return "".join(lines)
     return "".join(_inserted(lines, document.value, document, path, entry, name))
+
+
+def _in_lines(line: str, section: Mapping[str, Any]) -> list[str]:
+    """A section of one line in as many as it has values, and its own."""
+    head = line.partition(": {")[0]
+    said = {key: text for key, text in section.items() if key in ORIGIN}
+    found = [f"{head}:\n"]
+    for key, content in section.items():
+        if key not in ORIGIN:
+            entry = {"value": content, **said} if not isinstance(content, dict) else {**said, **content}
+            inside = ", ".join(f"{name}: {yaml_value(plain(text))}" for name, text in entry.items())
+            found.append(f"{' ' * (len(head) - len(head.lstrip()) + 2)}{key}: {{{inside}}}\n")
+    return found
 
 
 def _has(value: object, path: Sequence[str]) -> bool:
