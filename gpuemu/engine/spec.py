@@ -155,7 +155,6 @@ class Values(Record):
     global_memory_store_latency_cycles: int
     global_memory_store_buffer_sectors: int
     global_memory_store_merge_lines: int
-    global_memory_store_merge_cycles: int
     global_memory_mask_sectors: int
     global_memory_sector_bytes: int
     global_memory_atomic_latency_cycles: int

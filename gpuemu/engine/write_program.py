@@ -203,7 +203,7 @@ def _write_accesses(program: Program, flat: _Flat, block_lines: int) -> tuple[ND
     numbers = np.empty(4 * len(held) + len(accesses.sector), np.int64)
     is_sector = np.ones(len(numbers), dtype=np.bool_)
     blocks, block_number = np.unique(accesses.line // block_lines * 2 + local_line, return_inverse=True)
-    for offset, column in enumerate((line_number, block_number, held, accesses.lacking_bytes)):
+    for offset, column in enumerate((line_number, block_number, held, accesses.in_part)):
         numbers[heads + offset] = column
         is_sector[heads + offset] = False
     numbers[is_sector] = sector_number

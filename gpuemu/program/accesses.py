@@ -173,9 +173,8 @@ def _global_accesses(
         return_cycles=returned, has_lanes=has_lanes,
         ideal_sectors=np.minimum(-(-active.sum(axis=1) * width // memory.sector_bytes), moved),
         first_line=np.searchsorted(rows[of_line], np.arange(len(addresses) + 1)), line=line[of_line],
-        lacking_bytes=(
-            np.diff(begins) * memory.sector_bytes
-            - _written(rows[of_line], line[of_line], addresses, active, width, arch)
+        in_part=(
+            _written_in_part(rows[of_line], line[of_line], addresses, active, width, arch)
             if operation.store and not operation.local
             else np.zeros(len(of_line), np.int64)
         ),
@@ -226,24 +225,25 @@ def _begins(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(min(1, count), np.int64), np.flatnonzero(change) + 1, [count]])
 
 
-def _written(
+def _written_in_part(
     rows: NDArray[np.int64],
     lines: NDArray[np.int64],
     addresses: NDArray[np.int64],
     active: NDArray[np.bool_],
     width_bytes: int,
     arch: Architecture,
-) -> NDArray[np.int64]:
-    """How many bytes of each of these lines stores write, which are in `rows` of the addresses [rows, 32]."""
+) -> NDArray[np.bool_]:
+    """Which of these lines, of stores in `rows` of the addresses [rows, 32], have a sector written in part."""
+    sector_bytes, line_bytes = arch.global_memory.sector_bytes, arch.global_memory.l1.line_bytes
     known = np.unique(lines)
-    written = np.zeros(len(lines), np.int64)
-    of_row = rows * len(known) + np.searchsorted(known, lines)
+    partly = [np.zeros(0, np.int64)]
     for first in range(0, len(addresses), _ROWS_AT_ONCE):
         part = slice(first, first + _ROWS_AT_ONCE)
         row, byte = _blocks_by_row([addresses[part] + n for n in range(width_bytes)], active[part], 1)
-        line = np.searchsorted(known, byte // arch.global_memory.l1.line_bytes)
-        written += np.bincount(np.searchsorted(of_row, (first + row) * len(known) + line), minlength=len(lines))
-    return written
+        begins = _begins(row, byte // sector_bytes)
+        partial = begins[:-1][np.diff(begins) < sector_bytes]
+        partly.append((first + row[partial]) * len(known) + np.searchsorted(known, byte[partial] // line_bytes))
+    return np.isin(rows * len(known) + np.searchsorted(known, lines), np.concatenate(partly))
 
 
 def _interleaved(addresses: NDArray[np.int64], word_bytes: int) -> NDArray[np.int64]:

@@ -64,7 +64,7 @@ def _lines(source: NDArray[np.int64], reads: NDArray[np.bool_], geometry: BankGe
     return {
         "first_line": np.searchsorted(row[begins], np.arange(len(source) + 1)),
         "line": line[begins],
-        "lacking_bytes": np.zeros(int(begins.sum()), np.int64),
+        "in_part": np.zeros(int(begins.sum()), np.int64),
         "first_sector": np.append(np.flatnonzero(begins), len(row)),
         "sector": sector,
     }

@@ -45,8 +45,8 @@ class Accesses:
     those of the hardware's counters, `conflicts` and `sectors_by_instruction` again by instruction.
 
     The L1 lines that access a touches, unless that is not known, are `line[first_line[a] : first_line[a + 1]]`, in
-    ascending order; `lacking_bytes` of its sectors a store does not write. The sectors in line l are
-    `sector[first_sector[l] : first_sector[l + 1]]`. Both are numbers of blocks.
+    ascending order; of those `in_part` marks the lines that a store leaves bytes of in a sector of which it writes
+    others. The sectors in line l are `sector[first_sector[l] : first_sector[l + 1]]`. Both are numbers of blocks.
     """
 
     wavefronts: Column
@@ -64,7 +64,7 @@ class Accesses:
     sectors_by_instruction: Column
     first_line: Column
     line: Column
-    lacking_bytes: Column
+    in_part: Column
     first_sector: Column
     sector: Column
 
@@ -87,7 +87,7 @@ class Accesses:
         begins = self.first_sector[firsts[0] : firsts[-1] + 1]
         single = {name: getattr(self, name)[first:end] for name in SINGLE}
         return Accesses(
-            **single, first_line=firsts - firsts[0], line=self.line[lines], lacking_bytes=self.lacking_bytes[lines],
+            **single, first_line=firsts - firsts[0], line=self.line[lines], in_part=self.in_part[lines],
             first_sector=begins - begins[0], sector=self.sector[begins[0] : begins[-1]],
         )  # fmt: skip
 
@@ -108,7 +108,7 @@ def accesses_of(count: int, **given: Any) -> Accesses:
     made = {name: np.broadcast_to(np.asarray(given.pop(name, 0), np.int64), count) for name in SINGLE}
     nothing, none = np.zeros(0, np.int64), np.zeros(1, np.int64)
     without = {
-        "first_line": np.zeros(count + 1, np.int64), "line": nothing, "lacking_bytes": nothing, "first_sector": none,
+        "first_line": np.zeros(count + 1, np.int64), "line": nothing, "in_part": nothing, "first_sector": none,
         "sector": nothing,
     }  # fmt: skip
     return Accesses(**made, **{name: np.asarray(column, np.int64) for name, column in (given or without).items()})
@@ -121,9 +121,7 @@ def joined(parts: Sequence[Accesses]) -> Accesses:
         counts = [np.diff(getattr(part, name)) for part in parts]
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(counts))])
 
-    whole = {
-        name: np.concatenate([getattr(p, name) for p in parts]) for name in (*SINGLE, "line", "lacking_bytes", "sector")
-    }
+    whole = {name: np.concatenate([getattr(p, name) for p in parts]) for name in (*SINGLE, "line", "in_part", "sector")}
     return Accesses(**whole, first_line=firsts("first_line"), first_sector=firsts("first_sector"))
 
 

@@ -184,8 +184,7 @@ _GROUPS = (
     _Group(BANDWIDTH, "global_bandwidth", LEAST, "global_memory.l2.line_cycles"),
     _Group(COPIES, "copies", LEAST, "global_memory.l1.copy_cycles"),
     _Group(COPIES, "copies", MOST, "global_memory.l1.copy_bytes_per_cycle"),
-    _Group(STORES, "global_stores", MOST, """
-        global_memory.store_bytes_per_cycle global_memory.store_merge_lines global_memory.store_merge_cycles"""),
+    _Group(STORES, "global_stores", MOST, "global_memory.store_bytes_per_cycle global_memory.store_merge_lines"),
     _Group(STORES, "global_stores", LEAST, "global_memory.mask_sectors copy_engine.reduction_sectors"),
     _Group(STORES, "stall.drain", MOST, "global_memory.store_buffer_sectors"),
 )  # fmt: skip

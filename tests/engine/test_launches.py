@@ -107,27 +107,19 @@ def test_stores_to_a_line_that_waits_merge_with_what_is_there():
 
 
 @pytest.mark.parametrize(
-    ("instruction", "apart", "sectors"), [("STG.E", 29, 1), ("STG.E", 30, 2), ("RED.E.ADD", 16, 64)]
+    ("instruction", "apart", "sectors"), [("STG.E", 11, 1), ("STG.E", 12, 2), ("RED.E.ADD", 4, 64)]
 )
 def test_a_store_merges_until_its_line_has_left_and_a_reduction_never(instruction: str, apart: int, sectors: int):
-    """It leaves 30 cycles behind its wavefront. 32 lanes of one word count 32."""
-    arch = machine(global_memory__store_merge_lines=1, global_memory__store_merge_cycles=30)
+    """It leaves 10 cycles behind its wavefront, and takes 2, for a sector and its mask. 32 lanes of one word count 32."""
+    arch = machine(global_memory__store_merge_lines=1, global_memory__store_latency_cycles=10)
     store = f"{instruction} [R2.64], R4"
-    lines = [f"{store} | S15", f"NOP | S{apart - 15:02d}", f"{store} | S05", "EXIT | S05"]
-    result = run(lines, arch, lanes="0*lane")
+    result = run([f"{store} | S{apart:02d}", f"{store} | S05", "EXIT | S05"], arch, lanes="0*lane")
     assert result.log.stored_sectors == sectors
 
 
 @pytest.mark.parametrize(
     ("order", "lines", "sectors", "sent"),
-    [
-        ("Aa", 28, 1, 28),
-        ("Aa", 29, 1, 58),
-        ("Aa", 32, 1, 64),
-        ("AaBb", 16, 2, 64),
-        ("ABab", 16, 1, 64),
-        ("ABab", 16, 2, 128),
-    ],
+    [("Aa", 28, 1, 28), ("Aa", 32, 1, 64), ("AaBb", 16, 2, 64), ("ABab", 16, 1, 64), ("ABab", 16, 2, 128)],
 )
 def test_as_many_lines_wait_as_on_an_h200(order: str, lines: int, sectors: int, sent: int):
     """Stores of a warp, each letter lines of its own, the small ones other words of the same sectors."""
@@ -138,35 +130,6 @@ def test_as_many_lines_wait_as_on_an_h200(order: str, lines: int, sectors: int, 
         trace.emit("STG.E [R2.64], R4", lanes=f"{first} + {place}")
     trace.emit("EXIT")
     assert gpuemu.run(trace.build(), "sm_90").log.stored_sectors == sent
-
-
-@pytest.mark.parametrize(("between", "sent"), [(27, 2), (28, 3)])
-@pytest.mark.parametrize("engine", ["simpy", "compiled"])
-def test_a_line_leaves_whole_so_many_lines_behind_the_last_store_to_any_of_it(engine: str, between: int, sent: int):
-    """Half of a sector, another sector, the other half: each with stores to so many lines between."""
-    trace = gpuemu.TraceBuilder("whole", arch="sm_90", block=(32, 1, 1))
-    others = 0
-    for place in (0, 32, 16):
-        trace.emit("STG.E [R2.64], R4", lanes=f"{place} + 4*(lane%4)")
-        if place != 16:
-            trace.emit("STG.E [R2.64], R4", lanes=f"{65536 * (1 + others)} + 128*(lane%{between})")
-            others += 1
-    trace.emit("EXIT")
-    result = gpuemu.run(trace.build(), "sm_90", engine=engine)
-    assert result.log.stored_sectors == sent + others * between
-
-
-def test_a_line_that_is_filled_while_it_waits_gives_the_place_of_its_mask_back():
-    """H100: 28 halves of sectors and their other halves take a place each; with other sectors' halves a mask, too."""
-
-    def places(second: int) -> int:
-        trace = builder()
-        for first in (0, second):
-            emit(trace, "STG.E.128 [R2.64], R4 | S02", f"128*(lane%28) + {first}")
-        emit(trace, "EXIT | S05")
-        return gpuemu.run(trace.build(), machine(global_memory__store_merge_lines=28)).log.sent_sectors
-
-    assert (places(16), places(32)) == (28, 3 * 28)
 
 
 def test_a_reduction_has_no_mask():

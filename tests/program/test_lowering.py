@@ -227,7 +227,7 @@ def test_each_global_access_has_its_lines_and_sectors():
     accesses = program.accesses
     for column, number in ((accesses.wavefronts, 0), (accesses.data_stage_cycles, 2), (accesses.sectors, 8)):
         assert column[program.access].tolist() == [number, number]
-    assert accesses.lacking_bytes.tolist() == [0, 0, 112, 112]  # a store of single bytes
+    assert accesses.in_part.tolist() == [0, 0, 1, 1]  # a store of single bytes
 
 
 def test_the_same_trace_runs_on_every_shipped_architecture():

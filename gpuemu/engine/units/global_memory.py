@@ -11,16 +11,14 @@ All others go to L2, and to DRAM for what this launch has not touched if `global
 the next in the middle of either half, and so on. Every `global_memory.refresh_interval_cycles` each quarter of DRAM is
 refreshed, and what asks it for a line then waits up to `global_memory.refresh_cycles`.
 
-Stores are written through and change nothing in L1, but those to local memory stay there. A line waits in L1 until
-`global_memory.store_merge_lines` more lines have been stored to since the last store to it, whoever that was, or
-`global_memory.store_merge_cycles` are over; then it leaves whole. So a store to a line that waits adds only sectors
-that are not there yet. They take their place on the way out as they come; a line that is filled only later gives that
-of its mask back. What misses queues for the path to the SM (`global_memory.bytes_per_cycle`, a line for
-`global_memory.l2.line_cycles` at least), what is stored for that from it (`global_memory.store_bytes_per_cycle`), where
-a line written in part takes `global_memory.mask_sectors` more. Reductions go the same way, and neither merge nor have
-masks. Atomics (`global_memory.atomic_latency_cycles`) lie up to `global_memory.atomic_spread_cycles` farther; of their
-lanes that mean one word each goes out for itself. A load that misses waits for the stores ahead of it. It is decided
-here, in the order in which requests pass the data stage, when each is complete.
+Stores are written through and change nothing in L1, but those to local memory stay there; one that comes while its line
+is among the last `global_memory.store_merge_lines`, still waiting for the way out, adds only sectors that are not. What
+misses queues for the path to the SM (`global_memory.bytes_per_cycle`, a line for `global_memory.l2.line_cycles` at
+least), what is stored for that from it (`global_memory.store_bytes_per_cycle`), where a line written in part takes
+`global_memory.mask_sectors` more. Reductions go the same way, and neither merge nor have masks. Atomics
+(`global_memory.atomic_latency_cycles`) lie up to `global_memory.atomic_spread_cycles` farther; of their lanes that mean
+one word each goes out for itself. A load that misses waits for the stores ahead of it. It is decided here, in the order
+in which requests pass the data stage, when each is complete.
 """
 
 from __future__ import annotations
@@ -39,10 +37,9 @@ class Memory(Record):
     """L1 as a ring of lines in the order of use, `mark` its end; the paths to and from L2, in parts of a cycle.
 
     `l2_free_at`, `l2_store_free_at`, `dram_free_at`: when the SM's shares of those are free, in parts of a cycle, too.
-    Blocks of lines get a distance to L2 when they are touched first, `blocks` have. So many lines have been stored to,
-    `lines_stored`; for each line which of these was its last, with which it began to wait, until when it does, and how
-    many bytes of its sectors are not written; for each sector which of these was its last. `sent_sectors` have been on
-    the way from L1, masks with them; what follows may have the place of `spared_sectors` that masks gave back.
+    Blocks of lines get a distance to L2 when they are touched first, `blocks` have. `lines_sent` have been on the way
+    from L1, `sent_sectors` with their masks; for each line which of these it was last and when it has left, for each
+    sector when it has.
     Lines and sectors have numbers; behind those of `shared` global memory come so many `local` ones of each warp.
     """
 
@@ -54,9 +51,8 @@ class Memory(Record):
     local_lines: int
     local_sectors: int
     blocks: int
-    lines_stored: int
+    lines_sent: int
     sent_sectors: int
-    spared_sectors: int
     free_at: int
     store_free_at: int
     l2_free_at: int
@@ -79,7 +75,7 @@ class Memory(Record):
         before[self.mark] = behind[self.mark] = self.mark
         room.given("line_before", before)
         room.given("line_behind", behind)
-        for name in ("sector_valid", "sector_asked", "sector_stored"):
+        for name in ("sector_valid", "sector_asked", "sector_pending"):
             room.numbers(name, int(of_lines[-1]), -1)
         from_dram = np.full(int(of_lines[-1]), -1, np.int64)
         if m.share.absent is not None:
@@ -87,7 +83,7 @@ class Memory(Record):
             there[: self.shared_lines] = ~m.share.absent
             from_dram[np.repeat(there, np.diff(of_lines))] = 0
         room.given("sector_from_dram", from_dram)
-        for name in ("line_stored", "line_since", "line_leaves", "line_lacks"):
+        for name in ("line_sent", "line_leaves"):
             room.numbers(name, len(of_lines), -1)
         room.numbers("block_distance", facts.blocks, -1)
         room.given("line_sectors", of_lines)
@@ -95,8 +91,8 @@ class Memory(Record):
 
 DISTANCES = 32
 QUARTER_BLOCKS = 4
-LINE, BLOCK, SECTORS, LACKING, HEAD = range(5)
-"""Of a line of an access: its number, that of its block in L2, how many sectors follow, bytes of those not written.
+LINE, BLOCK, SECTORS, MASKED, HEAD = range(5)
+"""Of a line of an access: its number, that of its block in L2, how many sectors follow, whether it is written in part.
 
 Then come the numbers of the sectors. Of local memory numbers count for each warp anew.
 """
@@ -261,10 +257,9 @@ def store(state: State, f: int, start: int, last: int) -> int:
     flight = state.flights[f]
     op, access = state.ops[flight.op], state.accesses[flight.access]
     more_lines, more_sectors = _own(state, op.is_local, flight.warp)
+    came_at = start * spec.store_cycle_parts
     ready_at = (last + spec.global_memory_store_latency_cycles) * spec.store_cycle_parts
     free_at = max(memory.store_free_at, ready_at)
-    if memory.store_free_at <= start * spec.store_cycle_parts:
-        memory.spared_sectors = 0
     at = access.lines_at
     for _ in range(access.lines):
         sectors = program[at + SECTORS]
@@ -279,50 +274,34 @@ def store(state: State, f: int, start: int, last: int) -> int:
                 state.sector_from_dram[sector] = start
         if op.is_local:
             _make_room(state)
-        leaving, out = _joins(state, f, at, start)
-        if out > 0:
+        line = program[at + LINE] + more_lines
+        leaving, mask = sectors, 0
+        if not op.is_atomic:
+            mask = spec.global_memory_mask_sectors * program[at + MASKED]
+        recent = memory.lines_sent - state.line_sent[line] < spec.global_memory_store_merge_lines
+        if recent and not op.is_atomic and state.line_leaves[line] > came_at:
+            leaving, mask = 0, 0
+            for i in range(at + HEAD, at + HEAD + sectors):
+                leaving += 1 if state.sector_pending[program[i] + more_sectors] <= came_at else 0
+        if leaving > 0:
+            memory.lines_sent += 1
+            memory.stored_sectors += leaving
+            memory.sent_sectors += leaving + mask
+            state.line_sent[line] = memory.lines_sent
             store_leaves(state, free_at // spec.store_cycle_parts)
-            free_at += out * spec.store_sector_parts
+            free_at += (leaving + mask) * spec.store_sector_parts
             now = free_at // spec.store_cycle_parts
             l2_parts = max(leaving * spec.l2_store_parts, spec.l2_store_line_parts)
             shared = _shared(state, now, 0, l2_parts, leaving * spec.dram_store_parts)
             free_at += (shared - now) * spec.store_cycle_parts
-        waits_until = 0 if op.is_atomic else last + spec.global_memory_store_merge_cycles
-        state.line_leaves[program[at + LINE] + more_lines] = waits_until
+            state.line_leaves[line] = free_at
+            for i in range(at + HEAD, at + HEAD + sectors):
+                state.sector_pending[program[i] + more_sectors] = free_at
         at += HEAD + sectors
     if access.lines == 0:  # it has no lanes, and leaves all the same
         store_leaves(state, free_at // spec.store_cycle_parts)
     memory.store_free_at = free_at
     return free_at // spec.store_cycle_parts
-
-
-def _joins(state: State, f: int, at: int, now: int) -> tuple[int, int]:
-    """A store's line, described at `at`, joins what waits of it: how many sectors more, and places on the way out."""
-    spec, program = state.spec[0], state.program
-    memory: Memory = state.memory[0]
-    op = state.ops[state.flights[f].op]
-    more_lines, more_sectors = _own(state, op.is_local, state.flights[f].warp)
-    line, sectors, lacking = program[at + LINE] + more_lines, program[at + SECTORS], program[at + LACKING]
-    memory.lines_stored += 1
-    leaving, lacked = 0, state.line_lacks[line]
-    recent = memory.lines_stored - state.line_stored[line] <= spec.global_memory_store_merge_lines
-    if op.is_atomic or recent == 0 or state.line_leaves[line] <= now:
-        state.line_since[line] = memory.lines_stored
-        leaving, lacked = sectors, 0
-    for i in range(at + HEAD, at + HEAD + sectors):
-        sector = program[i] + more_sectors
-        leaving += 1 if state.sector_stored[sector] < state.line_since[line] and leaving < sectors else 0
-        state.sector_stored[sector] = memory.lines_stored
-    # Bytes that are stored twice count for others.
-    lacks = 0 if op.is_atomic else lacked + lacking - (sectors - leaving) * spec.global_memory_sector_bytes
-    masks = (1 if lacks > 0 else 0) - (1 if lacked > 0 else 0)
-    state.line_stored[line], state.line_lacks[line] = memory.lines_stored, lacks
-    memory.stored_sectors += leaving
-    memory.sent_sectors += leaving + masks * spec.global_memory_mask_sectors
-    memory.spared_sectors -= leaving + masks * spec.global_memory_mask_sectors
-    out = max(0, -memory.spared_sectors)
-    memory.spared_sectors += out
-    return leaving, out
 
 
 def _use(state: State, line: int) -> int:
@@ -367,8 +346,8 @@ GLOBAL_MEMORY = Unit(
     "global_memory",
     records={"memory": Kept(Memory)},
     columns=(
-        "line_before", "line_behind", "line_sectors", "line_stored", "line_since", "line_leaves", "line_lacks",
-        "block_distance", "sector_valid", "sector_from_dram", "sector_asked", "sector_stored",
+        "line_before", "line_behind", "line_sectors", "line_sent", "line_leaves", "block_distance",
+        "sector_valid", "sector_from_dram", "sector_asked", "sector_pending",
     ),
     logs={
         "beyond": ("flights", "beyond"), "loaded_sectors": ("memory", "loaded_sectors"),

@@ -210,7 +210,7 @@ def _coalesced(
             data_stage_cycles=(accesses.wavefronts + passes)[n : n + 1],
             first_line=np.array([0, len(line)]),
             line=line,
-            lacking_bytes=np.zeros(len(line), np.int64),
+            in_part=np.zeros(len(line), np.int64),
             first_sector=np.append(begins, len(sector)),
             sector=sector,
         )

@@ -107,8 +107,8 @@ def test_a_store_that_is_coalesced_leaves_no_line_written_in_part() -> None:
     trace = strided(1, 0, 64, op="STG.E [R2.64], R{}")
     plain, coalesced = result(trace, Edit()), result(trace, Edit(sectors=frozenset({0})))
     assert (plain.log.stored_sectors, coalesced.log.stored_sectors) == (32, 4)
-    assert plain.program.accesses.lacking_bytes.any()
-    assert not coalesced.program.accesses.lacking_bytes.any()
+    assert plain.program.accesses.in_part.any()
+    assert not coalesced.program.accesses.in_part.any()
 
 
 def test_with_barriers_open_nobody_waits_at_one() -> None:
