@@ -180,7 +180,7 @@ def test_copies_of_nothing_do_not_go_to_l2():
 
 
 def test_all_of_it_can_be_left_out():
-    no_time = {"launch.constant_line_bytes", "launch.cold_sectors"}
+    no_time = {"launch.constant_line_bytes", "launch.cold_sectors", "launch.grid_nanoseconds"}
     assert {name for name in machine().flat() if name.startswith("launch.")} - no_time == {
         name for name in NO_LAUNCH if name.startswith("launch.")
     }
