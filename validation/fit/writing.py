@@ -1,8 +1,8 @@
 """Puts fitted values into the text of an architecture file: the lines of those values change, no other byte.
 
 A section that stands in one line gets one for each of its values first, with what the section says of all of them. A
-value that the base does not have yet (a tensor mode measured for the first time) gets a line of its own at the end of its
-section.
+value that the base does not have yet (a tensor mode measured for the first time) gets a line of its own at the end of
+its section.
 """
 
 from __future__ import annotations
