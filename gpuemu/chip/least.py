@@ -1,4 +1,4 @@
-"""The least that a launch takes, before anything is replayed: what its CTAs ask of one resource, at that one's rate.
+"""The least that a launch takes, before anything is replayed: its start, and what its CTAs ask of one resource.
 
 Issue slots of an SM, its data stage, and what L2 gives to all SMs. Whatever hits L1 asks L2 for nothing here,
 and L2 gives as much as where SMs ask for the same: the estimate of a launch is above all of these.
@@ -46,7 +46,8 @@ def least(trace: Trace, arch: Architecture, program: Program) -> Least:
         "L2": _loaded(program) * SECTOR_BYTES / together if together else 0.0,
     }
     resource = max(found, key=lambda name: found[name])
-    return Least(SLACK * times * found[resource] * 1000 / chip.clock_mhz, resource)
+    cycles = (chip.launch_cycles or 0) + SLACK * times * found[resource]
+    return Least(cycles * 1000 / chip.clock_mhz, resource)
 
 
 def _loaded(program: Program) -> int:

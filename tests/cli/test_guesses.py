@@ -67,12 +67,12 @@ def test_data_have_it_among_their_notes(folder: Path) -> None:
     ran = CliRunner().invoke(cli, ["run", str(folder / "k.yaml"), "--format", "json"])
     assert json.loads(ran.stdout)["notes"] == [NOTE]
     why = CliRunner().invoke(cli, ["why", str(folder / "k.yaml"), "--only", "conflicts", "--format", "json"])
-    assert json.loads(why.stdout)["notes"] == [NOTE]
+    assert NOTE in json.loads(why.stdout)["notes"]
 
 
 def test_studies_have_it(folder: Path) -> None:
     assert NOTE in said(folder, "why", "k.yaml", "--only", "conflicts")[0]
-    assert said(folder, "why", "k.yaml", "--only", "conflicts", "--format", "csv")[1] == f"note: {NOTE}\n"
+    assert said(folder, "why", "k.yaml", "--only", "conflicts", "--format", "csv")[1].endswith(f"note: {NOTE}\n")
     vary = ("--vary", "shared_memory.banks=16,32", "--no-store", "--jobs", "1")
     out, _ = said(folder, "sweep", "k.yaml", "plain.yaml", *vary)
     assert out.count("no rule times QSPC of ") == 1
@@ -96,7 +96,7 @@ def test_a_comparison_has_it(folder: Path) -> None:
     )
     assert NOTE in said(folder, "compare", "k.yaml", "p.csv")[0]
     assert NOTE in json.loads(said(folder, "compare", "k.yaml", "p.csv", "--format", "json")[0])["notes"]
-    assert said(folder, "compare", "k.yaml", "p.csv", "--format", "csv")[1] == f"note: {NOTE}\n"
+    assert said(folder, "compare", "k.yaml", "p.csv", "--format", "csv")[1].endswith(f"note: {NOTE}\n")
 
 
 def test_notebooks_have_it(folder: Path) -> None:

@@ -140,7 +140,8 @@ def ordered(
             if "refused" in figures:
                 refused.append(RefusedRow(number, label, values, chip, str(figures["refused"])))
             elif figures["least_nanoseconds"] > most:
-                takes = f"takes {figures['least_nanoseconds'] / 1000:,.2f} us for {figures['least_for']} alone"
+                least = f"{figures['least_nanoseconds'] / 1000:,.2f} us"
+                takes = f"takes {least} for its start and {figures['least_for']} alone"
                 told = f"{takes}, place {top} {most / 1000:,.2f} us"
                 refused.append(RefusedRow(number, label, values, chip, told))
             else:
