@@ -255,8 +255,9 @@ def of_launch(cycles: int, grid: GridCounts) -> Iterator[str]:
     if whole is None:
         return
     limited = "" if whole.limited_by in (ALONE, TOO_FEW) else f", limited by {whole.limited_by}"
-    none = whole.limited_by in _BEYOND_THE_SM
-    held = f"; the launch gains nothing of that while {whole.limited_by} limits it" if none else ""
+    held = ""
+    if whole.limited_by in _BEYOND_THE_SM:
+        held = f"; {whole.limited_by} alone takes {whole.limits[whole.limited_by]:,}, which no cause here makes less"
     if whole.elapsed <= cycles:
         if limited:
             yield f"the launch is{limited[1:]}; the causes gain cycles of one SM{held}"
