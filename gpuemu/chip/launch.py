@@ -26,7 +26,7 @@ from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
-from gpuemu.trace.dealing import Dealt, Pace, deal, together
+from gpuemu.trace.dealing import Dealt, Pace, deal, pace_of
 from gpuemu.trace.model import Trace, WarpTrace
 from gpuemu.trace.uneven import EVEN, executed, is_even, parts, work_of
 
@@ -273,7 +273,7 @@ def _pace(run: _Run, besides: float) -> Pace:
     """How fast an SM does CTAs of unequal work: what one alone takes, and what some take together."""
     assert run.lone is not None
     alone = float(run.lone.counts[0]) / run.lone.lived
-    return together(run.counts, run.lived + besides, run.program.resident_ctas, alone, besides)
+    return pace_of(run.counts, run.lived + besides, run.program.resident_ctas, alone, besides)
 
 
 def _dealt(run: _Run, work: NDArray[np.float64], sms: int, dispatch: float, besides: float) -> Dealt:

@@ -42,7 +42,7 @@ from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.machine.system_calls import add_heap
 from gpuemu.sass.machine.turns import Turns
-from gpuemu.sass.sampling import Taken, sampled, together, work_of_all
+from gpuemu.sass.sampling import Taken, of_one_sm, sampled, work_of_all
 from gpuemu.sass.scout import counted, scout
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
 from gpuemu.trace.events import table
@@ -248,7 +248,7 @@ def trace_kernel(
                     others.add(one)
             work = work_of_all(launch, [*taken.warps, *others.warps], sms, left, partial(counted, environment))
             executed_too = {warp.cta for warp in (*taken.warps, *others.warps)}
-            heavy = together(work, sorted(cta for cta in executed_too if cta % sms == 0), sms, resident)
+            heavy = of_one_sm(work, sorted(cta for cta in executed_too if cta % sms == 0), sms, resident)
             for one in turns.run([cta for cta in heavy if cta not in executed_too], ()):
                 others.add(one)
         except (ExecutionError, UnsupportedError):  # what is known by then does

@@ -91,7 +91,7 @@ def work_of_all(
     return np.asarray(work)
 
 
-def together(work: NDArray[np.float64], first: Sequence[int], sms: int, resident: int) -> list[int]:
+def of_one_sm(work: NDArray[np.float64], first: Sequence[int], sms: int, resident: int) -> list[int]:
     """Where CTAs are unequal, some that live together on an SM: the first ones, which were executed, if these do about
     the most.
     """

@@ -117,7 +117,7 @@ def deal(work: NDArray[np.float64], sms: int, resident: int, pace: Pace, between
     return Dealt(float(ends.max()), numbers, starts, ends, homes)
 
 
-def together(work: NDArray[np.float64], cycles: float, resident: int, alone: float, besides: float) -> Pace:
+def pace_of(work: NDArray[np.float64], cycles: float, resident: int, alone: float, besides: float) -> Pace:
     """The pace at which an SM that gets these CTAs, so many at once, takes so many cycles; `alone`: that of one."""
     low, high = alone / 8, alone * resident
     for _ in range(24):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpuemu.chip.launch import _rounds
-from gpuemu.trace.dealing import Pace, company, deal, order, together
+from gpuemu.trace.dealing import Pace, company, deal, order, pace_of
 from gpuemu.trace.uneven import as_often, regular
 
 DEALT = Path(__file__).resolve().parents[2] / "tools" / "chip" / "h100" / "deal.csv"
@@ -56,7 +56,7 @@ def test_an_sm_does_together_no_more_than_it_can():
 def test_the_pace_is_that_at_which_an_sm_ends_when_it_did():
     work = np.array([500.0, 1500.0, 700.0, 900.0, 1100.0])
     cycles = deal(work, 1, 2, Pace(1.0, 1.3, 100.0)).end
-    assert together(work, cycles, 2, 1.0, 100.0).together == pytest.approx(1.3, rel=0.01)
+    assert pace_of(work, cycles, 2, 1.0, 100.0).together == pytest.approx(1.3, rel=0.01)
 
 
 def test_of_a_large_grid_a_part_is_dealt_out_to_a_part_of_the_sms():
