@@ -23,7 +23,7 @@ from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.polls import Look, Looks, Polls, SetAside
 from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.semantics import build
-from gpuemu.sass.semantics.mbarriers import pending
+from gpuemu.sass.semantics.mbarrier_waits import Wait, pending, waits_at
 from gpuemu.trace.model import Instruction
 
 TURN = 1024
@@ -98,6 +98,11 @@ class CtaExecutor(ControlFlow):
 
     def number_of(self, instruction: Instruction) -> int:
         return self._index_of[instruction.offset]
+
+    def at_mbarriers(self, cta: Cta, looks: list[Look]) -> list[Wait]:
+        """Where lanes of the CTA, which has been brought back, wait at mbarriers: at these looks, or to look."""
+        next_ = [(self._sites[g.pc], self._present(g.mask)) for g in cta.groups if g.pc < len(self._sites)]
+        return waits_at([*((look.site, look.lanes) for look in looks), *next_])
 
     def begin(self, number: int, recorder: Recorder, keep: bool, budget: int) -> Cta:
         """A CTA at its first instruction. `keep`: whether the recorder takes it down."""

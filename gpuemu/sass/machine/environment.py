@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,8 @@ class ExecutionError(RuntimeError):
     fault: Fault | None = None
     stuck: NDArray[np.bool_] | None = None
     """The lanes that wait for others of their warps for ever."""
+    waits: tuple[Any, ...] = ()
+    """Of lanes that wait at mbarriers for ever: semantics.mbarrier_waits.Wait, the most telling first."""
 
     def __init__(self, instruction: Instruction, lane: int | None, found: str, right: str):
         self.instruction = instruction

@@ -139,16 +139,25 @@ class Turns:
         """No CTA can go on: the error of the first of them."""
         begun = len(self._waiting)
         cta = self._waiting.popleft()
-        if cta.stuck_at is not None:
-            site, lane = cta.stuck_at
+        looks, stuck_at = cta.waits_for, cta.stuck_at
+        self._go_back(cta, stuck_at is None)
+        waits = self._executor.at_mbarriers(cta, looks)
+        if waits and (stuck_at is not None or looks[0].place is None):
+            first = waits[0]
+            found = f"a wait for ever at the mbarrier at byte {first.byte:,} of shared memory: its phase of parity "
+            error = ExecutionError(
+                first.instruction, int(np.argmax(first.lanes)), f"{found}{first.parity} {first.lacks}",
+                f"{first.right} is right",
+            )  # fmt: skip
+            error.waits = tuple(waits)
+            return error
+        if stuck_at is not None:
+            site, lane = stuck_at
             found, right = (
                 "a wait for ever for other CTAs of its cluster",
                 "others that arrive and bring what it waits for",
             )
-            self._go_back(cta, False)
             return ExecutionError(site.instruction, lane, found, f"{right} are right")
-        looks = cta.waits_for
-        self._go_back(cta, True)
         look = looks[0]
         instruction = look.site.instruction
         lane = int(np.argmax(look.lanes))

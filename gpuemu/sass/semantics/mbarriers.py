@@ -98,19 +98,25 @@ def _arrival_80(word: int, _: int) -> int | None:
     return low | high << 32
 
 
+def parts_of(word: int) -> tuple[int, int, int]:
+    """Of a word of sm_90, the arrivals that a phase takes, those missing, and the bytes missing, signed."""
+    missing_bytes = word >> 21 & _BYTES
+    return -(word >> 1) & _COUNT, -(word >> 43) & _COUNT, missing_bytes - ((missing_bytes << 1) & (_BYTES + 1))
+
+
 def arrived_90(word: int, arrivals: int, added_bytes: int, drop: bool = False) -> int | None:
     """The word of sm_90 behind some arrivals and a change of the bytes that are missing."""
-    taken, missing_bytes, missing = word >> 1 & _COUNT, word >> 21 & _BYTES, -(word >> 43) & _COUNT
+    takes, missing, missing_bytes = parts_of(word)
     phase = word >> 63
     if arrivals > missing:
         return None
     if drop:
-        taken = (taken + arrivals) & _COUNT
+        takes -= arrivals
     missing -= arrivals
     missing_bytes = (missing_bytes + added_bytes) & _BYTES
     if missing == 0 and missing_bytes == 0:
-        missing, phase = -taken & _COUNT, phase ^ 1
-    return (word & 1) | taken << 1 | missing_bytes << 21 | (-missing & _COUNT) << 43 | phase << 63
+        missing, phase = takes, phase ^ 1
+    return (word & 1) | (-takes & _COUNT) << 1 | missing_bytes << 21 | (-missing & _COUNT) << 43 | phase << 63
 
 
 def _first_lanes(lanes: NDArray[np.bool_]) -> list[int]:
@@ -340,24 +346,6 @@ def _arrive(site: Site) -> Step:
         write(high, (found[leaders.reshape(-1)] >> np.uint64(32)).astype(np.uint32), mask)
 
     return step
-
-
-def pending(site: Site) -> Callable[[NDArray[np.bool_]], bool]:
-    """Of SYNCS.PHASECHK: tells whether the phase is not over yet for any of some lanes; of UCGABAR_WAIT, whether others
-    of the cluster have not come."""
-    memory = site.environment.memory
-    if site.mnemonic == "UCGABAR_WAIT":
-        return lambda lanes: memory.cluster is not None and memory.cluster.waits(memory.rank, lanes)
-    addresses, parity = address32(site, 1, memory.shared_base), site.source(2)
-
-    def is_pending(lanes: NDArray[np.bool_]) -> bool:
-        places = (np.broadcast_to(addresses.every(), lanes.shape)[lanes] & np.uint32(clusters.INSIDE)) >> 3
-        phases = np.broadcast_to(parity(), lanes.shape)[lanes] >> np.uint32(31)
-        words = memory.shared[8]
-        inside = places < len(words)
-        return bool((words[places[inside]] >> np.uint64(63) == phases[inside]).any())
-
-    return is_pending
 
 
 def _check_phase(site: Site) -> Step:

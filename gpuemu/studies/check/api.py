@@ -150,7 +150,8 @@ def _check_kernel(
     findings = Findings()
 
     def point(instruction: Instruction, thread: int | None, cta: int | None, does: str = "") -> Point:
-        return Point(instruction, thread, cta, as_given(function.source_line(instruction.offset), what), does)
+        callers = tuple(filter(None, (as_given(line, what) for line in function.call_sites(instruction.offset))))
+        return Point(instruction, thread, cta, as_given(function.source_line(instruction.offset), what), does, callers)
 
     ctas = grid[0] * grid[1] * grid[2]
     kept = sorted({*range(min(ctas, _MOST_CTAS)), ctas - 1})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from gpuemu.studies.check.report import Report, and_more
 _RULES = {
     "memcheck": "An access outside of its buffer, misaligned, or to another argument's buffer",
     "racecheck": "Two threads at one byte, one of them writing, that nothing orders",
-    "synccheck": "A barrier that not all threads reach, or a mask of lanes that never come",
+    "synccheck": "A barrier that not all threads reach or that never ends, or a mask of lanes that never come",
     "initcheck": "A read of memory that nobody wrote",
     "controlcheck": "A control word that lets an instruction use a register too early",
 }
@@ -34,6 +35,8 @@ def _result(group: list[Finding], kernel: str, file: str) -> dict[str, Any]:
     first, *others = finding.points or (None,)
     own = sarif.location(file, None, kernel) if first is None else _location(first, kernel, file)
     related = [_location(point, kernel, file, point.does or "here") for point in others if point is not None]
+    callers = () if first is None else first.callers
+    related += [_location(replace(first, source=line), kernel, file, "called here") for line in callers if first]
     return sarif.result(finding.tool, _LEVELS[finding.severity], text, [own], related)
 
 

@@ -72,7 +72,7 @@ def _sass(point: Point) -> str:
 def _where(point: Point, block: tuple[int, int, int]) -> str:
     parts = []
     if point.source is not None:
-        parts.append(f"{point.source[0]}:{point.source[1]}")
+        parts.append(point.line)
     if point.thread is not None:
         x, y, z = coordinates(point.thread, block)
         parts.append(f"thread ({x}, {y}, {z}), warp {point.thread // LANES} of CTA {point.cta}")

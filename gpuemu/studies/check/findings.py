@@ -30,7 +30,8 @@ _ORDER = list(Severity)
 class Point:
     """One of the instructions of a finding: where it stands, and who executed it where and in which CTA.
 
-    `thread` counts in the CTA, None where it is not one thread's matter; `source` is (file, line).
+    `thread` counts in the CTA, None where it is not one thread's matter; `source` is (file, line), `callers` are
+    those of the calls that inlined it, the innermost first.
     """
 
     instruction: Instruction
@@ -38,15 +39,23 @@ class Point:
     cta: int | None = None
     source: tuple[str, int] | None = None
     does: str = ""
+    callers: tuple[tuple[str, int], ...] = ()
 
     def __str__(self) -> str:
-        place = f" ({self.source[0]}:{self.source[1]})" if self.source is not None else ""
+        place = f" ({self.line})" if self.source is not None else ""
         return f"{self.instruction.offset:04x} {self.instruction}{place}"
+
+    @property
+    def line(self) -> str:
+        """The source line, and those that called it; "" where there is none."""
+        return ", called at ".join(f"{file}:{line}" for file, line in filter(None, (self.source, *self.callers)))
 
     def data(self, block: tuple[int, int, int]) -> dict[str, Any]:
         found: dict[str, Any] = {"offset": self.instruction.offset, "sass": str(self.instruction), "does": self.does}
         if self.source is not None:
             found["source"] = f"{self.source[0]}:{self.source[1]}"
+        if self.callers:
+            found["called_at"] = [f"{file}:{line}" for file, line in self.callers]
         if self.cta is not None:
             found["cta"] = self.cta
         if self.thread is not None:
@@ -80,7 +89,7 @@ class Finding:
     @property
     def place(self) -> tuple[Any, ...]:
         """The source lines of its instructions, in order; the instructions themselves where one has no line."""
-        lines = tuple(p.source for p in self.points)
+        lines = tuple(p.line for p in self.points)
         return lines if all(lines) else tuple(p.instruction.offset for p in self.points)
 
     @property

@@ -15,6 +15,8 @@ from gpuemu.trace.model import Instruction
 Bools = NDArray[np.bool_]
 _EXCHANGES = ("SHFL", "VOTE", "MATCH", "REDUX")
 _WHOLE = np.uint32(0xFFFFFFFF)
+_TOLD = 3
+"""mbarriers of which is told that they hold threads."""
 OF_CTA = ("cta", "_waiting", "_named_lanes", "_named")
 """What is of one CTA; see `aside`."""
 
@@ -115,6 +117,8 @@ class Sync:
 
     def fails(self, error: Any, waiting: Bools) -> bool:
         """The CTA cannot go on; whether that is because of a barrier. `waiting`: lanes that wait for their warp's."""
+        if error.waits:
+            self._mbarriers(error.waits)
         stuck = {barrier: arrived for barrier, arrived in self._waiting.items() if arrived}
         for barrier, arrived in sorted(stuck.items(), key=lambda item: item[0])[
             :1
@@ -137,7 +141,7 @@ class Sync:
                     f"every thread that the barrier counts reaches it; thread {int(elsewhere.argmax())} does not",
                 )
             )  # fmt: skip
-        if stuck:
+        if stuck or error.waits:
             return True
         if waiting.any():
             named = next((i for i, these, _ in self._named_lanes if (these & waiting).any()), error.instruction)
@@ -151,3 +155,23 @@ class Sync:
             )  # fmt: skip
             return True
         return False
+
+    def _mbarriers(self, waits: Sequence[Any]) -> None:
+        """Lanes wait at mbarriers for ever: one finding, since who waits at one does not arrive at another."""
+        told: list[str] = []
+        for w in waits[:_TOLD]:
+            count = int(w.lanes.sum())
+            who = f"{count} thread{'s' * (count > 1)}" + ("" if told else f" wait{'s' * (count == 1)} for ever")
+            where = f"at byte {w.byte}" if told else f"at the mbarrier at byte {w.byte} of shared memory"
+            told.append(f"{who} {where}: its phase of parity {w.parity} {w.lacks}")
+        more = [f"{len(waits) - _TOLD} more mbarriers hold threads"] if len(waits) > _TOLD else []
+        self._findings.add(
+            Finding(
+                "synccheck", Severity.ERROR, "Barrier error: mbarrier phase that never ends", "; ".join(told + more),
+                tuple(
+                    self._point(w.instruction, int(w.lanes.argmax()), self.cta, f"waits at byte {w.byte}")
+                    for w in waits[:_TOLD]
+                ),
+                f"byte {waits[0].byte} of shared memory", 1, waits[0].right,
+            )
+        )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -234,3 +235,44 @@ def test_races_of_stores_that_miss_their_buffer_are_told_in_one_line(tmp_path: P
     assert "and 1 more instruction of these lines; --all shows them" in text
     assert "races at lines that miss their buffers may follow from that; --all shows them" in text
     assert "hazard in __global__" in "\n".join(lines(report, everything=True))
+
+
+RING = """#include <cstdint>
+__device__ inline void wait(uint64_t *barrier, int parity) {
+    asm volatile("{ .reg .pred p; L: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra L; }"
+                 :: "r"((uint32_t)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory");
+}
+__device__ inline void expect(uint64_t *barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :: "r"((uint32_t)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory");
+}
+extern "C" __global__ void ring(int *out) {
+    __shared__ uint64_t full, empty;
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"((uint32_t)__cvta_generic_to_shared(&full)));
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 4;" :: "r"((uint32_t)__cvta_generic_to_shared(&empty)));
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) expect(&full, 4096);
+    if (threadIdx.x < 32)
+        wait(&empty, 0);
+    else
+        wait(&full, 0);
+    out[threadIdx.x] = 1;
+}
+"""
+
+
+def test_waits_at_mbarriers_that_nothing_ends_say_what_each_lacks_and_who_called(tmp_path: Path) -> None:
+    (tmp_path / "ring.cu").write_text(RING, encoding="utf-8")
+    words = [str(tmp_path / "ring.cu"), "--arch", "sm_90", "--block", "128", "--arg", "zeros:i32:128"]
+    output = CliRunner().invoke(cli, ["check", *words]).output
+    called = {line.split(", called at ")[1].split()[0] for line in output.splitlines() if "PHASECHK" in line}
+    assert called == {f"{tmp_path / 'ring.cu'}:{line}" for line in (19, 21)}
+    sentence = next(line for line in output.splitlines() if "wait for ever" in line)
+    assert re.sub(r"byte \d+", "byte B", sentence) == (
+        "  96 threads wait for ever at the mbarrier at byte B of shared memory: its phase of parity 0 lacks 4,096 "
+        "bytes of copies; 32 threads at byte B: its phase of parity 0 lacks all 4 arrivals"
+    )
+    ran = CliRunner().invoke(cli, ["run", *words, "--execute", "timed"])
+    assert "its phase of parity 0 lacks 4,096 bytes of copies; expect_tx of as many bytes" in str(ran.exception)

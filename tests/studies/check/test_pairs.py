@@ -33,10 +33,11 @@ REMEDIES = {
     "last_cta": "a release and an acquire", "bulk_wait": "a wait at the mbarrier", "out_proxy": "fence.proxy.async",
     "out_reuse": "cp.async.bulk.wait_group.read", "out_exit": "cp.async.bulk.wait_group.read 0 before",
     "mbarrier_not_there": "__syncthreads() between the mbarrier's initialisation",
-    "wrong_parity": "a thread that ends it",
+    "wrong_parity": "a wait for the other parity", "expects_too_much": "expect_tx of as many bytes as the copies bring",
+    "arrives_too_seldom": "as many arrivals in every phase",
 }  # fmt: skip
 
-FOR_EVER = {"wrong_parity"}
+FOR_EVER = {"wrong_parity", "expects_too_much", "arrives_too_seldom"}
 """Pairs whose fault ends the execution before anything races."""
 
 
@@ -69,7 +70,7 @@ def test_there_are_more_than_a_hundred_pairs() -> None:
 @pytest.mark.parametrize(("source", "arch", "name"), PAIRS)
 def test_the_race_is_found_with_what_would_order_it(source: str, arch: str, name: str) -> None:
     findings = [
-        f for f in found(source, arch, f"{name}_bad") if f.tool == ("memcheck" if name in FOR_EVER else "racecheck")
+        f for f in found(source, arch, f"{name}_bad") if f.tool == ("synccheck" if name in FOR_EVER else "racecheck")
     ]
     assert findings
     if name in WITHIN_A_WARP:

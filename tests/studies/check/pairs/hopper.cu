@@ -44,6 +44,22 @@ BODY(wrong_parity) {  // a phase that is over before the copy begins, or one tha
 }
 PAIR(wrong_parity)
 
+BODY(expects_too_much) {  // bytes that no copy brings
+    __shared__ alignas(128) int s[128]; __shared__ uint64_t b; if (T == 0) { INIT(&b, 1); PROXY; }
+    __syncthreads();
+    if (T == 0) { EXPECT(&b, GOOD ? 512 : 528); LOAD(s, in, 512, &b); }
+    wait(&b, 0); out[T] = s[127 - T];
+}
+PAIR(expects_too_much)
+
+BODY(arrives_too_seldom) {  // one of each warp arrives where every thread was counted
+    __shared__ uint64_t b; if (T == 0) INIT(&b, 128);
+    __syncthreads();
+    if (GOOD || LANE == 0) ARRIVED(&b);
+    wait(&b, 0); out[T] = in[T];
+}
+PAIR(arrives_too_seldom)
+
 BODY(mbarrier_not_there) {  // whoever uses an mbarrier has to know that it was initialised
     __shared__ uint64_t b; __shared__ int s[32]; if (T == 0) INIT(&b, 128);
     FIX;

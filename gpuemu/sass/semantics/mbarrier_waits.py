@@ -1,0 +1,113 @@
+"""Lanes that wait at mbarriers of sm_90: whether the phase is over, and what it lacks where it never is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine import clusters
+from gpuemu.sass.machine.addresses import address32
+from gpuemu.sass.machine.operands import Site
+from gpuemu.sass.semantics.mbarriers import parts_of
+from gpuemu.trace.model import Instruction
+
+Bools = NDArray[np.bool_]
+
+
+class Wait(NamedTuple):
+    """Lanes that wait for the phase of a `parity` at the mbarrier at a `byte` of shared memory, and what it lacks.
+
+    `arrivals` of those that a phase `takes`; `bytes` of copies, below 0 where more came than were expected.
+    """
+
+    instruction: Instruction
+    lanes: Bools
+    byte: int
+    parity: int
+    takes: int
+    arrivals: int
+    bytes: int
+
+    @property
+    def lacks(self) -> str:
+        """What the phase lacks, in words."""
+        if not self.takes:
+            return "was never initialised"
+        found = []
+        if self.arrivals:
+            share = "its only arrival" if self.takes == 1 else f"{self.arrivals} of {self.takes} arrivals"
+            found.append(share if self.arrivals < self.takes or self.takes == 1 else f"all {self.takes} arrivals")
+        if self.bytes > 0:
+            found.append(f"{self.bytes:,} bytes of copies")
+        lacks = f"lacks {' and '.join(found)}" if found else ""
+        more = f"got {-self.bytes:,} bytes more than were expected" if self.bytes < 0 else ""
+        return " and ".join(filter(None, (lacks, more)))
+
+    @property
+    def right(self) -> str:
+        """What would end the wait."""
+        if not self.takes:
+            return "mbarrier.init and a barrier of the CTA before the wait"
+        if self.bytes:
+            return "expect_tx of as many bytes as the copies bring"
+        if self.arrivals == self.takes:
+            return "arrivals in every phase, or a wait for the other parity: the phase before is over"
+        return "as many arrivals in every phase as it was initialised for"
+
+
+def pending(site: Site) -> Callable[[Bools], bool]:
+    """Of SYNCS.PHASECHK: tells whether the phase is not over yet for any of some lanes; of UCGABAR_WAIT, whether others
+    of the cluster have not come."""
+    memory = site.environment.memory
+    if site.mnemonic == "UCGABAR_WAIT":
+        return lambda lanes: memory.cluster is not None and memory.cluster.waits(memory.rank, lanes)
+    look = _looking(site)
+
+    def is_pending(lanes: Bools) -> bool:
+        words, parities, _ = look(lanes)
+        return bool((words >> np.uint64(63) == parities).any())
+
+    return is_pending
+
+
+def waits_at(sites: Iterable[tuple[Site, Bools]]) -> list[Wait]:
+    """The waits that are not over, of lanes at instructions: one for each mbarrier, the most telling first.
+
+    Bytes tell more than some arrivals, and these more than all: who waits elsewhere does not arrive.
+    """
+    found: dict[int, Wait] = {}
+    for site, lanes in sites:
+        if site.mnemonic != "SYNCS" or not site.has("PHASECHK"):
+            continue
+        words, parities, numbers = _looking(site)(lanes)
+        for barrier in np.unique(numbers[1][words >> np.uint64(63) == parities]).tolist():
+            here = (numbers[1] == barrier) & (words >> np.uint64(63) == parities)
+            takes, arrivals, missing = parts_of(int(words[here][0]))
+            who = np.zeros(len(lanes), np.bool_)
+            who[numbers[0][here]] = True
+            who |= found[barrier].lanes if barrier in found else False
+            found[barrier] = Wait(site.instruction, who, barrier, int(parities[here][0]), takes, arrivals, missing)
+    return sorted(found.values(), key=lambda w: (not w.bytes, w.arrivals == w.takes, w.byte))
+
+
+def _looking(site: Site) -> Callable[[Bools], tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]]:
+    """Of SYNCS.PHASECHK: what some lanes find at the mbarriers in the CTA's shared memory that they look at.
+
+    The words, the parities that they wait for, and [lane, byte].
+    """
+    memory = site.environment.memory
+    addresses, parity = address32(site, 1, memory.shared_base), site.source(2)
+
+    def look(lanes: Bools) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
+        here = np.flatnonzero(lanes)
+        bytes_ = (np.broadcast_to(addresses.every(), lanes.shape)[here] & np.uint32(clusters.INSIDE)).astype(np.int64)
+        words = memory.shared[8]
+        inside = bytes_ >> 3 < len(words)
+        here, bytes_ = here[inside], bytes_[inside]
+        parities = (np.broadcast_to(parity(), lanes.shape)[here] >> np.uint32(31)).astype(np.uint64)
+        return words[bytes_ >> 3], parities, np.stack([here, bytes_])
+
+    return look
