@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import execute
+from harness import surroundings
 
 import gpuemu
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.machine import tensor_map
+from gpuemu.sass.machine.operands import Site
+from gpuemu.sass.semantics import build
 from gpuemu.sass.tools.toolchain import compile_cuda
 from gpuemu.trace.events import DEFAULTS, FIELDS
 
@@ -244,9 +246,17 @@ def test_a_kernel_makes_a_tensor_map_of_its_own() -> None:
     assert (layout.nan_fill, layout.shape) == (True, (8, 4))
 
 
-def test_a_warp_gets_the_registers_that_it_asks_for() -> None:
-    lanes = execute("USETMAXREG.DEALLOC.CTAPOOL 0x18\nUSETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xf0")
-    assert lanes.uniform_predicates[0].all()  # code goes round in a loop until it is true
+def test_warps_get_the_registers_that_others_have_given_up_and_no_more() -> None:
+    environment = surroundings("USETMAXREG.DEALLOC.CTAPOOL 0x18\nUSETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0x58", lanes=96)
+    lanes = environment.lanes
+    lanes.launched_with(60)  # 64 are allocated
+    give, ask = (build(Site(instruction, environment)) for instruction in environment.code)
+    ask(None)
+    assert not lanes.uniform_predicates[0].any()
+    give(lanes.warp == 0)
+    ask(lanes.warp > 0)
+    assert lanes.uniform_predicates[0].reshape(3, 32).all(axis=1).tolist() == [False, True, False]
+    assert lanes.held.tolist() == [24, 88, 64]
 
 
 def test_the_barrier_of_a_cluster_joins_all_threads() -> None:

@@ -77,9 +77,7 @@ class CtaExecutor(ControlFlow):
         self._clusters = clusters
         self._steps: list[Step | None] = [None] * len(environment.code)
         self._is_memory = [i.accesses_memory for i in environment.code]
-        self._awaits = [
-            (i.mnemonic == "SYNCS" and i.has("PHASECHK")) or i.mnemonic == "UCGABAR_WAIT" for i in environment.code
-        ]
+        self._awaits = [i.mnemonic == "UCGABAR_WAIT" or i.has("PHASECHK", "TRY_ALLOC") for i in environment.code]
         self._pending: dict[int, Callable[[NDArray[np.bool_]], bool]] = {}
         self._in_vain = 0, 0  # how often lanes have waited since the clock stood there
         self.polls = Polls(environment)
@@ -109,6 +107,7 @@ class CtaExecutor(ControlFlow):
         lanes, x_y = self._lanes, self.environment.launch.grid
         self.environment.cta = number % x_y[0], number // x_y[0] % x_y[1], number // (x_y[0] * x_y[1])
         lanes.reset()
+        lanes.launched_with(self.environment.launch.registers_per_thread)
         self.environment.memory.new_cta()
         cta = Cta(number, recorder, keep, budget, budget, Looks(lanes.count), Convergence(lanes), CtaBarriers(lanes))
         memory = self.environment.memory
@@ -312,16 +311,18 @@ class CtaExecutor(ControlFlow):
         return done * warps
 
     def _waits(self, group: Group, pc: int) -> bool:
-        """Whether lanes that would look at an mbarrier in vain let others go on first; not if none of those can.
+        """Whether lanes that would look at an mbarrier in vain, or ask for registers, let others go on first; not if
+        none of those can.
 
-        So a loop around a look, or a look that sleeps, is in the record once, whatever the order of execution.
+        So a loop around a look, or a look that sleeps, is in the record once, whatever the order of execution. Where
+        all lanes of the CTA have looked in vain, all look once more, so that it is known that nothing ends that.
         """
         here, cluster = self._effective(group, pc), self.environment.memory.cluster
         if (len(self._groups) == 1 and cluster is None) or not any_lane(here):
             return False
         if pc not in self._pending:
             self._pending[pc] = pending(self._sites[pc])
-        if not self._pending[pc](here):
+        if not self._pending[pc](here) or (cluster is None and self.polls.looks.all_since is not None):
             return False
         clock, times = self._in_vain
         self._in_vain = self.environment.clock, times + 1 if clock == self.environment.clock else 1

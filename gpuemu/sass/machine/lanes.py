@@ -21,6 +21,7 @@ Words = NDArray[np.uint32]
 
 WARP = LANES
 RZ, URZ, PT = LAST["R"], LAST["UR"], LAST["P"]
+_REGISTERS_AT_ONCE = 8
 _LITTLE_ENDIAN_WORD = np.dtype("<u4")
 
 
@@ -41,6 +42,9 @@ class Lanes:
         self.warp = np.arange(self.count, dtype=np.uint32) // WARP
         self.thread = np.arange(self.count, dtype=np.uint32)
         self.exists = self.thread < threads
+        self.held = np.zeros(self.warps, np.int64)
+        """Registers that each thread of a warp has, of the CTA's `pool`."""
+        self.pool = 0
         self.reset()
 
     def file(self, name: str) -> Words:
@@ -59,9 +63,14 @@ class Lanes:
         self.uniform_predicates[:] = False
         self.predicates[PT] = self.uniform_predicates[PT] = True
 
+    def launched_with(self, registers: int) -> None:
+        """Each thread has so many registers; they are allocated in eights."""
+        self.held[:] = -(-registers // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
+        self.pool = int(self.held.sum())
+
     def put_away(self) -> list[NDArray[Any]]:
         """Copies of all registers up to the last that is in use, for `bring_back`."""
-        kept: list[NDArray[Any]] = [self.predicates.copy(), self.uniform_predicates.copy()]
+        kept: list[NDArray[Any]] = [self.held.copy(), self.predicates.copy(), self.uniform_predicates.copy()]
         for file in (self.registers, self.uniform_registers):
             used = np.flatnonzero(file.any(axis=1))
             kept.append(file[: used[-1] + 1 if len(used) else 0].copy())
@@ -69,6 +78,7 @@ class Lanes:
 
     def bring_back(self, kept: list[NDArray[Any]]) -> None:
         """The registers as they were when they were put away."""
+        self.held[:], *kept = kept
         for file, rows in zip(
             (self.predicates, self.uniform_predicates, self.registers, self.uniform_registers), kept, strict=True
         ):

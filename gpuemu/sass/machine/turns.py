@@ -19,6 +19,7 @@ from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.polls import Look
 from gpuemu.sass.machine.waiting_loops import always_looks, awaited
+from gpuemu.sass.semantics.register_pool import never_granted
 
 MOST_LOOKS = 20_000
 """Looks in vain, of all CTAs together, after which loops that count looks at others' words are taken for endless."""
@@ -161,6 +162,8 @@ class Turns:
         look = looks[0]
         instruction = look.site.instruction
         lane = int(np.argmax(look.lanes))
+        if look.site.mnemonic == "USETMAXREG":
+            return ExecutionError(instruction, lane, *never_granted(look.site, lane))
         if look.place is None:
             found = "a wait for other threads of the CTA, for ever"
             return ExecutionError(instruction, lane, found, "a thread that ends it is right")

@@ -50,6 +50,8 @@ def always_looks(instruction: Instruction) -> bool:
             return "RZ" not in instruction.operands[:2]
         case "SYNCS":
             return instruction.has("PHASECHK")
+        case "USETMAXREG":
+            return instruction.has("TRY_ALLOC")
     return False
 
 

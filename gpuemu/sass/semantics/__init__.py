@@ -49,6 +49,7 @@ _FAMILIES = (
     "warpgroup",
     "bulk",
     "bulk_tiles",
+    "register_pool",
 )
 
 

@@ -22,7 +22,6 @@ from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import WRITTEN, Buffer, Views
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.semantics.access import expect_operands
 from gpuemu.sass.semantics.atomic_operations import BFLOAT16S, HALVES
 from gpuemu.sass.semantics.mbarriers import arrived_90
 
@@ -64,21 +63,6 @@ def forget_map(site: Site) -> Step:
             site.environment.event(lane // WARP, map=uniform.wide(register, lane))
 
     return step
-
-
-@semantics("USETMAXREG")
-def set_registers(site: Site) -> Step:
-    """USETMAXREG.DEALLOC.CTAPOOL n gives registers up; .TRY_ALLOC.CTAPOOL UPd, n tells whether there were enough.
-
-    There always are here: code asks again until it gets them, which it does once others have given theirs up.
-    """
-    site.only("DEALLOC", "TRY_ALLOC", "CTAPOOL")
-    if not site.has("TRY_ALLOC"):
-        expect_operands(site, 1)
-        return lambda mask: None
-    expect_operands(site, 2)
-    store, granted = site.set_predicate(0), np.ones(site.lanes.count, dtype=np.bool_)
-    return lambda mask: store(granted, mask)
 
 
 class Uniform:

@@ -12,6 +12,7 @@ from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.addresses import address32
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.semantics.mbarriers import parts_of
+from gpuemu.sass.semantics.register_pool import short
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
@@ -60,10 +61,12 @@ class Wait(NamedTuple):
 
 def pending(site: Site) -> Callable[[Bools], bool]:
     """Of SYNCS.PHASECHK: tells whether the phase is not over yet for any of some lanes; of UCGABAR_WAIT, whether others
-    of the cluster have not come."""
+    of the cluster have not come; of USETMAXREG.TRY_ALLOC, whether the CTA has too few registers."""
     memory = site.environment.memory
     if site.mnemonic == "UCGABAR_WAIT":
         return lambda lanes: memory.cluster is not None and memory.cluster.waits(memory.rank, lanes)
+    if site.mnemonic == "USETMAXREG":
+        return lambda lanes: short(site, lanes)
     look = _looking(site)
 
     def is_pending(lanes: Bools) -> bool:

@@ -143,6 +143,15 @@ class Sync:
             )  # fmt: skip
         if stuck or error.waits:
             return True
+        if error.instruction.mnemonic == "USETMAXREG":
+            self._findings.add(
+                Finding(
+                    "synccheck", Severity.ERROR, "Register pool error: setmaxnreg that never ends", error.found,
+                    (self._point(error.instruction, error.lane, self.cta, "asks"),), "", 1,
+                    error.right.removesuffix(" are right"),
+                )
+            )  # fmt: skip
+            return True
         if waiting.any():
             named = next((i for i, these, _ in self._named_lanes if (these & waiting).any()), error.instruction)
             self._findings.add(

@@ -134,6 +134,8 @@ class Teller:
             wait = _WAITS["load" if first.copy == "bulk" and first.does is Does.WRITE else first.copy]
             if strand_of(old) in self._race.order.pending:
                 return f"{wait}, and __syncthreads() behind it" if first.copy != "bulk" else f"{wait} between them"
+            if second.copy == "bulk":
+                return f"{wait}, and behind it the arrival that the other copy's thread waits for"
             return f"__syncthreads() between {wait} and the other access"
         if second.copy:
             return "__syncthreads() before the copy begins"
