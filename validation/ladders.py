@@ -3,8 +3,8 @@
     python -m validation.ladders SOURCES                     # needs pip install "gpuemu-sm[sass]" and nvcc
     python -m validation.ladders SOURCES --ladder sgemm      # one of them; --list names them and their sources
 
-SOURCES is a folder with a checkout of each repository, under its name, at the commit that `--list` tells; their code is
-compiled there for the ladder's chip and kept nowhere. `published/ladders.yaml` has the launches and what was measured.
+SOURCES is a folder with a checkout of each repository at the commit that `--list` tells, under its name and commit, as
+SGEMM_CUDA@60cba6f; their code is compiled there for the ladder's chip and kept nowhere. `published/ladders.yaml` has the launches and what was measured.
 A ladder's steps are in order if no two of them, measured further apart than their author's figures repeat, change
 places in what is emulated.
 """
@@ -45,8 +45,8 @@ STUBS = {
 
 @dataclass(frozen=True)
 class Ladder:
-    """Steps of one author on one chip. `clock_mhz`: what the author set, or None: not told, and the chip's boost clock
-    counts. `close`: by how much of each other the author's figures may differ and mean the same. `code`: what the code
+    """Steps of one author on one chip. `clock_mhz`: what the author set, or what `clock_note` derives; None: the chip's
+    boost clock counts. `close`: by how much of each other the author's figures may differ and mean the same. `code`: what the code
     was compiled for, where not the chip's own. `before`: lines in front of it.
     """
 
@@ -68,8 +68,8 @@ class Ladder:
 
     @property
     def folder(self) -> str:
-        """Of its checkout in SOURCES: the repository's name."""
-        return self.source.split(" ", 1)[0].rpartition("/")[2]
+        """Of its checkout in SOURCES: the repository's name and the commit."""
+        return "".join(self.source.split(",", 1)[0].rpartition("/")[2].split())
 
     def architecture(self) -> gpuemu.Architecture:
         """The chip at the author's clock."""
@@ -130,8 +130,9 @@ def emulate(ladder: Ladder, step: Mapping[str, Any], sources: Path) -> tuple[flo
         options = [f"-I{folder}", f"-I{include.parent}", *ladder.options]
         options += [f"-I{sources / ladder.folder / one}" for one in step.get("folders", ())]
         cubin = load_cubin(source, ladder.code or arch.code_name, options=options, kernel=step["kernel"])
+        only = None if len(cubin.kernels) == 1 else step["kernel"]
         trace = gpuemu.trace_kernel(
-            cubin, step["kernel"].partition("<")[0].rpartition("::")[2], tuple(step["grid"]), tuple(step["block"]),
+            cubin, only, tuple(step["grid"]), tuple(step["block"]),
             step.get("shared", 0), [argument(one, names) for one in ladder.args], arch=arch, timed_only=True,
             budget=BUDGET, zero_shared=True,
         )  # fmt: skip

@@ -6,6 +6,7 @@ that were run take as long as the later ones of them did; unequal ones are dealt
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,6 +44,8 @@ LOOKS, CLOSE_CYCLES = 3, 40
 LATENCY, TOO_FEW, TAIL = "latencies of L2 and DRAM", "too few CTAs", "the tail: the last CTAs leave SMs idle"
 MOSTLY = 0.6
 """Of the time, the part from which on what DRAM or L2 takes alone says what limits a launch."""
+APART = 0.1
+"""CTAs that fill an SM end together if the first ends no earlier than by this part of what all take."""
 SLOWER = 1.1
 """How many times as long as alone an SM takes beside the others where it is they that limit the launch."""
 
@@ -305,10 +308,24 @@ def _until(run: _Run, wanted: int) -> float:
     ends = np.sort(log.cta_end)
     if wanted <= ran:
         return float(log.cycles - ends[-1] + ends[wanted - 1])
-    if resident < ran < 2 * resident:
+    if ran >= 2 * resident:
+        further = (ends[-1] - ends[resident - 1]) / (ran - resident)
+    elif ran >= resident and log.cta_end[:resident].min() < (1 - APART) * log.cta_end[:resident].max():
+        further = _each_in_turn(run, int(ends[ran - resident]))
+    elif ran > resident:
         return _rounds(float(ends[resident - 1]), float(log.cycles), ran - resident, resident, wanted)
-    further = (ends[-1] - ends[resident - 1]) / (ran - resident) if ran > resident else log.cycles / ran
+    else:
+        further = log.cycles / ran
     return float(log.cycles + (wanted - ran) * further)
+
+
+def _each_in_turn(run: _Run, until: int) -> float:
+    """Cycles for each CTA where others take the places of those that end first, while the rest goes on: what all did
+    until the first place stayed free.
+    """
+    program, issue = run.program, run.log.issue
+    at = program.first_issue[program.first_warp]
+    return until / sum(float((issue[a:b] < until).mean()) for a, b in itertools.pairwise(at))
 
 
 def _rounds(full: float, cycles: float, few: int, resident: int, wanted: int) -> float:

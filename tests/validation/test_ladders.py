@@ -37,8 +37,8 @@ transpose:
 
 
 def test_a_ladder_of_three_steps(tmp_path):
-    (tmp_path / "ladder").mkdir()
-    (tmp_path / "ladder" / "steps.cuh").write_text(STEPS, encoding="utf-8")
+    (tmp_path / "ladder@1234567").mkdir()
+    (tmp_path / "ladder@1234567" / "steps.cuh").write_text(STEPS, encoding="utf-8")
     file = tmp_path / "ladders.yaml"
     file.write_text(LADDER, encoding="utf-8")
     out = io.StringIO()
