@@ -4,7 +4,8 @@
     python -m validation.ladders SOURCES --ladder sgemm      # one of them; --list names them and their sources
 
 SOURCES is a folder with a checkout of each repository at the commit that `--list` tells, under its name and commit, as
-SGEMM_CUDA@60cba6f; their code is compiled there for the ladder's chip and kept nowhere. `published/ladders.yaml` has the launches and what was measured.
+SGEMM_CUDA@60cba6f; their code is compiled there for the chip and kept nowhere. `published/ladders.yaml` has the
+launches and what was measured.
 A ladder's steps are in order if no two of them, measured further apart than their author's figures repeat, change
 places in what is emulated.
 """
@@ -46,8 +47,8 @@ STUBS = {
 @dataclass(frozen=True)
 class Ladder:
     """Steps of one author on one chip. `clock_mhz`: what the author set, or what `clock_note` derives; None: the chip's
-    boost clock counts. `close`: by how much of each other the author's figures may differ and mean the same. `code`: what the code
-    was compiled for, where not the chip's own. `before`: lines in front of it.
+    boost clock counts. `close`: by how much of each other the author's figures may differ and mean the same. `code`:
+    what the code was compiled for, where not the chip's own. `before`: lines in front of it.
     """
 
     name: str

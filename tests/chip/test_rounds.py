@@ -12,9 +12,7 @@ from gpuemu.chip.launch import _until
 def sm(ends: list[int], issues: list[list[int]]) -> Any:
     """CTAs of one warp, two of which fill an SM: when they end, and when their instructions issue."""
     counts = np.cumsum([0, *map(len, issues)])
-    program = SimpleNamespace(
-        ctas=len(ends), resident_ctas=2, first_warp=np.arange(len(ends) + 1), first_issue=counts
-    )
+    program = SimpleNamespace(ctas=len(ends), resident_ctas=2, first_warp=np.arange(len(ends) + 1), first_issue=counts)
     log = SimpleNamespace(cycles=max(ends), cta_end=np.array(ends), issue=np.concatenate(issues))
     return SimpleNamespace(program=program, log=log)
 
