@@ -124,7 +124,7 @@ def test_the_launch_may_say_how_large_clusters_are(tmp_path: Path) -> None:
         ),
         ("read", (4, 1, 1), {"cluster": 4}, r"clusters of 4 x 1 x 1 CTAs; 2 x 1 x 1 are right \(__cluster_dims__\)"),
         ("asks", (32, 1, 1), {"cluster": 32}, "clusters of 32 x 1 x 1 CTAs; 1 to 16 CTAs are right"),
-        ("far", (2, 1, 1), {}, "the shared memory of CTA 1 of a cluster: no such CTA executes"),
+        ("far", (2, 1, 1), {}, "an access to the shared memory of CTA 1 of its cluster, of 1 CTA; .*--cluster"),
         ("alone", (2, 1, 1), {}, "a wait for ever at the mbarrier at byte 0 .*parity 0 lacks its only arrival"),
     ],
 )

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuemu.sass.machine.cluster_state import Part
+from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.memory import SHARED_WINDOW, WINDOW_BYTES
-from gpuemu.sass.machine.operands import Site, UnsupportedError
+from gpuemu.sass.machine.operands import Site
 
 MOST_CTAS = 16
 """Of a cluster, on any chip."""
@@ -31,9 +32,29 @@ def other_window(address: int) -> int:
     return rank if 0 < rank < MOST_CTAS else 0
 
 
-def refusal(site: Site, rank: int) -> UnsupportedError:
-    """The error for an access to the shared memory of another CTA that is not there."""
-    return site.unsupported(f"the shared memory of CTA {rank} of a cluster: no such CTA executes")
+def refusal(site: Site, rank: int) -> ExecutionError:
+    """The error for an access to the shared memory of another CTA of the cluster that cannot be, or is not there."""
+    environment = site.environment
+    cluster, active = environment.memory.cluster, environment.active
+    size = 1 if cluster is None else len(cluster.numbers)
+    if cluster is None or rank >= size:
+        which, right = f"of {size} CTA{'s' * (size > 1)}", "a cluster that has that rank is right (--cluster)"
+    elif rank in cluster.shared or rank == environment.memory.rank:
+        which, right = "by an instruction for its own", "an address of shared::cluster is right"
+    elif rank in cluster.begun:
+        which = "which has exited"
+        right = (
+            "a barrier of the cluster (cluster.sync()) behind the last access, before any of its CTAs exits, is right"
+        )
+    else:
+        which = "which may not have begun"
+        right = "a barrier of the cluster (cluster.sync()) before the first access is right"
+    lane = int(site.lanes.exists.argmax() if active is None else active.argmax())
+    error = ExecutionError(
+        site.instruction, lane, f"an access to the shared memory of CTA {rank} of its cluster, {which}", right
+    )
+    error.title = "Invalid access to distributed shared memory"
+    return error
 
 
 def whose(address: Any) -> Any:

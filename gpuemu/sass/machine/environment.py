@@ -43,6 +43,8 @@ class ExecutionError(RuntimeError):
     """
 
     fault: Fault | None = None
+    title = ""
+    """What check calls it; "" for what has no name of its own."""
     stuck: NDArray[np.bool_] | None = None
     """The lanes that wait for others of their warps for ever."""
     waits: tuple[Any, ...] = ()

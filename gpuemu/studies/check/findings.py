@@ -141,6 +141,11 @@ class Findings:
         )  # fmt: skip
 
 
+def what_is_right(sentence: str) -> str:
+    """The right of an error, to stand behind "right: "."""
+    return sentence.removesuffix(" is right").removesuffix(" are right")
+
+
 def shared_byte(at: int) -> str:
     """What a place in shared memory is called."""
     return f"byte {at} of shared memory"

@@ -17,7 +17,7 @@ from gpuemu.isa.registers import general_results
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import WRITTEN
-from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
+from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, what_is_right
 from gpuemu.trace.model import Instruction
 
 Step = Callable[[Mask], None]
@@ -76,7 +76,7 @@ class Guard:
             lane = error.lane or 0
             bad[lane // WARP * WARP : lane // WARP * WARP + WARP] = True
             bad &= left
-            self.report(instruction, error.lane, error.found, error.right, times=int(bad.sum()))
+            self.report(instruction, error.lane, error.found, error.right, error.title, times=int(bad.sum()))
             return bad if bad.any() else left.copy()
         if fault.kind == "unwritten":
             assert fault.places is not None
@@ -109,7 +109,9 @@ class Guard:
         """Add a finding."""
         title = title or "Invalid use of an instruction"
         point = self._point(instruction, lane, self.cta, does)
-        self._findings.add(Finding("memcheck", Severity.ERROR, title, found, (point,), address, times, right))
+        self._findings.add(
+            Finding("memcheck", Severity.ERROR, title, found, (point,), address, times, what_is_right(right))
+        )
 
 
 class Moves:
@@ -156,5 +158,5 @@ def foreign(space: Any, place: Any, lane: int, times: int, cta: int, point: Call
         "memcheck", Severity.ERROR, f"Invalid __global__ {access} of size {space.size} bytes",
         "it reaches a buffer from a pointer to another one: where it goes depends on where the buffers lie",
         (point(space.site.instruction, lane, cta, f"{access} of {space.size} bytes"),),
-        f"{place.base:#x}", times, "addresses inside of the pointer's own buffer are right",
+        f"{place.base:#x}", times, "addresses inside of the pointer's own buffer",
     )  # fmt: skip

@@ -39,5 +39,5 @@ def one_store(
         "racecheck", severity, f"Potential WAW hazard in __{space.name}__ memory within a warp",
         f"{at}: lanes of one warp write {what} to it by one store",
         tuple(point(instruction, int(lanes[order[j]]), f"write of {space.size} bytes") for j in (k, k + 1)),
-        at, int(together.sum()), "one lane that writes, or an atomic, is right" if different.any() else "",
+        at, int(together.sum()), "one lane that writes, or an atomic" if different.any() else "",
     )  # fmt: skip

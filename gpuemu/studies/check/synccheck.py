@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.lanes import WARP, ballots
-from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
+from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, what_is_right
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
@@ -148,7 +148,7 @@ class Sync:
                 Finding(
                     "synccheck", Severity.ERROR, "Register pool error: setmaxnreg that never ends", error.found,
                     (self._point(error.instruction, error.lane, self.cta, "asks"),), "", 1,
-                    error.right.removesuffix(" are right"),
+                    what_is_right(error.right),
                 )
             )  # fmt: skip
             return True

@@ -66,3 +66,23 @@ def test_a_product_that_never_ends(tmp_path: Path, right: str, wrong: str, said:
     (finding,) = found(tmp_path, "product_warpgroups", right, wrong)
     assert finding.tool == "synccheck"
     assert said in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        (
+            "open(ring, 2 * CTAS);\n    meet();",
+            "open(ring, 2 * CTAS);",
+            "CTA 1 of its cluster, which may not have begun",
+        ),
+        ("d, group);\n    }\n    meet();", "d, group);\n    }", "CTA 0 of its cluster, which has exited"),
+    ],
+    ids=["before it has begun", "when it has exited"],
+)
+def test_shared_memory_of_a_cta_that_is_not_there(tmp_path: Path, right: str, wrong: str, said: str) -> None:
+    findings = found(tmp_path, "product_multicast", right, wrong)
+    assert any(
+        f.title == "Invalid access to distributed shared memory" and said in f.sentence and "cluster.sync()" in f.right
+        for f in findings
+    )
