@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.arch.model import Chip
+from gpuemu.base.chance import bell
 from gpuemu.chip.l2 import L2, LINE_BYTES
 from gpuemu.chip.streams import PRIVATE, SECTOR_BYTES, Numbers, Touches
 from gpuemu.chip.whole import Traffic
@@ -79,7 +80,7 @@ def _sampled(
     parts: list[tuple[Numbers, Numbers, NDArray[np.float64], NDArray[np.bool_], Numbers]] = []
     turn = np.cumsum(np.diff(pattern.time // TURN_CYCLES, prepend=-1) > 0)
     before = starts // max(1, pattern.cycles) * turn[-1]
-    off = drift * np.random.default_rng(1).standard_normal(len(starts))
+    off = drift * bell(np.arange(len(starts)))
     begins = np.array([start for start, _ in buffers] or [0], np.int64)
     place = np.argsort(begins)
     begins, lengths = begins[place], np.array([size for _, size in buffers] or [1 << 60], np.int64)[place]

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.base.chance import mixed
+
 MOST_DEALT = 16_384
 """CTAs that are dealt out one by one, at the most: of more, every n-th goes to an n-th of the SMs."""
 FEWEST_SMS = 33
@@ -62,10 +64,10 @@ class Dealt:
 
 def order(sms: int, count: int) -> NDArray[np.int64]:
     """The SMs to which so many CTAs go as long as all have places."""
-    random = np.random.default_rng(sms)
-    rounds = [random.permutation(-(-sms // 2)) for _ in range(-(-count // sms))]
-    both = [np.stack([2 * tpcs, 2 * tpcs + 1], axis=1).reshape(-1) for tpcs in rounds]
-    return np.concatenate([one[one < sms] for one in both])[:count]
+    rounds, tpcs = -(-count // sms), -(-sms // 2)
+    by_chance = mixed(np.arange(rounds * tpcs)).reshape(rounds, tpcs).argsort(axis=1, kind="stable")
+    both = (2 * by_chance[:, :, None] + np.arange(2)).reshape(-1)
+    return both[both < sms][:count]
 
 
 def deal(work: NDArray[np.float64], sms: int, resident: int, pace: Pace, between: float = 0.0) -> Dealt:

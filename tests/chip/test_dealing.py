@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpuemu.base.chance import bell, mixed
 from gpuemu.chip.launch import _rounds
 from gpuemu.trace.dealing import Pace, company, deal, order, pace_of
 from gpuemu.trace.uneven import as_often, regular
@@ -71,6 +72,22 @@ def test_ctas_go_two_by_two_and_every_seventh_does_not_meet_the_same_sms():
     assert (np.bincount(sms) == 8).all()
     assert set(np.bincount(sms[::2], minlength=132).tolist()) == {0, 8}
     assert np.bincount(sms[::7], minlength=132).max() > 2
+
+
+def test_the_order_of_tpcs_is_the_same_on_every_machine():
+    """Written out: what a generator of NumPy gives may change from release to release."""
+    assert order(7, 21).tolist() == [4, 5, 2, 3, 0, 1, 6, 0, 1, 4, 5, 2, 3, 6, 0, 1, 4, 5, 6, 2, 3]
+    assert order(132, 8).tolist() == [106, 107, 66, 67, 4, 5, 84, 85]
+    assert order(1, 3).tolist() == [0, 0, 0]
+
+
+def test_chance_is_that_of_a_counter():
+    """SplitMix64 from the seed 0, as its authors give it."""
+    assert mixed(np.arange(2)).tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]
+    assert bell(np.arange(3)).tolist() == [1.4286194824697214, 0.13914867403946135, -1.45322487953159]
+    many = bell(np.arange(10_000))
+    assert abs(many.mean()) < 0.03
+    assert many.std() == pytest.approx(1, abs=0.02)
 
 
 def test_instructions_of_other_ctas_follow_the_axes_of_the_grid():
