@@ -18,7 +18,7 @@ from gpuemu.arch import Architecture
 from gpuemu.chip.copies import loads, with_copies
 from gpuemu.chip.hot import turns
 from gpuemu.chip.l2 import LINE_BYTES
-from gpuemu.chip.rates import First, at_clock, settled, share
+from gpuemu.chip.rates import First, at_clock, settled, share, without_refreshes
 from gpuemu.chip.streams import Touches, moves, runs, touches
 from gpuemu.chip.traffic import traffic
 from gpuemu.chip.whole import SECTOR_BYTES, Whole
@@ -129,13 +129,14 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
         if run.lone is not None:
             of_first = _first(run.lone.program, [touches(run.lone.program, run.lone.log, 0)])
             lone_shares = share(chip, found, busy, of_first, ctas <= places)
+        calm = without_refreshes(arch)
         wait, first = 0, (arch.global_memory.l2.latency_cycles - idle, alone)
         looks: list[float] = []
         while len(looks) < LOOKS:
-            beside = replace(run, log=execute(program, arch, engine, share=replace(shares, dram_wait=wait)))
+            beside = replace(run, log=execute(program, calm, engine, share=replace(shares, dram_wait=wait)))
             if run.lone is not None:
                 waits = replace(lone_shares, dram_wait=wait)
-                lone = replace(run.lone, log=execute(run.lone.program, arch, engine, share=waits))
+                lone = replace(run.lone, log=execute(run.lone.program, calm, engine, share=waits))
                 beside = replace(beside, lone=lone)
             looks.append(_end(beside, work, chip.sms, dispatch, between, run))
             begin = first if len(looks) > 1 else (-1, looks[-1])

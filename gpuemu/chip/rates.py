@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.arch.model import Chip
+from gpuemu.arch.model import Architecture, Chip
 from gpuemu.chip.whole import SECTOR_BYTES, Traffic
 from gpuemu.engine.spec import Share
 from gpuemu.program.program import Program
@@ -53,6 +53,14 @@ def at_clock(chip: Chip, program: Program) -> Chip:
     update = {name: rate * faster for name, rate in rates.items() if rate is not None}
     update |= {name: round(cycles / faster) for name, cycles in waits.items() if cycles is not None}
     return chip.model_copy(update=update)
+
+
+def without_refreshes(arch: Architecture) -> Architecture:
+    """The architecture for an SM beside others: the rate of DRAM and what loads wait for it have refreshes in them.
+
+    A refresh at the same cycle of each launch would be all of them in its end, or none: a step where there is none.
+    """
+    return arch.model_copy(update={"global_memory": arch.global_memory.model_copy(update={"refresh_cycles": 0})})
 
 
 def waits(chip: Chip, idle: int, part: float) -> int:

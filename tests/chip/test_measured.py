@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import gpuemu
 from gpuemu.arch import load_arch
 from gpuemu.chip.rates import First, settled, share, waits
 from gpuemu.chip.whole import Traffic
@@ -95,3 +98,20 @@ def test_of_ctas_that_begin_together_the_sm_that_lacks_most_ends_last():
     lacks = [share(H100, Traffic(1000, 1000, 0, 16_000, 0, 132), 132, first, once).absent.mean() for once in (0, 1)]
     assert lacks[0] == pytest.approx(0.5, abs=0.1)
     assert lacks[1] > 0.75
+
+
+def test_a_stream_takes_less_time_at_a_higher_clock_without_a_jump():
+    """Of 1,024 CTAs on an RTX 3080; refreshes at the same cycle of each run were in its end from 1,700 MHz on: 6 %."""
+    trace = gpuemu.TraceBuilder("stream", arch="sm_86", grid=(16, 1, 1), block=(256, 1, 1))
+    for number, sass in enumerate(("LDG.E R4, [R2.64]", "LDG.E R5, [R2.64]", "STG.E [R2.64], R4")):
+        control = "B0-----:R-:W-:-:S01" if number == 2 else "B------:R-:W0:-:S01"
+        trace.emit(sass, lanes=f"4*lane+128*warp+1024*cta+{number << 20}", control=control)
+    trace.emit("EXIT", control="B------:R-:W-:-:S05")
+    built = trace.build()
+    built = replace(built, launch=replace(built.launch, grid=(1024, 1, 1)))
+    arch = load_arch("sm_86").with_overrides({"chip": "RTX 3080", "global_memory.first_touch": "dram"})
+    times = [
+        gpuemu.run(built, arch.with_overrides({"chips.RTX 3080.clock_mhz": mhz})).on_the_chip().elapsed / mhz
+        for mhz in range(1640, 1740, 20)
+    ]
+    assert all(0.985 < faster / slower <= 1.0 for slower, faster in pairwise(times)), times
