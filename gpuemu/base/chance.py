@@ -1,4 +1,4 @@
-"""Numbers as if by chance that are the same on every machine: a hash, where NumPy's generators may change their streams."""
+"""Numbers as if by chance, the same on every machine: a hash, where NumPy's generators may change their streams."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ def mixed(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
 def bell(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
     """For each number one of mean 0 and deviation 1, about normal: the sum of the four parts of its bits."""
     parts = mixed(numbers)[:, None] >> np.arange(0, 64, 16, dtype=np.uint64) & np.uint64(0xFFFF)
-    return (parts.sum(axis=1).astype(np.int64) - 2 * 0xFFFF) * np.sqrt(3.0) / 0x10000
+    return np.asarray((parts.sum(axis=1).astype(np.int64) - 2 * 0xFFFF) * np.sqrt(3.0) / 0x10000)
