@@ -26,6 +26,7 @@ from gpuemu.views.result import Result, WarpResult
 if TYPE_CHECKING:
     from gpuemu import triton as triton
     from gpuemu.sass.launch import trace_kernel
+    from gpuemu.sass.machine.memory import Device
     from gpuemu.sass.machine.tensor_map import TensorMap
     from gpuemu.studies.check.api import check
     from gpuemu.studies.check.initcheck import empty
@@ -43,6 +44,7 @@ __version__ = "0.2.0"
 __all__ = [
     "Architecture",
     "Configuration",
+    "Device",
     "GpuemuError",
     "Problem",
     "Result",
@@ -72,6 +74,7 @@ mma = _by_name(_products.mma)
 
 _LATER = {
     "Configuration": "studies.rank.configuration",
+    "Device": "sass.machine.memory",
     "TensorMap": "sass.machine.tensor_map",
     "check": "studies.check.api",
     "empty": "studies.check.initcheck",

@@ -102,8 +102,8 @@ def share(chip: Chip, traffic: Traffic, sms: int, first: First, at_once: bool) -
     written = min(2.0, traffic.dram_written / SECTOR_BYTES / stores) if stores else 0.0
     # SMs that ask for the same wait for it together.
     waiting = min(1.0, missed / max(FEW, asked * first.share))
-    waiting = waiting if waiting >= FEW else 0.0
-    if at_once:
+    waiting = waiting if waiting >= FEW and len(first.group) else 0.0
+    if at_once and waiting:
         waiting = min(1.0, waiting + MOST_OF_ALL * math.sqrt(waiting * (1 - waiting) / len(np.unique(first.group))))
 
     def each(rate: float | None, amount: float = SECTOR_BYTES) -> float:

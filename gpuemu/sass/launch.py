@@ -32,6 +32,7 @@ from gpuemu.sass.machine.constant_banks import (
     shared_memory,
     shared_memory_size,
 )
+from gpuemu.sass.machine.control import AWAY
 from gpuemu.sass.machine.cta import Cta, CtaExecutor
 from gpuemu.sass.machine.environment import Environment, ExecutionError
 from gpuemu.sass.machine.handouts import Handouts
@@ -312,17 +313,21 @@ def _with_barrier_numbers(
     """Code, warps and the threads of each instruction with numbers for the registers of BAR, as a replay needs them.
 
     Where it has always been the same barrier, the numbers stand in the instruction; else each barrier gets an
-    instruction of its own behind the code.
+    instruction of its own behind the code. For a warp that does not arrive, since its predicate is off, it is a NOP.
     """
     if not used:
         return code, warps, threads
     found = list(code)
     index = np.arange(len(code) + len(used), dtype=np.int32)
     for (pc, barrier, wanted), number in used.items():
+        if barrier == AWAY:
+            index[number] = len(found)
+            found.append(replace(code[pc], opcode="NOP", operands=(), offset=found[-1].offset + INSTRUCTION_BYTES))
+            continue
         numbers = (f"{barrier:#x}",) if wanted is None else (f"{barrier:#x}", f"{wanted:#x}")
         rest = tuple(o for o in code[pc].operands if not o.startswith(("R", "UR", "0x")))
         written = replace(code[pc], operands=(*numbers, *rest))
-        if sum(key[0] == pc for key in used) == 1:
+        if sum(key[0] == pc and key[1] != AWAY for key in used) == 1:
             found[pc] = written
             index[number] = pc
         else:

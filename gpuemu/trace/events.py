@@ -14,7 +14,7 @@ planes, and so on, only what is inside the array. `swizzle` and `map`, its tenso
 Of a cluster: what the same operation of other CTAs brings to an mbarrier of this one, `other_arrivals` and
 `other_bytes` at `other_barrier`. A replay of one CTA takes the others to be where it is itself.
 
-Of a NANOSLEEP: for how many `nanoseconds` its warp asks.
+Of a NANOSLEEP: for how many `nanoseconds` its warp asks, -1 where the predicate of every lane is off.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ ELSEWHERE = -2
 """In place of a barrier: only another CTA's hears of it."""
 NONE = -1
 """In place of an event's number: of that execution there is none."""
+AWAKE = -1
+"""In place of nanoseconds: no lane sleeps."""
 Events = NDArray[np.int64]
 """[events, FIELDS]."""
 

@@ -45,3 +45,12 @@ def test_sleeps_end_at_multiples_of_the_power_of_two_above(nanoseconds: int, tur
 
 def test_without_an_event_the_instruction_says_for_how_long() -> None:
     assert turns(sleeps("NANOSLEEP 0x40")) == turns(sleeps("NANOSLEEP R4", nanoseconds=64))
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"), [("@!P0 NANOSLEEP 0x989680", -1), ("NANOSLEEP.SYNCS 0x989680", 1 << 24)]
+)
+def test_a_warp_goes_on_that_does_not_sleep_or_has_waited_for_an_mbarrier(text: str, nanoseconds: int) -> None:
+    result = sleeps(text, nanoseconds=nanoseconds)
+    assert max(turns(result)) < ARCH.sleep.cycles
+    assert result.stalls["sleeping"] == 0

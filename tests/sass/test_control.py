@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+import gpuemu
 from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.groups import Group
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder
@@ -173,6 +175,42 @@ def test_who_listens_hears_each_arrival_at_a_barrier_whether_all_come_together_o
     assert sorted(arrivals.heard[1:]) == [(0x20, 1, first, False, 64), (0x40, 1, second, True, 64)]
 
 
+def test_a_warp_whose_predicate_is_off_does_not_arrive_in_the_trace():
+    # Each first arrives at its own barrier, as FlashAttention's warpgroups do: warp 0 before it waits there.
+    sass = """
+        0000: @P0 BAR.ARV 0x1, 0x40
+        0010: @!P0 BRA 0x50
+        0020: BAR.SYNC 0x1, 0x40
+        0030: BAR.ARV 0x2, 0x40
+        0040: EXIT
+        0050: BAR.SYNC 0x2, 0x40
+        0060: BAR.ARV 0x1, 0x40
+        0070: EXIT
+    """
+    files, paths = run(sass, predicates={0: LANE < 32})
+    assert paths == [[0, 1, 2, 3, 4], [8, 1, 5, 6, 7]]
+
+
+def test_a_replay_counts_only_those_who_arrive(tmp_path):
+    source = tmp_path / "k.cu"
+    source.write_text("""
+        extern "C" __global__ void turns(int *out) {
+            int first = threadIdx.x < 32;
+            asm volatile("{ .reg .pred p; setp.ne.s32 p, %0, 0; @p bar.arrive 1, 64; }" ::"r"(first) : "memory");
+            asm volatile("bar.sync %0, 64;" ::"r"(first ? 1 : 2) : "memory");
+            out[threadIdx.x] = first;
+            asm volatile("bar.arrive %0, 64;" ::"r"(first ? 2 : 1) : "memory");
+            asm volatile("{ .reg .pred p; setp.ne.s32 p, %0, 0; @p bar.sync 1, 64; }" ::"r"(first) : "memory");
+        }
+    """)
+    out = np.zeros(64, np.int32)
+    trace = gpuemu.trace_kernel(source, "turns", 1, 64, 0, [out], arch="sm_90")
+    assert out.tolist() == [1] * 32 + [0] * 32
+    away = [k for k, i in enumerate(trace.code) if i.opcode == "NOP" and i.guard]
+    assert [any(np.isin(warp.path, away)) for warp in trace.warps] == [False, True]
+    assert gpuemu.run(trace, "sm_90").cycles < 2000
+
+
 def test_a_barrier_that_counts_more_threads_than_come_is_refused():
     with pytest.raises(ExecutionError, match="barrier 1 with 64 threads arrived for ever"):
         run("BAR.SYNC 0x1, 0x80\nEXIT")
@@ -187,3 +225,19 @@ def test_a_last_warp_of_fewer_lanes_runs_with_the_others():
     files, paths = run("IADD3 R5, R5, 0x1, RZ\nBAR.SYNC 0x0\nEXIT", lanes=40)
     assert files.registers[5].tolist() == [1] * 40 + [0] * 24
     assert paths == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_who_gives_way_still_does_where_parts_of_another_warp_are_at_one_place():
+    """As one warp that waits for an mbarrier, at a lower address than both parts of another."""
+    environment = surroundings("NOP\nNOP\nNOP\nEXIT", lanes=96)
+    lane = np.arange(96)
+    executor = CtaExecutor(environment)
+    executor.begin(0, Recorder(environment.lanes, environment.code), True, 100)
+    executor._groups = [Group(pc, mask, 0, gives_way=way) for pc, mask, way in (
+        (1, lane >= 32, True), (2, lane == 0, False), (2, (lane > 0) & (lane < 32), False),
+    )]  # fmt: skip
+    first, _ = executor._choose(1)
+    assert first.pc == 2
+    executor._groups = [Group(1, lane // 32 == warp, 0, gives_way=True) for warp in (0, 1)] + [Group(2, lane > 63, 0)]
+    assert executor._choose(1)[0].pc == 2
+    assert len(executor._groups) == 2

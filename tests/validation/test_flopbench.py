@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,12 @@ import pytest
 import gpuemu
 from gpuemu.sass.machine.memory import Device
 from validation.flopbench import __main__ as command
-from validation.flopbench.compiling import Compiler, compiled
+from validation.flopbench.compiling import RUNTIME, Compiler, compiled
 from validation.flopbench.score import CHIP, architecture
+from validation.flopbench.serving import launches
 
 PROGRAM = Path(__file__).with_name("flopbench_program.cu")
+TENSOR_MAP = Path(__file__).with_name("tensor_map_program.cu")
 COLUMNS = "targetName,kernelName,Grid Size,Block Size,exeArgs,xtime"
 ROWS = (
     'own-cuda,scaled,"(2, 1, 1)","(128, 1, 1)",200,4000',
@@ -123,3 +126,21 @@ def test_a_launch_finds_memory_and_variables_where_earlier_ones_left_them(tmp_pa
             device=Device(arrays, sections),
         )  # fmt: skip
         assert data.tolist() == [3 * turn] * 32
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="host code needs nvcc")
+def test_a_structure_with_a_tensor_map_goes_from_a_program_into_a_kernel(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    built = ["nvcc", "-arch=sm_90a", "-std=c++17", "--no-compress", "-w", "-cudart", "none", str(TENSOR_MAP)]
+    subprocess.run([*built, str(RUNTIME), "-o", str(program)], check=True, capture_output=True)
+    arch = gpuemu.load_arch("sm_90")
+    cycles = []
+    for launch in launches(program, [], tmp_path, arch):
+        assert launch.cluster == (2, 1, 1)
+        trace = gpuemu.trace_kernel(
+            launch.cubin, launch.kernel, launch.grid, launch.block, launch.dynamic_shared_bytes, launch.arguments,
+            arch=arch, device=launch.device, cluster=launch.cluster,
+        )  # fmt: skip
+        cycles.append(gpuemu.run(trace, arch).cycles)
+    assert len(cycles) == 1
+    assert cycles[0] < 4000, "the wait's limit of 10 ms is not slept"

@@ -4,6 +4,7 @@
 // there, kernels find there, and the other way round. Modules, variables and launches go over a socket to the emulator
 // (serving.py), a line each; a launch returns when the emulator has done it. File descriptors stand in GPUEMU_SOCKET
 // and GPUEMU_HEAP. Streams are in order, events take no time, and errors other than a lack of memory end the program.
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -130,11 +131,13 @@ cudaError_t release(void *pointer) {
   return cudaSuccess;
 }
 
-cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared) {
+cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
+                   dim3 cluster = dim3(0, 0, 0)) {
   auto found = functions().find(function);
   if (found == functions().end()) end("a kernel that no module has");
   char line[256];
-  snprintf(line, sizeof line, " %u %u %u %u %u %u %zu", grid.x, grid.y, grid.z, block.x, block.y, block.z, shared);
+  snprintf(line, sizeof line, " %u %u %u %u %u %u %zu %u %u %u", grid.x, grid.y, grid.z, block.x, block.y, block.z,
+           shared, cluster.x, cluster.y, cluster.z);
   std::string sizes = ask("launch " + std::to_string(found->second.module) + " " + found->second.name + line);
   const char *at = sizes.c_str();
   for (int k = 0; *at; ++k) {
@@ -145,6 +148,18 @@ cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments
   }
   hear();
   return cudaSuccess;
+}
+
+enum { kSms, kMajor, kMinor, kShared };
+
+int device(int what) {
+  static int *values = [] {
+    static int found[] = {68, 8, 6, 101376};  // an RTX 3080
+    if (const char *told = getenv("GPUEMU_DEVICE"))
+      sscanf(told, "%d %d %d %d", found + kSms, found + kMajor, found + kMinor, found + kShared);
+    return found;
+  }();
+  return values[what];
 }
 
 void copy(void *to, const void *from, size_t bytes) { memmove(to, from, bytes); }
@@ -213,6 +228,16 @@ cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void *
 cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
                                         cudaStream_t) {
   return launch(function, grid, block, arguments, shared);
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *how, const void *function, void **arguments) {
+  dim3 cluster(0, 0, 0);
+  for (unsigned k = 0; k < how->numAttrs; ++k)
+    if (how->attrs[k].id == cudaLaunchAttributeClusterDimension) {
+      auto &size = how->attrs[k].val.clusterDim;
+      cluster = dim3(size.x, size.y, size.z);
+    }
+  return launch(function, how->gridDim, how->blockDim, arguments, how->dynamicSmemBytes, cluster);
 }
 
 // -- memory ------------------------------------------------------------------------------------------------
@@ -294,7 +319,45 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *found, const void *p
   return cudaSuccess;
 }
 
-// -- the device: an RTX 3080 ---------------------------------------------------------------------------------
+// -- tensor maps ---------------------------------------------------------------------------------------------
+
+// The 128 bytes as gpuemu/sass/machine/tensor_map.py describes them.
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *array,
+                                const cuuint64_t *shape, const cuuint64_t *strides, const cuuint32_t *box,
+                                const cuuint32_t *steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion fetch, CUtensorMapFloatOOBfill fill) {
+  static const uint32_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 7, 7, 8};  // of f16, f32, f64, bf16, and as tf32
+  constexpr uint32_t kTypes = sizeof numbers / sizeof *numbers;
+  if (type >= kTypes || rank < 1 || rank > 5 || interleave) return CUDA_ERROR_INVALID_VALUE;
+  uint32_t word[32] = {};
+  memcpy(word, &array, sizeof array);
+  word[2] = (rank - 1) << 4 | numbers[type] << 7 | swizzle << 13 | fill << 15 | (type >= 11) << 16 | fetch << 17;
+  for (uint32_t k = 0; k < rank; ++k) {
+    if (k) word[2 + k] = uint32_t(strides[k - 1] >> 4), word[7] |= uint32_t(strides[k - 1] >> 36) << 4 * (k - 1);
+    word[8 + k] = uint32_t(shape[k] - 1);
+    word[13] |= (steps[k] - 1) << 3 * k | (k ? 0 : (box[k] - 1) << 24);
+    if (k) word[14] |= (box[k] - 1) << 8 * (k - 1);
+  }
+  memcpy(map, word, sizeof *map);
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult, const char **text) {
+  *text = "an error of the stand-in driver";
+  return CUDA_SUCCESS;
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult *found) {
+  bool known = !strcmp(name, "cuTensorMapEncodeTiled");
+  *function = known ? reinterpret_cast<void *>(&cuTensorMapEncodeTiled) : nullptr;
+  if (found) *found = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return known ? cudaSuccess : cudaErrorSymbolNotFound;
+}
+cudaError_t cudaDriverGetVersion(int *version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+// -- the device: an RTX 3080, or what GPUEMU_DEVICE says -------------------------------------------------------
 
 cudaError_t cudaGetDeviceCount(int *count) {
   *count = 1;
@@ -309,15 +372,15 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *found, int) {
   memset(found, 0, sizeof *found);
   strcpy(found->name, "NVIDIA GeForce RTX 3080");
   found->totalGlobalMem = size_t(10) << 30;
-  found->sharedMemPerBlock = 49152, found->sharedMemPerBlockOptin = 101376, found->sharedMemPerMultiprocessor = 102400;
+  found->sharedMemPerBlock = 49152, found->sharedMemPerBlockOptin = device(kShared), found->sharedMemPerMultiprocessor = 102400;
   found->regsPerBlock = found->regsPerMultiprocessor = 65536;
   found->warpSize = 32;
   found->maxThreadsPerBlock = 1024, found->maxThreadsPerMultiProcessor = 1536, found->maxBlocksPerMultiProcessor = 16;
   found->maxThreadsDim[0] = found->maxThreadsDim[1] = 1024, found->maxThreadsDim[2] = 64;
   found->maxGridSize[0] = 2147483647, found->maxGridSize[1] = found->maxGridSize[2] = 65535;
   found->totalConstMem = 65536;
-  found->major = 8, found->minor = 6;
-  found->multiProcessorCount = 68;
+  found->major = device(kMajor), found->minor = device(kMinor);
+  found->multiProcessorCount = device(kSms);
   found->l2CacheSize = 5242880;
   found->memoryBusWidth = 320;
   found->asyncEngineCount = 2;
@@ -329,9 +392,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
   static const std::map<int, int> known = {
       {cudaDevAttrMaxThreadsPerBlock, 1024}, {cudaDevAttrMaxBlockDimX, 1024}, {cudaDevAttrMaxGridDimX, 2147483647},
       {cudaDevAttrMaxGridDimY, 65535}, {cudaDevAttrMaxSharedMemoryPerBlock, 49152},
-      {cudaDevAttrMaxSharedMemoryPerBlockOptin, 101376}, {cudaDevAttrMaxSharedMemoryPerMultiprocessor, 102400},
-      {cudaDevAttrWarpSize, 32}, {cudaDevAttrMultiProcessorCount, 68}, {cudaDevAttrMaxThreadsPerMultiProcessor, 1536},
-      {cudaDevAttrComputeCapabilityMajor, 8}, {cudaDevAttrComputeCapabilityMinor, 6}, {cudaDevAttrClockRate, 1440000},
+      {cudaDevAttrMaxSharedMemoryPerBlockOptin, device(kShared)}, {cudaDevAttrMaxSharedMemoryPerMultiprocessor, 102400},
+      {cudaDevAttrWarpSize, 32}, {cudaDevAttrMultiProcessorCount, device(kSms)}, {cudaDevAttrMaxThreadsPerMultiProcessor, 1536},
+      {cudaDevAttrComputeCapabilityMajor, device(kMajor)}, {cudaDevAttrComputeCapabilityMinor, device(kMinor)}, {cudaDevAttrClockRate, 1440000},
       {cudaDevAttrMaxRegistersPerBlock, 65536}, {cudaDevAttrL2CacheSize, 5242880}, {cudaDevAttrManagedMemory, 1},
       {cudaDevAttrConcurrentManagedAccess, 1}, {cudaDevAttrPageableMemoryAccess, 1}, {cudaDevAttrCooperativeLaunch, 1},
       {cudaDevAttrUnifiedAddressing, 1}, {cudaDevAttrConcurrentKernels, 1}};
@@ -356,6 +419,10 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *kernel, int threads,
                                                                    size_t shared, unsigned) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared);
+}
+cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *, const cudaLaunchConfig_t *) {
+  *clusters = device(kSms) / 2;
+  return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaDeviceReset() { return cudaSuccess; }

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.arch import Architecture
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.machine.linking import variable_addresses
 from gpuemu.sass.machine.memory import Device
@@ -50,6 +51,8 @@ class Launch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     dynamic_shared_bytes: int
+    cluster: tuple[int, int, int] | None
+    """As the launch says it; None if it does not."""
     arguments: tuple[bytes, ...]
     device: Device
     heap: int
@@ -121,10 +124,12 @@ class _Server:
         sizes = [parameter.size for parameter in module.cubin.kernel(kernel).parameters]
         self._say(" ".join(map(str, sizes)))
         arguments = tuple(self._stream.read(size) for size in sizes)
-        x, y, z, *block, shared = map(int, given[2:])
+        x, y, z, *block, shared = map(int, given[2:9])
+        cluster_x, cluster_y, cluster_z = map(int, given[9:])
         device = Device(dict(self._arrays), module.sections)
         return Launch(
-            module.cubin, kernel, (x, y, z), (block[0], block[1], block[2]), shared, arguments, device, self._file
+            module.cubin, kernel, (x, y, z), (block[0], block[1], block[2]), shared,
+            (cluster_x, cluster_y, cluster_z) if cluster_x else None, arguments, device, self._file,
         )  # fmt: skip
 
     def _module(self, number: int, size: int) -> int:
@@ -159,13 +164,21 @@ def _bounded() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (PROGRAM_SECONDS, PROGRAM_SECONDS))
 
 
-def launches(executable: Path, arguments: Sequence[str], folder: Path) -> Generator[Launch]:
-    """Start a program in `folder` and hand out its launches in order; it is killed when the iterator is closed."""
+def launches(
+    executable: Path, arguments: Sequence[str], folder: Path, arch: Architecture | None = None
+) -> Generator[Launch]:
+    """Start a program in `folder` and hand out its launches in order; it is killed when the iterator is closed.
+
+    The program sees the chip of `arch`: its SMs, compute capability and shared memory; by default an RTX 3080.
+    """
     ours, theirs = socket.socketpair()
     with tempfile.TemporaryFile(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as file:
         file.truncate(HEAP_BYTES)
         heap = mmap.mmap(file.fileno(), HEAP_BYTES)
         environment = os.environ | {"GPUEMU_SOCKET": str(theirs.fileno()), "GPUEMU_HEAP": str(file.fileno())}
+        if arch is not None:
+            capability, shared = arch.compute_capability.split("."), arch.shared_memory.max_bytes_per_cta
+            environment["GPUEMU_DEVICE"] = " ".join(map(str, (arch.chips[arch.chip].sms, *capability, shared)))
         with tempfile.TemporaryFile() as told:
             program = subprocess.Popen(
                 [executable, *arguments], cwd=folder, env=environment, pass_fds=(theirs.fileno(), file.fileno()),

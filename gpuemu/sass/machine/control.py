@@ -16,11 +16,16 @@ from gpuemu.sass.machine.groups import CONVERGENCE, Convergence, CtaBarriers, Gr
 from gpuemu.sass.machine.jumps import WHOLE_WARP, Handler, Jumps, guard_of, predicates_of
 from gpuemu.sass.machine.lanes import WARP, any_lane, write
 from gpuemu.sass.machine.operands import Site
+from gpuemu.trace.events import AWAKE
 
 _TWO_MEETINGS = 10.0
 """The compute capability from which on a BSYNC says whether all must come."""
 YIELDS = 32
 """A loop that yields more often than this may wait for what other lanes do."""
+AWAY = -1
+"""In place of a barrier's number: the predicate of all lanes of a warp is off, and it does not arrive."""
+_Named = tuple[int, int | None, NDArray[np.bool_]]
+"""A barrier, its threads or None for all, and the lanes that name it."""
 _WITH_PREDICATES = ("BRA", "JMP", "BREAK")
 """Branch instructions whose predicates among the operands are known to choose lanes, as EXIT's do."""
 
@@ -33,7 +38,8 @@ class ControlFlow(Jumps):
         self._convergence = Convergence(self._lanes)
         self._barriers = CtaBarriers(self._lanes)
         self.barriers_used: dict[tuple[int, int, int | None], int] = {}
-        """Of each BAR that has them in registers: (its index, barrier, threads) → the index it is recorded under."""
+        """Of each BAR that has them in registers, or that a warp passes by: (its index, barrier, threads) → the index
+        it is recorded under."""
         self._barriers_of = [_barrier_number(site) for site in self._sites]
         self._handlers = [self._control(site) for site in self._sites]
 
@@ -86,7 +92,7 @@ class ControlFlow(Jumps):
         def handler(group: Group, pc: int) -> bool:
             group.pc = pc + 1
             if asked is not None:
-                self._tell_sleep(asked(), self._effective(group, pc))
+                self._tell_sleep(asked(), self._present(group.mask), self._effective(group, pc))
             if self._let_go(np.repeat(self._present(group.mask).reshape(-1, WARP).any(axis=1), WARP)):
                 group.gives_way = True
                 return False
@@ -98,11 +104,14 @@ class ControlFlow(Jumps):
 
         return handler
 
-    def _tell_sleep(self, asked: NDArray[np.uint32] | np.uint32, here: NDArray[np.bool_]) -> None:
-        """For how long warps sleep: for as long as the lane that asks for least (H100)."""
+    def _tell_sleep(
+        self, asked: NDArray[np.uint32] | np.uint32, present: NDArray[np.bool_], here: NDArray[np.bool_]
+    ) -> None:
+        """For how long warps sleep: for as long as the lane that asks for least (H100), or that none does."""
         least = np.where(here, asked, np.uint32(0xFFFFFFFF)).reshape(-1, WARP).min(axis=1)
-        for warp in np.flatnonzero(here.reshape(-1, WARP).any(axis=1) & (least > 0)).tolist():
-            self.environment.event(warp, nanoseconds=int(least[warp]))
+        asks = here.reshape(-1, WARP).any(axis=1)
+        for warp in np.flatnonzero(present.reshape(-1, WARP).any(axis=1) & (least > 0)).tolist():
+            self.environment.event(warp, nanoseconds=int(least[warp]) if asks[warp] else AWAKE)
 
     def _let_go(self, warps: NDArray[np.bool_]) -> bool:
         """Whether lanes go on that wait at a BSYNC where not all must come: others of their warps yield.
@@ -268,8 +277,8 @@ class ControlFlow(Jumps):
         waits, all_of = not site.has("ARV"), site.has("AND")
         simple = waits and count is None and not in_register and guard_of(site) is None
 
-        def named(here: NDArray[np.bool_]) -> list[tuple[int, int | None, NDArray[np.bool_]]]:
-            """(barrier, threads or None for all, lanes) of each barrier that lanes name."""
+        def named(here: NDArray[np.bool_]) -> list[_Named]:
+            """Each barrier that lanes name."""
             if site.mnemonic == "UCGABAR_WAIT":
                 return [(CLUSTER_BARRIER, None, here.copy())]
             first = np.uint32(0) if number is None else np.asarray(number())
@@ -295,20 +304,19 @@ class ControlFlow(Jumps):
                 if votes:
                     self._tell(self._present(group.mask), votes[-1](), all_of)
                 return True
-            here = self._effective(group, pc)
+            here, present = self._effective(group, pc), self._present(group.mask)
             if not any_lane(here):
+                self._record_barrier(pc, [], present, present)
                 group.pc = pc + 1
                 return True
-            rest = self._present(group.mask) & ~here
+            rest = present & ~here
             vote = votes[-1]() if votes else None
             parts = named(here)
             for barrier, expected, lanes in parts:
                 self._barriers.arrive(barrier, lanes, pc + 1 if waits else None, expected, vote, all_of)
                 if self.environment.observer is not None:
                     self.environment.observer.arrives(barrier, lanes, waits, expected, site)
-            if in_register and self._keep:
-                assert self._recorder is not None
-                self._recorder.instead((self._barrier_index(pc, *part[:2]), part[2]) for part in parts)
+            self._record_barrier(pc, parts if in_register else [], present, rest)
             if waits:
                 self._groups.remove(group)
                 if any_lane(rest):
@@ -319,6 +327,22 @@ class ControlFlow(Jumps):
             return not waits
 
         return handler
+
+    def _record_barrier(
+        self, pc: int, parts: list[_Named], present: NDArray[np.bool_], rest: NDArray[np.bool_]
+    ) -> None:
+        """What a replay gets in place of a BAR: its numbers, if they stand in registers, and who does not arrive."""
+        away = rest & np.repeat((present == rest).reshape(-1, WARP).all(axis=1), WARP)
+        if self._recorder is None or not self._keep or not (parts or any_lane(away)):
+            return
+        entries = [(self._barrier_index(pc, *part[:2]), part[2]) for part in parts]
+        if not parts and any_lane(present & ~away):
+            entries = [(pc, present & ~away)]
+        if any_lane(away):
+            entries.append((self._barrier_index(pc, AWAY, None), away))
+        self._recorder.instead(entries)
+        if len(entries) > 1 and any_lane(away):
+            self._recorder.guarded(np.zeros_like(away))
 
     def _tell(self, here: NDArray[np.bool_], votes: NDArray[np.bool_], all_of: bool) -> None:
         """What the votes of everyone who lives bring together."""

@@ -220,17 +220,21 @@ class CtaExecutor(ControlFlow):
         if len(at) == len(self._groups):
             return
         merged: list[Group] = []
-        for pc, groups in at.items():
-            rest = [(self._present(group.mask), _warps(self._present(group.mask))) for group in groups]
+        for pc, rest in at.items():
             while rest:
-                (mask, warps), *others = rest
-                rest = []
-                for theirs, their_warps in others:
-                    if warps & their_warps:
-                        rest.append((theirs, their_warps))
+                first, *others = rest
+                mask, way, rest = self._present(first.mask), first.gives_way, []
+                warps = _warps(mask)
+                for group in others:
+                    theirs = self._present(group.mask)
+                    if warps & _warps(theirs):
+                        rest.append(group)
                     else:
-                        mask, warps = mask | theirs, warps | their_warps
-                merged.append(self._group(pc, mask))
+                        mask, warps, way = mask | theirs, warps | _warps(theirs), way and group.gives_way
+                if len(rest) < len(others):
+                    first = self._group(pc, mask)
+                    first.gives_way = way
+                merged.append(first)
         self._groups = merged
 
     def _first_lane(self, mask: Mask) -> int:
