@@ -187,7 +187,7 @@ def test_a_warp_whose_predicate_is_off_does_not_arrive_in_the_trace():
         0060: BAR.ARV 0x1, 0x40
         0070: EXIT
     """
-    files, paths = run(sass, predicates={0: LANE < 32})
+    _, paths = run(sass, predicates={0: LANE < 32})
     assert paths == [[0, 1, 2, 3, 4], [8, 1, 5, 6, 7]]
 
 

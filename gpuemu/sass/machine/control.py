@@ -109,7 +109,7 @@ class ControlFlow(Jumps):
     ) -> None:
         """For how long warps sleep: for as long as the lane that asks for least (H100), or that none does."""
         least = np.where(here, asked, np.uint32(0xFFFFFFFF)).reshape(-1, WARP).min(axis=1)
-        asks = here.reshape(-1, WARP).any(axis=1)
+        asks = np.asarray(here.reshape(-1, WARP).any(axis=1))
         for warp in np.flatnonzero(present.reshape(-1, WARP).any(axis=1) & (least > 0)).tolist():
             self.environment.event(warp, nanoseconds=int(least[warp]) if asks[warp] else AWAKE)
 
