@@ -81,8 +81,9 @@ class Buffer:
 class Device:
     """What a program keeps on the device from launch to launch, changed in place by its kernels.
 
-    `arrays`: bytes by their device addresses, where pointers of arguments given as bytes and in memory lead; arrays that
-    are arguments have theirs from `GLOBAL_START` on. `sections`: variables and constants of the module, by the section's name in the cubin.
+    `arrays`: bytes by their device addresses, where pointers of arguments given as bytes and in memory lead; arrays
+    that are arguments have theirs from `GLOBAL_START` on. `sections`: variables and constants of the module, by the
+    section's name in the cubin.
     """
 
     arrays: Mapping[int, NDArray[np.uint8]] = field(default_factory=dict)
