@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.chip.l2 import LINE_BYTES
-from gpuemu.chip.streams import SECTOR_BYTES, Numbers, Touches
+from gpuemu.chip.streams import COUNTS, SECTOR_BYTES, Numbers, Touches
 from gpuemu.engine.log import Log
 from gpuemu.isa.table import parse_opcode
 from gpuemu.program.program import Program
@@ -28,8 +28,8 @@ def loads(instruction: Instruction) -> bool:
 
 def with_copies(found: Touches, program: Program, log: Log, cta: int, events: NDArray[np.int64] | None) -> Touches:
     """`found` and what the copies of that CTA touch; `events`: those of the trace that the program was made of."""
-    columns = program.events
-    if columns is None or events is None or not len(columns.issue):
+    copied = program.events
+    if copied is None or events is None or not len(copied.issue):
         return found
     first, end = program.first_issue[program.first_warp[cta]], program.first_issue[program.first_warp[cta + 1]]
 
@@ -37,19 +37,21 @@ def with_copies(found: Touches, program: Program, log: Log, cta: int, events: ND
     def lines(number: int) -> tuple[Numbers, Numbers]:
         return _lines(events[number])
 
-    parts = [(found.line, found.sectors, found.time, found.written, found.stream)]
-    for at in range(*np.searchsorted(columns.issue, [first, end])):
-        issue, number = int(columns.issue[at]), int(columns.number[at])
+    parts = [(found.line, found.sectors, found.count, found.time, found.written, found.in_pieces, found.stream)]
+    for at in range(*np.searchsorted(copied.issue, [first, end])):
+        issue, number = int(copied.issue[at]), int(copied.number[at])
         index = program.ops[program.path[issue]].index
         instruction = program.code[index]
         if instruction.mnemonic not in _COPIES or events[number][_AT["line"]] <= 0:
             continue
         line, mask = lines(number)
         time = np.full(len(line), int(log.issue[issue]) - int(log.cta_start[cta]))
-        parts.append((line, mask, time, np.full(len(line), not loads(instruction)), np.full(len(line), index)))
-    line, sectors, time, written, stream = (np.concatenate([part[k] for part in parts]) for k in range(5))
-    order = np.argsort(time, kind="stable")
-    return Touches(line[order], sectors[order], time[order], written[order], stream[order], found.cycles)
+        stored = np.full(len(line), not loads(instruction))
+        whole = np.zeros(len(line), np.bool_)
+        parts.append((line, mask, COUNTS[mask], time, stored, whole, np.full(len(line), index)))
+    line, sectors, count, time, stored, whole, stream = (np.concatenate([part[k] for part in parts]) for k in range(7))
+    both = Touches(line, sectors, count, time, stored, whole, stream, found.cycles)
+    return both.only(np.argsort(time, kind="stable"))
 
 
 def _lines(event: NDArray[np.int64]) -> tuple[Numbers, Numbers]:

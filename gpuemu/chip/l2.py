@@ -17,8 +17,8 @@ from gpuemu.arch.model import Chip
 LINE_BYTES = 128
 KIB = 1024
 Numbers = NDArray[np.int64]
-Touch = tuple[int, int, bool, int, int, float]
-"""A line, a bit for each of its sectors, whether it is written, the GPC, the SM and the cycle."""
+Touch = tuple[int, int, bool, bool, int, int, float]
+"""A line, a bit for each of its sectors, whether it is written, whether others may share it, GPC, SM and cycle."""
 READ, WRITTEN, SIDES = 3, 12, 48
 """Of a line's state: the halves that are there, those that were written, and the sides of the chip."""
 _COUNT = (0, 1, 1, 2)
@@ -51,7 +51,7 @@ class L2:
         """
         left: dict[int, int] = {}
         used, unwritten = 0, 0
-        for line, sectors, stored, gpc, _, _ in reversed(touched):
+        for line, sectors, stored, _, gpc, _, _ in reversed(touched):
             halves = _HALVES[sectors]
             state, side = left.get(line, 0), 16 << gpc % 2
             used += not state & side
@@ -69,7 +69,7 @@ class L2:
         self.there = OrderedDict([*reversed(kept), *between])
 
     def take(self, touched: list[Touch]) -> tuple[Numbers, Numbers, int]:
-        """(halves read from DRAM, halves written back) of each touch in turn, and how many loads another has asked for.
+        """(halves read from DRAM, halves written back) of each touch in turn, and sectors that another has asked for.
 
         Raises nothing: what does not fit is dropped.
         """
@@ -79,13 +79,13 @@ class L2:
         unwritten = sum(_COUNT[there[line] >> 2 & 3] for line in dirty)
         asked: dict[tuple[int, int, int], list[float]] = {}
         merged = 0
-        for i, (line, sectors, stored, gpc, sm, time) in enumerate(touched):
-            if not stored and most > 1:
+        for i, (line, sectors, stored, shared, gpc, sm, time) in enumerate(touched):
+            if shared and most > 1:
                 first = asked.get((line, sectors, gpc))
                 if first is not None and time < first[0] and first[1] < most and first[2] != sm:
                     first[1] += 1
                     first[2] = sm
-                    merged += 1
+                    merged += sectors.bit_count()
                     continue
             halves = _HALVES[sectors]
             state, side = there.get(line, 0), 16 << gpc % 2
@@ -108,7 +108,7 @@ class L2:
                 missing = halves & ~state
                 read[i] = _COUNT[missing]
                 there[line] = state | side | halves
-                if most > 1:
+                if shared and most > 1:
                     asked[line, sectors, gpc] = [time + self.windows[missing > 0], 1, sm]
             while used > self.room:
                 old, gone = there.popitem(last=False)

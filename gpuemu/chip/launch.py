@@ -94,7 +94,7 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     if sample is not None and (sample.heaviest or not is_even(work)):
         run = replace(run, lone=_run(trace, [max(chosen, key=lambda n: known[n])], known, arch, engine))
     program, log, numbers = run.program, run.log, run.numbers
-    each = [touches(program, log, k) for k in range(program.ctas)]
+    each = touches(program, log)
     full = [with_copies(t, program, log, k, longer.events) for k, t in enumerate(each)]
     reference = _reference(run, each)
     number, pattern = numbers[reference], full[reference]
@@ -102,7 +102,7 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
         # Others of other work are elsewhere when it comes to what they load, too.
         lone, number = run.lone, run.lone.numbers[0]
         events = of_ctas(trace, [number]).events
-        pattern = with_copies(touches(lone.program, lone.log, 0), lone.program, lone.log, 0, events)
+        pattern = with_copies(touches(lone.program, lone.log)[0], lone.program, lone.log, 0, events)
     places = chip.sms * program.resident_ctas
     dispatch = chip.cta_dispatch_cycles or 0.0
     between = float(arch.sm.cta_launch_cycles)
@@ -117,7 +117,8 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     pattern = pattern.without(unknown)
     moved = {pc: move for pc, move in moved.items() if pc not in unknown}
     weights = np.stack([parts(trace, work, number, stores) for stores in (False, True)])
-    found = traffic(pattern, moved, weights, starts, chip, sample.buffers if sample else (), _cold(arch))
+    buffers, resident = sample.buffers if sample else (), program.resident_ctas
+    found = traffic(pattern, moved, weights, starts, chip, buffers, _cold(arch), resident)
     busy = min(ctas, chip.sms)
     alone, shared = _end(run, work, chip.sms, dispatch, between), 0.0
     idle = arch.global_memory.latency_cycles
@@ -127,7 +128,7 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
         shares = share(chip, found, busy, _first(program, each), ctas <= places)
         lone_shares = shares
         if run.lone is not None:
-            of_first = _first(run.lone.program, [touches(run.lone.program, run.lone.log, 0)])
+            of_first = _first(run.lone.program, touches(run.lone.program, run.lone.log))
             lone_shares = share(chip, found, busy, of_first, ctas <= places)
         calm = without_refreshes(arch)
         wait, first = 0, (arch.global_memory.l2.latency_cycles - idle, alone)

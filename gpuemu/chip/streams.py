@@ -9,14 +9,14 @@ executed tell: if all touch the same, it stays where it is, else each CTA has da
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.chip.l2 import LINE_BYTES
 from gpuemu.engine.log import Log
-from gpuemu.isa.opcodes import Kind
+from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
 
@@ -34,61 +34,85 @@ PRIVATE = 1 << 50
 @dataclass(frozen=True, eq=False)
 class Touches:
     """Lines of 128 bytes that a CTA touches beyond L1, in order, as columns: byte address of the line, a bit for each
-    sector, cycle since the CTA began, whether it is written, and the stream. `start` and `end` are the CTA's.
+    sector, how many sectors are sent, cycle since the CTA began, whether it is written, whether it is asked for in
+    pieces, and the stream.
+
+    A sector is sent more than once for words that atomics take in turn, and for the parts of it that a copy leaves in
+    more than one sector of shared memory. What a copy leaves in more than one line of it comes in pieces. `cycles` the
+    CTA lives.
     """
 
     line: Numbers
     sectors: Numbers
+    count: Numbers
     time: Numbers
     written: NDArray[np.bool_]
+    in_pieces: NDArray[np.bool_]
     stream: Numbers
     cycles: int
-
-    @property
-    def count(self) -> Numbers:
-        """How many sectors each is."""
-        return np.asarray(COUNTS[self.sectors])
 
     def begin(self, stream: int) -> int:
         """The lowest byte of the stream."""
         here = self.stream == stream
         return int((self.line[here] + SECTOR_BYTES * _LOWEST[self.sectors[here]]).min())
 
+    def only(self, kept: Numbers) -> Touches:
+        """Those of these numbers, in their order."""
+        return Touches(
+            self.line[kept], self.sectors[kept], self.count[kept], self.time[kept], self.written[kept],
+            self.in_pieces[kept], self.stream[kept], self.cycles,
+        )  # fmt: skip
+
     def without(self, streams: list[int]) -> Touches:
         """The same but for some streams."""
-        if not streams:
-            return self
-        kept = ~np.isin(self.stream, streams)
-        return Touches(
-            self.line[kept], self.sectors[kept], self.time[kept], self.written[kept], self.stream[kept], self.cycles
-        )
+        return self.only(np.flatnonzero(~np.isin(self.stream, streams))) if streams else self
 
 
-def touches(program: Program, log: Log, cta: int) -> Touches:
-    """What a CTA of the program touches, by its number in it."""
-    of, warps = program.accesses, slice(*program.first_warp[cta : cta + 2])
-    requests = np.arange(program.first_request[warps.start], program.first_request[warps.stop])
-    op = program.path[program.request_issue[requests]]
+def touches(program: Program, log: Log) -> list[Touches]:
+    """What each CTA of the program touches beyond L1."""
+    of, op = program.accesses, program.path[program.request_issue]
     is_global = np.array([o.kind is Kind.GLOBAL and not o.is_local for o in program.ops])
     stores = np.array([o.is_plain_global_store or (o.is_atomic and o.is_store) for o in program.ops])
-    wanted = is_global[op] & (stores[op] | (log.beyond[requests] > 0))
-    requests, op = requests[wanted], op[wanted]
-    order = np.argsort(log.start[requests], kind="stable")
-    requests, op = requests[order], op[order]
-    access = program.access[requests]
-    first, lines = of.first_line[access], of.first_line[access + 1] - of.first_line[access]
-    index = runs(first, lines)
-    begins, ends = of.first_sector[index], of.first_sector[index + 1]
-    sector = of.sector[runs(begins, ends - begins)]
-    mask = np.zeros(len(index), np.int64)
-    np.bitwise_or.at(mask, np.repeat(np.arange(len(index)), ends - begins), 1 << sector % 4)
-    head = sector[np.cumsum(ends - begins) - (ends - begins)] if len(index) else index
-    instruction = np.array([o.index for o in program.ops])[op]
-    began = int(log.cta_start[cta])
-    return Touches(
-        head // 4 * LINE_BYTES, mask, np.repeat(log.start[requests] - began, lines),
-        np.repeat(stores[op], lines), np.repeat(instruction, lines), int(log.cta_end[cta]) - began,
+    (requests,) = np.nonzero(is_global[op] & (stores[op] | (log.beyond > 0)))
+    requests = requests[np.argsort(log.start[requests], kind="stable")]
+    op, access = op[requests], program.access[requests]
+    written, copies = stores[op], np.array([o.row is Row.COPY and not o.is_cached for o in program.ops])[op]
+    sent = np.where(written, of.sectors[access], log.beyond[requests])
+    sent = np.where(copies, of.sectors_by_instruction[access], sent)
+    lines = of.first_line[access + 1] - of.first_line[access]
+    index = runs(of.first_line[access], lines)
+    begins, width = of.first_sector[index], of.first_sector[index + 1] - of.first_sector[index]
+    sector, line = of.sector[runs(begins, width)], np.repeat(np.arange(len(index)), width)
+    request = np.repeat(np.arange(len(requests)), lines)
+    away = _away(sector, request[line], np.where(written, np.iinfo(np.int64).max, sent))
+    sector, line = sector[away], line[away]
+    mask, asked = np.zeros(len(index), np.int64), np.bincount(line, minlength=len(index))
+    np.bitwise_or.at(mask, line, 1 << sector % 4)
+    times = sent / np.maximum(1, np.bincount(request, asked, len(requests)))
+    sent_before = np.rint(np.cumsum(asked * times[request])).astype(np.int64)
+    count = sent_before - np.append(0, sent_before[:-1])[: len(sent_before)]
+    cta = np.searchsorted(program.first_request[program.first_warp], requests, "right")[request] - 1
+    instruction, begin = np.array([o.index for o in program.ops])[op], np.asarray(log.cta_start, np.int64)
+    all_of = Touches(
+        of.sector[begins] // 4 * LINE_BYTES, mask, count, np.asarray(log.start[requests][request], np.int64),
+        written[request], ~written[request] & (of.in_part[index] > 0), instruction[request], 0,
     )  # fmt: skip
+    each = [all_of.only(np.flatnonzero((cta == k) & (mask > 0))) for k in range(program.ctas)]
+    lives = np.asarray(log.cta_end, np.int64) - begin
+    return [replace(t, time=t.time - begin[k], cycles=int(lives[k])) for k, t in enumerate(each)]
+
+
+def _away(sector: Numbers, request: Numbers, wanted: Numbers) -> NDArray[np.bool_]:
+    """Which of the sectors of requests, in order of time, L1 does not have: so many, those that it met longest ago."""
+    met = np.full(len(sector), -1)
+    order = np.argsort(sector, kind="stable")
+    again = sector[order[1:]] == sector[order[:-1]]
+    met[order[1:][again]] = order[:-1][again]
+    oldest = np.lexsort((met, request))
+    first = np.searchsorted(request, request)
+    found = np.zeros(len(sector), np.bool_)
+    found[oldest] = np.arange(len(sector)) - first < wanted[request]
+    return found
 
 
 def runs(first: Numbers, counts: Numbers) -> Numbers:
@@ -127,7 +151,13 @@ def moves(
         seen = [(cta, at // LINE_BYTES * LINE_BYTES) for cta, at in begins.items() if cta != reference]
         straight = _straight(begins, reference, trace.launch.grid)
         far = list(known.values()) if straight is None else [*known.values(), straight]
-        found[stream] = _agreeing(near, far, pattern.line[here], seen)
+        move = _agreeing(near, far, pattern.line[here], seen)
+        stores = pattern.written[here].all() and not trace.code[stream].operation.atomic
+        if stores and move is not None and 1 < len(np.unique(move)) < trace.launch.ctas:
+            move = None  # what another CTA writes, too, would be lost
+        found[stream] = move
+    if sample is not None and sample.hands_out:  # each takes what no other had, and all were executed as the first
+        return {stream: None if move is not None and not move.any() else move for stream, move in found.items()}
     return found
 
 
@@ -179,6 +209,10 @@ def _agreeing(near: list[Numbers], known: list[Numbers], lines: Numbers, seen: l
         return sum(abs(first + int(move[cta]) - at) >= by for cta, at in seen)
 
     best = min(near, key=lambda move: disagree(move, extent), default=None)
+    if best is not None and len({at for _, at in seen}) == 1 and abs(first - seen[0][1]) < extent:
+        moved = [abs(first + int(best[cta]) - at) for cta, at in seen]
+        if sum(moved) > 2 * len(seen) * abs(first - seen[0][1]):
+            return np.zeros(1, np.int64)  # all begin in one place, but for what L1 had
     if best is not None and 2 * disagree(best, extent) <= len(seen):
         return best
     if not seen:

@@ -9,13 +9,16 @@ it.
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.arch.model import Chip
 from gpuemu.base.chance import bell
 from gpuemu.chip.l2 import L2, LINE_BYTES
-from gpuemu.chip.streams import PRIVATE, SECTOR_BYTES, Numbers, Touches
+from gpuemu.chip.streams import COUNTS, PRIVATE, SECTOR_BYTES, Numbers, Touches
 from gpuemu.chip.whole import Traffic
 
 MOST_LINES = 24_000_000
@@ -30,35 +33,39 @@ _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 def traffic(
     pattern: Touches, moves: dict[int, Numbers | None], weights: NDArray[np.float64], starts: Numbers, chip: Chip,
-    buffers: tuple[tuple[int, int], ...], cold: bool,
+    buffers: tuple[tuple[int, int], ...], cold: bool, resident: int,
 ) -> Traffic:  # fmt: skip
     """What a launch asks of L2 and DRAM whose CTAs begin in the cycles `starts`, and do `weights` [2, CTAs] of the
     pattern's loads and of its stores.
 
-    `cold`: no launch came before it.
+    `cold`: no launch came before it. `resident`: the CTAs that an SM has at once.
     """
     ctas, sms, gpcs = len(starts), chip.sms, chip.gpcs or 1
     known = min([len(m) for m in moves.values() if m is not None and len(m) > 1], default=ctas)
     looked = int(max(1, min(ctas, known, MOST_LINES // max(1, len(pattern.line)))))
-    count, written = pattern.count, pattern.written
-    loaded, stored = (
-        round(float(count[which].sum()) * float(of.sum()))
-        for which, of in zip((~written, written), weights, strict=True)
+    written, alone = pattern.written, pattern.in_pieces
+    loads, stores = weights.sum(axis=1).tolist()
+    shared, loaded, stored = (
+        round(float(pattern.count[which].sum()) * of)
+        for which, of in ((~written & ~alone, loads), (~written, loads), (written, stores))
     )
     if not len(pattern.line):
         return Traffic(0, 0, 0, 0, 0, looked)
     every = max(1, len(pattern.line) * looked // WANTED)
-    found = _sampled(pattern, moves, looked, weights, starts, chip.drift_cycles or 0.0, every, buffers)
+    drift = chip.drift_cycles if min(resident, ctas / sms) > 1 else chip.drift_alone_cycles
+    found = _sampled(pattern, moves, looked, weights, starts, drift or 0.0, every, buffers)
     order = np.argsort(found[2], kind="stable")
-    lines, sectors, times, stores, cta = (column[order] for column in found)
-    sm = cta % sms
+    lines, sectors, times, at, cta = (column[order] for column in found)
+    stores, joins = written[at], ~written[at] & ~alone[at]
+    sm = _sm((starts + pattern.cycles * weights[0])[:looked], sms, resident, drift or 0.0)[cta]
     l2 = L2(chip, every, len(lines))
-    touched = list(zip(*(c.tolist() for c in (lines, sectors, stores, sm * gpcs // sms, sm, times)), strict=True))
+    columns = lines, sectors, stores, joins, sm * gpcs // sms, sm, times
+    touched = list(zip(*(c.tolist() for c in columns), strict=True))
     if not cold:
         l2.begin(touched)
     read, back, merged = l2.take(touched)
     half = len(read) // 2
-    seen = 1 - merged / max(1, int((stores == 0).sum()))
+    fewer = merged / max(1, int(COUNTS[sectors[joins]].sum()))
     # Later CTAs do as the second half of those looked at, and what is more than the pattern as the pattern.
     more = float(weights.sum()) / max(1.0, float(np.minimum(1.0, weights[:, :looked]).sum()))
     block_bytes = LINE_BYTES // 2 * every
@@ -66,18 +73,34 @@ def traffic(
     def of_all(found: Numbers) -> int:
         return int((found.sum() + (more - 1) * 2 * found[half:].sum()) * block_bytes)
 
-    return Traffic(loaded, int(loaded * seen), stored, of_all(read), of_all(back), looked)
+    return Traffic(loaded, int(loaded - shared * fewer), stored, of_all(read), of_all(back), looked)
+
+
+def _sm(ends: NDArray[np.float64], sms: int, resident: int, drift: float) -> Numbers:
+    """The SM of each CTA. The first ones are dealt out GPC by GPC; later ones take the place that falls free next.
+
+    Those of a TPC's two SMs fall free together, of different TPCs a little apart even where all CTAs do the same.
+    """
+    sm = np.arange(len(ends)) % sms
+    noise = np.repeat(drift * np.random.default_rng(2).standard_normal(len(ends) // 2 + 1), 2)[: len(ends)]
+    free = list(zip((ends + noise).tolist(), sm.tolist(), strict=True))
+    places = free[: resident * sms]
+    heapify(places)
+    for cta in range(len(places), len(ends)):
+        _, sm[cta] = heappop(places)
+        heappush(places, (free[cta][0], int(sm[cta])))
+    return sm
 
 
 def _sampled(
     pattern: Touches, moves: dict[int, Numbers | None], looked: int, weights: NDArray[np.float64], starts: Numbers,
     drift: float, every: int, buffers: tuple[tuple[int, int], ...],
-) -> tuple[Numbers, Numbers, NDArray[np.float64], NDArray[np.bool_], Numbers]:  # fmt: skip
-    """Line address, sectors, cycle, whether it is written, and the CTA, of those that are looked at.
+) -> tuple[Numbers, Numbers, NDArray[np.float64], Numbers, Numbers]:  # fmt: skip
+    """Line address, sectors, cycle, which of the pattern it is, and the CTA, of those that are looked at.
 
     A CTA drifts from where it would be by `drift` cycles for the root of the turns that its SM has waited for L2.
     """
-    parts: list[tuple[Numbers, Numbers, NDArray[np.float64], NDArray[np.bool_], Numbers]] = []
+    parts: list[tuple[Numbers, Numbers, NDArray[np.float64], Numbers, Numbers]] = []
     turn = np.cumsum(np.diff(pattern.time // TURN_CYCLES, prepend=-1) > 0)
     before = starts // max(1, pattern.cycles) * turn[-1]
     off = drift * bell(np.arange(len(starts)))
@@ -114,6 +137,7 @@ def _sampled(
                 i, j = np.nonzero(chosen)
                 k = here[j]
                 when = starts[cta[i]] + pattern.time[k] + off[cta[i]] * np.sqrt(before[cta[i]] + turn[k])
-                parts.append((number[i, j] * LINE_BYTES, sectors[i, j], when, pattern.written[k], cta[i]))
-    line, asked, time, stored, whose = (np.concatenate([part[n] for part in parts]) for n in range(5))
-    return line, asked, time, stored, whose
+                parts.append((number[i, j] * LINE_BYTES, sectors[i, j], when, k, cta[i]))
+    columns: Any = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    line, asked, time, which, whose = columns
+    return line, asked, time, which, whose

@@ -42,7 +42,7 @@ def copies_of(trace: Trace, arch: Architecture, instruction: Instruction, rows: 
     bypass = instruction.has("BYPASS")
     counts = copies.count(geometry, width, lanes, to, source, active, zeros, bypass=bypass)
     nothing = np.zeros(len(rows), dtype=np.int64)
-    lines = _lines(source, active & ~zeros & known[:, None], geometry)
+    lines = _lines(to, source, active & ~zeros & known[:, None], geometry)
     return accesses_of(
         len(rows), wavefronts=counts.by_instruction, ideal_wavefronts=counts.ideal,
         data_stage_cycles=nothing if bypass else counts.wavefronts, sectors=counts.sectors,
@@ -52,7 +52,9 @@ def copies_of(trace: Trace, arch: Architecture, instruction: Instruction, rows: 
     )  # fmt: skip
 
 
-def _lines(source: NDArray[np.int64], reads: NDArray[np.bool_], geometry: BankGeometry) -> dict[str, NDArray[np.int64]]:
+def _lines(
+    to: NDArray[np.int64], source: NDArray[np.int64], reads: NDArray[np.bool_], geometry: BankGeometry
+) -> dict[str, NDArray[np.int64]]:
     """The lines and sectors that each copy reads, as `Accesses` has them."""
     sectors = np.where(reads, source // geometry.sector_bytes, -1)
     sectors.sort(axis=1)
@@ -61,10 +63,14 @@ def _lines(source: NDArray[np.int64], reads: NDArray[np.bool_], geometry: BankGe
     line = sector * geometry.sector_bytes // geometry.line_bytes
     begins = np.ones(len(row), dtype=np.bool_)
     begins[1:] = (np.diff(row) != 0) | (np.diff(line) != 0)
+    of_row, its = row[begins], line[begins]
+    lanes = reads[of_row] & (source[of_row] // geometry.line_bytes == its[:, None])
+    there = to[of_row] // geometry.line_bytes
+    last = np.where(lanes, there, -1).max(axis=1, initial=-1)
     return {
-        "first_line": np.searchsorted(row[begins], np.arange(len(source) + 1)),
-        "line": line[begins],
-        "in_part": np.zeros(int(begins.sum()), np.int64),
+        "first_line": np.searchsorted(of_row, np.arange(len(source) + 1)),
+        "line": its,
+        "in_part": (lanes & (there != last[:, None])).any(axis=1).astype(np.int64),
         "first_sector": np.append(np.flatnonzero(begins), len(row)),
         "sector": sector,
     }

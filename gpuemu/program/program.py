@@ -46,7 +46,8 @@ class Accesses:
 
     The L1 lines that access a touches, unless that is not known, are `line[first_line[a] : first_line[a + 1]]`, in
     ascending order; of those `in_part` marks the lines that a store leaves bytes of in a sector of which it writes
-    others. The sectors in line l are `sector[first_sector[l] : first_sector[l + 1]]`. Both are numbers of blocks.
+    others, and those that a copy brings to more than one line of shared memory. The sectors in line l are
+    `sector[first_sector[l] : first_sector[l + 1]]`. Both are numbers of blocks.
     """
 
     wavefronts: Column

@@ -43,7 +43,7 @@ def parts(trace: Trace, work: NDArray[np.float64], reference: int, stores: bool)
     """
     memory = np.array([i.accesses_memory for i in trace.code])
     wanted = np.array([
-        i.operation.kind is Kind.GLOBAL and i.operation.store == stores for i in trace.code
+        i.operation.kind is Kind.GLOBAL and (i.operation.store and i.mnemonic != "LDGSTS") == stores for i in trace.code
     ])  # fmt: skip
     known, sectors = executed(trace), dict.fromkeys(executed(trace), 0)
     for of in (trace, *([trace.sample.others] if trace.sample else [])):

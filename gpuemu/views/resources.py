@@ -69,6 +69,7 @@ _GROUPS = (
         compute_capability chip chips.*.sms chips.*.clock_mhz chips.*.base_clock_mhz chips.*.tensor_clock_mhz
         chips.*.l2_kibibytes chips.*.gpcs
         chips.*.merged_requests chips.*.merge_cycles chips.*.merge_missed_cycles chips.*.drift_cycles
+        chips.*.drift_alone_cycles
         chips.*.l2_held_kibibytes chips.*.l2_kept_kibibytes chips.*.l2_dirty_kibibytes chips.*.l2_read_bytes_per_cycle
         chips.*.l2_together_bytes_per_cycle chips.*.l2_lines_per_cycle chips.*.l2_write_bytes_per_cycle
         chips.*.l2_store_lines_per_cycle chips.*.dram_wait_cycles

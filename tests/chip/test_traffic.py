@@ -7,17 +7,22 @@ import pytest
 
 from gpuemu.arch import load_arch
 from gpuemu.chip.l2 import LINE_BYTES
-from gpuemu.chip.streams import Touches, _straight, _whole
+from gpuemu.chip.streams import COUNTS, Touches, _straight, _whole
 from gpuemu.chip.traffic import traffic
 
 H100 = load_arch("sm_90").chips["H100"]
 MIB = 1 << 20
 
 
+def touching(line, sectors, time, written, stream, cycles, in_pieces=False) -> Touches:
+    """Touches of which each sector is sent once."""
+    return Touches(line, sectors, COUNTS[sectors], time, written, np.full(len(line), in_pieces), stream, cycles)
+
+
 def reading(lines: int, written: bool = False) -> Touches:
     """A CTA that touches so many whole lines, one after the other."""
     number = np.arange(lines)
-    return Touches(
+    return touching(
         number * LINE_BYTES,
         np.full(lines, 15),
         number * 4,
@@ -33,7 +38,7 @@ def launch(
     lines = bytes_touched // LINE_BYTES // (1 if shared else ctas)
     move = np.zeros(ctas, np.int64) if shared else np.arange(ctas) * lines * LINE_BYTES
     return traffic(
-        reading(lines, written), {0: move}, np.ones((2, ctas)), np.zeros(ctas, np.int64), chip, ((0, 1 << 40),), cold
+        reading(lines, written), {0: move}, np.ones((2, ctas)), np.zeros(ctas, np.int64), chip, ((0, 1 << 40),), cold, 1
     )
 
 
@@ -79,7 +84,7 @@ def pair(*starts: int, ctas: list[int]) -> float:
     apart[ctas] = starts
     few, still = np.zeros((2, 132)), H100.model_copy(update={"drift_cycles": None})
     few[:, ctas] = 1.0
-    found = traffic(reading(3000), {0: np.zeros(1, np.int64)}, few, apart, still, ((0, 1 << 40),), False)
+    found = traffic(reading(3000), {0: np.zeros(1, np.int64)}, few, apart, still, ((0, 1 << 40),), False, 2)
     return found.asked_sectors / found.loaded_sectors
 
 
@@ -102,7 +107,7 @@ def test_lines_that_both_sides_of_the_chip_use_take_two_places():
     """25 MiB that all SMs read again and again fit once, but not twice."""
     lines = 25 * MIB // LINE_BYTES
     once = reading(lines)
-    twice = Touches(
+    twice = touching(
         np.tile(once.line, 2), np.tile(once.sectors, 2), np.arange(2 * lines) * 4, np.tile(once.written, 2),
         np.tile(once.stream, 2), 8 * lines,
     )  # fmt: skip
@@ -110,7 +115,7 @@ def test_lines_that_both_sides_of_the_chip_use_take_two_places():
     def dram(moves: np.ndarray) -> int:
         count = len(moves)
         return traffic(
-            twice, {0: moves}, np.ones((2, count)), np.zeros(count, np.int64), H100, ((0, 1 << 40),), True
+            twice, {0: moves}, np.ones((2, count)), np.zeros(count, np.int64), H100, ((0, 1 << 40),), True, 1
         ).dram_read
 
     assert dram(np.zeros(1, np.int64)) == pytest.approx(25 * MIB, rel=0.05)
@@ -122,11 +127,11 @@ def narrow(bytes_each: int, ctas: int, written: bool = False):
     """CTAs that touch so many bytes of each of 1,024 rows, side by side."""
     rows, pitch = 1024, bytes_each * ctas
     sectors = np.full(rows, (1 << bytes_each // 32) - 1)
-    pattern = Touches(
+    pattern = touching(
         np.arange(rows) * pitch, sectors, np.arange(rows) * 4, np.full(rows, written), np.zeros(rows, np.int64), 4096
     )
     move = np.arange(ctas) * bytes_each
-    return traffic(pattern, {0: move}, np.ones((2, ctas)), np.zeros(ctas, np.int64), H100, ((0, 1 << 40),), True)
+    return traffic(pattern, {0: move}, np.ones((2, ctas)), np.zeros(ctas, np.int64), H100, ((0, 1 << 40),), True, 1)
 
 
 @pytest.mark.parametrize("bytes_each", [32, 64])
