@@ -96,6 +96,19 @@ def test_sms_of_a_gpc_that_ask_for_the_same_at_once_ask_l2_once_four_at_the_most
     assert pair(0, 0, ctas=[0, 40]) == pytest.approx(1, abs=0.01)
 
 
+def test_what_comes_in_pieces_is_asked_for_by_each():
+    number = np.arange(3000)
+    found = [
+        traffic(
+            touching(number * 128, np.full(3000, 15), number * 4, number < 0, number * 0, 12_000, in_pieces),
+            {0: np.zeros(1, np.int64)}, np.ones((2, 8)), np.zeros(8, np.int64), H100, ((0, 1 << 40),), False, 1,
+        )
+        for in_pieces in (False, True)
+    ]  # fmt: skip
+    assert found[0].asked_sectors == pytest.approx(8 * 3000 * 4 / 4, rel=0.1)
+    assert found[1].asked_sectors == found[1].loaded_sectors == 8 * 3000 * 4
+
+
 def test_a_range_that_all_read_comes_from_dram_once_and_l2_is_asked_less():
     found = launch(4 * MIB, cold=True, shared=True)
     assert found.dram_read == pytest.approx(4 * MIB, rel=0.05)
