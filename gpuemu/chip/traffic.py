@@ -28,6 +28,8 @@ WANTED = 150_000
 AT_ONCE = 1 << 21
 TURN_CYCLES = 270
 """What a CTA touches within about a latency of L2 it asks for in one turn."""
+OF_PLACES = 1 << 32
+"""From here on chance tells when places fall free, before that how CTAs drift."""
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -82,7 +84,7 @@ def _sm(ends: NDArray[np.float64], sms: int, resident: int, drift: float) -> Num
     Those of a TPC's two SMs fall free together, of different TPCs a little apart even where all CTAs do the same.
     """
     sm = np.arange(len(ends)) % sms
-    noise = np.repeat(drift * np.random.default_rng(2).standard_normal(len(ends) // 2 + 1), 2)[: len(ends)]
+    noise = np.repeat(drift * bell(np.arange(len(ends) // 2 + 1) + OF_PLACES), 2)[: len(ends)]
     free = list(zip((ends + noise).tolist(), sm.tolist(), strict=True))
     places = free[: resident * sms]
     heapify(places)

@@ -82,7 +82,7 @@ def pair(*starts: int, ctas: list[int]) -> float:
     """Of loads of the same lines by these SMs, the part that L2 is asked for."""
     apart = np.full(132, 10_000_000)
     apart[ctas] = starts
-    few, still = np.zeros((2, 132)), H100.model_copy(update={"drift_cycles": None})
+    few, still = np.zeros((2, 132)), H100.model_copy(update={"drift_alone_cycles": None})
     few[:, ctas] = 1.0
     found = traffic(reading(3000), {0: np.zeros(1, np.int64)}, few, apart, still, ((0, 1 << 40),), False, 2)
     return found.asked_sectors / found.loaded_sectors
