@@ -134,13 +134,15 @@ class Counts(NamedTuple):
     """Wavefronts of n accesses, each array [n].
 
     `ideal`: the fewest wavefronts that as many distinct words could cost, group by group after merging.
-    `data_stage_cycles`: cycles for which an access holds the data stage. `groups`: of lanes, after merging.
+    `data_stage_cycles`: cycles for which an access holds the data stage. `groups`: of lanes, after merging. `words`:
+    of banks that it reads or writes, each once in a group.
     """
 
     wavefronts: IntArray
     ideal: IntArray
     data_stage_cycles: IntArray
     groups: IntArray
+    words: IntArray
 
 
 def refuse_misaligned(
@@ -231,7 +233,8 @@ def _count_rows(geometry: BankGeometry, kind: AccessKind, width: int, addresses:
     ideal = -(-asked_of_bank.sum(axis=2) // banks)
     wavefronts = per_group.sum(axis=1)
     served = np.where(merged, (groups + 1) // 2, groups)
-    return Counts(wavefronts, ideal.sum(axis=1), np.maximum(wavefronts, served), served)
+    words = asked.sum(axis=1) * (unit // geometry.bank_width_bytes)
+    return Counts(wavefronts, ideal.sum(axis=1), np.maximum(wavefronts, served), served, words)
 
 
 def _begins_turn(words: IntArray, bytes_of: IntArray) -> BoolArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +18,14 @@ from gpuemu.isa.opcodes import Kind, Operation, Row
 from gpuemu.isa.warp import LANES
 from gpuemu.program.copies import copies_of
 from gpuemu.program.generic import IN_GLOBAL, IN_LOCAL, IN_SHARED, Variant, as_shared
-from gpuemu.program.program import Accesses, accesses_of
+from gpuemu.program.program import UNKNOWN, Accesses, accesses_of
 from gpuemu.trace.model import LOCAL, SHARED, Instruction, Trace
 
 _LOCAL_LINES = 1 << 52
 """Where local memory is put behind global memory for an access to both."""
 _ROWS_AT_ONCE = 4096
 """Rows of stores whose every byte is looked at together."""
+_WORD_BITS = 32
 
 
 def lower_accesses(
@@ -73,6 +75,7 @@ def _generic_accesses(
     )
     in_shared = active & (spaces == SHARED)
     beyond = _global_accesses(variant.instruction, operation, addresses, active & ~in_shared, arch)
+    beyond = replace(beyond, bank_reads=np.full(len(beyond), UNKNOWN))
     if not variant.is_mixed:
         return beyond
     here = _accesses_of(file, arch, as_shared(variant.instruction), addresses, in_shared, generic=True)
@@ -121,8 +124,24 @@ def _accesses_of(
     return accesses_of(
         len(addresses), wavefronts=counts.wavefronts, ideal_wavefronts=counts.ideal,
         data_stage_cycles=counts.data_stage_cycles, return_cycles=returned, has_lanes=active.any(axis=1),
-        unmerged_wavefronts=unmerged,
+        unmerged_wavefronts=unmerged, **_banked(operation, counts.words, counts.wavefronts > counts.ideal),
     )  # fmt: skip
+
+
+def _banked(operation: Operation, words: NDArray[np.int64], conflicts: NDArray[np.bool_]) -> dict[str, Any]:
+    """The columns of words of banks. What is stored in part of a word reads it; with conflicts more, by no known rule.
+
+    A store to global memory reads again what it has written, for L2, and an atomic once more than a reduction (H100).
+    """
+    narrow = 0 < operation.width_bits < _WORD_BITS
+    if operation.kind is Kind.GLOBAL:
+        stores = operation.store or operation.atomic
+        reads = words * (1 + (operation.atomic and not operation.store))
+    else:
+        stores = operation.row not in (Row.LOAD, Row.LOAD_MATRIX)
+        reads = words * (operation.row not in (Row.STORE, Row.STORE_MATRIX) or narrow)
+    unknown = np.bool_(operation.local) | (conflicts & np.bool_(stores and narrow))
+    return {"bank_reads": np.where(unknown, UNKNOWN, reads), "bank_writes": words * stores}
 
 
 def _global_accesses(
@@ -144,11 +163,17 @@ def _global_accesses(
     word_bytes, banks_there = arch.shared_memory.bank_width_bytes, arch.shared_memory.banks
     words = ends if operation.local else [addresses + n for n in range(0, width, min(width, word_bytes))]
     lanes = groups_of.bits_32 if width <= 4 else groups_of.bits_64 if width <= 8 else groups_of.bits_128
-    passes = np.zeros(len(addresses), dtype=np.int64)
+    passes, banked = (np.zeros(len(addresses), dtype=np.int64) for _ in range(2))
+    conflicts = np.zeros(len(addresses), dtype=np.bool_)
     for first in range(0, LANES, lanes):
         part = slice(first, first + lanes)
         rows, word = _blocks_by_row([one[:, part] for one in words], active[:, part], word_bytes)
-        passes += np.maximum(1, fullest(rows, word % banks_there, len(addresses)))
+        fullest_bank = fullest(rows, word % banks_there, len(addresses))
+        passes += np.maximum(1, fullest_bank)
+        conflicts |= fullest_bank > 1
+        banked += np.bincount(rows, minlength=len(addresses))
+    if operation.atomic:  # lanes at one word do not share it
+        banked = active.sum(axis=1) * max(1, width // word_bytes)
     returns = not operation.store
     returned = (LANES // lanes - 1) * arch.shared_memory.cycles_per_further_group if returns else 0
     rows, sector = _blocks_by_row(ends, active, memory.sector_bytes)
@@ -178,7 +203,7 @@ def _global_accesses(
             if operation.store and not operation.local
             else np.zeros(len(of_line), np.int64)
         ),
-        first_sector=begins, sector=sector,
+        first_sector=begins, sector=sector, **_banked(operation, banked, conflicts),
     )  # fmt: skip
 
 

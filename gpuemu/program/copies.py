@@ -10,7 +10,7 @@ from gpuemu.banks import copies
 from gpuemu.banks.wavefronts import BankGeometry, refuse_misaligned
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa.warp import LANES
-from gpuemu.program.program import Accesses, accesses_of
+from gpuemu.program.program import UNKNOWN, Accesses, accesses_of
 from gpuemu.trace.model import ZEROS, Instruction, Trace
 
 
@@ -43,13 +43,34 @@ def copies_of(trace: Trace, arch: Architecture, instruction: Instruction, rows: 
     counts = copies.count(geometry, width, lanes, to, source, active, zeros, bypass=bypass)
     nothing = np.zeros(len(rows), dtype=np.int64)
     lines = _lines(to, source, active & ~zeros & known[:, None], geometry)
+    banked = _banked(width, lanes, source, active, zeros, bypass)
+    if trace.sources is not None:  # how many of its bytes are zeros is not always known
+        partly = active & ~zeros & (trace.sources[rows] % width != 0)
+        banked["bank_reads"] = np.where(partly.any(axis=1), UNKNOWN, banked["bank_reads"])
     return accesses_of(
         len(rows), wavefronts=counts.by_instruction, ideal_wavefronts=counts.ideal,
         data_stage_cycles=nothing if bypass else counts.wavefronts, sectors=counts.sectors,
         copy_pieces=np.maximum(1, counts.by_instruction) if bypass else nothing, ideal_sectors=counts.ideal_sectors,
         has_lanes=active.any(axis=1), counted_wavefronts=counts.wavefronts, counted_conflicts=counts.conflicts,
         conflicts=counts.conflicts_by_instruction, sectors_by_instruction=counts.sectors_by_instruction, **lines,
+        **banked,
     )  # fmt: skip
+
+
+def _banked(
+    width: int, lanes: int, source: NDArray[np.int64], active: NDArray[np.bool_], zeros: NDArray[np.bool_], bypass: bool
+) -> dict[str, NDArray[np.int64]]:
+    """The words of banks: what copies write; through L1 what they read there, all zeros of a group of lanes once; past
+    it the zeros that they write (H100).
+    """
+    words = max(1, width // 4)
+    writes = active.sum(axis=1) * words
+    if bypass:
+        return {"bank_reads": (active & zeros).sum(axis=1) * words, "bank_writes": writes}
+    place = np.where(active, np.where(zeros, 0, 1 + source // width), -1).reshape(len(source), -1, lanes)
+    place.sort(axis=2)
+    new = (np.diff(place, axis=2, prepend=-1) != 0) & (place >= 0)
+    return {"bank_reads": new.sum(axis=(1, 2)) * words, "bank_writes": writes}
 
 
 def _lines(

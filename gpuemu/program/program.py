@@ -30,6 +30,8 @@ Fetches = tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
 """For each bank the registers that are read from it, each with the latches that it goes into."""
 
 Column = NDArray[np.int64]
+UNKNOWN = -1
+"""In place of the words of banks that an access reads: nobody measured how many they are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +42,8 @@ class Accesses:
     `sectors` it moves from or to global memory; `return_cycles` its data takes longer to come back. `copy_pieces`: of a
     copy past L1, the cycles that it holds the stage that sends copies on. `ideal_sectors`: the fewest that could hold
     what its lanes ask global memory for. `has_lanes`: any lane takes part. `unmerged_wavefronts`: of a load by generic
-    addresses, those that LDS, merging, would not have.
+    addresses, those that LDS, merging, would not have. `bank_reads`, `bank_writes`: words of the banks of L1 and shared
+    memory, of a load from global memory without what comes from L2; reads are UNKNOWN where nobody measured them.
     Of an asynchronous copy `wavefronts` are the profiler's by instruction, `counted_wavefronts` and `counted_conflicts`
     those of the hardware's counters, `conflicts` and `sectors_by_instruction` again by instruction.
 
@@ -59,6 +62,8 @@ class Accesses:
     ideal_sectors: Column
     has_lanes: Column
     unmerged_wavefronts: Column
+    bank_reads: Column
+    bank_writes: Column
     counted_wavefronts: Column
     counted_conflicts: Column
     conflicts: Column
@@ -95,8 +100,8 @@ class Accesses:
 
 SINGLE = (
     "wavefronts", "ideal_wavefronts", "data_stage_cycles", "sectors", "return_cycles", "copy_pieces", "ideal_sectors",
-    "has_lanes", "unmerged_wavefronts", "counted_wavefronts", "counted_conflicts", "conflicts",
-    "sectors_by_instruction",
+    "has_lanes", "unmerged_wavefronts", "bank_reads", "bank_writes", "counted_wavefronts", "counted_conflicts",
+    "conflicts", "sectors_by_instruction",
 )  # fmt: skip
 """The columns with one number for each access."""
 

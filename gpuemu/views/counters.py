@@ -74,6 +74,7 @@ def shared_table(program: Program, log: Log, arch: Architecture) -> dict[str, Ro
     }
 
 
+PRODUCT_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum"
 _WARPS = 4
 """Of a warpgroup."""
 
@@ -125,7 +126,7 @@ def _products(program: Program, executed: list[int]) -> dict[str, int]:
         return {}
     return {
         "sm__inst_executed_pipe_tensor_op_gmma.sum": count,
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum": sum(each * n for each, n in of_warps) // _WARPS,
+        PRODUCT_WAVEFRONTS: sum(each * n for each, n in of_warps) // _WARPS,
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_gmma.sum": 0,
     }
 

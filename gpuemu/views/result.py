@@ -23,10 +23,13 @@ from gpuemu.trace.model import Trace
 from gpuemu.views import answer, source, timeline
 from gpuemu.views.accesses import Pattern, shared_patterns
 from gpuemu.views.bounds import Bound, bounds
-from gpuemu.views.counters import RowCounts, memory_counters, profiler_counters, shared_table
+from gpuemu.views.copies import copy_counts
+from gpuemu.views.counters import PRODUCT_WAVEFRONTS, RowCounts, memory_counters, profiler_counters, shared_table
+from gpuemu.views.data_banks import bank_counters
 from gpuemu.views.footprint import Footprint, footprint
 from gpuemu.views.global_memory import (
     GlobalCounts,
+    GlobalRow,
     L1Counts,
     dram_sectors,
     global_table,
@@ -245,12 +248,19 @@ class Result:
     @cached_property
     def counters(self) -> Mapping[str, int]:
         """The profiler's counters by their names."""
+        missed = missed_sectors(self.program, self.log)
         beyond = memory_counters(
-            self.global_memory, self.l1, missed_sectors(self.program, self.log),
+            self.global_memory, self.l1, missed,
             dram_sectors(self.trace, self.program, self.arch), new_sectors(self.program, self.arch),
             sectors_reduced_in_bulk(self.program),
         )  # fmt: skip
-        return profiler_counters(self.program, self.log, self.shared_memory) | beyond
+        found = profiler_counters(self.program, self.log, self.shared_memory) | beyond
+        into_l1 = (
+            missed[GlobalRow.LOAD] + copy_counts(self.program, self.log)[0].beyond
+            + self.global_memory[GlobalRow.ATOMIC].sectors
+        )  # fmt: skip
+        products = found.get(PRODUCT_WAVEFRONTS, 0)
+        return found | bank_counters(self.program, self.arch, into_l1, products)
 
     @cached_property
     def bounds(self) -> tuple[Bound, ...]:
