@@ -2,8 +2,7 @@
 
 FOLDER has kernels.json (how each is launched, what an H100's profiler counted) and kernels.npz (code, inputs). Prints a
 line a kernel with what wgmma reads of shared memory, the sectors that come from L2 and words of banks, where they are
-counted, emulated and measured, and how
-many kernels have all right. NAME: those whose name has it.
+counted, emulated and measured, and how many kernels have all right. NAME: those whose name has it.
 """
 
 from __future__ import annotations
