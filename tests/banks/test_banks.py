@@ -222,8 +222,8 @@ def test_counting_no_access_gives_empty_counts():
 
 def reference(
     geometry: BankGeometry, kind: AccessKind, width: int, addresses: list[int], active: list[bool]
-) -> tuple[int, int, int, int]:
-    """(wavefronts, ideal, data-stage cycles, groups) of one access, written as plainly as the rules are."""
+) -> tuple[int, int, int, int, int]:
+    """(wavefronts, ideal, data-stage cycles, groups, words) of one access, written as plainly as the rules are."""
     matrix = kind in (AccessKind.LOAD_MATRIX, AccessKind.STORE_MATRIX)
     lanes = list(range(8 * width if matrix else 32))
     size = geometry.matrix_row_bytes if matrix else width // 8
@@ -245,7 +245,7 @@ def reference(
             ):
                 groups = [lanes[i : i + 2 * per_group] for i in range(0, len(lanes), 2 * per_group)]
                 break
-    total = ideal = 0
+    total = ideal = of_all = 0
     for group in groups:
         requests = [
             (lane, word)
@@ -266,7 +266,8 @@ def reference(
         of_bank = Counter(word % geometry.banks for word in words)
         total += max(of_bank.values(), default=0)
         ideal += -(-len(words) // geometry.banks)
-    return total, ideal, max(total, len(groups)), len(groups)
+        of_all += len(words)
+    return total, ideal, max(total, len(groups)), len(groups), of_all
 
 
 geometries = st.builds(
