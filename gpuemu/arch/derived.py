@@ -4,7 +4,8 @@ A wavefront is as wide as all banks, so a group has as many lanes as fit into it
 matrix access as many rows. With 32 banks of 4 bytes that is 32, 16 and 8 lanes of 32, 64 and 128 bits and 8 rows
 (H200: all 1,198 counted patterns agree); chips of 16 banks had groups of 16.
 
-Of a chip's DRAM and L2 published lists tell the rate and the size: SMs get the part of them that `global_memory` says.
+Of a chip's DRAM and L2 published lists tell the rate and the size: SMs get the part of them that `global_memory` says,
+and of L2 so many bytes a cycle for each KiB.
 At another clock, `--set "chips.RTX 3080.clock_mhz=1440"`, DRAM gives another number of bytes a cycle.
 """
 
@@ -22,6 +23,7 @@ BYTES_OF_ONE: Mapping[str, int | str] = {
 }
 """The values that follow, each with the bytes of a lane or row, or the name of the value that has them."""
 DRAM_SHARE, HELD_SHARE = "global_memory.dram_share", "global_memory.l2.held_share"
+L2_RATE = "global_memory.l2.read_bytes_per_kibibyte"
 LAUNCH = "launch.grid_nanoseconds"
 DERIVED = "derived"
 """Status, and in place of a file, of the values that follow."""
@@ -69,7 +71,9 @@ def _lanes(values: Mapping[str, Any]) -> dict[str, tuple[int | float, str]]:
 
 
 def _shared(values: Mapping[str, Any]) -> dict[str, tuple[int | float, str]]:
-    """What all SMs of each chip get of DRAM in a cycle, what L2 holds, a launch takes; nothing where a number lacks."""
+    """What all SMs of each chip get of DRAM and L2 in a cycle, what L2 holds, a launch takes; nothing where a number
+    lacks.
+    """
 
     def number(name: str) -> float:
         value = values.get(name)
@@ -79,12 +83,15 @@ def _shared(values: Mapping[str, Any]) -> dict[str, tuple[int | float, str]]:
     for chip in dict.fromkeys(name.split(".")[1] for name in values if name.startswith("chips.")):
         rate, clock = number(f"chips.{chip}.dram_gigabytes_per_second"), number(f"chips.{chip}.clock_mhz")
         each = round(rate * number(DRAM_SHARE) * 1000 / clock, 1) if clock else 0.0
-        held = round(number(f"chips.{chip}.l2_kibibytes") * number(HELD_SHARE))
+        size = number(f"chips.{chip}.l2_kibibytes")
+        held, read = round(size * number(HELD_SHARE)), round(size * number(L2_RATE))
         launch = round(number(LAUNCH) * clock / 1000)
         if each:
             found[f"chips.{chip}.dram_bytes_per_cycle"] = each, f"dram_gigabytes_per_second x {DRAM_SHARE} / clock_mhz"
         if held:
             found[f"chips.{chip}.l2_held_kibibytes"] = held, f"l2_kibibytes x {HELD_SHARE}"
+        if read:
+            found[f"chips.{chip}.l2_read_bytes_per_cycle"] = float(read), f"l2_kibibytes x {L2_RATE}"
         if launch:
             found[f"chips.{chip}.launch_cycles"] = launch, f"{LAUNCH} x clock_mhz"
     return found

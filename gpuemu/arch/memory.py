@@ -118,6 +118,9 @@ class L2(Part):
     spread_cycles: int = cycles("what the farthest block of lines takes longer than the nearest", low=0)
     block_bytes: PowerOfTwo = power_of_two("lines of one such block are equally far", 1 << 20, "bytes")
     held_share: float = rate("of its size that it holds while that is read again and again", "of it", 0.001, 1.0)
+    read_bytes_per_kibibyte: float = rate(
+        "a cycle that all SMs at once get for each KiB of it: a larger one has more slices", "bytes/cycle", 1e-6, 1000.0
+    )
 
 
 class GlobalMemory(Part):
@@ -128,8 +131,8 @@ class GlobalMemory(Part):
     refresh_interval_cycles: int = cycles("from one refresh of a quarter of memory to its next")
     refresh_cycles: int = cycles("for which that quarter answers nothing; 0: never", low=0)
     first_touch: Literal["dram", "l2"] = word("who has the data that this launch has not touched yet", "dram", "l2")
-    bytes_per_cycle: float = rate("the SM's share of the bandwidth, towards the SM", "bytes/cycle", 0.001, 65536.0)
-    store_bytes_per_cycle: float = rate("the same, of stores", "bytes/cycle", 0.001, 65536.0)
+    bytes_per_cycle: float = rate("that L2 gives one SM which asks alone", "bytes/cycle", 0.001, 65536.0)
+    store_bytes_per_cycle: float = rate("that L2 takes of one SM which stores alone", "bytes/cycle", 0.001, 65536.0)
     store_data_release_cycles: int = cycles("as of mio, for a store to global memory")
     store_latency_cycles: int = cycles("a store's last wavefront to the first that leaves L1", low=0)
     store_buffer_sectors: int = whole("may be on the way from L1 of stores that count as done", 0, 100_000, "sectors")

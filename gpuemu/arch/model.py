@@ -270,7 +270,7 @@ class Barrier(Part):
 
 def _chip_rate(about: str, unit: str) -> Any:
     """A rate of all SMs together, which a chip may leave out."""
-    return rate(about, unit, 0.001, 1_000_000.0, optional=True)
+    return rate(about, unit, 0.001, 1e9, optional=True)
 
 
 class Chip(Part):

@@ -115,7 +115,7 @@ def run(
 
     \b
     What each warp did cycle by cycle, here and in Perfetto (docs/report.md):
-      gpuemu run v2_shared_memory --page timeline --from 577 --cycles 48
+      gpuemu run v2_shared_memory --page timeline --from 519 --cycles 48
       gpuemu run v2_shared_memory --format perfetto -o v2.perfetto.json
 
     \b

@@ -48,8 +48,9 @@ class Device:
 
     @cached_property
     def properties(self) -> dict[str, int]:
-        """What Triton's driver tells of a GPU. Memory clock and bus are those of a rate as the architecture has it."""
+        """What Triton's driver tells of a GPU. Memory clock and bus are such that their product is the rate of DRAM."""
         chip, arch = self.arch.chips[self.arch.chip], self.arch
+        rate = chip.dram_bytes_per_cycle or arch.global_memory.bytes_per_cycle * chip.sms
         return {
             "max_shared_mem": arch.shared_memory.capacity_bytes - arch.shared_memory.reserved_bytes_per_cta,
             "max_num_regs": 65536,
@@ -57,7 +58,7 @@ class Device:
             "warpSize": 32,
             "sm_clock_rate": chip.clock_mhz * 1000,
             "mem_clock_rate": chip.clock_mhz * 1000,
-            "mem_bus_width": int(arch.global_memory.bytes_per_cycle * chip.sms * 4),
+            "mem_bus_width": int(rate * 4),
         }
 
     def launch(

@@ -80,9 +80,10 @@ _GROUPS = (
         register_file.read_cycles
         shared_memory.load_merge_distances shared_memory.atomic_same_word_shares shared_memory.matrix_row_bytes
         shared_memory.bank_width_bytes shared_memory.ports.topology global_memory.sector_bytes
-        global_memory.dram_share global_memory.l2.held_share launch.grid_nanoseconds
-        global_memory.local_word_bytes global_memory.l1.line_bytes global_memory.l1.tag_bank_masks
-        global_memory.l2.block_bytes global_memory.refresh_interval_cycles tensor_core.numerics.kept_fraction_bits
+        global_memory.dram_share global_memory.l2.held_share global_memory.l2.read_bytes_per_kibibyte
+        launch.grid_nanoseconds global_memory.local_word_bytes global_memory.l1.line_bytes
+        global_memory.l1.tag_bank_masks global_memory.l2.block_bytes global_memory.refresh_interval_cycles
+        tensor_core.numerics.kept_fraction_bits
         tensor_core.numerics.products_per_block_16_bit tensor_core.numerics.products_per_block_tf32
         tensor_core.numerics.kept_fraction_bits_8_bit tensor_core.numerics.products_per_block_8_bit
         tensor_core.numerics.result_fraction_bits_8_bit register_file.write_cycles

@@ -4,21 +4,21 @@
     A, B and C through shared memory, rows of 32 bytes: two-way conflicts
     1 CTA of 1 warp; 24 fit on the SM, limited by CTAs
 
-           778 cycles from launch to last store, caches warm
+           720 cycles from launch to last store, caches warm
             37 warp instructions, 0.05 a cycle
-          1.81 us, about, for the whole launch on RTX 4060 Ti at 2535 MHz
-    4580 cycles elapsed, 3802 of them to launch it: 1 CTA on 34 SMs, 1 on the SM with the most; limited
+          1.78 us, about, for the whole launch on RTX 4060 Ti at 2535 MHz
+    4522 cycles elapsed, 3802 of them to launch it: 1 CTA on 34 SMs, 1 on the SM with the most; limited
     by too few CTAs; 1 CTA timed; cycles at the SMs' clock, which power may lower
-    sm_89: never measured here, about 80% of its values assumed; about ±7% for that, --sure tells more
+    sm_89: never measured here, about 80% of its values assumed; about ±5% for that, --sure tells more
 
-    Waits for global memory: one warp cannot hide it (89% of the cycles are the latency of one warp).
+    Waits for global memory: one warp cannot hide it (92% of the cycles are the latency of one warp).
     Cycles if only this limited it         Cycles  Of the run
-    latency of one warp                       696       89.5%
-    one warp's accesses to shared memory      100       12.9%
-    global-memory bandwidth                    77        9.9%
-    registers sent to the load/store unit      70        9.0%
-    shared-memory data stage                   50        6.4%
-    launch                                     40        5.1%
+    latency of one warp                       663       92.1%
+    one warp's accesses to shared memory      100       13.9%
+    registers sent to the load/store unit      70        9.7%
+    shared-memory data stage                   50        6.9%
+    launch                                     40        5.6%
+    issue slots                                37        5.1%
     and 13 more; --all shows them
 
     Shared memory       Instructions  Wavefronts  Ideal  Bank Conflicts
@@ -35,26 +35,26 @@
     32 sectors came from L2 or DRAM, 16 went there
 
     Stall reason, of all warps  Cycles  Of all                    Waits for
-    long_scoreboard                295   40.0%  ######            global memory
-    imc_miss                       126   17.1%  ###               constants to be fetched
-    short_scoreboard                99   13.4%  ##                shared memory, shuffles or special
+    long_scoreboard                237   34.9%  ######            global memory
+    imc_miss                       126   18.5%  ###               constants to be fetched
+    short_scoreboard               103   15.1%  ##                shared memory, shuffles or special
                                                                   functions
-    wait                            87   11.8%  ##                results of a fixed latency
-    selected                        37    5.0%  #                 issued an instruction
-    barrier                         34    4.6%  #                 the other warps at a barrier
-    drain                           34    4.6%  #                 its last stores
-    no_instruction                  18    2.4%                    code to be fetched
-    math_pipe_throttle               8    1.1%                    a busy pipe
+    wait                            87   12.8%  ##                results of a fixed latency
+    selected                        37    5.4%  #                 issued an instruction
+    drain                           34    5.0%  #                 its last stores
+    barrier                         30    4.4%  #                 the other warps at a barrier
+    no_instruction                  18    2.6%                    code to be fetched
+    math_pipe_throttle               8    1.2%                    a busy pipe
 
     Schedulers
     Active Warps            1.00  on a scheduler, each cycle that it has any
     Eligible Warps          0.05  of them could issue
-    Issued Warp             0.05  no eligible warp in 95.0%
+    Issued Warp             0.05  no eligible warp in 94.6%
     Theoretical Occupancy  50.0%  24 of 48 warps, limited by CTAs
     Achieved Occupancy      2.1%  1.0 warps
 
     CTA  Warp  Sub-core  Start  End  long_scoreboard  imc_miss  short_scoreboard  wait  Others
-      0     0         0     40  778              295       126                99    87     131
+      0     0         0     40  720              237       126               103    87     127
 
     Next: gpuemu why traces/v2_shared_memory.yaml --arch sm_89: what the bank conflicts, and every other
     cause, cost. gpuemu check: races and wild accesses. Or --page source: which instruction.

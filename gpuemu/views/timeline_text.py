@@ -1,7 +1,7 @@
-"""The timeline as text, a row for each instruction issued. `gpuemu run v2_shared_memory --page timeline --from 577
+"""The timeline as text, a row for each instruction issued. `gpuemu run v2_shared_memory --page timeline --from 519
 --cycles 47` prints, among others,
 
-                                     577       587       597       607       617
+                                     519       529       539       549       559
     0160 LDSM.16.M88.4 R12, [R21]    bbbbbI..........-DDDDDDDDDDDDDDD------------R
     0170 LDSM.16.MT88.4 R16, [R21..        wwwI..........-------------DDDDDDDDDDDDDD
 

@@ -573,6 +573,12 @@ def test_what_sms_get_of_dram_and_l2_follows_from_published_lists_and_the_clock(
     chip = arch.chips["RTX 3080"]
     assert chip.dram_bytes_per_cycle == round(0.91 * 760 / 1.710, 1)
     assert chip.l2_held_kibibytes == round(0.825 * 5120)
+    assert chip.l2_read_bytes_per_cycle == round(0.2282 * 5120)
+    assert arch.provenance["chips.RTX 3080.l2_read_bytes_per_cycle"].note == (
+        "l2_kibibytes x global_memory.l2.read_bytes_per_kibibyte"
+    )
+    larger = arch.with_overrides({"chips.RTX 3080.l2_kibibytes": 10240}).chips["RTX 3080"]
+    assert (larger.l2_held_kibibytes, larger.l2_read_bytes_per_cycle) == (round(0.825 * 10240), round(0.2282 * 10240))
     slow = arch.with_overrides({"chips.RTX 3080.clock_mhz": chip.base_clock_mhz}).chips["RTX 3080"]
     assert slow.dram_bytes_per_cycle == round(0.91 * 760 / 1.440, 1)
     assert arch.with_overrides({"chips.RTX 3080.dram_bytes_per_cycle": 1.0}).chips["RTX 3080"].dram_bytes_per_cycle == 1
@@ -580,6 +586,20 @@ def test_what_sms_get_of_dram_and_l2_follows_from_published_lists_and_the_clock(
     assert arch.provenance["chips.RTX 3080.dram_bytes_per_cycle"].note == (
         "dram_gigabytes_per_second x global_memory.dram_share / clock_mhz"
     )
+
+
+def test_what_l2_gives_all_sms_at_once_is_told_once_of_an_architecture():
+    """Of one SM alone `global_memory.bytes_per_cycle` tells in every file: no share of what a chip gives all."""
+    rates = {"A100": 3840, "A40": 1402, "RTX 4090": 1708, "T4": 799, "H100": 3974, "RTX 5090": 2278}
+    for name in SHIPPED:
+        arch = load_arch(name)
+        alone = arch.global_memory.bytes_per_cycle
+        assert alone == (128.0 if name == "sm_90" else 64.0)
+        for chip, of in arch.chips.items():
+            assert of.l2_read_bytes_per_cycle == rates.get(chip, of.l2_read_bytes_per_cycle)
+            assert of.sms * alone > of.l2_read_bytes_per_cycle
+            where = arch.provenance[f"chips.{chip}.l2_read_bytes_per_cycle"]
+            assert (where.status, where.file) == ("derived", "derived") or where.status == "measured"
 
 
 def test_lanes_and_rows_of_ones_own_stay_as_they_are_given(here):

@@ -67,7 +67,7 @@ def test_show_is_a_table_of_every_value_with_unit_status_source_and_note():
     lines = run("show", "sm_90").splitlines()
     assert lines[:4] == [
         "sm_90: NVIDIA Hopper, data centre: H200, H100",
-        f"from configs/sm_90.yaml ({count('sm_90') - 10} values), derived (10 values)",
+        f"from configs/sm_90.yaml ({count('sm_90') - 12} values), derived (12 values)",
         "",
         "name                                value                unit         status    sure source",
     ]
@@ -121,7 +121,7 @@ def test_show_looks_the_same_whatever_the_size_of_the_terminal(monkeypatch):
 def test_show_applies_settings_and_says_which_values_they_are():
     settings = ("--set", "shared_memory.banks=64", "--set", "shared_memory.load_merge_distances=[]")
     lines = run("show", "sm_90", *settings).splitlines()
-    assert lines[1] == f"from configs/sm_90.yaml ({count('sm_90') - 12} values), --set (2 values), derived (10 values)"
+    assert lines[1] == f"from configs/sm_90.yaml ({count('sm_90') - 14} values), --set (2 values), derived (12 values)"
     at = lines.index("  banks                             64                   banks        override")
     assert lines[at + 1] == "      32 without it"
     assert "  load_merge_distances              none                              override" in lines
@@ -134,7 +134,7 @@ def test_show_tells_which_file_how_many_values_are_from(here):
     lines = run("show", "mine.yaml").splitlines()
     assert lines[:2] == [
         "mine",
-        f"from configs/sm_90.yaml ({count('sm_90') - 11} values), mine.yaml (1 value), derived (10 values)",
+        f"from configs/sm_90.yaml ({count('sm_90') - 13} values), mine.yaml (1 value), derived (12 values)",
     ]
 
 

@@ -99,7 +99,7 @@ MUTATIONS = [
     ("sm_80", {"mio.store_source_release_cycles": 15}, "latency.sts_war"),
     ("sm_80", {"barrier.latency_cycles": 22}, "latency.bar_sync"),
     ("sm_80", {"global_memory.latency_cycles": 500}, "latency.ldg_dram"),
-    ("sm_80", {"chips.A100.l2_read_bytes_per_cycle": 3600, "chips.A100.l2_together_bytes_per_cycle": 3600}, "structure.l2_bw"),
+    ("sm_80", {"chips.A100.l2_read_bytes_per_cycle": 3600}, "structure.l2_bw"),
     ("sm_80", {"operations.ffma.latency_cycles": 6}, "latency.ffma"),
     ("sm_80", {"operations.imad.issue_interval_cycles": 1}, "issue.imad"),
     ("sm_80", {"issue.taken_branch_cycles": 90}, "tensor.m16n8k16_f16_f32.fma_clk_sm [meas_4w]"),

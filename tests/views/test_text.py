@@ -59,7 +59,7 @@ def test_the_tightest_bound_is_shown_however_little_it_takes() -> None:
 
 def test_the_verdict_is_in_words_and_the_last_line_names_what_to_ask_next() -> None:
     lines = [line for _, line in report(gpuemu.run("v2_shared_memory", "sm_89"), 100, again="v2_shared_memory")]
-    verdict = "Waits for global memory: one warp cannot hide it (89% of the cycles are the latency of one warp)."
+    verdict = "Waits for global memory: one warp cannot hide it (92% of the cycles are the latency of one warp)."
     assert verdict in lines
     assert "Next: gpuemu why v2_shared_memory: what the bank conflicts" in lines[-2]
     assert "Next" not in "".join(line for _, line in report(gpuemu.run("v2_shared_memory", "sm_89")))
