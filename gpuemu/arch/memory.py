@@ -99,6 +99,8 @@ class L1(Part):
     """The SM's own data cache, which shares its memory with shared memory."""
 
     capacity_bytes: int = size("L1 and shared memory together", 1)
+    reserved_bytes: int = size("of that, what neither has", 0)
+    ways: int = whole("lines of a set, of which the one used least recently makes room", 1, 1 << 16, "lines")
     line_bytes: PowerOfTwo = power_of_two("unit of its tags", 4096, "bytes")
     latency_cycles: int = cycles("a hit: load of 32 bits from an address of two registers, issue to dependent issue")
     tag_bank_masks: DistinctMasks = other(

@@ -160,6 +160,8 @@ class Values(Record):
     global_memory_atomic_latency_cycles: int
     global_memory_atomic_spread_cycles: int
     global_memory_l1_capacity_bytes: int
+    global_memory_l1_reserved_bytes: int
+    global_memory_l1_ways: int
     global_memory_l1_line_bytes: int
     global_memory_l1_latency_cycles: int
     global_memory_l1_store_cycles: int

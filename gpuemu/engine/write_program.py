@@ -26,8 +26,8 @@ class Facts:
 
     `registers` and `forwarded`: how many registers the scoreboard and the forwarding path have numbers for. Lines and
     sectors of global memory have some as well, and local ones of each warp: `sectors_of`, the first sector of each
-    line, and their number behind the last. So have the `blocks` of lines in L2. `reach`: cycles that an mma reads
-    fragments in.
+    line, and their number behind the last; `lines_at`, where the global ones lie, in lines. So have the `blocks` of
+    lines in L2. `reach`: cycles that an mma reads fragments in.
     """
 
     ops: NDArray[Any]
@@ -36,6 +36,7 @@ class Facts:
     registers: int
     forwarded: int
     sectors_of: Column
+    lines_at: Column
     local_sectors_of: Column
     blocks: int
     reach: int
@@ -99,8 +100,10 @@ def _facts(program: Program, block_lines: int) -> Facts:
         reads = [_port_reads(getattr(op, name)) for op in ops]
         reach = max(reach, max((cycle for each in reads for cycle in each[1::2]), default=0))
         flat.put(records, name, reads, 2)
-    accesses, shared, local, blocks = _write_accesses(program, flat, block_lines)
-    return Facts(records, accesses, flat.column(), len(scoreboard), len(forwarding), shared, local, blocks, reach)
+    accesses, shared, lines_at, local, blocks = _write_accesses(program, flat, block_lines)
+    return Facts(
+        records, accesses, flat.column(), len(scoreboard), len(forwarding), shared, lines_at, local, blocks, reach
+    )
 
 
 def _numbered(names: Iterable[int]) -> dict[int, int]:
@@ -172,10 +175,12 @@ def _port_reads(masks: Sequence[int]) -> list[int]:
     ]  # fmt: skip
 
 
-def _write_accesses(program: Program, flat: _Flat, block_lines: int) -> tuple[NDArray[Any], Column, Column, int]:
+def _write_accesses(
+    program: Program, flat: _Flat, block_lines: int
+) -> tuple[NDArray[Any], Column, Column, Column, int]:
     """Lines, sectors and blocks get numbers, those of local memory for themselves.
 
-    Returns the first sector of each line, too, and how many blocks there are.
+    Returns the first sector of each line, too, where the global ones lie, and how many blocks there are.
 
     Of each line an access has four numbers, its own, that of its block, how many sectors, whether it is written in
     part, and then its sectors.
@@ -189,7 +194,7 @@ def _write_accesses(program: Program, flat: _Flat, block_lines: int) -> tuple[ND
     local_line = np.repeat(is_local, accesses.lines)
     held = np.diff(accesses.first_sector)
     line_number, sector_number = np.zeros_like(accesses.line), np.zeros_like(accesses.sector)
-    firsts = []
+    firsts, places = [], []
     for local in (False, True):
         of_line = local_line == local
         of_sector = np.repeat(of_line, held)
@@ -198,6 +203,7 @@ def _write_accesses(program: Program, flat: _Flat, block_lines: int) -> tuple[ND
             accesses.sector[of_sector], return_index=True, return_inverse=True
         )
         lines_of_sectors = np.repeat(line_number, held)[of_sector][where]
+        places.append(lines)
         firsts.append(np.searchsorted(lines_of_sectors, np.arange(len(lines) + 1)))
     heads = np.arange(len(held)) * 4 + accesses.first_sector[:-1]  # where each line's numbers begin
     numbers = np.empty(4 * len(held) + len(accesses.sector), np.int64)
@@ -209,4 +215,4 @@ def _write_accesses(program: Program, flat: _Flat, block_lines: int) -> tuple[ND
     numbers[is_sector] = sector_number
     counts = np.diff(4 * accesses.first_line + accesses.first_sector[accesses.first_line])
     flat.put_column(records, "lines", numbers, counts, accesses.lines)
-    return records, firsts[0], firsts[1], len(blocks)
+    return records, firsts[0], places[0], firsts[1], len(blocks)

@@ -1,9 +1,10 @@
 """Global memory as seen from one SM: its L1, and behind that L2 and DRAM at the end of one path each way.
 
-L1 has lines of sectors in what shared memory leaves of `global_memory.l1.capacity_bytes`. A load or copy that L1 may
-answer hits where this SM loaded the sector before; the line that was used least recently makes room. A copy past L1
-takes with it what L1 has of its sectors; copies through it go on to shared memory in turn
-(`global_memory.l1.copy_cycles`).
+L1 has lines of sectors in what shared memory and `global_memory.l1.reserved_bytes` leave of
+`global_memory.l1.capacity_bytes`, in sets of `global_memory.l1.ways`. A load or copy that L1 may answer hits where this
+SM loaded the sector before; of its set the line that was used least recently makes room. Lines in a row lie in one set
+after another, and powers of two apart in different ones. A copy past L1 takes with it what L1 has of its sectors;
+copies through it go on to shared memory in turn (`global_memory.l1.copy_cycles`).
 
 All others go to L2, and to DRAM for what this launch has not touched if `global_memory.first_touch` says so, up to
 `global_memory.spread_cycles` farther for some lines than for others. Blocks of lines lie up to
@@ -34,7 +35,8 @@ from gpuemu.engine.units.data_stage import store_leaves
 
 
 class Memory(Record):
-    """L1 as a ring of lines in the order of use, `mark` its end; the paths to and from L2, in parts of a cycle.
+    """L1 as rings of lines in the order of use, one for each set, their ends marks from `first_mark` on; the paths to
+    and from L2, in parts of a cycle.
 
     `l2_free_at`, `l2_store_free_at`, `dram_free_at`: when the SM's shares of those are free, in parts of a cycle, too.
     Blocks of lines get a distance to L2 when they are touched first, `blocks` have. `lines_sent` have been on the way
@@ -44,8 +46,7 @@ class Memory(Record):
     """
 
     l1_lines: int
-    used: int
-    mark: int
+    first_mark: int
     shared_lines: int
     shared_sectors: int
     local_lines: int
@@ -68,11 +69,16 @@ class Memory(Record):
         self.local_lines, self.local_sectors = len(facts.local_sectors_of) - 1, int(facts.local_sectors_of[-1])
         local = facts.sectors_of[-1] + facts.local_sectors_of[-1] * np.arange(m.program.warps)[:, None]
         of_lines = np.append(facts.sectors_of, local + facts.local_sectors_of[1:])
-        capacity = s.global_memory_l1_capacity_bytes - m.program.carveout_bytes
-        self.l1_lines = max(0, capacity // s.global_memory_l1_line_bytes)
-        self.mark = len(of_lines) - 1
-        before, behind = np.zeros(len(of_lines), np.int64), np.full(len(of_lines), -1)
-        before[self.mark] = behind[self.mark] = self.mark
+        capacity, line_bytes = s.global_memory_l1_capacity_bytes, s.global_memory_l1_line_bytes
+        left = capacity - s.global_memory_l1_reserved_bytes - m.program.carveout_bytes
+        self.l1_lines, self.first_mark = max(0, left // line_bytes), len(of_lines) - 1
+        sets = max(1, self.l1_lines // s.global_memory_l1_ways)
+        room.given("set_places", self.l1_lines // sets + (np.arange(sets) < self.l1_lines % sets))
+        own = np.arange(self.first_mark - self.shared_lines)
+        at = np.append(facts.lines_at + facts.lines_at // sets + facts.lines_at // sets**2, own)
+        room.given("line_set", at % sets)
+        before, behind = np.zeros(self.first_mark + sets, np.int64), np.full(self.first_mark + sets, -1)
+        before[self.first_mark :] = behind[self.first_mark :] = self.first_mark + np.arange(sets)
         room.given("line_before", before)
         room.given("line_behind", behind)
         for name in ("sector_valid", "sector_asked", "sector_pending"):
@@ -220,7 +226,7 @@ def _fill(state: State, f: int, done: int, more_lines: int, more_sectors: int) -
                     filled += 1
                     state.sector_valid[sector] = done
         if filled > 0:
-            _make_room(state)
+            _make_room(state, state.line_set[program[at + LINE] + more_lines])
         at += HEAD + program[at + SECTORS]
 
 
@@ -273,7 +279,7 @@ def store(state: State, f: int, start: int, last: int) -> int:
             elif spec.first_touch_dram and state.sector_from_dram[sector] < 0:
                 state.sector_from_dram[sector] = start
         if op.is_local:
-            _make_room(state)
+            _make_room(state, state.line_set[program[at + LINE] + more_lines])
         line = program[at + LINE] + more_lines
         leaving, mask = sectors, 0
         if not op.is_atomic:
@@ -315,28 +321,28 @@ def _use(state: State, line: int) -> int:
 
 
 def _append(state: State, line: int) -> None:
-    """A line stands before the end mark, which closes the ring of lines in the order of use."""
-    memory: Memory = state.memory[0]
-    last = state.line_before[memory.mark]
+    """A line stands before its set's mark, which closes the ring of lines in the order of use."""
+    mark = state.memory[0].first_mark + state.line_set[line]
+    last = state.line_before[mark]
     state.line_behind[last], state.line_before[line] = line, last
-    state.line_behind[line], state.line_before[memory.mark] = memory.mark, line
+    state.line_behind[line], state.line_before[mark] = mark, line
 
 
 def _enter(state: State, line: int) -> None:
     """A line gets a place in L1, if it has none."""
     if _use(state, line) == 0:
-        state.memory[0].used += 1
+        state.set_places[state.line_set[line]] -= 1
         _append(state, line)
 
 
-def _make_room(state: State) -> None:
-    """The line that was used least recently leaves, if there are too many."""
-    memory: Memory = state.memory[0]
-    if memory.used > memory.l1_lines > 0:
-        memory.used -= 1
-        line = state.line_behind[memory.mark]
+def _make_room(state: State, number: int) -> None:
+    """The line of a set that was used least recently leaves, if there are too many."""
+    if state.set_places[number] < 0:
+        state.set_places[number] += 1
+        mark = state.memory[0].first_mark + number
+        line = state.line_behind[mark]
         behind = state.line_behind[line]
-        state.line_behind[memory.mark], state.line_before[behind] = behind, memory.mark
+        state.line_behind[mark], state.line_before[behind] = behind, mark
         state.line_behind[line] = -1
         for sector in range(state.line_sectors[line], state.line_sectors[line + 1]):
             state.sector_valid[sector] = -1
@@ -346,8 +352,8 @@ GLOBAL_MEMORY = Unit(
     "global_memory",
     records={"memory": Kept(Memory)},
     columns=(
-        "line_before", "line_behind", "line_sectors", "line_sent", "line_leaves", "block_distance",
-        "sector_valid", "sector_from_dram", "sector_asked", "sector_pending",
+        "set_places", "line_set", "line_before", "line_behind", "line_sectors", "line_sent", "line_leaves",
+        "block_distance", "sector_valid", "sector_from_dram", "sector_asked", "sector_pending",
     ),
     logs={
         "beyond": ("flights", "beyond"), "loaded_sectors": ("memory", "loaded_sectors"),
