@@ -297,9 +297,10 @@ def store(state: State, f: int, start: int, last: int) -> int:
             store_leaves(state, free_at // spec.store_cycle_parts)
             free_at += (leaving + mask) * spec.store_sector_parts
             now = free_at // spec.store_cycle_parts
-            l2_parts = max(leaving * spec.l2_store_parts, spec.l2_store_line_parts)
-            shared = _shared(state, now, 0, l2_parts, leaving * spec.dram_store_parts)
-            free_at += (shared - now) * spec.store_cycle_parts
+            if not op.is_local:
+                l2_parts = max(leaving * spec.l2_store_parts, spec.l2_store_line_parts)
+                shared = _shared(state, now, 0, l2_parts, leaving * spec.dram_store_parts)
+                free_at += (shared - now) * spec.store_cycle_parts
             state.line_leaves[line] = free_at
             for i in range(at + HEAD, at + HEAD + sectors):
                 state.sector_pending[program[i] + more_sectors] = free_at
