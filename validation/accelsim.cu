@@ -136,6 +136,31 @@ extern "C" __global__ void l2_lat(word *cycles, words *out, words *chain) {
   }
 }
 
+// A CTA on each SM, first over all that L2 is to have, then a load past L1 per turn, each time a warp's further on.
+__device__ __forceinline__ void past_l1(float &to, const float *from) { LOAD("cg.f32", "=f", to, from); }
+__device__ __forceinline__ void past_l1(double &to, const double *from) { LOAD("cg.f64", "=d", to, from); }
+
+template <typename T> __device__ __forceinline__ void l2_bw(word *cycles, T *out, const T *in, word size) {
+  word n = blockIdx.x * blockDim.x + threadIdx.x;
+  T sum = 0, one;
+  for (word i = n; i < size; i += blockDim.x * gridDim.x) {
+    past_l1(one, in + i);
+    sum += one;
+  }
+  meet();
+  word start = clock_low();
+  for (word i = 0; i < TIMES; i++) {
+    past_l1(one, in + n + i * warpSize);
+    sum += one;
+  }
+  meet();
+  cycles[n] = clock_low() - start;
+  out[n] = sum;
+}
+
+extern "C" __global__ void l2_bw_32f(word *cycles, float *out, const float *in, word size) { l2_bw(cycles, out, in, size); }
+extern "C" __global__ void l2_bw_64f(word *cycles, double *out, const double *in, word size) { l2_bw(cycles, out, in, size); }
+
 // Each thread follows a chain of words in shared memory, without conflicts.
 extern "C" __global__ void shared_bw(word *cycles, word *out, word stride) {
   __shared__ word chain[8192];

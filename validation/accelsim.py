@@ -25,8 +25,6 @@ import gpuemu
 SOURCE = Path(__file__).with_name("accelsim.cu")
 MEASURED = Path(__file__).with_name("published") / "accelsim.csv"
 ARCHITECTURE = {"A100": "sm_80", "H200": "sm_90"}
-LAUNCH_CYCLES = 2830
-"""What a launch takes without its SMs' own, for a chip whose file does not say it: an H200's."""
 FLUSHED = "dram"
 """`global_memory.first_touch`: the profiler flushes all caches in front of a launch."""
 MATRIX = 512
@@ -37,6 +35,7 @@ class Kernel:
     """How one is launched: its loop goes round `times`, emulated for `short` and twice `short`; 0: it has no loop.
 
     `buffer`: the type and the number of what it reads; `number`: of a kernel that takes one behind its buffers.
+    `everywhere`: a CTA on each SM, else one; each reads as much more, and the number is that of all.
     """
 
     times: int = 0
@@ -44,14 +43,16 @@ class Kernel:
     threads: int = 1024
     buffer: tuple[type, int] | None = None
     number: int | None = None
+    everywhere: bool = False
 
-    def arguments(self) -> list[Any]:
+    def arguments(self, ctas: int) -> list[Any]:
         """Cycles and results of each thread, what is read, the number."""
         kind = self.buffer[0] if self.buffer else np.uint64 if self.threads == 1 else np.uint32
-        buffers: list[Any] = [np.zeros(1024, np.uint32), np.zeros(1024, kind)]
-        if self.buffer:
-            buffers.append(np.zeros(self.buffer[1], kind))
-        return buffers if self.number is None else [*buffers, self.number]
+        buffers: list[Any] = [np.zeros(1024 * ctas, np.uint32), np.zeros(1024 * ctas, kind)]
+        if not self.buffer:
+            return buffers if self.number is None else [*buffers, self.number]
+        read = self.buffer[1] + (1024 * ctas if self.everywhere else 0)
+        return [*buffers, np.zeros(read, kind), *([read] if self.everywhere else [])]
 
 
 KERNELS = {
@@ -61,6 +62,8 @@ KERNELS = {
     "l1_bw_32f_unroll": Kernel(4096, 128, buffer=(np.float32, 16384 + 1024)),
     "l1_lat": Kernel(256, 64, 1, (np.uint64, 8192)),
     "l2_lat": Kernel(32768, 256, 1, (np.uint64, 4096)),
+    "l2_bw_32f": Kernel(2048, 64, buffer=(np.float32, 2048 * 32), everywhere=True),
+    "l2_bw_64f": Kernel(2048, 64, buffer=(np.float64, 2048 * 32), everywhere=True),
     "shared_bw": Kernel(4096, 64, number=1024),
     "shared_lat": Kernel(2048, 256, 1, number=1),
     "MaxIops_int32": Kernel(1024, 64, buffer=(np.int32, 1024)),
@@ -101,9 +104,9 @@ class Score:
 def run(name: str, arch: gpuemu.Architecture, times: int) -> gpuemu.Result:
     """One kernel, whose loop goes round `times`."""
     kernel = KERNELS[name]
-    grid: Any = 1
+    grid: Any = arch.chips[arch.chip].sms if kernel.everywhere else 1
     block: Any = kernel.threads
-    arguments = kernel.arguments()
+    arguments = kernel.arguments(grid)
     if not kernel.times:
         grid, block = (MATRIX // 32, MATRIX // 32), (32, 8)
         arguments = [np.zeros(MATRIX * MATRIX, np.float32), np.zeros(MATRIX * MATRIX, np.float32), MATRIX]
@@ -116,13 +119,11 @@ def run(name: str, arch: gpuemu.Architecture, times: int) -> gpuemu.Result:
 def emulate(name: str, arch: gpuemu.Architecture, sure: bool = False) -> tuple[float, float, float]:
     """Elapsed cycles of the launch, and between what they lie."""
     kernel = KERNELS[name]
-    last = first = run(name, arch, max(1, kernel.short))
-    turns = 0.0
+    first = run(name, arch, max(1, kernel.short))
+    elapsed: float = first.on_the_chip().elapsed
     if kernel.times:
-        last = run(name, arch, 2 * kernel.short)
-        turns = (kernel.times - 2 * kernel.short) * (last.cycles - first.cycles) / kernel.short
-    launch = 0 if arch.chips[arch.chip].launch_cycles else LAUNCH_CYCLES
-    elapsed = last.on_the_chip().elapsed + launch + turns
+        longer = run(name, arch, 2 * kernel.short).on_the_chip().elapsed
+        elapsed += (kernel.times - kernel.short) * (longer - elapsed) / kernel.short
     if not sure:
         return elapsed, 0.0, 0.0
     found = first.sure()

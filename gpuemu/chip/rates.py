@@ -16,6 +16,8 @@ from gpuemu.trace.uneven import GOLDEN
 
 BURST_CYCLES = 300
 """What an SM did not ask for in about the latency of L2 it has at once: then others asked for less."""
+DRIFTED_CYCLES = 1_000_000
+"""The same where CTAs follow one another, all that a CTA may live: SMs that began together do not ask together then."""
 _OF_MEMORY = (
     "l2_read_bytes_per_cycle", "l2_together_bytes_per_cycle", "l2_lines_per_cycle", "l2_write_bytes_per_cycle",
     "l2_store_lines_per_cycle", "dram_bytes_per_cycle", "atomics_per_cycle",
@@ -118,6 +120,6 @@ def share(chip: Chip, traffic: Traffic, sms: int, first: First, at_once: bool) -
         l2_store_line=each(chip.l2_store_lines_per_cycle, 1),
         dram_load=dram * missed / (waiting * first.share) if waiting else 0.0,
         dram_store=dram * written,
-        burst_cycles=BURST_CYCLES,
+        burst_cycles=BURST_CYCLES if at_once else DRIFTED_CYCLES,
         absent=first.absent(waiting) if waiting else None,
     )

@@ -1,11 +1,14 @@
 """When the CTAs beyond those that were run end: whether places fall free together, or while other CTAs go on."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import gpuemu
+from gpuemu.arch import load_arch
 from gpuemu.chip.launch import _until
 
 
@@ -35,3 +38,21 @@ def test_ctas_that_were_run_behind_them_count_until_a_place_stays_free():
 def test_ctas_that_end_together_are_followed_by_others_that_do():
     run = sm([1000, 950], [[0, 500, 990], [0, 400, 900]])
     assert _until(run, 102) == pytest.approx(51 * 1000)
+
+
+def test_sms_whose_ctas_follow_one_another_do_not_ask_for_their_tiles_all_at_once():
+    """Tiles of 4 KiB and 2,000 cycles of work, one behind the other: DRAM is busy for less than half of the time."""
+    trace = gpuemu.TraceBuilder("tiles", arch="sm_89", grid=(1, 1, 1), block=(32, 1, 1), registers_per_thread=255)
+    for turn in range(8):
+        for line in range(8):
+            lanes = f"16*lane+{16384 * turn + 512 * line}+131072*cta"
+            trace.emit(f"LDG.E.128 R{4 * line + 4}, [R2.64]", lanes=lanes, control="B------:R-:W0:-:S02")
+        trace.emit("NOP", control="B0-----:R-:W-:-:S15")
+        for _ in range(180):
+            trace.emit("NOP", control="B------:R-:W-:-:S11")
+    trace.emit("EXIT", control="B------:R-:W-:-:S05")
+    built = trace.build()
+    built = replace(built, launch=replace(built.launch, grid=(6600, 1, 1), static_shared_bytes=80_000))
+    arch = load_arch("sm_89").with_overrides({"chip": "RTX 4070 Ti SUPER"})
+    found = gpuemu.run(built, arch).on_the_chip()
+    assert found.elapsed < 1.2 * found.limits["the SM with the most CTAs"]

@@ -6,6 +6,9 @@ import pytest
 from probes import builder, completions, emit, gaps, issues, machine, run, starts
 
 import gpuemu
+from gpuemu.engine import execute
+from gpuemu.engine.spec import Share
+from gpuemu.program.lowering import lower
 
 LOAD = "LDG.E R4, [R0.64] | W0 S02"
 AWAIT = "NOP | B0 S02"
@@ -214,6 +217,20 @@ def test_lines_of_local_memory_take_each_warp_s_own_room_in_l1(lines, loaded):
     emit(trace, "EXIT | S05")
     arch = machine(**l1_of(lines))
     assert gpuemu.run(trace.build(), arch).log.loaded_sectors == loaded
+
+
+@pytest.mark.parametrize(("store", "slower"), [("STG.E [R0.64], R4", True), ("STL [R0], R4", False)])
+def test_stores_to_local_memory_stay_in_l1_and_wait_for_no_share_of_dram(store, slower):
+    trace = builder(1)
+    for line in range(17):
+        lanes = f"4*lane+{128 * line}" if slower else f"{4 * line}"
+        emit(trace, f"{store} | {'R0' if line == 16 else ''} S02", lanes=lanes)
+    emit(trace, "EXIT | B0 S05")
+    program = lower(trace.build(), machine())
+    shares = [Share(), Share(dram_store=100.0)]
+    alone, beside = (int(execute(program, machine(), "simpy", share=one).cycles) for one in shares)
+    assert (beside > 2 * alone) == slower
+    assert (beside == alone) != slower
 
 
 def test_each_further_sector_takes_its_time_on_the_wire():
