@@ -125,11 +125,13 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     taken = _at(found.dram_read + found.dram_written, chip.dram_bytes_per_cycle, 0)
     last = beside_last = float(run.spans.max())
     if busy > 1 and (found.loaded_sectors or found.stored_sectors):
-        shares = share(chip, found, busy, _first(program, each), ctas <= places)
+        at_l2 = _at(found.asked_sectors * SECTOR_BYTES, chip.l2_read_bytes_per_cycle, 0)
+        drifted = ctas > places and max(taken, at_l2) < MOSTLY * alone
+        shares = share(chip, found, busy, _first(program, each), ctas <= places, drifted)
         lone_shares = shares
         if run.lone is not None:
             of_first = _first(run.lone.program, touches(run.lone.program, run.lone.log))
-            lone_shares = share(chip, found, busy, of_first, ctas <= places)
+            lone_shares = share(chip, found, busy, of_first, ctas <= places, drifted)
         calm = without_refreshes(arch)
         wait, first = 0, (arch.global_memory.l2.latency_cycles - idle, alone)
         looks: list[float] = []

@@ -17,7 +17,7 @@ from gpuemu.trace.uneven import GOLDEN
 BURST_CYCLES = 300
 """What an SM did not ask for in about the latency of L2 it has at once: then others asked for less."""
 DRIFTED_CYCLES = 1_000_000
-"""The same where CTAs follow one another, all that a CTA may live: SMs that began together do not ask together then."""
+"""The same of SMs that began together and do not ask together any more: all that a CTA may live."""
 _OF_MEMORY = (
     "l2_read_bytes_per_cycle", "l2_together_bytes_per_cycle", "l2_lines_per_cycle", "l2_write_bytes_per_cycle",
     "l2_store_lines_per_cycle", "dram_bytes_per_cycle", "atomics_per_cycle",
@@ -93,10 +93,11 @@ def settled(chip: Chip, idle: int, taken: float, first: tuple[int, float], last:
     return low
 
 
-def share(chip: Chip, traffic: Traffic, sms: int, first: First, at_once: bool) -> Share:
+def share(chip: Chip, traffic: Traffic, sms: int, first: First, at_once: bool, drifted: bool = False) -> Share:
     """What each of so many busy SMs gets; `first`: what an SM loads for the first time.
 
     `at_once`: all CTAs have places from the beginning. Then the SM that ends last is the one of which L2 lacks most.
+    `drifted`: L2 and DRAM have time to spare, and SMs do not ask them in step.
     """
     loads, stores = traffic.loaded_sectors, traffic.stored_sectors
     asked = traffic.asked_sectors / loads if loads else 1.0
@@ -120,6 +121,6 @@ def share(chip: Chip, traffic: Traffic, sms: int, first: First, at_once: bool) -
         l2_store_line=each(chip.l2_store_lines_per_cycle, 1),
         dram_load=dram * missed / (waiting * first.share) if waiting else 0.0,
         dram_store=dram * written,
-        burst_cycles=BURST_CYCLES if at_once else DRIFTED_CYCLES,
+        burst_cycles=DRIFTED_CYCLES if drifted else BURST_CYCLES,
         absent=first.absent(waiting) if waiting else None,
     )
