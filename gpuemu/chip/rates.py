@@ -121,6 +121,8 @@ def share(chip: Chip, traffic: Traffic, sms: int, first: First, at_once: bool, d
         l2_store_line=each(chip.l2_store_lines_per_cycle, 1),
         dram_load=dram * missed / (waiting * first.share) if waiting else 0.0,
         dram_store=dram * written,
+        dram_copy=dram,
+        copy_absent=missed if missed >= FEW else 0.0,
         burst_cycles=DRIFTED_CYCLES if drifted else BURST_CYCLES,
         absent=first.absent(waiting) if waiting else None,
     )

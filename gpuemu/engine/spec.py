@@ -207,6 +207,8 @@ class Spec(Values):
     l2_line_parts: int
     l2_store_parts: int
     l2_store_line_parts: int
+    dram_copy_parts: int
+    copy_absent_parts: int
     dram_load_parts: int
     dram_store_parts: int
     share_burst_cycles: int
@@ -223,7 +225,8 @@ class Share:
     A line of which any sector is loaded takes `l2_line` at least, one that is stored to `l2_store_line`. What the SM
     did not ask for in the last `burst_cycles` it may have at once. A load from DRAM takes `dram_wait` more cycles than
     on an idle chip. `absent` [lines of global memory that are touched, in order]: those that L2 does not have when the
-    SM touches them first; None: it has all.
+    SM touches them first; None: it has all. Of blocks that the copy engine loads L2 lacks the part `copy_absent`, whose
+    sectors take `dram_copy` each.
     """
 
     l2_load: float = 0.0
@@ -232,6 +235,8 @@ class Share:
     l2_store_line: float = 0.0
     dram_load: float = 0.0
     dram_store: float = 0.0
+    dram_copy: float = 0.0
+    copy_absent: float = 0.0
     dram_wait: int = 0
     burst_cycles: int = 0
     absent: NDArray[np.bool_] | None = None
@@ -242,7 +247,8 @@ ALONE = Share()
 
 def fill(spec: Spec, arch: Architecture, share: Share = ALONE) -> None:
     """Give a record the values of an architecture, and the share of what SMs share."""
-    for name in ("l2_load", "l2_line", "l2_store", "l2_store_line", "dram_load", "dram_store"):
+    parts = "l2_load", "l2_line", "l2_store", "l2_store_line", "dram_load", "dram_store", "dram_copy", "copy_absent"
+    for name in parts:
         setattr(spec, f"{name}_parts", round(getattr(share, name) * SHARE_PARTS))
     spec.share_burst_cycles = share.burst_cycles
     values: Mapping[str, Any] = {name.replace(".", "_"): value for name, value in arch.flat().items()}

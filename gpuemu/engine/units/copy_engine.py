@@ -3,21 +3,25 @@
 A copy has its turn `copy_engine.latency_cycles` behind its issue, behind all that came before. One by a tensor map
 waits until the map is there, `copy_engine.map_cycles` behind the first that asks for it. A load takes the engine for
 the lines of global memory that it touches, each for `copy_engine.line_cycles`, all for their sectors at
-`copy_engine.load_bytes_per_cycle`, and is in shared memory `copy_engine.load_latency_cycles` behind the last; its
-mbarrier hears of it then. A prefetch into L2 takes the engine for its lines alone. A store takes it at the pace of the
-path from the SM, on which a sector written in part is followed by its mask and each line of a reduction by
-`copy_engine.reduction_sectors`, and has been read `copy_engine.store_latency_cycles` behind its end. UTMACMDFLUSH ends
-a group of a warp's stores: the counter falls when all have been read. Of prefetches, and where no lane takes part,
-registers are released after `copy_engine.idle_release_cycles`.
+`copy_engine.load_bytes_per_cycle`, and is in shared memory `copy_engine.load_latency_cycles` behind the last, and
+behind the moment at which the SM's shares of L2 and DRAM have given them; its mbarrier hears of it then. Beside other
+SMs L2 lacks every so many-th block, which comes as much later as a load from DRAM does. A prefetch into L2 takes the
+engine for its lines alone. A store takes it at the pace of the path from the SM, on which a sector written in part is
+followed by its mask and each line of a reduction by `copy_engine.reduction_sectors`, and has been read
+`copy_engine.store_latency_cycles` behind its end. UTMACMDFLUSH ends a group of a warp's stores: the counter falls when
+all have been read. Of prefetches, and where no lane takes part, registers are released after
+`copy_engine.idle_release_cycles`.
 """
 
 from __future__ import annotations
 
 from gpuemu.engine.records import Record
 from gpuemu.engine.setup import Setup
+from gpuemu.engine.spec import SHARE_PARTS
 from gpuemu.engine.state import State
 from gpuemu.engine.unit import Kept, Takes, Unit, each_op, each_warp
 from gpuemu.engine.units.dependences import new_flight, result_at, sources_at
+from gpuemu.engine.units.global_memory import share_gives
 from gpuemu.engine.units.mbarriers import comes, event_of
 from gpuemu.isa.kind import Kind
 from gpuemu.isa.table import parse_opcode
@@ -37,9 +41,13 @@ _WHAT = {
 
 
 class CopyEngine(Record):
-    """Until when it is at work, in parts of a cycle; `maps_there`: when each tensor map is, or -1."""
+    """Until when it is at work, in parts of a cycle; `maps_there`: when each tensor map is, or -1.
+
+    `absent`: the part of a block that L2 has lacked since the last that it did.
+    """
 
     free_at: int
+    absent: int
 
     def begin(self, m: Setup, number: int) -> None:
         """It has no map."""
@@ -101,7 +109,15 @@ def take_copy(state: State, c: int, w: int, o: int, now: int) -> None:
         takes = max(event.lines * spec.copy_engine_line_cycles * parts, event.sectors * spec.copy_engine_sector_parts)
         engine.free_at = start + takes
         state.memory[0].loaded_sectors += event.sectors
-        done = engine.free_at // parts + spec.copy_engine_load_latency_cycles
+        later, dram_parts = 0, 0
+        engine.absent += spec.copy_absent_parts
+        if engine.absent >= SHARE_PARTS:
+            engine.absent -= SHARE_PARTS
+            later = spec.global_memory_latency_cycles - spec.global_memory_l2_latency_cycles
+            dram_parts = event.sectors * spec.dram_copy_parts
+        l2_parts = max(event.sectors * spec.l2_load_parts, event.lines * spec.l2_line_parts)
+        given = share_gives(state, start // parts, l2_parts, 0, dram_parts)
+        done = max(engine.free_at // parts, given) + later + spec.copy_engine_load_latency_cycles
         comes(state, f, done, now)
     else:
         sent = event.sectors + event.masks * spec.global_memory_mask_sectors
@@ -111,7 +127,9 @@ def take_copy(state: State, c: int, w: int, o: int, now: int) -> None:
         engine.free_at = start + max(spec.copy_engine_least_store_cycles, takes) * parts
         state.memory[0].stored_sectors += event.sectors
         state.memory[0].sent_sectors += sent
-        done = engine.free_at // parts + spec.copy_engine_store_latency_cycles
+        l2_parts = max(event.sectors * spec.l2_store_parts, event.lines * spec.l2_store_line_parts)
+        given = share_gives(state, start // parts, 0, l2_parts, event.sectors * spec.dram_store_parts)
+        done = max(engine.free_at // parts, given) + spec.copy_engine_store_latency_cycles
         state.bulk_stores[w].read_at = max(state.bulk_stores[w].read_at, done)
     state.flights[f].completion = done
     result_at(state, f, done, now)

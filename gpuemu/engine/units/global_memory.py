@@ -164,7 +164,7 @@ def load(state: State, f: int, start: int) -> int:
             before += spec.mio_cycles_per_source_register + spec.mio_data_read_cycles
         asked_at = max(start, -(-memory.store_free_at // spec.store_cycle_parts))
         l2_parts = max(l2_parts, missing * spec.l2_load_parts)
-        shared = _shared(state, asked_at, l2_parts, 0, new * spec.dram_load_parts)
+        shared = share_gives(state, asked_at, l2_parts, 0, new * spec.dram_load_parts)
         done = max(done, _from_beyond(state, asked_at, missing, parts, latency - before), shared + latency - before)
     _fill(state, f, done, more_lines, more_sectors)
     return done
@@ -241,7 +241,7 @@ def _from_beyond(state: State, start: int, sectors: int, parts: int, latency: in
     return start + max(0, queued) + latency
 
 
-def _shared(state: State, at: int, l2_parts: int, l2_store_parts: int, dram_parts: int) -> int:
+def share_gives(state: State, at: int, l2_parts: int, l2_store_parts: int, dram_parts: int) -> int:
     """When the SM's shares of L2 and of DRAM have given what is asked for at `at` and takes so many parts of a cycle.
 
     What the shares did not give for some time before, they give at once: then other SMs asked for less.
@@ -299,7 +299,7 @@ def store(state: State, f: int, start: int, last: int) -> int:
             now = free_at // spec.store_cycle_parts
             if not op.is_local:
                 l2_parts = max(leaving * spec.l2_store_parts, spec.l2_store_line_parts)
-                shared = _shared(state, now, 0, l2_parts, leaving * spec.dram_store_parts)
+                shared = share_gives(state, now, 0, l2_parts, leaving * spec.dram_store_parts)
                 free_at += (shared - now) * spec.store_cycle_parts
             state.line_leaves[line] = free_at
             for i in range(at + HEAD, at + HEAD + sectors):
