@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from gpuemu.arch import Architecture
+from gpuemu.chip.copies import loads as copies_in
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.program import Program
 
-_LOADS = ("UTMALDG", "UBLKCP.S")
 _STORES = ("UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED")
 _OF_CLUSTERS = ("STAS", "UCGABAR_WAIT")
 _GENERIC = ("LD", "ST", "ATOM", "RED")
@@ -41,7 +41,7 @@ def bank_counters(
         events = program.events
         code = [program.code[op.index] for op in program.ops]
         index, words = program.path[events.issue], events.bytes[events.number] // word_bytes
-        loads = np.array([i.opcode.startswith(_LOADS) for i in code], np.bool_)
+        loads = np.array([copies_in(i) for i in code], np.bool_)
         stores = np.array([i.mnemonic in _STORES for i in code], np.bool_) & ~loads
         written += int(words[loads[index]].sum())
         read += int(words[stores[index]].sum())

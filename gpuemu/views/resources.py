@@ -129,7 +129,9 @@ _GROUPS = (
         fence.round_cycles fence.async_cycles fence.stores_cycles registers.give_cycles registers.take_cycles"""),
     _waits("sleeping", "stall.sleeping", "sleep.cycles"),
     _Group(f"{LATENCY}, long_scoreboard", "first_touch", NO_END, "global_memory.first_touch"),
-    _Group(f"{LATENCY}, long_scoreboard", "l1_capacity", MOST, "global_memory.l1.capacity_bytes"),
+    _Group(f"{LATENCY}, long_scoreboard", "l1_capacity", MOST, """
+        global_memory.l1.capacity_bytes global_memory.l1.ways"""),
+    _Group(f"{LATENCY}, long_scoreboard", "l1_capacity", LEAST, "global_memory.l1.reserved_bytes"),
     _waits("no_instruction", "stall.no_instruction", """
         launch.first_code_cycles issue.next_line_cycles code.gcc.latency_cycles code.gcc.line_cycles
         code.l2.latency_cycles code.l2.line_cycles code.dram.latency_cycles code.dram.line_cycles"""),

@@ -227,9 +227,9 @@ def test_a_last_warp_of_fewer_lanes_runs_with_the_others():
     assert paths == [[0, 1, 2], [0, 1, 2]]
 
 
-def test_who_gives_way_still_does_where_parts_of_another_warp_are_at_one_place():
-    """As one warp that waits for an mbarrier, at a lower address than both parts of another."""
-    environment = surroundings("NOP\nNOP\nNOP\nEXIT", lanes=96)
+def test_who_waits_at_an_mbarrier_gives_way_still_where_parts_of_another_warp_are_at_one_place():
+    """One warp waits at a lower address than both parts of another."""
+    environment = surroundings("NOP\nSYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R3\nNOP\nEXIT", lanes=96)
     lane = np.arange(96)
     executor = CtaExecutor(environment)
     executor.begin(0, Recorder(environment.lanes, environment.code), True, 100)

@@ -213,7 +213,7 @@ class CtaExecutor(ControlFlow):
         return first, min(ahead, default=len(self._sites) + 1)
 
     def _merge(self) -> None:
-        """Join groups of different warps that are at the same instruction."""
+        """Join groups of different warps that are at the same instruction; who waits at an mbarrier still gives way."""
         at: dict[int, list[Group]] = {}
         for group in self._groups:
             at.setdefault(group.pc, []).append(group)
@@ -233,7 +233,7 @@ class CtaExecutor(ControlFlow):
                         mask, warps, way = mask | theirs, warps | _warps(theirs), way and group.gives_way
                 if len(rest) < len(others):
                     first = self._group(pc, mask)
-                    first.gives_way = way
+                first.gives_way = way and pc < len(self._awaits) and self._awaits[pc]
                 merged.append(first)
         self._groups = merged
 

@@ -70,6 +70,7 @@ extern "C" __global__ void large_groups(int *out, const int *in, int n) {
     auto four = cg::tiled_partition<128>(block);
     OUT(cg::reduce(two, x, cg::plus<int>())); OUT(cg::reduce(four, x, cg::greater<int>())); OUT(cg::exclusive_scan(two, x));
     OUT(two.shfl(x, 33)); OUT(two.any(x == in[70])); OUT(kept[t ^ 64]);
+    block.sync();
     kept[t] = two.thread_rank();
     two.sync();
     OUT(kept[t ^ 32]);
