@@ -21,12 +21,12 @@ def found(folder: Path, kernel: str, right: str, wrong: str) -> list[Finding]:
     finally:
         sys.path.pop(0)
     (example,) = (e for e in example_kernels.EXAMPLES if e.kernel == kernel)
-    for name in {"hopper.cu", example.source}:
-        text = (ROOT / "traces" / "src" / name).read_text(encoding="utf-8")
+    texts = {
+        name: (ROOT / "traces" / "src" / name).read_text(encoding="utf-8") for name in {"hopper.cu", example.source}
+    }
+    assert any(right in text for text in texts.values())
+    for name, text in texts.items():
         (folder / name).write_text(text.replace(right, wrong, 1), encoding="utf-8")
-    if right:
-        texts = [(ROOT / "traces" / "src" / name).read_text(encoding="utf-8") for name in {"hopper.cu", example.source}]
-        assert any(right in text for text in texts)
     arguments, _, _ = example.arguments()
     report = gpuemu.check(
         folder / example.source, kernel, example.grid, example.block, example.dynamic_shared_bytes,
