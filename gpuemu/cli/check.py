@@ -43,8 +43,7 @@ def check(
     \b
     memcheck      accesses outside of their buffer, misaligned, or to another argument's buffer
     racecheck     two threads at one byte, one of them writing, and nothing that orders them
-    synccheck     barriers that not all threads reach, mbarriers that wait for
-                  ever; masks of lanes that are not there
+    synccheck     barriers that not all threads reach, mbarriers that wait for ever; masks of absent lanes
     initcheck     reads of memory that nobody wrote: shared, local, and --arg empty:f32:N
     controlcheck  control words that let an instruction read or write a register too early
 
