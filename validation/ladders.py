@@ -17,7 +17,7 @@ import itertools
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TextIO
@@ -47,8 +47,9 @@ STUBS = {
 @dataclass(frozen=True)
 class Ladder:
     """Steps of one author on one chip. `clock_mhz`: what the author set, or what `clock_note` derives; None: the chip's
-    boost clock counts. `close`: by how much of each other the author's figures may differ and mean the same. `code`:
-    what the code was compiled for, where not the chip's own. `before`: lines in front of it.
+    boost clock counts. `settings`: other values of the architecture, as for flushed caches. `close`: by how much of
+    each other the author's figures may differ and mean the same. `code`: what the code was compiled for, where not
+    the chip's own. `before`: lines in front of it. `args`: those of all steps that have none of their own.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Ladder:
     operations: float = 0.0
     clock_mhz: int | None = None
     clock_note: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
     close: float = 0.01
     code: str = ""
     before: str = ""
@@ -75,7 +77,7 @@ class Ladder:
     def architecture(self) -> gpuemu.Architecture:
         """The chip at the author's clock."""
         clock = {f"chips.{self.chip}.clock_mhz": self.clock_mhz} if self.clock_mhz else {}
-        return gpuemu.load_arch(self.arch).with_overrides({"chip": self.chip, **clock})
+        return gpuemu.load_arch(self.arch).with_overrides({"chip": self.chip, **clock, **self.settings})
 
     def microseconds(self, measured: float) -> float:
         """A measured figure as the launch's time."""
@@ -134,8 +136,8 @@ def emulate(ladder: Ladder, step: Mapping[str, Any], sources: Path) -> tuple[flo
         only = None if len(cubin.kernels) == 1 else step["kernel"]
         trace = gpuemu.trace_kernel(
             cubin, only, tuple(step["grid"]), tuple(step["block"]),
-            step.get("shared", 0), [argument(one, names) for one in ladder.args], arch=arch, timed_only=True,
-            budget=BUDGET, zero_shared=True,
+            step.get("shared", 0), [argument(one, names) for one in step.get("args", ladder.args)], arch=arch,
+            timed_only=True, budget=BUDGET, zero_shared=True,
         )  # fmt: skip
     result = gpuemu.run(trace, arch)
     return float(result.grid.nanoseconds or 0) / 1000, result.limited_by

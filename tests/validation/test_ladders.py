@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+import gpuemu
 from validation import ladders
-from validation.ladders import MEASURED, Rung, inversions, main, rank_correlation
+from validation.ladders import MEASURED, Ladder, Rung, inversions, main, rank_correlation
 
 STEPS = """
 template <int PAD> __global__ void step(float *out, const float *in, int size) {
@@ -51,6 +54,27 @@ def test_a_ladder_of_three_steps(tmp_path):
         "  3 steps, mean error 10.0%, 1 pair in the wrong order (rank correlation 0.50)",
         "    measured faster, emulated slower: half than padded",
     ]
+
+
+def test_settings_and_a_step_with_arguments_of_its_own(tmp_path, monkeypatch):
+    launches = []
+
+    def launch(cubin, kernel, grid, block, shared, arguments, *, arch, **options):
+        launches.append((arch.global_memory.first_touch, [np.size(one) for one in arguments]))
+        raise gpuemu.GpuemuError.one("a launch", None, "", "enough", "nothing")
+
+    monkeypatch.setattr(ladders, "load_cubin", lambda *_, **__: SimpleNamespace(kernels=[0]))
+    monkeypatch.setattr(gpuemu, "trace_kernel", launch)
+    file = tmp_path / "ladders.yaml"
+    flushed = LADDER.replace("  measured_in", "  settings: {global_memory.first_touch: dram}\n  measured_in")
+    own = '[1, 1], args: ["float32*1024", "float32*1024", "int32 32"]'
+    file.write_text(flushed.replace("[8, 8]", own, 1), encoding="utf-8")
+    for told in ladders.ladders(file)[0], Ladder(**{**vars(ladders.ladders(file)[0]), "settings": {}}):
+        for step in told.steps.values():
+            with pytest.raises(gpuemu.GpuemuError):
+                ladders.emulate(told, step, tmp_path)
+    sizes = [[1024, 1024, 1], [65536, 65536, 1], [65536, 65536, 1]]
+    assert launches == [("dram", one) for one in sizes] + [("l2", one) for one in sizes]
 
 
 def test_steps_that_change_places_are_told_only_beyond_what_their_figures_repeat():
