@@ -33,13 +33,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--longest", type=float, default=Limits.longest, help="microseconds that a launch may have taken on the GPU"
     )
-    parser.add_argument("--seconds", type=float, default=Limits.launch, help="that a launch may take")
+    told = "that a launch may take; a third of it those in front of all"
+    parser.add_argument("--seconds", type=float, default=Limits.launch, help=told)
     options = parser.parse_args(arguments)
     rows = read_rows(options.data or options.sources / DATA)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         places = options.sources.resolve(), (options.build or Path(folder)).resolve()
-        limits = Limits(launch=options.seconds, longest=options.longest)
+        seconds = options.seconds
+        limits = Limits(seconds, seconds / 15, seconds / 3, options.longest)
         compiler = Compiler(options.compiler, options.cuda)
         for some in scores(*places, compiler, rows, options.only, limits, options.jobs):
             found += some
