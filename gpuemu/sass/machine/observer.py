@@ -7,7 +7,7 @@ one of them which fails does not end the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.patterns import Place
 
 Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
 Environment = Any
 ExecutionError = Any
 Recorder = Any
@@ -74,11 +75,14 @@ class Observer:
     def access(self, space: Space, place: Place) -> None:
         """An instruction accesses a place, which has been checked; addresses count from the space's start."""
 
+    def reaches(self, space: Space, place: Place, rank: int) -> None:
+        """It accesses a place in the shared memory of another CTA of the cluster."""
+
     def stored(self, space: Space, place: Place, values: NDArray[Any]) -> None:
         """What each lane of a store has put there; `place` is as the instruction names it."""
 
-    def block(self, site: Site, lane: int, places: NDArray[np.int64], store: bool) -> None:
-        """A lane's instruction reads or writes these bytes of shared memory as a block."""
+    def block(self, site: Site, lane: int, places: NDArray[np.int64], store: bool, ranks: Sequence[int]) -> None:
+        """A lane's instruction reads or writes these bytes of shared memory as a block, in the CTAs of these ranks."""
 
     def moves(self, site: Site, lane: int, places: NDArray[np.int64], access: str) -> None:
         """Where in global memory the block just told of goes to or comes from: addresses of its bytes.
@@ -95,8 +99,11 @@ class Observer:
         `across`: K runs by the rows of shared memory.
         """
 
-    def completes(self, site: Site, barrier: int, lane: int) -> None:
-        """A lane's copy has told the mbarrier at this byte of shared memory that its bytes are there."""
+    def completes(self, site: Site, barrier: int, lane: int, rank: int) -> None:
+        """A lane's copy has told the mbarrier at this byte of a CTA's shared memory that its bytes are there."""
+
+    def sends(self, site: Site, lanes: Indices, rank: int, at: Indices, size: int, barriers: Indices) -> None:
+        """Lanes have stored so many bytes each to shared memory of a CTA, and told mbarriers there."""
 
     def arrives(self, barrier: int, lanes: Bools, waits: bool, expected: int | None, site: Site) -> None:
         """Lanes have come to a barrier of the CTA that waits for `expected` threads, None for all."""

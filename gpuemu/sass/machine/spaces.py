@@ -294,6 +294,8 @@ class SharedSpace(Space):
         if self.purpose is not Purpose.LOAD:
             shadow[EVERY if index is None else index] = _ALL[self.size]
             cluster.changes += 1
+        if self.observer is not None and pattern.count:
+            self.observer.reaches(self, place, rank)
         return self.cut(shared, base, pattern)
 
     def record(self, place: Place, mask: Mask) -> None:

@@ -114,8 +114,11 @@ class Copier:
         self.site = site
         self.memory = site.environment.memory
 
-    def shared(self, address: int, places: NDArray[np.int64] | None, count: int, lane: int, store: bool) -> Any:
-        """Which bytes of shared memory are `count` bytes from an address on, or at some `places` behind it."""
+    def shared(self, address: int, places: NDArray[np.int64] | None, count: int, lane: int, store: int) -> Any:
+        """Which bytes of shared memory are `count` bytes from an address on, or at some `places` behind it.
+
+        `store`: the mask of the CTAs in whose memory they are written; 0: the CTA's own are read.
+        """
         self.own(address)
         first = (address & 0xFFFFFF) - self.memory.shared_base
         last = first + count - 1 if places is None else first + int(places.max(initial=0))
@@ -126,7 +129,8 @@ class Copier:
             raise self.error(lane, f"a copy at byte {first} of shared memory", "a multiple of 16 is right")
         chosen = slice(first, last + 1) if places is None else first + places
         if store:
-            self.memory.written[1][chosen] = WRITTEN
+            if store >> self.memory.rank & 1:
+                self.memory.written[1][chosen] = WRITTEN
         elif not self.memory.all_written:
             unwritten = self.memory.written[1][chosen] != WRITTEN
             if unwritten.all():
@@ -137,7 +141,9 @@ class Copier:
                 raise error
         observer = self.site.environment.observer
         if observer is not None:
-            observer.block(self.site, lane, first + (np.arange(count) if places is None else places), store)
+            ranks = list(clusters.ranks_of(store)) if store else [self.memory.rank]
+            places = first + (np.arange(count) if places is None else places)
+            observer.block(self.site, lane, places, store != 0, ranks)
         return chosen
 
     def own(self, address: int, ranks: int = 1) -> None:
@@ -156,8 +162,7 @@ class Copier:
                 continue
             shared, written = clusters.part_of(memory.cluster.shared, rank, self.site)
             shared[1][chosen], written[1][chosen] = data, WRITTEN
-            self._complete(shared, barrier, len(data), lane)
-            place = (barrier & clusters.INSIDE) - memory.shared_base
+            place = self._complete(shared, barrier, len(data), lane, rank)
             self.site.environment.told(lane // WARP, rank, place, 0, len(data))
             memory.cluster.changes += 1
 
@@ -186,12 +191,10 @@ class Copier:
     def complete(self, barrier: int, count: int, lane: int) -> None:
         """The bytes have come that an mbarrier waits for."""
         self.own(barrier)
-        place = self._complete(self.memory.shared, barrier, count, lane)
-        if self.site.environment.observer is not None:
-            self.site.environment.observer.completes(self.site, place, lane)
+        self._complete(self.memory.shared, barrier, count, lane, self.memory.rank)
 
-    def _complete(self, shared: Views, barrier: int, count: int, lane: int) -> int:
-        """Of an mbarrier in this shared memory; its place."""
+    def _complete(self, shared: Views, barrier: int, count: int, lane: int, rank: int) -> int:
+        """Of an mbarrier in this shared memory, that of the CTA with this rank; its place."""
         place = (barrier & 0xFFFFFF) - self.memory.shared_base
         if place < 0 or place % 8 or place + 8 > self.memory.shared_bytes:
             raise self.error(lane, f"an mbarrier at byte {place} of shared memory", "one that is there, of 8 bytes")
@@ -199,6 +202,8 @@ class Copier:
         after = arrived_90(int(words[place // 8]), 0, -count)
         assert after is not None  # nobody arrives
         words[place // 8] = after
+        if self.site.environment.observer is not None:
+            self.site.environment.observer.completes(self.site, place, lane, rank)
         return place
 
     def error(self, lane: int, found: str, right: str) -> ExecutionError:
@@ -244,7 +249,7 @@ def bulk_copy(site: Site) -> Step:
             buffer, start = copier.buffer(address, count, lane)
             if address % UNIT:
                 raise copier.error(lane, f"a copy at {address:#x} of {buffer.name}", "a multiple of 16 is right")
-            inside = copier.shared(shared, None, count, lane, to_shared)
+            inside = copier.shared(shared, None, count, lane, ranks if to_shared else 0)
             there = buffer.views[1][start : start + count]
             copier.moves(lane, address, np.arange(0, count, UNIT), UNIT, "load" if to_shared else "store")
             barrier = registers.word(target + 1, lane) if to_shared else -1
@@ -314,7 +319,7 @@ def bulk_reduction(site: Site) -> Step:
             count = registers.word(size, lane) * UNIT
             address = registers.wide(target, lane)
             buffer, start = copier.buffer(address, count, lane)
-            inside = copier.shared(registers.word(source, lane), None, count, lane, False)
+            inside = copier.shared(registers.word(source, lane), None, count, lane, 0)
             copier.moves(lane, address, np.arange(0, count, UNIT), UNIT, "atomic")
             copier.event(lane, registers.word(source, lane), bytes=count, line=count, **{"global": address})
             there = buffer.views[1][start : start + count]

@@ -154,8 +154,9 @@ def load_tile(site: Site) -> Step:
             ranks = registers.word(tiles.ranks[0], lane) >> 16 if tiles.ranks else 1 << memory.rank
             tiles.own(shared, ranks)
             places = tiles.places(layout, shared, count)
-            chosen = tiles.shared(shared, places, count, lane, True)
-            tiles.boxed(layout, lane, shared, places, count)
+            chosen = tiles.shared(shared, places, count, lane, ranks)
+            if ranks >> memory.rank & 1:
+                tiles.boxed(layout, lane, shared, places, count)
             tiles.moves(lane, layout.address, distances, size, "load")
             barrier = registers.word(tiles.first + 1, lane)
             tiles.tell(layout, lane, tiles.first + 2, shared, count, barrier)
@@ -192,7 +193,7 @@ def store_tile(site: Site) -> Step:
             layout = tiles.layout(lane)
             units, index, inside, places = tiles.elements(layout, lane, tiles.first + 1)
             count, shared = len(inside) * layout.element_bytes, registers.word(tiles.first, lane)
-            chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, False)
+            chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, 0)
             tiles.tell(layout, lane, tiles.first + 1, shared, count)
             if not len(index):
                 continue

@@ -18,7 +18,7 @@ their instruction is, so that an arrival that waits for them happens at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -141,16 +141,14 @@ class _Barrier:
     def apply(self, mask: Mask) -> Any:
         """Change the words lane by lane; what each lane found, uint64 [lanes that take part]."""
         place = self.addresses.of(mask)
-        if self.site.environment.memory.cluster is not None:
-            return self._apply_in_cluster(place, mask)
-        words, index = self.space.window(place)
-        count = place.pattern.count
-        lanes = range(count) if place.pattern.lanes is None else place.pattern.lanes.tolist()
-        found = np.zeros(count, dtype=np.uint64)
+        found = np.zeros(place.pattern.count, dtype=np.uint64)
         everyone = (self.site.lanes.count,)
         amounts = np.zeros(everyone, np.uint32) if self.amount is None else np.broadcast_to(self.amount(), everyone)
-        for k, lane in enumerate(lanes):
-            found[k] = self._change(words, k if index is None else int(index[k]), lane, amounts)
+        for which, part in self._by_cta(place):
+            words, index = self.space.window(part)
+            lanes = which if part.pattern.lanes is None else part.pattern.lanes
+            for k, (at, lane) in enumerate(zip(which.tolist(), lanes.tolist(), strict=True)):
+                found[at] = self._change(words, k if index is None else int(index[k]), lane, amounts)
         if self.site.instruction.accesses_memory:  # ATOMS
             self.space.record(place, mask)
         elif self.effect is not None:
@@ -171,22 +169,18 @@ class _Barrier:
         words[at] = after
         return before
 
-    def _apply_in_cluster(self, place: Place, mask: Mask) -> Any:
-        """The same lane by lane: each may mean the mbarrier of another CTA."""
-        everyone = (self.site.lanes.count,)
-        amounts = np.zeros(everyone, np.uint32) if self.amount is None else np.broadcast_to(self.amount(), everyone)
-        here = self.site.lanes.exists if mask is None else mask
-        found = np.zeros(place.pattern.count, dtype=np.uint64)
-        for k, lane in enumerate(np.flatnonzero(here).tolist()):
-            alone = np.zeros(self.site.lanes.count, np.bool_)
-            alone[lane] = True
-            delta, pattern = place.pattern.part(alone)
-            words, _ = self.space.window(Place(place.base + delta, pattern))
-            found[k] = self._change(words, 0, lane, amounts)
-        if self.effect is not None:
-            effects = np.array([self.effect(amount) for amount in amounts.tolist()], np.int64)
-            _tell(self.site, self.addresses.every(), here, *effects.T)
-        return found
+    def _by_cta(self, place: Place) -> Iterator[tuple[Indices, Place]]:
+        """The lanes, by their places among the addresses, that mean mbarriers of one CTA of the cluster."""
+        memory, pattern = self.site.environment.memory, place.pattern
+        ranks = clusters.whose(place.base + pattern.offsets + memory.shared_base)
+        if memory.cluster is None or (ranks == ranks[:1]).all():
+            yield np.arange(pattern.count), place
+            return
+        for rank in np.unique(ranks).tolist():
+            lanes = np.zeros(self.site.lanes.count, np.bool_)
+            lanes[slice(None) if pattern.lanes is None else pattern.lanes] = ranks == rank
+            delta, part = pattern.part(lanes)
+            yield np.flatnonzero(ranks == rank), Place(place.base + delta, part)
 
 
 def shared_arrive(site: Site) -> Step:
@@ -281,6 +275,9 @@ def store_and_tell(site: Site) -> Step:
                 after = arrived_90(int(shared[8][barrier >> 3]), 0, -4 * words)
                 assert after is not None  # nobody arrives
                 shared[8][barrier >> 3] = after
+            if site.environment.observer is not None:
+                barriers = told[lanes] & clusters.INSIDE
+                site.environment.observer.sends(site, lanes, rank, at << 2, 4 * words, barriers)
         count = np.full(len(here), 4 * words)
         _tell(site, told, here, np.zeros_like(count), count)
 

@@ -102,7 +102,7 @@ class _SharedMatrix:
         observer = site.environment.observer
         if observer is not None:
             read = (np.unique(at)[:, None] + np.arange(size)).reshape(-1)
-            observer.block(site, warp * WARP, read, False)
+            observer.block(site, warp * WARP, read, False, [memory.rank])
             observer.operand(site, warp * WARP, at, size, said, side.row_major)
         found_elements: Matrix = memory.shared[size][at // size]
         if self._negative:

@@ -8,7 +8,6 @@ for finding in report.errors:
 from __future__ import annotations
 
 import copy
-import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -29,7 +28,6 @@ from gpuemu.trace.model import Instruction, Trace
 
 DEFAULT_BUDGET = 20_000_000
 """Warp instructions of one CTA before it is taken for endless."""
-_CLUSTERS = "racecheck does not follow what CTAs of a cluster do to each other's shared memory, and finds nothing here"
 _MOST_CTAS = 8
 """CTAs whose paths controlcheck follows."""
 
@@ -157,8 +155,7 @@ def _check_kernel(
     kept = sorted({*range(min(ctas, _MOST_CTAS)), ctas - 1})
     again = copy.deepcopy(list(args)) if "memcheck" in tools else []
     looker = LaneWatch if "controlcheck" in tools else Watch
-    alone = math.prod(cluster or function.cluster or (1,)) == 1
-    watch = looker(frozenset(tools) - (set() if alone else {"racecheck"}), findings, point, _unfilled(args))
+    watch = looker(frozenset(tools), findings, point, _unfilled(args))
 
     def launch(arguments: Sequence[Any], observer: Watch, record: Sequence[int], speak: bool) -> Trace:
         return trace_kernel(
@@ -176,7 +173,7 @@ def _check_kernel(
             check_control(trace, latencies, findings, point, watch.lane_paths)
     found = tuple(f for f in findings.sorted() if f.tool in tools)
     idle = but_for(idle_of_kernel(trace, tools, bool(_unfilled(args))), found)
-    notes = (*trace.lacks, *watch.notes, *(() if alone or "racecheck" not in tools else (_CLUSTERS,)))
+    notes = (*trace.lacks, *watch.notes)
     return Report(function.source_name, function.arch, grid, block, tools, found, notes, idle)
 
 

@@ -14,14 +14,18 @@ class Aside:
 
     def __init__(self, *kept: Kept):
         self._kept = kept
-        self._saved: dict[int, list[Any]] = {}
+        self._saved: dict[object, list[Any]] = {}
 
-    def put(self, cta: int) -> None:
-        """A CTA is set aside; another one starts, or is taken back."""
+    def put(self, cta: object) -> None:
+        """A CTA, or cluster, is set aside; another one starts, or is taken back."""
         self._saved[cta] = [copy.copy(getattr(owner, name)) for owner, names in self._kept for name in names]
 
-    def take(self, cta: int) -> None:
-        values = iter(self._saved.pop(cta))
+    def take(self, cta: object) -> bool:
+        """It goes on, if it has been set aside."""
+        values = iter(self._saved.pop(cta, ()))
         for owner, names in self._kept:
             for name in names:
-                setattr(owner, name, next(values))
+                if (value := next(values, self)) is self:
+                    return False
+                setattr(owner, name, value)
+        return True

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.machine.memory import GLOBAL_START
 from gpuemu.studies.check.accesses import Does, Entry, Indices
 from gpuemu.studies.check.order import Order
 from gpuemu.studies.check.proxies import Proxies
@@ -19,12 +18,17 @@ _BLOCK = 16
 
 
 class Blocks:
-    """Logs blocks. `parity`: what that of an mbarrier is now, by its byte."""
+    """Logs blocks. `parity`: what that of an mbarrier is now, by its byte in the shared memory of the cluster's CTAs.
+
+    Each of those is `stride` bytes behind the one before. Global memory counts from `origin`.
+    """
 
     def __init__(
-        self, order: Order, shared: Memory, everywhere: Memory | None, proxies: Proxies, parity: Callable[[int], int]
-    ):
+        self, order: Order, shared: Memory, everywhere: Memory | None, proxies: Proxies, parity: Callable[[int], int],
+        stride: int, origin: int,
+    ):  # fmt: skip
         self._order = order
+        self._stride, self._origin = stride, origin
         self._shared = shared
         self._global = everywhere
         self._proxies = proxies
@@ -33,36 +37,51 @@ class Blocks:
         self._beside: Indices = np.zeros(1, np.int64)
         """The strand of the block told of last."""
 
-    def block(self, site: Any, lane: int, places: Indices, store: bool) -> None:
-        """A lane's instruction reads or writes these bytes of shared memory as a block."""
+    def block(self, site: Any, lane: int, places: Indices, store: bool, ranks: Sequence[int]) -> None:
+        """A lane's instruction reads or writes these bytes of shared memory as a block, in CTAs of these ranks."""
         if store:
-            kind, self._beside = "bulk", self._order.bulk_copy(lane)
+            kind, self._beside = "bulk", self._order.bulk_copy(int(self._order.strands.of_lane[lane]))
         else:
             kind = "warpgroup" if site.instruction.parsed.row.operation == "warpgroup" else "bulk"
             self._beside = self._order.copying(kind, np.array([lane]))
-            self._proxies.read(site.instruction, lane, places, int(self._beside[0]), kind == "bulk")
-        self._add(self._shared, site, lane, places, Does.WRITE if store else Does.READ, kind)
+            at = places + ranks[0] * self._stride
+            self._proxies.read(site.instruction, lane, at, int(self._beside[0]), kind == "bulk")
+        for rank in ranks:
+            self._add(self._shared, site, lane, places, Does.WRITE if store else Does.READ, kind, rank * self._stride)
 
     def moves(self, site: Any, lane: int, places: Indices, does: Does) -> None:
         """The other side of the block: these bytes of global memory, addresses."""
         if self._global is not None and len(places):
-            self._add(self._global, site, lane, places - GLOBAL_START, does, "bulk")
+            self._add(self._global, site, lane, places - self._origin, does, "bulk")
 
-    def _add(self, memory: Memory, site: Any, lane: int, places: Indices, does: Does, kind: str) -> None:
+    def _add(self, memory: Memory, site: Any, lane: int, places: Indices, does: Does, kind: str, base: int = 0) -> None:
         blocks, size = np.unique(places // _BLOCK) * _BLOCK, _BLOCK
         if len(blocks) * _BLOCK != len(places):
             blocks, size = np.unique(places), 1
         lanes = np.full(len(blocks), lane)
         beside = np.repeat(self._beside, len(blocks))
-        entry = Entry(site.instruction, does, size, 0, blocks, lanes, beside, self.cta, None, kind)
+        entry = Entry(site.instruction, does, size, base, blocks, lanes, beside, self.cta, None, kind)
         memory.add(object(), lambda: entry)
 
-    def completes(self, site: Any, barrier: int, lane: int) -> None:
-        """A lane's copy has told the mbarrier at this byte that its bytes are there."""
+    def completes(self, site: Any, barrier: int, lane: int, rank: int, copies: Sequence[int] = ()) -> None:
+        """Copies in these strands, or the last one, have told the mbarrier at this byte that they are done."""
+        barrier += rank * self._stride
         self._shared.barriers.add(barrier // 8)
         now = self._order.strands.of_lane[[lane]]
         entry = Entry(
             site.instruction, Does.ATOMIC, 8, barrier, np.zeros(1, np.int64), np.array([lane]), now, self.cta
         )  # fmt: skip
         self._shared.add(object(), lambda: entry)
-        self._order.told(barrier, self._parity(barrier))
+        self._order.told(barrier, copies or self._beside.tolist(), self._parity(barrier))
+
+    def sends(self, site: Any, lanes: Indices, rank: int, at: Indices, size: int, barriers: Indices) -> None:
+        """Lanes store so many bytes each to the shared memory of a CTA, of which mbarriers there are told."""
+        now = self._order.strands.of_lane[lanes]
+        copies = {strand: int(self._order.bulk_copy(strand)[0]) for strand in np.unique(now).tolist()}
+        beside = np.array([copies[strand] for strand in now.tolist()])
+        base = rank * self._stride
+        entry = Entry(site.instruction, Does.WRITE, size, base, at, lanes, beside, self.cta, None, "STAS")
+        self._shared.add(object(), lambda: entry)
+        for barrier in np.unique(barriers).tolist():
+            here = barriers == barrier
+            self.completes(site, barrier, int(lanes[here][0]), rank, np.unique(beside[here]).tolist())

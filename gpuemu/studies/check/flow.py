@@ -19,7 +19,21 @@ _FURTHEST = 64
 _MOST_BRANCHES = 6
 _LONGEST_POLL = 24
 """Instructions of a loop that does nothing but wait, and before it those among which its first look is found."""
-_ORDERS = ("WARPSYNC", "BSYNC", "MEMBAR", "SYNCS", "ARRIVES", "DEPBAR", "CALL", "RET", "BRX", "JMX", "JMP", "BREAK")
+_ORDERS = (
+    "WARPSYNC",
+    "BSYNC",
+    "MEMBAR",
+    "SYNCS",
+    "ARRIVES",
+    "UCGABAR_ARV",
+    "DEPBAR",
+    "CALL",
+    "RET",
+    "BRX",
+    "JMX",
+    "JMP",
+    "BREAK",
+)
 _WAITING = ("LDS", "LD", "BRA", "NANOSLEEP", "YIELD", "WARPSYNC", "BSYNC", "BSSY", "NOP", "MEMBAR", "ERRBAR", "CCTL")
 
 

@@ -7,6 +7,7 @@ whoever finds it over, and follows all that arrived in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,8 +20,10 @@ WARPGROUP = 4
 """Warps whose products are one: its groups are the warpgroup's, and done for whichever warp waits."""
 
 Bools = NDArray[np.bool_]
-OF_CTA = ("_copies", "pending", "_named", "_phases")
+OF_CTA = ("_copies", "_named", "_rounds")
 """What is of one CTA; see `aside`."""
+OF_CLUSTER = ("pending", "_phases", "_meetings")
+"""What all CTAs of a cluster have in common, mbarriers by their bytes in the shared memory of all."""
 
 
 @dataclass
@@ -46,15 +49,23 @@ class Order:
 
     def __init__(self, strands: Strands):
         self.strands = strands
+        self.begin()
         self.start()
+
+    def begin(self) -> None:
+        """A new cluster, or CTA that has none."""
+        self.pending: set[int] = set()
+        """The strands of copies that nobody has waited for."""
+        self._phases: dict[int, _Phases] = {}
+        self._meetings: dict[int, list[int]] = {}
+        """Who has come to the cluster's barrier, time after time."""
 
     def start(self) -> None:
         """A new CTA."""
         self._copies: dict[tuple[str, int], _Groups] = {}
-        self.pending: set[int] = set()
-        """The strands of copies that nobody has waited for."""
         self._named: dict[int, list[int]] = {}
-        self._phases: dict[int, _Phases] = {}
+        self._rounds = np.zeros(len(self.strands.of_lane), np.int64)
+        """How often each lane has come to the cluster's barrier."""
 
     # -- barriers of the CTA ----------------------------------------------------------------------------------
 
@@ -66,7 +77,7 @@ class Order:
     def open(self, barrier: int, waiting: Bools, alive: Bools) -> dict[int, int] | None:
         """A barrier lets those go on who wait; if that is everyone, what is pending by its old and new strands."""
         arrived = self._named.pop(barrier, [])
-        if (waiting >= alive).all():
+        if (waiting >= alive).all() and not self.strands.others:
             return self._everyone()
         together = self.strands.side(sorted(set(arrived)))
         self.strands.advance(waiting, [together])
@@ -86,6 +97,26 @@ class Order:
             phases.over_copies = [moved[s] for s in phases.over_copies if s in moved]
             phases.over = strands.side(phases.over_copies) if phases.over_copies else None
         return moved
+
+    # -- barriers of the cluster ------------------------------------------------------------------------------
+
+    def come(self, lanes: Bools, ends: bool = False) -> None:
+        """Lanes come to the cluster's barrier, or end, which nobody waits for."""
+        for number in np.unique(self._rounds[lanes]).tolist():
+            here = lanes & (self._rounds == number)
+            self._meetings.setdefault(number, []).extend(self.strands.of(here))
+        if not ends:
+            self._rounds = self._rounds + lanes
+            self.strands.advance(lanes)
+
+    def meet(self, lanes: Bools) -> None:
+        """All have come to the cluster's barrier for which these lanes wait."""
+        for number in np.unique(self._rounds[lanes]).tolist():
+            come = self._meetings.get(number - 1, [])
+            if len(come) > 1:
+                come[:] = [self.strands.side(come)]
+            self.strands.advance(lanes & (self._rounds == number), come)
+            self._meetings.pop(number - 2, None)
 
     # -- copies -----------------------------------------------------------------------------------------------
 
@@ -129,16 +160,15 @@ class Order:
 
     # -- mbarriers --------------------------------------------------------------------------------------------
 
-    def bulk_copy(self, lane: int) -> NDArray[np.int64]:
-        """The strand of a copy that an mbarrier will be told of; see `told`."""
-        strand = self.strands.side([int(self.strands.of_lane[lane])])
+    def bulk_copy(self, behind: int) -> NDArray[np.int64]:
+        """The strand of a copy behind another that an mbarrier will be told of; see `told`."""
+        strand = self.strands.side([behind])
         self.pending.add(strand)
-        self._told = strand
         return np.array([strand], np.int64)
 
-    def told(self, barrier: int, parity: int) -> None:
-        """The last bulk copy has told the mbarrier at this byte, whose parity is now this."""
-        self._phases.setdefault(barrier, _Phases(parity=0)).arrived.append(self._told)
+    def told(self, barrier: int, copies: Sequence[int], parity: int) -> None:
+        """Bulk copies, by their strands, have told the mbarrier at this byte, whose parity is now this."""
+        self._phases.setdefault(barrier, _Phases(parity=0)).arrived += copies
         self.turned(barrier, parity)
 
     def initialise(self, barrier: int, parity: int) -> None:
@@ -177,11 +207,6 @@ class Order:
         self.strands.advance(lanes, [phases.over])
         self.pending -= set(phases.over_copies)
         phases.over_copies = []
-
-    @property
-    def mbarriers(self) -> dict[int, _Phases]:
-        """The mbarriers met, by their bytes of shared memory."""
-        return self._phases
 
 
 def _warps(lanes: Bools) -> list[int]:

@@ -7,53 +7,53 @@ behind it; and a copy out of shared memory has to be waited for before the CTA e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.studies.check.accesses import Indices
-from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, shared_byte
+from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
 from gpuemu.studies.check.strands import Strands
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
-OF_CTA = ("_cta", "_strand", "_lane", "_offset", "_fences", "_reading")
-"""What is of one CTA; see `aside`."""
+OF_CLUSTER = ("_strand", "_lane", "_offset", "_fences", "_reading")
+"""What is of a cluster, or of a CTA that has none; see `aside`."""
 _READERS = ("UBLKCP", "UBLKRED", "UTMASTG", "UTMAREDG")
 _SHIFT = 2
 _LANE_BITS = 10
 
 
 class Proxies:
-    """The stores of a CTA that no proxy fence has followed yet, by units of 4 bytes."""
+    """The stores of a cluster's CTAs that no proxy fence has followed yet, by units of 4 bytes."""
 
     def __init__(
-        self, code: Sequence[Instruction], size: int, strands: Strands, findings: Findings, point: Callable[..., Point]
-    ):
+        self, code: Sequence[Instruction], size: int, strands: Strands, findings: Findings, point: Callable[..., Point],
+        where: Callable[[int], str],
+    ):  # fmt: skip
+        self.where = where
         self.concerned = any(i.mnemonic in _READERS or i.parsed.row.operation == "warpgroup" for i in code)
         self._strands = strands
         self._findings = findings
         self._point = point
         self._size = size
         self._instructions = {i.offset: i for i in code}
-        self._cta = 0
-        self.start(0)
+        self.cta = 0
+        self.start(1)
 
-    def start(self, cta: int) -> None:
-        self._cta = cta
-        units = -(-self._size >> _SHIFT) if self.concerned else 0
+    def start(self, ctas: int) -> None:
+        units = ctas * -(-self._size >> _SHIFT) if self.concerned else 0
         self._strand, self._lane, self._offset = (np.zeros(units, np.int64) for _ in range(3))
         self._fences: list[int] = []
-        self._reading: dict[int, tuple[Instruction, int, int]] = {}
+        self._reading: dict[int, tuple[Instruction, int, int, int]] = {}
 
-    def written(self, instruction: Instruction, size: int, place: Any, lanes: Indices) -> None:
+    def written(self, instruction: Instruction, size: int, at: Indices, lanes: Indices) -> None:
         many = max(1, size >> _SHIFT)
-        first = place.base + place.pattern.offsets >> _SHIFT
+        first = at >> _SHIFT
         units = (first[:, None] + np.arange(many)).reshape(-1)
         lanes = np.repeat(lanes, many)
         self._strand[units] = self._strands.of_lane[lanes]
-        self._lane[units] = lanes
+        self._lane[units] = lanes | self.cta << _LANE_BITS
         self._offset[units] = instruction.offset
 
     def fence(self, lanes: Bools) -> None:
@@ -70,6 +70,13 @@ class Proxies:
             self._strand[np.isin(self._strand, seen)] = 0
         self._fences = []
 
+    def settle(self) -> None:
+        """Strands up to the base come before everything: what has a fence among them behind it is seen from now on."""
+        base, fences = self._strands.base, self._fences
+        self._fences = [f for f in fences if f < base]
+        self.close()
+        self._fences = [f for f in fences if f >= base]
+
     def moved(self, pending: dict[int, int]) -> None:
         """The copies' strands have new numbers."""
         if self.concerned:
@@ -78,7 +85,7 @@ class Proxies:
     def read(self, instruction: Instruction, lane: int, places: Indices, strand: int, copy: bool) -> None:
         """A lane's instruction reads bytes in a strand of its own."""
         if copy:
-            self._reading[strand] = instruction, lane, int(places[0])
+            self._reading[strand] = instruction, lane, int(places[0]), self.cta
         units = np.unique(places >> _SHIFT)
         units = units[self._strand[units] != 0]
         if not len(units):
@@ -90,15 +97,16 @@ class Proxies:
             ):
                 continue
             at = units[self._strand[units] == writer]
-            first, where = int(at[0]), shared_byte(int(at[0]) << _SHIFT)
+            first, where = int(at[0]), self.where(int(at[0]) << _SHIFT)
+            cta, thread = divmod(int(self._lane[first]), 1 << _LANE_BITS)
             stored = self._instructions[int(self._offset[first])]
             self._findings.add(
                 Finding(
                     "racecheck", Severity.ERROR, "Potential RAW hazard in __shared__ memory between proxies",
                     f"{where}: an asynchronous unit reads what a thread has stored, and no proxy fence is between",
                     (
-                        self._point(stored, int(self._lane[first]), self._cta, "write"),
-                        self._point(instruction, lane, self._cta, "asynchronous read"),
+                        self._point(stored, thread, cta, "write"),
+                        self._point(instruction, lane, self.cta, "asynchronous read"),
                     ),
                     where, len(at),
                     "fence.proxy.async behind the store (cuda::ptx::fence_proxy_async), before the barrier or arrival",
@@ -109,13 +117,13 @@ class Proxies:
         """The CTA ends."""
         if not self.concerned:
             return
-        for strand, (instruction, lane, at) in self._reading.items():
-            if strand in pending:
+        for strand, (instruction, lane, at, cta) in self._reading.items():
+            if strand in pending and cta == self.cta:
                 self._findings.add(
                     Finding(
                         "racecheck", Severity.ERROR, "Potential hazard in __shared__ memory: exit before a copy's end",
-                        f"{shared_byte(at)}: a bulk copy may still read when the CTA, and its shared memory, are gone",
-                        (self._point(instruction, lane, self._cta, "asynchronous read"),), shared_byte(at), 1,
+                        f"{self.where(at)}: a bulk copy may still read when the CTA, and its shared memory, are gone",
+                        (self._point(instruction, lane, cta, "asynchronous read"),), self.where(at), 1,
                         "cp.async.bulk.wait_group.read 0 before the thread that issued it exits",
                     )
                 )  # fmt: skip

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from gpuemu.studies.check.accesses import ENTRIES, Does, Entry, Rows, Units, strand_of
 from gpuemu.studies.check.conflicts import exchanged, unordered
-from gpuemu.studies.check.findings import Finding, Findings, Point
+from gpuemu.studies.check.findings import Finding, Findings, Point, shared_byte
 from gpuemu.studies.check.order import Order
 from gpuemu.studies.check.shadow import Conflicts, Shadow
-from gpuemu.studies.check.strands import GONE, Strands
+from gpuemu.studies.check.strands import Strands
 from gpuemu.studies.check.telling import Same, Teller, lasting_name
 
 _WIDEST = 16
@@ -26,8 +26,8 @@ _MOST_ENTRIES = 1 << 14
 """Accesses between two barriers that are kept before they are looked at."""
 _STRAND_BITS = 30
 _STRANDS = (1 << _STRAND_BITS) - 1
-OF_CTA = ("_log", "_most", "_marked", "last", "barriers")
-"""What is of one CTA; see `aside`."""
+OF_CLUSTER = ("_log", "_most", "_marked", "last", "barriers")
+"""What is of a cluster, or of a CTA that has none; see `aside`."""
 _BARRIER_SHIFT = 3
 """Barrier objects have 8 bytes."""
 
@@ -61,7 +61,7 @@ class Memory:
             entry.name = name
             if len(self._log) >= self._most:
                 self.look()
-                self._thin()
+                self.thin()
         self.last = entry
 
     def stored(self, values: NDArray[Any]) -> None:
@@ -103,15 +103,16 @@ class Memory:
         self._marked = len(entries)
         self._most = len(entries) + _MOST_ENTRIES
 
-    def _thin(self) -> None:
+    def thin(self) -> None:
         """Of a log that was looked at keep what something that is still to come may race with."""
         strands = self._race.strands
-        current = {s for s in strands.of_lane.tolist() if s != GONE} | self._race.order.pending
+        current = strands.current() | self._race.order.pending
+        before = strands.settled(current)
         over: dict[int, bool] = {}
         kept = []
         for entry in self._log.values():
             for strand in set(entry.strands.tolist()) - over.keys():
-                over[strand] = strand not in current and all(strands.ordered(strand, now) for now in current)
+                over[strand] = strand < strands.base or bool(before >> (strand - strands.base) & 1)
             chosen = np.array([not over[s] for s in entry.strands.tolist()], np.bool_)
             if chosen.any():
                 kept.append(entry.part(chosen, entry.strands[chosen]))
@@ -217,15 +218,25 @@ class Memory:
 class Race:
     """Racecheck of a launch: the strands of its CTAs and its two memories."""
 
-    def __init__(self, strands: Strands, order: Order, findings: Findings, point: Callable[..., Point]):
+    def __init__(
+        self, strands: Strands, order: Order, findings: Findings, point: Callable[..., Point], stride: int = 1 << 24
+    ):
         self.strands = strands
         self.order = order
         self.findings = findings
         self.point = point
         self._known: dict[tuple[int, int], bool] = {}
         self.releases: Any = None
+        self.mates: tuple[int, ...] = ()
+        """The CTAs of the cluster that executes, by rank; none if it has one."""
+        self._stride = stride
         self.polls: set[int] = set()
         """Loads that wait for a flag (see `flow`), by their offsets: they race with nobody."""
+
+    def shared_at(self, at: int) -> str:
+        """What a place in the shared memory of the CTAs of a cluster is called, each `stride` bytes behind another."""
+        rank, byte = divmod(at, self._stride)
+        return shared_byte(byte) + (f" of CTA {rank} of the cluster" if self.mates else "")
 
     def ordered(self, first: int, second: int) -> bool:
         """Whether a strand is before another that runs in this CTA since its last barrier for all."""

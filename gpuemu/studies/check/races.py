@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.isa.opcodes import CLUSTER_BARRIER
 from gpuemu.isa.warp import LANES
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.memory import GLOBAL_START, LOCAL_WINDOW
+from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.studies.check import blocks, held, order, proxies, racecheck, releases, strands
+from gpuemu.studies.check import blocks, held, order
 from gpuemu.studies.check.accesses import Does, Entry, Indices
-from gpuemu.studies.check.aside import Aside, Kept
+from gpuemu.studies.check.aside import Aside
 from gpuemu.studies.check.blocks import Blocks
 from gpuemu.studies.check.findings import Findings, Point, shared_byte
 from gpuemu.studies.check.flow import guesses, later_uses, polls
 from gpuemu.studies.check.held import Held
 from gpuemu.studies.check.order import Order
+from gpuemu.studies.check.parties import Parties
 from gpuemu.studies.check.proxies import Proxies
 from gpuemu.studies.check.racecheck import Memory, Race
 from gpuemu.studies.check.releases import Releases
@@ -33,6 +35,8 @@ _BARRIER_OBJECTS = ("SYNCS", "ARRIVES")
 _COMMITS = {"LDGDEPBAR": "LDGSTS", "UTMACMDFLUSH": "bulk"}
 _WIDE_SCOPES = ("GPU", "SYS")
 _NARROW = ("CTA", "SM")
+_PHASES_BITS = 40
+"""Of the numbers of phases, which no two CTAs of a cluster have in common."""
 _MOST_SPAN = 1 << 31
 """Bytes from the first buffer to the end of the last beyond which races in global memory are not looked for."""
 
@@ -52,14 +56,12 @@ class Races:
         lanes, self._memory = environment.lanes, environment.memory
         self._every = np.arange(lanes.count)
         self._exists = lanes.exists
-        self._findings = findings
-        self._point = point
-        self._buffer_at = describe
+        self._findings, self._point, self._buffer_at = findings, point, describe
         self.cta = 0
-        code = environment.code
+        code, self._stride = environment.code, max(1, -(-self._memory.shared_bytes // 16)) * 16
         self._strands = Strands(lanes.exists)
         self._order = Order(self._strands)
-        self._race = Race(self._strands, self._order, findings, point)
+        self._race = Race(self._strands, self._order, findings, point, self._stride)
         self._race.polls = polls(code)
         self._guesses = guesses(code)
         special = self._race.polls | self._guesses
@@ -68,67 +70,58 @@ class Races:
         self._releases = Releases(self._strands) if fences or self._race.polls else None
         self._race.releases = self._releases
         buffers = [b for b in self._memory.buffers if b.start < LOCAL_WINDOW]
-        span = buffers[-1].start + buffers[-1].bytes - GLOBAL_START if buffers else 0
-        self._shared = Memory(self._race, "shared", self._memory.shared_bytes, shared_byte, False)
+        self._origin = buffers[0].start & -16 if buffers else 0
+        span = buffers[-1].start + buffers[-1].bytes - self._origin if buffers else 0
+        self._shared = Memory(self._race, "shared", self._stride, self._race.shared_at, False)
         self._global = None
         if span > _MOST_SPAN:
-            notes.append("global memory is too large to look for races there")
+            notes.append("global memory is too large, or too far apart, to look for races there")
         else:
             self._global = Memory(
-                self._race, "global", span, lambda at: describe(GLOBAL_START + at), environment.launch.ctas > 1
+                self._race, "global", span, lambda at: describe(self._origin + at), environment.launch.ctas > 1
             )
-        self._proxies = Proxies(code, self._memory.shared_bytes, self._strands, findings, point)
+        self._proxies = Proxies(code, self._stride, self._strands, findings, point, self._race.shared_at)
         self._phases = np.zeros(lanes.count // LANES, np.int64)
         self._phase = 0
-        self.blocks = Blocks(self._order, self._shared, self._global, self._proxies, self._parity)
-        kept: list[Kept] = [
-            (self, ("cta", "_phases", "_phase")),
-            (self._strands, strands.OF_CTA),
-            (self.blocks, blocks.OF_CTA),
-            (self._order, order.OF_CTA),
+        self.blocks = Blocks(
+            self._order, self._shared, self._global, self._proxies, self._parity, self._stride, self._origin
+        )
+        self._touched: set[int] = set()  # the mbarriers that the instruction under way may change
+        memories = [self._shared] if self._global is None else [self._shared, self._global]
+        self._parties = Parties(self._memory, self._race, memories, self._proxies)
+        self._aside = Aside(
+            (self, ("cta", "_phases", "_phase")), (self.blocks, blocks.OF_CTA), (self._order, order.OF_CTA),
             (self._held, held.OF_CTA),
-            (self._proxies, proxies.OF_CTA),
-            *((memory, racecheck.OF_CTA) for memory in (self._shared, self._global) if memory is not None),
-            *([(self._releases, releases.OF_CTA)] if self._releases is not None else []),
-        ]
-        self._aside = Aside(*kept)
+        )  # fmt: skip
 
     # -- the launch -------------------------------------------------------------------------------------------
 
     def start(self, cta: int) -> None:
-        self.cta = self.blocks.cta = cta
-        self._strands.start()
+        self._parties.turn_to(cta)
+        self.cta = self.blocks.cta = self._proxies.cta = cta
         self._order.start()
-        if self._releases is not None:
-            self._releases.start()
         self._held.start()
-        self._proxies.start(cta)
-        self._shared.start()
-        if self._global is not None:
-            self._global.start()
         self._calm()
 
-    def end(self) -> None:
+    def end(self, failed: bool) -> None:
+        """The CTA ends; `failed`: and so does the launch."""
         self._proxies.end(self._order.pending)
-        self._shared.close()
-        if self._global is not None:
-            self._global.close()
+        self._parties.end(failed)
 
     def waits(self) -> None:
         """The CTA is set aside."""
-        if self._global is not None:
-            self._global.set_aside()
-        self._strands.reserve()
         self._aside.put(self.cta)
 
     def resumes(self, cta: int) -> None:
+        self._parties.turn_to(cta)
         self._aside.take(cta)
+        self._proxies.cta = cta
 
     def around(self, site: Any, step: Step) -> Step:
         """What to execute instead of an instruction's step."""
-        exists, offset = self._exists, site.instruction.offset
-        if self._held.is_use(offset):
-            used, reads = step, self._held
+        exists, offset, reads = self._exists, site.instruction.offset, self._held
+        if reads.is_use(offset):
+            used = step
 
             def using(mask: Mask) -> None:
                 reads.use(offset, exists if mask is None else mask)
@@ -178,22 +171,34 @@ class Races:
             return self._proxies.fence
         if mnemonic == "NOP":  # what is left of a __syncwarp() whose lanes are together
             return self.synchronised
+        if mnemonic == "UCGABAR_ARV":
+            return self._comes
         if is_barrier_object(site):
             return lambda lanes: self._turned()
         return None
 
+    def _comes(self, lanes: Bools) -> None:
+        """Lanes come to the barrier of the cluster."""
+        if self._strands.others:
+            self._order.come(lanes)
+            self.synchronised(lanes)
+
     def _turned(self) -> None:
-        for barrier in self._order.mbarriers:
+        for barrier in sorted(self._touched):
             self._order.turned(barrier, self._parity(barrier))
+        self._touched.clear()
 
     def _parity(self, barrier: int) -> int:
-        return int(self._memory.shared[8][barrier // 8]) >> 63
+        (rank, at), memory = divmod(barrier, self._stride), self._memory
+        shared = memory.shared if rank == memory.rank else memory.cluster.shared[rank][0]
+        return int(shared[8][at // 8]) >> 63
 
     # -- accesses ---------------------------------------------------------------------------------------------
 
-    def shared(self, space: Any, place: Place) -> None:
-        """An access to shared memory."""
+    def shared(self, space: Any, place: Place, rank: int | None = None) -> None:
+        """An access to shared memory, that of the CTA or of another one of its cluster."""
         site, access = space.site, space.purpose.value
+        place = place.moved((self._memory.rank if rank is None else rank) * self._stride)
         if is_barrier_object(site):
             self._barrier_object(space, place)
             return
@@ -237,7 +242,7 @@ class Races:
         if does in (Does.ATOMIC, Does.STRONG_READ) and self._releases is not None:
             reads = access == "load" or site.mnemonic in ("ATOM", "ATOMG")
             self._flags(False, place, access != "load", reads, not site.has(*_NARROW))
-        self._log(self._global, space, place, does, "", place.base - GLOBAL_START)
+        self._log(self._global, space, place, does, "", place.base - self._origin)
 
     def _does(self, site: Any, access: str) -> Does:
         strong = site.has("STRONG") or site.instruction.parsed.row.numbers == "typed"
@@ -259,7 +264,7 @@ class Races:
         if memory is self._shared:
             now = self._phases
             if self._proxies.concerned and does in (Does.WRITE, Does.ATOMIC) and not copy:
-                self._proxies.written(instruction, space.size, place, lanes)
+                self._proxies.written(instruction, space.size, base + pattern.offsets, lanes)
         name: object = instruction.offset, base, space.size, pattern.key, self._phase, version
         beside = None
         if copy:
@@ -316,6 +321,7 @@ class Races:
         self._shared.last = None
         for at in np.unique(offsets).tolist():
             self._shared.barriers.add(at // 8)
+            self._touched.add(at)
             here = self._mask(lanes[offsets == at])
             if does is Does.WRITE:
                 self._order.initialise(at, 0)
@@ -337,8 +343,8 @@ class Races:
         self._phases = phases
 
     def _calm(self) -> None:
-        self._phase = 0
-        self._phases = np.zeros(len(self._phases), np.int64)
+        self._phase = self._memory.rank << _PHASES_BITS
+        self._phases = np.full(len(self._phases), self._phase)
 
     def together(self, mask: Mask) -> None:
         """The lanes of `mask` execute the next instructions together."""
@@ -354,8 +360,11 @@ class Races:
         self.synchronised(lanes)
 
     def opens(self, barrier: int, waiting: Bools, alive: Bools) -> None:
-        """A barrier of the CTA lets those go on who wait at it."""
-        for_all = bool((waiting >= alive).all())
+        """A barrier of the CTA, or of its cluster, lets those go on who wait at it."""
+        if barrier == CLUSTER_BARRIER and self._strands.others:
+            self._order.meet(waiting)
+            return
+        for_all = bool((waiting >= alive).all()) and not self._strands.others
         if for_all:
             self._shared.look()
             if self._global is not None:
@@ -373,6 +382,8 @@ class Races:
 
     def exits(self, lanes: Bools) -> None:
         """These lanes have reached their end."""
+        if self._strands.others:
+            self._order.come(lanes, ends=True)
         self._strands.leave(lanes)
 
     # -- lanes ------------------------------------------------------------------------------------------------

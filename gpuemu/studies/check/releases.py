@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from gpuemu.studies.check.strands import Strands
 
-OF_CTA = ("_shared", "_known", "_acquired", "_fenced")
-"""What is of one CTA; see `aside`."""
+OF_CLUSTER = ("_shared", "_known", "_acquired", "_fenced")
+"""What is of a cluster, or of a CTA that has none; see `aside`."""
 Seen = dict[int, tuple[int, int]]
 """First strand of a CTA → the base and bits of what is visible of it."""
 
@@ -117,8 +117,7 @@ class Releases:
         ours, others = strands.fenced(strand)
         ours |= itself << (strand - strands.base)
         if ours:
-            before = place.ours
-            place.ours = strands.base, ours | (before[1] if before is not None and before[0] == strands.base else 0)
+            place.ours = strands.base, ours | self._ours(place)
         if not widely:
             return
         mine: Seen = {}
@@ -131,12 +130,17 @@ class Releases:
                 _merge(mine, seen)
         _merge(place.others, mine)
 
+    def _ours(self, place: _Place) -> int:
+        """What is released there of the CTA's own, as bits that count from where the base is now."""
+        base, bits = place.ours or (0, 0)
+        strands = self._strands
+        return bits >> strands.base - base if strands.cta_base <= base <= strands.base else 0
+
     def _acquire(self, place: _Place, here: NDArray[np.bool_], widely: bool) -> None:
         strands = self._strands
         others = {cta: seen for cta, seen in place.others.items() if cta != strands.cta_base} if widely else {}
-        behind = []
-        if place.ours is not None and place.ours[0] == strands.base:
-            behind = [strands.known(place.ours[1])]
+        ours = self._ours(place)
+        behind = [strands.known(ours)] if ours else []
         if behind or others:
             strands.advance(here, behind)
         if others:

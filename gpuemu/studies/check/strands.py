@@ -9,6 +9,9 @@ whole CTA orders everything before it: strands before `base` are ordered with al
     advance(lanes, [s]) what these lanes did so far is closed, and what they do next also follows the strands s
     side([s])           a strand beside the lanes' own: an asynchronous copy
     everyone()          a barrier for all
+
+The CTAs of a cluster share their strands, and `of_lane` is of the one that executes. What is a barrier for all in one
+of them orders its lanes only; the base moves where `settle` finds strands that all CTAs have come behind.
 """
 
 from __future__ import annotations
@@ -21,11 +24,13 @@ from numpy.typing import NDArray
 from gpuemu.isa.warp import LANES
 
 Bools = NDArray[np.bool_]
-OF_CTA = (
+OF_CLUSTER = (
     "of_lane", "base", "cta_base", "cta_limit", "count", "_before", "_reach", "_given", "_fences", "_fenced",
-    "_checked", "plain",
+    "_checked", "plain", "rank", "others", "_settles_at",
 )  # fmt: skip
-"""What is of one CTA; see `aside`."""
+"""What is of a cluster, or of a CTA that has none; see `aside`."""
+_MANY = 1 << 13
+"""Strands of a cluster after which the base is moved behind those that are before everything."""
 _RESERVED = 1 << 16
 """Numbers that a CTA has which waits for others."""
 _ENDLESS = 1 << 62
@@ -45,13 +50,22 @@ class Strands:
         """Changes whenever a lane changes its strand."""
         self.start()
 
-    def start(self) -> None:
-        """A new CTA."""
+    def start(self, ctas: int = 1) -> None:
+        """A new CTA, or cluster of so many, of which the first executes."""
         self.count = self.cta_base = max(self.count, self._free)
         self.cta_limit = _ENDLESS
         self.of_lane: NDArray[np.int64] = np.where(self._exists, 0, GONE)
         """The strand of each lane; never changed in place."""
         self.everyone()
+        self.rank = 0
+        self.others: dict[int, NDArray[np.int64]] = {}
+        """The same of the cluster's other CTAs, by rank."""
+        for rank in range(1, ctas):
+            self.others[rank] = np.where(self._exists, self.of_lane + rank * self._warps, GONE)
+            self.count += self._warps
+            self._before += [()] * self._warps
+            self.plain = False
+        self._settles_at = self.base + _MANY
 
     def everyone(self) -> None:
         """Everything so far is ordered before everything that follows."""
@@ -69,10 +83,52 @@ class Strands:
         """Whether nothing has happened since the last barrier for all."""
         self.version += 1
 
+    def turn_to(self, rank: int) -> None:
+        """Another CTA of the cluster executes."""
+        if rank != self.rank:
+            self.others[self.rank] = self.of_lane
+            self.of_lane, self.rank = self.others.pop(rank), rank
+            self._checked.clear()
+            self.version += 1
+
+    def end(self) -> None:
+        """The CTA, or cluster, has ended: nobody else gets its numbers."""
+        self._free = max(self._free, self.count)
+
+    def current(self) -> set[int]:
+        """The strands that lanes are in."""
+        found = set(self.of_lane.tolist()).union(*(lanes.tolist() for lanes in self.others.values()))
+        return found - {GONE}
+
+    def settled(self, strands: set[int]) -> int:
+        """What is before all of these strands, as bits that count from the base."""
+        bits: int = -1
+        for strand in strands:
+            bits &= self.reach(strand)
+        return bits
+
+    @property
+    def settles(self) -> bool:
+        """Whether a cluster has so many strands that it is time to `settle`."""
+        return bool(self.others) and self.count > self._settles_at
+
+    def settle(self, strands: set[int]) -> int:
+        """Move the base behind what is before all of these, which lanes and copies are in; by how much."""
+        bits = self.settled(strands)
+        many = (~bits & bits + 1).bit_length() - 1 if bits >= 0 else 0
+        self._before = [tuple(s - many for s in before if s >= many) for before in self._before[many:]]
+        self._reach = [reach >> many for reach in self._reach[many:]]
+        self._fenced = [(ours >> many, others >> many) for ours, others in self._fenced[many:]]
+        self._given = {k - many: given >> many for k, given in self._given.items() if k >= many}
+        self._fences = {k - many: fence for k, fence in self._fences.items() if k >= many}
+        self.base += many
+        self._settles_at = self.count + _MANY
+        return many
+
     def reserve(self) -> None:
         """The CTA is set aside: numbers from here on are others', but for those that it may still need."""
         if self.cta_limit == _ENDLESS:
-            self.cta_limit = self.count + _RESERVED
+            self.cta_limit = self.count + _RESERVED * (1 + len(self.others))
             self._free = max(self._free, self.cta_limit)
 
     def foreign(self, strands: NDArray[np.int64]) -> NDArray[np.bool_]:

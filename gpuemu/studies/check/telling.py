@@ -18,6 +18,11 @@ Same = tuple[object, int, object, int]
 """Two stores by their names, and of each a lane's place among its own."""
 _WORDS = {Does.READ: "read", Does.WRITE: "write", Does.ATOMIC: "atomic", Does.STRONG_READ: "read"}
 _DOES = {"RAW": "reads what the other writes", "WAR": "writes what the other reads", "WAW": "write to it"}
+_IN_CLUSTER = {
+    "RAW": "CTA {1} reads what CTA {0} writes, both",
+    "WAR": "CTA {1} writes what CTA {0} reads, both",
+    "WAW": "CTAs {0} and {1} write to it, both",
+}
 _CHANGES = (Does.WRITE, Does.ATOMIC)
 _KINDS = {(True, True): "WAW", (True, False): "RAW", (False, True): "WAR"}
 _WAITS = {
@@ -25,6 +30,7 @@ _WAITS = {
     "load": "a wait at the mbarrier that the copy tells",
     "bulk": "cp.async.bulk.wait_group.read for the copy's group",
     "warpgroup": "wgmma.wait_group for the matrices' group",
+    "STAS": "a wait at the mbarrier that the store tells",
 }
 
 
@@ -110,8 +116,12 @@ class Teller:
             kept += checked
         where = self._describe(at)
         between = first.cta != second.cta
+        mates = self._race.mates
+        ranks = tuple(mates.index(e.cta) for e in (first, second)) if between and first.cta in mates else None
         severity = Severity.INFORMATION if same else Severity.ERROR
         sentence = f"{where}: {'both ' if kind == 'WAW' else 'one '}{_DOES[kind]}, and nothing orders them"
+        if ranks is not None:
+            sentence = f"{where}: {_IN_CLUSTER[kind].format(*ranks)} of the cluster, and nothing orders them"
         if same:
             sentence = f"{where}: several threads write the same value to it at once"
         return Finding(
@@ -122,12 +132,16 @@ class Teller:
             self._points((first, old), (second, new)),
             where,
             times,
-            "" if same else self._right(between, (first, old), (second, new)),
+            "" if same else self._right(between, ranks, (first, old), (second, new)),
         )
 
-    def _right(self, between: bool, before: tuple[Entry, int], behind: tuple[Entry, int]) -> str:
-        """What would order them."""
+    def _right(
+        self, between: bool, ranks: tuple[int, ...] | None, before: tuple[Entry, int], behind: tuple[Entry, int]
+    ) -> str:
+        """What would order them; `ranks`: of the CTAs of one cluster that they are of."""
         (first, old), (second, new) = before, behind
+        if ranks is not None:
+            return _in_cluster(first, second, *ranks)
         if between:
             return "a release and an acquire (atomics with __threadfence() before) between them, or another launch"
         if first.copy:
@@ -144,6 +158,19 @@ class Teller:
         if lane_of(old) // LANES == lane_of(new) // LANES:
             return "__syncwarp() or __syncthreads() between them"
         return "__syncthreads() between them"
+
+
+def _in_cluster(first: Entry, second: Entry, before: int, behind: int) -> str:
+    """What would order an access of one CTA before that of another of its cluster, by their ranks."""
+    wait = _WAITS["load" if first.copy == "bulk" and first.does is Does.WRITE else first.copy] if first.copy else ""
+    if second.copy in ("bulk", "STAS") and second.does is Does.WRITE and first.does in (Does.READ, Does.STRONG_READ):
+        wait = f"{wait}, and behind it an" if wait else "behind the read an"
+        return f"{wait} arrival of CTA {before} at the mbarrier that CTA {behind} waits at before it copies again"
+    if wait:
+        return wait if first.does is Does.WRITE else f"{wait}, and a barrier of the cluster behind it"
+    if first.instruction.mnemonic == "SYNCS" and first.instruction.has("EXCH"):
+        return "a barrier of the cluster (cluster.sync()) between the mbarrier's initialisation and its use"
+    return "a barrier of the cluster (cluster.sync()) between them"
 
 
 def _one_place(first: Instruction, second: Instruction) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ class Watch(Observer):
 
     def ends(self) -> None:
         if self._races is not None:
-            self._races.end()
+            self._races.end(self.failed)
 
     def waits(self) -> None:
         self._aside.put(self.cta)
@@ -130,6 +130,10 @@ class Watch(Observer):
                     offsets = place.base + place.pattern.offsets
                     self._init.local(space.site.instruction, load, space.size, lanes, offsets)
 
+    def reaches(self, space: Any, place: Place, rank: int) -> None:
+        if self._races is not None:
+            self._races.shared(space, place, rank)
+
     def _access_global(self, space: Any, place: Place) -> None:
         site = space.site
         if self._moves.add(site.instruction, place, space.last):
@@ -148,11 +152,11 @@ class Watch(Observer):
         if self._races is not None:
             self._races.stored(space, place, values)
 
-    def block(self, site: Any, lane: int, places: NDArray[np.int64], store: bool) -> None:
-        if store and self._matrices.concerned:
+    def block(self, site: Any, lane: int, places: NDArray[np.int64], store: bool, ranks: Sequence[int]) -> None:
+        if store and self._matrices.concerned and self._memory.rank in ranks:
             self._matrices.written(places)
         if self._races is not None:
-            self._races.blocks.block(site, lane, places, store)
+            self._races.blocks.block(site, lane, places, store, ranks)
 
     def moves(self, site: Any, lane: int, places: NDArray[np.int64], access: str) -> None:
         if self._races is not None:
@@ -166,9 +170,16 @@ class Watch(Observer):
         if self._matrices.concerned:
             self._matrices.operand(site.instruction, lane, at, size, said, across)
 
-    def completes(self, site: Any, barrier: int, lane: int) -> None:
+    def completes(self, site: Any, barrier: int, lane: int, rank: int) -> None:
         if self._races is not None:
-            self._races.blocks.completes(site, barrier, lane)
+            self._races.blocks.completes(site, barrier, lane, rank)
+
+    def sends(
+        self, site: Any, lanes: NDArray[np.int64], rank: int, at: NDArray[np.int64], size: int,
+        barriers: NDArray[np.int64],
+    ) -> None:  # fmt: skip
+        if self._races is not None:
+            self._races.blocks.sends(site, lanes, rank, at, size, barriers)
 
     # -- groups and barriers ----------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from gpuemu.studies.check.findings import Finding, Severity
 
 KERNELS = Path(__file__).parent / "pairs"
 ARCHS = {"barriers": ("sm_80", "sm_90"), "warps": ("sm_80", "sm_89", "sm_90"), "flags": ("sm_80", "sm_90")}
-ARCHS["hopper"] = ("sm_90",)
+ARCHS["hopper"] = ARCHS["clusters"] = ("sm_90",)
 CTAS = {
     "lock_global", "last_cta", "last_cta_all", "last_cta_ref", "last_cta_resets", "chain_released", "chain_scope", "own_part", "shifted",
     "sum_of_ctas", "sum_read_early", "out_twice",
@@ -34,7 +34,10 @@ REMEDIES = {
     "out_reuse": "cp.async.bulk.wait_group.read", "out_exit": "cp.async.bulk.wait_group.read 0 before",
     "mbarrier_not_there": "__syncthreads() between the mbarrier's initialisation",
     "wrong_parity": "a wait for the other parity", "expects_too_much": "expect_tx of as many bytes as the copies bring",
-    "arrives_too_seldom": "as many arrivals in every phase",
+    "arrives_too_seldom": "as many arrivals in every phase", "histogram_begins": "(cluster.sync()) between them",
+    "barrier_made": "(cluster.sync()) between the mbarrier's initialisation", "multicast": "a wait at the mbarrier",
+    "sent": "a wait at the mbarrier that the store tells",
+    "given_back": "behind the read an arrival of CTA 0 at the mbarrier that CTA 1 waits at before it copies again",
 }  # fmt: skip
 
 FOR_EVER = {"wrong_parity", "expects_too_much", "arrives_too_seldom"}
@@ -55,10 +58,12 @@ def cubin(source: str, arch: str) -> Cubin:
 
 def found(source: str, arch: str, kernel: str) -> list[Finding]:
     arguments: list[Any] = [np.zeros(8192, np.int32), np.arange(8192, dtype=np.int32), 4]
-    grid = (4 if kernel.rpartition("_")[0] in CTAS else 1, 1, 1)
+    cluster = 2 if source == "clusters" else 1
+    grid = (4 if kernel.rpartition("_")[0] in CTAS else cluster, 1, 1)
     report = gpuemu.check(
         cubin(source, arch), kernel, grid, (128, 1, 1), 1024, arguments, budget=500_000,
         tools=("memcheck", "racecheck", "synccheck", "initcheck"),
+        cluster=cluster,
     )  # fmt: skip
     return [f for f in report.findings if f.severity is not Severity.INFORMATION]
 

@@ -68,6 +68,17 @@ def test_a_product_that_never_ends(tmp_path: Path, right: str, wrong: str, said:
     assert said in finding.sentence
 
 
+def test_a_stage_that_is_given_back_to_its_own_cta_alone_is_overwritten_by_the_others_multicast(tmp_path: Path) -> None:
+    right = "CTAS) arrive_at(ring.empty + (i - 1) % STAGES, threadIdx.x % 128);"
+    findings = found(tmp_path, "product_multicast", right, right.replace("threadIdx.x % 128)", "cta)"))
+    assert {f.title for f in findings} >= {"Potential WAR hazard in __shared__ memory between CTAs"}
+    assert {f.tool for f in findings} == {"racecheck"}
+    assert {p.cta for p in findings[0].points} == {0, 1}
+    assert "CTA 1 writes what CTA 0 reads, both of the cluster" in findings[0].sentence
+    assert "an arrival of CTA 0 at the mbarrier that CTA 1 waits at before it copies again" in findings[0].right
+    assert found(tmp_path, "product_multicast", right, right) == []
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
