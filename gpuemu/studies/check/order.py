@@ -28,10 +28,15 @@ OF_CLUSTER = ("pending", "_phases", "_meetings")
 
 @dataclass
 class _Groups:
-    """Copies of a warp: those of the group that is open by the strand that issued them, and closed groups in order."""
+    """Copies of a warp: those of the group that is open by the strand that issued them, and closed groups in order.
+
+    Of those it has `waited` for so many, and as many as are `gone` are no longer in the list.
+    """
 
     open: dict[int, int] = field(default_factory=dict)
     closed: list[list[int]] = field(default_factory=list)
+    waited: int = 0
+    gone: int = 0
 
 
 @dataclass
@@ -145,13 +150,15 @@ class Order:
         """The warps of these lanes wait for all closed groups but the last `keep`."""
         for warp in _warps(lanes):
             first, many = (warp - warp % WARPGROUP, WARPGROUP) if kind == "warpgroup" else (warp, 1)
-            strands = []
-            for of in range(first, first + many):
-                if groups := self._copies.get((kind, of)):
-                    done = groups.closed[: max(0, len(groups.closed) - keep)]
-                    strands += [s for group in done for s in group]
-                    if of == warp:
-                        groups.closed = groups.closed[len(done) :]
+            if (mine := self._copies.get((kind, warp))) is None:
+                continue
+            together = [g for of in range(first, first + many) if (g := self._copies.get((kind, of)))]
+            before, mine.waited = mine.waited, max(mine.waited, mine.gone + len(mine.closed) - keep)
+            done = [slice(max(0, before - g.gone), max(0, mine.waited - g.gone)) for g in together]
+            strands = [s for g, part in zip(together, done, strict=True) for group in g.closed[part] for s in group]
+            for groups in together:
+                over = min(len(groups.closed), min(g.waited for g in together) - groups.gone)
+                groups.closed, groups.gone = groups.closed[max(0, over) :], groups.gone + max(0, over)
             if strands:
                 here = np.zeros_like(lanes)
                 here[warp * LANES : warp * LANES + LANES] = lanes[warp * LANES : warp * LANES + LANES]
