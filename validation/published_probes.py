@@ -306,8 +306,8 @@ def global_bandwidth(arch: gpuemu.Architecture, chip: str) -> float:
 def mma_interval(arch: gpuemu.Architecture, op: str, warps: int = 8) -> float:
     """Independent mma with stall count 1 from two warps on each sub-core, between clock reads; cycles for each on a
     sub-core."""
-    metadata = ", R12, 0x0" if ".SP." in op else ""
-    return interval(arch, f"{op} R#, R4, R8, R#{metadata}", warps)
+    behind = ", R12, 0x0" if ".SP." in op else ", R12, R13, URZ" if ".SF." in op else ""
+    return interval(arch, f"{op} R#, R4, R8, R#{behind}", warps)
 
 
 @probe("rate")

@@ -210,6 +210,7 @@ class TensorNumerics(Part):
     kept_fraction_bits_8_bit: int = whole("as kept_fraction_bits, of products of 8-bit floats", 1, 40, "bits")
     products_per_block_8_bit: PowerOfTwo = power_of_two("8-bit float products summed at once", 64, "products")
     result_fraction_bits_8_bit: int = whole("fraction bits that their f32 results have", 1, 23, "bits")
+    kept_fraction_bits_4_bit: int = whole("as kept_fraction_bits, of sums of 4-bit floats with scales", 1, 40, "bits")
 
 
 class TensorCore(Part):

@@ -10,9 +10,9 @@ The first rows of C of HMMA.16816.F32, each cell lane.register:
 from __future__ import annotations
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.isa.fragments import Fragment, MmaMode, matrix_fragment, mma_mode
+from gpuemu.isa.fragments import NARROW_FLOATS, Fragment, MmaMode, float_mode, matrix_fragment, mma_mode, packed_mode
 from gpuemu.isa.opcodes import UnknownOpcodeError, describe
-from gpuemu.isa.table import parse_opcode
+from gpuemu.isa.table import Opcode, parse_opcode
 from gpuemu.isa.warp import LANES
 
 
@@ -44,8 +44,24 @@ def _mode(instruction: str) -> MmaMode:
         if not operation.tensor:
             right = "LDSM.4, HMMA.16816.F32 or another matrix instruction is right"
             raise GpuemuError.one("gpuemu fragment", None, "", f"'{name}'", right)
-        name = operation.operation
+        opcode, name = parse_opcode(name), operation.operation
+        if opcode.mnemonic in ("QMMA", "OMMA"):
+            return _narrow(opcode, name)
     return mma_mode(name)
+
+
+def _narrow(opcode: Opcode, name: str) -> MmaMode:
+    """Of QMMA and OMMA, whose time does not tell their types; a sparse one has twice the K of what takes its time."""
+    shape, accumulator, _ = name.split(".")
+    sparse = opcode.has("SP")
+    k = int(shape.removeprefix("m16n8k")) * (2 if sparse else 1)
+    if opcode.mnemonic == "OMMA":
+        return packed_mode(k, sparse)
+    types = [m.lower() for m in opcode.modifiers if m.lower() in NARROW_FLOATS]
+    if len(types) != 2:
+        found = f"{len(types)} types of 8, 6 or 4 bits"
+        raise GpuemuError.one("gpuemu fragment", None, "", found, "QMMA.16832.F32.E4M3.E4M3 is right")
+    return float_mode(k, accumulator, (types[0], types[1]), sparse)
 
 
 def _title(letter: str, part: Fragment) -> str:

@@ -167,11 +167,14 @@ FLOAT_MODES = (
 )
 INTEGER_MODES = ("m16n8k32.s32.s8", "m16n8k32.s32.u8", "m16n8k16.s32.s8", "m16n8k16.s32.u8")
 _RIGHT = (
-    f"one of {', '.join((*FLOAT_MODES, *INTEGER_MODES))} is right; an integer mode may name the type of B "
-    "(m16n8k32.s32.u8.s8) and end in .sat"
+    f"one of {', '.join((*FLOAT_MODES, 'm16n8k32.f32.e4m3', *INTEGER_MODES))} is right; of 8 bits, a mode may name "
+    "the type of B (m16n8k32.s32.u8.s8), an integer one may end in .sat; e5m2, e3m2, e2m3, e2m1 stand as e4m3 does"
 )
+NARROW_FLOATS = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
+_FLOATS = re.compile(r"m16n8k(?P<k>16|32)\.(?P<c>f32|f16)\.(?P<a>e\dm\d)(\.(?P<b>e\dm\d))?")
 _INTEGER = re.compile(r"m16n8k(?P<k>16|32)\.s32\.(?P<a>[su]8)(\.(?P<b>[su]8))?(?P<sat>\.sat)?")
-_FLOAT_BITS = {"e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16, "tf32": 32, "f32": 32}
+_FLOAT_BITS = {"e4m3": 8, "e5m2": 8, "e3m2": 8, "e2m3": 8, "e2m1": 8, "f16": 16, "bf16": 16, "tf32": 32, "f32": 32}
+"""Those of 6 and 4 bits stand in a byte each; products of 4 bits alone pack them: `gpuemu.sass.semantics.scaled`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,12 +201,15 @@ class MmaMode:
 def mma_mode(name: str) -> MmaMode:
     """The mode called shape.accumulator.input, such as m16n8k16.f32.f16.
 
-    Integer modes may name the type of B as well and end in `.sat`: m16n8k32.s32.u8.s8.sat. Raises GpuemuError
-    for any other name.
+    Those of 8 bits may name the type of B as well, and of integers end in `.sat`: m16n8k32.s32.u8.s8.sat. Raises
+    GpuemuError for any other name.
     """
     if name in FLOAT_MODES:
         shape, accumulator, operand = name.split(".")
         return float_mode(int(shape.removeprefix("m16n8k")), accumulator, (operand, operand))
+    found = _FLOATS.fullmatch(name)
+    if found is not None and found["a"] in NARROW_FLOATS and (found["b"] or found["a"]) in NARROW_FLOATS:
+        return float_mode(int(found["k"]), found["c"], (found["a"], found["b"] or found["a"]))
     found = _INTEGER.fullmatch(name)
     if found is None:
         raise GpuemuError.one("mma", None, "mode", f"'{name}'", _RIGHT)
@@ -219,3 +225,9 @@ def float_mode(k: int, accumulator: str, types: tuple[str, str], sparse: bool = 
     width, names = _FLOAT_BITS[types[0]], types[:1] if types[0] == types[1] else types
     fragments = a_fragment(k // 2 if sparse else k, width), b_fragment(k, width), c_fragment(_FLOAT_BITS[accumulator])
     return MmaMode(f"m16n8k{k}.{accumulator}.{'.'.join(names)}", k, accumulator, *types, False, *fragments)
+
+
+def packed_mode(k: int, sparse: bool) -> MmaMode:
+    """A product of packed 4-bit floats, for what lies where alone: numbers of 4 bits are not gathered."""
+    a, b = a_fragment(k // 2 if sparse else k, 4), b_fragment(k, 4)
+    return MmaMode(f"m16n8k{k}.f32.e2m1", k, "f32", "e2m1", "e2m1", False, a, b, c_fragment(32))

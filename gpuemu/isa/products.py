@@ -13,6 +13,7 @@ from gpuemu.isa.table import Opcode
 _SHAPES = {
     "HMMA": {"16816": "m16n8k16", "1688": "m16n8k8", "1684": "m16n8k4"},
     "QMMA": {"16832": "m16n8k32", "16816": "m16n8k16"},
+    "OMMA": {"16864": "m16n8k64"},
     "IMMA": {"16832": "m16n8k32", "16816": "m16n8k16", "8816": "m8n8k16", "8832": "m8n8k32", "16864": "m16n8k64"},
     "BMMA": {"168256": "m16n8k256", "168128": "m16n8k128", "88128": "m8n8k128"},
     "DMMA": {
@@ -24,11 +25,13 @@ _SPARSE_SHAPES = {
     ("HMMA", True): {"16816": "m16n8k8", "1688": "m16n8k4"},
     ("IMMA", False): {"168128": "m16n8k64", "16864": "m16n8k32", "16832": "m16n8k16"},
     ("QMMA", False): {"16864": "m16n8k32", "16832": "m16n8k16"},
+    ("OMMA", False): {"168128": "m16n8k64"},
 }
 """Of a sparse product: the dense one of as many products, whose time it is taken to need; its A has as many elements,
 its B twice as many."""
-_TYPES = {"BMMA": "s32.b1", "DMMA": "f64.f64", "IGMMA": "s32.s8", "QGMMA": "s32.s8"}
-"""A warpgroup's time of 8-bit floats is that of integers, which have as many bits."""
+_TYPES = {"BMMA": "s32.b1", "DMMA": "f64.f64", "IGMMA": "s32.s8", "QGMMA": "s32.s8", "OMMA": "f32.mxf4"}
+"""A warpgroup's time of 8-bit floats is that of integers, which have as many bits. Numbers of 4 bits of a QMMA stand in
+bytes and take the time of those of 6."""
 _WARPGROUP_SHAPE = re.compile(r"64x(\d+)x(\d+)\Z")
 NO_PRODUCT = ("RZ", "gdesc[URZ]", "RZ")
 """Operands of an HGMMA that only ends a group of products."""
@@ -65,7 +68,7 @@ def types(opcode: Opcode) -> str:
     accumulator = "f32" if opcode.has("F32") else "f16"
     inputs = "bf16" if opcode.has("BF16") else "tf32" if opcode.has("TF32") else "f16"
     if opcode.mnemonic == "QMMA":
-        inputs = "f8"
+        inputs = ("mx" if opcode.has("SF") else "") + ("f6" if opcode.has("E3M2", "E2M3", "E2M1") else "f8")
     return _TYPES.get(opcode.mnemonic, f"{accumulator}.{inputs}")
 
 
@@ -79,6 +82,7 @@ def fragment_registers(opcode: Opcode) -> dict[str, int]:
         m, n, k, accumulator, inputs = map(int, _NUMBERS.findall(mode(opcode)))
     except ValueError:
         return {}
+    inputs = 8 if opcode.mnemonic == "QMMA" else inputs
     sparse = 2 if opcode.has("SP") else 1
     bits = {"A": m * k * inputs, "B": sparse * k * n * inputs, "C": m * n * accumulator}
     return {name: count // _BITS for name, count in bits.items()}

@@ -71,6 +71,8 @@ def _words(code: str, opcode: Opcode) -> int:
             return 2 if opcode.has("WIDE", "HI") else 1
         case "c":
             return 1 if opcode.has("32") else 2
+        case "s":
+            return 2 if opcode.has("SF") and opcode.has("SP") else 1
         case "t" | "f":
             return _converted(opcode)["tf".index(code)]
     return fragment_registers(opcode).get(code, 1)
@@ -205,7 +207,7 @@ def mistake(opcode: str, operands: tuple[str, ...]) -> tuple[str, str] | None:
     waits = parsed.mnemonic == "WARPGROUP" and parsed.has("DEPBAR")
     fewest = 2 if operation.warpgroup_columns else int(waits or operation.kind in (Kind.SHARED, Kind.GLOBAL))
     if operation.tensor:
-        fewest = 5 if parsed.has("SP") else 4  # D, A, B, C, and where a sparse A has zeros
+        fewest = 4 + parsed.has("SP") + 2 * parsed.has("SF")  # D, A, B, C, where a sparse A has zeros, scales
     if len(operands) < fewest:
         return f"{opcode} with {len(operands)} operands", f"at least {fewest} are right"
     for operand in map(parse_operand, operands):

@@ -13,7 +13,7 @@ source, stand words of 32 bits:
     m      a matrix of LDSM or STSM each       w  h   two with .WIDE; two with .WIDE or .HI
     c      two, but with .32                   d         two with .64, .S64, .U64, .M832
     t  f   the type that it converts to; that it converts from
-    A B C  a fragment of a product
+    A B C  a fragment of a product            s         two with .SF.SP: metadata and scales
 
 An address (in brackets) has a register, or two where it says .64.
 
@@ -97,7 +97,7 @@ UCGABAR_ARV ACQBULK PREEXIT            | fixed nop      | p r     | -
 USETMAXREG                             | variable registers | p r | - | own
 NANOSLEEP                              | variable sleep |         | whole | events own
 
-HMMA QMMA DMMA                         | fixed tensor   | rC <- A B C 1 | float
+HMMA QMMA OMMA DMMA                    | fixed tensor   | rC <- A B C s 1 | float
 IMMA BMMA                              | fixed tensor   | rC <- A B C 1 | whole
 HGMMA QGMMA                            | product warpgroup | rC <- A C | float
 IGMMA                                  | product warpgroup | rC <- A C | whole

@@ -23,12 +23,12 @@ _ONE = 600
 @njit(error_model="numpy")  # type: ignore[untyped-decorator]
 def _decode_elements(elements: Any, form: Any, values: Any, exponents: Any) -> None:
     """Raw numbers to values and exponents; a subnormal number has the exponent of the smallest normal one."""
-    bits, read, shift, special, infinity, bias = form[0], form[1], form[2], form[3], form[4], form[5]
+    read, shift, special, infinity, bias, sign = form[1], form[2], form[3], form[4], form[5], form[6]
     words = np.empty(elements.size, np.uint32)  # sign, exponent and fraction where float32 has them
     singles, scale = words.view(np.float32), _POWERS[_ONE + 127 - bias]
     for i in range(elements.size):
         raw = np.int64(elements[i])
-        words[i] = np.uint32((raw & read) << shift | (raw >> (bits - 1) & 1) << 31)
+        words[i] = np.uint32((raw & read) << shift | (raw >> sign & 1) << 31)
     for i in range(elements.size):
         size = np.int64(words[i] & np.uint32(0x7FFFFFFF))
         exponent = _SPECIAL if size >= special else max(size >> 23, 1) - bias

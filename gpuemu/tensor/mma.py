@@ -150,13 +150,16 @@ def _compiled(
 @lru_cache(maxsize=32)
 def _forms(*kinds: str) -> npt.NDArray[np.int64]:
     """Types as compiled code reads them: bits, those of them that are read as exponent and fraction, how far up those
-    go to be where float32 has its own, of numbers there the first that is none and infinity, and the exponent's bias.
+    go to be where float32 has its own, of numbers there the first that is none and infinity, the exponent's bias, and
+    where the sign is.
     """
     found = []
     for form in (FORMATS[kind] for kind in kinds):
         shift = 23 - form.fraction_bits - form.ignored_bits
         infinity = 0 if form.no_infinity else form.infinity << shift
         special = form.nan << shift if form.no_infinity else infinity
+        if form.finite:
+            special = infinity = 1 << 32
         read = form.nan & -1 << form.ignored_bits
-        found.append((form.bits, read, shift, special, infinity, form.bias))
+        found.append((form.bits, read, shift, special, infinity, form.bias, form.sign))
     return np.array(found, dtype=np.int64)

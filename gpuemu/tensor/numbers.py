@@ -22,7 +22,7 @@ LOWEST, HIGHEST = -500, 500
 
 @dataclass(frozen=True)
 class Format:
-    """A floating-point type; from the top, its bits are sign, exponent, fraction, and some not read."""
+    """A floating-point type; from the top, its bits are some not read, sign, exponent, fraction, and some not read."""
 
     bits: int
     exponent_bits: int
@@ -30,6 +30,13 @@ class Format:
     ignored_bits: int = 0
     no_infinity: bool = False
     """Whether only the largest number of all is no number (NaN)."""
+    finite: bool = False
+    """Whether all are numbers."""
+
+    @property
+    def sign(self) -> int:
+        """The place of the sign's bit."""
+        return self.exponent_bits + self.fraction_bits + self.ignored_bits
 
     @property
     def largest_field(self) -> int:
@@ -54,7 +61,7 @@ class Format:
     @property
     def nan(self) -> int:
         """The bits of the one that the hardware makes."""
-        return (1 << (self.bits - 1)) - 1
+        return (1 << self.sign) - 1
 
 
 FORMATS = {
@@ -64,7 +71,11 @@ FORMATS = {
     "f32": Format(32, 8, 23),
     "e5m2": Format(8, 5, 2),
     "e4m3": Format(8, 4, 3, no_infinity=True),
+    "e3m2": Format(8, 3, 2, finite=True),
+    "e2m3": Format(8, 2, 3, finite=True),
+    "e2m1": Format(8, 2, 1, ignored_bits=2, finite=True),
 }
+"""Of 6 bits, the lower ones of a byte; of 4 bits, the middle ones (PTX: mma with .kind::f8f6f4)."""
 
 
 class Numerics(Protocol):
@@ -82,6 +93,8 @@ class Numerics(Protocol):
     def products_per_block_8_bit(self) -> int: ...
     @property
     def result_fraction_bits_8_bit(self) -> int: ...
+    @property
+    def kept_fraction_bits_4_bit(self) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,17 +141,18 @@ def decode_values(kind: str, raw: UintArray) -> Float32:
     return values
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=8)
 def _table(kind: str) -> Float32:
     """The values of all numbers of a type."""
     values: npt.NDArray[Any]
     if kind == "f16":
         return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
-    form, raw = FORMATS[kind], np.arange(256)
+    form, raw = FORMATS[kind], np.arange(256) >> FORMATS[kind].ignored_bits
     field, fraction = raw >> form.fraction_bits & form.largest_field, raw & ((1 << form.fraction_bits) - 1)
     significand = fraction + ((field > 0) << form.fraction_bits)
     values = np.ldexp(significand.astype(np.float64), np.maximum(field, 1) - form.bias - form.fraction_bits)
-    if not form.no_infinity:
-        values[field == form.largest_field] = np.inf
-    values[raw & form.nan > (form.nan - 1 if form.no_infinity else form.infinity)] = np.nan
-    return np.where(raw & 0x80, -values, values).astype(np.float32)
+    if not form.finite:
+        if not form.no_infinity:
+            values[field == form.largest_field] = np.inf
+        values[raw & form.nan > (form.nan - 1 if form.no_infinity else form.infinity)] = np.nan
+    return np.where(raw >> (form.sign - form.ignored_bits) & 1, -values, values).astype(np.float32)

@@ -49,11 +49,11 @@ def float_product(
 ) -> UintArray:
     """D = A x B + C."""
     left = decode(mode.a_type, a.transpose(2, 0, 1)[..., None])
-    right = decode(mode.b_type, b.transpose(1, 0, 2)[:, :, None] if rows is None else _chosen(b, rows))
+    right = decode(mode.b_type, b.transpose(1, 0, 2)[:, :, None] if rows is None else chosen_rows(b, rows))
     d: Any = c
     for start in range(0, len(left.values), sums.block):
         part = slice(start, start + sums.block)
-        d = _block(sums.kept, mode.accumulator, left[part], right[part], decode(mode.accumulator, d))
+        d = block_sum(sums.kept, mode.accumulator, left[part], right[part], decode(mode.accumulator, d))
     if mode.accumulator == "f32" and sums.result_bits != 0xFFFFFFFF:
         finite = d & np.uint32(0x7F800000) != np.uint32(0x7F800000)
         d = np.where(finite, d & np.uint32(sums.result_bits), d)
@@ -61,16 +61,16 @@ def float_product(
     return result
 
 
-def _chosen(b: Any, rows: Index) -> Any:
+def chosen_rows(b: Any, rows: Index) -> Any:
     """Rows of B for each row of A: [columns of A, warps, 16, 8]."""
     return b[np.arange(len(b))[:, None, None], rows].transpose(2, 0, 1, 3)
 
 
-def _block(kept: int, accumulator: str, left: Numbers, right: Numbers, addend: Numbers) -> UintArray:
+def block_sum(kept: int, accumulator: str, left: Numbers, right: Numbers, addend: Numbers) -> UintArray:
     """One block: left [k, warps, 16, 1], right [k, warps, 1 or 16, 8], addend [warps, 16, 8] to bits."""
     top = np.maximum((left.exponents + right.exponents).max(axis=0), addend.exponents)
     if (top > HIGHEST).any():
-        finite = _block(kept, accumulator, left.finite(), right.finite(), addend.finite())
+        finite = block_sum(kept, accumulator, left.finite(), right.finite(), addend.finite())
         return _with_specials(FORMATS[accumulator], finite, left, right, addend)
     top[top < LOWEST] = 0  # nothing but zeros
     units = ((kept - top.astype(np.int64) + 1023) << 52).view(np.float64)  # units in 1
@@ -121,7 +121,7 @@ def integer_product(
     """
     left: Any = a.astype(np.float64)
     right: Any = b.astype(np.float64)
-    product = left @ right if rows is None else np.einsum("wrk,kwrc->wrc", left, _chosen(right, rows))
+    product = left @ right if rows is None else np.einsum("wrk,kwrc->wrc", left, chosen_rows(right, rows))
     total: Integers = product.astype(np.int64) + c.astype(np.uint32).view(np.int32)
     if saturates:
         total = np.clip(total, -(1 << 31), (1 << 31) - 1)

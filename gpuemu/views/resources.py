@@ -86,7 +86,8 @@ _GROUPS = (
         tensor_core.numerics.kept_fraction_bits
         tensor_core.numerics.products_per_block_16_bit tensor_core.numerics.products_per_block_tf32
         tensor_core.numerics.kept_fraction_bits_8_bit tensor_core.numerics.products_per_block_8_bit
-        tensor_core.numerics.result_fraction_bits_8_bit register_file.write_cycles
+        tensor_core.numerics.result_fraction_bits_8_bit
+        tensor_core.numerics.kept_fraction_bits_4_bit register_file.write_cycles
         tensor_core.operands.scalar_write_cycles tensor_core.operands.float_write_cycles
         tensor_core.operands.s32_write_cycles"""),
     _Group("", "", NO_END, """

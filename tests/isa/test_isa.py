@@ -148,6 +148,12 @@ TABLE |= {
     "IMMA.SP.16864.S8.S8": Operation(Kind.FIXED, "m16n8k32.s32.s8", tensor=True),
     "IMMA.SP.168128.U4.S4": Operation(Kind.FIXED, "m16n8k64.s32.s4", tensor=True),
     "QMMA.16832.F32.E4M3.E4M3": Operation(Kind.FIXED, "m16n8k32.f32.f8", tensor=True),
+    "QMMA.16832.F16.E4M3.E2M1": Operation(Kind.FIXED, "m16n8k32.f16.f6", tensor=True),
+    "QMMA.SP.16864.F32.E3M2.E2M3": Operation(Kind.FIXED, "m16n8k32.f32.f6", tensor=True),
+    "QMMA.SF.16832.F32.E4M3.E5M2.E8": Operation(Kind.FIXED, "m16n8k32.f32.mxf8", tensor=True),
+    "QMMA.SF.SP.16864.F32.E4M3.E2M1.E8": Operation(Kind.FIXED, "m16n8k32.f32.mxf6", tensor=True),
+    "OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X": Operation(Kind.FIXED, "m16n8k64.f32.mxf4", tensor=True),
+    "OMMA.SF.SP.168128.F32.E2M1.E2M1.E8": Operation(Kind.FIXED, "m16n8k64.f32.mxf4", tensor=True),
     "QGMMA.64x128x32.F32.E4M3.E5M2": Operation(
         Kind.PRODUCT, "m64n8k32.s32.s8", warpgroup_columns=128, unit="warpgroup"
     ),
@@ -165,7 +171,7 @@ def test_an_opcode_is_described_with_its_unit_width_and_profiler_row(opcode):
 
 
 @pytest.mark.parametrize(
-    "mnemonic", sorted(set(ROWS) - {"HMMA", "IMMA", "BMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA"})
+    "mnemonic", sorted(set(ROWS) - {"HMMA", "IMMA", "BMMA", "DMMA", "QMMA", "OMMA", "HGMMA", "IGMMA", "QGMMA"})
 )
 def test_every_known_mnemonic_is_described(mnemonic):
     operation = describe(mnemonic)

@@ -77,6 +77,17 @@ def read_and_write(sass: str) -> tuple[str, str]:
         ("HMMA.1684.F32.TF32 R20, R4, R2, RZ", "R20 R21 R22 R23", "R4 R5 R2"),
         ("IMMA.16832.S8.S8 R20, R4.ROW, R2.COL, RZ", "R20 R21 R22 R23", "R4 R5 R6 R7 R2 R3"),
         ("QMMA.16832.F16.E4M3.E4M3 R20, R4, R2, R8", "R20 R21", "R4 R5 R6 R7 R2 R3 R8 R9"),
+        ("QMMA.16832.F16.E3M2.E2M1 R20, R4, R2, R8", "R20 R21", "R4 R5 R6 R7 R2 R3 R8 R9"),
+        (
+            "OMMA.SF.16864.F32.E2M1.E2M1.E8 R20, R4, R2, R8, R30, R31, UR6",
+            "R20 R21 R22 R23",
+            "R4 R5 R6 R7 R2 R3 R8 R9 R10 R11 R30 R31 UR6",
+        ),
+        (
+            "QMMA.SF.SP.16864.F32.E4M3.E4M3.E8 R20, R4, R12, R8, R30, R36, UR6, 0x0",
+            "R20 R21 R22 R23",
+            "R4 R5 R6 R7 R12 R13 R14 R15 R8 R9 R10 R11 R30 R31 R36 UR6",
+        ),
         ("HMMA.SP.16816.F32 R20, R4, R8, R12, R16, 0x1", "R20 R21 R22 R23", "R4 R5 R8 R9 R12 R13 R14 R15 R16"),
         ("HMMA.SP.16832.F16 R20, R4, R8, RZ, R16, 0x1", "R20 R21", "R4 R5 R6 R7 R8 R9 R10 R11 R16"),
         ("IMMA.SP.16864.S8.S8 R20, R4.ROW, R8.COL, RZ, R16, 0x0", "R20 R21 R22 R23", "R4 R5 R6 R7 R8 R9 R10 R11 R16"),

@@ -474,8 +474,9 @@ def test_an_unknown_mode_is_answered_with_the_known_ones(mode):
     assert refusal(mode) == (
         f"mma: mode: found '{mode}'; one of m16n8k16.f32.f16, m16n8k16.f16.f16, m16n8k16.f32.bf16, "
         "m16n8k8.f32.f16, m16n8k8.f16.f16, m16n8k8.f32.bf16, m16n8k8.f32.tf32, m16n8k4.f32.tf32, "
-        "m16n8k32.s32.s8, m16n8k32.s32.u8, m16n8k16.s32.s8, m16n8k16.s32.u8 is right; an integer mode may "
-        "name the type of B (m16n8k32.s32.u8.s8) and end in .sat"
+        "m16n8k32.f32.e4m3, m16n8k32.s32.s8, m16n8k32.s32.u8, m16n8k16.s32.s8, m16n8k16.s32.u8 is right; of 8 bits, a "
+        "mode may name the type of B (m16n8k32.s32.u8.s8), an integer one may end in .sat; e5m2, e3m2, e2m3, e2m1 stand "
+        "as e4m3 does"
     )
 
 

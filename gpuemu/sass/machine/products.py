@@ -1,4 +1,4 @@
-"""Steps of matrix instructions: operands D, A, B, C of whole warps [, and metadata], each lane with some registers."""
+"""Steps of matrix instructions: operands D, A, B, C of whole warps [, metadata, scales], some registers a lane."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from gpuemu.sass.machine.warps import complete_warps, fragment
 
 Words = NDArray[np.uint32]
 Multiply = Callable[..., Words]
-"""A, B, C [, metadata], each [warps, registers, 32], to D."""
+"""A, B, C [, metadata, scales], each [warps, registers, 32], to D."""
 
 
 def product_step(
-    site: Site, counts: tuple[int, int, int], multiply: Multiply, sides: bool | None = False, sparse: bool = False,
-    upper: bool = False,
+    site: Site, counts: tuple[int, int, int], multiply: Multiply, sides: bool | None = False,
+    behind: tuple[int, ...] = (), upper: bool = False,
 ) -> Step:  # fmt: skip
     """D = multiply(A, B, C) in the warps of a mask; RZ is a matrix of zeros.
 
     `counts`: registers of A, B, and C or D. `sides`: whether the text says .ROW of A and .COL of B; None: it may.
-    `sparse`: whether metadata and a selector stand behind C; `multiply` gets the metadata. `upper`: A, C and D have
-    eight rows and are multiplied as the upper half of 16, the first registers of twice as many.
+    `behind`: registers of the operands behind C, which `multiply` gets as well; the last may be a uniform one. Of a
+    sparse product one more follows, the selector of its metadata. `upper`: A, C and D have eight rows and are
+    multiplied as the upper half of 16, the first registers of twice as many.
     """
-    if len(site.operands) != (6 if sparse else 4):
+    if len(site.operands) != 4 + len(behind) + site.has("SP"):
         raise site.unsupported("this form of matrix instruction")
     for operand, side in zip(site.operands, ("", "ROW", "COL", "", "", ""), strict=False):
         named = (side,) if side else ()
         right = {None: ((), named), True: (named,), False: ((),)}[sides]
         if operand.suffixes not in right or operand.negative or operand.absolute or operand.inverted:
             raise site.unsupported(f"the operand {operand.text}")
-    sources = [fragment(site, 1 + k, count) for k, count in enumerate((*counts, 1) if sparse else counts)]
+    sources = [fragment(site, 1 + k, count, uniform=k > 4) for k, count in enumerate((*counts, *behind))]
     target = None if site.operands[0].core == "RZ" else fragment(site, 0, counts[2])
 
     def step(mask: Mask) -> None:

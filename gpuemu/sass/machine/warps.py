@@ -17,12 +17,12 @@ def taking_part(lanes: Lanes, mask: Mask) -> Mask:
     return mask
 
 
-def fragment(site: Site, k: int, count: int) -> NDArray[np.uint32]:
+def fragment(site: Site, k: int, count: int, uniform: bool = False) -> NDArray[np.uint32]:
     """Operand `k` as `count` consecutive registers of each lane, [warps, registers, 32].
 
-    A view of the registers, or zeros for RZ.
+    A view of the registers, or zeros for RZ. `uniform`: whether a uniform register will do.
     """
-    if site.is_uniform(k):
+    if site.is_uniform(k) and not uniform:
         raise site.unsupported("a matrix in uniform registers")
     file, number = site.register(k)
     warps = site.lanes.warps

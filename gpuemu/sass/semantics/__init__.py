@@ -40,6 +40,7 @@ _FAMILIES = (
     "special",
     "tensor",
     "sparse",
+    "scaled",
     "access",
     "constants",
     "matrices",

@@ -1,4 +1,4 @@
-"""Matrix products of sparse matrices (PTX: mma.sp), and of 8-bit floats on sm_89: D, A, B, C [, metadata, selector].
+"""Products of sparse matrices (PTX: mma.sp), and of floats of 8 bits and less: D, A, B, C [, metadata, selector].
 
 Of each four elements along a row of A, two are there; the metadata says which: see `gpuemu.tensor.sparse`.
 """
@@ -12,6 +12,7 @@ from gpuemu.isa.fragments import MmaMode, UintArray, a_fragment, b_fragment, c_f
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.products import product_step
 from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.scaled import scaled_floats
 from gpuemu.tensor.mma import mma_registers
 from gpuemu.tensor.sparse import sparse_rows
 from gpuemu.tensor.sums import integer_product
@@ -32,7 +33,8 @@ def _floats(site: Site, mode: MmaMode, group: int, sparse: bool) -> Step:
         rows = sparse_rows(metadata[0][:, 0], mode.k, group, selector, mode.a.element_bits == 8) if sparse else None
         return mma_registers(numerics, mode, a, b, c, rows)
 
-    return product_step(site, (mode.a.registers, mode.b.registers, mode.c.registers), multiply, None, sparse)
+    counts = mode.a.registers, mode.b.registers, mode.c.registers
+    return product_step(site, counts, multiply, None, (1,) if sparse else ())
 
 
 def _selector(site: Site) -> int:
@@ -51,16 +53,24 @@ def sparse_floats(site: Site) -> Step:
 
 
 _EIGHT_BITS = ("E4M3", "E5M2")
+_IN_BYTES = (*_EIGHT_BITS, "E3M2", "E2M3", "E2M1")
 
 
 @semantics("QMMA")
 def qmma(site: Site) -> Step:
-    """QMMA.16832|16816.F32|F16.E4M3|E5M2.E4M3|E5M2 Rd, Ra, Rb, Rc; .SP.16864|16832 with Re and selector."""
-    site.only("SP", "16864", "16832", "16816", "F32", "F16", *_EIGHT_BITS)
-    sparse, types = site.has("SP"), [m.lower() for m in site.modifiers if m in _EIGHT_BITS]
+    """QMMA.16832|16816.F32|F16.type.type Rd, Ra, Rb, Rc; .SP.16864|16832 with Re and selector; .SF with scales.
+
+    The types are E4M3 and E5M2, on sm_120 E3M2, E2M3 and E2M1 as well, of the larger shapes.
+    """
+    site.only("SF", "SP", "16864", "16832", "16816", "F32", "F16", "E8", *_IN_BYTES)
+    sparse, types = site.has("SP"), [m.lower() for m in site.modifiers if m in _IN_BYTES]
+    if site.has("SF") and len(types) == 2:
+        return scaled_floats(site, (types[0], types[1]))
     shapes = {"16864": 64, "16832": 32} if sparse else {"16832": 32, "16816": 16}
     k = next((k for name, k in shapes.items() if site.has(name)), 0)
-    if not k or len(types) != 2 or site.has("F32") == site.has("F16"):
+    if not k or len(types) != 2 or site.has("F32") == site.has("F16") or site.has("E8", "SF"):
+        raise site.unsupported("this form of QMMA")
+    if k == min(shapes.values()) and not {m.upper() for m in types} <= set(_EIGHT_BITS):
         raise site.unsupported("this form of QMMA")
     mode = float_mode(k, "f32" if site.has("F32") else "f16", (types[0], types[1]), sparse)
     return _floats(site, mode, 4, sparse)
@@ -87,7 +97,7 @@ def sparse_integers(site: Site) -> Step:
         rows = sparse_rows(metadata[:, 0], k, group, selector, True)
         return c_map.scatter(integer_product(left, right, c_map.gather(c), saturates, rows))
 
-    return product_step(site, (a_map.registers, b_map.registers, 4), multiply, None, True)
+    return product_step(site, (a_map.registers, b_map.registers, 4), multiply, None, (1,))
 
 
 def whole_numbers(words: UintArray, bits: int, signed: bool) -> NDArray[np.int64]:

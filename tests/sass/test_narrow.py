@@ -1,0 +1,262 @@
+"""Products of floats of 8, 6 and 4 bits of sm_120, with and without block scales, against decoding and sums written out here.
+
+Opcodes and selectors are what ptxas 13.0 makes for sm_120a; nobody here could run them. Numbers are such that sums are exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu.isa.fragments import float_mode
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.tensor.numbers import decode_values
+from tests.sass.harness import execute
+
+TYPES = {"E4M3": (4, 3, 0), "E5M2": (5, 2, 0), "E3M2": (3, 2, 0), "E2M3": (2, 3, 0), "E2M1": (2, 1, 2)}
+"""Bits of exponent and fraction, and how far up they lie in their byte."""
+A, B, C, D, FIRST, SCALES_B, SELECTOR = 8, 16, 24, 32, 40, 44, 6
+LANE = np.arange(32)
+
+
+def value(kind: str, raw: int) -> float:
+    exponent_bits, fraction_bits, low = TYPES[kind]
+    raw >>= low
+    field, fraction = raw >> fraction_bits & ((1 << exponent_bits) - 1), raw & ((1 << fraction_bits) - 1)
+    bias = (1 << exponent_bits - 1) - 1
+    size = (fraction / (1 << fraction_bits) + (field > 0)) * 2.0 ** (max(field, 1) - bias)
+    return -size if raw >> (exponent_bits + fraction_bits) & 1 else size
+
+
+def values(kind: str, raw: Any) -> Any:
+    return np.array([value(kind, n) for n in range(256)])[raw]
+
+
+@pytest.mark.parametrize("kind", ["E3M2", "E2M3", "E2M1"])
+def test_floats_of_6_and_4_bits_in_bytes_have_their_values(kind: str) -> None:
+    bits = sum(TYPES[kind][:2]) + 1
+    raw = np.arange(1 << bits) << TYPES[kind][2]
+    found = decode_values(kind.lower(), np.arange(256, dtype=np.uint8))
+    assert np.array_equal(found[raw], values(kind, raw))
+    largest = {"E3M2": 28.0, "E2M3": 7.5, "E2M1": 6.0}[kind]
+    assert found[raw].max() == largest
+    outside = 255 & ~(((1 << bits) - 1) << TYPES[kind][2])
+    assert np.array_equal(found[raw | outside], found[raw])  # what else a byte has is not read
+
+
+def draw(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> Any:
+    """Bytes of small numbers: sums of them are exact in 24 bits."""
+    exponent_bits, fraction_bits, low = TYPES[kind]
+    bias = (1 << exponent_bits - 1) - 1
+    fields = rng.integers(max(bias - 2, 0), bias + 2, shape)
+    raw = rng.integers(0, 2, shape) << exponent_bits + fraction_bits | fields << fraction_bits
+    return (raw | rng.integers(0, 1 << fraction_bits, shape)) << low
+
+
+def a_words(matrix: Any, per: int, bits: int) -> Any:
+    """Registers [registers, 32] of a matrix of raw numbers [16, columns], `per` of so many bits each in a register."""
+    registers = np.zeros((matrix.shape[1] // (2 * per), 32), np.uint32)
+    for r in range(len(registers)):
+        for e in range(per):
+            row, column = LANE // 4 + 8 * (r % 2), per * (LANE % 4) + e + 4 * per * (r // 2)
+            registers[r] |= (matrix[row, column] << bits * e).astype(np.uint32)
+    return registers
+
+
+def b_words(matrix: Any, per: int, bits: int) -> Any:
+    registers = np.zeros((len(matrix) // (4 * per), 32), np.uint32)
+    for r in range(len(registers)):
+        for e in range(per):
+            registers[r] |= (matrix[per * (LANE % 4) + e + 4 * per * r, LANE // 4] << bits * e).astype(np.uint32)
+    return registers
+
+
+def run(
+    opcode: str, a: Any, b: Any, c: Any, behind: str = "", more: dict[int, Any] | None = None, selector: int = 0
+) -> Any:
+    """D [16, 8] of registers of A and B and the matrix C, of floats of 32 or 16 bits."""
+    half = ".F16." in opcode
+    row, column = LANE // 4, 2 * (LANE % 4)
+    if half:
+        words = [
+            np.ascontiguousarray(c[row + 8 * r, :][LANE[:, None], column[:, None] + [0, 1]].astype(np.float16))
+            for r in (0, 1)
+        ]
+        registers = [x.view(np.uint32)[:, 0] for x in words]
+    else:
+        registers = [c[row + 8 * (v // 2), column + v % 2].astype(np.float32).view(np.uint32) for v in range(4)]
+    given = {f + k: word for f, words in ((A, a), (B, b), (C, registers)) for k, word in enumerate(words)}
+    lanes = execute(
+        f"{opcode} R{D}, R{A}, R{B}, R{C}{behind}",
+        given | (more or {}),
+        uniform={SELECTOR: selector},
+        lanes=32,
+        arch="sm_120",
+    )
+    d = np.zeros((16, 8))
+    for v in range(4):
+        word = lanes.registers[D + v // 2] if half else lanes.registers[D + v]
+        found = word.view(np.float16)[v % 2 :: 2] if half else word.view(np.float32)
+        d[row + 8 * (v // 2), column + v % 2] = found
+    return d
+
+
+PAIRS = [(a, b) for number, a in enumerate(TYPES) for b in [*list(TYPES)[number % 2 :: 2], "E2M1"]]
+
+
+@pytest.mark.parametrize(("a_type", "b_type"), PAIRS)
+@pytest.mark.parametrize("sums", ["F32", "F16"])
+def test_products_of_all_types_are_their_sums(a_type: str, b_type: str, sums: str) -> None:
+    rng = np.random.default_rng(len(a_type + b_type))
+    a, b, c = draw(rng, a_type, (16, 32)), draw(rng, b_type, (32, 8)), rng.integers(-8, 8, (16, 8))
+    d = run(f"QMMA.16832.{sums}.{a_type}.{b_type}", a_words(a, 4, 8), b_words(b, 4, 8), c)
+    exact = values(a_type, a) @ values(b_type, b) + c
+    assert np.array_equal(d, exact.astype(np.float16 if sums == "F16" else np.float32))
+
+
+def places(rng: np.random.Generator, groups: int) -> Any:
+    """Of each row and group of four the two that are there, in order: [16, groups, 2]."""
+    return np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])[rng.integers(0, 6, (16, groups))]
+
+
+def metadata(chosen: Any) -> Any:
+    """A register: lane 4 g + t has row g + 8 (t % 2), of the first half of K or, from t = 2 on, of the second."""
+    nibbles = chosen[..., 0] | chosen[..., 1] << 2
+    word = np.zeros(32, np.uint32)
+    for k in range(8):
+        word |= (nibbles[LANE // 4 + 8 * (LANE % 2), 8 * (LANE % 4 // 2) + k] << 4 * k).astype(np.uint32)
+    return word
+
+
+def dense(a: Any, chosen: Any, each: int) -> Any:
+    """A sparse A [16, stored] with its zeros; groups are of `each` numbers times four."""
+    whole = np.zeros((16, 2 * a.shape[1]))
+    for row in range(16):
+        for group, pair in enumerate(chosen[row]):
+            for which, place in enumerate(pair):
+                for n in range(each):
+                    whole[row, each * (4 * group + place) + n] = a[row, each * (2 * group + which) + n]
+    return whole
+
+
+def test_sparse_products_of_narrow_floats_take_the_rows_that_metadata_names() -> None:
+    rng = np.random.default_rng(5)
+    a, b, c = draw(rng, "E3M2", (16, 32)), draw(rng, "E2M1", (64, 8)), rng.integers(-8, 8, (16, 8))
+    chosen = places(rng, 16)
+    behind, more = f", R{FIRST}, 0x0", {FIRST: metadata(chosen)}
+    d = run("QMMA.SP.16864.F32.E3M2.E2M1", a_words(a, 4, 8), b_words(b, 4, 8), c, behind, more)
+    assert np.array_equal(d, dense(values("E3M2", a), chosen, 1) @ values("E2M1", b) + c)
+
+
+def scale(kind: str, raw: Any) -> Any:
+    return 2.0 ** (raw.astype(float) - 127) if kind == "E8" else values("E4M3", raw & 0x7F)
+
+
+def scale_words(rng: np.random.Generator, raw: Any, byte: int, threads: tuple[int, ...], rows: int) -> Any:
+    """A register of noise but where the scales [rows, parts] stand: `threads` of four, each for eight rows."""
+    words = rng.integers(0, 1 << 32, 32, dtype=np.uint32)
+    for row in range(rows):
+        lane = 4 * (row % 8) + threads[row // 8]
+        for part, number in enumerate(raw[row]):
+            words[lane] = words[lane] & ~np.uint32(0xFF << 8 * (byte + part)) | np.uint32(
+                int(number) << 8 * (byte + part)
+            )
+    return words
+
+
+SCALED = [
+    # kind, types, scales, parts, K, (byte, thread) of A, of B
+    ("QMMA", ("E4M3", "E5M2"), "E8", 1, 32, (0, 0), (0, 0)), ("QMMA", ("E2M1", "E3M2"), "E8", 1, 32, (3, 1), (2, 3)),
+    ("QMMA", ("E2M3", "E4M3"), "E8", 1, 32, (1, 1), (3, 1)), ("OMMA", ("E2M1", "E2M1"), "E8", 2, 64, (0, 0), (2, 1)),
+    ("OMMA", ("E2M1", "E2M1"), "E8", 2, 64, (2, 1), (0, 2)), ("OMMA", ("E2M1", "E2M1"), "UE4M3", 4, 64, (0, 1), (0, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("case", SCALED)
+def test_block_scales_multiply_their_part_of_a_row_and_a_column(case: Any, sparse: bool) -> None:
+    name, types, kind, parts, k, (byte_a, thread_a), (byte_b, thread_b) = case
+    rng = np.random.default_rng(7)
+    k *= 2 if sparse else 1
+    per, bits, shift = (8, 4, 2) if name == "OMMA" else (4, 8, 0)
+    a, b, c = (
+        draw(rng, types[0], (16, k // 2 if sparse else k)),
+        draw(rng, types[1], (k, 8)),
+        rng.integers(-8, 8, (16, 8)),
+    )
+    low, high = (0x7D, 0x82) if kind == "E8" else (0x30, 0x48)
+    scales_a, scales_b = rng.integers(low, high, (16, parts)), rng.integers(low, high, (8, parts))
+    chosen = places(rng, 16)
+    first = scale_words(rng, scales_a, byte_a, (2 * thread_a, 2 * thread_a + 1), 16)
+    more = {FIRST: first, SCALES_B: scale_words(rng, scales_b, byte_b, (thread_b,), 8)}
+    if sparse:
+        more |= {FIRST: metadata(chosen), FIRST + 1: first}
+    shape = {32: "16832", 64: "16864", 128: "168128"}[k]
+    opcode = f"{name}.SF{'.SP' if sparse else ''}.{shape}.F32.{types[0]}.{types[1]}.{kind}{'.4X' if parts == 4 else ''}"
+    selector = byte_a | thread_a << 2 | byte_b << 3 | thread_b << 5
+    behind = f", R{FIRST}, R{SCALES_B}, UR{SELECTOR}{', 0x0' if sparse else ''}"
+    d = run(opcode, a_words(a >> shift, per, bits), b_words(b >> shift, per, bits), c, behind, more, selector)
+    left = dense(values(types[0], a), chosen, 2 if name == "OMMA" else 1) if sparse else values(types[0], a)
+    left = left * scale(kind, scales_a).repeat(k // parts, axis=1)
+    right = values(types[1], b) * scale(kind, scales_b).repeat(k // parts, axis=1).T
+    assert np.array_equal(d, (left @ right + c).astype(np.float32))
+
+
+def one_product(opcode: str, first: int, second: int, scales: tuple[int, int], c: float) -> float:
+    """D of A whose first byte or number is `first`, B likewise, and zeros."""
+    a, b = np.zeros((4, 32), np.uint32), np.zeros((2, 32), np.uint32)
+    a[0, 0], b[0, 0] = first, second
+    more = {FIRST: scales[0] * 0x01010101, SCALES_B: scales[1] * 0x01010101}
+    return run(opcode, a, b, np.full((16, 8), c), f", R{FIRST}, R{SCALES_B}, URZ", more)[0, 0]
+
+
+def test_scales_of_nan_and_beyond_f32() -> None:
+    eight, four = "QMMA.SF.16832.F32.E4M3.E4M3.E8", "OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X"
+    assert np.isnan(one_product(eight, 0x38, 0x38, (0xFF, 127), 0))
+    assert np.isnan(one_product(four, 2, 2, (0x7F, 0x38), 0))
+    assert one_product(four, 2, 2, (0xB8, 0x38), 0) == 1.0  # the sign of a scale is not read
+    assert one_product(eight, 0x38, 0x38, (0xFE, 0xFE), 0) == np.inf
+    assert one_product(eight, 0x38, 0x38, (0, 0), 1.0) == 1.0
+
+
+def test_eight_bits_keep_25_bits_below_the_largest_addend_and_four_bits_35_below_that_of_the_scales() -> None:
+    eight, four = "QMMA.SF.16832.F32.E4M3.E4M3.E8", "OMMA.SF.16864.F32.E2M1.E2M1.E8"
+    # 1 - 2^-25 is below 1 and cut to 1 - 2^-24; a 26th bit is lost before.
+    assert one_product(eight, 0xB8, 0x38, (127 - 25, 127), 1.0) == 1 - 2.0**-24
+    assert one_product(eight, 0xB8, 0x38, (127 - 26, 127), 1.0) == 1.0
+    assert one_product(four, 0xA, 0x2, (127 - 35, 127), 1.0) == 1 - 2.0**-24
+    assert one_product(four, 0xA, 0x2, (127 - 36, 127), 1.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    "sass",
+    [
+        "QMMA.16816.F32.E4M3.E2M1 R32, R8, R16, R24", "QMMA.SF.16832.F16.E4M3.E4M3.E8 R32, R8, R16, R24, R40, R44, URZ",
+        "QMMA.SF.16832.F32.E4M3.E4M3.UE4M3 R32, R8, R16, R24, R40, R44, URZ", "QMMA.16832.F32.E4M3.E4M3.E8 R32, R8, R16, R24",
+        "OMMA.16864.F32.E2M1.E2M1 R32, R8, R16, R24", "OMMA.SF.16864.F32.E2M1.E2M1.E8.4X R32, R8, R16, R24, R40, R44, URZ",
+        "OMMA.SF.16864.F32.E2M1.E2M1.UE4M3 R32, R8, R16, R24, R40, R44, URZ",
+    ],
+)  # fmt: skip
+def test_forms_that_no_compiler_makes_are_refused(sass: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"[QO]MMA"):
+        execute(sass, arch="sm_120")
+
+
+def test_scales_from_a_byte_that_is_no_start_of_their_number_are_refused() -> None:
+    with pytest.raises(ExecutionError, match="the byte 1 as the first of 2 scales"):
+        execute("OMMA.SF.16864.F32.E2M1.E2M1.E8 R32, R8, R16, R24, R40, R44, UR6", uniform={6: 1}, arch="sm_120")
+
+
+def test_a_product_of_narrow_floats_by_name() -> None:
+    ones = (
+        np.full((4, 32), 0x38383838, np.uint32),
+        np.full((2, 32), 0x08080808, np.uint32),
+        np.zeros((4, 32), np.uint32),
+    )
+    d = gpuemu.mma("sm_120", "m16n8k32.f32.e4m3.e2m1", *ones)
+    assert np.array_equal(d.view(np.float32), np.full((4, 32), 32, np.float32))
+    assert float_mode(32, "f32", ("e4m3", "e2m1")).name == "m16n8k32.f32.e4m3.e2m1"
