@@ -260,3 +260,119 @@ def test_a_product_of_narrow_floats_by_name() -> None:
     d = gpuemu.mma("sm_120", "m16n8k32.f32.e4m3.e2m1", *ones)
     assert np.array_equal(d.view(np.float32), np.full((4, 32), 32, np.float32))
     assert float_mode(32, "f32", ("e4m3", "e2m1")).name == "m16n8k32.f32.e4m3.e2m1"
+
+
+# -- conversions: the same instructions as ptxas 13.0 makes of cvt -----------------------------------------------
+
+
+def converted(sass: str, *sources: Any) -> Any:
+    registers = {2 + 2 * k: np.asarray(x, np.float32).view(np.uint32) for k, x in enumerate(sources)}
+    return execute(sass, registers | {9: 0x12345678}, lanes=32, arch="sm_120").registers[0]
+
+
+def nearest(kind: str, number: float) -> int:
+    """The code of the nearest number, of two the even one; what is too large ends at the largest, as NaN does."""
+    exponent_bits, fraction_bits, low = TYPES[kind]
+    size = exponent_bits + fraction_bits
+    table = [value(kind, code << low) for code in range(1 << size)]
+    if np.isnan(number):
+        return len(table) - 1
+    code = min(range(len(table)), key=lambda c: (abs(table[c] - min(abs(number), table[-1])), c & 1))
+    return code | int(np.signbit(number)) << size
+
+
+SPECIAL = [
+    0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-9,
+    -1e-9,
+    0.25,
+    0.75,
+    1.25,
+    1.75,
+    2.5,
+    3.5,
+    5,
+    -5,
+    6.1,
+    7.75,
+    29,
+    30,
+    0.03125,
+    0.09375,
+]
+
+
+@pytest.mark.parametrize(("kind", "width"), [("E3M2", 8), ("E2M3", 8), ("E2M1", 4)])
+@pytest.mark.parametrize("relu", ["", ".RELU"])
+def test_two_floats_become_narrow_ones_above_the_merged_bits(kind: str, width: int, relu: str) -> None:
+    rng = np.random.default_rng(3)
+    numbers = np.concatenate([SPECIAL, rng.standard_normal(32 - len(SPECIAL)) * 4]).astype(np.float32)
+    found = converted(f"F2FP.SATFINITE{relu}.{kind}.F32.PACK_AB_MERGE_C R0, R2, R4, R9", numbers, numbers[::-1])
+    kept = [0.0 if relu and not np.isnan(x) and x <= 0 else float(x) for x in numbers]
+    codes = [nearest(kind, x) for x in kept]
+    merged = 0x12345678 << 2 * width & 0xFFFFFFFF
+    assert found.tolist() == [a << width | b | merged for a, b in zip(codes, codes[::-1], strict=True)]
+    if kind == "E2M1":
+        halves = numbers.astype(np.float16).view(np.uint16).astype(np.uint32) * 0x10001
+        sass = f"F2FP.SATFINITE{relu}.E2M1.F16.UNPACK_B_MERGE_C R0, R2, RZ"
+        again = converted(sass, halves.view(np.float32))
+        kept = [0.0 if relu and not np.isnan(x) and x <= 0 else float(np.float16(x)) for x in numbers]
+        assert again.tolist() == [nearest("E2M1", x) * 0x11 for x in kept]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sources"), [("E3M2", ["", ".H1"]), ("E2M3", ["", ".H1"]), ("E2M1", ["", ".B1", ".B2", ".B3"])]
+)
+def test_narrow_floats_become_float16(kind: str, sources: list[str]) -> None:
+    rng = np.random.default_rng(4)
+    raw = rng.integers(0, 1 << 32, 32, dtype=np.uint32)
+    width, low = (4, 2) if kind == "E2M1" else (8, 0)
+    for number, source in enumerate(sources):
+        for relu in ("", ".RELU"):
+            found = converted(f"F2FP{relu}.F16.{kind}.UNPACK_B R0, R2{source}", raw.view(np.float32))
+            for which in (0, 1):
+                codes = raw >> 2 * width * number + width * which & (1 << width) - 1
+                expected = values(kind, codes << low)
+                expected = np.maximum(expected, 0) if relu else expected
+                assert np.array_equal(
+                    (found >> 16 * which).astype(np.uint16).view(np.float16), expected.astype(np.float16)
+                )
+
+
+def test_powers_of_two_are_exponents_cut_or_rounded_up() -> None:
+    numbers = [0, 1, 1.5, -1.5, 2.0**-127, 2.0**-126, 1.9999999 * 2.0**127, np.inf, 3, 2.0**-140, 1.5 * 2.0**-127]
+    cut = [0, 127, 127, 127, 0, 1, 254, 255, 128, 0, 0]
+    raised = [0, 127, 128, 128, 0, 1, 255, 255, 129, 0, 1]
+    given = np.resize(np.array(numbers, np.float32), 32)
+    for rounding, codes in (("RZ", cut), ("RP", raised)):
+        for finite in ("", ".SATFINITE"):
+            ends = [min(code, 254) if finite else code for code in codes]
+            found = converted(f"F2FP{finite}.E8.F32.PACK_AB_MERGE_C.{rounding} R0, R2, R4, RZ", given, np.ones(32))
+            assert found[: len(ends)].tolist() == [code << 8 | 127 for code in ends]
+            nothing = converted(
+                f"F2FP{finite}.E8.F32.PACK_AB_MERGE_C.{rounding} R0, R2, R4, RZ", np.full(32, np.nan), given
+            )
+            assert (nothing >> 8 == 0xFF).all()
+    halves = np.full(32, 0x3F804040, np.uint32).view(np.float32)  # 1 above 3, as bf16
+    assert converted("F2FP.SATFINITE.E8.BF16.UNPACK_B_MERGE_C.RZ R0, R2, RZ", halves)[0] == 0x7F80
+    assert converted("F2FP.E8.BF16.UNPACK_B_MERGE_C.RP R0, R2, RZ", halves)[0] == 0x7F81
+    back = np.full(32, 0x00FF817F, np.uint32).view(np.float32)
+    assert converted("F2FP.BF16.E8.UNPACK_B R0, R2", back)[0] == 0x40803F80
+    assert converted("F2FP.BF16.E8.UNPACK_B R0, R2.H1", back)[0] == 0x00407FFF
+
+
+@pytest.mark.parametrize(
+    "sass",
+    [
+        "F2FP.E2M1.F32.PACK_AB_MERGE_C R0, R2, R4, RZ", "F2FP.E8.F32.PACK_AB_MERGE_C R0, R2, R4, RZ",
+        "F2FP.SATFINITE.E2M3.F16.UNPACK_B_MERGE_C R0, R2, RZ", "F2FP.F16.E2M1.UNPACK_B R0, R2.H1",
+        "LDSM.8.MT1616 R8, [R0]", "LDSM.U4x16P64TO8.M816.2 R8, [R0]",
+    ],
+)  # fmt: skip
+def test_conversions_and_loads_that_nobody_knows_are_refused(sass: str) -> None:
+    with pytest.raises(UnsupportedError):
+        execute(sass, arch="sm_120")

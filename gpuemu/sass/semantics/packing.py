@@ -29,6 +29,7 @@ from gpuemu.sass.numbers.narrow import FP8_FLOATS, code_e4m3, code_e5m2
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import ROUNDINGS, float32, rounding_of
 from gpuemu.sass.semantics.half_operands import pair, words
+from gpuemu.sass.semantics.narrow_packing import NARROW, narrow_floats
 
 _FORMATS = {"F16": FLOAT16, "BF16": BFLOAT16, "E4M3": E4M3, "E5M2": E5M2, "TF32": TF32}
 _FORMS = ("PACK_AB", "PACK_B", "MERGE_C", "UNPACK_B", "PACK_AB_MERGE_C", "UNPACK_B_MERGE_C")
@@ -66,10 +67,12 @@ def _converter(site: Site, to: str) -> Callable[[Any], Any]:
 @semantics("F2FP", "UF2FP")
 def f2fp(site: Site) -> Step:
     """F2FP.to.from.form: to F16 from F32 where the opcode names no types."""
-    site.only(*_FORMATS, "F32", *_FORMS, *ROUNDINGS, "RELU", "SATFINITE")
-    types = [m for m in site.modifiers if m in _FORMATS or m == "F32"]
+    site.only(*_FORMATS, "F32", *NARROW, *_FORMS, *ROUNDINGS, "RELU", "SATFINITE")
+    types = [m for m in site.modifiers if m in (*_FORMATS, "F32", *NARROW)]
     to, kind = ([*types, "F32"] if types else ["F16", "F32"])[:2]
     forms = [m for m in site.modifiers if m in _FORMS]
+    if len(forms) == 1 and (to in NARROW or kind in NARROW):
+        return narrow_floats(site, to, kind, forms[0])
     match (to, kind, *forms):
         case ("F16" | "BF16", "F32", "PACK_AB"):
             return _pack(site, _converter(site, to), 16, None)
