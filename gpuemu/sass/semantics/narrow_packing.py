@@ -23,7 +23,7 @@ from gpuemu.tensor.numbers import decode_values
 
 _FORMATS = {"E3M2": Format(3, -2, 28.0), "E2M3": Format(4, 0, 7.5), "E2M1": Format(2, 0, 6.0)}
 NARROW = (*_FORMATS, "E8")
-_RAW = np.arange(256, dtype=np.uint8)
+_RAW: Any = np.arange(256, dtype=np.uint8)
 _VALUES = {
     "E3M2": decode_values("e3m2", _RAW), "E2M3": decode_values("e2m3", _RAW),
     "E2M1": decode_values("e2m1", (_RAW & 15) << np.uint8(2)),
