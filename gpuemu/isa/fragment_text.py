@@ -19,7 +19,7 @@ from gpuemu.isa.warp import LANES
 def report(instruction: str) -> list[str]:
     """The tables of an instruction or a mode. Raises GpuemuError."""
     opcode = parse_opcode(instruction.strip())
-    if "matrix" in opcode.row.notes:
+    if "matrix" in opcode.row.notes and not opcode.has("M816", "MT1616"):
         return _matrices(instruction, opcode.matrices, opcode.has("T", "MT88"))
     mode = _mode(instruction)
     lines = [f"{instruction}: {mode.name}, D = A B + C"]

@@ -229,8 +229,9 @@ class Opcode:
 
     @property
     def matrices(self) -> int:
-        """N of an LDSM or STSM xN; the text leaves out a 1."""
-        return next((int(m) for m in self.modifiers if m in ("1", "2", "4")), 1)
+        """N of an LDSM or STSM xN, which the text leaves out if it is 1; a matrix of 16x16 bytes counts as two."""
+        named = next((int(m) for m in self.modifiers if m in ("1", "2", "4")), 1)
+        return 2 * named if self.has("MT1616") else named
 
 
 @lru_cache(maxsize=4096)

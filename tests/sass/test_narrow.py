@@ -13,9 +13,11 @@ import pytest
 import gpuemu
 from gpuemu.isa.fragments import float_mode
 from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import Lanes
+from gpuemu.sass.machine.memory import Memory
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.tensor.numbers import decode_values
-from tests.sass.harness import execute
+from tests.sass.harness import execute, surroundings
 
 TYPES = {"E4M3": (4, 3, 0), "E5M2": (5, 2, 0), "E3M2": (3, 2, 0), "E2M3": (2, 3, 0), "E2M1": (2, 1, 2)}
 """Bits of exponent and fraction, and how far up they lie in their byte."""
@@ -370,9 +372,45 @@ def test_powers_of_two_are_exponents_cut_or_rounded_up() -> None:
     [
         "F2FP.E2M1.F32.PACK_AB_MERGE_C R0, R2, R4, RZ", "F2FP.E8.F32.PACK_AB_MERGE_C R0, R2, R4, RZ",
         "F2FP.SATFINITE.E2M3.F16.UNPACK_B_MERGE_C R0, R2, RZ", "F2FP.F16.E2M1.UNPACK_B R0, R2.H1",
-        "LDSM.8.MT1616 R8, [R0]", "LDSM.U4x16P64TO8.M816.2 R8, [R0]",
+        "LDSM.8.M816 R8, [R0]", "STSM.8.MT168 [R0], R8", "STSM.U4x16P64TO8.M816 [R0], R8",
     ],
 )  # fmt: skip
 def test_conversions_and_loads_that_nobody_knows_are_refused(sass: str) -> None:
     with pytest.raises(UnsupportedError):
         execute(sass, arch="sm_120")
+
+
+# -- ldmatrix of bytes, of 6 and of 4 bits -------------------------------------------------------------------------
+
+LOADS = [
+    (8, "LDSM.8.MT1616", 2), (8, "LDSM.8.MT1616.2", 4), (4, "LDSM.U4x16P64TO8.M816", 1), (4, "LDSM.U4x16P64TO8.M816.4", 4),
+    (6, "LDSM.U6x16P32TO8.M816.2", 2), (6, "LDSM.U6x16P32TO8.MT1616", 2), (4, "LDSM.U4x16P64TO8.MT1616.2", 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bits", "opcode", "count"), LOADS)
+@pytest.mark.parametrize("active", [None, 1])
+def test_matrices_of_bytes_are_loaded_with_narrow_numbers_in_a_byte_each(
+    bits: int, opcode: str, count: int, active: int | None
+) -> None:
+    rng = np.random.default_rng(6)
+    memory = Memory(shared_bytes=4096, shared_base=0x400, local_bytes_per_lane=0, lanes=Lanes(64), zero_shared=True)
+    held = rng.integers(0, 256, 4096, dtype=np.uint8)
+    memory.shared[1][:] = held
+    rows = rng.permutation(64)
+    environment = surroundings(f"{opcode} R8, [R2]", lanes=64, memory=memory, arch="sm_120")
+    mask = None if active is None else np.arange(64) // 32 == active
+    lanes = execute("", {2: 0x400 + 16 * rows}, environment=environment, mask=mask)
+    for warp in (0, 1):
+        lines = [
+            int.from_bytes(held[16 * row : 16 * row + 16].tobytes(), "little") for row in rows[32 * warp :][: 8 * count]
+        ]
+        matrix = np.array([[line >> bits * column & (1 << bits) - 1 for column in range(16)] for line in lines])
+        for register in range(count):
+            found = lanes.registers[8 + register, 32 * warp : 32 * warp + 32]
+            for e in range(4):
+                row, column = LANE // 4 + 8 * register, 4 * (LANE % 4) + e
+                if "MT1616" in opcode:
+                    row, column = 4 * (LANE % 4) + e + 16 * (register // 2), LANE // 4 + 8 * (register % 2)
+                expected = matrix[row, column] if active in (None, warp) else np.zeros(32)
+                assert np.array_equal(found >> 8 * e & 0xFF, expected)

@@ -3,6 +3,11 @@
 Lane 8i + r of a warp gives the address of row r (16 bytes) of matrix i; with fewer than four matrices the other
 lanes' addresses are ignored. Register i of lane l holds two elements of matrix i: row l/4, columns 2(l mod 4)
 and the next. .MT88 transposes each matrix on the way.
+
+Of sm_120, LDSM has matrices of bytes as well. .M816 is as .M88, four bytes in a register; .MT1616 is a transposed one
+of 16 rows at the addresses of 16 lanes, in two registers: byte e of register r has row 4(l mod 4) + e, column l/4 + 8r.
+A row of 16 bytes may hold 16 numbers of 4 bits in its first eight bytes, or of 6 in twelve (U4x16P64TO8, U6x16P32TO8);
+each fills the lower bits of a byte. Source: PTX manual and CUTLASS's layouts of these; no one here could run it.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from gpuemu.sass.semantics.access import expect_operands
 
 _ROW_BYTES = 16
 _ROWS = 8
+_PACKED = {"U4x16P64TO8": 4, "U6x16P32TO8": 6}
 _EVERY = slice(None)
 
 
@@ -32,9 +38,12 @@ class _Matrices:
 
     def __init__(self, site: Site, address: int, data: int, purpose: Purpose):
         expect_operands(site, 2)
-        site.only("16", "M88", "MT88", "2", "4")
-        if not site.has("16") or not site.has("M88", "MT88"):
+        whole = ("16", "8", *_PACKED) if purpose is Purpose.LOAD else ("16",)
+        site.only(*whole, "M88", "MT88", "M816", "MT1616", "2", "4")
+        kind, form = site.modifiers[:2] if len(site.modifiers) > 1 else ("", "")
+        if form not in {"16": ("M88", "MT88"), "8": ("MT1616",)}.get(kind, ("M816", "MT1616") if kind in whole else ()):
             raise site.unsupported("matrices other than .16.M88 and .16.MT88 are not understood")
+        self.bits = _PACKED.get(kind, 0)
         self.site = site
         self.count = site.instruction.parsed.matrices
         self.space = SharedSpace(site, _ROW_BYTES, purpose)
@@ -51,8 +60,12 @@ class _Matrices:
         self.kind: Any = np.uint32
         if site.has("MT88"):
             shape, self.order, self.kind = (self.count, -1, _ROWS, 8), (1, 0, 3, 2), np.uint16
+        self.in_memory: tuple[int, ...] = (-1, self.count, *shape[2:])
+        if form == "MT1616":
+            shape, self.order, self.kind = (self.count, -1, 8, 4, 4), (1, 4, 0, 5, 2, 3), np.uint8
+            self.in_memory = (-1, self.count // 2, 4, 4, 2, 8)
         self.fragments = self.registers.view(self.kind).reshape(shape)
-        self.in_memory = (-1, self.count, *shape[2:])
+        self.shape = shape
 
     def places(self, mask: Mask) -> tuple[Place, Place]:
         """The addresses of the mask's lanes, and those of them that count. Active warps must be whole."""
@@ -71,7 +84,9 @@ class _Matrices:
 
     def matrices(self, rows: NDArray[Any]) -> Any:
         """Rows as they lie in memory, in the shape and order of `fragments`."""
-        return rows.view(self.kind).reshape(self.in_memory).transpose(self.order)
+        if self.bits:
+            rows = _bytes(rows.view(np.uint8).reshape(-1, _ROW_BYTES), self.bits)
+        return rows.view(self.kind).reshape(self.in_memory).transpose(self.order).reshape(self.shape)
 
     def _check_whole(self, mask: NDArray[np.bool_]) -> None:
         warps = mask.reshape(-1, WARP)
@@ -83,9 +98,15 @@ class _Matrices:
             raise ExecutionError(self.site.instruction, lane, found, "all 32 lanes of the warp must execute it")
 
 
+def _bytes(rows: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
+    """Rows of 16 numbers of so many bits, the lowest first, as a byte each."""
+    each = np.unpackbits(rows[:, : 2 * bits], axis=1, bitorder="little").reshape(len(rows), 16, bits)
+    return np.packbits(each, axis=2, bitorder="little").reshape(len(rows), 16)
+
+
 @semantics("LDSM")
 def load_matrices(site: Site) -> Step:
-    """LDSM.16.{M88,MT88}{.2,.4} Rd, [address]."""
+    """LDSM.16.{M88,MT88}{.2,.4} Rd, [address]; .8.MT1616, .{U4x16P64TO8,U6x16P32TO8}.{M816,MT1616}."""
     m = _Matrices(site, 1, 0, Purpose.LOAD)
 
     def step(mask: Mask) -> None:
