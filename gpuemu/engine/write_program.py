@@ -183,15 +183,13 @@ def _write_accesses(
     Returns the first sector of each line, too, where the global ones lie, and how many blocks there are.
 
     Of each line an access has four numbers, its own, that of its block, how many sectors, whether it is written in
-    part, and then its sectors.
+    part, or asks for bytes that are not written of a sector of which others are, and then its sectors.
     """
     accesses = program.accesses
     records = columns(AccessRecord, max(1, len(accesses)))
     for name in ("data_stage_cycles", "sectors", "return_cycles", "copy_pieces", "takes_place"):
         records[name][: len(accesses)] = getattr(accesses, name)
-    is_local = np.zeros(len(accesses), dtype=np.bool_)
-    is_local[program.access] = program.of_ops("is_local")[program.path[program.request_issue]] > 0
-    local_line = np.repeat(is_local, accesses.lines)
+    local_line = _of_lines(program, "is_local")
     held = np.diff(accesses.first_sector)
     line_number, sector_number = np.zeros_like(accesses.line), np.zeros_like(accesses.sector)
     firsts, places = [], []
@@ -205,14 +203,39 @@ def _write_accesses(
         lines_of_sectors = np.repeat(line_number, held)[of_sector][where]
         places.append(lines)
         firsts.append(np.searchsorted(lines_of_sectors, np.arange(len(lines) + 1)))
+    in_part = np.where(
+        _of_lines(program, "is_plain_global_store"), accesses.in_part, _asks_more(program, sector_number)
+    )
     heads = np.arange(len(held)) * 4 + accesses.first_sector[:-1]  # where each line's numbers begin
     numbers = np.empty(4 * len(held) + len(accesses.sector), np.int64)
     is_sector = np.ones(len(numbers), dtype=np.bool_)
     blocks, block_number = np.unique(accesses.line // block_lines * 2 + local_line, return_inverse=True)
-    for offset, column in enumerate((line_number, block_number, held, accesses.in_part)):
+    for offset, column in enumerate((line_number, block_number, held, in_part)):
         numbers[heads + offset] = column
         is_sector[heads + offset] = False
     numbers[is_sector] = sector_number
     counts = np.diff(4 * accesses.first_line + accesses.first_sector[accesses.first_line])
     flat.put_column(records, "lines", numbers, counts, accesses.lines)
     return records, firsts[0], places[0], firsts[1], len(blocks)
+
+
+def _of_lines(program: Program, name: str) -> NDArray[np.bool_]:
+    """A truth value of the instruction, for each line of its accesses."""
+    told = np.zeros(len(program.accesses), dtype=np.bool_)
+    told[program.access] = program.of_ops(name)[program.path[program.request_issue]] > 0
+    return np.repeat(told, program.accesses.lines)
+
+
+def _asks_more(program: Program, sectors: Column) -> NDArray[np.bool_]:
+    """Of each line of an access, whether it asks for bytes that no store writes, of a sector that one writes to.
+
+    `sectors`: the number of each sector of each line, those of global memory for themselves.
+    """
+    accesses, written = program.accesses, np.zeros(int(sectors.max(initial=-1)) + 1, np.int64)
+    held = np.diff(accesses.first_sector)
+    local = np.repeat(_of_lines(program, "is_local"), held)
+    stores = np.repeat(_of_lines(program, "is_plain_global_store"), held) & ~local
+    np.bitwise_or.at(written, sectors[stores], accesses.asked[stores])
+    there = written[sectors]
+    more = (there != 0) & (accesses.asked & ~there != 0) & ~local
+    return np.logical_or.reduceat(more, accesses.first_sector[:-1]) if len(more) else more

@@ -18,13 +18,13 @@ from gpuemu.isa.opcodes import Kind, Operation, Row
 from gpuemu.isa.warp import LANES
 from gpuemu.program.copies import copies_of
 from gpuemu.program.generic import IN_GLOBAL, IN_LOCAL, IN_SHARED, Variant, as_shared
-from gpuemu.program.program import UNKNOWN, Accesses, accesses_of
+from gpuemu.program.program import UNKNOWN, WHOLE, Accesses, accesses_of
 from gpuemu.trace.model import LOCAL, SHARED, Instruction, Trace
 
 _LOCAL_LINES = 1 << 52
 """Where local memory is put behind global memory for an access to both."""
 _ROWS_AT_ONCE = 4096
-"""Rows of stores whose every byte is looked at together."""
+"""Rows whose every lane is looked at together."""
 _WORD_BITS = 32
 
 
@@ -190,6 +190,12 @@ def _global_accesses(
     passes = np.maximum(
         passes, fullest(rows[of_line], tag_banks(line[of_line], memory.l1.tag_bank_masks), len(addresses))
     )
+    asked, in_part = np.full(len(sector), WHOLE), np.zeros(len(of_line), np.int64)
+    if not operation.atomic and not operation.local:
+        asked = _bytes_of_sectors(addresses, active, width, memory.sector_bytes)
+        if operation.store and len(asked):
+            whole = (1 << min(_WORD_BITS, memory.sector_bytes)) - 1
+            in_part = np.logical_or.reduceat(asked != whole, of_line).astype(np.int64)
     moved = np.bincount(rows, minlength=len(addresses))
     has_lanes: NDArray[np.bool_] = np.any(active, axis=1)
     in_vain = has_lanes & np.bool_(operation.atomic and instruction.takes_generic_addresses)
@@ -197,13 +203,8 @@ def _global_accesses(
         len(addresses), wavefronts=in_vain, ideal_wavefronts=in_vain, data_stage_cycles=passes, sectors=moved,
         return_cycles=returned, has_lanes=has_lanes,
         ideal_sectors=np.minimum(-(-active.sum(axis=1) * width // memory.sector_bytes), moved),
-        first_line=np.searchsorted(rows[of_line], np.arange(len(addresses) + 1)), line=line[of_line],
-        in_part=(
-            _written_in_part(rows[of_line], line[of_line], addresses, active, width, arch)
-            if operation.store and not operation.local
-            else np.zeros(len(of_line), np.int64)
-        ),
-        first_sector=begins, sector=sector, **_banked(operation, banked, conflicts),
+        first_line=np.searchsorted(rows[of_line], np.arange(len(addresses) + 1)), line=line[of_line], in_part=in_part,
+        first_sector=begins, sector=sector, asked=asked, **_banked(operation, banked, conflicts),
     )  # fmt: skip
 
 
@@ -250,25 +251,23 @@ def _begins(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(min(1, count), np.int64), np.flatnonzero(change) + 1, [count]])
 
 
-def _written_in_part(
-    rows: NDArray[np.int64],
-    lines: NDArray[np.int64],
-    addresses: NDArray[np.int64],
-    active: NDArray[np.bool_],
-    width_bytes: int,
-    arch: Architecture,
-) -> NDArray[np.bool_]:
-    """Which of these lines, of stores in `rows` of the addresses [rows, 32], have a sector written in part."""
-    sector_bytes, line_bytes = arch.global_memory.sector_bytes, arch.global_memory.l1.line_bytes
-    known = np.unique(lines)
-    partly = [np.zeros(0, np.int64)]
+def _bytes_of_sectors(
+    addresses: NDArray[np.int64], active: NDArray[np.bool_], width_bytes: int, sector_bytes: int
+) -> NDArray[np.int64]:
+    """Of each sector of each row of addresses [rows, 32], in ascending order, the bytes that lanes mean: a bit each, or
+    for several where a sector has more than 32."""
+    bytes_a_bit, found = max(1, sector_bytes // _WORD_BITS), [np.zeros(0, np.int64)]
     for first in range(0, len(addresses), _ROWS_AT_ONCE):
         part = slice(first, first + _ROWS_AT_ONCE)
-        row, byte = _blocks_by_row([addresses[part] + n for n in range(width_bytes)], active[part], 1)
-        begins = _begins(row, byte // sector_bytes)
-        partial = begins[:-1][np.diff(begins) < sector_bytes]
-        partly.append((first + row[partial]) * len(known) + np.searchsorted(known, byte[partial] // line_bytes))
-    return np.isin(rows * len(known) + np.searchsorted(known, lines), np.concatenate(partly))
+        row, lane = np.nonzero(active[part])
+        sector, byte = np.divmod(addresses[part][row, lane], sector_bytes)
+        place = row * (int(sector.max(initial=0)) + 1) + sector
+        order = np.argsort(place, kind="stable")  # lanes mostly lie in it
+        low, high = byte[order] // bytes_a_bit, (byte[order] + width_bytes - 1) // bytes_a_bit
+        bits = (np.int64(2) << high - low) - 1 << low
+        begins = _begins(place[order])[:-1]
+        found.append(np.bitwise_or.reduceat(bits, begins) if len(bits) else bits)
+    return np.concatenate(found)
 
 
 def _interleaved(addresses: NDArray[np.int64], word_bytes: int) -> NDArray[np.int64]:

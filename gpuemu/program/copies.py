@@ -10,7 +10,7 @@ from gpuemu.banks import copies
 from gpuemu.banks.wavefronts import BankGeometry, refuse_misaligned
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa.warp import LANES
-from gpuemu.program.program import UNKNOWN, Accesses, accesses_of
+from gpuemu.program.program import UNKNOWN, WHOLE, Accesses, accesses_of
 from gpuemu.trace.model import ZEROS, Instruction, Trace
 
 
@@ -94,4 +94,5 @@ def _lines(
         "in_part": (lanes & (there != last[:, None])).any(axis=1).astype(np.int64),
         "first_sector": np.append(np.flatnonzero(begins), len(row)),
         "sector": sector,
+        "asked": np.full(len(sector), WHOLE),
     }

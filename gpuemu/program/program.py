@@ -32,6 +32,8 @@ Fetches = tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
 Column = NDArray[np.int64]
 UNKNOWN = -1
 """In place of the words of banks that an access reads: nobody measured how many they are."""
+WHOLE = (1 << 32) - 1
+"""All bytes of a sector."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +52,8 @@ class Accesses:
     The L1 lines that access a touches, unless that is not known, are `line[first_line[a] : first_line[a + 1]]`, in
     ascending order; of those `in_part` marks the lines that a store leaves bytes of in a sector of which it writes
     others, and those that a copy brings to more than one line of shared memory. The sectors in line l are
-    `sector[first_sector[l] : first_sector[l + 1]]`. Both are numbers of blocks.
+    `sector[first_sector[l] : first_sector[l + 1]]`. Both are numbers of blocks. `asked`: which bytes of each sector the
+    lanes mean, a bit each; WHOLE where that is not looked at.
     """
 
     wavefronts: Column
@@ -73,6 +76,7 @@ class Accesses:
     in_part: Column
     first_sector: Column
     sector: Column
+    asked: Column
 
     def __len__(self) -> int:
         return len(self.wavefronts)
@@ -95,6 +99,7 @@ class Accesses:
         return Accesses(
             **single, first_line=firsts - firsts[0], line=self.line[lines], in_part=self.in_part[lines],
             first_sector=begins - begins[0], sector=self.sector[begins[0] : begins[-1]],
+            asked=self.asked[begins[0] : begins[-1]],
         )  # fmt: skip
 
 
@@ -104,6 +109,8 @@ SINGLE = (
     "conflicts", "sectors_by_instruction",
 )  # fmt: skip
 """The columns with one number for each access."""
+_LISTED = ("line", "in_part", "sector", "asked")
+"""Those with one for each line or sector of an access."""
 
 
 def accesses_of(count: int, **given: Any) -> Accesses:
@@ -115,7 +122,7 @@ def accesses_of(count: int, **given: Any) -> Accesses:
     nothing, none = np.zeros(0, np.int64), np.zeros(1, np.int64)
     without = {
         "first_line": np.zeros(count + 1, np.int64), "line": nothing, "in_part": nothing, "first_sector": none,
-        "sector": nothing,
+        "sector": nothing, "asked": nothing,
     }  # fmt: skip
     return Accesses(**made, **{name: np.asarray(column, np.int64) for name, column in (given or without).items()})
 
@@ -127,7 +134,7 @@ def joined(parts: Sequence[Accesses]) -> Accesses:
         counts = [np.diff(getattr(part, name)) for part in parts]
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(counts))])
 
-    whole = {name: np.concatenate([getattr(p, name) for p in parts]) for name in (*SINGLE, "line", "in_part", "sector")}
+    whole = {name: np.concatenate([getattr(p, name) for p in parts]) for name in (*SINGLE, *_LISTED)}
     return Accesses(**whole, first_line=firsts("first_line"), first_sector=firsts("first_sector"))
 
 

@@ -79,11 +79,6 @@ def test_sectors_are_valid_one_by_one():
     assert latencies(lines) == [600, 600, 30, 30, 600]
 
 
-def test_a_store_is_written_through_and_brings_nothing_into_l1():
-    store, load = ("STG.E [R0.64], R4", "0"), ("LDG.E R4, [R0.64]", "0")
-    assert latencies([store, load, store, load])[1::2] == [200, 30]
-
-
 def test_a_load_that_hits_on_a_sector_under_way_waits_for_it():
     trace = builder()
     emit(trace, "LDG.E R4, [R0.64] | W0 S02", "0")
@@ -217,6 +212,58 @@ def test_lines_of_local_memory_take_each_warp_s_own_room_in_l1(lines, loaded):
     emit(trace, "EXIT | S05")
     arch = machine(**l1_of(lines))
     assert gpuemu.run(trace.build(), arch).log.loaded_sectors == loaded
+
+
+LINE = "4*lane"
+HITS = [
+    (LINE, LINE, 0),
+    ("8*lane", "8*lane", 0),  # every second word is written, and those are read
+    ("8*lane", "8*lane+4", 8),  # the others are
+    ("4*(lane%8)", LINE, 3),  # the first sector is written
+    ("4*(lane%4)", LINE, 4),  # half of it
+    ("4*(lane%12)", LINE, 4),  # half of the second, too: of the first, which L1 has whole, comes anew
+]
+"""Lanes that store, lanes that load, and the sectors that L2 is asked for (`tools/chip/h200/stored.csv`)."""
+
+
+@pytest.mark.parametrize(("stored", "loaded", "asked"), HITS)
+@pytest.mark.parametrize("engine", ["simpy", "compiled"])
+def test_what_an_sm_stored_it_finds_in_l1_if_it_wrote_all_that_it_asks_for(stored, loaded, asked, engine):
+    trace = builder()
+    emit(trace, "STG.E [R0.64], R4 | R1 S02", stored)
+    emit(trace, "LDG.E R4, [R0.64] | B1 W0 S02", loaded)
+    emit(trace, "EXIT | B0 S05")
+    assert gpuemu.run(trace.build(), machine(), engine=engine).log.loaded_sectors == asked
+
+
+def test_a_store_into_what_was_loaded_leaves_it_there():
+    trace = builder()
+    for line, lanes in (("LDG.E R4, [R0.64] | W0 S02", LINE), ("STG.E [R0.64], R4 | B0 R1 S02", "4*(lane%4)")):
+        emit(trace, line, lanes)
+    emit(trace, "LDG.E R4, [R0.64] | B1 W0 S02", LINE)
+    emit(trace, "EXIT | B0 S05")
+    assert gpuemu.run(trace.build(), machine()).log.loaded_sectors == 4
+
+
+@pytest.mark.parametrize(("op", "asked"), [("RED.E.ADD.STRONG.GPU [R0.64], R4", 4), ("STG.E.STRONG.GPU [R0.64], R4", 0)])
+def test_a_reduction_leaves_nothing_in_l1(op, asked):
+    trace = builder()
+    emit(trace, f"{op} | R1 S02", LINE)
+    emit(trace, "LDG.E R4, [R0.64] | B1 W0 S02", LINE)
+    emit(trace, "EXIT | B0 S05")
+    assert gpuemu.run(trace.build(), machine()).log.loaded_sectors == asked
+
+
+@pytest.mark.parametrize(("lines", "loaded"), [(2, 8), (3, 4)])
+def test_stores_take_places_in_l1(lines, loaded):
+    """A line is loaded, two are stored to: it is there still if three fit."""
+    trace = builder(static_shared_bytes=0)
+    emit(trace, "LDG.E R4, [R0.64] | W0 S02", LINE)
+    for line in (1, 2):
+        emit(trace, "STG.E [R0.64], R4 | B0 R1 S02", f"4*lane+{128 * line}")
+    emit(trace, "LDG.E R4, [R0.64] | B1 W0 S02", LINE)
+    emit(trace, "EXIT | B0 S05")
+    assert gpuemu.run(trace.build(), machine(**l1_of(lines))).log.loaded_sectors == loaded
 
 
 @pytest.mark.parametrize(("store", "slower"), [("STG.E [R0.64], R4", True), ("STL [R0], R4", False)])

@@ -2,7 +2,8 @@
 
 L1 has lines of sectors in what shared memory and `global_memory.l1.reserved_bytes` leave of
 `global_memory.l1.capacity_bytes`, in sets of `global_memory.l1.ways`. A load or copy that L1 may answer hits where this
-SM loaded the sector before; of its set the line that was used least recently makes room. Lines in a row lie in one set
+SM loaded the sector before, or has stored all bytes that it asks for; where some are missing, what was stored of the
+line comes anew. Of its set the line that was used least recently makes room. Lines in a row lie in one set
 after another, and powers of two apart in different ones. A copy past L1 takes with it what L1 has of its sectors;
 copies through it go on to shared memory in turn (`global_memory.l1.copy_cycles`).
 
@@ -12,7 +13,7 @@ All others go to L2, and to DRAM for what this launch has not touched if `global
 the next in the middle of either half, and so on. Every `global_memory.refresh_interval_cycles` each quarter of DRAM is
 refreshed, and what asks it for a line then waits up to `global_memory.refresh_cycles`.
 
-Stores are written through and change nothing in L1, but those to local memory stay there; one that comes while its line
+Stores are written through, and stay in L1; one that comes while its line
 is among the last `global_memory.store_merge_lines`, still waiting for the way out, adds only sectors that are not. What
 misses queues for the path to the SM (`global_memory.bytes_per_cycle`, a line for `global_memory.l2.line_cycles` at
 least), what is stored for that from it (`global_memory.store_bytes_per_cycle`), where a line written in part takes
@@ -81,7 +82,7 @@ class Memory(Record):
         before[self.first_mark :] = behind[self.first_mark :] = self.first_mark + np.arange(sets)
         room.given("line_before", before)
         room.given("line_behind", behind)
-        for name in ("sector_valid", "sector_asked", "sector_pending"):
+        for name in ("sector_valid", "sector_written", "sector_asked", "sector_pending"):
             room.numbers(name, int(of_lines[-1]), -1)
         from_dram = np.full(int(of_lines[-1]), -1, np.int64)
         if m.share.absent is not None:
@@ -98,7 +99,8 @@ class Memory(Record):
 DISTANCES = 32
 QUARTER_BLOCKS = 4
 LINE, BLOCK, SECTORS, MASKED, HEAD = range(5)
-"""Of a line of an access: its number, that of its block in L2, how many sectors follow, whether it is written in part.
+"""Of a line of an access: its number, that of its block in L2, how many sectors follow, whether it is written in part,
+or asks for bytes that no store writes of a sector that one writes to.
 
 Then come the numbers of the sectors. Of local memory numbers count for each warp anew.
 """
@@ -122,13 +124,16 @@ def load(state: State, f: int, start: int) -> int:
         found = 1 if op.is_cached and _use(state, line) else 0
         for i in range(at + HEAD, at + HEAD + program[at + SECTORS]):
             sector = program[i] + more_sectors
-            if found and state.sector_valid[sector] >= 0:
-                done = max(done, state.sector_valid[sector])
+            there = state.sector_valid[sector]
+            if there < 0 and program[at + MASKED] == 0:
+                there = state.sector_written[sector]
+            if found and there >= 0:
+                done = max(done, there)
                 continue
             absent += 1
             state.sector_asked[sector] = f
             if op.is_copy and not op.is_cached:  # what L1 has of it is dropped
-                state.sector_valid[sector] = -1
+                state.sector_valid[sector] = state.sector_written[sector] = -1
             if spec.first_touch_dram:
                 if state.sector_from_dram[sector] < 0:
                     new += 1
@@ -269,18 +274,18 @@ def store(state: State, f: int, start: int, last: int) -> int:
     at = access.lines_at
     for _ in range(access.lines):
         sectors = program[at + SECTORS]
-        if op.is_local and memory.l1_lines > 0:
-            _enter(state, program[at + LINE] + more_lines)
+        line = program[at + LINE] + more_lines
+        stays = memory.l1_lines > 0 and not op.is_atomic
+        if stays:
+            _enter(state, line)
         for i in range(at + HEAD, at + HEAD + sectors):
             sector = program[i] + more_sectors
-            if op.is_local:
-                if memory.l1_lines > 0:
-                    state.sector_valid[sector] = start
-            elif spec.first_touch_dram and state.sector_from_dram[sector] < 0:
+            if stays:
+                state.sector_written[sector] = start
+            if not op.is_local and spec.first_touch_dram and state.sector_from_dram[sector] < 0:
                 state.sector_from_dram[sector] = start
-        if op.is_local:
-            _make_room(state, state.line_set[program[at + LINE] + more_lines])
-        line = program[at + LINE] + more_lines
+        if stays:
+            _make_room(state, state.line_set[line])
         leaving, mask = sectors, 0
         if not op.is_atomic:
             mask = spec.global_memory_mask_sectors * program[at + MASKED]
@@ -346,7 +351,7 @@ def _make_room(state: State, number: int) -> None:
         state.line_behind[mark], state.line_before[behind] = behind, mark
         state.line_behind[line] = -1
         for sector in range(state.line_sectors[line], state.line_sectors[line + 1]):
-            state.sector_valid[sector] = -1
+            state.sector_valid[sector] = state.sector_written[sector] = -1
 
 
 GLOBAL_MEMORY = Unit(
@@ -354,7 +359,7 @@ GLOBAL_MEMORY = Unit(
     records={"memory": Kept(Memory)},
     columns=(
         "set_places", "line_set", "line_before", "line_behind", "line_sectors", "line_sent", "line_leaves",
-        "block_distance", "sector_valid", "sector_from_dram", "sector_asked", "sector_pending",
+        "block_distance", "sector_valid", "sector_written", "sector_from_dram", "sector_asked", "sector_pending",
     ),
     logs={
         "beyond": ("flights", "beyond"), "loaded_sectors": ("memory", "loaded_sectors"),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.isa.opcodes import Kind
-from gpuemu.program.program import Accesses, Column, Op, Program, joined
+from gpuemu.program.program import WHOLE, Accesses, Column, Op, Program, joined
 from gpuemu.studies.layout.layouts import Layout
 from gpuemu.studies.layout.tile import Tile
 from gpuemu.studies.why.stages import Rings, deeper
@@ -213,6 +213,7 @@ def _coalesced(
             in_part=np.zeros(len(line), np.int64),
             first_sector=np.append(begins, len(sector)),
             sector=sector,
+            asked=np.full(len(sector), WHOLE),
         )
         dealt += [accesses.part(kept, n), changed]
         kept = n + 1
