@@ -245,7 +245,9 @@ def test_a_store_into_what_was_loaded_leaves_it_there():
     assert gpuemu.run(trace.build(), machine()).log.loaded_sectors == 4
 
 
-@pytest.mark.parametrize(("op", "asked"), [("RED.E.ADD.STRONG.GPU [R0.64], R4", 4), ("STG.E.STRONG.GPU [R0.64], R4", 0)])
+@pytest.mark.parametrize(
+    ("op", "asked"), [("RED.E.ADD.STRONG.GPU [R0.64], R4", 4), ("STG.E.STRONG.GPU [R0.64], R4", 0)]
+)
 def test_a_reduction_leaves_nothing_in_l1(op, asked):
     trace = builder()
     emit(trace, f"{op} | R1 S02", LINE)
