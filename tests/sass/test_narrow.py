@@ -5,6 +5,7 @@ Opcodes and selectors are what ptxas 13.0 makes for sm_120a; nobody here could r
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -414,3 +415,40 @@ def test_matrices_of_bytes_are_loaded_with_narrow_numbers_in_a_byte_each(
                     row, column = 4 * (LANE % 4) + e + 16 * (register // 2), LANE // 4 + 8 * (register % 2)
                 expected = matrix[row, column] if active in (None, warp) else np.zeros(32)
                 assert np.array_equal(found >> 8 * e & 0xFF, expected)
+
+
+# -- a kernel from its source ---------------------------------------------------------------------------------------
+
+SOURCE = """
+extern "C" __global__ void product(float *d, const unsigned *a, const unsigned *b, const unsigned *sa, const unsigned *sb) {
+    int lane = threadIdx.x;
+    float c[4] = {0, 0, 0, 0};
+    unsigned x[4], y[2];
+    for (int i = 0; i < 4; i++) x[i] = a[32 * i + lane];
+    for (int i = 0; i < 2; i++) y[i] = b[32 * i + lane];
+    asm volatile("mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3}, %10, {%12,%13}, %11, {%12,%14};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]), "r"(sa[lane]), "r"(sb[lane]),
+          "n"(0), "n"(1), "n"(2));
+    for (int i = 0; i < 4; i++) d[(lane / 4 + 8 * (i / 2)) * 8 + 2 * (lane % 4) + i % 2] = c[i];
+}
+"""
+
+
+def test_a_kernel_of_packed_floats_with_scales_runs_from_its_source(tmp_path: Path) -> None:
+    path = tmp_path / "narrow.cu"
+    path.write_text(SOURCE, encoding="utf-8")
+    rng = np.random.default_rng(8)
+    a, b = draw(rng, "E2M1", (16, 64)), draw(rng, "E2M1", (64, 8))
+    scales_a, scales_b = rng.integers(0x30, 0x48, (16, 4)), rng.integers(0x30, 0x48, (8, 4))
+    d = np.zeros((16, 8), np.float32)
+    words = a_words(a >> 2, 8, 4), b_words(b >> 2, 8, 4), scale_words(rng, scales_a, 0, (2, 3), 16)
+    arguments = [d, *words, scale_words(rng, scales_b, 0, (2,), 8)]
+    given: dict[str, Any] = {"grid": (1, 1, 1), "block": (32, 1, 1), "args": arguments, "arch": "sm_120"}
+    trace = gpuemu.trace_kernel(path, "product", **given, options=["-arch=sm_120a"])
+    left = values("E2M1", a) * scale("UE4M3", scales_a).repeat(16, axis=1)
+    assert np.array_equal(d, left @ (values("E2M1", b) * scale("UE4M3", scales_b).repeat(16, axis=1).T))
+    assert gpuemu.run(trace, "sm_120").cycles > 0
+    with pytest.raises(gpuemu.GpuemuError, match="--nvcc-flag -arch=sm_120a may be right"):
+        gpuemu.trace_kernel(path, "product", **given)

@@ -39,6 +39,7 @@ _MOST_ERRORS = 8
 _NOT_FOUND = re.compile(r"cannot open source file|No such file or directory")
 _PTX_ERROR = re.compile(r"^ptxas .*, line (?P<line>\d+); +(?:error|fatal) *: *(?P<found>.*)$")
 _NEEDS = re.compile(r"(?:Feature|Modifier|Instruction) (?P<what>'[^']*') requires \.target (?P<arch>sm_\d+[af]?)")
+_ELSEWHERE = re.compile(r".* not supported on \.target 'sm_(?:90|1\d\d)'")
 _MOST_NAMES = 4
 _TOOL_ERROR = re.compile(r"^\w+ +(?:error|fatal) *:")
 
@@ -266,4 +267,5 @@ def _ptx_problems(file: str, errors: Mapping[str, list[str]], arch: str, right: 
     for found, lines in errors.items():
         if found not in lacks:
             where = f"PTX line {lines[0]}" + (f" and {len(lines) - 1} more" if len(lines) > 1 else "")
-            yield Problem(file, None, "", f"ptxas error: {found} ({where})", right)
+            own = f"--nvcc-flag -arch={arch}a may be right: only that has what is {arch}'s alone; {right}"
+            yield Problem(file, None, "", f"ptxas error: {found} ({where})", own if _ELSEWHERE.match(found) else right)
