@@ -7,7 +7,7 @@ whoever finds it over, and follows all that arrived in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,6 +54,7 @@ class Order:
 
     def __init__(self, strands: Strands):
         self.strands = strands
+        self._arrived_at: set[int] = set()
         self.begin()
         self.start()
 
@@ -183,15 +184,23 @@ class Order:
         self._phases[barrier] = _Phases(parity=parity)
 
     def arrive_at(self, barrier: int, lanes: Bools, with_copies: bool) -> None:
-        """Lanes arrive at an mbarrier, or their copies do."""
+        """Lanes arrive at an mbarrier, or their copies do, until the instruction is `done`."""
         phases = self._phases.setdefault(barrier, _Phases())
         phases.arrived += self.strands.of(lanes)
+        self._arrived_at.add(barrier)
         if with_copies:
             for warp in _warps(lanes):
                 groups = self._copies.get(("LDGSTS", warp))
                 if groups is not None:
                     phases.arrived += [s for group in groups.closed for s in group] + list(groups.open.values())
-        self.strands.advance(lanes)
+
+    def done(self, lanes: Bools, parity: Callable[[int], int]) -> None:
+        """Lanes have executed an mbarrier's instruction; `parity`: what that of each is now."""
+        if self._arrived_at:
+            self.strands.advance(lanes)
+        for barrier in sorted(self._arrived_at):
+            self.turned(barrier, parity(barrier))
+        self._arrived_at.clear()
 
     def turned(self, barrier: int, parity: int) -> None:
         """What the parity of an mbarrier is now: if it has changed, a phase is over."""

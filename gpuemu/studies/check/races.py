@@ -86,7 +86,6 @@ class Races:
         self.blocks = Blocks(
             self._order, self._shared, self._global, self._proxies, self._parity, self._stride, self._origin
         )
-        self._touched: set[int] = set()  # the mbarriers that the instruction under way may change
         memories = [self._shared] if self._global is None else [self._shared, self._global]
         self._parties = Parties(self._memory, self._race, memories, self._proxies)
         self._aside = Aside(
@@ -174,7 +173,7 @@ class Races:
         if mnemonic == "UCGABAR_ARV":
             return self._comes
         if is_barrier_object(site):
-            return lambda lanes: self._turned()
+            return lambda lanes: known.done(lanes, self._parity)
         return None
 
     def _comes(self, lanes: Bools) -> None:
@@ -182,11 +181,6 @@ class Races:
         if self._strands.others:
             self._order.come(lanes)
             self.synchronised(lanes)
-
-    def _turned(self) -> None:
-        for barrier in sorted(self._touched):
-            self._order.turned(barrier, self._parity(barrier))
-        self._touched.clear()
 
     def _parity(self, barrier: int) -> int:
         (rank, at), memory = divmod(barrier, self._stride), self._memory
@@ -321,7 +315,6 @@ class Races:
         self._shared.last = None
         for at in np.unique(offsets).tolist():
             self._shared.barriers.add(at // 8)
-            self._touched.add(at)
             here = self._mask(lanes[offsets == at])
             if does is Does.WRITE:
                 self._order.initialise(at, 0)
