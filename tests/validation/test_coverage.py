@@ -98,7 +98,7 @@ def test_what_a_turn_takes_gives_the_rest_of_a_loop(monkeypatch):
     out = io.StringIO()
     assert accelsim.main(["--chip", "H200", "--kernel", "MaxIops_int32", "--sure"], out) == 0
     assert out.getvalue().splitlines() == [
-        "H200 MaxIops_int32        emulated      69,366 measured      70,225  -1.2%  Accel-Sim  +0.3%"
+        "H200      MaxIops_int32        emulated      69,366 measured      70,225  -1.2%  Accel-Sim  +0.3%"
         "  range 62,429 to 83,239 inside",
         "H200: 1 kernels, mean error 1.2%, of Accel-Sim 0.3%; inside the range 1 of 1",
     ]
