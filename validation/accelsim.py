@@ -77,7 +77,7 @@ KERNELS = {
 
 @dataclass(frozen=True)
 class Score:
-    """Cycles of a kernel on a chip; `accelsim`: those of Accel-Sim, `lowest` to `highest` of --sure; 0 where none are."""
+    """Cycles of a kernel on a chip; `accelsim`: those of Accel-Sim, `lowest` to `highest` of --sure; or 0."""
 
     chip: str
     kernel: str
