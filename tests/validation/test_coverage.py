@@ -62,6 +62,14 @@ def test_the_page_says_how_many_figures_lie_inside_and_four_fifths_do():
         assert int(share) == round(100 * int(inside) / int(of)) >= 80
 
 
+def test_the_page_says_how_many_values_of_an_h200_are_sure():
+    arch = gpuemu.load_arch("sm_90")
+    of_units = [p.confidence for name, p in arch.provenance.items() if not name.startswith("chips.") and p.confidence]
+    sure = sum(confidence in "AB" for confidence in of_units)
+    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    assert f"{sure} of {len(of_units)} values of A and B" in page
+
+
 def test_the_table_is_accel_sims_where_it_is_at_hand():
     with accelsim.MEASURED.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
