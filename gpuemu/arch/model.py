@@ -115,7 +115,7 @@ class Operation(Part):
     """A class of arithmetic instructions."""
 
     pipe: str = other(
-        "the sub-core's pipe; classes on one pipe share it",
+        "the sub-core's pipe; classes on one pipe share it, and all sub-cores one whose name begins with sm_",
         "a word of small letters, digits and _, or two with | or + between, is right",
         pattern=r"^[a-z][a-z0-9_]*([|+][a-z][a-z0-9_]*)?$",
         max_length=40,

@@ -31,3 +31,8 @@ def tensor_pipe(mode: str) -> str:
 def parts_of(name: str) -> tuple[str, ...]:
     """The parts of a pipe's name: fmaheavy and fmalite of "fmaheavy+fmalite"."""
     return tuple(name.replace("|", "+").split("+"))
+
+
+def is_of_sm(name: str) -> bool:
+    """Whether all sub-cores share a pipe of this name: sm_fp64."""
+    return name.startswith("sm_")

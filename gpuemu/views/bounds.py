@@ -18,7 +18,7 @@ from gpuemu.arch import Architecture
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.program.program import Op, Program
-from gpuemu.program.units import Unit, parts_of
+from gpuemu.program.units import Unit, is_of_sm, parts_of
 from gpuemu.views import resources
 from gpuemu.views.latency import alone
 
@@ -34,6 +34,7 @@ _NAMES = {
     "xu": "transcendental and conversion unit (XU)",
     "fp16": "half-precision pipe",
     "fp64": "double-precision pipe",
+    "sm_fp64": "double-precision pipe of the SM",
     "cbu": "branch unit (CBU)",
     "uniform": "uniform datapath",
 }
@@ -57,6 +58,8 @@ def bounds(program: Program, log: Log, arch: Architecture, stalls: Sequence[Mapp
     pipe = program.of_ops("pipe")[program.path]
     pipes = np.zeros((arch.sm.sub_cores, len(program.pipes)), dtype=np.int64)
     np.add.at(pipes, (sub_core, pipe), program.of_ops("issue_interval_cycles")[program.path])
+    of_all = [is_of_sm(name) for name in program.pipes]
+    pipes[:, of_all] = pipes[:, of_all].sum(axis=0)
     latency, waits = alone(program, log, arch)
     # The last warp ends when the last of what was stored is in the buffer; that much may still be on its path.
     before_the_end = max(0, log.sent_sectors - memory.store_buffer_sectors)

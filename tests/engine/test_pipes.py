@@ -29,6 +29,16 @@ def test_classes_may_be_moved_to_another_pipe():
     assert issues(run(["MUFU.RCP R1, R0", "MUFU.RCP R3, R0", "I2F R2, R0", "EXIT"], arch))[:3] == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("pipe", "last"), [("fp64", [32] * 4), ("sm_fp64", [80, 96, 112, 128])])
+def test_a_pipe_of_the_sm_takes_the_instructions_of_all_sub_cores_one_after_another(pipe, last):
+    """GA102 has two FP64 lanes an SM: four sub-cores get one each 64 cycles, who is alone one each 16."""
+    arch = machine("sm_86", operations__fp64__pipe=pipe)
+    lines = [f"DADD R{2 * i}, R20, R22 | S01" for i in range(3)] + ["EXIT"]
+    result = run(lines, arch, warps=4)
+    assert [issues(result, warp)[2] for warp in range(4)] == last
+    assert issues(run(lines, arch))[:3] == [0, 16, 32]
+
+
 @pytest.mark.parametrize("latency", [2, 4, 9])
 def test_a_result_can_be_used_when_the_latency_has_passed(latency):
     arch = machine(operations__integer__latency_cycles=latency)

@@ -239,7 +239,15 @@ def take_branch(state: State, c: int, w: int, o: int, now: int) -> None:
 
 def take_fixed(state: State, c: int, w: int, o: int, now: int) -> None:
     """An instruction of fixed latency has its results then; control words have that in the stall count."""
-    written_at(state, w, o, now + state.ops[o].latency_cycles)
+    written_at(state, w, o, _begins(state, c, o, now) + state.ops[o].latency_cycles)
+
+
+def _begins(state: State, c: int, o: int, now: int) -> int:
+    """When one that issues now begins: on a pipe of the SM in its turn."""
+    op = state.ops[o]
+    pipe = state.pipes[state.cores[c].pipes_at + op.pipe]
+    begins: int = max(now, pipe.free_at - op.issue_interval_cycles) if pipe.is_of_sm > 0 else now
+    return begins
 
 
 def written_at(state: State, w: int, o: int, cycle: int) -> None:
@@ -255,7 +263,7 @@ def written_at(state: State, w: int, o: int, cycle: int) -> None:
 
 def take_variable(state: State, c: int, w: int, o: int, now: int) -> None:
     """One of a pipe of the sub-core whose completion is reported."""
-    issued_variable(state, w, state.ops[o], now + state.ops[o].latency_cycles)
+    issued_variable(state, w, state.ops[o], _begins(state, c, o, now) + state.ops[o].latency_cycles)
 
 
 def issued_variable(state: State, w: int, op: Op, done_at: int) -> None:

@@ -4,7 +4,8 @@ A pipe takes an instruction when the issue interval of the one before has passed
 of tensor instructions by shape and type (`tensor_core.operations`), with what the tensor pipe loses between kinds
 (`tensor_core.turnaround`). A queue is full when `entries` are taken, until the first of them is known to leave: a
 throttle stall. Some pipes have parts in common with others: "fmalite|fmaheavy" takes the first part that is free,
-"fmaheavy+fmalite" both.
+"fmaheavy+fmalite" both. One whose name begins with sm_ is the SM's: it takes the instructions of all sub-cores one
+after another, of which each has one wait.
 
 Each counts the cycles in which it accepted nothing; so does the sub-core those in which it stood for operands, which
 count for all its pipes. Such spans are told in the order of time, no later than in the cycle before they begin.
@@ -19,7 +20,7 @@ from gpuemu.engine.unit import Kept, Unit
 from gpuemu.engine.units.kinds import QUEUE, SHARED_PARTS, SPECIAL_QUEUE
 from gpuemu.engine.units.rings import first, forget, length, push
 from gpuemu.program.units import Unit as Behind
-from gpuemu.program.units import parts_of
+from gpuemu.program.units import is_of_sm, parts_of
 
 
 class Pipe(Record):
@@ -27,8 +28,9 @@ class Pipe(Record):
     for the reason `throttle` until then.
 
     Of a queue: its `entries`, how many are `taken` by what has not left, when those that leave do so. Of one with
-    parts in common with others: their numbers (one or both), and whether `any` will do. `closed_*`: for how many cycles
-    it has accepted nothing for other reasons than a sub-core that issues to others.
+    parts in common with others: their numbers (one or both), and whether `any` will do. What `is_of_sm` is taken until
+    `sm_free_at`, which that of the first sub-core tells. `closed_*`: for how many cycles it has accepted nothing for
+    other reasons than a sub-core that issues to others.
     """
 
     kind: int
@@ -43,6 +45,8 @@ class Pipe(Record):
     part: int
     other_part: int
     part_free_at: int
+    is_of_sm: int
+    sm_free_at: int
     closed_total: int
     closed_until: int
 
@@ -62,6 +66,8 @@ class Pipe(Record):
             own = [places[part] for part in parts_of(program.pipes[n])]
             self.kind, self.any_part = SHARED_PARTS, int("|" in program.pipes[n])
             self.part, self.other_part = own[0], own[-1]
+        else:
+            self.is_of_sm = int(is_of_sm(program.pipes[n]))
 
 
 def closed_before(total: int, until: int, cycle: int) -> int:
@@ -99,6 +105,11 @@ def occupy(state: State, core: Core, p: int, start: int, until: int) -> None:
     pipe = state.pipes[p]
     if pipe.kind != SHARED_PARTS:
         pipe.taken_at = start
+        if pipe.is_of_sm > 0:
+            of_all = state.pipes[p - core.pipes_at]
+            until = max(until, of_all.sm_free_at + until - start)
+            of_all.sm_free_at = until
+            shut(pipe, start + 1, until)
         pipe.free_at = max(pipe.free_at, until)
         return
     part = pipe.part

@@ -14,7 +14,7 @@ import numpy as np
 from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.registers import indexes_constants
 from gpuemu.program.program import Op, Program
-from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, TENSOR_PIPE, Unit
+from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, TENSOR_PIPE, Unit, is_of_sm
 from gpuemu.studies.why.causes import LEAST_SHARE, Cause, light, stall_rule
 from gpuemu.studies.why.edits import Edit
 from gpuemu.studies.why.stages import rings_of
@@ -289,6 +289,8 @@ def _pipes(result: Result, values: _Values) -> list[Cause]:
     busy = np.zeros((len(program.pipes), result.arch.sm.sub_cores), dtype=np.int64)
     interval = program.of_ops("issue_interval_cycles")[program.path]
     np.add.at(busy, (program.of_ops("pipe")[program.path], result.log.warp_sub_core[warp]), interval)
+    of_all = [is_of_sm(name) for name in program.pipes]
+    busy[of_all] = busy[of_all].sum(axis=1, keepdims=True)
     names: dict[str, set[str]] = {}
     share: dict[str, float] = {}
     for op, name in _executed(program):
