@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,20 +11,11 @@ from numpy.typing import NDArray
 from gpuemu.chip.l2 import LINE_BYTES
 from gpuemu.chip.streams import COUNTS, SECTOR_BYTES, Numbers, Touches
 from gpuemu.engine.log import Log
-from gpuemu.isa.table import parse_opcode
 from gpuemu.program.program import Program
 from gpuemu.trace.events import DIMENSIONS, FIELDS
-from gpuemu.trace.model import Instruction
+from gpuemu.trace.uneven import COPIES, copies_in
 
-_COPIES = ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG")
 _AT = {name: k for k, name in enumerate(FIELDS)}
-
-
-def loads(instruction: Instruction) -> bool:
-    """Whether it copies from global memory."""
-    if instruction.mnemonic == "UBLKCP":
-        return parse_opcode(instruction.opcode).modifiers[:1] == ("S",)
-    return instruction.mnemonic == "UTMALDG"
 
 
 def with_copies(found: Touches, program: Program, log: Log, cta: int, events: NDArray[np.int64] | None) -> Touches:
@@ -37,21 +29,27 @@ def with_copies(found: Touches, program: Program, log: Log, cta: int, events: ND
     def lines(number: int) -> tuple[Numbers, Numbers]:
         return _lines(events[number])
 
-    parts = [(found.line, found.sectors, found.count, found.time, found.written, found.in_pieces, found.stream)]
+    first_of = np.zeros_like(found.stream)
+    parts = [
+        (found.line, found.sectors, found.count, found.time, found.written, found.in_pieces, found.stream, first_of)
+    ]
+    turns: dict[int, int] = {}
     for at in range(*np.searchsorted(copied.issue, [first, end])):
         issue, number = int(copied.issue[at]), int(copied.number[at])
         index = program.ops[program.path[issue]].index
         instruction = program.code[index]
-        if instruction.mnemonic not in _COPIES or events[number][_AT["line"]] <= 0:
+        turn = turns[index] = turns.get(index, -1) + (number >= 0)
+        if instruction.mnemonic not in COPIES or events[number][_AT["line"]] <= 0:
             continue
         line, mask = lines(number)
         time = np.full(len(line), int(log.issue[issue]) - int(log.cta_start[cta]))
-        stored = np.full(len(line), not loads(instruction))
+        stored = np.full(len(line), not copies_in(instruction))
         whole = np.zeros(len(line), np.bool_)
-        parts.append((line, mask, COUNTS[mask], time, stored, whole, np.full(len(line), index)))
-    line, sectors, count, time, stored, whole, stream = (np.concatenate([part[k] for part in parts]) for k in range(7))
-    both = Touches(line, sectors, count, time, stored, whole, stream, found.cycles)
-    return both.only(np.argsort(time, kind="stable"))
+        stream, of_turn = np.full(len(line), index), np.full(len(line), turn)
+        parts.append((line, mask, COUNTS[mask], time, stored, whole, stream, of_turn))
+    columns: Any = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    both = Touches(*columns, *[found.cycles])
+    return both.only(np.argsort(both.time, kind="stable"))
 
 
 def _lines(event: NDArray[np.int64]) -> tuple[Numbers, Numbers]:

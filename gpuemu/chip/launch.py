@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
-from gpuemu.chip.copies import loads, with_copies
+from gpuemu.chip.copies import with_copies
 from gpuemu.chip.hot import turns
 from gpuemu.chip.l2 import LINE_BYTES
 from gpuemu.chip.rates import First, at_clock, settled, share, without_refreshes
@@ -29,7 +29,7 @@ from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
 from gpuemu.trace.dealing import Dealt, Pace, deal, pace_of
 from gpuemu.trace.model import Trace, WarpTrace
-from gpuemu.trace.uneven import EVEN, executed, is_even, parts, work_of
+from gpuemu.trace.uneven import EVEN, copies_in, executed, is_even, parts, work_of
 
 GROUP_CYCLES = 500
 """Lines that an SM loads first within so many cycles, about a latency, are all there or none of them."""
@@ -113,7 +113,7 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     starts = np.maximum(starts, (dispatch * np.arange(ctas)).astype(np.int64))
     others = [(numbers[k], t) for k, t in enumerate(full) if numbers[k] != number]
     moved = moves(trace, pattern, number, others)
-    unknown = [pc for pc, move in moved.items() if move is None and loads(trace.code[pc])]
+    unknown = [pc for pc, move in moved.items() if move is None and copies_in(trace.code[pc])]
     pattern = pattern.without(unknown)
     moved = {pc: move for pc, move in moved.items() if pc not in unknown}
     weights = np.stack([parts(trace, work, number, stores) for stores in (False, True)])

@@ -11,13 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuemu.arch import Architecture
-from gpuemu.chip.copies import loads
 from gpuemu.chip.rates import at_clock
 from gpuemu.chip.whole import SECTOR_BYTES
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
-from gpuemu.trace.uneven import work_of
+from gpuemu.trace.uneven import copies_in, work_of
 
 SLACK = 0.9
 """Of a bound, what counts: CTAs that were not run are extrapolated from those that were, which overlap."""
@@ -59,6 +58,6 @@ def _loaded(program: Program) -> int:
     ]
     sectors = int(program.accesses.sectors[program.access][np.array(from_l2)[op]].sum())
     if program.events is not None and len(program.events.issue):
-        copies = np.array([loads(program.code[o.index]) for o in program.ops])[program.path[program.events.issue]]
+        copies = np.array([copies_in(program.code[o.index]) for o in program.ops])[program.path[program.events.issue]]
         sectors += int(program.events.sectors[program.events.number[copies]].sum())
     return sectors

@@ -29,13 +29,15 @@ FAR = 16
 """So many times as far from where they are would data lie that do not move with the CTAs."""
 PRIVATE = 1 << 50
 """Addresses from here on stand for data of which no more is known than that each CTA has its own."""
+NONE = -(1 << 60)
+"""In place of a move: the CTA does not come there."""
 
 
 @dataclass(frozen=True, eq=False)
 class Touches:
     """Lines of 128 bytes that a CTA touches beyond L1, in order, as columns: byte address of the line, a bit for each
     sector, how many sectors are sent, cycle since the CTA began, whether it is written, whether it is asked for in
-    pieces, and the stream.
+    pieces, the stream, and how many copies of the stream came before.
 
     A sector is sent more than once for words that atomics take in turn, and for the parts of it that a copy leaves in
     more than one sector of shared memory. What a copy leaves in more than one line of it comes in pieces. `cycles` the
@@ -49,6 +51,7 @@ class Touches:
     written: NDArray[np.bool_]
     in_pieces: NDArray[np.bool_]
     stream: Numbers
+    turn: Numbers
     cycles: int
 
     def begin(self, stream: int) -> int:
@@ -60,7 +63,7 @@ class Touches:
         """Those of these numbers, in their order."""
         return Touches(
             self.line[kept], self.sectors[kept], self.count[kept], self.time[kept], self.written[kept],
-            self.in_pieces[kept], self.stream[kept], self.cycles,
+            self.in_pieces[kept], self.stream[kept], self.turn[kept], self.cycles,
         )  # fmt: skip
 
     def without(self, streams: list[int]) -> Touches:
@@ -95,7 +98,7 @@ def touches(program: Program, log: Log) -> list[Touches]:
     instruction, begin = np.array([o.index for o in program.ops])[op], np.asarray(log.cta_start, np.int64)
     all_of = Touches(
         of.sector[begins] // 4 * LINE_BYTES, mask, count, np.asarray(log.start[requests][request], np.int64),
-        written[request], ~written[request] & (of.in_part[index] > 0), instruction[request], 0,
+        written[request], ~written[request] & (of.in_part[index] > 0), instruction[request], np.zeros_like(request), 0,
     )  # fmt: skip
     each = [all_of.only(np.flatnonzero((cta == k) & (mask > 0))) for k in range(program.ctas)]
     lives = np.asarray(log.cta_end, np.int64) - begin
@@ -126,6 +129,7 @@ def moves(
 ) -> dict[int, Numbers | None]:
     """Stream → how far each CTA's data lie from those of the reference CTA, in bytes; None: each has its own.
 
+    Of copies that are known one by one, [CTAs, copies], NONE where a CTA has no such one.
     `reference` is the pattern's number in the grid; `others` are CTAs that were executed, too.
     """
     sample = trace.sample
@@ -156,6 +160,10 @@ def moves(
         if stores and move is not None and 1 < len(np.unique(move)) < trace.launch.ctas:
             move = None  # what another CTA writes, too, would be lost
         found[stream] = move
+    copies = {} if sample is None or sample.copied is None else sample.copied
+    told = {stream: at for stream, at in copies.items() if stream in found}
+    if any(found[stream] is None for stream in told):  # they follow no straight order
+        found |= {stream: np.where(at < 0, NONE, at - at[reference]) for stream, at in told.items()}
     if sample is not None and sample.hands_out:  # each takes what no other had, and all were executed as the first
         return {stream: None if move is not None and not move.any() else move for stream, move in found.items()}
     return found

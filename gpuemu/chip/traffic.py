@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gpuemu.arch.model import Chip
 from gpuemu.base.chance import bell
 from gpuemu.chip.l2 import L2, LINE_BYTES
-from gpuemu.chip.streams import COUNTS, PRIVATE, SECTOR_BYTES, Numbers, Touches
+from gpuemu.chip.streams import COUNTS, NONE, PRIVATE, SECTOR_BYTES, Numbers, Touches
 from gpuemu.chip.whole import Traffic
 
 MOST_LINES = 24_000_000
@@ -46,10 +46,9 @@ def traffic(
     known = min([len(m) for m in moves.values() if m is not None and len(m) > 1], default=ctas)
     looked = int(max(1, min(ctas, known, MOST_LINES // max(1, len(pattern.line)))))
     written, alone = pattern.written, pattern.in_pieces
-    loads, stores = weights.sum(axis=1).tolist()
+    often = _often(pattern, moves, weights)
     shared, loaded, stored = (
-        round(float(pattern.count[which].sum()) * of)
-        for which, of in ((~written & ~alone, loads), (~written, loads), (written, stores))
+        round(float((pattern.count * often)[which].sum())) for which in (~written & ~alone, ~written, written)
     )
     if not len(pattern.line):
         return Traffic(0, 0, 0, 0, 0, looked)
@@ -76,6 +75,16 @@ def traffic(
         return int((found.sum() + (more - 1) * 2 * found[half:].sum()) * block_bytes)
 
     return Traffic(loaded, int(loaded - shared * fewer), stored, of_all(read), of_all(back), looked)
+
+
+def _often(pattern: Touches, moves: dict[int, Numbers | None], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How often all CTAs do what the pattern does, touch by touch."""
+    times = np.asarray(weights.sum(axis=1)[pattern.written.astype(int)])
+    for stream, move in moves.items():
+        if move is not None and move.ndim > 1:
+            here = pattern.stream == stream
+            times[here] = (move != NONE).sum(axis=0)[pattern.turn[here]]
+    return times
 
 
 def _sm(ends: NDArray[np.float64], sms: int, resident: int, drift: float) -> Numbers:
@@ -122,6 +131,10 @@ def _sampled(
             cta = np.arange(c, min(looked, c + step))
             if move is None:
                 at = line[None, :] + (PRIVATE + (cta << 40))[:, None]
+            elif move.ndim > 1:
+                far = move[cta][:, pattern.turn[here]]
+                there = far != NONE
+                at = np.where(there, begin + (line[None, :] + far - begin) % length, 0)
             elif len(move) == 1:
                 at = np.broadcast_to(line, (len(cta), len(line)))
             else:
@@ -132,7 +145,9 @@ def _sampled(
                     continue
                 chosen = (number.astype(np.uint64) * _HASH >> np.uint64(33)) % np.uint64(every) == 0
                 chosen &= sectors > 0
-                if weights.min() < 1:
+                if move is not None and move.ndim > 1:
+                    chosen &= there
+                elif weights.min() < 1:
                     chosen &= (
                         progress[here][None, :] < weights[pattern.written[here].astype(int)[None, :], cta[:, None]]
                     )

@@ -43,6 +43,7 @@ from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.machine.system_calls import add_heap
 from gpuemu.sass.machine.turns import Turns
+from gpuemu.sass.producers import copied
 from gpuemu.sass.sampling import Taken, of_one_sm, sampled, work_of_all
 from gpuemu.sass.scout import counted, scout
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
@@ -248,12 +249,14 @@ def trace_kernel(
                 if one.keep:
                     others.add(one)
             work = work_of_all(launch, [*taken.warps, *others.warps], sms, left, partial(counted, environment))
-            executed_too = {warp.cta for warp in (*taken.warps, *others.warps)}
-            heavy = of_one_sm(work, sorted(cta for cta in executed_too if cta % sms == 0), sms, resident)
-            for one in turns.run([cta for cta in heavy if cta not in executed_too], ()):
+            by_now = {warp.cta for warp in (*taken.warps, *others.warps)}
+            heavy = of_one_sm(work, sorted(cta for cta in by_now if cta % sms == 0), sms, resident)
+            for one in turns.run([cta for cta in heavy if cta not in by_now], ()):
                 others.add(one)
         except (ExecutionError, UnsupportedError):  # what is known by then does
             heavy = []
+    known_warps = [(of.warps, table(of.events)) for of in (taken, others) if sample]
+    copies = copied(environment, known_warps, first)
     replayed, warps, threads = _with_barrier_numbers(code, taken.warps + others.warps, threads, executor.barriers_used)
     addresses, active, spaces = taken.columns()
     has_events = any(i.has_events for i in code)
@@ -288,8 +291,11 @@ def trace_kernel(
     buffers = tuple((buffer.start, buffer.bytes) for buffer in memory.buffers if buffer.start < LOCAL_WINDOW)
     hands_out = environment.handouts is not None and environment.handouts.any
     return replace(
-        trace, sample=GridSample(beyond, follow, tuple(heavy), first, buffers, hands_out, work if work.all() else None)
-    )
+        trace,
+        sample=GridSample(
+            beyond, follow, tuple(heavy), first, buffers, hands_out, work if work.all() else None, copies
+        ),
+    )  # fmt: skip
 
 
 def _check_bounds(function: DecodedFunction, launch: Launch) -> None:

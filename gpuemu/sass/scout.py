@@ -49,7 +49,7 @@ class _Enough(Exception):
     """Scouting ends here."""
 
 
-class _First(Recorder):
+class First(Recorder):
     """Keeps the first address of each instruction in each CTA."""
 
     def __init__(self, lanes: Lanes, code: tuple[Instruction, ...]):
@@ -70,16 +70,17 @@ class _First(Recorder):
         addresses = went.addresses(64).view(np.int64)
         lanes = np.arange(len(addresses)) if went.pattern.lanes is None else went.pattern.lanes
         ctas, first = np.unique(lanes // WARP, return_index=True)
-        self._note(pc, ctas, addresses[first])
+        self.note(pc, ctas, addresses[first])
 
     def event(self, warp: int, **what: int) -> None:
         """Note where a CTA copies from that has not been here before."""
         assert self.executor is not None
         assert self.executor.polls.group is not None
         if "global" in what:
-            self._note(self.executor.polls.group.pc, np.array([warp]), np.array([what["global"]]))
+            self.note(self.executor.polls.group.pc, np.array([warp]), np.array([what["global"]]))
 
-    def _note(self, pc: int, ctas: NDArray[np.intp], addresses: Numbers) -> None:
+    def note(self, pc: int, ctas: NDArray[np.intp], addresses: Numbers) -> None:
+        """Note where these CTAs go, of which some may have been here before."""
         known = self.found.setdefault(pc, np.full(self.ctas, -1, np.int64))
         new = known[ctas] < 0
         known[ctas[new]] = addresses[new]
@@ -105,30 +106,26 @@ def counted(environment: Environment, ctas: Numbers) -> tuple[Numbers, int]:
     Which warp differs from CTA to CTA; what it stores is dropped.
     """
     warps = -(-environment.launch.threads_per_cta // WARP)
-    many = _beside(environment, ctas, ctas * 7 % warps)
+    many = beside(environment, ctas, ctas * 7 % warps)
     executor = _Counting(many)
     counts = _Counts(many.lanes, environment.code)
-    _let_go(executor, many, counts, ctas, MOST_COUNTED_STEPS * len(ctas))
+    let_go(executor, many, counts, ctas, MOST_COUNTED_STEPS * len(ctas))
     return counts.of_warps(), len(counts.steps)
 
 
 def _go(environment: Environment, begin: int) -> tuple[dict[int, Numbers], NDArray[np.bool_]]:
     """What `scout` finds of the CTAs from that one on."""
     ctas = begin + np.arange(min(environment.launch.ctas - begin, MOST_CTAS))
-    many = _beside(environment, ctas, np.zeros(len(ctas), np.int64))
+    many = beside(environment, ctas, np.zeros(len(ctas), np.int64))
     ctas = ctas[: many.lanes.warps]
-    executor = _Scouts(many)
-    first = _First(many.lanes, environment.code)
+    executor = Scouts(many)
+    first = First(many.lanes, environment.code)
     first.executor = executor
-    buffers = environment.memory.buffers
-    before = [buffer.views[1].copy() for buffer in buffers] if executor.stores else []
-    one = _let_go(executor, many, first, ctas, MOST_STEPS * len(ctas))
-    for buffer, there_was in zip(buffers, before, strict=False):
-        buffer.views[1][...] = there_was
+    one = let_go(executor, many, first, ctas, MOST_STEPS * len(ctas))
     return first.found, ~one.convergence.alive.reshape(len(ctas), WARP).max(axis=1)
 
 
-def _beside(environment: Environment, ctas: Numbers, warps: Numbers) -> Environment:
+def beside(environment: Environment, ctas: Numbers, warps: Numbers) -> Environment:
     """One warp of each CTA as though they were the warps of one, as many as have local memory."""
     launch, memory = environment.launch, environment.memory
     uses_local = any(i.mnemonic in ("STL", "LDL") for i in environment.code)
@@ -142,8 +139,10 @@ def _beside(environment: Environment, ctas: Numbers, warps: Numbers) -> Environm
     return replace(environment, lanes=lanes, memory=there, patterns=Patterns(), observer=None, printer=lambda _: None)
 
 
-def _let_go(executor: CtaExecutor, many: Environment, recorder: Recorder, ctas: Numbers, budget: int) -> Cta:
-    """Execute as far as it goes."""
+def let_go(executor: CtaExecutor, many: Environment, recorder: Recorder, ctas: Numbers, budget: int) -> Cta:
+    """Execute as far as it goes; what it stored in global memory is taken back."""
+    buffers = many.memory.buffers
+    before = [buffer.views[1].copy() for buffer in buffers] if isinstance(executor, Scouts) and executor.stores else []
     one = executor.begin(0, recorder, True, budget)
     numbers, (x, y, _) = np.repeat(ctas[: many.lanes.warps].astype(np.uint32), WARP), many.launch.grid
     try:
@@ -151,6 +150,8 @@ def _let_go(executor: CtaExecutor, many: Environment, recorder: Recorder, ctas: 
         executor.go_on(one)
     except (_Enough, ExecutionError, UnsupportedError, GpuemuError, IndexError, ValueError):
         pass
+    for buffer, there_was in zip(buffers, before, strict=False):
+        buffer.views[1][...] = there_was
     return one
 
 
@@ -205,7 +206,7 @@ class _Counting(CtaExecutor):
         return False
 
 
-class _Scouts(CtaExecutor):
+class Scouts(CtaExecutor):
     """An executor that ends where CTAs wait or write."""
 
     def __init__(self, environment: Environment):

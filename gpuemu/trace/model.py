@@ -6,6 +6,7 @@ This is the dense form that lowering reads. The form that people write, with ran
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -181,6 +182,8 @@ class GridSample:
     """Whether CTAs take work from a word, of which each that was executed got its turns, and not those of all."""
     work: NDArray[np.float64] | None = None
     """Warp instructions of each CTA of the grid, of most of them an estimate."""
+    copied: Mapping[int, NDArray[np.int64]] | None = None
+    """Instruction → byte address of each of its tensor copies, [CTAs, copies], -1 beyond a CTA's last."""
 
 
 @dataclass(frozen=True, repr=False)

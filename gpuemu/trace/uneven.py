@@ -6,13 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.opcodes import Kind
-from gpuemu.trace.model import Trace
+from gpuemu.isa.table import parse_opcode
+from gpuemu.trace.model import Instruction, Trace
 
 GOLDEN = (5**0.5 - 1) / 2
 """Multiples of it, less their whole part, lie evenly between 0 and 1."""
 SECTOR_BYTES = 32
+COPIES = ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG")
+"""Of blocks, to or from global memory."""
 EVEN = 0.02
 """CTAs whose instructions differ by no more than this part do the same."""
+
+
+def copies_in(instruction: Instruction) -> bool:
+    """Whether it is a bulk or tensor copy from global memory."""
+    if instruction.mnemonic == "UBLKCP":
+        return parse_opcode(instruction.opcode).modifiers[:1] == ("S",)
+    return instruction.mnemonic == "UTMALDG"
 
 
 def executed(trace: Trace) -> dict[int, int]:

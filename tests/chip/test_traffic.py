@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gpuemu.arch import load_arch
 from gpuemu.chip.l2 import LINE_BYTES
-from gpuemu.chip.streams import COUNTS, Touches, _straight, _whole
+from gpuemu.chip.streams import COUNTS, NONE, Touches, _straight, _whole
 from gpuemu.chip.traffic import traffic
 
 H100 = load_arch("sm_90").chips["H100"]
@@ -16,7 +18,9 @@ MIB = 1 << 20
 
 def touching(line, sectors, time, written, stream, cycles, in_pieces=False) -> Touches:
     """Touches of which each sector is sent once."""
-    return Touches(line, sectors, COUNTS[sectors], time, written, np.full(len(line), in_pieces), stream, cycles)
+    return Touches(
+        line, sectors, COUNTS[sectors], time, written, np.full(len(line), in_pieces), stream, 0 * stream, cycles
+    )
 
 
 def reading(lines: int, written: bool = False) -> Touches:
@@ -166,3 +170,15 @@ def test_data_that_ctas_take_in_no_straight_order_go_on_where_those_of_the_known
     assert _whole(order, (15, 1, 1)).tolist() == [*order, *(order + 6144), *(order[:3] + 2 * 6144)]
     again = np.array([0, 3, 1, 3, 0, 5]) * 1024
     assert _whole(again, (15, 1, 1)).tolist() == np.resize(again, 15).tolist()
+
+
+def test_copies_that_are_known_one_by_one_go_where_each_goes():
+    ctas, copies = 132, 8
+    to = np.random.default_rng(1).permutation(ctas * copies).reshape(ctas, copies)
+    move = (to - np.arange(copies)) * LINE_BYTES
+    move[100:, copies - 1] = NONE
+    pattern = replace(reading(copies), turn=np.arange(copies))
+    zeros, buffers = np.zeros(ctas, np.int64), ((0, ctas * copies * LINE_BYTES),)
+    found = traffic(pattern, {0: move}, np.ones((2, ctas)), zeros, H100, buffers, True, 1)
+    assert found.loaded_sectors == 4 * (move != NONE).sum()
+    assert found.dram_read == LINE_BYTES * (move != NONE).sum()

@@ -184,3 +184,29 @@ extern "C" __global__ void waits_for_a_warp(u32* out, int turns, int tests) {
     }
     out[threadIdx.x] = sum;
 }
+
+// A persistent kernel: CTAs take tiles in turn, which lie in no straight order.
+extern "C" __global__ void tiles_in_turn(u32* out, const u32* order, int tiles, int step, const __grid_constant__ Map map) {
+    __shared__ __align__(128) u32 tile[64];
+    __shared__ u64 barrier;
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(&barrier)));
+        asm volatile("fence.mbarrier_init.release.cluster;");
+    }
+    __syncthreads();
+    u32 sum = 0, turn = 0;
+    for (int t = blockIdx.x; t < tiles; t += gridDim.x, ++turn) {
+        int row = (step ? t * step % tiles : order[t] + sum % 2) * 8;
+        if (threadIdx.x == 0) {
+            asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 256;" ::"r"(shared_address(&barrier)));
+            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::
+                         "r"(shared_address(tile)), "l"(&map), "r"(0), "r"(row), "r"(shared_address(&barrier)) : "memory");
+        }
+        for (u32 done = 0; !done;)
+            asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+                         : "=r"(done) : "r"(shared_address(&barrier)), "r"(turn % 2) : "memory");
+        sum += tile[threadIdx.x];
+        __syncthreads();
+    }
+    out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
