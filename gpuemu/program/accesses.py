@@ -260,10 +260,16 @@ def _bytes_of_sectors(
     for first in range(0, len(addresses), _ROWS_AT_ONCE):
         part = slice(first, first + _ROWS_AT_ONCE)
         row, lane = np.nonzero(active[part])
-        sector, byte = np.divmod(addresses[part][row, lane], sector_bytes)
+        low = addresses[part][row, lane]
+        high = low + (width_bytes - 1)
+        across = np.flatnonzero(low // sector_bytes != high // sector_bytes)  # where addresses are no multiples
+        row, low = np.append(row, row[across]), np.append(low, high[across] // sector_bytes * sector_bytes)
+        high = np.append(high, high[across])
+        high[across] = (low[across] // sector_bytes + 1) * sector_bytes - 1
+        sector = low // sector_bytes
         place = row * (int(sector.max(initial=0)) + 1) + sector
         order = np.argsort(place, kind="stable")  # lanes mostly lie in it
-        low, high = byte[order] // bytes_a_bit, (byte[order] + width_bytes - 1) // bytes_a_bit
+        low, high = low[order] % sector_bytes // bytes_a_bit, high[order] % sector_bytes // bytes_a_bit
         bits = (np.int64(2) << high - low) - 1 << low
         begins = _begins(place[order])[:-1]
         found.append(np.bitwise_or.reduceat(bits, begins) if len(bits) else bits)

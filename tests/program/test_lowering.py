@@ -230,6 +230,18 @@ def test_each_global_access_has_its_lines_and_sectors():
     assert accesses.in_part.tolist() == [0, 0, 1, 1]  # a store of single bytes
 
 
+@pytest.mark.parametrize(
+    ("lanes", "asked"),
+    [("8*lane", [0xFFFFFFFF] * 8), ("8*(lane%4)", [0xFFFFFFFF]), ("16*(lane%2)", [0xFF00FF]),
+     ("28", [0xF0000000, 0xF])],
+)  # fmt: skip
+def test_which_bytes_of_its_sectors_an_access_means(lanes, asked):
+    """One whose address is no multiple of its width may mean bytes of two."""
+    accesses = lower(run_trace(["LDG.E.64 R4, [R0.64]", "EXIT"], lanes), machine()).accesses
+    assert accesses.asked.tolist() == asked
+    assert len(accesses.sector) == len(asked)
+
+
 def test_the_same_trace_runs_on_every_shipped_architecture():
     for name in ("sm_80", "sm_89", "sm_90"):
         latency = machine(name).shared_memory.latency_cycles
