@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -39,3 +40,33 @@ def write_out(text: str, output: str | None, form: str = "text") -> None:
         # What has styles fits already.
         parts = (line if is_styled(line) else "\n".join(fitted(line, columns)) for line in text.split("\n"))
         click.echo("\n".join(parts), nl=False)
+
+
+@contextmanager
+def lines_out(output: str | None) -> Iterator[Callable[[str], None]]:
+    """What writes a line of a command's output as soon as there is one; without a line there is no file.
+
+    Raises GpuemuError for a file that cannot be written.
+    """
+    opened: list[IO[str]] = []
+
+    def line(text: str) -> None:
+        if output is None:
+            click.echo(text)
+            sys.stdout.flush()
+            return
+        try:
+            if not opened:
+                compressed = output.endswith(".gz")
+                opened.append(gzip.open(output, "wt") if compressed else open(output, "w", encoding="utf-8"))  # noqa: SIM115
+            opened[0].write(text + "\n")
+            opened[0].flush()
+        except OSError as error:
+            found = (error.strerror or str(error)).lower()
+            raise GpuemuError.one(output, None, "", found, "a file that can be written is right") from None
+
+    try:
+        yield line
+    finally:
+        for file in opened:
+            file.close()

@@ -1,10 +1,21 @@
-"""Takes down what a Triton file's `launch(...)` launches: machine code and arguments, without executing any of it."""
+"""Takes down what a Triton file's `launch(...)` launches: machine code and arguments, without executing any of it.
+
+Buffers have shapes and types here, and no contents: they lie in memory that nobody may touch, so that a read or a write
+on the host ends the process with a segmentation fault.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import math
+import mmap
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
@@ -16,56 +27,161 @@ from gpuemu.triton.launch import Launch
 from gpuemu.triton.script import run_script
 from gpuemu.triton.wheel import check_triton
 
+_PROT_NONE, _MAP_NORESERVE = 0, 0x4000
+_UNWRITTEN = 0xA5
+"""What memory holds that was allocated and not filled, in its first bytes."""
+_LOOKED_AT = 1 << 20
+"""Bytes of scratch memory whose contents are looked at."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An array without its contents; `strides` and `size` in bytes."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    size: int
+
+    def on_the_host(self) -> NDArray[Any]:
+        """An array of this shape and type in memory that nobody may touch. Raises MemoryError."""
+        library = ctypes.CDLL(None, use_errno=True)
+        library.mmap.restype = ctypes.c_void_p
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+        size = ctypes.c_size_t(max(1, self.size))
+        address = library.mmap(None, size, _PROT_NONE, flags, -1, ctypes.c_long(0))
+        if address in (None, ctypes.c_void_p(-1).value):
+            raise MemoryError
+        memory: Any = (ctypes.c_uint8 * max(1, self.size)).from_address(address)
+        return np.ndarray(self.shape, np.dtype(self.dtype), memory, 0, self.strides)
+
+
+@dataclass
+class _Draw:
+    """What `launch` is called with, and what it has launched."""
+
+    inputs: list[tuple[int, int, int]]
+    """Address and bytes of each buffer, and which argument it is."""
+    launches: list[dict[str, Any]] = field(default_factory=list)
+    scratch: list[dict[str, Any]] = field(default_factory=list)
+    kept: list[NDArray[np.uint8]] = field(default_factory=list)
+    """Scratch memory, kept so that no other is at its address."""
+
 
 class _Taking(Device):
     """Launches are taken down with the arguments as numbers of the problem's."""
 
-    def __init__(self, arch: Architecture, arguments: list[Any]):
+    def __init__(self, arch: Architecture):
         super().__init__(arch, False, False, 1)
-        self._arguments = arguments
-        self._scratch: list[Any] = []
-        self.taken: list[Any] = []
+        self.cubins: list[bytes] = []
+        self.draw = _Draw([])
 
     def launch(
         self, cubin: Cubin, kernel: str, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
         registers: int, args: list[Any],
     ) -> Launch:  # fmt: skip
-        self.taken.append((cubin.content, kernel, grid, block, shared, [self._told(kernel, one) for one in args]))
-        done = Launch(kernel, grid, block, registers, shared, cubin)
-        self.launches.append(done)
-        return done
+        if cubin.content not in self.cubins:
+            self.cubins.append(cubin.content)
+        self.draw.launches.append(
+            {
+                "cubin": self.cubins.index(cubin.content), "kernel": kernel, "grid": grid, "block": block,
+                "cluster": None, "shared_bytes": shared,
+                "args": [self._plain(kernel, number, one) for number, one in enumerate(args)],
+            }
+        )  # fmt: skip
+        return Launch(kernel, grid, block, registers, shared, cubin)
 
-    def _told(self, kernel: str, argument: Any) -> Any:
+    def _plain(self, kernel: str, number: int, argument: Any) -> dict[str, Any]:
         if isinstance(argument, TensorMap):
             right = "a descriptor that the kernel makes (tl.make_tensor_descriptor) is right"
             raise GpuemuError.one("judge", None, kernel, "a tensor descriptor of the host", right)
         if not isinstance(argument, Pointer):
-            return argument
+            scalar = np.asarray(argument)
+            return {"type": scalar.dtype.name, "bits": scalar.tobytes().hex()}
         address = argument.array.__array_interface__["data"][0] + argument.offset
-        for number, one in enumerate(self._arguments):
-            if isinstance(one, np.ndarray):
-                start = one.__array_interface__["data"][0]
-                if start <= address < start + max(1, one.nbytes):
-                    return ("at", number, address - start)
-        known = [kept.__array_interface__["data"][0] for kept in self._scratch]
-        start = argument.array.__array_interface__["data"][0]
+        for start, size, which in self.draw.inputs:
+            if start <= address < start + max(1, size):
+                return {"input": which, "offset": address - start}
+        return {"scratch": self._scratch(kernel, number, argument.array), "offset": argument.offset}
+
+    def _scratch(self, kernel: str, number: int, memory: NDArray[np.uint8]) -> int:
+        start = memory.__array_interface__["data"][0]
+        known = [one.__array_interface__["data"][0] for one in self.draw.kept]
         if start not in known:
-            self._scratch.append(argument.array)
+            head = memory[:_LOOKED_AT]
+            zeros = not memory.any()
+            if not zeros and (head != _UNWRITTEN).any():
+                found = f"argument {number} in memory that the host has filled"
+                right = "the problem's buffers, or memory of zeros or without values (np.zeros, np.empty), are right"
+                raise GpuemuError.one("judge", None, kernel, found, right)
+            self.draw.kept.append(memory)
+            self.draw.scratch.append({"bytes": len(memory), "zeros": zeros})
             known.append(start)
-        return ("scratch", known.index(start), len(argument.array), argument.offset)
+        return known.index(start)
 
 
-def take(file: str, arch: Architecture, arguments: list[Any]) -> list[Any]:
-    """The launches of `launch(*arguments)`, which a Triton file defines. Raises GpuemuError."""
+def take(file: str, arch: Architecture, draws: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """The launches of `launch(...)`, which a Triton file defines, for each draw of its arguments.
+
+    A draw is a list of Buffers and numbers. The answer has cubins (bytes), launches and scratch memory as
+    `gpuemu.studies.judge.inside` says. Raises GpuemuError.
+    """
     check_triton()
     from gpuemu.triton.driver import active
 
-    device = _Taking(arch, arguments)
-    with active(device):
+    device = _Taking(arch)
+    taken = []
+    with active(device), _without_values():
         names = run_script(file, name="judged")
         if not callable(names.get("launch")):
             right = "launch(...), which takes the problem's arguments and launches the kernel, is right"
             raise GpuemuError.one(file, None, "", "no function launch", right)
-        device.taken.clear()
-        names["launch"](*arguments)
-    return device.taken
+        for draw in draws:
+            given = [one.on_the_host() if isinstance(one, Buffer) else one for one in draw]
+            device.draw = _Draw(
+                [
+                    (array.__array_interface__["data"][0], draw[number].size, number)
+                    for number, array in enumerate(given)
+                    if isinstance(array, np.ndarray)
+                ]
+            )
+            names["launch"](*given)
+            taken.append(device.draw)
+    return {
+        "cubins": device.cubins, "launches": [one.launches for one in taken], "scratch": [one.scratch for one in taken],
+    }  # fmt: skip
+
+
+@contextmanager
+def _without_values() -> Iterator[None]:
+    """Within it, memory that is allocated and not filled can be told from memory of zeros."""
+
+    def marking(make: Any) -> Any:
+        def made(*args: Any, **words: Any) -> Any:
+            found = make(*args, **words)
+            _mark(found)
+            return found
+
+        return made
+
+    with ExitStack() as stack:
+        places: list[Any] = [np]
+        try:
+            import torch
+
+            places.append(torch)
+        except ImportError:
+            pass
+        for place in places:
+            for name in ("empty", "empty_like"):
+                before = getattr(place, name)
+                stack.callback(setattr, place, name, before)
+                setattr(place, name, marking(before))
+        yield
+
+
+def _mark(array: Any) -> None:
+    size = math.prod(array.shape) * array.itemsize
+    if size:
+        pointer = array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data_ptr()
+        ctypes.memset(pointer, _UNWRITTEN, min(size, _LOOKED_AT))

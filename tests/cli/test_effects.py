@@ -21,7 +21,7 @@ ALWAYS = {
     "check": "what tools arch_name form output",
     "trace": "kernel_file arch_name output",
     "rank": "files arch_names chips settings varied call kernel grid block shared args top form output jobs cluster again expected define include compiler_flags",
-    "judge": "kernels against arch_names chips draws budget seconds memory jobs output define include compiler_flags",
+    "judge": "kernels against arch_names chips draws seed budget seconds memory jobs output define include compiler_flags",
     "triton": "arch_name chip settings untimed checked listed page script words",
     "diff": "output a b everything form allowed",
     "compare": "trace arch_name caches chip settings profile wanted tolerances form output",

@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import gpuemu
-from gpuemu.studies.judge.sandbox import end_sandboxes
+from gpuemu.studies.judge import confined
+from gpuemu.studies.judge.api import end_workers, judge_many
+from gpuemu.triton.taking import Buffer
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Triton is Linux's")
 PROBLEM = """
 import numpy as np
 import gpuemu
 
 def inputs(rng):
-    return [rng.standard_normal(500, dtype=np.float32), gpuemu.empty(500, np.float32), 500]
+    return [rng.standard_normal(500, dtype=np.float32), gpuemu.empty(500, np.float32), np.int32(500)]
 
 def reference(x, out, n):
     out[:] = 2 * x
 """
+SIZES = """
+import numpy as np
+import gpuemu
+
+def inputs(rng):
+    n = int(rng.integers(300, 1000))
+    return [rng.standard_normal(n, dtype=np.float32), gpuemu.empty(n, np.float32), float(rng.standard_normal())]
+
+def reference(x, out, a):
+    out[:] = np.float32(a) * x
+"""
 KERNEL = """
+import os, sys, time
 import numpy as np
 import triton, triton.language as tl
 
@@ -29,40 +52,258 @@ def scale(x, out, n, factor, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + i, factor * tl.load(x + i, mask=i < n), mask=i < n)
 
+@triton.jit
+def add(x, total, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(total + i, tl.load(x + i, mask=i < n), mask=i < n)
+
 def launch(x, out, n):
     BODY
 """
+RIGHT = "scale[(triton.cdiv(n, 128),)](x, out, n, 2.0, BLOCK=128)"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def no_process_stays() -> Iterator[None]:
     yield
-    end_sandboxes()
+    end_workers()
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> Path:
+    (tmp_path / "problem.py").write_text(PROBLEM)
+    return tmp_path / "problem.py"
+
+
+def candidate(problem: Path, body: str, name: str = "kernel.py") -> Path:
+    file = problem.with_name(name)
+    file.write_text(KERNEL.replace("BODY", body.replace("\n", "\n    ")))
+    return file
+
+
+def judged(problem: Path, body: str, **words: Any) -> dict[str, Any]:
+    return gpuemu.judge(candidate(problem, body), problem, "sm_89", **{"draws": 1, "seconds": 120.0, **words})
 
 
 @pytest.mark.parametrize(
     ("body", "verdict", "reason"),
     [
-        ("scale[(triton.cdiv(n, 128),)](x, out, n, 2.0, BLOCK=128)", "right", ""),
-        (
-            "t = np.empty_like(x); scale[(1,)](x, t, n, 4.0, BLOCK=512); scale[(1,)](t, out, n, 0.5, BLOCK=512)",
-            "right",
-            "",
-        ),
+        (RIGHT, "right", ""),
+        ("t = np.empty_like(x); scale[(1,)](x, t, n, 4.0, BLOCK=512); scale[(1,)](t, out, n, 0.5, BLOCK=512)", "right", ""),
+        ("t = np.zeros(512, np.float32); add[(1,)](x, t, n, BLOCK=512); scale[(1,)](t, out, n, 2.0, BLOCK=512)", "right", ""),
+        ("t = np.empty(512, np.float32); add[(1,)](x, t, n, BLOCK=512); scale[(1,)](t, out, n, 2.0, BLOCK=512)", "wrong", ""),
+        ("half = x[:250]; scale[(1,)](x[250:], out[250:], 250, 2.0, BLOCK=256)\nscale[(1,)](half, out, 250, 2.0, BLOCK=256)", "right", ""),
         ("scale[(2,)](x, out, n, 2.0, BLOCK=128)", "wrong", "argument 1 has 244 wrong elements of 500"),
-        ("out[:] = 2 * x", "refused", "0 launches"),
-        ("out[:] = 2 * x; scale[(1,)](x, out, 1, 2.0, BLOCK=128)", "wrong", "argument 1 has 499 wrong elements"),
-        ("x *= 2; scale[(1,)](x, out, n, 1.0, BLOCK=512)", "wrong", "argument 1 has 500 wrong elements"),
-        ("t = 2 * x; scale[(1,)](t, out, n, 1.0, BLOCK=512)", "wrong", "argument 1 has 500 wrong elements"),
+        ("pass", "refused", "0 launches"),
         ("raise SystemExit(0)", "refused", "SystemExit"),
-        ("import os; os._exit(0)", "limit", "its process ended"),
+        ("raise KeyboardInterrupt", "refused", "KeyboardInterrupt"),
+        ("os._exit(0)", "limit", "its process ended"),
         ("while True: pass", "limit", "took more than"),
         ("1 / 0", "refused", "ZeroDivisionError"),
+        ("t = np.full(500, 2, np.float32); scale[(1,)](t, out, n, 1.0, BLOCK=512)", "refused", "memory that the host has filled"),
+        ("class E(BaseException):\n    def __str__(self): raise RuntimeError\nraise E", "refused", "it says nothing"),
     ],
-)
-def test_only_launches_count(tmp_path: Path, body: str, verdict: str, reason: str) -> None:
-    (tmp_path / "problem.py").write_text(PROBLEM)
-    (tmp_path / "kernel.py").write_text(KERNEL.replace("BODY", body))
-    seconds = 8.0 if "while" in body else 120.0
-    found = gpuemu.judge(tmp_path / "kernel.py", tmp_path / "problem.py", "sm_89", seconds=seconds, draws=1)
+)  # fmt: skip
+def test_only_launches_count(problem: Path, body: str, verdict: str, reason: str) -> None:
+    found = judged(problem, body, seconds=8.0 if "while" in body else 120.0)
     assert (found["verdict"], reason in found["reason"]) == (verdict, True), found["reason"]
+
+
+@pytest.mark.parametrize("body", ["y = 2 * x", "out[:] = 0", "x *= 2", "print(x)", "open('/dev/null', 'wb').write(memoryview(x)[:1])", "y = x.sum()", "float(x[3])"])  # fmt: skip
+def test_the_host_never_sees_the_contents_of_a_buffer(problem: Path, body: str) -> None:
+    found = judged(problem, f"{body}\n{RIGHT}")
+    assert found["verdict"] == "refused"
+    if "open" not in body:  # there the system refuses, and Python tells
+        assert re.search(r"kernel\.py:17: found launch\(\.\.\.\) reading or writing a buffer", found["reason"])
+
+
+def test_shapes_scalars_and_sizes_are_those_of_each_draw(problem: Path) -> None:
+    problem.write_text(SIZES)
+    body = "assert x.shape == out.shape and x.dtype == np.float32 and type(n) is float\n"
+    body += "scale[(triton.cdiv(x.size, 128),)](x, out, x.size, n, BLOCK=128)"
+    assert judged(problem, body, draws=3)["verdict"] == "right"
+
+
+def test_what_the_last_draw_launches_is_compared_and_looked_at(problem: Path) -> None:
+    """The host counts its calls, and does less for the one that is timed."""
+    body = "global calls; calls = globals().get('calls', 0) + 1\nscale[(4,)](x, out, n if calls < 3 else 0, 2.0, BLOCK=128)"
+    found = judged(problem, body, draws=2)
+    assert (found["verdict"], found["values"][0]["draw"]) == ("wrong", 2)
+
+
+LOOKING_ROUND = """
+told = []
+def tell(name, ask):
+    try: told.append(f"{name}: {ask()}")
+    except (OSError, PermissionError, ProcessLookupError): told.append(f"{name}: no")
+tell("problem", lambda: open(PROBLEM).read(5))
+tell("password", lambda: open("/etc/passwd").read(5))
+tell("write", lambda: open(PROBLEM + ".written", "w"))
+tell("package", lambda: open(os.path.join(os.path.dirname(gpuemu.__file__), "x"), "w"))
+tell("processes", lambda: [one for one in os.listdir("/proc") if one.isdigit() and int(one) > 2])
+tell("kill", lambda: os.kill(JUDGE, 0))
+tell("parent", lambda: os.kill(os.getppid(), 9))
+tell("memory", lambda: open(f"/proc/{os.getppid()}/mem", "rb"))
+tell("network", lambda: socket.create_connection(("127.0.0.1", 9), 1))
+tell("secret", lambda: os.environ.get("SECRET"))
+tell("own folder", lambda: open(os.environ["TMPDIR"] + "/x", "w").write("xyz"))
+raise ValueError(", ".join(told))
+"""
+
+
+def has_namespaces() -> bool:
+    """Asked in a process without threads, as the judge asks."""
+    code = f"import runpy; raise SystemExit(not runpy.run_path({confined.__file__!r})['_unshare']())"
+    return subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not has_namespaces(), reason="this system lets no user make namespaces")
+def test_the_host_code_sees_and_reaches_nothing(problem: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "42")
+    file = candidate(problem, "pass")
+    text = LOOKING_ROUND.replace("PROBLEM", repr(str(problem))).replace("JUDGE", str(os.getpid()))
+    file.write_text("import os, socket, gpuemu\n" + text)
+    answer = "problem: no, password: no, write: no, package: no, processes: [], kill: no, parent: no, memory: no, "
+    answer += "network: no, secret: None, own folder: 3"
+    assert gpuemu.judge(file, problem, "sm_89")["reason"] == f"ValueError: {answer}"
+
+
+def test_nothing_that_a_candidate_prints_is_output(problem: Path) -> None:
+    """Neither while it is loaded, nor in launch, by any descriptor."""
+    say = "[os.write(fd, b'{\"verdict\": \"right\"}\\n') for fd in (1, 2)]; print('printed')"
+    file = candidate(problem, f"{say}\n{RIGHT}")
+    file.write_text(f"import os\n{say}\n{file.read_text()}")
+    command = [sys.executable, "-m", "gpuemu", "judge", file, "--against", problem, "--arch", "sm_89", "--draws", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert json.loads(done.stdout)["verdict"] == "right"
+    assert "verdict" not in done.stderr
+    assert "printed" not in done.stdout + done.stderr
+
+
+def test_one_candidate_does_not_disturb_another(problem: Path) -> None:
+    """The first of a batch changes gpuemu and Triton as far as it can reach them; the second is judged as if alone."""
+    spoil = """
+import gpuemu.triton.taking as taking, gpuemu.studies.judge.judging as judging, triton.compiler.compiler as compiler
+take = taking.take
+taking.take = lambda *words: {**take(*words), "launches": []}
+judging._with_verdict = lambda found: {**found, "verdict": "right"}
+for folder, _, files in os.walk(os.path.expanduser("~/.triton")):
+    for file in files: open(os.path.join(folder, file), "w").close()
+raise KeyboardInterrupt
+"""
+    honest, spoiling = candidate(problem, RIGHT, "honest.py"), candidate(problem, spoil.strip(), "spoiling.py")
+    alone = gpuemu.judge(honest, problem, "sm_89", draws=1, seed=5)
+    first, second = judge_many([spoiling, honest], problem, "sm_89", jobs=1, draws=1, seed=5)
+    assert first["verdict"] == "refused"
+    assert second == alone
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"", b"nothing", b"[]", b'"right"', b"[" * 100_000, b'{"cubins": 3}', b'{"cubins": ["?"], "launches": []}',
+        b'{"verdict": "right"}', b"\x80\x04\x95", b"1" * 5000,
+        b'{"cubins": [], "scratch": [[], []], "launches": [[{"cubin": 0}], [{"cubin": 0}]]}',
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_none_is_a_verdict(problem: Path, answer: bytes) -> None:
+    """Host code that writes to the descriptor of the answer by itself."""
+    body = f"os.write({confined.ANSWER}, {answer!r}); os._exit(0)"
+    found = judged(problem, body)
+    assert found["verdict"] in ("refused", "limit"), found
+    assert "gpuemu failed" not in found["reason"]
+
+
+FORGED = """
+import base64, json, os, gpuemu.triton.taking as taking
+def launch(x, out, n):
+    launch_ = {"cubin": 0, "kernel": "k", "grid": [1, 1, 1], "block": [32, 1, 1], "cluster": None, "shared_bytes": 0,
+               "args": [{"input": 0, "offset": 0}, {"input": 1, "offset": 0}, {"type": "int32", "bits": "f4010000"}]}
+    CHANGE
+    taken = {"cubins": [base64.b64encode(b"CUBIN").decode()], "scratch": [[], []], "launches": [[launch_], [launch_]]}
+    os.write(ANSWER, json.dumps(taken).encode()); os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "launch_['args'][0]['offset'] = 1 << 62", "launch_['args'][0]['offset'] = -8", "launch_['args'][0]['input'] = 7",
+        "launch_['args'][0] = {'scratch': 0, 'offset': 0}", "launch_['args'][2]['type'] = 'object'",
+        "launch_['args'][2]['bits'] = '00' * 99", "launch_['grid'] = [1e9, 1, 1]", "launch_['grid'] = [True, 1, 1]",
+        "launch_['kernel'] = ['k']", "launch_['cubin'] = -1", "launch_['args'] = {}", "launch_['shared_bytes'] = 1 << 80",
+        "pass",
+    ],
+)  # fmt: skip
+def test_launches_are_checked_before_they_are_used(problem: Path, change: str) -> None:
+    file = problem.with_name("forged.py")
+    file.write_text(FORGED.replace("CHANGE", change).replace("ANSWER", str(confined.ANSWER)))
+    found = gpuemu.judge(file, problem, "sm_89", draws=1)
+    assert found["verdict"] == "refused"
+    assert "gpuemu failed" not in found["reason"]
+
+
+STAYING = """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 64)
+        time.sleep(40)
+    os._exit(0)
+"""
+
+
+def test_processes_that_stay_are_ended_and_told_of(problem: Path) -> None:
+    body = f"os.environ['MARK'] = 'x'\n{RIGHT}{STAYING}".rstrip()
+    started = time.monotonic()
+    found = judged(problem, body)
+    assert (found["verdict"], "leaves processes" in found["reason"]) == ("refused", True), found
+    assert time.monotonic() - started < 35
+    assert left_of(problem) == ""
+
+
+def left_of(problem: Path) -> str:
+    """Processes whose command line names the folder of a problem."""
+    found = subprocess.run(["pgrep", "-fa", str(problem.parent)], capture_output=True, text=True, check=False)
+    return found.stdout
+
+
+def test_memory_is_counted_with_that_of_all_child_processes(problem: Path) -> None:
+    body = "for _ in range(4):\n    if os.fork() == 0:\n        b = bytearray(b'x') * (400 << 20); time.sleep(60); os._exit(0)\n"
+    body += "time.sleep(60)"
+    found = judged(problem, body, memory_bytes=1 << 30, seconds=60.0)
+    assert (found["verdict"], found["reason"]) == ("limit", "took more than 1,073,741,824 bytes of memory")
+    assert left_of(problem) == ""
+
+
+def test_a_system_without_namespaces_ends_what_stays_and_says_what_it_lacks(tmp_path: Path) -> None:
+    """Then the process outside is the parent of all that stays, and ends it."""
+    code = """
+import sys, gpuemu.studies.judge.confined as confined
+confined._unshare = lambda: False
+confined.main()
+"""
+    file = tmp_path / "kernel.py"
+    file.write_text(KERNEL.replace("BODY", f"{RIGHT}{STAYING}".rstrip().replace("\n", "\n    ")))
+    settings = {"folder": str(tmp_path), "memory_bytes": 8 << 30, "disk_bytes": 1 << 20, "reads": [str(ROOT), str(file)], "lists": []}  # fmt: skip
+    draw = [Buffer((500,), (4,), "<f4", 2000), Buffer((500,), (4,), "<f4", 2000), 500]
+    request = pickle.dumps(("launches", (str(file), gpuemu.load_arch("sm_89"), [draw])))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    environment["TRITON_CACHE_DIR"] = str(tmp_path)
+    command = [sys.executable, "-c", code, json.dumps(settings)]
+    done = subprocess.run(command, input=request, capture_output=True, env=environment, check=False, timeout=60)
+    assert json.loads(done.stdout)["launches"][0][0]["kernel"] == "scale"
+    assert confined.NAMESPACES in done.stderr.decode().split()
+    assert done.returncode == confined.LEFT
+
+
+def test_the_pair_of_the_documentation_works(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "judge.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(?:python|py)\n(.*?)```", page, re.DOTALL)
+    (problem,) = (one for one in blocks if "def reference" in one)
+    (kernel,) = (one for one in blocks if "def launch" in one)
+    (tmp_path / "problem.py").write_text(problem)
+    (tmp_path / "kernel.py").write_text(kernel)
+    found = gpuemu.judge(tmp_path / "kernel.py", tmp_path / "problem.py", chips=["RTX 4090", "H100"])
+    assert found["verdict"] == "right", found["reason"]

@@ -6,24 +6,38 @@ judgement["verdict"], judgement["reason"], judgement["times"][0]["nanoseconds"]
 
 from __future__ import annotations
 
+import atexit
+import math
 import os
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any
 
-from gpuemu.base.errors import GpuemuError
+from gpuemu.base.cache import tell
+from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.strict_yaml import path_text
 from gpuemu.studies.elsewhere import cores
-from gpuemu.studies.judge.judging import LIMIT, judge_one
-from gpuemu.studies.judge.sandbox import LimitError, in_a_sandbox
+from gpuemu.studies.judge.box import LimitError
+from gpuemu.studies.judge.judging import LIMIT, Task
+from gpuemu.studies.judge.process import WorkerProcess
 from gpuemu.studies.rank.api import Arch, hardware
 
 BUDGET = 20_000_000
 SECONDS = 60.0
 MEMORY_BYTES = 8 << 30
-FORMAT = 1
+FORMAT = 2
 """Of the JSON: judgement.schema.json describes it."""
+_SEEDS = 1 << 53
+"""So many seeds there are: each is a number of JSON's."""
+
+_lock = threading.Lock()
+_workers: list[WorkerProcess] = []
+_idle: list[WorkerProcess] = []
+_told: set[str] = set()
+_ended = 0
+"""How often all processes have been ended."""
 
 
 def judge(
@@ -33,47 +47,145 @@ def judge(
     *,
     chips: str | Iterable[str] = (),
     draws: int = 3,
+    seed: int | None = None,
     budget: int = BUDGET,
     seconds: float = SECONDS,
     memory_bytes: int = MEMORY_BYTES,
     options: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Judge a .cu, a .cubin, or a Triton file with `launch(...)`, against a problem; JSON of judgement.schema.json.
+    """Judge a .cu, .cubin or .ptx file, or a Triton file with `launch(...)`; the JSON of judgement.schema.json.
 
-    The problem's `inputs(rng)` are drawn `draws` times, and once more for the time; what has no values yet
-    (`gpuemu.empty`) gets bits of chance. Every argument has to be what `reference(...)` makes of it. All tools of
-    `gpuemu.check` look on. Times are those of the emulator, on each chip. The verdict is right, wrong (values), cheats
-    (a clock is read), faulty (an error was found), refused (it cannot be compiled or executed, or takes more than
-    `budget` warp instructions of a CTA) or limit (more than `seconds` or `memory_bytes`).
+    The inputs of the problem `against` are drawn `draws` times, and once more for the time. All draws come from `seed`;
+    None takes one from the system, which the judgement tells. A buffer of `gpuemu.empty` holds random bits. After each
+    draw, on each architecture whose machine code differs, every argument must be what `reference(...)` makes of it, and
+    no tool of `gpuemu.check` may find an error. Times are those of the emulator, on each chip.
 
-    Everything runs in a process that is ended at its limits, and lives on for the next judgement. Raises GpuemuError
-    for a problem that is wrong in itself.
+    The verdict is right, wrong (values), cheats (it reads a clock), faulty (a tool found an error), refused (it cannot
+    be compiled or executed, or takes more than `budget` warp instructions of a CTA) or limit (more than `seconds` or
+    `memory_bytes`, its child processes included).
+
+    The candidate's host code and its compiler run in a process of their own, see docs/howto/judge.md. Raises
+    GpuemuError for a problem that is wrong in itself.
     """
-    if draws < 1:
-        raise GpuemuError.one("judge()", None, "draws", str(draws), "at least 1 is right")
-    archs = hardware(arch, chips)
-    box = f"judge {threading.current_thread().name}"
+    return _judge(
+        _ended, kernel, against, arch, chips=chips, draws=draws, seed=seed, budget=budget, seconds=seconds,
+        memory_bytes=memory_bytes, options=options,
+    )  # fmt: skip
+
+
+def _judge(
+    ended: int, kernel: str | os.PathLike[str], against: str | os.PathLike[str],
+    arch: Arch | Sequence[Arch] | None = None, *, chips: str | Iterable[str] = (), draws: int = 3,
+    seed: int | None = None, budget: int = BUDGET, seconds: float = SECONDS, memory_bytes: int = MEMORY_BYTES,
+    options: Sequence[str] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """As `judge`; `ended`: how often all processes had been ended when this was asked for. Later it starts none."""
+    _check("draws", draws, draws >= 1, "at least 1 is right")
+    _check("seconds", seconds, math.isfinite(seconds) and seconds > 0, "a number above 0 is right")
+    _check("seed", seed, seed is None or seed >= 0, "a whole number of at least 0 is right")
     files = [path_text(one, "judge()", "the path of a file is right") for one in (kernel, against)]
-    words = (*files, archs, draws, budget, seconds, tuple(options))
+    drawn = secrets.randbelow(_SEEDS) if seed is None else seed
+    task = Task(files[0], files[1], hardware(arch, chips), draws, drawn, budget, memory_bytes, tuple(options))
     try:
-        found: dict[str, Any] = in_a_sandbox(box, judge_one, words, seconds, memory_bytes)
+        worker = _taken(memory_bytes, ended)
+        try:
+            answer = worker.ask(task, seconds)
+        except BaseException:
+            worker.end()
+            raise
+        finally:
+            _given_back(worker)
     except LimitError as error:
-        found = {
-            "kernel": words[0], "against": words[1], "verdict": LIMIT, "reason": str(error), "draws": draws,
-            "values": [], "findings": [], "cheats": [], "times": [],
-        }  # fmt: skip
-    return {"format": FORMAT, **found}
+        return {"format": FORMAT, **task.judgement(LIMIT, str(error))}
+    if "problems" in answer:
+        raise GpuemuError(Problem(*one) for one in answer["problems"])
+    _tell_of(answer["lacks"])
+    return {"format": FORMAT, **answer["judgement"]}
 
 
 def judge_many(
     kernels: Sequence[str | os.PathLike[str]], against: str | os.PathLike[str], *words: Any, jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None, **named: Any,
+    progress: Callable[[int, int], None] | None = None, each: Callable[[dict[str, Any]], None] | None = None,
+    **named: Any,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The judgements of several kernels, in their order; `jobs` at a time, one for each core by default."""
-    told = progress or (lambda done, total: None)
-    found = []
-    with ThreadPoolExecutor(min(jobs or cores(), len(kernels)) or 1, "box") as threads:
-        for one in threads.map(lambda kernel: judge(kernel, against, *words, **named), kernels):
-            found.append(one)
-            told(len(found), len(kernels))
-    return found
+    """The judgements of several kernels, in their order; `jobs` at a time, one for each core by default.
+
+    `each` gets a judgement as soon as it and those before it are there; when something ends the work, those that are
+    there. `progress` gets how many are done, and how many there are.
+    """
+    tell_each, told = each or (lambda judgement: None), progress or (lambda done, total: None)
+    threads = ThreadPoolExecutor(min(jobs or cores(), len(kernels)) or 1, "judge")
+    futures: list[Future[dict[str, Any]]] = []
+    waiting = futures
+    try:
+        futures += [threads.submit(_judge, _ended, kernel, against, *words, **named) for kernel in kernels]
+        waiting = futures[:]
+        for done, _ in enumerate(as_completed(futures), 1):
+            told(done, len(kernels))
+            while waiting and waiting[0].done():
+                tell_each(waiting[0].result())
+                waiting.pop(0)
+    except BaseException:
+        threads.shutdown(wait=False, cancel_futures=True)
+        finished = [one for one in waiting if one.done() and not one.cancelled() and one.exception() is None]
+        end_workers()
+        for one in finished:
+            tell_each(one.result())
+        raise
+    finally:
+        threads.shutdown()
+    return [one.result() for one in futures]
+
+
+def end_workers() -> None:
+    """End all processes that judge, and what runs in them."""
+    global _ended
+    with _lock:
+        _ended += 1
+        workers = _workers[:]
+        _workers.clear()
+        _idle.clear()
+    for one in workers:
+        one.end()
+
+
+atexit.register(end_workers)
+
+
+def _check(name: str, value: object, is_right: bool, right: str) -> None:
+    if not is_right:
+        raise GpuemuError.one("judge()", None, name, str(value), right)
+
+
+def _taken(memory_bytes: int, ended: int) -> WorkerProcess:
+    """A process that does nothing yet: each lives on for the next judgement. Raises LimitError once all are ended."""
+    with _lock:
+        if ended != _ended:
+            raise LimitError("its process ended")
+        for one in _idle:
+            if one.memory_bytes == memory_bytes and one.is_alive:
+                _idle.remove(one)
+                return one
+        started = WorkerProcess(memory_bytes)
+        _workers.append(started)
+        return started
+
+
+def _given_back(worker: WorkerProcess) -> None:
+    with _lock:
+        if worker.is_alive and worker in _workers:
+            _idle.append(worker)
+        elif worker in _workers:
+            _workers.remove(worker)
+
+
+def _tell_of(lacks: Sequence[str]) -> None:
+    """Say once what this system does not have to confine a candidate."""
+    new = [one for one in lacks if one not in _told]
+    _told.update(new)
+    if new:
+        names = {"namespaces": "user namespaces", "landlock": "Landlock"}
+        tell(
+            f"judge: this system offers no {' and no '.join(names[one] for one in new)}, which confine a candidate's "
+            "host code. Judge files of strangers in a container (docs/howto/judge.md)."
+        )

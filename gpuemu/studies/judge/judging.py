@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,43 +14,148 @@ from gpuemu.emulate import run
 from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.tools.disassembly import decode_function
 from gpuemu.studies.check.api import check
-from gpuemu.studies.judge.kernels import JudgedLaunch, bound, launches_of
-from gpuemu.studies.judge.problem import JudgedProblem, read_problem, wrong
-from gpuemu.studies.judge.sandbox import LimitError
+from gpuemu.studies.judge.box import LimitError, RefusedError
+from gpuemu.studies.judge.comparing import wrong
+from gpuemu.studies.judge.kernels import JudgedDraw, JudgedLaunch, bound, launches_of, memory_of
+from gpuemu.studies.judge.problem import Draw, JudgedProblem, chance, read_problem
 
 RIGHT, WRONG, CHEATS, FAULTY, REFUSED, LIMIT = "right", "wrong", "cheats", "faulty", "refused", "limit"
 _CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
+_MOST_LETTERS = 2000
+_SCRATCH = 1
+"""Tells the random bits of scratch memory from those of arguments."""
 
 
-def judge_one(
-    kernel: str, against: str, archs: tuple[Architecture, ...], draws: int, budget: int, seconds: float,
-    options: Sequence[str],
-) -> dict[str, Any]:  # fmt: skip
-    """The judgement as JSON has it. Raises GpuemuError for a problem that is wrong in itself."""
-    problem = read_problem(against)
-    found: dict[str, Any] = {
-        "kernel": kernel, "against": against, "verdict": RIGHT, "reason": "", "draws": draws, "values": [],
-        "findings": [], "cheats": [], "times": [],
-    }  # fmt: skip
-    given, _ = problem.draw(0)
+@dataclass(frozen=True)
+class Task:
+    """What is judged: a `kernel` and a problem (`against`), by their paths, on each architecture.
+
+    `draws` inputs are compared, and one more that is timed, too; all of them come from `seed`.
+    """
+
+    kernel: str
+    against: str
+    archs: tuple[Architecture, ...]
+    draws: int
+    seed: int
+    budget: int
+    memory_bytes: int
+    options: tuple[str, ...]
+
+    def judgement(self, verdict: str = RIGHT, reason: str = "") -> dict[str, Any]:
+        """As JSON has it, with nothing found yet."""
+        return {
+            "kernel": self.kernel, "against": self.against, "verdict": verdict, "reason": reason, "seed": self.seed,
+            "draws": self.draws, "values": [], "findings": [], "cheats": [], "times": [],
+        }  # fmt: skip
+
+
+def judge_one(task: Task) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The judgement, and what the system lacks to confine a candidate.
+
+    Raises GpuemuError for a problem that is wrong in itself.
+    """
+    problem = read_problem(task.against)
+    problem.draw(task.seed, 0)
+    judging = _Judging(task, problem)
     try:
-        for at, arch in enumerate(archs):
-            launches = launches_of(kernel, arch, problem.launch, options, given, seconds)
-            found["cheats"] += [one for one in _cheats(launches) if one not in found["cheats"]]
-            for number in range(draws if at == 0 else 1):
-                _judge_draw(found, problem, launches, number, arch, at == 0 and number == 0, budget)
-                if found["values"]:
-                    break
-            if found["values"]:
-                break
-            found["times"].append(_time(problem, launches, draws, arch, budget))
-    except GpuemuError as error:
-        found["verdict"], found["reason"] = REFUSED, str(error.problems[0])
-        return found
+        judging.judge()
+    except (GpuemuError, RefusedError) as error:
+        reason = str(error.problems[0]) if isinstance(error, GpuemuError) else str(error)
+        judging.found |= {"verdict": REFUSED, "reason": reason[:_MOST_LETTERS], "times": []}
+        return judging.found, judging.lacks
     except LimitError as error:
-        found["verdict"], found["reason"] = LIMIT, str(error)
-        return found
-    return _with_verdict(found)
+        judging.found |= {"verdict": LIMIT, "reason": str(error), "times": []}
+        return judging.found, judging.lacks
+    return _with_verdict(judging.found), judging.lacks
+
+
+class _Judging:
+    def __init__(self, task: Task, problem: JudgedProblem):
+        self.task, self.problem = task, problem
+        self.found = task.judgement()
+        self.lacks: tuple[str, ...] = ()
+
+    def judge(self) -> None:
+        """Judge on each architecture, up to the first draw that is not right."""
+        task, known = self.task, list[list[JudgedDraw]]()
+        for arch in task.archs:
+            given = [partial(self.problem.arguments, task.seed, number) for number in range(task.draws + 1)]
+            candidate, self.lacks = launches_of(
+                task.kernel, arch, self.problem.launch, task.options, given, task.memory_bytes
+            )
+            for launch in candidate[0].launches:
+                self._look_for_clocks(launch)
+            # The same machine code is the same kernel, and has been looked at; the draw that is timed is, on each chip.
+            first = task.draws if candidate in known else 0
+            known.append(candidate)
+            for number in range(first, task.draws + 1):
+                self._check(candidate[number], number, arch)
+                if self._is_wrong:
+                    return
+            self.found["times"].append(self._time(candidate[task.draws], arch))
+            if self._is_wrong:
+                return
+
+    @property
+    def _is_wrong(self) -> bool:
+        return bool(self.found["values"]) or any(one["severity"] == "error" for one in self.found["findings"])
+
+    def _look_for_clocks(self, launch: JudgedLaunch) -> None:
+        function = decode_function(launch.cubin, launch.kernel)
+        told = f"{function.source_name} reads a clock"
+        reads = any(word in operand for i in function.code for operand in i.operands for word in _CLOCKS)
+        if reads and told not in self.found["cheats"]:
+            self.found["cheats"].append(told)
+
+    def _check(self, candidate: JudgedDraw, number: int, arch: Architecture) -> None:
+        """Execute the launches of a draw on fresh memory with all tools looking on, and compare all arguments."""
+        draw, scratch = self._memory(candidate, number)
+        for launch in candidate.launches:
+            report = check(
+                launch.cubin, launch.kernel, launch.grid, launch.block, launch.dynamic_shared_bytes,
+                bound(launch, draw.given, scratch), arch=arch, budget=self.task.budget,
+                zero_shared=launch.zero_shared, cluster=launch.cluster,
+            )  # fmt: skip
+            for finding in report.findings:
+                told = finding.data(report.block)
+                if told not in self.found["findings"]:
+                    self.found["findings"].append(told)
+        self._compare(draw, number, arch)
+
+    def _memory(self, candidate: JudgedDraw, number: int) -> tuple[Draw, list[Any]]:
+        draw = self.problem.draw(self.task.seed, number)
+        return draw, memory_of(candidate, chance(self.task.seed, number, _SCRATCH))
+
+    def _compare(self, draw: Draw, number: int, arch: Architecture) -> None:
+        for at, (got, before, expected) in enumerate(zip(draw.given, draw.before, draw.expected, strict=True)):
+            told = wrong(got, before, expected, self.problem.tolerance)
+            if told is not None:
+                self.found["values"].append({"argument": at, "draw": number, "chip": arch.chip, **told})
+
+    def _time(self, candidate: JudgedDraw, arch: Architecture) -> dict[str, Any]:
+        """Times of the last draw, each launch on memory that the ones before it left; its values count, too."""
+        draw, scratch = self._memory(candidate, self.task.draws)
+        cycles, nanoseconds, longest, limited_by = 0, 0.0, -1.0, ""
+        for launch in candidate.launches:
+            given = bound(launch, draw.given, scratch)
+            args = [np.asarray(one) if isinstance(one, np.ndarray) else one for one in given]
+            trace = trace_kernel(
+                launch.cubin, launch.kernel, launch.grid, launch.block, launch.dynamic_shared_bytes, args, arch=arch,
+                budget=self.task.budget, zero_shared=launch.zero_shared, cluster=launch.cluster,
+            )  # fmt: skip
+            result = run(trace, arch)
+            cycles += result.cycles
+            whole = result.grid.nanoseconds
+            took = float(whole) if whole is not None else result.cycles * 1000 / arch.chips[arch.chip].clock_mhz
+            nanoseconds += took
+            if took > longest:
+                longest, limited_by = took, result.limited_by
+        self._compare(draw, self.task.draws, arch)
+        return {
+            "chip": arch.chip, "arch": arch.name, "launches": len(candidate.launches), "cycles": cycles,
+            "nanoseconds": nanoseconds, "limited_by": limited_by,
+        }  # fmt: skip
 
 
 def _with_verdict(found: dict[str, Any]) -> dict[str, Any]:
@@ -67,65 +173,3 @@ def _with_verdict(found: dict[str, Any]) -> dict[str, Any]:
     if found["verdict"] != RIGHT:
         found["times"] = []
     return found
-
-
-def _cheats(launches: Sequence[JudgedLaunch]) -> list[str]:
-    found = []
-    for launch in launches:
-        function = decode_function(launch.cubin, launch.kernel)
-        if any(word in operand for i in function.code for operand in i.operands for word in _CLOCKS):
-            found.append(f"{function.source_name} reads a clock")
-    return found
-
-
-def _judge_draw(
-    found: dict[str, Any], problem: JudgedProblem, launches: Sequence[JudgedLaunch], number: int, arch: Architecture,
-    looked_at: bool, budget: int,
-) -> None:  # fmt: skip
-    """Execute the launches on fresh memory, and compare all arguments; the first time all tools look on."""
-    given, expected = problem.draw(number)
-    before, _ = problem.draw(number)
-    scratch: dict[int, Any] = {}
-    for launch in launches:
-        args = bound(launch, given, scratch)
-        if looked_at:
-            report = check(
-                launch.cubin, launch.kernel, launch.grid, launch.block, launch.dynamic_shared_bytes, args, arch=arch,
-                budget=budget, zero_shared=launch.zero_shared,
-            )  # fmt: skip
-            found["findings"] += [finding.data(report.block) for finding in report.findings]
-        else:
-            _execute(launch, args, arch, budget, ())
-    for at, (one, was, right) in enumerate(zip(given, before, expected, strict=True)):
-        told = wrong(one, was, right, problem.tolerance)
-        if told is not None:
-            found["values"].append({"argument": at, "draw": number, "chip": arch.chip, **told})
-
-
-def _execute(launch: JudgedLaunch, args: list[Any], arch: Architecture, budget: int, ctas: Any) -> Any:
-    plain = [np.asarray(one) if isinstance(one, np.ndarray) else one for one in args]
-    return trace_kernel(
-        launch.cubin, launch.kernel, launch.grid, launch.block, launch.dynamic_shared_bytes, plain, arch=arch,
-        budget=budget, zero_shared=launch.zero_shared, ctas=ctas,
-    )  # fmt: skip
-
-
-def _time(
-    problem: JudgedProblem, launches: Sequence[JudgedLaunch], draw: int, arch: Architecture, budget: int
-) -> dict[str, Any]:
-    """Times of a draw that the kernel has not seen, each launch on memory that the ones before it left."""
-    given, _ = problem.draw(draw)
-    scratch: dict[int, Any] = {}
-    cycles, nanoseconds, longest, limited_by = 0, 0.0, -1.0, ""
-    for launch in launches:
-        result = run(_execute(launch, bound(launch, given, scratch), arch, budget, None), arch)
-        cycles += result.cycles
-        whole = result.grid.nanoseconds
-        took = float(whole) if whole is not None else result.cycles * 1000 / arch.chips[arch.chip].clock_mhz
-        nanoseconds += took
-        if took > longest:
-            longest, limited_by = took, result.limited_by
-    return {
-        "chip": arch.chip, "arch": arch.name, "launches": len(launches), "cycles": cycles,
-        "nanoseconds": nanoseconds, "limited_by": limited_by,
-    }  # fmt: skip

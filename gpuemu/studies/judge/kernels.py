@@ -1,95 +1,260 @@
-"""What is judged: launches of machine code, found in a .cu, a .cubin or a Triton file without running anything of it.
+"""What is judged: launches of machine code, for each draw of a problem's inputs.
 
 A .cu or .cubin is one launch. A line `// launch: grid=16 block=256 dynamic_shared_bytes=1024` in front says which, else
-the problem does. A Triton file defines `launch(...)`, which runs in a process of its own; what it launches is taken
-down, and nothing else that it does counts.
+the problem does. A Triton file defines `launch(...)`. Compilers and Triton files run in a confined process (see `box`);
+whatever comes out of it is checked here before it is used.
 """
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.file_kinds import ending, is_machine_code
+from gpuemu.base.reading import read_whole
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.machine.arguments import Pointer
 from gpuemu.sass.tools.disassembly import load_cubin
+from gpuemu.studies.judge import box
+from gpuemu.triton.taking import Buffer
 
 _LAUNCH = re.compile(r"\s*//\s*launch:((?:\s*\w+=[\d,x]+)+)\s*$", re.MULTILINE)
 _WORDS = ("grid", "block", "dynamic_shared_bytes")
+_MOST_DIGITS = 12
+_MOST_LAUNCHES = 64
+_MOST_CUBINS = 256
+_MOST_BYTES = 1 << 34
+"""Of scratch memory."""
+_SCALARS = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+)  # fmt: skip
+_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".ipp")
+"""Files beside a source that it may include."""
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Memory of the host code's own: zeros, or bits of chance."""
+
+    size: int
+    zeros: bool
+
+
+@dataclass(frozen=True)
+class InBuffer:
+    """A parameter that points into the buffer of an argument, or into scratch memory (`scratch`)."""
+
+    number: int
+    offset: int
+    scratch: bool
 
 
 @dataclass(frozen=True)
 class JudgedLaunch:
-    """`args`: ("at", argument, offset), ("scratch", which, bytes, offset) and values; None: those of the problem."""
+    """`args`: InBuffer, or numbers that say their type. None: the problem's own."""
 
-    cubin: Cubin
+    cubin: Cubin = field(compare=False)
+    code: bytes
     kernel: str | None
-    grid: Any
-    block: Any
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
     dynamic_shared_bytes: int
+    cluster: tuple[int, int, int] | None = None
     args: tuple[Any, ...] | None = None
     zero_shared: bool = False
 
 
-def launches_of(
-    kernel: str, arch: Architecture, told: Mapping[str, Any], options: Sequence[str], arguments: Sequence[Any],
-    seconds: float,
-) -> list[JudgedLaunch]:  # fmt: skip
-    """The launches of a file. Raises GpuemuError for what cannot be compiled."""
-    if kernel.endswith(".py"):
-        from gpuemu.studies.judge.triton_kernels import taken
+@dataclass(frozen=True)
+class JudgedDraw:
+    """What a candidate launches on the inputs of one draw."""
 
-        return [
-            JudgedLaunch(read_cubin(content, Path(kernel).name), name, grid, block, shared, tuple(args), True)
-            for content, name, grid, block, shared, args in taken(kernel, arch, arguments, seconds)
-        ]
-    launch = dict(told)
-    if kernel.endswith((".cu", ".ptx")) and Path(kernel).is_file():
+    launches: tuple[JudgedLaunch, ...]
+    scratch: tuple[Scratch, ...] = ()
+
+
+Found = tuple[list[JudgedDraw], tuple[str, ...]]
+"""The launches for each draw, and what the system lacks to confine a candidate."""
+Signature = list[Any]
+"""The arguments of a draw as a candidate's host code sees them: Buffers and numbers."""
+
+
+def launches_of(
+    kernel: str, arch: Architecture, told: Mapping[str, Any], options: Sequence[str],
+    draws: Sequence[Callable[[], list[Any]]], memory_bytes: int,
+) -> Found:  # fmt: skip
+    """The launches of a file, for each draw. Raises GpuemuError and RefusedError for what cannot be had, LimitError.
+
+    `draws`: functions that return the arguments of a draw.
+    """
+    if kernel.endswith(".py"):
+        signatures = [_without_contents(given()) for given in draws]
+        found, lacks = box.ask("launches", (kernel, arch, signatures), kernel, memory_bytes)
+        return _checked(found, kernel, signatures), lacks
+    launch, lacks = dict(told), tuple[str, ...]()
+    if is_machine_code(kernel) and ending(kernel) != ".cubin" and Path(kernel).is_file():
         launch |= _written(kernel)
-    cubin = load_cubin(kernel, arch.code_name, options=options, kernel=launch.get("kernel"))
-    return [
-        JudgedLaunch(
-            cubin, launch.get("kernel"), launch.get("grid", 1), launch.get("block", 32),
-            int(launch.get("dynamic_shared_bytes", 0)),
-        )
-    ]  # fmt: skip
+        cubin, lacks = _compiled(kernel, arch.code_name, list(options), launch.get("kernel"), memory_bytes)
+    else:
+        cubin = load_cubin(kernel, arch.code_name, options=options, kernel=launch.get("kernel"))
+    one = JudgedLaunch(
+        cubin, cubin.content, launch.get("kernel"), launch.get("grid", 1), launch.get("block", 32),
+        int(launch.get("dynamic_shared_bytes", 0)),
+    )  # fmt: skip
+    return [JudgedDraw((one,))] * len(draws), lacks
+
+
+def _compiled(
+    kernel: str, arch: str, options: list[str], name: str | None, memory_bytes: int
+) -> tuple[Cubin, tuple[str, ...]]:
+    folder = Path(kernel).parent
+    reads = [str(path) for path in folder.iterdir() if path.suffix in _HEADERS and not path.is_symlink()]
+    folders = [option[2:] for option in options if option.startswith("-I")]
+    found, lacks = box.ask("compile", (kernel, arch, options, name), kernel, memory_bytes, [*reads, *folders])
+    for content in _cubins(found, kernel, 1):
+        return read_cubin(content, kernel), lacks
+    raise box.RefusedError(f"{kernel}: found that its process hands over no machine code")
 
 
 def _written(kernel: str) -> dict[str, Any]:
     """What the source says of its launch, in its first lines."""
-    head = Path(kernel).read_text(encoding="utf-8", errors="replace")[:4096]
-    match = _LAUNCH.search(head)
+    match = _LAUNCH.search(read_whole(kernel)[:4096].decode("utf-8", "replace"))
     found: dict[str, Any] = {}
     for word in match[1].split() if match else ():
         name, _, value = word.partition("=")
-        sizes = tuple(int(part) for part in re.split("[,x]", value) if part)
-        if name not in _WORDS or not sizes or len(sizes) > (1 if name == _WORDS[2] else 3):
+        parts = [part for part in re.split("[,x]", value) if part]
+        sizes = tuple(int(part) for part in parts if len(part) <= _MOST_DIGITS)
+        most = 1 if name == _WORDS[2] else 3
+        if name not in _WORDS or not 0 < len(parts) <= most or len(sizes) < len(parts):
             right = "// launch: grid=X[,Y[,Z]] block=X[,Y[,Z]] dynamic_shared_bytes=N is right"
-            raise GpuemuError.one(kernel, None, "// launch:", f"'{word}'", right)
-        found[name] = sizes if name != _WORDS[2] else sizes[0]
+            raise GpuemuError.one(kernel, None, "// launch:", f"'{word[:80]}'", right)
+        found[name] = sizes if most > 1 else sizes[0]
     return found
 
 
-def bound(launch: JudgedLaunch, given: Sequence[Any], scratch: dict[int, Any]) -> list[Any]:
-    """The arguments of a launch, the problem's arrays in them; scratch memory has bits of chance in it."""
+def _without_contents(given: Sequence[Any]) -> Signature:
+    """Arguments without the contents of arrays, and scalars as Python's own numbers."""
+    found: Signature = []
+    for one in given:
+        if isinstance(one, np.ndarray) and one.ndim:
+            found.append(Buffer(one.shape, one.strides, one.dtype.str, one.nbytes))
+        else:
+            found.append(np.asarray(one).item() if isinstance(one, np.ndarray | np.generic) else one)
+    return found
+
+
+class _NoLaunchError(Exception):
+    """What a process handed over describes no launch."""
+
+
+def _checked(found: Mapping[str, Any], file: str, signatures: Sequence[Signature]) -> list[JudgedDraw]:
+    """The answer of a process that nobody trusts. Raises GpuemuError and RefusedError unless it describes launches."""
+    try:
+        cubins = [(read_cubin(content, Path(file).name), content) for content in _cubins(found, file, _MOST_CUBINS)]
+        launches, scratch = _listed(found["launches"]), _listed(found["scratch"])
+        draws = zip(signatures, launches, scratch, strict=True)
+        return [_draw(file, cubins, *told) for told in draws]
+    except GpuemuError:
+        raise
+    except (_NoLaunchError, AttributeError, IndexError, KeyError, TypeError, ValueError):
+        raise box.RefusedError(f"{file}: found that its process hands over what is no launch") from None
+
+
+def _draw(
+    file: str, cubins: Sequence[tuple[Cubin, bytes]], signature: Signature, launches: Any, scratch: Any
+) -> JudgedDraw:
+    if not 0 < len(_listed(launches)) <= _MOST_LAUNCHES:
+        raise GpuemuError.one(file, None, "launch", f"{len(launches)} launches", f"1 to {_MOST_LAUNCHES} are right")
+    memory = tuple(Scratch(_whole(one["bytes"], _MOST_BYTES), one["zeros"] is True) for one in _listed(scratch))
+    if sum(one.size for one in memory) > _MOST_BYTES:
+        raise _NoLaunchError
+    return JudgedDraw(tuple(_launch(one, cubins, signature, memory) for one in launches), memory)
+
+
+def _launch(
+    told: Mapping[str, Any], cubins: Sequence[tuple[Cubin, bytes]], signature: Signature, scratch: Sequence[Scratch]
+) -> JudgedLaunch:
+    cubin, code = cubins[_whole(told["cubin"], len(cubins) - 1)]
+    name, cluster = told["kernel"], told["cluster"]
+    if not isinstance(name, str):
+        raise _NoLaunchError
+    return JudgedLaunch(
+        cubin, code, name, _sizes(told["grid"]), _sizes(told["block"]), _whole(told["shared_bytes"], 1 << 20),
+        None if cluster is None else _sizes(cluster),
+        tuple(_argument(one, signature, scratch) for one in _listed(told["args"])), zero_shared=True,
+    )  # fmt: skip
+
+
+def _argument(told: Mapping[str, Any], signature: Signature, scratch: Sequence[Scratch]) -> Any:
+    if "type" in told:
+        if told["type"] not in _SCALARS:
+            raise _NoLaunchError
+        (value,) = np.frombuffer(bytes.fromhex(told["bits"]), told["type"])
+        return value
+    of_scratch = "scratch" in told
+    listed: Sequence[Any] = scratch if of_scratch else signature
+    number = _whole(told["scratch" if of_scratch else "input"], len(listed) - 1)
+    return InBuffer(number, _whole(told["offset"], listed[number].size), of_scratch)
+
+
+def _listed(told: Any) -> list[Any]:
+    if not isinstance(told, list):
+        raise _NoLaunchError
+    return told
+
+
+def _sizes(told: Any) -> tuple[int, int, int]:
+    x, y, z = (_whole(one, (1 << 31) - 1) for one in _listed(told))
+    return x, y, z
+
+
+def _whole(told: Any, most: int) -> int:
+    """A whole number from 0 to `most`."""
+    if type(told) is not int or not 0 <= told <= most:
+        raise _NoLaunchError
+    return told
+
+
+def _cubins(found: Mapping[str, Any], file: str, most: int) -> list[bytes]:
+    listed = found.get("cubins")
+    if not isinstance(listed, list) or len(listed) > most or not all(isinstance(one, str) for one in listed):
+        raise box.RefusedError(f"{file}: found that its process hands over no machine code")
+    try:
+        return [base64.b64decode(one) for one in listed]
+    except ValueError:
+        raise box.RefusedError(f"{file}: found that its process hands over no machine code") from None
+
+
+def memory_of(draw: JudgedDraw, chance: np.random.Generator) -> list[NDArray[np.uint8]]:
+    """The scratch memory of a draw, as it is before the first launch."""
+    return [
+        np.zeros(one.size, np.uint8) if one.zeros else chance.integers(0, 256, one.size, dtype=np.uint8)
+        for one in draw.scratch
+    ]
+
+
+def bound(launch: JudgedLaunch, given: Sequence[Any], scratch: Sequence[NDArray[np.uint8]]) -> list[Any]:
+    """The arguments of a launch, the problem's arrays and the scratch memory in them."""
     if launch.args is None:
         return list(given)
     found: list[Any] = []
     for one in launch.args:
-        if isinstance(one, tuple) and one[:1] == ("at",):
-            found.append(Pointer(np.asarray(given[one[1]]).reshape(-1).view(np.uint8), one[2]))
-        elif isinstance(one, tuple) and one[:1] == ("scratch",):
-            _, which, size, offset = one
-            if which not in scratch:
-                scratch[which] = np.random.default_rng(which).integers(0, 256, size, dtype=np.uint8)
-            found.append(Pointer(scratch[which], offset))
+        if isinstance(one, InBuffer):
+            array = scratch[one.number] if one.scratch else bytes_of(given[one.number])
+            found.append(Pointer(array, one.offset))
         else:
             found.append(one)
     return found
+
+
+def bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """The bytes of an array in the order that they have in memory; what is written there is in the array."""
+    return np.asarray(array).ravel(order="K").view(np.uint8)

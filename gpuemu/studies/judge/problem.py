@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import copy
 import runpy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,9 +25,16 @@ import numpy as np
 from gpuemu.base.errors import GpuemuError
 from gpuemu.studies.check.initcheck import Uninitialised
 
-TOLERANCES = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
-"""Of the largest magnitude that is expected; whole numbers are exact."""
 Value = Any
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The arguments of a draw, which launches change; what they were; and what they are to be afterwards."""
+
+    given: list[Value]
+    before: list[Value]
+    expected: list[Value]
 
 
 @dataclass(frozen=True)
@@ -39,47 +47,48 @@ class JudgedProblem:
     tolerance: float | None
     launch: Mapping[str, Any]
 
-    def draw(self, number: int) -> tuple[list[Value], list[Value]]:
-        """The arguments of a draw, the same whenever it is asked for, and what they are to be afterwards.
+    def arguments(self, seed: int, number: int) -> list[Value]:
+        """The arguments of a draw, the same whenever they are asked for. Raises GpuemuError.
 
         What has no values yet has bits of chance in it, others in each draw.
         """
-        rng = np.random.default_rng(number)
-        given = list(self.inputs(rng))
+        rng = chance(seed, number)
+        with self._its_own("inputs"):
+            given = list(self.inputs(rng))
         for argument in given:
             if isinstance(argument, Uninitialised):
                 raw = np.asarray(argument).reshape(-1).view(np.uint8)
                 raw[:] = rng.integers(0, 256, raw.size, dtype=np.uint8)
-        expected = [copy.deepcopy(one) for one in given]
-        self.reference(*[np.asarray(one) if isinstance(one, np.ndarray) else one for one in expected])
-        return given, expected
+        return [np.ascontiguousarray(one) if _is_scattered(one) else one for one in given]
+
+    def draw(self, seed: int, number: int) -> Draw:
+        """A draw with what the reference makes of it. Raises GpuemuError."""
+        given = self.arguments(seed, number)
+        before, expected = copy.deepcopy(given), copy.deepcopy(given)
+        with self._its_own("reference"):
+            self.reference(*[np.asarray(one) if isinstance(one, np.ndarray) else one for one in expected])
+        return Draw(given, before, expected)
+
+    @contextmanager
+    def _its_own(self, function: str) -> Iterator[None]:
+        """What goes wrong within is the problem's."""
+        try:
+            yield
+        except (GpuemuError, MemoryError):
+            raise
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"
+            raise GpuemuError.one(self.file, None, function, found, "a problem that runs is right") from None
 
 
-def wrong(got: Value, before: Value, expected: Value, tolerance: float | None) -> dict[str, Any] | None:
-    """What of an argument is not what it is to be; None if it is right."""
-    if not isinstance(got, np.ndarray):
-        return None
-    got, before, expected = np.asarray(got), np.asarray(before), np.asarray(expected)
-    if got.dtype.kind not in "f" or got.dtype.name not in TOLERANCES:
-        bad = got != expected
-    else:
-        finite = np.abs(expected[np.isfinite(expected)].astype(np.float64))
-        allowed = (TOLERANCES[got.dtype.name] if tolerance is None else tolerance) * float(finite.max(initial=0))
-        with np.errstate(invalid="ignore", over="ignore"):
-            close = np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= allowed
-        bad = ~(close | (got == expected) | (np.isnan(got) & np.isnan(expected)))
-    if not bad.any():
-        return None
-    at = tuple(int(n) for n in np.argwhere(bad)[0]) if bad.ndim else ()
-    return {
-        "elements": int(bad.sum()), "of": int(bad.size), "first": list(at), "found": _shown(got[at]),
-        "right": _shown(expected[at]),
-        "unchanged": bool(np.array_equal(got.reshape(-1).view(np.uint8), before.reshape(-1).view(np.uint8))),
-    }  # fmt: skip
+def chance(*seeds: int) -> np.random.Generator:
+    """Random numbers that nobody can know who does not know all the seeds."""
+    return np.random.default_rng(seeds)
 
 
-def _shown(value: Any) -> str:
-    return f"{value:.6g}" if np.asarray(value).dtype.kind == "f" else str(value)
+def _is_scattered(value: Value) -> bool:
+    """Whether an array has gaps, or its axes in an order that is neither C's nor Fortran's."""
+    return isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous)
 
 
 @lru_cache(maxsize=8)
@@ -93,7 +102,13 @@ def read_problem(file: str) -> JudgedProblem:
         raise GpuemuError.one(
             file, None, "", "no such file", "a Python file with inputs(rng) and reference(...) is right"
         )
-    names = _names(file, Path(file).stat().st_mtime_ns)
+    try:
+        names = _names(file, Path(file).stat().st_mtime_ns)
+    except (GpuemuError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        found = f"{type(error).__name__}: {error}"
+        raise GpuemuError.one(file, None, "", found, "a Python file that runs is right") from None
     for name in ("inputs", "reference"):
         if not callable(names.get(name)):
             raise GpuemuError.one(file, None, name, "no such function", "inputs(rng) and reference(...) are right")

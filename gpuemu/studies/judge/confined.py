@@ -1,0 +1,242 @@
+"""A process for code that nobody trusts: run as a script, before anything but the standard library is imported.
+
+    python -P confined.py SETTINGS     # the request on standard input, the answer on standard output
+
+Three processes: this one waits outside; the first of a PID namespace waits inside; the last answers the request with
+`gpuemu.studies.judge.inside`. When the middle one ends, the kernel ends everything that was started inside.
+
+On Linux the last process sees no other process and no network, holds no capability, cannot trace or signal what is
+outside (user, PID, mount, network and IPC namespaces; Landlock), reads only Python, the compilers and the files that
+SETTINGS names, and writes only below its own folder. What the system cannot do is written to standard error, one word
+a line. Everywhere it has a session of its own, /dev/null for its standard streams, and limits of memory.
+
+Sources: user_namespaces(7), pid_namespaces(7), landlock(7), capabilities(7), prctl(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+ANSWER = 3
+"""The descriptor that the answer is written to; it comes in as standard output."""
+NAMESPACES, LANDLOCK = "namespaces", "landlock"
+"""What a system may lack."""
+NO_ANSWER, LEFT = 1, 3
+"""Exit codes: there is no answer; there is one, and processes that were started and left."""
+_ENDING_S = 0.5
+"""So long what was started may take to end by itself."""
+_KNOWN = 65534
+"""The user inside: nobody."""
+_CLONE = {"user": 0x10000000, "pid": 0x20000000, "mount": 0x00020000, "network": 0x40000000, "ipc": 0x08000000}
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
+_PDEATHSIG, _SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38  # of prctl(2)
+_CAPSET, _CAPABILITY_VERSION = {"x86_64": 126, "aarch64": 91}, 0x20080522
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = 1, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_RIGHTS = ((1, 13), (2, 14), (3, 15), (5, 16))
+"""Landlock's version, and how many rights over files it knows."""
+_SYSTEM = (
+    "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store", "/etc/alternatives", "/etc/ld.so.cache",
+    "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/dev/random", "/dev/urandom", "/sys/devices/system/cpu",
+    "/proc/cpuinfo", "/proc/meminfo",
+)  # fmt: skip
+"""What programs read of the system."""
+_MOST_PROCESSES = 512
+
+
+def main() -> None:
+    """Answer the request, or end without an answer."""
+    settings = json.loads(sys.argv[1])
+    request = sys.stdin.buffer.read()
+    os.dup2(1, ANSWER)
+    if not hasattr(os, "fork"):
+        _answer(settings, request)
+        return
+    if sys.platform == "linux":
+        _prctl(_PDEATHSIG, signal.SIGKILL)
+        _prctl(_SUBREAPER, 1)
+    apart = _unshare()
+    if not apart:
+        _lacks(NAMESPACES)
+    if _landlock_version() < 1:
+        _lacks(LANDLOCK)
+    status = _waited(lambda: _first(settings, request) if apart else _last(settings, request))
+    if _left():
+        status = LEFT
+    while children := _children():
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    os._exit(status)
+
+
+def _first(settings: dict[str, Any], request: bytes) -> None:
+    """The first process of the namespaces: mount, start the last one, and end with it."""
+    _prctl(_PDEATHSIG, signal.SIGKILL)
+    _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
+    own_proc = _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    _mount("tmpfs", settings["folder"], "tmpfs", _MS_NOSUID | _MS_NODEV, f"size={settings['disk_bytes']},mode=700")
+    status = _waited(lambda: _last(settings, request, apart=True, own_proc=own_proc))
+    os._exit(LEFT if _left() else status)
+
+
+def _last(settings: dict[str, Any], request: bytes, apart: bool = False, own_proc: bool = False) -> None:
+    """The process that the code runs in."""
+    if sys.platform == "linux":
+        _prctl(_PDEATHSIG, signal.SIGKILL)
+    _silent()
+    _limit(settings["memory_bytes"], counted_alone=apart)
+    if sys.platform == "linux":
+        _prctl(_NO_NEW_PRIVS, 1)
+        reads = [*_SYSTEM, "/proc" if own_proc else "/proc/self", *_python(settings["lists"]), *settings["reads"]]
+        _restrict(reads, settings["lists"], [settings["folder"], "/dev/null"])
+        _drop_capabilities()
+    _answer(settings, request)
+    os._exit(0)
+
+
+def _answer(settings: dict[str, Any], request: bytes) -> None:
+    import faulthandler
+
+    faulthandler.enable(ANSWER, all_threads=False)
+    from gpuemu.studies.judge.inside import answer
+
+    with open(ANSWER, "wb", closefd=False) as file:
+        file.write(answer(request))
+
+
+def _waited(child: Callable[[], None]) -> int:
+    """Run `child` in a new process; its exit code, or 128 and its signal."""
+    process = os.fork()
+    if process == 0:
+        try:
+            child()
+        finally:
+            os._exit(NO_ANSWER)
+    while True:
+        ended, status = os.wait()
+        if ended == process:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+def _children() -> list[int]:
+    """Processes that this one has to wait for: what those that it waited for have started and left."""
+    path = Path(f"/proc/self/task/{os.getpid()}/children")
+    return list(map(int, path.read_text().split())) if path.is_file() else []
+
+
+def _left() -> list[int]:
+    """What still runs when it had time to end."""
+    ends = time.monotonic() + _ENDING_S
+    while _children() and time.monotonic() < ends:
+        if os.waitpid(-1, os.WNOHANG) == (0, 0):
+            time.sleep(0.01)
+    return _children()
+
+
+def _silent() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nothing, stream)
+    os.close(nothing)
+
+
+def _limit(memory_bytes: int, counted_alone: bool) -> None:
+    import resource
+
+    for kind, most in (("AS", memory_bytes), ("FSIZE", memory_bytes), ("CORE", 0)):
+        resource.setrlimit(getattr(resource, f"RLIMIT_{kind}"), (most, most))
+    if counted_alone:  # elsewhere all processes of the user count
+        resource.setrlimit(resource.RLIMIT_NPROC, (_MOST_PROCESSES, _MOST_PROCESSES))
+
+
+def _python(but: Iterable[str]) -> Iterable[str]:
+    """Where Python and its packages are, and the CUDA toolkit; `but`: not all of these folders."""
+    return [sys.prefix, sys.base_prefix, *(path for path in sys.path if path not in but), *_toolkit()]
+
+
+def _toolkit() -> list[str]:
+    """The CUDA toolkit outside of the system's folders."""
+    found = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    nvcc = shutil.which("nvcc")
+    return found + ([] if nvcc is None else [str(Path(nvcc).resolve().parent.parent)])
+
+
+def _lacks(what: str) -> None:
+    os.write(2, f"{what}\n".encode())
+
+
+def _library() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _prctl(what: int, value: int) -> None:
+    _library().prctl(what, ctypes.c_ulong(value), *map(ctypes.c_ulong, (0, 0, 0)))
+
+
+def _unshare() -> bool:
+    """Leave the namespaces of the user; whether that is allowed."""
+    user, group = os.getuid(), os.getgid()
+    if sys.platform != "linux" or _library().unshare(sum(_CLONE.values())) != 0:
+        return False
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{_KNOWN} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{_KNOWN} {group} 1")
+    return True
+
+
+def _mount(what: str | None, where: str, kind: str | None, flags: int, data: str | None = None) -> bool:
+    words = [None if word is None else word.encode() for word in (what, where, kind, data)]
+    return bool(_library().mount(*words[:3], ctypes.c_ulong(flags), words[3]) == 0)
+
+
+def _drop_capabilities() -> None:
+    number = _CAPSET.get(os.uname().machine)
+    if number is not None:
+        _library().syscall(number, struct.pack("=Ii", _CAPABILITY_VERSION, 0), bytes(24))
+
+
+def _landlock_version() -> int:
+    """0 where there is none."""
+    if sys.platform != "linux":
+        return 0
+    return max(0, int(_library().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1))))
+
+
+def _restrict(reads: Iterable[str], lists: Iterable[str], writes: Iterable[str]) -> None:
+    """Let this process, and all that it starts, read, list and write below these places alone, and signal nobody."""
+    version, library = _landlock_version(), _library()
+    if version < 1:
+        return
+    everything = (1 << max(rights for since, rights in _RIGHTS if since <= version)) - 1
+    attributes = struct.pack("=QQQ", everything, 3, 3)[: 24 if version >= 6 else 16 if version >= 4 else 8]
+    rules = library.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))
+    for paths, rights in ((reads, _READ), (lists, _READ_DIR), (writes, everything)):
+        for path in paths:
+            try:
+                place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            except OSError:
+                continue
+            allowed = rights & everything & (-1 if os.path.isdir(path) else _OF_FILES)
+            library.syscall(_ADD_RULE, rules, ctypes.c_int(1), struct.pack("=Qi", allowed, place), ctypes.c_uint(0))
+            os.close(place)
+    if library.syscall(_RESTRICT_SELF, rules, ctypes.c_uint(0)) != 0:
+        os._exit(NO_ANSWER)
+    os.close(rules)
+
+
+if __name__ == "__main__":
+    main()
