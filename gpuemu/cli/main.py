@@ -108,7 +108,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line: problems with the input go to standard error, with exit code 2.
 
-    So does a standard output that takes no more: what it was to say, a verdict too, is lost.
+    A standard output that takes no more, such as a full disk, ends with exit code 2 as well: a verdict is lost with it.
     """
     with terminals() as (output, _):
         try:

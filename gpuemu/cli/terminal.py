@@ -31,7 +31,9 @@ class OutputError(Exception):
 class Terminal:
     """A standard stream, None if the program was started without.
 
-    Raises OutputError where the stream takes nothing; of standard error nobody could be told.
+    A reader that closes its pipe, as `head` does, wants no more: the rest is dropped without a word, and the exit code
+    is the one that a patient reader would see. Raises OutputError where the stream takes nothing for another reason;
+    for standard error there is nobody to tell.
     """
 
     def __init__(self, stream: TextIO | None, *, must_take: bool):
@@ -64,6 +66,8 @@ class Terminal:
                 self._stream.write(text.encode(encoding, "replace").decode(encoding))
             if flush:
                 self._stream.flush()
+        except BrokenPipeError:
+            self.end()
         except OSError as error:
             if self._must_take:
                 raise OutputError((error.strerror or str(error)).lower()) from None
@@ -80,9 +84,11 @@ class Terminal:
         return _Styled(self) if self.isatty() else self
 
     def end(self) -> None:
-        """Let the stream take nothing more, so that nobody complains of what it has left."""
+        """Drop what the stream still holds and all that follows, so that Python does not complain when it exits."""
         if self._given is not None:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
 
 
 class _Styled:
