@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,7 @@ from triton.runtime.jit import JITFunction
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.triton.arguments import Arguments, HostArray
-from gpuemu.triton.emulated import Device
+from gpuemu.triton.emulated import Device, Event
 
 _WARP = 32
 _MOST_THREADS = 1024
@@ -78,30 +79,14 @@ class Driver(DriverBase):  # type: ignore[misc]
         return 0
 
     def get_device_capability(self, device: Any = None) -> tuple[int, int]:
-        """As torch has it: (8, 9)."""
-        major, minor = self.device.arch.compute_capability.split(".")
-        return int(major), int(minor)
+        return self.device.capability
 
     def get_device_interface(self) -> Any:
-        """What torch.cuda would be: events tell emulated time."""
-        clock = self.device
-
-        class Event:
-            def __init__(self, enable_timing: bool = False, **_: Any):
-                self.at = 0.0
-
-            def record(self, *_: Any) -> None:
-                self.at = clock.nanoseconds
-
-            def synchronize(self) -> None:
-                """Done already."""
-
-            def elapsed_time(self, end: Event) -> float:
-                return (end.at - self.at) / 1e6
-
+        """Triton's place for torch.cuda; its events report emulated time."""
         return SimpleNamespace(
-            Event=Event, synchronize=lambda *_: None, current_device=self.get_current_device, __name__="gpuemu"
-        )
+            Event=partial(Event, self.device), synchronize=lambda *_: None, current_device=self.get_current_device,
+            __name__="gpuemu",
+        )  # fmt: skip
 
     def get_benchmarker(self) -> Callable[..., Any]:
         """What @triton.autotune times with."""
@@ -200,7 +185,7 @@ def active(device: Device) -> Iterator[None]:
         if "torch" in sys.modules or _has_torch():
             from gpuemu.triton.on_the_cpu import on_the_cpu
 
-            stack.enter_context(on_the_cpu(device, driver.get_device_interface(), driver.get_device_capability()))
+            stack.enter_context(on_the_cpu(device))
         config.set_active(driver)
         JITFunction.run = with_arrays
         triton.testing.do_bench = driver.do_bench

@@ -22,6 +22,28 @@ COLD = {"global_memory.first_touch": "dram"}
 BUDGET = 1_000_000_000
 
 
+class Event:
+    """A point in a device's emulated time, as `torch.cuda.Event` is one of a GPU's."""
+
+    def __init__(self, device: Device, enable_timing: bool = False, **_: Any):
+        self.at = 0.0
+        self._device = device
+
+    def record(self, stream: Any = None) -> None:
+        self.at = self._device.nanoseconds
+
+    def wait(self, stream: Any = None) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds from here to `end`."""
+        return (end.at - self.at) / 1e6
+
+
 class Device:
     """An emulated GPU, and the launches that it has had.
 
@@ -41,6 +63,12 @@ class Device:
     def name(self) -> str:
         """Tells this kind of device from others: what Triton keeps compiled code by."""
         return f"{self.arch.code_name} {self.arch.chip}"
+
+    @cached_property
+    def capability(self) -> tuple[int, int]:
+        """The compute capability as torch has it: (8, 9)."""
+        major, minor = self.arch.compute_capability.split(".")
+        return int(major), int(minor)
 
     @cached_property
     def _cold(self) -> Architecture:

@@ -1,16 +1,16 @@
-"""torch's programs for a GPU, kept on the CPU: "cuda" as a device means the CPU, torch.cuda tells of the Device."""
+"""Keeps torch's programs for a GPU on the CPU: "cuda" as a device means the CPU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from types import SimpleNamespace
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from gpuemu.triton.emulated import Device
+from gpuemu.triton.torch_cuda import answered_by
 
 _IS_CUDA = torch.Tensor.is_cuda.__get__
 
@@ -54,43 +54,17 @@ def _is_cuda(device: Any) -> bool:
 
 
 @contextmanager
-def on_the_cpu(device: Device, interface: Any, capability: tuple[int, int]) -> Iterator[None]:
-    """Within it, torch programs that ask for CUDA get the CPU, and what they ask of torch.cuda is the Device's."""
-    properties, (major, minor) = device.properties, capability
-    told = SimpleNamespace(
-        name=device.arch.chip, major=major, minor=minor,
-        multi_processor_count=properties["multiprocessor_count"],
-        shared_memory_per_block_optin=properties["max_shared_mem"], warp_size=32, total_memory=80 << 30,
-        L2_cache_size=(device.arch.chips[device.arch.chip].l2_kibibytes or 0) << 10,
-    )  # fmt: skip
-    stream = SimpleNamespace(
-        cuda_stream=0, synchronize=lambda: None, wait_stream=lambda _: None, wait_event=lambda _: None
-    )
+def on_the_cpu(device: Device) -> Iterator[None]:
+    """Within it, torch programs that ask for CUDA get the CPU, and the Device answers for torch.cuda.
 
-    def make_stream(*_: Any, **__: Any) -> Any:
-        return stream
-
-    def nothing(*_: Any, **__: Any) -> None:
-        """Everything is done when a launch returns."""
-
-    changed = {
-        "is_available": lambda: True, "get_device_capability": lambda *_: capability,
-        "get_device_properties": lambda *_: told, "get_device_name": lambda *_: told.name, "device_count": lambda: 1,
-        "current_device": lambda: 0, "synchronize": nothing, "set_device": nothing, "set_stream": nothing,
-        "empty_cache": nothing, "current_stream": make_stream, "default_stream": make_stream, "Stream": make_stream,
-        "Event": interface.Event, "stream": lambda *_: nullcontext(), "device": lambda *_: nullcontext(),
-    }  # fmt: skip
-    before = {name: getattr(torch.cuda, name) for name in changed}
-    cpu_stream = getattr(torch.cpu, "set_stream", None)
+    Code for any device takes the module of the tensors' device, here torch.cpu, which has no `set_stream`.
+    """
+    lacks = not hasattr(torch.cpu, "set_stream")
+    if lacks:
+        torch.cpu.set_stream = lambda stream: None
     try:
-        for name, value in changed.items():
-            setattr(torch.cuda, name, value)
-        if cpu_stream is None:
-            torch.cpu.set_stream = nothing
-        with _Kept():
+        with answered_by(device), _Kept():
             yield
     finally:
-        for name, value in before.items():
-            setattr(torch.cuda, name, value)
-        if cpu_stream is None:
+        if lacks:
             del torch.cpu.set_stream
