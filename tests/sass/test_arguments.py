@@ -12,6 +12,7 @@ import pytest
 import gpuemu
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.image.mangling import signature
+from gpuemu.sass.image.nv_info import Parameter
 from gpuemu.sass.image.parameter_types import Kind, declared_types, parameter_types
 from gpuemu.sass.machine.arguments import parameter_sizes
 from gpuemu.sass.machine.parameter_uses import Use, parameter_uses
@@ -100,9 +101,17 @@ def test_each_part_of_a_symbol_that_grows_on_itself_stays_small() -> None:
 def test_the_ptx_beside_line_information_declares_parameters() -> None:
     ptx = b".visible .entry k(\0.param .u64 .ptr .global .align 1 k_param_0,\0.param .f32 k_param_1,\0.param .align 8 .b8 k_param_2[24]\0)\0{"
     assert declared_types(ptx) == {"k": ("u64*", "f32", "b8[]")}
-    kinds = [found.kind for found in parameter_types("k", declared_types(ptx), 3)]
+    parameters = Parameter(0, 8), Parameter(8, 4), Parameter(16, 24)
+    kinds = [found.kind for found in parameter_types("k", declared_types(ptx), parameters)]
     assert kinds == [Kind.POINTER, Kind.FLOAT, Kind.STRUCTURE]
-    assert {found.kind for found in parameter_types("k", declared_types(ptx), 2)} == {Kind.UNKNOWN}
+    assert {found.kind for found in parameter_types("k", declared_types(ptx), parameters[:2])} == {Kind.UNKNOWN}
+
+
+def test_a_pointer_that_the_cubin_marks_is_one_if_nothing_says_otherwise() -> None:
+    marked = (Parameter(0, 8, is_pointer=True), Parameter(8, 8))
+    assert [found.kind for found in parameter_types("k", {}, marked)] == [Kind.POINTER, Kind.UNKNOWN]
+    assert [found.kind for found in parameter_types("k", {"k": ("u64", "u64")}, marked)] == [Kind.POINTER, Kind.WHOLE]
+    assert [found.kind for found in parameter_types("_Z1kdd", {}, marked)] == [Kind.FLOAT, Kind.FLOAT]
 
 
 def test_typedefs_macros_and_enumerations_are_what_the_compiler_makes_of_them(cubin: Cubin) -> None:

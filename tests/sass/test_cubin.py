@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,9 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.image.elf import architecture_number
 from gpuemu.sass.image.line_table import SourceLine
+from gpuemu.sass.image.nv_info import Attribute, Parameter, kernel_info
 from gpuemu.sass.image.symbol_names import choose_kernel, source_name, template_arguments
+from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.tools.disassembly import load_cubin
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
@@ -149,6 +152,77 @@ def test_large_parameters_are_read_from_their_own_attribute(tmp_path: Path) -> N
     source = "struct B { int a[6000]; }; __global__ void k(int *o, B b, int n) { o[n] = b.a[n]; }"
     kernel = kernel_of(source, tmp_path).kernel()
     assert [(p.offset, p.size) for p in kernel.parameters] == [(0, 8), (8, 24000), (24008, 4)]
+
+
+# The words that ptxas writes for a pointer to global memory whose data is aligned to 128 bytes, for one to anything,
+# for a whole number, a structure of 128 bytes, and cuTile for a pointer in a kernel that copies by TMA.
+WORDS = [
+    (Attribute.KPARAM_INFO, 0x0021F407, 8, True),
+    (Attribute.KPARAM_INFO, 0x0021F508, 8, True),
+    (Attribute.KPARAM_INFO, 0x0011F000, 4, False),
+    (Attribute.KPARAM_INFO, 0x0201F000, 128, False),
+    (Attribute.KPARAM_INFO_V2, 0x04070008, 8, True),
+    (Attribute.KPARAM_INFO_V2, 0x05080008, 8, True),
+    (Attribute.KPARAM_INFO_V2, 0x00000004, 4, False),
+    (Attribute.KPARAM_INFO_V2, 0x00007FFC, 32764, False),
+    (Attribute.KPARAM_INFO_V2, 0x04000008, 8, True),
+]
+
+
+@pytest.mark.parametrize(("attribute", "word", "size", "is_pointer"), WORDS)
+def test_a_parameters_word_has_its_size_and_the_space_it_points_to(
+    attribute: Attribute, word: int, size: int, is_pointer: bool
+) -> None:
+    data = struct.pack("<BBHIHHI", 4, attribute, 12, 0, 3, 0x30, word)
+    assert kernel_info(data).parameters == {3: Parameter(0x30, size, is_pointer)}
+
+
+POINTERS = """.version 8.1
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 .ptr .global .align 128 a, .param .u64 .ptr .shared .align 16 b, .param .u64 .ptr c,
+    .param .u64 d, .param .align 8 .b8 e[BYTES]) { ret; }
+"""
+
+
+@pytest.mark.parametrize("size", [16, 5000])
+def test_pointers_are_known_in_either_attribute(size: int, tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(POINTERS.replace("BYTES", str(size)))
+    kernel = load_cubin(tmp_path / "k.ptx", "sm_90").kernel("k")
+    assert [(p.offset, p.size) for p in kernel.parameters] == [(0, 8), (8, 8), (16, 8), (24, 8), (32, size)]
+    assert [p.is_pointer for p in kernel.parameters] == [True, True, True, False, False]
+
+
+# As cuTile has them: what the attributes do not describe.
+HIDDEN = """.version 8.8
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 .ptr .global .align 16 k_param_0, .param .u32 k_param_1,
+    .hidden .param .align 64 .b8 k_param_2[128], .hidden .param .align 64 .b8 k_param_3[128])
+{
+    .reg .b64 %r<3>;
+    ld.param.u64 %r0, [k_param_0];
+    ld.param.u64 %r1, [k_param_2+8];
+    ld.param.u64 %r2, [k_param_3+8];
+    st.global.u64 [%r0], %r1;
+    st.global.u64 [%r0+8], %r2;
+    ret;
+}
+"""
+
+
+def test_parameters_that_the_driver_fills_in_come_last(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(HIDDEN)
+    kernel = load_cubin(tmp_path / "k.ptx", "sm_90").kernel("k")
+    assert [(p.offset, p.size) for p in kernel.parameters] == [(0, 8), (8, 4), (48, 128), (176, 128)]
+    assert (kernel.driver_parameters, kernel.parameter_bytes) == (2, 304)
+    out = np.zeros(2, np.uint64)
+    maps = [np.arange(16, dtype=np.uint64) + 100 * n for n in (1, 2)]
+    trace_kernel(tmp_path / "k.ptx", args=[out, 7, *(one.tobytes() for one in maps)], arch="sm_90")
+    assert out.tolist() == [101, 201]
+    said = r"k: found 2 arguments; the kernel takes 4, of 8, 4 .*, 128, 128 bytes; on a GPU the driver makes the last 2"
+    with pytest.raises(GpuemuError, match=said):
+        trace_kernel(tmp_path / "k.ptx", args=[out, 7], arch="sm_90")
 
 
 def test_cluster_and_block_sizes_are_read(tmp_path: Path) -> None:

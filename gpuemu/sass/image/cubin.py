@@ -42,6 +42,7 @@ _GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
 _PARAMETER_BASE_FROM = ((100, 0x380), (90, 0x210), (70, 0x160))  # where the attribute is missing: least SM number, base
 _ADDRESS_BYTES = {1: 4, 2: 8, 3: 4, 4: 8}  # R_CUDA_32, R_CUDA_64, R_CUDA_G32, R_CUDA_G64
 _PTX = ".nv_debug_ptx_txt"
+_MAP_BYTES, _MAP_ALIGNMENT = 128, 64  # of a tensor map
 _RESERVED_SHARED_BYTES = 1024
 _RESERVING_SM = 90
 
@@ -101,6 +102,7 @@ class Kernel:
     `static_shared_bytes` leaves out what the system keeps for itself: on sm_90 the first 1024 bytes, so that
     a kernel's own begin at `shared_base`. `local_bytes` is what the assembler knows a thread's stack to take;
     recursion and calls through pointers take more. `parameter_base` is an offset in constant bank 0.
+    `driver_parameters`: how many of the parameters, the last ones, the driver fills in (see `_of_the_driver`).
     `branch_targets`: byte offset of an indexed branch → the offsets it may go to. `device_functions`: the
     offset of each function within the code. `code_relocations` is empty in a kernel that calls none by its address.
     `source_lines` has an entry for each 16-byte instruction: None where the cubin has no line information.
@@ -116,6 +118,7 @@ class Kernel:
     parameter_base: int
     parameter_bytes: int
     parameters: tuple[Parameter, ...]
+    driver_parameters: int
     parameter_types: tuple[ParameterType, ...]
     constant_sections: Mapping[int, Section]
     max_threads: tuple[int, int, int] | None
@@ -238,6 +241,10 @@ class Cubin:
         return self.kernels[choose_kernel(name, self.kernels, self.file)]
 
 
+class _NoHardwareHas(ValueError):
+    """What a kernel needs."""
+
+
 def read_cubin(source: str | os.PathLike[str] | bytes, name: str | None = None) -> Cubin:
     """Read a cubin from a path or from its bytes; `name` stands for it in messages.
 
@@ -272,8 +279,9 @@ def _read(content: bytes, file: str) -> Cubin:
         }
         functions = _functions(elf, sizes, lines)
         globals_ = tuple(_section(elf, name) for name in _GLOBAL_SECTIONS if name in elf.sections)
-    except (struct.error, ValueError, LookupError, ArithmeticError, MemoryError):
-        raise GpuemuError.one(file, None, "", "a damaged cubin", "a cubin is right") from None
+    except (struct.error, ValueError, LookupError, ArithmeticError, MemoryError) as error:
+        why = f", in which {error}" * isinstance(error, _NoHardwareHas)
+        raise GpuemuError.one(file, None, "", f"a damaged cubin{why}", "a cubin is right") from None
     ordered = sorted(kernels.items(), key=lambda item: item[1].source_name)
     undefined = tuple(s.name for s in elf.symbols if s.is_function and not s.section)
     return Cubin(file, content, f"sm_{elf.sm}", elf.linked, dict(ordered), functions, undefined, globals_)
@@ -317,14 +325,17 @@ def _kernel(
     shared = elf.sections.get(f".nv.shared.{name}")
     reserved = _RESERVED_SHARED_BYTES if elf.sm >= _RESERVING_SM else 0
     functions = {s.name: s.value for s in elf.symbols_of[symbol.section] if s.is_function}
-    parameters = tuple(info.parameters[i] for i in sorted(info.parameters))
+    declared_parameters = tuple(info.parameters[i] for i in sorted(info.parameters))
     base = info.parameter_base
     if base is None:
         base = next((base for sm, base in _PARAMETER_BASE_FROM if elf.sm >= sm), 0)
     local = max(0, sizes[Attribute.MIN_STACK_SIZE].get(index, 0), sizes[Attribute.FRAME_SIZE].get(index, 0))
     ends = [info.parameter_bytes, *(p.offset + p.size for p in info.parameters.values())]
     if base + max(ends) > _CONSTANT_BANK_BYTES or local > _MOST_LOCAL_BYTES:
-        raise ValueError(f"parameters up to byte {base + max(ends)}, a stack of {local} bytes")
+        needs = f"parameters up to byte {base + max(ends):,} of constant bank 0, and a stack of {local:,} bytes"
+        raise _NoHardwareHas(f"{name} needs {needs}")
+    of_the_driver = _of_the_driver(base, max(ends[1:], default=0), info.parameter_bytes)
+    parameters = declared_parameters + of_the_driver
     return Kernel(
         name=name,
         source_name=source_name(name),
@@ -336,7 +347,8 @@ def _kernel(
         parameter_base=base,
         parameter_bytes=info.parameter_bytes,
         parameters=parameters,
-        parameter_types=parameter_types(name, declared, len(parameters)),
+        driver_parameters=len(of_the_driver),
+        parameter_types=parameter_types(name, declared, parameters),
         constant_sections=_constant_sections(elf, name),
         max_threads=info.max_threads,
         required_block=info.required_block,
@@ -347,6 +359,16 @@ def _kernel(
         code_relocations=elf.relocations.get(symbol.section, ()),
         source_lines=lines.lines(name, range(0, len(code), INSTRUCTION_BYTES)),
     )
+
+
+def _of_the_driver(base: int, end: int, area_bytes: int) -> tuple[Parameter, ...]:
+    """The parameters between those that the attributes describe, up to `end`, and the end of the parameter area.
+
+    cuTile has one for each array that a kernel copies by TMA. PTX calls them `.hidden`, the attributes leave them out,
+    and at a launch the driver runs the host code in `.nv.host`, which makes a tensor map for each.
+    """
+    start = -(-(base + end) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT - base
+    return tuple(Parameter(at, _MAP_BYTES) for at in range(start, area_bytes - _MAP_BYTES + 1, _MAP_BYTES))
 
 
 def _constant_sections(elf: ElfFile, kernel: str) -> dict[int, Section]:

@@ -26,18 +26,31 @@ class Attribute(IntEnum):
     INDIRECT_BRANCH_TARGETS = 0x34
     CTA_PER_CLUSTER = 0x3D
     EXPLICIT_CLUSTER = 0x3E
-    KPARAM_INFO_V2 = 0x45  # in kernels with more than 4 KiB of parameters
+    KPARAM_INFO_V2 = 0x45  # in kernels with more than 4 KiB of parameters, and in those of cuTile that use TMA
 
 
 _WITH_PAYLOAD = 4
+_STATE_SPACE = 0xF
+"""The last word of a parameter's attribute, from bit 0 on, as cuobjdump prints it for each bit:
+
+KPARAM_INFO     8 bits log2 of the alignment that PTX promises for what the parameter points to, 4 the state space,
+                5 a constant bank, 1 whether the parameter is in one, 14 the size
+KPARAM_INFO_V2  16 bits the size, 8 log2 of the alignment, 4 the state space, 4 without a name
+
+ptxas writes 0 where PTX has no `.ptr`, and for `.ptr` 1 local, 2 shared, 4 global and const, 5 any.
+"""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A kernel parameter: `offset` from the base of the parameter area and `size`, in bytes."""
+    """A kernel parameter: `offset` from the base of the parameter area and `size`, in bytes.
+
+    `is_pointer`: whether the cubin names the state space that it points to. Without one it may still be a pointer.
+    """
 
     offset: int
     size: int
+    is_pointer: bool = False
 
 
 @dataclass
@@ -86,12 +99,12 @@ def kernel_info(data: bytes) -> KernelInfo:
     info = KernelInfo()
     for number, payload in attributes(data):
         match number:
-            case Attribute.KPARAM_INFO:  # the size stands above 18 bits of properties
-                _, ordinal, offset, properties = struct.unpack("<IHHI", payload)
-                info.parameters[ordinal] = Parameter(offset, properties >> 18)
+            case Attribute.KPARAM_INFO:
+                _, ordinal, offset, word = struct.unpack("<IHHI", payload)
+                info.parameters[ordinal] = Parameter(offset, word >> 18, bool(word >> 8 & _STATE_SPACE))
             case Attribute.KPARAM_INFO_V2:
-                _, ordinal, offset, size = struct.unpack("<IHHI", payload)
-                info.parameters[ordinal] = Parameter(offset, size)
+                _, ordinal, offset, word = struct.unpack("<IHHI", payload)
+                info.parameters[ordinal] = Parameter(offset, word & 0xFFFF, bool(word >> 24 & _STATE_SPACE))
             case Attribute.PARAM_CBANK:
                 _, info.parameter_base, info.parameter_bytes = struct.unpack("<IHH", payload)
             case Attribute.MAX_THREADS:

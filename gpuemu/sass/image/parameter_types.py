@@ -1,19 +1,21 @@
 """Which types a kernel's parameters have: who puts an integer where a float is read hands over bits.
 
-A cubin has the sizes of parameters alone. Two places tell more. The PTX that compilers keep beside line information
-(`.nv_debug_ptx_txt`: nvcc and NVRTC with -lineinfo or -G, Triton always) declares each as `.param .f32 k_param_1`,
-with templates, typedefs and macros resolved. A mangled symbol has the types of C++ (`_Z5scalePfif`: float*, int,
-float). What neither tells, `gpuemu.sass.machine.parameter_uses` asks of the code.
+A cubin has the sizes of parameters, and marks pointers if the compiler knew them. Two places tell more. The PTX that
+compilers keep beside line information (`.nv_debug_ptx_txt`: nvcc and NVRTC with -lineinfo or -G, Triton always)
+declares each as `.param .f32 k_param_1`, with templates, typedefs and macros resolved. A mangled symbol has the types
+of C++ (`_Z5scalePfif`: float*, int, float). What neither tells, `gpuemu.sass.machine.parameter_uses` asks of the code.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import zip_longest
 
 from gpuemu.sass.image.mangling import signature
+from gpuemu.sass.image.nv_info import Parameter
 
 _FLOATS = ("float", "double", "__half", "_Float16", "__nv_bfloat16", "__bf16", "__nv_fp8_e4m3", "__nv_fp8_e5m2")
 _WHOLE = (
@@ -51,13 +53,19 @@ class ParameterType:
         return self.kind in (Kind.POINTER, Kind.UNKNOWN) or (self.kind is Kind.WHOLE and not self.name)
 
 
-def parameter_types(symbol: str, declared: Declared, count: int) -> tuple[ParameterType, ...]:
-    """For each of a kernel's `count` parameters what its symbol says of it, and `declared`, the PTX."""
+def parameter_types(symbol: str, declared: Declared, parameters: Sequence[Parameter]) -> tuple[ParameterType, ...]:
+    """The type of each parameter by the kernel's symbol, by `declared`, the PTX, and by the cubin's marks."""
+    count = len(parameters)
     written, compiled = signature(symbol).parameters, declared.get(symbol, ())
     written = written if len(written) == count else ()
     compiled = compiled if len(compiled) == count else ()
-    found = [_type(name, ptx) for name, ptx in zip_longest(written, compiled, fillvalue="")]
-    return tuple(found) or (ParameterType(),) * count
+    found = [_type(name, ptx) for name, ptx in zip_longest(written, compiled, fillvalue="")] or [
+        ParameterType()
+    ] * count
+    return tuple(
+        replace(type_, kind=Kind.POINTER) if parameter.is_pointer and type_.may_be_a_pointer else type_
+        for type_, parameter in zip(found, parameters, strict=True)
+    )
 
 
 def _type(name: str, ptx: str) -> ParameterType:

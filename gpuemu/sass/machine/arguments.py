@@ -59,6 +59,8 @@ def arguments_bytes(function: DecodedFunction, args: Sequence[Any], memory: Memo
     if len(args) != len(parameters):
         found = f"{len(args)} argument{'s' * (len(args) != 1)}"
         sizes = f", of {parameter_sizes(function)} bytes" * bool(parameters)
+        if last := function.driver_parameters:
+            sizes += f"; on a GPU the driver makes the last {last}, and here gpuemu.TensorMap makes each"
         raise GpuemuError.one(file, None, function.name, found, f"the kernel takes {len(parameters)}{sizes}")
     given = [_with_type(argument) for argument in args]
     uses = _uses(function) if any(map(_asks_the_code, given, types)) else (Use.NONE,) * len(parameters)
