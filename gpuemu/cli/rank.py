@@ -12,6 +12,7 @@ import click
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.building import compiler_options, source_options
 from gpuemu.cli.effects import form_of
+from gpuemu.cli.main import BAD_INPUT
 from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.pages import styled
 from gpuemu.cli.progress import ProgressBar
@@ -76,7 +77,7 @@ def rank(
     not timed. Each estimate is kept by what went into it: interrupted, the same command
     goes on where it was.
 
-    Exit codes: 0 fine, 1 --expect-best does not hold, 2 bad input.
+    Exit codes: 0 fine, 1 --expect-best does not hold, 2 bad input, or every configuration refused on every chip.
     """
     from gpuemu.arch import parse_overrides
     from gpuemu.studies.rank.api import hardware, rank_space
@@ -96,6 +97,7 @@ def rank(
     space = _space(files, axes, call, kernel, launch, args, options)
     with ProgressBar("estimating", runs=1) as bar:
         ranking = rank_space(space, archs, jobs, cluster, not again, bar.count_runs, wanted)
+    _report_chips_without_rows(ranking, form, rows)
     text = _rendered(ranking, form, rows, output is not None)
     write_out(text, output, form)
     if expected is not None and not _holds(ranking, expected):
@@ -228,6 +230,20 @@ def _rendered(ranking: Ranking, form: str, rows: int | None, to_a_file: bool) ->
         records = ranking.records()
         return tables.as_csv(records, list(dict.fromkeys(name for record in records for name in record)))
     return styled(lines(ranking, rows), not to_a_file)
+
+
+def _report_chips_without_rows(ranking: Ranking, form: str, rows: int | None) -> None:
+    """Write to stderr which chips refused every configuration, and why, unless the table says so.
+
+    Exits if all chips did: there is no ranking to show.
+    """
+    from gpuemu.studies.rank.rank_text import refusals
+
+    if not ranking.rows or form != "text":
+        for line in refusals(ranking, rows):
+            click.echo(line, err=True)
+    if not ranking.rows:
+        raise SystemExit(BAD_INPUT)
 
 
 def _holds(ranking: Ranking, expected: str) -> bool:

@@ -44,8 +44,8 @@ def _of_chip(ranking: Ranking, chip: str, top: int | None) -> Iterator[Line]:
     same = _same(rows)
     fixed = ", ".join(f"{name}={value}" for name, value in same.items())
     yield "strong", f"{chip}: {counted}" + f"; all with {fixed}" * bool(fixed)
-    yield "plain", ""
     if rows:
+        yield "plain", ""
         shown = rows if top is None else rows[:top]
         yield from _table(shown, [name for name in rows[0].values if name not in same], rows[0].nanoseconds)
         if len(shown) < len(rows):
@@ -59,6 +59,34 @@ def _of_chip(ranking: Ranking, chip: str, top: int | None) -> Iterator[Line]:
             yield "faint", f"  {len(refused) - _MOST_REFUSED} more"
     for note in rows[0].figures["notes"] if rows else ():
         yield "faint", f"note of the first: {note}"
+
+
+def refusals(ranking: Ranking, top: int | None = MOST_ROWS) -> list[str]:
+    """For each chip that refused every configuration a line, and one for each reason with the number it refused.
+
+    All reasons with `top` None, otherwise the 10 that refused most.
+    """
+    found = []
+    for chip in ranking.chips:
+        if ranking.on(chip):
+            continue
+        by_reason: dict[str, list[str]] = {}
+        for row in ranking.refused:
+            if row.chip == chip:
+                by_reason.setdefault(row.reason, []).append(row.label)
+        counted = sum(map(len, by_reason.values()))
+        found.append(f"no configuration runs on {chip}: {counted} of {counted} refused")
+        most_first = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+        shown = most_first if top is None else most_first[:_MOST_REFUSED]
+        for reason, labels in shown:
+            named = f"{labels[0]} and {len(labels) - 1} more" if len(labels) > 1 else labels[0]
+            found.append(f"  {len(labels)} refused ({named}): {reason}")
+        if others := most_first[len(shown) :]:
+            left = sum(len(labels) for _, labels in others)
+            found.append(
+                f"  {left} refused for {len(others)} other reason{'s' * (len(others) != 1)}; --top all lists them"
+            )
+    return found
 
 
 def _same(rows: Sequence[Row]) -> dict[str, Any]:

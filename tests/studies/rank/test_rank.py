@@ -137,13 +137,86 @@ def test_what_one_resource_alone_makes_slower_than_the_last_wanted_is_not_timed(
     assert (turned["rows"], turned["refused"][0]["reason"]) == (found["rows"], told)
 
 
-def test_what_does_not_fit_is_refused_with_the_reason_and_does_not_execute(tmp_path: Path) -> None:
-    (tmp_path / "k.cu").write_text('extern "C" __global__ void k(float *x) { extern __shared__ float s[]; *x = s[0]; }')
-    words = ["--zero", "--arg", "zeros:f32:4"]
-    words = [str(tmp_path / "k.cu"), "--vary", "KIB=1,512", "--dynamic-shared", "1024*KIB", *words[1:], "--jobs", "1"]
-    found = ranked([*words, "--arch", "sm_80"])
-    (refused,) = [one for one in found["refused"] if one["values"]["KIB"] == 512]
-    assert "524288 bytes" in refused["reason"] or "the SM has" in refused["reason"]
+TAKES_ALL = [
+    "--vary", "KIB=120,200,300", "--dynamic-shared", "1024*KIB", "--arg", "zeros:f32:4", "--jobs", "1",
+]  # fmt: skip
+
+
+@pytest.fixture
+def hungry(tmp_path: Path) -> str:
+    """A kernel that the chips of sm_80 have room for up to 163 KiB, those of sm_89 never, those of sm_90 up to 227."""
+    code = 'extern "C" __global__ void k(float *x) { extern __shared__ float s[]; s[0] = 1.0f; *x = s[0]; }'
+    (tmp_path / "k.cu").write_text(code)
+    return str(tmp_path / "k.cu")
+
+
+def test_what_does_not_fit_is_refused_with_the_reason_and_does_not_execute(
+    hungry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed: list[str] = []
+    replay = estimate.replay
+    monkeypatch.setattr(estimate, "replay", lambda trace, *words: timed.append(trace.name) or replay(trace, *words))
+    found = ranked([hungry, *TAKES_ALL, "--arch", "sm_80"])
+    assert [row["values"]["KIB"] for row in found["rows"]] == [120]
+    assert [one["values"]["KIB"] for one in found["refused"]] == [200, 300]
+    assert "204800 bytes of shared memory" in found["refused"][0]["reason"]
+    assert len(timed) == 1
+
+
+@pytest.mark.parametrize("form", ["text", "json", "csv"])
+def test_when_every_chip_refuses_every_configuration_the_reasons_are_an_error(form: str, hungry: str) -> None:
+    words = ["rank", hungry, *TAKES_ALL, "--arch", "sm_89", "--chip", "RTX 4090", "--chip", "L4", "--format", form]
+    found = CliRunner().invoke(cli, words)
+    assert (found.exit_code, found.stdout) == (2, "")
+    said = found.stderr.splitlines()
+    assert said[0] == "no configuration runs on RTX 4090: 3 of 3 refused"
+    assert re.fullmatch(r"  1 refused \(KIB=120\): .*122880 bytes of shared memory.*", said[1])
+    assert said[4] == "no configuration runs on L4: 3 of 3 refused"
+    assert len(said) == 8
+
+
+def test_equal_reasons_are_one_line_with_their_number(hungry: str) -> None:
+    words = ["rank", hungry, "--vary", "A=1,2", "--vary", "B=1,2,3", "--dynamic-shared", "300000", "--jobs", "1"]
+    found = CliRunner().invoke(cli, [*words, "--arg", "zeros:f32:4", "--expect-best", "A=1"])
+    assert (found.exit_code, found.stdout) == (2, "")
+    said = found.stderr.splitlines()
+    assert [line[:36] for line in said] == [
+        "no configuration runs on H200: 6 of ",
+        "  6 refused (A=1 B=1 and 5 more): " + said[1][34:36],
+    ]
+
+
+def test_of_many_reasons_those_that_refused_most_are_shown_unless_all_are_wanted(hungry: str) -> None:
+    words = [
+        "rank",
+        hungry,
+        "--vary",
+        "KIB=300..311",
+        "--vary",
+        "A=1,2",
+        "--dynamic-shared",
+        "1024*KIB - 1024*(KIB//311)",
+    ]
+    words += ["--arg", "zeros:f32:4", "--jobs", "1"]
+    few, every = (CliRunner().invoke(cli, [*words, *more]) for more in ([], ["--top", "all"]))
+    assert few.stderr.splitlines()[1].startswith("  4 refused (KIB=310 A=1 and 3 more): ")
+    assert few.stderr.splitlines()[-1] == "  2 refused for 1 other reason; --top all lists them"
+    assert len(few.stderr.splitlines()) == len(every.stderr.splitlines()) == 12
+    assert "other reason" not in every.stderr
+
+
+def test_a_chip_that_refuses_every_configuration_is_named_beside_those_that_do_not(hungry: str) -> None:
+    words = ["rank", hungry, *TAKES_ALL, "--chip", "RTX 4090", "--chip", "A100", "--format"]
+    table, data = (CliRunner().invoke(cli, [*words, form]) for form in ("text", "json"))
+    assert (table.exit_code, table.stderr, data.exit_code) == (0, "", 0)
+    title, _, refused, first, *_ = table.stdout.splitlines()
+    assert (title, refused) == ("RTX 4090: 0 configurations, 3 refused", "refused")
+    assert first.startswith("  KIB=120: ")
+    assert [row["chip"] for row in json.loads(data.stdout)["rows"]] == ["A100"]
+    assert data.stderr.splitlines()[0] == "no configuration runs on RTX 4090: 3 of 3 refused"
+    assert len(data.stderr.splitlines()) == 4
+    best = CliRunner().invoke(cli, [*words, "json", "--expect-best", "KIB=120"])
+    assert isinstance(best.exception, gpuemu.GpuemuError)  # the best of the first chip, which has none
 
 
 def test_chips_are_side_by_side_and_code_for_another_is_refused(transpose: Path) -> None:
