@@ -5,7 +5,7 @@ arrays of 512 numbers, timed in the same run: of both the fastest round counts. 
 out. Products and attention are of normal numbers; of the product of 1024x1024x1024 halves, 64 CTAs, 8 are executed,
 with --all every one. --plain leaves Numba out.
 
-Needs `pip install "gpuemu-sm[sass]"`; the attention kernels are cubins of the tests.
+The attention kernels are cubins of the tests.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from gpuemu.trace.recorded import write_trace
 
 
 def saved(folder: Path, k: int) -> tuple[Path, int]:
-    """Record and write it; returns the file, and how many warp instructions it has. Needs `gpuemu-sm[sass]`."""
+    """Record and write it; returns the file, and how many warp instructions it has."""
     halves = [np.zeros((128, k), np.float16) for _ in "ab"]
     arguments = [*halves, np.zeros((128, 128), np.float32), 128, k]
     source = Path(__file__).with_name("half_product.cu")

@@ -2,7 +2,7 @@
 
     python examples/costliest_line.py [KERNEL.cu]
 
-A kernel of your own needs its launch and arguments below. Needs pip install "gpuemu-sm[sass]", and no GPU.
+A kernel of your own needs its launch and arguments below. You need no GPU.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python examples/padding_study.py [OUT.png]
 
 The trace is built here, so no kernel is compiled: a warp stores 32 rows and then reads 32 columns. Its addresses are
-expressions in `pitch`, bytes from row to row. Needs pip install "gpuemu-sm[sweep]".
+expressions in `pitch`, bytes from row to row. Needs the extra: pip install ".[sweep]".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Results, races and conflicts of a kernel, in a test: python -m pytest examples/test_transpose.py
 
-Runs anywhere, without a GPU. Needs pip install "gpuemu-sm[sass]" and pytest; examples/ci has a whole project, with the
+Runs anywhere, without a GPU. Needs gpuemu and pytest; examples/ci has a whole project, with the
 fixture `gpu_kernel`, baselines and a workflow.
 """
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
+import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -94,9 +96,63 @@ def test_renewing_moves_the_bounds_and_nothing_else() -> None:
     assert renew.bounded(PYPROJECT, newest) == PYPROJECT
     bare = renew.bounded(PYPROJECT)
     assert "<" not in "".join(renew.requirements(bare))
+    assert [Requirement(r).marker for r in renew.requirements(bare)] == [r.marker for r in REQUIREMENTS]
     assert renew.bounded(bare, newest) == PYPROJECT
     moved = renew.bounded(PYPROJECT, {**newest, "numpy": "3.0.1"})
     assert moved == PYPROJECT.replace('"numpy>=1.26,<3"', '"numpy>=1.26,<4"')
+
+
+LINUX = {"sys_platform": "linux", "platform_machine": "x86_64", "platform_python_implementation": "CPython"}
+APPLE = {**LINUX, "sys_platform": "darwin", "platform_machine": "arm64"}
+WINDOWS = {**LINUX, "sys_platform": "win32", "platform_machine": "AMD64"}
+CUDA = {f"nvidia-cuda-{name}" for name in ("nvdisasm", "nvrtc", "runtime", "crt", "cccl")}
+
+
+@pytest.mark.parametrize(
+    ("platform", "left_out"),
+    [
+        (LINUX, set()),
+        ({**LINUX, "platform_machine": "aarch64"}, set()),
+        ({**LINUX, "platform_machine": "ppc64le"}, CUDA | {"numba"}),
+        ({**LINUX, "platform_python_implementation": "PyPy"}, {"numba"}),
+        (APPLE, CUDA),
+        ({**APPLE, "platform_machine": "x86_64"}, CUDA | {"numba"}),
+        (WINDOWS, set()),
+        ({**WINDOWS, "platform_machine": "ARM64"}, set()),
+        ({**WINDOWS, "platform_machine": "x86"}, CUDA | {"numba"}),
+    ],
+)
+def test_a_plain_install_leaves_out_what_has_no_wheel(platform: dict[str, str], left_out: set[str]) -> None:
+    core = [Requirement(r) for r in tomllib.loads(PYPROJECT)["project"]["dependencies"]]
+    brought = {r.name for r in core if r.marker is None or r.marker.evaluate(platform)}
+    assert {r.name for r in core} - brought == left_out
+    assert {"jinja2", "pyelftools"} <= brought
+
+
+def test_extras_that_a_plain_install_replaces_are_empty_names() -> None:
+    extras = tomllib.loads(PYPROJECT)["project"]["optional-dependencies"]
+    empty = {"sass", "fast", "report", "validation"}
+    assert {name for name, brought in extras.items() if not brought} == empty
+    assert extras.keys() - empty == {"gpu", "triton", "sweep", "cluster", "pytest", "docs", "test"}
+
+
+def test_the_command_for_musl_installs_every_dependency_that_has_no_marker() -> None:
+    """Neither NVIDIA nor Numba has wheels for musl, and no marker says musl."""
+    text = (ROOT / "docs/development.md").read_text(encoding="utf-8")
+    (names,) = re.findall(r"^pip install --no-deps \. && pip install (.*)$", text, re.MULTILINE)
+    core = [Requirement(r) for r in tomllib.loads(PYPROJECT)["project"]["dependencies"]]
+    assert names.split() == [r.name for r in core if r.marker is None]
+
+
+def test_nothing_tells_to_install_from_an_index() -> None:
+    """No index has gpuemu-sm."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    files = [ROOT / name for name in listed] or [
+        p for f in ("docs", "gpuemu", "examples") for p in (ROOT / f).rglob("*")
+    ]
+    promised = re.compile(rb"pip3? (?:install|download) (?:-\S+ )*[\\\"']*gpuemu")
+    found = [f for f in files if f.suffix in (".md", ".py", ".ipynb", ".yml") and promised.search(f.read_bytes())]
+    assert found == []
 
 
 def test_the_test_command_uses_the_constraints() -> None:

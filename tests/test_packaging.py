@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import gpuemu
 
@@ -106,6 +107,14 @@ def test_a_release_is_wheel_sources_and_notes_of_the_version_that_stands_everywh
     notes = (tmp_path / "notes.md").read_text(encoding="utf-8")
     assert "gpuemu why" in notes
     assert "](" not in notes
+
+
+def test_the_citation_names_this_version_and_nobody_else_s_address() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == gpuemu.__version__
+    assert {"cff-version", "message", "title", "authors", "license"} <= citation.keys()
+    for name in ("CITATION.cff", "SECURITY.md"):
+        assert not re.search(r"https?://|\S@\S", (ROOT / name).read_text(encoding="utf-8")), name
 
 
 def test_a_tag_that_is_not_the_version_and_notes_without_a_date_are_refused(tmp_path: Path) -> None:

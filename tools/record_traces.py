@@ -2,7 +2,7 @@
 
 Each kernel of traces/src/ is compiled for sm_89 and sm_80, executed, its result checked, and its trace written:
 traces/NAME.yaml for sm_89, traces/sm_80/NAME.yaml for sm_80; of one that is for Hopper alone traces/NAME.yaml for
-sm_90. Needs pip install "gpuemu-sm[sass]".
+sm_90.
 """
 
 from __future__ import annotations

@@ -47,10 +47,10 @@ def pins(constraints: str) -> dict[str, str]:
 def bounded(pyproject: str, newest: dict[str, str] | None = None) -> str:
     """The text with the upper bounds that belong to the `newest` versions, or with none."""
     for old in requirements(pyproject):
-        new = old.partition(",")[0]
-        name = new.partition(">=")[0].lower()
-        if newest is not None:
-            new += f",<{upper_bound(newest[name])}"
+        least, semicolon, marker = re.sub(r",<[\w.]+", "", old).partition(";")
+        name = least.partition(">=")[0].lower()
+        bound = "" if newest is None else f",<{upper_bound(newest[name])}"
+        new = least + bound + semicolon + marker
         pyproject = pyproject.replace(f'"{old}"', f'"{new}"')
     return pyproject
 

@@ -1,6 +1,6 @@
 """Accel-Sim's own microbenchmarks: elapsed cycles emulated and measured, and how far Accel-Sim itself is off.
 
-    python -m validation.accelsim                        # all; needs pip install "gpuemu-sm[sass]" and nvcc
+    python -m validation.accelsim                        # all; needs nvcc
     python -m validation.accelsim --chip H200 --sure     # whether the measured cycles lie in the range of --sure, too
 
 Kernels of our own that ask the same (`accelsim.cu`) are compiled for the chip. Loops go round thousands of times, each

@@ -1,6 +1,6 @@
 """Ladders: kernels that others made faster step by step, each step's time emulated and as its author measured it.
 
-    python -m validation.ladders SOURCES                     # needs pip install "gpuemu-sm[sass]" and nvcc
+    python -m validation.ladders SOURCES                     # needs nvcc
     python -m validation.ladders SOURCES --ladder sgemm      # one of them; --list names them and their sources
 
 SOURCES is a folder with a checkout of each repository at the commit that `--list` tells, under its name and commit, as

@@ -1,6 +1,6 @@
 """Drawings of a score: predicted against measured for each family, and the errors as a histogram.
 
-Needs matplotlib (`pip install "gpuemu-sm[validation]"`). The same scores give the same bytes.
+Needs matplotlib (`pip install ".[sweep]"`). The same scores give the same bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _pyplot() -> Any:
     try:
         import matplotlib
     except ImportError:
-        raise MissingMatplotlibError('matplotlib is not installed: pip install "gpuemu-sm[validation]"') from None
+        raise MissingMatplotlibError('matplotlib is not installed: pip install ".[sweep]"') from None
     matplotlib.use("Agg")
     import matplotlib.pyplot
 

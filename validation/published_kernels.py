@@ -4,7 +4,7 @@ The measurement (SUN) times 1,024 iterations of a loop with one to four independ
 `__syncwarp()` at its end, by one, four or eight warps of one CTA, and divides by 1,024: what the compiler puts between
 the mma and at the loop's end is in its figures. So the emulator is given the same: a loop of the same form,
 compiled for the chip, executed, and written as a trace below validation/published/traces/. Only this module needs
-pip install "gpuemu-sm[sass]".
+the CUDA tools.
 """
 
 from __future__ import annotations

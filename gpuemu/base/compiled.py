@@ -1,4 +1,4 @@
-"""Modules that Numba compiles, for those who have it and for runs that are long enough (`gpuemu-sm[fast]`).
+"""Modules that Numba compiles, for those who have it and for runs that are long enough.
 
 Loading Numba takes half a second, the first use of a module a few more; after that, what was compiled is kept on disk
 (see `cache`) for as long as the module's file is the same, so that such a module imports nothing of ours. It is loaded

@@ -1,4 +1,4 @@
-"""What an extra of the distribution brings, where it lies, and the error where it is not installed."""
+"""Optional tools: where their wheels are installed, and the error for a tool that is not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from pathlib import Path
 
 from gpuemu.base.errors import GpuemuError
 
-INSTALL = 'pip install "gpuemu-sm[sass]"'
+
+def install(extra: str) -> str:
+    """The command that installs an extra. It needs a clone, because no package index has gpuemu."""
+    return f'pip install ".[{extra}]" in a clone of gpuemu'
+
+
+INSTALL = "pip install . in a clone of gpuemu"
+CUDA_TOOLS = f"{INSTALL} brings the CUDA tools, on Linux with glibc and on Windows; elsewhere gpuemu runs traces only"
+"""NVIDIA publishes no wheels for macOS or musl."""
 
 
 class MissingToolError(GpuemuError):

@@ -43,4 +43,4 @@ def advice() -> str:
     saved, _seconds = _SHARE * _seconds, 0.0
     if saved <= WORTH_SAYING_SECONDS or has_numba():
         return ""
-    return f"with Numba, once it has compiled, this takes about {saved:.0f} s less: pip install 'gpuemu-sm[fast]'"
+    return f"with Numba, once it has compiled, this takes about {saved:.0f} s less: pip install numba"

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.base.extras import missing
+from gpuemu.base.extras import install, missing
 from gpuemu.base.resources import PACKAGE
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.writing import write_out
 
-_INSTALL = 'pip install "gpuemu-sm[gpu,sass]" (CUDA 12; cupy-cuda13x for CUDA 13) on the machine that has the card'
+_INSTALL = f"{install('gpu')} (CUDA 12; pip install cupy-cuda13x for CUDA 13) on the machine that has the card"
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -80,7 +80,7 @@ def _require_cupy() -> None:
 
     if find_spec("cupy") is None:
         raise missing(
-            "cupy", f"{_INSTALL} is right; --from FOLDER takes clocks measured elsewhere, --dry-run needs none"
+            "cupy", f"{_INSTALL} brings it; --from FOLDER takes clocks measured elsewhere, --dry-run needs none"
         )
 
 

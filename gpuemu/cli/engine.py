@@ -16,7 +16,8 @@ def engine() -> None:
     """Say what replays traces, and compile it.
 
     One set of rules is driven in two ways, with the same results: by SimPy, which is always there, and as compiled
-    code, which replays many times faster and takes Numba (pip install 'gpuemu-sm[fast]').
+    code, which replays many times faster and needs Numba. It comes with gpuemu, except on
+    systems that Numba has no wheels for.
 
     Long runs and sweeps use compiled code once it is there. It is compiled once for all architectures and traces, and
     kept until gpuemu, Python or Numba changes; a run of minutes compiles it beside itself. GPUEMU_CACHE names the
@@ -53,7 +54,7 @@ def show() -> None:
 
     click.echo("simpy     always there")
     if not building.is_possible():
-        click.echo("compiled  no Numba; pip install 'gpuemu-sm[fast]' installs it")
+        click.echo("compiled  no Numba; pip install numba installs it where it has wheels")
     elif building.is_ready():
         click.echo(f"compiled  ready, kept in {building.folder()}")
     else:

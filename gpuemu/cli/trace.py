@@ -66,7 +66,7 @@ def trace(
       gpuemu trace kernelslist.g --kernel kernel-1 -o kernel-1.yaml
 
     An argument is a number; zeros, ones, arange or random with a type and a size, zeros:u32:128x64; or file:in.npy.
-    Without any --arg each pointer gets a buffer of zeros. Needs pip install "gpuemu-sm[sass]".
+    Without any --arg each pointer gets a buffer of zeros.
     """
     from gpuemu.cli.naming import NameOption, record_named
     from gpuemu.trace.files import format_of, lists_kernels

@@ -61,7 +61,7 @@ def load() -> Loop:
     units = tuple(machine.UNITS)
     if units not in _loaded:
         if not is_possible():
-            right = "pip install 'gpuemu-sm[fast]' installs it; simpy is right without"
+            right = "pip install numba installs it where it has wheels; simpy is right without"
             raise GpuemuError.one("engine", None, "compiled", "no Numba", right)
         from gpuemu.engine.compiled import loop
 

@@ -1,4 +1,4 @@
-"""The loop over the phases as compiled code, for those who have Numba (`gpuemu-sm[fast]`).
+"""The loop over the phases as compiled code, for those who have Numba (a dependency where it has wheels).
 
 Compiling takes a minute or two of processor time, once for all architectures and traces: what comes of it is kept on
 disk until a rule, a declaration or a version changes.

@@ -6,5 +6,5 @@
     numbers      IEEE arithmetic of all lanes
     semantics    what each instruction does
 
-`launch.trace_kernel` is the whole of it. Needs the extra: pip install "gpuemu-sm[sass]".
+`launch.trace_kernel` is the whole of it.
 """

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.extras import install
 
 CLUSTER = "--cluster"
 RIGHT = "tcp://HOST:PORT, the address of a dask scheduler, or local:N for N processes here, is right"
@@ -28,7 +29,7 @@ def check_cluster(text: str) -> None:
         raise GpuemuError.one(CLUSTER, None, "", f"'{text}'", RIGHT)
     if find_spec("distributed") is None:
         found = "no dask.distributed here"
-        raise GpuemuError.one(CLUSTER, None, "", found, 'pip install "gpuemu-sm[cluster]" is right')
+        raise GpuemuError.one(CLUSTER, None, "", found, f"{install('cluster')} brings it")
 
 
 def losses() -> tuple[type[Exception], ...]:

@@ -1,6 +1,6 @@
 """Matrix products of floats as a plain loop that Numba compiles: the bits of `gpuemu.tensor.sums`, sooner.
 
-Only imported where Numba is installed (`pip install "gpuemu-sm[fast]"`), and only once a run has shown that it is a
+Only imported where Numba is installed, and only once a run has shown that it is a
 long one: loading Numba takes as long as thousands of products in NumPy. Numba keeps what it compiled on disk and
 compiles again when this file changes: so it imports nothing of ours, and all that may change elsewhere is an argument.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.extras import install
 
 _LEAST = (3, 4)
 
@@ -12,7 +13,7 @@ _LEAST = (3, 4)
 def check_triton() -> None:
     """Raises GpuemuError where Triton is not there, or too old to be launched through a driver object."""
     if importlib.util.find_spec("triton") is None:
-        right = "pip install 'gpuemu-sm[triton]' brings it (Linux)"
+        right = f"{install('triton')} brings it (Linux)"
         raise GpuemuError.one("triton", None, "", "no module named triton", right)
     import triton
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpuemu.base import extras
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.tools import nvrtc, toolchain
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin
@@ -273,14 +274,14 @@ def test_a_missing_source_is_refused() -> None:
 def test_a_missing_compiler_names_the_pip_command(compiler: str, kernel_sources: Path) -> None:
     with pytest.raises(GpuemuError) as caught:
         compile_cuda(kernel_sources / "calls.cu", "sm_89", compiler)  # type: ignore[arg-type]
-    assert 'pip install "gpuemu-sm[sass]"' in caught.value.problems[0].right
+    assert extras.CUDA_TOOLS in caught.value.problems[0].right
 
 
 @pytest.mark.usefixtures("no_wheels")
 def test_a_missing_disassembler_names_the_pip_command() -> None:
     with pytest.raises(GpuemuError) as caught:
         run_nvdisasm(b"", "k.cubin")
-    assert str(caught.value) == 'nvdisasm: found no such tool; pip install "gpuemu-sm[sass]" brings it'
+    assert str(caught.value) == f"nvdisasm: found no such tool; {extras.CUDA_TOOLS}"
 
 
 def test_what_the_disassembler_says_is_passed_on() -> None:

@@ -91,7 +91,7 @@ def read_elf(content: bytes, file: str) -> ElfFile:
     try:
         import elftools.elf.elffile  # noqa: F401
     except ImportError:
-        right = f"{INSTALL} brings what .cu files and cubins need"
+        right = f"{INSTALL} brings it"
         raise missing("pyelftools, which reads machine code", right) from None
     _check_kind(content, file)
     try:

@@ -1,7 +1,7 @@
 """NVRTC, the compiler that is a library: CUDA C++ to a cubin with nothing but pip wheels.
 
 It takes device code, brings no standard headers and looks for none, so that the ones kernels like to include
-stand here in terms of libcu++, whose wheel the `sass` extra installs along with the CUDA headers.
+stand here in terms of libcu++, whose wheel is a dependency of gpuemu, as the CUDA headers are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.base.extras import INSTALL, missing, wheel_files
+from gpuemu.base.extras import CUDA_TOOLS, missing, wheel_files
 from gpuemu.base.shown import name_of_a_line
 from gpuemu.sass.tools.options import ELF, no_code
 
@@ -69,7 +69,7 @@ def _library() -> ctypes.CDLL:
     for file in wheel_files(_LIBRARY):
         if file.name.startswith(("libnvrtc.so", "libnvrtc.dylib", "nvrtc64")) and file.is_file():
             return ctypes.CDLL(str(file))
-    raise missing("nvrtc", f"{INSTALL} brings it; or have nvcc on the PATH")
+    raise missing("nvrtc", CUDA_TOOLS)
 
 
 @lru_cache
@@ -83,7 +83,7 @@ def include_folders() -> tuple[Path, ...]:
                 folders.append(file.parents[len(parts) - 1])
                 break
         else:
-            raise missing(f"the headers of {wheel}", f"{INSTALL} brings them")
+            raise missing(f"the headers of {wheel}", CUDA_TOOLS)
     return tuple(dict.fromkeys(folders))
 
 
@@ -96,9 +96,10 @@ def version() -> str:
 
 def headers() -> tuple[str, ...]:
     """The headers and the compiler by their versions, with what stands here."""
+    folders = include_folders()  # first, since it says which wheel is missing
     wheels = (_LIBRARY, *_HEADERS.values())
     shims = hashlib.sha256(repr(sorted(SHIMS.items())).encode()).hexdigest()
-    return (*(f"{wheel} {importlib.metadata.version(wheel)}" for wheel in wheels), *map(str, include_folders()), shims)
+    return (*(f"{wheel} {importlib.metadata.version(wheel)}" for wheel in wheels), *map(str, folders), shims)
 
 
 def compile_source(

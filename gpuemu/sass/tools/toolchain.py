@@ -3,8 +3,8 @@
     cubin = compile_cuda("kernel.cu", "sm_89")      # nvcc where it is on the PATH, NVRTC's wheel otherwise
     text = run_nvdisasm(cubin, "kernel.cu")
 
-Neither needs a GPU. All of them come with `pip install "gpuemu-sm[sass]"`; version 13 of each reads and
-writes code for sm_75 and later.
+Neither needs a GPU. They are dependencies of gpuemu where NVIDIA has wheels: on Linux with glibc and on Windows.
+Version 13 of each reads and writes code for sm_75 and later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.base.extras import INSTALL, missing, wheel_files
+from gpuemu.base.extras import CUDA_TOOLS, INSTALL, missing, wheel_files
 from gpuemu.base.reading import read_whole
 from gpuemu.base.shown import name_of_a_line, shown_in_a_line
 from gpuemu.sass.tools import kept_cubins, nvcc, nvrtc
@@ -46,7 +46,7 @@ _TOOL_ERROR = re.compile(r"^\w+ +(?:error|fatal) *:")
 
 @lru_cache
 def find_nvdisasm() -> str:
-    """The disassembler: from its wheel, whose version the `sass` extra fixes, or else from the PATH.
+    """The disassembler: from its wheel, whose version pyproject.toml bounds, or else from the PATH.
 
     Raises GpuemuError where there is none.
     """
@@ -55,7 +55,7 @@ def find_nvdisasm() -> str:
             return str(file)
     found = shutil.which("nvdisasm")
     if found is None:
-        raise missing("nvdisasm", f"{INSTALL} brings it")
+        raise missing("nvdisasm", CUDA_TOOLS)
     return found
 
 
@@ -215,7 +215,7 @@ def _read(path: str | Path, right: str) -> bytes:
 def _nvcc() -> str:
     found = find_nvcc()
     if found is None:
-        raise missing("nvcc", f"the CUDA toolkit's bin folder on the PATH is right, or NVRTC: {INSTALL}")
+        raise missing("nvcc", f"the CUDA toolkit's bin folder on the PATH is right, or NVRTC: {CUDA_TOOLS}")
     return found
 
 

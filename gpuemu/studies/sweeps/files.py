@@ -9,9 +9,10 @@ from importlib.util import find_spec
 
 from gpuemu.base import tables
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.extras import install
 from gpuemu.studies.sweeps.results import Record
 
-EXTRA = 'pip install "gpuemu-sm[sweep]" is right'
+EXTRA = f"{install('sweep')} brings it"
 
 
 def as_csv(found: list[Record]) -> bytes:

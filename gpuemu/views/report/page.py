@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpuemu.base.extras import missing
+from gpuemu.base.extras import INSTALL, missing
 from gpuemu.views.diff_text import differing, title_of
 from gpuemu.views.grid import not_refilled, rests_on
 from gpuemu.views.json_result import as_data, overrides
@@ -27,7 +27,6 @@ from gpuemu.views.verdict import Verdict
 FOLDER = Path(__file__).parent
 SCRIPTS = ("base.js", "source.js", "banks.js", "tracks.js", "timeline.js")
 MOST_WARPS = 256
-INSTALL = 'pip install "gpuemu-sm[report]"'
 
 
 def as_html(

@@ -92,5 +92,5 @@ def test_what_is_no_cluster_is_refused(monkeypatch: pytest.MonkeyPatch, refused)
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, refused) -> None:
     monkeypatch.setattr(room, "find_spec", lambda name: None)
     assert refused(gpuemu.sweep, "v5_swizzle", cluster="local:2") == [
-        '--cluster: found no dask.distributed here; pip install "gpuemu-sm[cluster]" is right'
+        '--cluster: found no dask.distributed here; pip install ".[cluster]" in a clone of gpuemu brings it'
     ]

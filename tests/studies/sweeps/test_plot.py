@@ -125,5 +125,5 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     ]
     monkeypatch.setattr(plot, "find_spec", lambda name: None)
     assert refused(check_plot, Path("p.png")) == [
-        '--plot: found no matplotlib here; pip install "gpuemu-sm[sweep]" is right'
+        '--plot: found no matplotlib here; pip install ".[sweep]" in a clone of gpuemu brings it'
     ]
