@@ -101,12 +101,17 @@ def with_chinese_lines_joined(app: Sphinx, name: str, source: list[str]) -> None
 def with_navigation(app: Sphinx, page: str, source: list[str]) -> None:
     """Put the chapters at the end of the start page: a reader of the file itself has its links instead."""
     if page == root_doc:
-        source[0] = source[0].replace("## Proof", f"{LIVE}\n\n## Proof", 1)
+        source[0] = source[0].replace("## Install", f"{LIVE}\n\n## Install", 1)
         for chapter, pages in NAVIGATION.items():
             there = sorted(app.env.found_docs)
             found = dict.fromkeys(name for entry in pages for name in fnmatch.filter(there, entry) or plain(entry))
             entries = "\n".join(f"/{name}" for name in found)
             source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {chapter}\n\n{entries}\n```\n"
+
+
+def with_live_layouts(app: Sphinx, name: str, source: list[str]) -> None:
+    """The page of layouts opens in the browser: as a link to a file that is no page, it would be downloaded."""
+    source[0] = source[0].replace("[A page](site/layout.html)", '<a href="../layout.html">A page</a>')
 
 
 def plain(entry: str) -> list[str]:
@@ -185,6 +190,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_lexer("traceg", TextLexer)
     app.connect("source-read", with_navigation)
     app.connect("source-read", with_chinese_lines_joined)
+    app.connect("source-read", with_live_layouts)
     app.connect("html-page-context", in_chinese)
     app.connect("html-page-context", with_preview)
     app.connect("build-finished", with_example)

@@ -1,5 +1,6 @@
-"""Writes what commands print into README.md, docs and the report's module anew: tools/renew_documents.py [PAGE...]
+"""Renews what README.md, docs and the report's module show of commands: tools/renew_documents.py [PAGE...]
 
+The README's table of accuracy comes from the committed scores. tools/renew_picture.py renews the README's picture.
 Read the difference before it is committed: nothing here knows whether a figure is right.
 """
 
@@ -15,8 +16,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from validation import launches, score  # noqa: E402
+
 TRITON_CUBIN = ROOT / "tests/sass/other_compilers/triton/cubins/softmax.sm_90.cubin.xz"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 REPORT = ROOT / "gpuemu" / "views" / "text.py"
@@ -31,11 +37,12 @@ def printed(command: str, folder: Path) -> str:
 
 
 def files_shown(folder: Path) -> None:
-    """Put there what the documents show as files: the example trace, and what begins with a comment that names it.
+    """Put there the repository's traces and examples, and the files that the documents show.
 
-    And softmax.cubin, which Triton made.
+    A shown file begins with a comment that names it; the example trace has none. Triton made softmax.cubin.
     """
-    (folder / "traces").symlink_to(ROOT / "traces", target_is_directory=True)
+    for name in ("traces", "examples"):
+        (folder / name).symlink_to(ROOT / name, target_is_directory=True)
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         for block in re.findall(r"^```(?:yaml|cuda|csv)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
@@ -82,6 +89,41 @@ def with_units(text: str) -> str:
     return re.sub(r"^<!-- units: ([\w ]+) -->\n.*?(?=^##)", entries, text, flags=re.MULTILINE | re.DOTALL)
 
 
+def accuracy() -> str:
+    """The README's table of accuracy, from the committed scores, counts and pages."""
+    report = ROOT / "validation/report/h200"
+    held_out = [s for s in score.read_scores(report / "scores.csv") if s.held_out]
+    scored = launches.read_scores(report / "launches.csv")
+    counted = [ROOT / "tests/data" / name for name in ("h200/patterns.csv", "h100/copies.csv")]
+    patterns = sum(len(path.read_text(encoding="utf-8").splitlines()) - 1 for path in counted)
+    page = " ".join((ROOT / "docs/accuracy.md").read_text(encoding="utf-8").split())
+    ((grids, grid_median),) = re.findall(r"of (\d+) grids ([\d.]+) % in the median", page)
+    ((others, mean, median),) = re.findall(r"\| held out \| (\d+) \| (\d+)% \| (\d+)% \|", page)
+    counts = " / ".join(str(len(group)) for group in scored.values())
+    errors = " / ".join(f"{fmean(abs(s.error) for s in group):.1%}" for group in scored.values())
+    rows = [
+        ("What is compared", "With", "Result"),
+        ("---", "---", "---"),
+        ("Shared-memory wavefronts and bank conflicts", f"H200, H100: {patterns:,} access patterns", "all equal"),
+        ("Tensor-core results", "H200: sampled operands", "bit-identical"),
+        ("Cycles of one SM in steady state", f"H200: {len(held_out)} held-out kernels",
+         f"mean error {score.mean_error(held_out):.1%}"),
+        (f"Cycles of short launches, {' / '.join(scored)} caches", f"H200: {counts} held-out launches",
+         f"mean error {errors}"),
+        ("Cycles of whole grids", f"H100: {grids} held-out grids", f"median error {grid_median}%"),
+        ("Duration of kernels that other projects published", f"H100: {others} held-out launches",
+         f"median error {median}%, mean {mean}%"),
+    ]  # fmt: skip
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def with_accuracy(text: str) -> str:
+    """A document with the table of accuracy below its marker, if it has one."""
+    return re.sub(
+        r"^<!-- accuracy -->\n(?:\|.*\n)*", lambda _: f"<!-- accuracy -->\n{accuracy()}", text, flags=re.MULTILINE
+    )
+
+
 def main(names: Sequence[str]) -> None:
     """Write the files; with names, those pages alone, and not the report's module."""
     chosen = [ROOT / name for name in names]
@@ -90,7 +132,9 @@ def main(names: Sequence[str]) -> None:
         files_shown(folder)
         for document in chosen or DOCUMENTS:
             text = document.read_text(encoding="utf-8")
-            document.write_text(with_units(with_examples(renewed(text, folder))), encoding="utf-8", newline="\n")
+            document.write_text(
+                with_accuracy(with_units(with_examples(renewed(text, folder)))), encoding="utf-8", newline="\n"
+            )
     if chosen:
         return
     text = REPORT.read_text(encoding="utf-8")

@@ -91,8 +91,8 @@ def run(
     the options that follow --kernel below.
 
     \b
-    How the swizzled kernel runs on an RTX 4090, and on one with 64 banks:
-      gpuemu run traces/v5_swizzle.yaml --arch sm_89
+    How the swizzled kernel runs on an RTX 4090, and with 64 banks:
+      gpuemu run traces/v5_swizzle.yaml --chip "RTX 4090"
       gpuemu run v5_swizzle --arch sm_89 --set shared_memory.banks=64
 
     \b

@@ -36,7 +36,8 @@ def checkout(tmp_path: Path) -> Path:
     In it are the files that the documents show: the example trace, and what begins with a comment `# NAME.yaml`,
     `# NAME.csv` or `// NAME.cu` or `.cuh`, and softmax.cubin, which Triton made.
     """
-    (tmp_path / "traces").symlink_to(ROOT / "traces", target_is_directory=True)
+    for name in ("traces", "examples"):
+        (tmp_path / name).symlink_to(ROOT / name, target_is_directory=True)
     (trace,) = blocks(ROOT / "docs" / "trace.md", "yaml")
     (tmp_path / "column_sum.yaml").write_text(trace, encoding="utf-8")
     for document in DOCUMENTS:
@@ -126,9 +127,25 @@ def test_the_page_on_accel_sim_shows_what_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "v5.traceg").read_text(encoding="utf-8").startswith(shown.removesuffix("...\n"))
 
 
-def test_the_readme_has_the_three_commands_and_links_that_lead_somewhere() -> None:
+def test_the_readme_is_short_and_begins_early_with_a_command() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 100
+    assert lines.index("```sh") + 2 <= 40, "the line of the first command"
+    assert next(n for n, line in enumerate(lines, 1) if line.startswith("$ gpuemu")) <= 45, "the first result"
+    assert max(map(len, lines)) <= 150
+
+
+def test_the_readme_has_the_accuracy_of_the_committed_scores() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert text.count("python3 -m venv .venv") == 3
+    renew = runpy.run_path(str(ROOT / "tools/renew_documents.py"))
+    assert renew["accuracy"]() in text, "python tools/renew_documents.py README.md writes it"
+    stale = text.replace("mean error 1", "mean error 7")
+    assert stale != text == renew["with_accuracy"](stale)
+
+
+def test_the_readme_has_the_two_commands_and_links_that_lead_somewhere() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("python3 -m venv .venv") == 2
     assert "<!-- the test command -->\n```sh\npython3 -m venv .venv" in text
     for document in DOCUMENTS:
         prose = re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

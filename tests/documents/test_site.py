@@ -58,6 +58,13 @@ def test_every_link_within_the_site_leads_to_a_page_and_a_place_in_it(pages: dic
     assert wrong == []
 
 
+def test_the_page_of_layouts_opens_and_is_not_downloaded(site: Path, pages: dict[Path, Page]) -> None:
+    assert "../layout.html" in pages[site / "docs" / "layouts.html"].links
+    assert "_downloads" not in " ".join(
+        link for link in pages[site / "docs" / "layouts.html"].links if "layout.html" in link
+    )
+
+
 def test_pages_fetch_nothing_from_elsewhere(pages: dict[Path, Page]) -> None:
     assert [fetched for page in pages.values() for fetched in page.fetched if urlsplit(fetched).netloc] == []
 

@@ -48,15 +48,9 @@ def test_no_page_is_wider_than_the_window(screen: str, browser: Browser, site: P
 def test_code_that_is_wider_than_a_telephone_scrolls_in_its_box(browser: Browser, site: Path) -> None:
     browser.dress(*WIDTHS["telephone"], "light")
     browser.open(site / "README.html")
-    assert browser.js(
-        "(() => { const pre = document.querySelector('pre'); return pre.scrollWidth > pre.clientWidth; })()"
-    )
-    assert (
-        browser.js(
-            "(() => { const box = document.querySelector('pre'); box.scrollLeft = 50; return box.scrollLeft; })()"
-        )
-        == 50
-    )
+    wide = "[...document.querySelectorAll('pre')].find(pre => pre.textContent.includes('$ gpuemu'))"
+    assert browser.js(f"(() => {{ const pre = {wide}; return pre.scrollWidth > pre.clientWidth; }})()")
+    assert browser.js(f"(() => {{ const box = {wide}; box.scrollLeft = 50; return box.scrollLeft; }})()") == 50
 
 
 def test_the_pages_follow_light_and_dark(browser: Browser, site: Path) -> None:
@@ -83,7 +77,7 @@ def test_what_is_too_wide_is_noticed(browser: Browser, site: Path) -> None:
     browser.js("document.querySelector('.table-wrapper').style.overflow = 'hidden'")
     assert browser.js(STICKS_OUT) != []
     browser.open(site / "README.html")
-    browser.js("document.querySelector('pre').style.overflow = 'visible'")
+    browser.js("document.querySelectorAll('pre').forEach(pre => pre.style.overflow = 'visible')")
     assert browser.js(STICKS_OUT)[0] == "the page itself"
 
 
@@ -94,7 +88,7 @@ def test_code_is_copied_and_of_a_shown_command_the_command_alone(browser: Browse
     browser.js(
         "[...document.querySelectorAll('button.copy')].find(b => b.parentElement.textContent.startsWith('$ ')).click()"
     )
-    assert browser.js("window.copied") == "gpuemu run traces/v2_shared_memory.yaml --arch sm_89"
+    assert browser.js("window.copied") == "gpuemu why examples/kernels/transpose.cu --block 256"
 
 
 def test_the_start_page_has_a_picture_a_report_and_the_page_of_layouts(browser: Browser, site: Path) -> None:

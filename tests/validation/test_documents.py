@@ -1,4 +1,4 @@
-"""What the README and the suite's page say of the scores is what the scores say."""
+"""The page on accuracy and the suite's page say of the scores what the scores say."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from validation.split import JUDGED_FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "validation" / "report" / "h200"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 ACCURACY = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
 
 
@@ -23,19 +22,19 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_the_readme_has_the_headline_of_the_committed_scores() -> None:
+def test_the_page_on_accuracy_has_the_headline_of_the_committed_scores() -> None:
     """That the committed scores are true `test_verify` tells."""
     headline = score.headline(score.read_scores(REPORT / report.SCORES_FILE))
-    assert f"<!-- the headline of validation/report/h200/scores.csv --> {headline}." in plain(README), (
-        f"after `python -m validation report`, the README should say: {headline}."
+    assert f"<!-- the headline of validation/report/h200/scores.csv --> {headline}." in plain(ACCURACY), (
+        f"after `python -m validation report`, docs/accuracy.md should say: {headline}."
     )
 
 
-def test_the_readme_has_the_headline_of_the_committed_launches() -> None:
+def test_the_page_on_accuracy_has_the_headline_of_the_committed_launches() -> None:
     scored = launches.read_scores(REPORT / report.LAUNCH_SCORES_FILE)
     headline = launches.headline(scored)
-    assert f"<!-- the headline of validation/report/h200/launches.csv --> {headline}." in plain(README), (
-        f"after `python -m validation report`, the README should say: {headline}."
+    assert f"<!-- the headline of validation/report/h200/launches.csv --> {headline}." in plain(ACCURACY), (
+        f"after `python -m validation report`, docs/accuracy.md should say: {headline}."
     )
     assert {state: len(group) > 100 for state, group in scored.items()} == {"warm": True, "flushed": True}
 
@@ -72,13 +71,13 @@ def test_the_page_on_accuracy_counts_the_published_rows_as_theirs_does() -> None
 def test_the_committed_scores_are_of_every_measured_kernel() -> None:
     scored = [(s.name, s.family) for s in score.read_scores(REPORT / report.SCORES_FILE)]
     assert scored == read_names(DATA / "h200" / MEASUREMENTS_FILE)
-    assert f"{len(scored):,} kernels that ran on an H200" in plain(README)
+    assert f"{len(scored):,} kernels that ran on an H200" in plain(ACCURACY)
 
 
-def test_the_page_on_accuracy_shows_the_scatter_plot_and_the_readme_the_command() -> None:
+def test_the_page_on_accuracy_shows_the_scatter_plot_and_the_command() -> None:
     assert "](../validation/report/h200/held_out.png)" in ACCURACY
     assert (REPORT / report.HEADLINE_FILE).read_bytes().startswith(b"\x89PNG")
-    assert "python -m validation score --held-out" in README
+    assert "python -m validation score --held-out" in ACCURACY
 
 
 def test_links_of_the_suite_s_page_lead_somewhere() -> None:
