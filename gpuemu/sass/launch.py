@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.again import SecondExecution, clock_reads, contents_of
 from gpuemu.sass.clusters import cluster_size, notes_of
 from gpuemu.sass.image.cubin import Cubin
+from gpuemu.sass.machine.clock import ReplayedClock
 from gpuemu.sass.machine.cluster_state import Clusters
 from gpuemu.sass.machine.constant_banks import (
     NOTHING_KEPT,
@@ -84,6 +86,7 @@ def trace_kernel(
     observer: Observer | None = None,
     cluster: Extent | None = None,
     device: Device = NOTHING_KEPT,
+    clock: ReplayedClock | None = None,
 ) -> Trace:
     """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
 
@@ -103,6 +106,8 @@ def trace_kernel(
     `cluster`: CTAs of a cluster, as `grid`, where the kernel does not say (cudaLaunchAttributeClusterDimension).
     `device`: arrays at device addresses of their own and variables, as a program's earlier launches left them.
     `observer` hears every access; if it forgives, what a kernel must not do ends the launch, but is no error.
+    `clock`: what reads of the clock find in a second execution, which `gpuemu.run(..., clocks=True)` asks for. In the
+    first one the clock counts instructions.
 
     Raises GpuemuError: for arguments that do not fit, an instruction the executor does not know, and everything
     a kernel must not do, naming the instruction, warp, lane and source line.
@@ -156,6 +161,9 @@ def trace_kernel(
     )
     constants, known = constant_banks(function, launch, memory, args, hardware, size, device)
     add_heap(memory, function.image.codeless)
+    reads = clock_reads(code)
+    repeatable = reads.any() and clock is None and (observer is None or not observer.forgives)
+    before = contents_of(memory.buffers) if repeatable else []
     sample = ctas is None and launch.ctas > len(kept)
     beside = sampled(launch, kept, sms, None) if sample and not timed_only else []
     heavy: list[int] = []
@@ -179,6 +187,7 @@ def trace_kernel(
         codeless=function.image.codeless,
         printer=take,
         observer=observer,
+        replayed=clock,
         handouts=Handouts(min(launch.ctas, at_once)) if sample and timed_only else None,
     )
     if observer is not None:
@@ -278,6 +287,13 @@ def trace_kernel(
         buffer_bytes=sum(buffer.bytes for buffer in memory.buffers),
     )
     trace = replace(trace, code=with_threads(trace, threads))
+    if repeatable and any(executor.has_executed(k) for k in np.flatnonzero(reads).tolist()):
+        launched = partial(
+            trace_kernel, function.cubin, kernel, grid, block, dynamic_shared_bytes, tuple(args), arch=arch,
+            ctas=None if ctas is None else kept, budget=budget, stack_bytes=stack_bytes, zero_shared=zero_shared,
+            timed_only=timed_only, cluster=cluster, device=device,
+        )  # fmt: skip
+        trace = replace(trace, again=SecondExecution(launched, before, reads, turns.instructions))
     if not sample:
         return trace
     addresses, active, spaces = others.columns()

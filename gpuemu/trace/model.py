@@ -6,9 +6,10 @@ This is the dense form that lowering reads. The form that people write, with ran
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,13 @@ from gpuemu.isa import opcodes as isa
 from gpuemu.isa.registers import written_and_read
 from gpuemu.isa.table import Opcode, parse_opcode
 from gpuemu.isa.warp import LANES
+from gpuemu.trace.clocks import ClockValues
 
 SPACES = ("global", "shared", "local", "zeros", "cluster")
 """What a generic address may mean; a trace has the number of each lane's."""
 GLOBAL, SHARED, LOCAL, ZEROS, CLUSTER = range(len(SPACES))
+_READS_SPECIAL = ("CS2R", "S2R", "CS2UR", "S2UR")
+"""The instructions that read special registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,12 @@ class Instruction:
     @property
     def reads_clock(self) -> bool:
         """Whether it reads the SM's cycle counter."""
-        return self.mnemonic in ("CS2R", "S2R", "CS2UR", "S2UR") and isa.reads_clock(" ".join(self.operands))
+        return self.mnemonic in _READS_SPECIAL and isa.reads_clock(" ".join(self.operands))
+
+    @property
+    def reads_time(self) -> bool:
+        """Whether it reads the SM's cycle counter or %globaltimer."""
+        return self.reads_clock or (self.mnemonic in _READS_SPECIAL and isa.reads_timer(" ".join(self.operands)))
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.guard, self.opcode, ", ".join(self.operands))))
@@ -231,6 +240,14 @@ class Trace:
     sample: GridSample | None = field(default=None, repr=False, compare=False)
     """Of the launch's other CTAs; None where there are none, where the CTAs were chosen by hand, and in one that was
     read."""
+    again: ExecuteAgain | None = field(default=None, repr=False, compare=False)
+    """Executes the kernel again with a replay's clock values. Only the trace of a kernel that has read the clock has
+    it; a pickled trace does not."""
+    without_clock: tuple[int, ...] = field(default=(), compare=False)
+    """CTAs that read the clock in such a second execution although the replay has no values for them. They read 0."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "again": None}
 
     def __repr__(self) -> str:
         return f"<Trace {self.name} for {self.arch}: {self._size()}>"
@@ -271,5 +288,16 @@ class Trace:
         return dict(sorted(((m, n) for m, n in found.items() if n), key=lambda item: (-item[1], item[0])))
 
     @property
+    def reads_time(self) -> bool:
+        """Whether the launch has read the clock or %globaltimer."""
+        marked = np.array([i.reads_time for i in self.code], np.bool_)
+        in_path = marked.any() and any(marked[warp.path].any() for warp in self.warps)
+        return self.again is not None or bool(in_path)
+
+    @property
     def executed_instructions(self) -> int:
         return sum(len(w.path) for w in self.warps)
+
+
+ExecuteAgain = Callable[[ClockValues, Callable[[int, int], None] | None], Trace]
+"""Takes the clock values, and what is told the CTAs done and all; gives the trace of the second execution."""

@@ -46,6 +46,8 @@ class Recorder:
         self._threads: list[int] = []
         self._block_numbers: dict[tuple[object, ...] | None, int] = {}
         self._places: list[tuple[Place, Spaces, Place | None] | None] = []
+        self._times_until = 0
+        self._times = np.zeros(lanes.warps, np.int64)
 
     def set_of(self, mask: Mask) -> int:
         """The number of a set of lanes, and of the warps that have a lane in it."""
@@ -96,6 +98,7 @@ class Recorder:
             inside = [n for n in numbers if not (self._lanes_of[n] & ~lanes).any()]
             if not any((self._lanes_of[n] & lanes).any() for n in set(numbers).difference(inside)):
                 gone[first:end] |= np.isin(here, inside)
+        self._times_until = 0
         in_memory = self._are(self._memory, steps)
         blocks = np.array(self._blocks, dtype=np.int32)
         before = np.cumsum(gone)
@@ -205,6 +208,19 @@ class Recorder:
         found = np.zeros(instructions, dtype=np.int64)
         np.add.at(found, steps, np.array(self._threads, np.int64)[sets])
         return found
+
+    def times(self, which: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """How often each warp has come to one of these instructions, by the record so far; `which` is always the same.
+
+        Steps that were counted at the last call are not counted again.
+        """
+        if self._times_until == 0:
+            self._times[:] = 0
+        sets = self.sets[self._times_until :]
+        for k in np.flatnonzero(self._are(which, np.array(self.steps[self._times_until :], np.int32))).tolist():
+            self._times += self._members[sets[k]]
+        self._times_until = len(self.steps)
+        return self._times.copy()
 
     @staticmethod
     def _are(which: NDArray[np.bool_], steps: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -43,6 +43,8 @@ class Turns:
         self._observer = observer
         self._waiting: deque[Cta] = deque()
         self._current: Cta | None = None
+        self.instructions: dict[int, int] = {}
+        """Warp instructions of each CTA that has ended."""
 
     @property
     def now(self) -> int:
@@ -91,6 +93,7 @@ class Turns:
                 if self._observer is not None:
                     self._observer.ends()
                 self._current = None
+                self.instructions[cta.number] = cta.budget - cta.left
                 if cta.number in wanted:
                     wanted.discard(cta.number)
                     yield cta
