@@ -120,7 +120,10 @@ class Instruction:
     @property
     def reads_time(self) -> bool:
         """Whether it reads the SM's cycle counter or %globaltimer."""
-        return self.reads_clock or (self.mnemonic in _READS_SPECIAL and isa.reads_timer(" ".join(self.operands)))
+        if self.mnemonic not in _READS_SPECIAL:
+            return False
+        operands = " ".join(self.operands)
+        return isa.reads_clock(operands) or isa.reads_timer(operands)
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.guard, self.opcode, ", ".join(self.operands))))

@@ -16,17 +16,14 @@ Times = Callable[[NDArray[np.bool_]], NDArray[np.int64]]
 
 
 @dataclass
-class _Cta:
-    """`times`: Recorder.times of the CTA; None where the replay has no values for it. `instructions` tells how many it
-    has executed.
+class _Reads:
+    """The reads of a CTA that was replayed. `times`: Recorder.times of the CTA.
 
     `table`: [warps, reads], the last value repeated. `known`: [warps], the reads that have values. `beyond`: [warps],
-    the CTA's instructions at the warp's first read without one; -1 before.
+    the CTA's instructions just before the warp's first read without a value; -1 until then.
     """
 
-    times: Times | None
-    instructions: Callable[[], int]
-    limit: int
+    times: Times
     table: NDArray[np.int64]
     known: NDArray[np.int64]
     beyond: NDArray[np.int64]
@@ -50,38 +47,41 @@ class ReplayedClock:
         self._reads = reads
         self._instructions = instructions
         self._replayed = {cta for cta, _ in values.cycles}
-        self._ctas: dict[int, _Cta] = {}
-        self._number = -1
+        self._begun: dict[int, _Reads] = {}
+        self._cta, self._warps = -1, 0
+        self._executed: Callable[[], int] = int
 
-    def attach(self, number: int, times: Times, warps: int, instructions: Callable[[], int]) -> None:
-        """This CTA executes from now on."""
-        self._number = number
-        if number in self._ctas:
+    def attach(self, cta: int, warps: int, times: Times, executed: Callable[[], int]) -> None:
+        """A CTA executes from now on. `times`: see Recorder; `executed` tells its warp instructions so far."""
+        self._cta, self._warps, self._executed = cta, warps, executed
+        if cta in self._begun or cta not in self._replayed:
             return
-        mine = [self._values.cycles.get((number, warp), np.zeros(0, np.int64)) for warp in range(warps)]
+        mine = [self._values.cycles.get((cta, warp), np.zeros(0, np.int64)) for warp in range(warps)]
         known = np.array([len(values) for values in mine])
         table = np.zeros((warps, max(1, known.max())), np.int64)
         for row, values in zip(table, mine, strict=True):
             if len(values):
                 row[: len(values)], row[len(values) :] = values, values[-1]
-        limit = self._instructions.get(number, max(self._instructions.values(), default=0))
-        kept = times if number in self._replayed else None
-        self._ctas[number] = _Cta(kept, instructions, limit, table, known, np.full(warps, -1, np.int64))
+        self._begun[cta] = _Reads(times, table, known, np.full(warps, -1, np.int64))
 
     def now(self, nanoseconds: bool) -> Any:
         """The clock of the read that executes, uint64 [lanes]; those that do not take part have any value."""
-        cycles = np.repeat(self._cycles(self._ctas[self._number]), WARP).astype(np.uint64)
-        return self._values.nanoseconds(cycles) if nanoseconds else cycles
+        reads = self._begun.get(self._cta)
+        cycles = self._standing() if reads is None else self._replayed_cycles(reads)
+        lanes = np.repeat(cycles, WARP).astype(np.uint64)
+        return self._values.nanoseconds(lanes) if nanoseconds else lanes
 
-    def _cycles(self, cta: _Cta) -> NDArray[np.int64]:
-        if cta.times is None:
-            self.without.add(self._number)
-            return np.full(len(cta.known), max(0, cta.instructions() - cta.limit), np.int64)
-        read = np.maximum(0, cta.times(self._reads) - 1)
-        values: NDArray[np.int64] = cta.table[np.arange(len(read)), np.minimum(read, cta.table.shape[1] - 1)]
-        further = read >= cta.known
+    def _standing(self) -> NDArray[np.int64]:
+        self.without.add(self._cta)
+        first = self._instructions.get(self._cta, max(self._instructions.values(), default=0))
+        return np.full(self._warps, max(0, self._executed() - first), np.int64)
+
+    def _replayed_cycles(self, reads: _Reads) -> NDArray[np.int64]:
+        number = np.maximum(0, reads.times(self._reads) - 1)
+        values: NDArray[np.int64] = reads.table[np.arange(len(number)), np.minimum(number, reads.table.shape[1] - 1)]
+        further = number >= reads.known
         if further.any():
-            done = cta.instructions()
-            cta.beyond[further & (cta.beyond < 0)] = done - 1
-            values[further] += done - cta.beyond[further]
+            executed = self._executed()
+            reads.beyond[further & (reads.beyond < 0)] = executed - 1
+            values[further] += executed - reads.beyond[further]
         return values

@@ -139,7 +139,7 @@ class CtaExecutor(ControlFlow):
         self.polls.looks, self.polls.recorder = cta.looks, cta.recorder if cta.keep else None
         if self.environment.replayed is not None:
             told = partial(self.instructions_of, cta)
-            self.environment.replayed.attach(cta.number, cta.recorder.times, self._lanes.warps, told)
+            self.environment.replayed.attach(cta.number, self._lanes.warps, cta.recorder.times, told)
 
     def _tell_other(self, cta: Cta, warp: int, rank: int, barrier: int, arrivals: int, count: int) -> None:
         """Note for another CTA of the cluster what it gets from this one."""

@@ -46,8 +46,8 @@ class Notice(Observer):
             self._findings = Findings()
 
     def launches(self, environment: Any) -> None:
-        self.reads_clock = any(instruction.reads_time for instruction in environment.code)
         with suppress(Exception):
+            self.reads_clock = any(instruction.reads_time for instruction in environment.code)
             self._sync = Sync(environment.lanes.exists, environment.code, self._findings, _point)
 
     def starts(self, cta: int) -> None:
