@@ -303,4 +303,4 @@ class Trace:
 
 
 ExecuteAgain = Callable[[ClockValues, Callable[[int, int], None] | None], Trace]
-"""Takes the clock values, and what is told the CTAs done and all; gives the trace of the second execution."""
+"""Executes with these clock values, calls the function with (CTAs done, CTAs), and returns the new trace."""

@@ -46,6 +46,7 @@ class ReplayedClock:
         self._values = values
         self._reads = reads
         self._instructions = instructions
+        self._most = max(instructions.values(), default=0)
         self._replayed = {cta for cta, _ in values.cycles}
         self._begun: dict[int, _Reads] = {}
         self._cta, self._warps = -1, 0
@@ -73,7 +74,7 @@ class ReplayedClock:
 
     def _standing(self) -> NDArray[np.int64]:
         self.without.add(self._cta)
-        first = self._instructions.get(self._cta, max(self._instructions.values(), default=0))
+        first = self._instructions.get(self._cta, self._most)
         return np.full(self._warps, max(0, self._executed() - first), np.int64)
 
     def _replayed_cycles(self, reads: _Reads) -> NDArray[np.int64]:
