@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.machine.clock import ReplayedClock
+from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.memory import Buffer
 from gpuemu.trace.clocks import ClockValues
 from gpuemu.trace.model import Instruction, Trace
@@ -20,18 +21,13 @@ def clock_reads(code: Iterable[Instruction]) -> NDArray[np.bool_]:
     return np.array([instruction.reads_time for instruction in code], np.bool_)
 
 
-def contents_of(buffers: Iterable[Buffer]) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
-    """The bytes of each buffer, and a copy of what they hold now."""
-    return [(buffer.views[1], buffer.views[1].copy()) for buffer in buffers]
-
-
 @dataclass(frozen=True)
 class SecondExecution:
     """Executes a launch again: a trace's `again`.
 
-    `launch` is `trace_kernel` with the arguments of the first execution. `before`: see `contents_of`; it puts these
-    contents back, so that the arrays hold the results of the second execution afterwards. `reads` and `instructions`:
-    see ReplayedClock. Raises GpuemuError for whatever the kernel must not do.
+    `launch` is `trace_kernel` with the arguments of the first execution. `before`: the bytes of each buffer, and what
+    they held then. It puts these contents back, so that the arrays hold the results of the second execution afterwards.
+    `reads` and `instructions`: see ReplayedClock. Raises GpuemuError for whatever the kernel must not do.
     """
 
     launch: Callable[..., Trace]
@@ -49,3 +45,23 @@ class SecondExecution:
             problems = [replace(one, found=f"{one.found}, with emulated clock values") for one in error.problems]
             raise GpuemuError(problems) from None
         return replace(trace, without_clock=tuple(sorted(clock.without)))
+
+
+class Repeat:
+    """Takes down what a second execution needs of the first one; nothing for code that does not read the clock.
+
+    `wanted`: whether there may be a second execution. `instructions` gets the warp instructions of each CTA.
+    """
+
+    def __init__(self, code: Iterable[Instruction], buffers: Iterable[Buffer], wanted: bool):
+        self._reads = clock_reads(code)
+        self.instructions: dict[int, int] | None = None
+        if wanted and self._reads.any():
+            self.instructions = {}
+            self._before = [(buffer.views[1], buffer.views[1].copy()) for buffer in buffers]
+
+    def again(self, executor: CtaExecutor, launch: Callable[..., Trace]) -> SecondExecution | None:
+        """The second execution of what the executor has executed; None if nothing has read the clock."""
+        if self.instructions is None or not any(map(executor.has_executed, np.flatnonzero(self._reads).tolist())):
+            return None
+        return SecondExecution(launch, self._before, self._reads, self.instructions)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError
-from gpuemu.sass.again import SecondExecution, clock_reads, contents_of
+from gpuemu.sass.again import Repeat
 from gpuemu.sass.clusters import cluster_size, notes_of
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.machine.clock import ReplayedClock
@@ -161,9 +161,7 @@ def trace_kernel(
     )
     constants, known = constant_banks(function, launch, memory, args, hardware, size, device)
     add_heap(memory, function.image.codeless)
-    reads = clock_reads(code)
-    repeatable = reads.any() and clock is None and (observer is None or not observer.forgives)
-    before = contents_of(memory.buffers) if repeatable else []
+    repeat = Repeat(code, memory.buffers, clock is None and (observer is None or not observer.forgives))
     sample = ctas is None and launch.ctas > len(kept)
     beside = sampled(launch, kept, sms, None) if sample and not timed_only else []
     heavy: list[int] = []
@@ -205,6 +203,7 @@ def trace_kernel(
         at_once,
         f"{sms} SMs x {resident}",
         observer,
+        repeat.instructions,
     )
     taken, others = Taken(WARP), Taken(WARP)
     threads = np.zeros(0, np.int64)
@@ -287,13 +286,11 @@ def trace_kernel(
         buffer_bytes=sum(buffer.bytes for buffer in memory.buffers),
     )
     trace = replace(trace, code=with_threads(trace, threads))
-    if repeatable and any(executor.has_executed(k) for k in np.flatnonzero(reads).tolist()):
-        launched = partial(
-            trace_kernel, function.cubin, kernel, grid, block, dynamic_shared_bytes, tuple(args), arch=arch,
-            ctas=None if ctas is None else kept, budget=budget, stack_bytes=stack_bytes, zero_shared=zero_shared,
-            timed_only=timed_only, cluster=cluster, device=device,
-        )  # fmt: skip
-        trace = replace(trace, again=SecondExecution(launched, before, reads, turns.instructions))
+    trace = replace(trace, again=repeat.again(executor, partial(
+        trace_kernel, function.cubin, kernel, grid, block, dynamic_shared_bytes, tuple(args), arch=arch,
+        ctas=None if ctas is None else kept, budget=budget, stack_bytes=stack_bytes, zero_shared=zero_shared,
+        timed_only=timed_only, cluster=cluster, device=device,
+    )))  # fmt: skip
     if not sample:
         return trace
     addresses, active, spaces = others.columns()

@@ -26,7 +26,10 @@ MOST_LOOKS = 20_000
 
 
 class Turns:
-    """The CTAs of a launch. `at_once`: how many live on the chip, `residency` says as what."""
+    """The CTAs of a launch. `at_once`: how many live on the chip, `residency` says as what.
+
+    `instructions` gets the warp instructions of each CTA that has ended.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,7 @@ class Turns:
         at_once: int,
         residency: str,
         observer: Observer | None,
+        instructions: dict[int, int] | None = None,
     ):
         self._executor = executor
         self._begin = begin
@@ -43,8 +47,7 @@ class Turns:
         self._observer = observer
         self._waiting: deque[Cta] = deque()
         self._current: Cta | None = None
-        self.instructions: dict[int, int] = {}
-        """Warp instructions of each CTA that has ended."""
+        self._instructions = instructions
 
     @property
     def now(self) -> int:
@@ -93,7 +96,8 @@ class Turns:
                 if self._observer is not None:
                     self._observer.ends()
                 self._current = None
-                self.instructions[cta.number] = cta.budget - cta.left
+                if self._instructions is not None:
+                    self._instructions[cta.number] = cta.budget - cta.left
                 if cta.number in wanted:
                     wanted.discard(cta.number)
                     yield cta
