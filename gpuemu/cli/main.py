@@ -9,7 +9,7 @@ import sys
 import click
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.cli import effects
+from gpuemu.cli import effects, interrupts
 from gpuemu.cli.completion import VARIABLE, attach
 from gpuemu.cli.pages import fitted
 from gpuemu.cli.terminal import OutputError, terminals
@@ -86,6 +86,10 @@ class _Lazy(click.Group):
             one.context_class = _Fitted
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        with interrupts.running():
+            return super().invoke(ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -110,6 +114,7 @@ def main() -> None:
 
     A standard output that takes no more, such as a full disk, ends with exit code 2 as well: a verdict is lost with it.
     """
+    interrupts.answer()
     with terminals() as (output, _):
         try:
             status = _status()
@@ -133,7 +138,8 @@ def _status() -> int | str | None:
         error.show()
         return BAD_INPUT
     except click.Abort:
-        return 130
+        interrupts.tell()
+        return interrupts.INTERRUPTED
     except SystemExit as error:
         return error.code
     return found if isinstance(found, int) else 0
