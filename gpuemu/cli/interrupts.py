@@ -31,7 +31,8 @@ class _Watch:
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
-        os.set_blocking(self._writer, False)
+        if hasattr(os, "set_blocking"):  # as Unix wants it; Windows has that from Python 3.12 on
+            os.set_blocking(self._writer, False)
         self._is_over = False
         """Whether the command has said all that it has to say."""
         self._unraisable = sys.unraisablehook

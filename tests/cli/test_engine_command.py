@@ -186,6 +186,19 @@ def test_building_says_what_it_waited_for() -> None:
     assert str(done.exception).startswith("engine: found another process that still compiles it; ")
 
 
+def test_building_says_who_compiled(other_cache: Path) -> None:
+    pytest.importorskip("numba")
+    build = BUILD.replace("building.load()", "from gpuemu.cli.engine import build; build.callback()")
+    command, pipe = [sys.executable, "-c", build, "6"], subprocess.PIPE
+    running = [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) for _ in range(2)]
+    said = sorted(one.communicate()[0] for one in running)
+    assert [line.partition(" in ")[0] for line in "".join(said).splitlines()] == [
+        "compiled by another process",
+        "compiles",
+        "compiled",
+    ]
+
+
 def test_an_observer_hears_that_the_engine_is_compiled_first(
     other_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
