@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
@@ -61,7 +61,11 @@ def client(address: str) -> Iterator[Any]:
 def give_up(client: Any) -> None:
     """End the workers of a cluster here, whatever they run; dask by itself would wait for that some seconds."""
     if client.cluster is not None:
-        client.sync(lambda: asyncio.gather(*(one.close(timeout=_SOON_S) for one in client.cluster.workers.values())))
+        client.sync(lambda: _all_closed(client.cluster.workers.values()))
+
+
+async def _all_closed(workers: Iterable[Any]) -> None:
+    await asyncio.gather(*(one.close(timeout=_SOON_S) for one in workers), return_exceptions=True)
 
 
 def submitted(client: Any, function: Callable[[bytes], Any], argument: bytes) -> Any:
@@ -103,12 +107,12 @@ def _local(dask: Any, address: str) -> Iterator[Any]:
     # Dask looks at its workers a hundred times a second, for a page that nobody opens here.
     unwatched = import_module("dask.config").set({"distributed.worker.profile.enabled": False})
     ready_trackers()
-    with held(), unwatched:
-        cluster = dask.LocalCluster(
-            n_workers=int(address.removeprefix("local:")), threads_per_worker=1, processes=True,
-            dashboard_address=":0", silence_logs=logging.CRITICAL,
-        )  # fmt: skip
-    with cluster:
+    with ExitStack() as stack:
+        with held(), unwatched:  # an interruption comes when the stack has the cluster, and closes it
+            cluster = stack.enter_context(dask.LocalCluster(
+                n_workers=int(address.removeprefix("local:")), threads_per_worker=1, processes=True,
+                dashboard_address=":0", silence_logs=logging.CRITICAL,
+            ))  # fmt: skip
         yield cluster
 
 

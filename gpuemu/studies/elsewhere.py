@@ -208,13 +208,14 @@ class _Dask:
         from gpuemu.studies import dask_cluster
 
         self.losses = dask_cluster.losses()
-        self._stack = ExitStack()
-        self._client = self._stack.enter_context(dask_cluster.client(address))
-        self._explained, self._give_up = dask_cluster.explained(address), dask_cluster.give_up
-        self._executor: Executor = self._client.get_executor(pure=False)
-        # A task like any other, so that a worker that joins late, or in the place of one that is gone, gets it.
-        self._job = dask_cluster.submitted(self._client, _load, job)
-        self._counted_at, self._width = 0.0, 1
+        with ExitStack() as stack:
+            self._client = stack.enter_context(dask_cluster.client(address))
+            # A task like any other, so that a worker that joins late, or in the place of one that is gone, gets it.
+            self._job = dask_cluster.submitted(self._client, _load, job)
+            self._explained, self._give_up = dask_cluster.explained(address), dask_cluster.give_up
+            self._executor: Executor = self._client.get_executor(pure=False)
+            self._counted_at, self._width = 0.0, 1
+            self._stack = stack.pop_all()
 
     @property
     def width(self) -> int:

@@ -38,11 +38,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "check": ("check", "loop.cu", *LAUNCH, "-D", "ROUNDS=40000"),
     "why": ("why", "gemm_nn_plain", "--jobs", "2"),
     "sweep": ("sweep", "gemm_nn_plain", *BANKS, "--store", "points.sqlite", "-o", "points.csv", "--jobs", "2"),
+    "sweep on dask": ("sweep", "gemm_nn_plain", *BANKS, "--no-store", "--cluster", "local:2"),
     "rank": ("rank", "loop.cu", "--vary", "ROUNDS=30000,40000,50000,60000", *LAUNCH, "--chip", "H100", "--jobs", "2"),
     "search": ("search", "--tile", "128x128:f16", "--access", "copy-in", "--access", "4*ldmatrix.x4", "--access",
                "store", "--access", "column", "--jobs", "2"),
 }  # fmt: skip
-"""Each takes some seconds, and those with --jobs start processes for them. `judge` belongs here, too: a row for it."""
+"""Each takes some seconds, and those with --jobs or --cluster start processes. `judge` belongs here, too: a row for it."""
 MOMENTS = int(os.environ.get("GPUEMU_INTERRUPTS") or 2 * len(COMMANDS))
 CASES = [(list(COMMANDS)[n % len(COMMANDS)], n // len(COMMANDS)) for n in range(MOMENTS)]
 LEFT_S = 5.0
@@ -78,7 +79,7 @@ def has_begun(running: subprocess.Popen[bytes]) -> bool:
 
 
 def has_workers(running: subprocess.Popen[bytes]) -> bool:
-    return running.poll() is not None or any("popen_loky" in one for one in alive(running.pid))
+    return running.poll() is not None or any("popen_loky" in one or "spawn_main" in one for one in alive(running.pid))
 
 
 def _as_in_a_terminal() -> None:
@@ -90,7 +91,7 @@ def _as_in_a_terminal() -> None:
 def test_ctrl_c_ends_it_with_one_line_and_leaves_no_process(name: str, number: int, tmp_path: Path) -> None:
     (tmp_path / "loop.cu").write_text(KERNEL)
     chance = random.Random(f"{name} {number}")
-    after_workers = "--jobs" in COMMANDS[name] and number % 2 == 1
+    after_workers = number % 2 == 1 and not {"--jobs", "--cluster"}.isdisjoint(COMMANDS[name])
     delay = chance.uniform(0.0, 1.5)
     with open(tmp_path / "out", "wb") as out, open(tmp_path / "err", "wb") as err:
         running = subprocess.Popen(
