@@ -31,6 +31,12 @@ extern "C" __global__ void loop(float *out) {
     out[blockIdx.x * blockDim.x + threadIdx.x] = x;
 }
 """
+PROBLEM = """
+import numpy as np
+grid, block = 4, 256
+def inputs(rng): return [np.zeros(1024, np.float32)]
+def reference(out): pass
+"""
 LAUNCH = ("--grid", "4", "--block", "256", "--arg", "zeros:f32:1024")
 BANKS = ("--vary", "shared_memory.banks=16,32,64,8", "--vary", "shared_memory.bank_width_bytes=4,8")
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -42,19 +48,22 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "rank": ("rank", "loop.cu", "--vary", "ROUNDS=30000,40000,50000,60000", *LAUNCH, "--chip", "H100", "--jobs", "2"),
     "search": ("search", "--tile", "128x128:f16", "--access", "copy-in", "--access", "4*ldmatrix.x4", "--access",
                "store", "--access", "column", "--jobs", "2"),
+    "judge": ("judge", "loop.cu", "again.cu", "--against", "problem.py", "--chip", "H100", "--jobs", "2",
+              "-D", "ROUNDS=40000"),
 }  # fmt: skip
-"""Each takes some seconds, and those with --jobs or --cluster start processes. `judge` belongs here, too: a row for it."""
+"""Each takes some seconds, and those with --jobs or --cluster start processes."""
 MOMENTS = int(os.environ.get("GPUEMU_INTERRUPTS") or 2 * len(COMMANDS))
 CASES = [(list(COMMANDS)[n % len(COMMANDS)], n // len(COMMANDS)) for n in range(MOMENTS)]
 LEFT_S = 5.0
 
 
-def alive(session: int) -> list[str]:
-    """The command lines of all processes of a session that still run."""
+def alive(session: int, folder: Path) -> list[str]:
+    """The command lines of all processes of a session, or with temporary files in a folder, that still run."""
     found = []
     for one in psutil.process_iter():
         try:
-            if os.getsid(one.pid) == session and one.status() != psutil.STATUS_ZOMBIE:
+            inside = os.getsid(one.pid) == session or one.environ().get("TMPDIR", "").startswith(str(folder))
+            if inside and one.status() != psutil.STATUS_ZOMBIE:
                 found.append(" ".join(one.cmdline()))
         except (OSError, psutil.Error):
             pass
@@ -70,7 +79,7 @@ def wait_for(condition: Callable[[], object], seconds: float) -> bool:
     return True
 
 
-def has_begun(running: subprocess.Popen[bytes]) -> bool:
+def has_begun(running: subprocess.Popen[bytes], _: Path) -> bool:
     """Whether Ctrl-C is the program's to answer: before that, it is Python's."""
     try:
         return running.poll() is not None or psutil.Process(running.pid).num_threads() > 1
@@ -78,8 +87,9 @@ def has_begun(running: subprocess.Popen[bytes]) -> bool:
         return True
 
 
-def has_workers(running: subprocess.Popen[bytes]) -> bool:
-    return running.poll() is not None or any("popen_loky" in one or "spawn_main" in one for one in alive(running.pid))
+def has_workers(running: subprocess.Popen[bytes], folder: Path) -> bool:
+    names = ("popen_loky", "spawn_main", "judge.worker")
+    return running.poll() is not None or any(name in one for one in alive(running.pid, folder) for name in names)
 
 
 def _as_in_a_terminal() -> None:
@@ -89,7 +99,10 @@ def _as_in_a_terminal() -> None:
 
 @pytest.mark.parametrize(("name", "number"), CASES)
 def test_ctrl_c_ends_it_with_one_line_and_leaves_no_process(name: str, number: int, tmp_path: Path) -> None:
-    (tmp_path / "loop.cu").write_text(KERNEL)
+    for file in ("loop.cu", "again.cu"):
+        (tmp_path / file).write_text(KERNEL)
+    (tmp_path / "problem.py").write_text(PROBLEM)
+    (tmp_path / "tmp").mkdir()
     chance = random.Random(f"{name} {number}")
     after_workers = number % 2 == 1 and not {"--jobs", "--cluster"}.isdisjoint(COMMANDS[name])
     delay = chance.uniform(0.0, 1.5)
@@ -97,16 +110,17 @@ def test_ctrl_c_ends_it_with_one_line_and_leaves_no_process(name: str, number: i
         running = subprocess.Popen(
             [sys.executable, "-m", "gpuemu", *COMMANDS[name]], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=out,
             stderr=err, start_new_session=True, preexec_fn=_as_in_a_terminal,
+            env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
         )  # fmt: skip
     try:
-        assert wait_for(lambda: (has_workers if after_workers else has_begun)(running), 120)
+        assert wait_for(lambda: (has_workers if after_workers else has_begun)(running, tmp_path), 120)
         time.sleep(delay)
         assert running.poll() is None, "it ended before it was interrupted"
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does: every process of the group gets it
-        ended = wait_for(lambda: running.poll() is not None and not alive(running.pid), LEFT_S)
-        left = alive(running.pid)
+        ended = wait_for(lambda: running.poll() is not None and not alive(running.pid, tmp_path), LEFT_S)
+        left = alive(running.pid, tmp_path)
     finally:
-        if alive(running.pid):
+        if alive(running.pid, tmp_path):
             os.killpg(running.pid, signal.SIGKILL)
         running.wait()
     said = (tmp_path / "err").read_text()
