@@ -34,30 +34,45 @@ def targets(code: Sequence[Instruction]) -> list[int | None]:
     ]
 
 
+def ways(code: Sequence[Instruction]) -> list[list[int]]:
+    """The places at which each instruction may go on; jumps by a register name none.
+
+    Where a branch says nothing, as in an imported trace, the code behind it follows, too.
+    """
+    found = []
+    for k, (instruction, target) in enumerate(zip(code, targets(code), strict=True)):
+        branches = instruction.mnemonic in _BY_NUMBER
+        conditional = bool(instruction.guard) or (branches and len(instruction.operands) != 1)
+        goes_on = conditional or "leaves" not in instruction.parsed.row.notes
+        found.append([*([k + 1] if goes_on else []), *([] if target is None else [target])])
+    return found
+
+
+def goes_elsewhere(instruction: Instruction) -> bool:
+    """Whether an instruction jumps, calls or returns by a register."""
+    return instruction.mnemonic in _ELSEWHERE
+
+
 def living(code: Sequence[Instruction], elsewhere: int) -> list[int]:
     """The registers that are read from each instruction on before they are written; and behind the last.
 
-    `elsewhere`: what is taken to be read where a call, a return or a jump by a register goes on. Where a branch says
-    nothing, as in an imported trace, the code behind it follows, too.
+    `elsewhere`: what is taken to be read where a call, a return or a jump by a register goes on.
     """
-    kills, reads, ways = [], [], []
-    for k, (instruction, target) in enumerate(zip(code, targets(code), strict=True)):
+    kills, reads, next_ = [], [], ways(code)
+    for instruction, target in zip(code, targets(code), strict=True):
         written, read = instruction.registers
         branches = instruction.mnemonic in _BY_NUMBER
         # A guarded instruction may leave what it would write as it was.
         kills.append(0 if instruction.guard else bits(written))
-        unknown = instruction.mnemonic in _ELSEWHERE or (branches and target is None)
+        unknown = goes_elsewhere(instruction) or (branches and target is None)
         reads.append(bits(read) | (elsewhere if unknown else 0))
-        conditional = bool(instruction.guard) or (branches and len(instruction.operands) != 1)
-        goes_on = conditional or "leaves" not in instruction.parsed.row.notes
-        ways.append([*([k + 1] if goes_on else []), *([] if target is None else [target])])
     live = [0] * (len(code) + 1)
     changed = True
     while changed:
         changed = False
         for k in reversed(range(len(code))):
             behind = 0
-            for way in ways[k]:
+            for way in next_[k]:
                 behind |= live[way]
             now = reads[k] | (behind & ~kills[k])
             changed |= now != live[k]

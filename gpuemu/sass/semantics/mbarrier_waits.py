@@ -1,8 +1,8 @@
-"""Lanes that wait at mbarriers of sm_90: whether the phase is over, and what it lacks where it never is."""
+"""Lanes that wait at mbarriers: whether the phase is over, and what it lacks where it never is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.addresses import address32
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.semantics.mbarriers import parts_of
+from gpuemu.sass.semantics.mbarriers import parts_of, parts_of_80
 from gpuemu.sass.semantics.register_pool import short
 from gpuemu.trace.model import Instruction
 
@@ -83,6 +83,9 @@ def waits_at(sites: Iterable[tuple[Site, Bools]]) -> list[Wait]:
     """
     found: dict[int, Wait] = {}
     for site, lanes in sites:
+        if site.mnemonic == "LDS":
+            for wait in _polled(site, lanes):
+                found.setdefault(wait.byte, wait)
         if site.mnemonic != "SYNCS" or not site.has("PHASECHK"):
             continue
         words, parities, numbers = _looking(site)(lanes)
@@ -94,6 +97,19 @@ def waits_at(sites: Iterable[tuple[Site, Bools]]) -> list[Wait]:
             who |= found[barrier].lanes if barrier in found else False
             found[barrier] = Wait(site.instruction, who, barrier, int(parities[here][0]), takes, arrivals, missing)
     return sorted(found.values(), key=lambda w: (not w.bytes, w.arrivals == w.takes, w.byte))
+
+
+def _polled(site: Site, lanes: Bools) -> Iterator[Wait]:
+    """The same before sm_90, where lanes read the barrier's word, or its upper half, and test it."""
+    if not any(i.mnemonic == "ATOMS" and i.has("ARRIVE") for i in site.environment.code):
+        return
+    memory = site.environment.memory
+    where = np.broadcast_to(address32(site, 1, memory.shared_base).every(), lanes.shape).astype(np.int64) >> 3
+    for place in np.unique(where[lanes]).tolist():
+        word = int(memory.shared[8][place]) if place < len(memory.shared[8]) else 0
+        takes, missing = parts_of_80(word)
+        if missing <= takes:
+            yield Wait(site.instruction, lanes & (where == place), place << 3, word >> 63, takes, missing, 0)
 
 
 def _looking(site: Site) -> Callable[[Bools], tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]]:

@@ -1,0 +1,37 @@
+"""Mistakes with mbarriers and bulk copies, each with its corrected twin: -D FIXED."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu.studies.check.findings import Finding, Severity
+
+KERNELS = Path(__file__).parent / "kernels"
+
+
+def found(kernel: str, *defines: str, arch: str = "sm_90", args: tuple[Any, ...] = ()) -> list[Finding]:
+    """What check says of a kernel of mbarriers.cu with one CTA of 128 threads."""
+    arguments = args or (np.arange(4096, dtype=np.int32), np.zeros(4096, np.int32))
+    options = ("--std=c++17", *(f"-D{name}" for name in defines))
+    report = gpuemu.check(
+        KERNELS / "mbarriers.cu", kernel, block=(128, 1, 1), args=arguments, arch=arch, options=options, budget=500_000
+    )
+    return [f for f in report.findings if f.severity is not Severity.INFORMATION]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_a_phase_that_never_ends_is_found_though_the_waiting_loop_counts_and_sleeps(arch: str) -> None:
+    (finding,) = found("one_arrival_too_few", arch=arch)
+    assert finding.title == "Barrier error: mbarrier phase that never ends"
+    assert "lacks 1 of 129 arrivals" in finding.sentence
+    assert found("one_arrival_too_few", "FIXED", arch=arch) == []
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_cooperative_groups_that_bring_their_barriers_numbers_in_registers(arch: str) -> None:
+    assert found("groups", arch=arch) == []
