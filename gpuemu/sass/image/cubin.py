@@ -41,7 +41,7 @@ _CONSTANT_SECTION = re.compile(r"\.nv\.constant\d+\..+")
 _GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
 _PARAMETER_BASE_FROM = ((100, 0x380), (90, 0x210), (70, 0x160))  # where the attribute is missing: least SM number, base
 _ADDRESS_BYTES = {1: 4, 2: 8, 3: 4, 4: 8}  # R_CUDA_32, R_CUDA_64, R_CUDA_G32, R_CUDA_G64
-_PTX = ".nv_debug_ptx_txt"
+PTX_SECTION = ".nv_debug_ptx_txt"
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64  # of a tensor map
 _RESERVED_SHARED_BYTES = 1024
 _RESERVING_SM = 90
@@ -270,7 +270,7 @@ def _read(content: bytes, file: str) -> Cubin:
         lines = read_line_table(line_data.data, starts) if line_data else LineTable()
         common = elf.sections.get(".nv.info")
         sizes = sizes_by_symbol(common.data if common else b"")
-        ptx = elf.sections.get(_PTX)
+        ptx = elf.sections.get(PTX_SECTION)
         declared = declared_types(ptx.data if ptx else b"")
         kernels = {
             symbol.name: _kernel(elf, index, sizes, lines, declared)

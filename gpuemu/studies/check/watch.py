@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from gpuemu.sass.machine.patterns import Place
 from gpuemu.studies.check import descriptors, initcheck, synccheck
 from gpuemu.studies.check.accesses import Does
 from gpuemu.studies.check.aside import Aside
+from gpuemu.studies.check.block_sizes import BlockSizes
 from gpuemu.studies.check.descriptors import Descriptors
 from gpuemu.studies.check.findings import Findings, Point
 from gpuemu.studies.check.initcheck import Unwritten
@@ -28,17 +29,21 @@ _DOES = {"load": Does.READ, "store": Does.WRITE, "atomic": Does.ATOMIC}
 
 
 class Watch(Observer):
-    """All tools but controlcheck, for one launch. `tools`: the names of those that count."""
+    """All tools but controlcheck, for one launch. `tools`: the names of those that count.
+
+    `copy_sizes`: the bytes of bulk copies whose size is a constant, by their instructions' offsets.
+    """
 
     def __init__(
         self, tools: frozenset[str], findings: Findings, point: Callable[..., Point], unfilled: list[int],
-        before: Watch | None = None,
+        before: Watch | None = None, copy_sizes: Mapping[int, int] | None = None,
     ):  # fmt: skip
         self._tools = tools
         self._findings = findings
         self._point = point
         self._unfilled = unfilled
         self._before = before
+        self._copy_sizes = copy_sizes or {}
         self.spread = 0 if before is None else 3
         self.notes: list[str] = []
         self.failed = False
@@ -63,8 +68,10 @@ class Watch(Observer):
         self._init = Unwritten(environment, self._unfilled, self._findings, self._point)
         self._inits = first and "initcheck" in self._tools
         self._sync = Sync(lanes.exists, environment.code, self._findings, self._point)
-        size = environment.memory.shared_bytes if first and "memcheck" in self._tools else 0
-        self._matrices = Descriptors(environment.code if size else (), size, self._findings, self._point)
+        code = environment.code if first and "memcheck" in self._tools else ()
+        size = environment.memory.shared_bytes
+        self._matrices = Descriptors(code if size else (), size, self._findings, self._point)
+        self._sizes = BlockSizes(code, self._copy_sizes, self._findings, self._point)
         self._aside = Aside(
             (self._sync, synccheck.OF_CTA), (self._init, initcheck.OF_CTA), (self._matrices, descriptors.OF_CTA)
         )
@@ -76,7 +83,7 @@ class Watch(Observer):
         return f"{address:#x}"
 
     def starts(self, cta: int) -> None:
-        self.cta = self._guard.cta = cta
+        self.cta = self._guard.cta = self._sizes.cta = cta
         self._init.start(cta)
         self._sync.start(cta)
         self._matrices.start(cta)
@@ -93,7 +100,7 @@ class Watch(Observer):
             self._races.waits()
 
     def resumes(self, cta: int) -> None:
-        self.cta = self._guard.cta = cta
+        self.cta = self._guard.cta = self._sizes.cta = cta
         self._aside.take(cta)
         if self._races is not None:
             self._races.resumes(cta)
@@ -104,7 +111,7 @@ class Watch(Observer):
         step = self._guard.around(site, step)
         if self._before is not None:
             return step
-        mnemonic = site.mnemonic
+        mnemonic, step = site.mnemonic, self._sizes.around(site, step)
         if self._races is not None:
             step = self._races.around(site, step)
         if self._inits and self._init.watches_registers and mnemonic not in ("LDGDEPBAR", "DEPBAR", "MEMBAR"):

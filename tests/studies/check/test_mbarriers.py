@@ -35,3 +35,22 @@ def test_a_phase_that_never_ends_is_found_though_the_waiting_loop_counts_and_sle
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_cooperative_groups_that_bring_their_barriers_numbers_in_registers(arch: str) -> None:
     assert found("groups", arch=arch) == []
+
+
+@pytest.mark.parametrize("direction", ["IN", "OUT", "ADD", "PREFETCH"])
+@pytest.mark.parametrize("size", ["100", "(in[25]*4)", "(in[0]+20)"])
+def test_a_bulk_copy_whose_size_is_no_multiple_of_16(direction: str, size: str) -> None:
+    findings = found("bulk", direction, f"BYTES={size}")
+    count = 20 if "in[0]" in size else 100
+    assert [(f.tool, f.sentence) for f in findings] == [
+        ("memcheck", f"a bulk copy of {count} bytes, of which the hardware takes {count & ~15}")
+    ]
+    assert found("bulk", direction, "BYTES=96") == []
+    assert found("bulk", direction, f"BYTES=({size}/16*16)") == []
+
+
+@pytest.mark.parametrize("direction", ["IN", "OUT", "ADD", "PREFETCH"])
+def test_a_bulk_copy_at_an_address_that_is_no_multiple_of_16(direction: str) -> None:
+    findings = found("bulk", direction, "SHIFT=1")
+    assert [f.title for f in findings] == ["Misaligned bulk copy"]
+    assert found("bulk", direction, "SHIFT=4") == []

@@ -32,3 +32,55 @@ extern "C" __global__ void groups(const int *in, int *out) {
     block.sync();
     out[t] = s[127 - t];
 }
+
+#if __CUDA_ARCH__ >= 900
+#ifndef BYTES
+#define BYTES 512
+#endif
+#ifndef SHIFT
+#define SHIFT 0
+#endif
+#define AT(p) (unsigned)__cvta_generic_to_shared(p)
+
+__device__ __forceinline__ void made(uint64_t *bar, int count) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(AT(bar)), "r"(count) : "memory");
+}
+
+__device__ __forceinline__ void arrive(uint64_t *bar) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(AT(bar)) : "memory");
+}
+
+__device__ __forceinline__ void wait(uint64_t *bar, int parity) {
+    int done = 0;
+    while (!done) {
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.s32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(AT(bar)), "r"(parity) : "memory");
+    }
+}
+
+// Bulk copies in all directions of BYTES bytes, which the compiler or (from in[0] on) only the launch knows.
+extern "C" __global__ void bulk(const int *in, int *out) {
+    __shared__ alignas(128) int s[512];
+    __shared__ uint64_t bar;
+    for (int i = threadIdx.x; i < 512; i += 128) s[i] = i;
+    if (threadIdx.x == 0) made(&bar, 1);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x == 0) {
+#ifdef IN
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                     ::"r"(AT(s)), "l"(in + SHIFT), "r"(BYTES), "r"(AT(&bar)) : "memory");
+#elif defined(OUT)
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+                     ::"l"(out + SHIFT), "r"(AT(s)), "r"(BYTES) : "memory");
+#elif defined(ADD)
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%0], [%1], %2;"
+                     ::"l"(out + SHIFT), "r"(AT(s)), "r"(BYTES) : "memory");
+#else
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(in + SHIFT), "r"(BYTES) : "memory");
+#endif
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+#endif
