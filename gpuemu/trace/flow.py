@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.operands import parse_integer
 from gpuemu.isa.registers import PREDICATES
 from gpuemu.trace.model import Instruction
@@ -53,12 +54,14 @@ def goes_elsewhere(instruction: Instruction) -> bool:
     return instruction.mnemonic in _ELSEWHERE
 
 
-def living(code: Sequence[Instruction], elsewhere: int) -> list[int]:
+def living(code: Sequence[Instruction], elsewhere: int, acting: bool = False) -> list[int]:
     """The registers that are read from each instruction on before they are written; and behind the last.
 
-    `elsewhere`: what is taken to be read where a call, a return or a jump by a register goes on.
+    `elsewhere`: what is taken to be read where a call, a return or a jump by a register goes on. `acting`: an
+    instruction that only computes a value reads nothing if nobody reads that value.
     """
     kills, reads, next_ = [], [], ways(code)
+    makes: list[int | None] = []
     for instruction, target in zip(code, targets(code), strict=True):
         written, read = instruction.registers
         branches = instruction.mnemonic in _BY_NUMBER
@@ -66,6 +69,7 @@ def living(code: Sequence[Instruction], elsewhere: int) -> list[int]:
         kills.append(0 if instruction.guard else bits(written))
         unknown = goes_elsewhere(instruction) or (branches and target is None)
         reads.append(bits(read) | (elsewhere if unknown else 0))
+        makes.append(bits(written) if acting and instruction.operation.kind is Kind.FIXED and written else None)
     live = [0] * (len(code) + 1)
     changed = True
     while changed:
@@ -74,7 +78,8 @@ def living(code: Sequence[Instruction], elsewhere: int) -> list[int]:
             behind = 0
             for way in next_[k]:
                 behind |= live[way]
-            now = reads[k] | (behind & ~kills[k])
+            made = makes[k]
+            now = (reads[k] if made is None or made & behind else 0) | (behind & ~kills[k])
             changed |= now != live[k]
             live[k] = now
     return live

@@ -67,7 +67,7 @@ def pending(site: Site) -> Callable[[Bools], bool]:
         return lambda lanes: memory.cluster is not None and memory.cluster.waits(memory.rank, lanes)
     if site.mnemonic == "USETMAXREG":
         return lambda lanes: short(site, lanes)
-    look = _looking(site)
+    look = looking(site)
 
     def is_pending(lanes: Bools) -> bool:
         words, parities, _ = look(lanes)
@@ -88,7 +88,7 @@ def waits_at(sites: Iterable[tuple[Site, Bools]]) -> list[Wait]:
                 found.setdefault(wait.byte, wait)
         if site.mnemonic != "SYNCS" or not site.has("PHASECHK"):
             continue
-        words, parities, numbers = _looking(site)(lanes)
+        words, parities, numbers = looking(site)(lanes)
         for barrier in np.unique(numbers[1][words >> np.uint64(63) == parities]).tolist():
             here = (numbers[1] == barrier) & (words >> np.uint64(63) == parities)
             takes, arrivals, missing = parts_of(int(words[here][0]))
@@ -103,6 +103,11 @@ def _polled(site: Site, lanes: Bools) -> Iterator[Wait]:
     """The same before sm_90, where lanes read the barrier's word, or its upper half, and test it."""
     if not any(i.mnemonic == "ATOMS" and i.has("ARRIVE") for i in site.environment.code):
         return
+    yield from read_by(site, lanes)
+
+
+def read_by(site: Site, lanes: Bools) -> Iterator[Wait]:
+    """The mbarriers of before sm_90 of which lanes read a word by LDS, as if they waited."""
     memory = site.environment.memory
     where = np.broadcast_to(address32(site, 1, memory.shared_base).every(), lanes.shape).astype(np.int64) >> 3
     for place in np.unique(where[lanes]).tolist():
@@ -112,7 +117,7 @@ def _polled(site: Site, lanes: Bools) -> Iterator[Wait]:
             yield Wait(site.instruction, lanes & (where == place), place << 3, word >> 63, takes, missing, 0)
 
 
-def _looking(site: Site) -> Callable[[Bools], tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]]:
+def looking(site: Site) -> Callable[[Bools], tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]]:
     """Of SYNCS.PHASECHK: what some lanes find at the mbarriers in the CTA's shared memory that they look at.
 
     The words, the parities that they wait for, and [lane, byte].

@@ -12,7 +12,7 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.studies.check import descriptors, initcheck, synccheck
+from gpuemu.studies.check import descriptors, initcheck, synccheck, unused_tests
 from gpuemu.studies.check.accesses import Does
 from gpuemu.studies.check.aside import Aside
 from gpuemu.studies.check.block_sizes import BlockSizes
@@ -22,6 +22,7 @@ from gpuemu.studies.check.initcheck import Unwritten
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
 from gpuemu.studies.check.races import Races
 from gpuemu.studies.check.synccheck import Sync
+from gpuemu.studies.check.unused_tests import UnusedTests
 
 Bools = NDArray[np.bool_]
 Step = Callable[[Mask], None]
@@ -68,12 +69,16 @@ class Watch(Observer):
         self._init = Unwritten(environment, self._unfilled, self._findings, self._point)
         self._inits = first and "initcheck" in self._tools
         self._sync = Sync(lanes.exists, environment.code, self._findings, self._point)
+        self._tests = UnusedTests(environment.code if first else (), self._findings, self._point)
         code = environment.code if first and "memcheck" in self._tools else ()
         size = environment.memory.shared_bytes
         self._matrices = Descriptors(code if size else (), size, self._findings, self._point)
         self._sizes = BlockSizes(code, self._copy_sizes, self._findings, self._point)
         self._aside = Aside(
-            (self._sync, synccheck.OF_CTA), (self._init, initcheck.OF_CTA), (self._matrices, descriptors.OF_CTA)
+            (self._sync, synccheck.OF_CTA),
+            (self._init, initcheck.OF_CTA),
+            (self._matrices, descriptors.OF_CTA),
+            (self._tests, unused_tests.OF_CTA),
         )
 
     def _buffer_at(self, address: int) -> str:
@@ -86,11 +91,13 @@ class Watch(Observer):
         self.cta = self._guard.cta = self._sizes.cta = cta
         self._init.start(cta)
         self._sync.start(cta)
+        self._tests.start(cta)
         self._matrices.start(cta)
         if self._races is not None:
             self._races.start(cta)
 
     def ends(self) -> None:
+        self._tests.end()
         if self._races is not None:
             self._races.end(self.failed)
 
@@ -100,7 +107,7 @@ class Watch(Observer):
             self._races.waits()
 
     def resumes(self, cta: int) -> None:
-        self.cta = self._guard.cta = self._sizes.cta = cta
+        self.cta = self._guard.cta = self._sizes.cta = self._tests.cta = cta
         self._aside.take(cta)
         if self._races is not None:
             self._races.resumes(cta)
@@ -111,7 +118,7 @@ class Watch(Observer):
         step = self._guard.around(site, step)
         if self._before is not None:
             return step
-        mnemonic, step = site.mnemonic, self._sizes.around(site, step)
+        mnemonic, step = site.mnemonic, self._tests.around(site, self._sizes.around(site, step))
         if self._races is not None:
             step = self._races.around(site, step)
         if self._inits and self._init.watches_registers and mnemonic not in ("LDGDEPBAR", "DEPBAR", "MEMBAR"):

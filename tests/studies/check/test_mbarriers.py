@@ -54,3 +54,13 @@ def test_a_bulk_copy_at_an_address_that_is_no_multiple_of_16(direction: str) -> 
     findings = found("bulk", direction, "SHIFT=1")
     assert [f.title for f in findings] == ["Misaligned bulk copy"]
     assert found("bulk", direction, "SHIFT=4") == []
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_a_test_whose_result_nobody_uses(arch: str) -> None:
+    for defines in ((), ("MIXED",)):
+        (finding,) = found("tested", *defines, arch=arch)
+        assert finding.title == "Barrier error: unused result of an mbarrier's test"
+        assert finding.sentence.startswith("128 threads test whether")
+    assert found("tested", "FIXED", arch=arch) == []
+    assert found("tested", "TESTED_AGAIN", arch=arch) == []

@@ -2,6 +2,7 @@
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cuda/barrier>
+#include <cuda/ptx>
 #include <cstdint>
 namespace cg = cooperative_groups;
 
@@ -31,6 +32,25 @@ extern "C" __global__ void groups(const int *in, int *out) {
     s[t] = v;
     block.sync();
     out[t] = s[127 - t];
+}
+
+extern "C" __global__ void tested(const int *in, int *out) {
+    __shared__ uint64_t bar;
+    __shared__ int s[128];
+    if (threadIdx.x == 0) cuda::ptx::mbarrier_init(&bar, 128);
+    __syncthreads();
+    s[threadIdx.x] = in[threadIdx.x];
+    const uint64_t token = cuda::ptx::mbarrier_arrive(&bar);
+    bool over = cuda::ptx::mbarrier_test_wait(&bar, token);
+#ifdef FIXED
+    while (!over) over = cuda::ptx::mbarrier_test_wait(&bar, token);
+#elif defined(TESTED_AGAIN)
+    while (!cuda::ptx::mbarrier_test_wait(&bar, token)) {}
+#elif defined(MIXED)
+    over = over && in[0];
+    asm volatile("" ::"r"((int)over));
+#endif
+    out[threadIdx.x] = s[127 - threadIdx.x];
 }
 
 #if __CUDA_ARCH__ >= 900
