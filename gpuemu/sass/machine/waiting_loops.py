@@ -15,6 +15,8 @@ from gpuemu.trace.flow import goes_elsewhere, targets, ways
 from gpuemu.trace.model import Instruction
 
 _LONGEST_LOOP = 48
+_LONGEST_WAIT = 128
+"""Instructions of a loop that may do nothing but wait."""
 _TEST_BEHIND = 16
 """Instructions behind a look among which its test and the branch are found."""
 _ONLY_READ = ("LDG", "LD", "LDS", "SYNCS")
@@ -78,7 +80,7 @@ def only_wait(code: Sequence[Instruction]) -> frozenset[int]:
     next_ = ways(code)
     found, loops = set(), _loops(next_)
     for look in looks(code):
-        loop = next((loop for loop in loops if look in loop), frozenset())
+        loop = next((loop for loop in loops if look in loop and len(loop) <= _LONGEST_WAIT), frozenset())
         harmless = loop and code[look].mnemonic in _ONLY_READ and all(_harmless(code[k]) for k in loop - {look})
         if harmless and _Exits(code, next_, loop, look).depend_on_the_look():
             found.add(look)
@@ -127,7 +129,7 @@ class _Exits:
         self._leave = [k for k in loop if not loop.issuperset(next_[k]) or code[k].operation.kind is Kind.EXIT]
         self._before = {k: [n for n in loop if k in next_[n]] for k in loop}
         self._written = {r for k in loop for r in _registers(code[k])[0]}
-        self._asked: set[tuple[int, int]] = set()
+        self._answers: dict[tuple[int, int], bool] = {}
 
     def depend_on_the_look(self) -> bool:
         """Whether all of them depend on the look and on what the loop does not change."""
@@ -139,12 +141,12 @@ class _Exits:
         """Whether what an instruction finds in a register is the same in each round while the look finds the same."""
         if register not in self._written:
             return True
-        if (at, register) in self._asked:
-            return False
-        self._asked.add((at, register))
-        writers = self._writers(at, register)
-        self._asked.discard((at, register))
-        return len(writers) == 1 and self._repeats(*writers)
+        question = at, register
+        if question not in self._answers:
+            self._answers[question] = False  # where it depends on itself, round after round
+            writers = self._writers(at, register)
+            self._answers[question] = len(writers) == 1 and self._repeats(*writers)
+        return self._answers[question]
 
     def _repeats(self, writer: int) -> bool:
         """Whether an instruction writes the same in each round."""

@@ -134,7 +134,7 @@ class Order:
             here = now == strand
             groups = self._copies.setdefault((kind, int(lanes[here][0]) // LANES), _Groups())
             if strand not in groups.open:
-                groups.open[strand] = self.strands.side([strand])
+                groups.open[strand] = self.strands.beside(strand)
                 self.pending.add(groups.open[strand])
             found[here] = groups.open[strand]
         return found
@@ -163,14 +163,17 @@ class Order:
             if strands:
                 here = np.zeros_like(lanes)
                 here[warp * LANES : warp * LANES + LANES] = lanes[warp * LANES : warp * LANES + LANES]
-                self.strands.advance(here, strands)
+                if kind == "warpgroup":
+                    self.strands.advance(here, strands)
+                else:
+                    self.strands.advance(here, own=strands)
                 self.pending -= set(strands)
 
     # -- mbarriers --------------------------------------------------------------------------------------------
 
-    def bulk_copy(self, behind: int) -> NDArray[np.int64]:
-        """The strand of a copy behind another that an mbarrier will be told of; see `told`."""
-        strand = self.strands.side([behind])
+    def bulk_copy(self, behind: int, lanes: Bools) -> NDArray[np.int64]:
+        """The strand of a copy that lanes of a strand make, and that an mbarrier will be told of; see `told`."""
+        strand = self.strands.side([self.strands.release(behind, lanes)])
         self.pending.add(strand)
         return np.array([strand], np.int64)
 
@@ -183,10 +186,13 @@ class Order:
         """The mbarrier is new."""
         self._phases[barrier] = _Phases(parity=parity)
 
-    def arrive_at(self, barrier: int, lanes: Bools, with_copies: bool) -> None:
-        """Lanes arrive at an mbarrier, or their copies do, until the instruction is `done`."""
+    def arrive_at(self, barrier: int, lanes: Bools, together: Bools, with_copies: bool) -> None:
+        """Lanes arrive at an mbarrier, or their copies do, until the instruction is `done`.
+
+        `together`: all lanes that the instruction executes, some of which may arrive at others.
+        """
         phases = self._phases.setdefault(barrier, _Phases())
-        phases.arrived += self.strands.of(lanes)
+        phases.arrived += [self.strands.release(strand, together) for strand in self.strands.of(lanes)]
         self._arrived_at.add(barrier)
         if with_copies:
             for warp in _warps(lanes):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpuemu.isa.opcodes import CLUSTER_BARRIER
 from gpuemu.isa.warp import LANES
-from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.lanes import Mask, ballots
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.patterns import Place
 from gpuemu.studies.check import blocks, held, order
@@ -24,14 +24,18 @@ from gpuemu.studies.check.held import Held
 from gpuemu.studies.check.order import Order
 from gpuemu.studies.check.parties import Parties
 from gpuemu.studies.check.proxies import Proxies
-from gpuemu.studies.check.racecheck import Memory, Race
+from gpuemu.studies.check.race import Race
+from gpuemu.studies.check.racecheck import Memory
 from gpuemu.studies.check.releases import Releases
 from gpuemu.studies.check.stores import one_store
 from gpuemu.studies.check.strands import Strands
+from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
 Step = Callable[[Mask], None]
 _BARRIER_OBJECTS = ("SYNCS", "ARRIVES")
+_RELEASING = (*_BARRIER_OBJECTS, "STAS", "UBLKCP", "UTMALDG")
+"""Instructions of single lanes that other threads wait for, besides atomics and flags."""
 _COMMITS = {"LDGDEPBAR": "LDGSTS", "UTMACMDFLUSH": "bulk"}
 _WIDE_SCOPES = ("GPU", "SYS")
 _NARROW = ("CTA", "SM")
@@ -41,9 +45,13 @@ _MOST_SPAN = 1 << 31
 """Bytes from the first buffer to the end of the last beyond which races in global memory are not looked for."""
 
 
+def _arrives(instruction: Instruction) -> bool:
+    return instruction.mnemonic == "ATOMS" and instruction.has("ARRIVE")
+
+
 def is_barrier_object(site: Any) -> bool:
     """Whether an instruction is one of an mbarrier's own."""
-    return site.mnemonic in _BARRIER_OBJECTS or (site.mnemonic == "ATOMS" and site.has("ARRIVE"))
+    return site.mnemonic in _BARRIER_OBJECTS or _arrives(site.instruction)
 
 
 class Races:
@@ -83,13 +91,16 @@ class Races:
         self._proxies = Proxies(code, self._stride, self._strands, findings, point, self._race.shared_at)
         self._phases = np.zeros(lanes.count // LANES, np.int64)
         self._phase = 0
+        self._naming = np.zeros(lanes.count, np.bool_)
+        """Lanes that wait at a WARPSYNC for others."""
+        self._meets = self._releases is not None or any(i.mnemonic in _RELEASING or _arrives(i) for i in code)
         self.blocks = Blocks(
             self._order, self._shared, self._global, self._proxies, self._parity, self._stride, self._origin
         )
         memories = [self._shared] if self._global is None else [self._shared, self._global]
         self._parties = Parties(self._memory, self._race, memories, self._proxies)
         self._aside = Aside(
-            (self, ("cta", "_phases", "_phase")), (self.blocks, blocks.OF_CTA), (self._order, order.OF_CTA),
+            (self, ("cta", "_phases", "_phase", "_naming")), (self.blocks, blocks.OF_CTA), (self._order, order.OF_CTA),
             (self._held, held.OF_CTA),
         )  # fmt: skip
 
@@ -100,6 +111,7 @@ class Races:
         self.cta = self.blocks.cta = self._proxies.cta = cta
         self._order.start()
         self._held.start()
+        self._naming = np.zeros_like(self._exists)
         self._calm()
 
     def end(self, failed: bool) -> None:
@@ -169,7 +181,7 @@ class Races:
         if mnemonic == "FENCE" and self._proxies.concerned:
             return self._proxies.fence
         if mnemonic == "NOP":  # what is left of a __syncwarp() whose lanes are together
-            return self.synchronised
+            return self._meet
         if mnemonic == "UCGABAR_ARV":
             return self._comes
         if is_barrier_object(site):
@@ -324,7 +336,7 @@ class Races:
                 if here.any():
                     self._order.find_over(at, here)
             else:
-                self._order.arrive_at(at, here, site.has("LDGSTSBAR"))
+                self._order.arrive_at(at, here, self._mask(lanes), site.has("LDGSTSBAR"))
 
     # -- groups and barriers ----------------------------------------------------------------------------------
 
@@ -334,6 +346,20 @@ class Races:
         phases = self._phases.copy()
         phases[lanes.reshape(-1, LANES).any(axis=1)] = self._phase
         self._phases = phases
+
+    def _meet(self, lanes: Bools) -> None:
+        """Lanes have executed a __syncwarp together."""
+        self.synchronised(lanes)
+        if self._meets:
+            self._strands.advance(lanes, meet=True)
+
+    def names(self, lanes: Bools, wanted: Any, alive: Bools) -> None:
+        """Lanes name those of their warp, as bits, with which they want to synchronize."""
+        bits = np.broadcast_to(np.asarray(wanted, np.uint32), lanes.shape)
+        waits = lanes & ((bits & np.repeat(ballots(alive & ~lanes), LANES)) != 0)
+        self._naming = self._naming | waits
+        self.synchronised(lanes)
+        self._meet(lanes & ~waits)
 
     def _calm(self) -> None:
         self._phase = self._memory.rank << _PHASES_BITS
@@ -345,7 +371,12 @@ class Races:
 
     def met(self, lanes: Bools) -> None:
         """These lanes, each with the others of its warp, have waited for each other."""
-        self._strands.advance(lanes)
+        named = lanes & self._naming
+        self._naming = self._naming & ~lanes
+        if (lanes & ~named).any():
+            self._strands.advance(lanes & ~named)
+        if named.any():
+            self._strands.advance(named, meet=True)
 
     def arrives(self, barrier: int, lanes: Bools, waits: bool) -> None:
         """Lanes have come to a barrier of the CTA."""

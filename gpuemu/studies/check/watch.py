@@ -211,7 +211,7 @@ class Watch(Observer):
         if self._before is None:
             self._sync.names(site.instruction, lanes, wanted, alive)
         if self._races is not None:
-            self._races.synchronised(lanes)
+            self._races.names(lanes, wanted, alive)
 
     def arrives(self, barrier: int, lanes: Bools, waits: bool, expected: int | None, site: Any) -> None:
         if self._before is None:

@@ -18,9 +18,11 @@ from gpuemu.studies.check.findings import Finding, Severity
 KERNELS = Path(__file__).parent / "pairs"
 ARCHS = {"barriers": ("sm_80", "sm_90"), "warps": ("sm_80", "sm_89", "sm_90"), "flags": ("sm_80", "sm_90")}
 ARCHS["hopper"] = ARCHS["clusters"] = ("sm_90",)
+ARCHS["mbarriers"] = ("sm_80", "sm_90")
+ONLY_SM_90 = {"one_lane_expects"}
 CTAS = {
     "lock_global", "last_cta", "last_cta_all", "last_cta_ref", "last_cta_resets", "chain_released", "chain_scope", "own_part", "shifted",
-    "sum_of_ctas", "sum_read_early", "out_twice",
+    "sum_of_ctas", "sum_read_early", "out_twice", "one_lane_done",
 }  # fmt: skip
 """Pairs that four CTAs execute; all others take one."""
 WITHIN_A_WARP = {
@@ -36,6 +38,7 @@ REMEDIES = {
     "wrong_parity": "a wait for the other parity", "expects_too_much": "expect_tx of as many bytes as the copies bring",
     "arrives_too_seldom": "as many arrivals in every phase", "histogram_begins": "(cluster.sync()) between them",
     "barrier_made": "(cluster.sync()) between the mbarrier's initialisation", "multicast": "a wait at the mbarrier",
+    "one_lane": "__syncwarp() before the arrival or release", "one_lane_done": "__syncwarp() before the arrival or release",
     "sent": "a wait at the mbarrier that the store tells",
     "given_back": "behind the read an arrival of CTA 0 at the mbarrier that CTA 1 waits at before it copies again",
 }  # fmt: skip
@@ -48,7 +51,13 @@ def names(source: str) -> list[str]:
     return re.findall(r"^PAIR\((\w+)\)", (KERNELS / f"{source}.cu").read_text(), re.MULTILINE)
 
 
-PAIRS = [(source, arch, name) for source, archs in ARCHS.items() for arch in archs for name in names(source)]
+PAIRS = [
+    (source, arch, name)
+    for source, archs in ARCHS.items()
+    for arch in archs
+    for name in names(source)
+    if arch == "sm_90" or name not in ONLY_SM_90
+]
 
 
 @cache
