@@ -15,15 +15,28 @@ from numpy.typing import NDArray
 
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.strands import Strands
+from gpuemu.trace.model import Instruction
 
 WARPGROUP = 4
 """Warps whose products are one: its groups are the warpgroup's, and done for whichever warp waits."""
 
 Bools = NDArray[np.bool_]
+Missed = Callable[[int, Instruction, int], None]
 OF_CTA = ("_copies", "_named", "_rounds")
 """What is of one CTA; see `aside`."""
 OF_CLUSTER = ("pending", "_phases", "_meetings")
 """What all CTAs of a cluster have in common, mbarriers by their bytes in the shared memory of all."""
+
+
+def is_barrier_object(instruction: Instruction) -> bool:
+    """Whether an instruction is one of an mbarrier's own."""
+    is_arrival = instruction.mnemonic == "ATOMS" and instruction.has("ARRIVE")
+    return instruction.mnemonic in ("SYNCS", "ARRIVES") or is_arrival
+
+
+def is_released(instruction: Instruction) -> bool:
+    """Whether single lanes execute an instruction that tells other threads by an mbarrier."""
+    return is_barrier_object(instruction) or instruction.mnemonic in ("STAS", "UBLKCP", "UTMALDG")
 
 
 @dataclass
@@ -41,19 +54,29 @@ class _Groups:
 
 @dataclass
 class _Phases:
-    """An mbarrier: who has arrived since the last phase ended, the strand behind the phases that have, its parity."""
+    """An mbarrier: who has arrived since the last phase ended, the strand behind the phases that have, its parity.
+
+    `came`: the strands of the lanes and copies that have arrived; `ended`, `before`: those of the last phase that has
+    ended, and of the one before it, None where there is none. `looks`: the strands of lanes that have found the last
+    phase over, each with the instruction and a lane.
+    """
 
     arrived: list[int] = field(default_factory=list)
+    came: list[int] = field(default_factory=list)
+    ended: list[int] | None = None
+    before: list[int] | None = None
+    looks: dict[int, tuple[Instruction, int]] = field(default_factory=dict)
     over: int | None = None
     over_copies: list[int] = field(default_factory=list)
     parity: int = 0
 
 
 class Order:
-    """Brings the strands of a CTA in order."""
+    """Brings the strands of a CTA in order. `missed` hears of waits that may miss a phase: barrier, look and lane."""
 
-    def __init__(self, strands: Strands):
+    def __init__(self, strands: Strands, missed: Missed | None = None):
         self.strands = strands
+        self._missed = missed
         self._arrived_at: set[int] = set()
         self.begin()
         self.start()
@@ -179,7 +202,9 @@ class Order:
 
     def told(self, barrier: int, copies: Sequence[int], parity: int) -> None:
         """Bulk copies, by their strands, have told the mbarrier at this byte, whose parity is now this."""
-        self._phases.setdefault(barrier, _Phases(parity=0)).arrived += copies
+        phases = self._phases.setdefault(barrier, _Phases(parity=0))
+        phases.arrived += copies
+        phases.came += copies
         self.turned(barrier, parity)
 
     def initialise(self, barrier: int, parity: int) -> None:
@@ -193,6 +218,7 @@ class Order:
         """
         phases = self._phases.setdefault(barrier, _Phases())
         phases.arrived += [self.strands.release(strand, together) for strand in self.strands.of(lanes)]
+        phases.came += self.strands.of(lanes)
         self._arrived_at.add(barrier)
         if with_copies:
             for warp in _warps(lanes):
@@ -217,12 +243,47 @@ class Order:
         behind = [*phases.arrived, *([] if phases.over is None else [phases.over])]
         phases.over = self.strands.side(sorted(set(behind)))
         phases.over_copies += [s for s in phases.arrived if s in self.pending]
-        phases.arrived = []
+        came = [s for s in phases.came if s >= self.strands.base]
+        for look, (instruction, lane) in phases.looks.items():
+            if self._missed is not None and not any(self.strands.follows(look, s) for s in came):
+                self._missed(barrier, instruction, lane)
+        phases.before, phases.ended = phases.ended, phases.came
+        phases.arrived, phases.came, phases.looks = [], [], {}
 
-    def find_over(self, barrier: int, lanes: Bools) -> None:
-        """Lanes look at an mbarrier, and know of the phases that are over."""
+    def find_over(self, barrier: int, lanes: Bools, look: Instruction | None = None) -> None:
+        """Lanes look at an mbarrier, and know of the phases that are over; `look`: the test, if it has found one over.
+
+        No next phase may end before such a look, or the parity that it waits for has gone by. So one of that phase's
+        arrivals follows the look, and the look follows all arrivals of the phase before.
+        """
         phases = self._phases.get(barrier)
-        if phases is None or phases.over is None:
+        if phases is None:
+            return
+        now = self.strands.of(lanes)
+        if look is not None and self._missed is not None and phases.before is not None:
+            late = [s for s in now if not all(self.strands.follows(a, s) for a in phases.before)]
+            if late:
+                self._missed(barrier, look, self._lane(lanes, late[0]))
+        self._follow(phases, lanes)
+        if look is not None:
+            phases.looks |= {s: (look, self._lane(lanes, s)) for s in self.strands.of(lanes)}
+
+    def gone_by(self, barrier: int, lanes: Bools, look: Instruction) -> None:
+        """Lanes wait at an mbarrier for ever. If they do not know of its last phase, they missed the one before."""
+        phases = self._phases.get(barrier)
+        if phases is None or phases.before is None or phases.ended is None or self._missed is None:
+            return
+        late = [s for s in self.strands.of(lanes) if not all(self.strands.follows(a, s) for a in phases.ended)]
+        if late:
+            self._missed(barrier, look, self._lane(lanes, late[0]))
+
+    def _lane(self, lanes: Bools, strand: int) -> int:
+        """The first of some lanes that is in a strand."""
+        return int((lanes & (self.strands.of_lane == strand)).argmax())
+
+    def _follow(self, phases: _Phases, lanes: Bools) -> None:
+        """Lanes know of the phases of an mbarrier that are over."""
+        if phases.over is None:
             return
         if all(self.strands.ordered(phases.over, s) for s in self.strands.of(lanes)):
             return

@@ -306,6 +306,10 @@ class Strands:
             bits |= others
         return bits
 
+    def follows(self, first: int, second: int) -> bool:
+        """As `ordered`, where a release by some lanes of a warp counts for the lanes in lockstep with them, too."""
+        return self.ordered(first, second) or any(self.ordered(s, second) for s, _ in self.parts.get(first, ()))
+
     def ordered(self, first: int, second: int) -> bool:
         """Whether `first`, of the same CTA, is before `second`, which is not before the base."""
         if first == second or first < self.base:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.accesses import ENTRIES, ENTRY_BITS, Does, Entry, Indices, entry_of, lane_of, strand_of
-from gpuemu.studies.check.findings import WITHIN_A_WARP, Finding, Severity
+from gpuemu.studies.check.findings import WITHIN_A_WARP, Finding, Point, Severity
 from gpuemu.trace.model import Instruction
 
 _STRAND_BITS = 30
@@ -163,6 +163,15 @@ class Teller:
         if lane_of(old) // LANES == lane_of(new) // LANES:
             return "__syncwarp() or __syncthreads() between them"
         return "__syncthreads() between them"
+
+
+def missed_phase(point: Point, where: str) -> Finding:
+    """A wait at the mbarrier at a place may miss its phase."""
+    return Finding(
+        "synccheck", Severity.ERROR, "Barrier error: mbarrier phase that a wait may miss",
+        f"two phases of the mbarrier at {where} may end before this thread looks: nothing holds the second one",
+        (point,), where, 1, "each phase has an arrival after the look of every thread that waited for the phase before",
+    )  # fmt: skip
 
 
 def _in_cluster(first: Entry, second: Entry, before: int, behind: int) -> str:

@@ -23,10 +23,15 @@ from gpuemu.studies.check.memcheck import Guard, Moves, foreign
 from gpuemu.studies.check.races import Races
 from gpuemu.studies.check.synccheck import Sync
 from gpuemu.studies.check.unused_tests import UnusedTests
+from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
 Step = Callable[[Mask], None]
 _DOES = {"load": Does.READ, "store": Does.WRITE, "atomic": Does.ATOMIC}
+
+
+def _waits_for_phases(code: Sequence[Instruction]) -> bool:
+    return any(i.mnemonic == "SYNCS" and i.has("PHASECHK") for i in code)
 
 
 class Watch(Observer):
@@ -64,7 +69,9 @@ class Watch(Observer):
         self._guard = Guard(environment, self._findings, self._point)
         first = self._before is None
         self._races = None
-        if first and "racecheck" in self._tools:
+        if first and (
+            "racecheck" in self._tools or ("synccheck" in self._tools and _waits_for_phases(environment.code))
+        ):
             self._races = Races(environment, self._findings, self._point, self._buffer_at, self.notes)
         self._init = Unwritten(environment, self._unfilled, self._findings, self._point)
         self._inits = first and "initcheck" in self._tools
@@ -211,7 +218,7 @@ class Watch(Observer):
         if self._before is None:
             self._sync.names(site.instruction, lanes, wanted, alive)
         if self._races is not None:
-            self._races.names(lanes, wanted, alive)
+            self._races.warps.names(lanes, wanted, alive)
 
     def arrives(self, barrier: int, lanes: Bools, waits: bool, expected: int | None, site: Any) -> None:
         if self._before is None:
@@ -235,6 +242,8 @@ class Watch(Observer):
         self.failed = True
         if self._before is not None:
             return
+        if self._races is not None:
+            self._races.fails(error.waits)
         waiting = error.stuck if error.stuck is not None else np.zeros(len(self._every), np.bool_)
         if not self._sync.fails(error, waiting):
             self._guard.report(error.instruction, error.lane, error.found, error.right, "Execution ended")

@@ -113,3 +113,42 @@ BODY(one_lane_expects) {  // the elected lane's copy ends the phase
 }
 PAIR(one_lane_expects)
 #endif
+
+#if __CUDA_ARCH__ >= 900
+__device__ __forceinline__ void phase(uint64_t *b, int parity) { while (!ptx::mbarrier_try_wait_parity(b, parity)) {} }
+
+BODY(missed_phase) {  // nothing tells the producer that the waiters have looked
+    __shared__ uint64_t full, empty;
+    if (T == 0) { ptx::mbarrier_init(&full, 1); ptx::mbarrier_init(&empty, 96); }
+    __syncthreads();
+    if (T == 0) for (int k = 0; k < n; k++) {
+        if (GOOD) phase(&empty, (k & 1) ^ 1);
+        ptx::mbarrier_arrive(&full);
+    } else if (T >= 32) for (int k = 0; k < n; k++) {
+        phase(&full, k & 1);
+        ptx::mbarrier_arrive(&empty);
+    }
+    out[T] = n;
+}
+PAIR(missed_phase)
+
+BODY(missed_by_one) {  // one warp waits and does not arrive again
+    __shared__ uint64_t b; if (T == 0) ptx::mbarrier_init(&b, GOOD ? 128 : 96);
+    __syncthreads();
+    for (int k = 0; k < n; k++) {
+        if (GOOD || WARP < 3) ptx::mbarrier_arrive(&b);
+        phase(&b, k & 1);
+    }
+    out[T] = n;
+}
+PAIR(missed_by_one)
+
+BODY(missed_at_once) {  // it waits for one phase, and more may be over
+    __shared__ uint64_t b; if (T == 0) ptx::mbarrier_init(&b, 32);
+    __syncthreads();
+    if (WARP == 0) for (int k = 0; k < (GOOD ? 1 : 3); k++) { ptx::mbarrier_arrive(&b); phase(&b, k & 1); }
+    else phase(&b, 0);
+    out[T] = n;
+}
+PAIR(missed_at_once)
+#endif
