@@ -64,3 +64,8 @@ def test_a_test_whose_result_nobody_uses(arch: str) -> None:
         assert finding.sentence.startswith("128 threads test whether")
     assert found("tested", "FIXED", arch=arch) == []
     assert found("tested", "TESTED_AGAIN", arch=arch) == []
+
+
+@pytest.mark.parametrize("kernel", ["right_ring", "right_arrivals"])
+def test_one_lane_that_arrives_for_a_synchronized_warp_is_not_accused(kernel: str) -> None:
+    assert found(kernel) == []

@@ -104,3 +104,54 @@ extern "C" __global__ void bulk(const int *in, int *out) {
     }
 }
 #endif
+
+#if __CUDA_ARCH__ >= 900
+// Right: two producer warps take turns at three stages; one lane of each warp arrives for it, and nobody is accused.
+extern "C" __global__ void right_ring(const int *in, int *out) {
+    constexpr int STAGES = 3;
+    __shared__ int s[STAGES][32];
+    __shared__ uint64_t full[STAGES], empty[STAGES];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const auto tile = cg::tiled_partition<32>(cg::this_thread_block());
+    if (threadIdx.x == 0) for (int k = 0; k < STAGES; k++) { made(&full[k], 1); made(&empty[k], 2); }
+    __syncthreads();
+    if (warp < 2) {
+        for (int k = warp; k < 12; k += 2) {
+            wait(&empty[k % STAGES], k / STAGES & 1 ^ 1);
+            s[k % STAGES][lane] = in[32 * k + lane];
+            if (k & 2) tile.sync(); else __syncwarp();
+            if (lane == 0) arrive(&full[k % STAGES]);
+        }
+    } else {
+        int sum = 0;
+        for (int k = 0; k < 12; k++) {
+            wait(&full[k % STAGES], k / STAGES & 1);
+            sum += s[k % STAGES][31 - lane];
+            if (lane == 5) arrive(&empty[k % STAGES]);  // loads are done when their warp goes on
+        }
+        out[threadIdx.x] = sum;
+    }
+}
+
+// Right: a barrier between the stores and the arrival of one thread for all; half of a warp that is all that is left.
+extern "C" __global__ void right_arrivals(const int *in, int *out) {
+    __shared__ int s[64], half[16];
+    __shared__ uint64_t bars[2];
+    if (threadIdx.x == 0) { made(&bars[0], 1); made(&bars[1], 1); }
+    __syncthreads();
+    if (threadIdx.x < 64) {
+        s[threadIdx.x] = in[threadIdx.x];
+        asm volatile("bar.sync 1, 64;" ::: "memory");
+        if (threadIdx.x == 40) arrive(&bars[0]);
+    } else if (threadIdx.x < 96) {
+        if (threadIdx.x >= 80) return;
+        half[threadIdx.x - 64] = in[threadIdx.x];
+        __syncwarp(0xffff);
+        if (threadIdx.x == 70) arrive(&bars[1]);
+    } else {
+        wait(&bars[0], 0);
+        wait(&bars[1], 0);
+        out[threadIdx.x] = s[127 - threadIdx.x] + s[127 - threadIdx.x + 32] + half[threadIdx.x % 16];
+    }
+}
+#endif
