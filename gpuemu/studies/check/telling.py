@@ -18,7 +18,7 @@ Same = tuple[object, int, object, int]
 """Two stores by their names, and of each a lane's place among its own."""
 _WORDS = {Does.READ: "read", Does.WRITE: "write", Does.ATOMIC: "atomic", Does.STRONG_READ: "read"}
 _DOES = {"RAW": "reads what the other writes", "WAR": "writes what the other reads", "WAW": "write to it"}
-_LENT = "and what is between them is an arrival or a release by another lane of the first one's warp"
+_LENT = "and between them only another lane of the first one's warp arrives or releases"
 _IN_CLUSTER = {
     "RAW": "CTA {1} reads what CTA {0} writes, both",
     "WAR": "CTA {1} writes what CTA {0} reads, both",
@@ -169,7 +169,7 @@ def missed_phase(point: Point, where: str) -> Finding:
     """A wait at the mbarrier at a place may miss its phase."""
     return Finding(
         "synccheck", Severity.ERROR, "Barrier error: mbarrier phase that a wait may miss",
-        f"two phases of the mbarrier at {where} may end before this thread looks: nothing holds the second one",
+        f"two phases of the mbarrier at {where} may end before this thread looks, as no arrival waits for its look",
         (point,), where, 1, "each phase has an arrival after the look of every thread that waited for the phase before",
     )  # fmt: skip
 
