@@ -9,8 +9,9 @@ from gpuemu.sass.image.elf import read_elf
 from gpuemu.sass.image.line_table import read_line_table
 
 _LINES_SECTION = ".nv_debug_line_sass"
-_BULK_COPY = re.compile(r"cp\.(?:reduce\.)?async\.bulk\.(?!tensor|commit|wait)\S*\s+(.*);")
-_CONSTANT = re.compile(r"mov\.[bsu](?:32|64)\s+(%\w+),\s*(-?\d\w*);")
+_BULK_COPY = re.compile(r"cp\.(?:reduce\.)?async\.bulk\.(?!tensor|commit|wait)\S*\s+([^;]*);")
+_NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
+_CONSTANT = re.compile(rf"mov\.[bsu](?:32|64)\s+(%\w+),\s*({_NUMBER.pattern});")
 
 
 def constant_sizes(cubin: Cubin, kernel: str, offsets: range) -> dict[int, int]:
@@ -40,8 +41,10 @@ def _size(statements: list[str], number: int) -> int | None:
     if copy is None:
         return None
     sizes = [operand.strip() for operand in copy[1].split(",") if not operand.strip().startswith("[")]
-    if not sizes or not sizes[0].startswith("%"):
-        return int(sizes[0], 0) if sizes else None
+    if not sizes:
+        return None
+    if not sizes[0].startswith("%"):
+        return int(sizes[0], 0) if _NUMBER.fullmatch(sizes[0]) else None
     for statement in reversed(statements[:number]):
         constant = _CONSTANT.search(statement)
         if constant is not None and constant[1] == sizes[0]:

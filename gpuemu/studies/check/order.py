@@ -21,7 +21,7 @@ WARPGROUP = 4
 """Warps whose products are one: its groups are the warpgroup's, and done for whichever warp waits."""
 
 Bools = NDArray[np.bool_]
-Missed = Callable[[int, Instruction, int], None]
+Missed = Callable[[int, Instruction, int, int], None]
 OF_CTA = ("_copies", "_named", "_rounds")
 """What is of one CTA; see `aside`."""
 OF_CLUSTER = ("pending", "_phases", "_meetings")
@@ -58,21 +58,24 @@ class _Phases:
 
     `came`: the strands of the lanes and copies that have arrived; `ended`, `before`: those of the last phase that has
     ended, and of the one before it, None where there is none. `looks`: the strands of lanes that have found the last
-    phase over, each with the instruction and a lane.
+    phase over, each with the instruction, a lane and the rank of its CTA.
     """
 
     arrived: list[int] = field(default_factory=list)
     came: list[int] = field(default_factory=list)
     ended: list[int] | None = None
     before: list[int] | None = None
-    looks: dict[int, tuple[Instruction, int]] = field(default_factory=dict)
+    looks: dict[int, tuple[Instruction, int, int]] = field(default_factory=dict)
     over: int | None = None
     over_copies: list[int] = field(default_factory=list)
     parity: int = 0
 
 
 class Order:
-    """Brings the strands of a CTA in order. `missed` hears of waits that may miss a phase: barrier, look and lane."""
+    """Brings the strands of a CTA in order.
+
+    `missed` hears of waits that may miss a phase: the barrier, the look, a lane and the rank of its CTA.
+    """
 
     def __init__(self, strands: Strands, missed: Missed | None = None):
         self.strands = strands
@@ -244,9 +247,9 @@ class Order:
         phases.over = self.strands.side(sorted(set(behind)))
         phases.over_copies += [s for s in phases.arrived if s in self.pending]
         came = [s for s in phases.came if s >= self.strands.base]
-        for look, (instruction, lane) in phases.looks.items():
+        for look, who in phases.looks.items():
             if self._missed is not None and not any(self.strands.follows(look, s) for s in came):
-                self._missed(barrier, instruction, lane)
+                self._missed(barrier, *who)
         phases.before, phases.ended = phases.ended, phases.came
         phases.arrived, phases.came, phases.looks = [], [], {}
 
@@ -263,10 +266,10 @@ class Order:
         if look is not None and self._missed is not None and phases.before is not None:
             late = [s for s in now if not all(self.strands.follows(a, s) for a in phases.before)]
             if late:
-                self._missed(barrier, look, self._lane(lanes, late[0]))
+                self._missed(barrier, look, self._lane(lanes, late[0]), self.strands.rank)
         self._follow(phases, lanes)
         if look is not None:
-            phases.looks |= {s: (look, self._lane(lanes, s)) for s in self.strands.of(lanes)}
+            phases.looks |= {s: (look, self._lane(lanes, s), self.strands.rank) for s in self.strands.of(lanes)}
 
     def gone_by(self, barrier: int, lanes: Bools, look: Instruction) -> None:
         """Lanes wait at an mbarrier for ever. If they do not know of its last phase, they missed the one before."""
@@ -275,7 +278,7 @@ class Order:
             return
         late = [s for s in self.strands.of(lanes) if not all(self.strands.follows(a, s) for a in phases.ended)]
         if late:
-            self._missed(barrier, look, self._lane(lanes, late[0]))
+            self._missed(barrier, look, self._lane(lanes, late[0]), self.strands.rank)
 
     def _lane(self, lanes: Bools, strand: int) -> int:
         """The first of some lanes that is in a strand."""

@@ -321,7 +321,7 @@ class Races:
             else:
                 self._order.arrive_at(at, here, self._mask(lanes), site.has("LDGSTSBAR"))
 
-    def _tell_missed(self, barrier: int, instruction: Instruction, lane: int) -> None:
+    def _tell_missed(self, barrier: int, instruction: Instruction, lane: int, rank: int) -> None:
         """A lane waits for a phase of an mbarrier that may end, and the next one as well, before the lane looks."""
         self._findings.add(
             missed_phase(self._point(instruction, lane, self.cta, "waits"), self._race.shared_at(barrier))
