@@ -90,6 +90,8 @@ def _judge(
         worker = _taken(memory_bytes, ended)
         try:
             answer = worker.ask(task, seconds)
+            if answer.get("judgement", {}).get("verdict") == LIMIT:  # memory that is used up may stay so
+                worker.end()
         except BaseException:
             worker.end()
             raise
@@ -150,6 +152,18 @@ def end_workers() -> None:
 
 
 atexit.register(end_workers)
+
+
+def _forget() -> None:
+    """After a fork, in the child: the processes are the parent's."""
+    global _lock
+    _lock = threading.Lock()
+    _workers.clear()
+    _idle.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _check(name: str, value: object, is_right: bool, right: str) -> None:
