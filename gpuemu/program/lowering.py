@@ -28,7 +28,7 @@ from gpuemu.program.products import product
 from gpuemu.program.program import NO_ACCESS, SHUFFLE_ACCESS, Op, Program, joined
 from gpuemu.program.threads import thread_instructions
 from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, SCALAR, TENSOR_PIPE, Unit, tensor_pipe
-from gpuemu.trace.model import ControlWord, Instruction, Trace
+from gpuemu.trace.model import COUNTERS, RIGHT_CONTROL_WORD, ControlWord, Instruction, Trace
 from gpuemu.trace.residency import carveout, residency, shared_bytes_taken
 
 REPLAY_ONLY = (
@@ -67,6 +67,8 @@ def lower(trace: Trace, arch: Architecture) -> Program:
             ops.append(Op(index, Kind.FIXED, 0, 1, 1))
             continue
         wrong = mistake(instruction.opcode, instruction.operands)
+        if instruction.control is not None and instruction.control.is_impossible:
+            wrong = f"the control word {instruction.control}", RIGHT_CONTROL_WORD
         if wrong is not None:
             problems.append(Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", *wrong))
             continue
@@ -236,7 +238,7 @@ def _lower_instruction(
         stall_cycles = _stall(word, arch)
         if kind is Kind.FIXED and not (word.write_counter is None and word.read_counter is None):
             issued_as = Kind.VARIABLE  # as FP64 on chips with few lanes for it
-        waits = tuple(i for i in range(6) if word.wait_mask >> i & 1)
+        waits = tuple(i for i in range(COUNTERS) if word.wait_mask >> i & 1)
         fields |= {
             "yields": word.yields, "plain": issued_as is Kind.FIXED,
             "write_counter": word.write_counter, "read_counter": word.read_counter,
@@ -307,6 +309,6 @@ def _counter_wait(instruction: Instruction) -> tuple[tuple[int, ...], int]:
     counter, _, keep = named.partition(",")
     if counter.startswith("SB"):
         waits = (*waits, int(counter[2:]))
-    if any(number > 5 for number in waits):
+    if any(number >= COUNTERS for number in waits):
         raise ValueError(f"{instruction} names a counter that there is not")
     return waits, parse_integer(keep.strip(",")) or 0 if counter.startswith("SB") else 0

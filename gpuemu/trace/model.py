@@ -26,6 +26,11 @@ SPACES = ("global", "shared", "local", "zeros", "cluster")
 GLOBAL, SHARED, LOCAL, ZEROS, CLUSTER = range(len(SPACES))
 _READS_SPECIAL = ("CS2R", "S2R", "CS2UR", "S2UR")
 """The instructions that read special registers."""
+COUNTERS = 6
+"""Dependence counters of a warp."""
+LONGEST_STALL = 15
+"""Cycles that a control word has room for."""
+RIGHT_CONTROL_WORD = "a control word such as B0-----:R-:W1:-:S02 is right (counters 0 to 5, stall 00 to 15)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +48,18 @@ class ControlWord:
     read_counter: int | None
     wait_mask: int
 
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it names a counter or a stall that no warp has; the engines take both as they are."""
+        raised = (counter for counter in (self.write_counter, self.read_counter) if counter is not None)
+        return (
+            not all(0 <= counter < COUNTERS for counter in raised)
+            or not 0 <= self.wait_mask < 1 << COUNTERS
+            or not 0 <= self.stall_cycles <= LONGEST_STALL
+        )
+
     def __str__(self) -> str:
-        waits = "".join(str(i) if self.wait_mask >> i & 1 else "-" for i in range(6))
+        waits = "".join(str(i) if self.wait_mask >> i & 1 else "-" for i in range(COUNTERS))
         read = "-" if self.read_counter is None else self.read_counter
         write = "-" if self.write_counter is None else self.write_counter
         return f"[B{waits}:R{read}:W{write}:{'Y' if self.yields else '-'}:S{self.stall_cycles:02d}]"

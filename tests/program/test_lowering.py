@@ -12,6 +12,7 @@ from gpuemu import GpuemuError, load_trace
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.lowering import lower
 from gpuemu.program.units import Unit
+from gpuemu.trace.listing import parse_control
 
 
 def refusal(trace: gpuemu.TraceBuilder | gpuemu.Trace, arch: gpuemu.Architecture | None = None) -> list[str]:
@@ -323,3 +324,30 @@ def test_a_long_stall_count_without_a_yield_counts_as_far_as_the_architecture_sa
     trace.emit("NOP", control=f"B------:R-:W-:{word}")
     trace.emit("EXIT", control="B------:R-:W-:-:S05")
     assert lower(trace.build(), gpuemu.load_arch(arch)).ops[0].stall_cycles == waits
+
+
+# --- control words that no compiler writes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "shown"),
+    [
+        ({"write_counter": 6}, "[B------:R-:W6:-:S02]"),
+        ({"read_counter": 7}, "[B------:R7:W-:-:S02]"),
+        ({"write_counter": -2}, "[B------:R-:W-2:-:S02]"),
+        ({"wait_mask": 1 << 6}, "[B------:R-:W-:-:S02]"),
+        ({"stall_cycles": 16}, "[B------:R-:W-:-:S16]"),
+    ],
+)
+def test_a_control_word_that_names_what_no_warp_has_is_refused_before_an_engine_runs(wrong, shown):
+    trace = builder(1)
+    emit(trace, "MOV R1, R2")
+    emit(trace, "EXIT")
+    built = trace.build()
+    first, last = built.code
+    word = replace(last.control or parse_control("B------:R-:W-:-:S02"), **wrong)
+    code = (replace(first, control=word), replace(last, control=parse_control("B------:R-:W-:-:S02")))
+    assert refusal(replace(built, code=code)) == [
+        f"<builder>: code at 0x0000: found the control word {shown}; "
+        "a control word such as B0-----:R-:W1:-:S02 is right (counters 0 to 5, stall 00 to 15)"
+    ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from gpuemu.arch import Architecture
 from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.registers import PREDICATES, UNIFORM, written_and_read
-from gpuemu.trace.model import Instruction
+from gpuemu.trace.model import COUNTERS, Instruction
 
 _AT_ISSUE = (Kind.FIXED, Kind.PRODUCT, Kind.PRODUCT_WAIT)
 """Those that read their registers at a fixed time behind their issue."""
@@ -137,7 +137,7 @@ def step_of(instruction: Instruction, arch: Architecture) -> Step:
         written = tuple(r for r in written if r >= UNIFORM)  # the hardware waits for others, as compilers rely on
     if operation.kind in (Kind.SHARED, Kind.BARRIER):
         read = (*read, COPIES)
-    waits = {i for i in range(6) if word.wait_mask >> i & 1}
+    waits = {i for i in range(COUNTERS) if word.wait_mask >> i & 1}
     keeps = None
     if operation.kind is Kind.COUNTER_WAIT:
         text = ",".join(instruction.operands)
