@@ -8,13 +8,14 @@ import sys
 
 import click
 
-from gpuemu.base.errors import GpuemuError
+from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.cli import effects, interrupts
 from gpuemu.cli.completion import VARIABLE, attach
 from gpuemu.cli.pages import fitted
 from gpuemu.cli.terminal import OutputError, terminals
 
 BAD_INPUT = 2
+RIGHT_MEMORY = "a smaller launch or input is right, or a higher limit of memory (ulimit -v, the container's)"
 COMMANDS = {
     "run": "Replay a trace or machine code: cycles, shared memory, stalls, what limited it.",
     "why": "Say what each cause costs, by running without it.",
@@ -133,6 +134,10 @@ def _status() -> int | str | None:
     except GpuemuError as error:
         for problem in error.problems:
             click.echo(str(problem), err=True)
+        return BAD_INPUT
+    except MemoryError as error:
+        found = f"too little memory ({error})" if str(error) else "too little memory"
+        click.echo(str(Problem("gpuemu", None, "", found, RIGHT_MEMORY)), err=True)
         return BAD_INPUT
     except click.ClickException as error:
         error.show()

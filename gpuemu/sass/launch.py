@@ -46,6 +46,7 @@ from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.machine.system_calls import add_heap
 from gpuemu.sass.machine.turns import Turns
 from gpuemu.sass.producers import copied
+from gpuemu.sass.room import check_room
 from gpuemu.sass.sampling import Taken, of_one_sm, sampled, work_of_all
 from gpuemu.sass.scout import counted, scout
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
@@ -126,6 +127,7 @@ def trace_kernel(
     _check_bounds(function, launch)
     size = cluster_size(function, launch, None if cluster is None else extent("cluster", cluster, "trace_kernel()"))
     file = function.cubin.file
+    check_room(launch, stack_bytes, file)
     head = Trace(
         function.source_name,
         function.arch,
@@ -209,7 +211,7 @@ def trace_kernel(
     threads = np.zeros(0, np.int64)
     wanted = set(kept)
     executed = kept if timed_only else range(launch.ctas)
-    spare = sorted(set(range(launch.ctas)) - wanted) if timed_only else ()
+    spare = range(launch.ctas) if timed_only else range(0)
     ended: dict[int, Cta] = {}
     in_order = deque(kept)
     done = 0
@@ -253,13 +255,13 @@ def trace_kernel(
         each = sum(len(warp.path) for warp in taken.warps) // len(kept)
         beside = sampled(launch, kept, sms, each, left)
         try:
-            for one in turns.run(beside, [cta for cta in spare if cta not in beside]):
+            for one in turns.run(beside, spare, kept):
                 if one.keep:
                     others.add(one)
             work = work_of_all(launch, [*taken.warps, *others.warps], sms, left, partial(counted, environment))
             by_now = {warp.cta for warp in (*taken.warps, *others.warps)}
             heavy = of_one_sm(work, sorted(cta for cta in by_now if cta % sms == 0), sms, resident)
-            for one in turns.run([cta for cta in heavy if cta not in by_now], ()):
+            for one in turns.run([cta for cta in heavy if cta not in by_now]):
                 others.add(one)
         except (ExecutionError, UnsupportedError):  # what is known by then does
             heavy = []
