@@ -351,3 +351,23 @@ def test_a_control_word_that_names_what_no_warp_has_is_refused_before_an_engine_
         f"<builder>: code at 0x0000: found the control word {shown}; "
         "a control word such as B0-----:R-:W1:-:S02 is right (counters 0 to 5, stall 00 to 15)"
     ]
+
+
+# --- more registers than the operand collector has room for --------------------------------------------------
+
+
+@pytest.mark.parametrize("control", ["", "[B------:R-:W-:-:S02] "])
+@pytest.mark.parametrize("opcode", ["FFMA", "MOV", "ISETP.GE.AND", "CS2R", "DFMA"])
+def test_what_reads_more_registers_than_any_instruction_is_refused(opcode, control):
+    operands = ", ".join(f"R{4 * n}" for n in range(11))
+    trace = gpuemu.TraceBuilder("k", arch="sm_89")
+    trace.emit(f"{control}{opcode} {operands}")
+    trace.emit(f"{control}EXIT")
+    (sentence,) = refusal(trace, machine("sm_89"))
+    assert f"{opcode} that reads " in sentence
+    assert sentence.endswith("at most 8 are right")
+
+
+@pytest.mark.parametrize("text", ["DFMA R0, R4, R8, R12", "IMAD.WIDE R0, R4, R4, R4", "FFMA R0, R4, R4, R4"])
+def test_what_reads_as_many_as_instructions_do_runs(text):
+    assert run([text, text, text, "EXIT"]).cycles > 0
