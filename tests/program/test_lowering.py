@@ -371,3 +371,46 @@ def test_what_reads_more_registers_than_any_instruction_is_refused(opcode, contr
 @pytest.mark.parametrize("text", ["DFMA R0, R4, R8, R12", "IMAD.WIDE R0, R4, R4, R4", "FFMA R0, R4, R4, R4"])
 def test_what_reads_as_many_as_instructions_do_runs(text):
     assert run([text, text, text, "EXIT"]).cycles > 0
+
+
+# --- numbers of instructions that wait -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("control", ["", "B-----5:R-:W-:-:S02"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BAR.SYNC 0x10", "BAR.SYNC -0x1", "BAR.SYNC 0x1, 0x1000", "BAR.SYNC 0x1, -0x20",
+        "BAR.SYNC 0x1, 0xffffffffffffffffffff", "DEPBAR.LE SB0, 0x40", "DEPBAR.LE SB0, -0x1",
+        "DEPBAR.LE SB5, 0xffffffffffffffffffff", "DEPBAR {6}", "WARPGROUP.DEPBAR.LE gsb0, 0x40",
+        "WARPGROUP.DEPBAR.LE gsb0, -0x1", "NANOSLEEP 0x100000000", "NANOSLEEP -0x1",
+    ],
+)  # fmt: skip
+def test_a_number_that_an_instruction_has_no_room_for_is_refused(text, control):
+    trace = gpuemu.TraceBuilder("k", arch="sm_90", block=(128, 1, 1))
+    trace.emit(text, control=control or None)
+    trace.emit("EXIT", control=control or None)
+    (sentence,) = refusal(trace)
+    assert sentence == (
+        f"<builder>: code at 0x0000: found {text}, whose operands cannot be read; "
+        "operands as nvdisasm prints them are right"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "control", "waits", "keep"),
+    [
+        ("DEPBAR {5,5,5}", "B------:R-:W-:-:S02", (5,), 0),
+        ("DEPBAR {5,3}", "B-----5:R-:W-:-:S02", (5, 3), 0),
+        ("DEPBAR.LE SB5, 0x0, {4,3}", "B----45:R-:W-:-:S02", (4, 5, 3), 0),
+        ("DEPBAR.LE SB5, 0x2, {4,3}", "B----45:R-:W-:-:S02", (4, 5, 3, 5), 2),
+        ("DEPBAR.LE SB0, 0x1", "B0-----:R-:W-:-:S02", (0, 0), 1),
+    ],
+)
+def test_a_counter_that_is_named_twice_is_waited_for_once(text, control, waits, keep):
+    trace = gpuemu.TraceBuilder("k", arch="sm_90")
+    for line in (text, "EXIT"):
+        trace.emit(line, control=control)
+    op = lower(trace.build(), machine()).ops[0]
+    assert (op.waits, op.keep) == (waits, keep)
+    assert gpuemu.run(trace.build(), machine(), engine="simpy").cycles > 0
