@@ -214,6 +214,9 @@ def executed(path: str, options: LaunchOptions, arch: str | Architecture | None,
     from gpuemu.sass.launch import DEFAULT_BUDGET, trace_kernel
     from gpuemu.studies.check.notice import Notice
 
+    if options.expect and options.execute == "timed":
+        found = "it with --execute timed, which leaves out what the other CTAs would have stored"
+        raise GpuemuError.one("--expect", None, "", found, "all CTAs are right for it: --execute all")
     cubin = machine_code(path, options, arch)
     arguments = arguments_of(cubin, options)
     notice = Notice()

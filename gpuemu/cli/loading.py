@@ -19,17 +19,12 @@ if TYPE_CHECKING:
 
 def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[str, int]]:
     """The values of --set: those of the hardware, and those of the trace's layout. Raises GpuemuError."""
-    from gpuemu.arch import parse_override
+    from gpuemu.arch import parse_overrides
 
     overrides: dict[str, object] = {}
     layout: dict[str, int] = {}
     problems: list[Problem] = []
-    for setting in settings:
-        try:
-            name, value = parse_override(setting)
-        except GpuemuError as error:
-            problems += error.problems
-            continue
+    for name, value in parse_overrides(settings).items():
         if not name.startswith("layout."):
             overrides[name] = value
         elif isinstance(value, int) and not isinstance(value, bool):
