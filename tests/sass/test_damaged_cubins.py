@@ -21,6 +21,7 @@ from gpuemu.cli.main import cli
 from gpuemu.sass.image.cubin import read_cubin
 from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.machine.arguments import parameter_sizes
+from gpuemu.sass.tools import disassembly
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin
 from gpuemu.sass.tools.toolchain import compile_cuda
 from gpuemu.studies.check.api import check
@@ -157,3 +158,13 @@ def test_the_judge_refuses_a_counter_that_no_warp_has(cubin: bytes, tmp_path: Pa
     judgement = gpuemu.judge(path, problem, "sm_80")
     assert judgement["verdict"] == "refused"
     assert re.search(SENTENCE, judgement["reason"])
+
+
+def test_a_cubin_in_which_the_disassembler_finds_no_code_is_refused(
+    cubin: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disassembly._texts.cache_clear()
+    monkeypatch.setattr(disassembly, "run_nvdisasm", lambda content, file: '\t.headerflags\t@"EF_CUDA_SM80"\n')
+    with pytest.raises(GpuemuError, match="found no disassembly of it; a whole cubin is right"):
+        decode_function(cubin)
+    disassembly._texts.cache_clear()

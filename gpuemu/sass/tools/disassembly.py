@@ -212,10 +212,10 @@ def _control_word(word: int) -> ControlWord:
 
 @lru_cache(maxsize=8)
 def _texts(content: bytes, file: str) -> dict[str, str]:
-    """The disassembly of each function in a cubin."""
+    """The disassembly of each function in a cubin, as far as nvdisasm finds any."""
     text = run_nvdisasm(content, file)
     starts = list(_SECTION.finditer(text))
-    ends = [start.start() for start in starts[1:]] + [len(text)]
+    ends = [*(start.start() for start in starts), len(text)][1:]
     return {start[1]: text[start.end() : end] for start, end in zip(starts, ends, strict=True)}
 
 
