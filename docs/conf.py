@@ -58,7 +58,7 @@ html_favicon = "static/icon.svg"
 html_copy_source = False
 html_show_sphinx = False
 
-_HOWTO = ("my_kernel", "triton", "rank", "judge", "padding_study", "architecture", "")
+_HOWTO = ("my_kernel", "clock", "triton", "rank", "judge", "padding_study", "architecture", "")
 NAVIGATION = {
     "Learn": ["docs/tutorial*", "docs/start", "docs/glossary"],
     "How to": [

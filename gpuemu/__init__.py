@@ -11,20 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from gpuemu.arch import Architecture, load_arch
-from gpuemu.arch import by_name as _by_name
-from gpuemu.banks import access as _access
-from gpuemu.banks.access import SharedAccess
-from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.emulate import run
-from gpuemu.tensor import mma as _products
-from gpuemu.trace.builder import TraceBuilder
-from gpuemu.trace.files import load_trace
-from gpuemu.trace.model import Trace
-from gpuemu.views.result import Result, WarpResult
-
 if TYPE_CHECKING:
     from gpuemu import triton as triton
+    from gpuemu.arch import Architecture, load_arch
+    from gpuemu.arch import by_name as _by_name
+    from gpuemu.banks import access as _access
+    from gpuemu.banks.access import SharedAccess
+    from gpuemu.base.errors import GpuemuError, Problem
+    from gpuemu.emulate import run
     from gpuemu.sass.launch import trace_kernel
     from gpuemu.sass.machine.memory import Device
     from gpuemu.sass.machine.tensor_map import TensorMap
@@ -36,8 +30,15 @@ if TYPE_CHECKING:
     from gpuemu.studies.rank.configuration import Configuration
     from gpuemu.studies.sweeps.api import sweep
     from gpuemu.studies.why.api import why
+    from gpuemu.tensor import mma as _products
+    from gpuemu.trace.builder import TraceBuilder
+    from gpuemu.trace.files import load_trace
+    from gpuemu.trace.model import Trace
+    from gpuemu.views.result import Result, WarpResult
 
+    mma = _by_name(_products.mma)
     search = _by_name(_layouts.search)
+    shared_access = _by_name(_access.shared_access)
 
 __version__ = "0.2.0"
 
@@ -69,33 +70,50 @@ __all__ = [
 ]
 
 
-shared_access = _by_name(_access.shared_access)
-mma = _by_name(_products.mma)
-
-_LATER = {
+_HOMES = {
+    "Architecture": "arch",
     "Configuration": "studies.rank.configuration",
     "Device": "sass.machine.memory",
+    "GpuemuError": "base.errors",
+    "Problem": "base.errors",
+    "Result": "views.result",
+    "SharedAccess": "banks.access",
     "TensorMap": "sass.machine.tensor_map",
+    "Trace": "trace.model",
+    "TraceBuilder": "trace.builder",
+    "WarpResult": "views.result",
     "check": "studies.check.api",
     "empty": "studies.check.initcheck",
     "judge": "studies.judge.api",
+    "load_arch": "arch",
+    "load_trace": "trace.files",
+    "mma": "tensor.mma",
     "rank": "studies.rank.api",
+    "run": "emulate",
     "search": "studies.layout.search",
+    "shared_access": "banks.access",
     "sweep": "studies.sweeps.api",
     "trace_kernel": "sass.launch",
     "why": "studies.why.api",
 }
-"""Names that are imported when they are asked for, and where from: a run does not wait for them, nor for extras."""
+"""Where each name comes from. It is imported when somebody asks for it, so that a command waits for no other's, and
+Ctrl-C is answered before anything is imported."""
+_BY_NAME = ("mma", "search", "shared_access")
+"""Functions that take the name of an architecture, too."""
+_ROOMS = ("arch", "banks", "base", "chip", "emulate", "engine", "isa", "program", "tensor", "trace", "triton", "views")
+"""Modules that `import gpuemu` is enough for."""
 
 
 def __getattr__(name: str) -> _Any:
-    if name == "triton":  # a room of its own, which takes Triton's wheel
-        return import_module("gpuemu.triton")
-    if name not in _LATER:
+    if name in _ROOMS:
+        return import_module(f"gpuemu.{name}")
+    if name not in _HOMES:
         raise AttributeError(f"module 'gpuemu' has no attribute {name!r}")
-    found = getattr(import_module(f"gpuemu.{_LATER[name]}"), name)
-    globals()[name] = _by_name(found) if name == "search" else found
-    return globals()[name]
+    found = getattr(import_module(f"gpuemu.{_HOMES[name]}"), name)
+    if name in _BY_NAME:
+        found = import_module("gpuemu.arch").by_name(found)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

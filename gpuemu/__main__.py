@@ -1,5 +1,15 @@
-"""`python -m gpuemu` is the `gpuemu` command."""
+"""`python -m gpuemu` is the `gpuemu` command. Both begin here: Ctrl-C is answered before anything is imported."""
 
-from gpuemu.cli.main import main
+from gpuemu.cli.interrupts import answer
 
-main()
+
+def main() -> None:
+    """Run the command line."""
+    answer()
+    from gpuemu.cli.main import main as command
+
+    command()
+
+
+if __name__ == "__main__":
+    main()

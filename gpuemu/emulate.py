@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from gpuemu.program.lowering import REPLAY_ONLY, lower
 from gpuemu.program.program import Program
 from gpuemu.trace.files import as_trace
 from gpuemu.trace.model import Trace
+from gpuemu.views.clocks import clock_values, compared
 from gpuemu.views.report.page import as_html
 from gpuemu.views.result import Result
 
@@ -25,6 +27,7 @@ def run(
     *,
     engine: str = "auto",
     observer: Observer | None = None,
+    clocks: bool = False,
 ) -> Result:
     """Replay `trace` on one SM of `arch`; each is the thing itself, its name, or its path.
 
@@ -35,13 +38,31 @@ def run(
 
     `observer` is told what happens (`gpuemu.engine.Observer`).
 
+    `clocks`: if the trace is that of a kernel that has read the clock, execute the kernel again with the cycles of the
+    replay as clock values. It starts with the original contents of the arrays that `trace_kernel` was given, and
+    leaves its results in them. `Result.clocks` says how it went. Without `clocks` saved clock values are counts of
+    instructions.
+
     Raises GpuemuError if the trace cannot run there: a CTA too large, an operation without timing, a
     misaligned access, a barrier that warps wait at for ever, values of which an effect would come before its cause.
     """
     hardware = None if arch is None else as_architecture(arch, where="run()")
     loaded = as_trace(trace, None if hardware is None else hardware.name, where="run()")
     hardware = hardware or load_arch(loaded.arch)
-    return replay(loaded, hardware, lower(loaded, hardware), engine, observer)
+    result = replay(loaded, hardware, lower(loaded, hardware), engine, observer)
+    return with_clocks(result) if clocks else result
+
+
+def with_clocks(result: Result, progress: Callable[[int, int], None] | None = None) -> Result:
+    """Execute the kernel again with the clock values of the replay, if it has read the clock: see `run`.
+
+    `progress(CTAs done, CTAs)` is called now and then. Raises GpuemuError.
+    """
+    trace = result.trace
+    if trace.again is None:
+        return result
+    second = trace.again(clock_values(result.program, result.log, result.arch), progress)
+    return replace(result, trace=replace(trace, printed=second.printed), clocks=compared(trace, second))
 
 
 def replay(

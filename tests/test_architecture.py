@@ -48,6 +48,7 @@ OUTSIDE = {
     "polars": {"studies"},
     "distributed": {"studies"},
     "loky": {"studies"},
+    "filelock": {"base"},
     "pytest": {"cli"},
     "triton": {"triton"},
     "torch": {"triton"},

@@ -1,4 +1,7 @@
-"""Damaged inputs of every kind run or are refused; `python tools/fuzz` tries 100,000 of them."""
+"""Damaged inputs of every kind run or are refused; `python tools/fuzz` tries 100,000 of them.
+
+`python tools/fuzz 2000 --only machine_code` tries 2,000 cubins with damaged code, headers, attributes and constants.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parent.parent / "tools" / "fuzz"
 OF_EACH_HUNDREDTH = 40
-"""Inputs for each hundredth of them that a kind makes: 4,000 in all, half a minute."""
+"""Inputs for each hundredth of them that a kind makes: 4,000 in all, a minute."""
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +35,8 @@ def fuzz() -> Iterator[ModuleType]:
 
 
 KINDS = (
-    "trace", "traceg", "architecture", "instruction", "cubin", "side_file", "array_file", "argument", "extent", "lanes", "override",
-    "variation", "condition", "baseline", "profile", "store", "options", "cache", "name", "output",
+    "trace", "traceg", "architecture", "instruction", "cubin", "machine_code", "side_file", "array_file", "argument", "extent", "lanes",
+    "override", "variation", "condition", "baseline", "profile", "store", "options", "cache", "name", "output",
 )  # fmt: skip
 
 
@@ -94,3 +97,21 @@ def test_a_traceback_an_endless_input_and_a_wrong_exit_code_are_counted(
         said = capsys.readouterr().out.splitlines()
         assert said[-1] == f"3 inputs, {3 * status} tracebacks"
         assert (said[0] == f"{kind} 0:") == bool(status)
+
+
+def test_the_kernels_that_are_damaged_run_and_some_of_their_mutants_do(fuzz: ModuleType, tmp_path: Path) -> None:
+    from inputs import Inputs
+    from machine_code import SUBJECTS, mutant
+
+    inputs, ran, refused = Inputs(tmp_path), 0, 0
+    for subject in SUBJECTS[:2] + SUBJECTS[-1:]:
+        whole, executed = inputs.whole(subject), inputs.executed(subject)
+        assert sorted(inputs.damaged(subject, whole)) == ["check", "replay", "run", "trace"]
+        assert 40 < len(executed) < len(whole) // 16
+        for number in range(5):
+            changed = mutant(random.Random(number), whole, executed)
+            assert changed != whole
+            done = "replay" in inputs.damaged(subject, changed)
+            ran, refused = ran + done, refused + (not done)
+    assert ran
+    assert refused

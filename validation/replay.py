@@ -10,11 +10,12 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 import gpuemu
 from gpuemu.arch import Architecture
@@ -58,12 +59,18 @@ def _cubin(path: str, unit: int) -> Cubin:
 def trace_of(code: Path, launch: Launch) -> Trace:
     """The trace of a kernel from recorded machine code, the file code.tar.xz of a data folder.
 
-    The last few are kept, because a search runs one kernel on many architectures.
+    The last few are kept, because a search runs one kernel on many architectures. They cannot execute again, which
+    would keep their arrays, too.
     """
+    return replace(executed(code, launch, np.zeros(OUTPUT_WORDS, dtype=np.uint32)), again=None)
+
+
+def executed(code: Path, launch: Launch, out: NDArray[np.uint32]) -> Trace:
+    """As `trace_of`; the kernel's results are in `out`."""
     return gpuemu.trace_kernel(
         _cubin(str(code), launch.unit), kernel=launch.name, grid=(launch.ctas, 1, 1), block=(32 * launch.warps, 1, 1),
         dynamic_shared_bytes=launch.shared_bytes, ctas=range(launch.ctas),
-        args=[np.zeros(OUTPUT_WORDS, dtype=np.uint32), input_words(), launch.iterations],
+        args=[out, input_words(), launch.iterations],
     )  # fmt: skip
 
 

@@ -11,31 +11,28 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from gpuemu.base.private_folders import default_folder, make, private_folder
+from gpuemu.base.telling import tell
 from gpuemu.base.whole_files import whole_file
 
 LIST = "whole.json"
+LOCK_S = 600.0
+"""So long a process waits for another one that compiles."""
+_POLL_S = 0.2
 _FORGOTTEN_S = 86_400
 """After so long a folder that was being made belongs to nobody."""
 
 
 def cache_folder() -> Path:
-    """Where things are kept: GPUEMU_CACHE, or gpuemu in the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("GPUEMU_CACHE") or Path(base) / "gpuemu")
-
-
-def tell(sentence: str) -> None:
-    """A line on standard error, where there is one."""
-    if sys.stderr is not None:
-        with suppress(OSError, ValueError):
-            print(sentence, file=sys.stderr)
+    """Where things are kept: GPUEMU_CACHE, or gpuemu in the user's cache folder; another place if others may write."""
+    return private_folder(Path(os.environ.get("GPUEMU_CACHE") or default_folder()))
 
 
 RIGHT = "a folder that can be written is right for compiled code; GPUEMU_CACHE names one"
@@ -44,7 +41,7 @@ RIGHT = "a folder that can be written is right for compiled code; GPUEMU_CACHE n
 def refusal(folder: Path) -> str:
     """Why nothing can be kept beside this folder, the cache itself; "" if it can."""
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make(folder.parent)
         with tempfile.TemporaryFile(dir=folder.parent):
             return ""
     except OSError as error:
@@ -81,6 +78,36 @@ def throw_away(path: Path) -> None:
     tell(
         f"{path}: found damaged in the cache of compiled code; it is thrown away{kept}, and made anew when it is needed"
     )
+
+
+@contextmanager
+def turn(folder: Path, waits: Callable[[], None] = lambda: None, most_s: float = LOCK_S) -> Iterator[bool]:
+    """Within it, no other process makes this folder; yields whether it is made already.
+
+    `waits` is called before this process waits for another. Raises TimeoutError after `most_s` seconds of that. Where
+    no lock can be had, nobody waits.
+    """
+    if (is_made := is_whole(folder)) or refusal(folder):
+        yield is_made
+        return
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder.parent / f".{folder.name}.lock", mode=0o600)
+    try:
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            if most_s > 0:
+                waits()
+            lock.acquire(timeout=most_s, poll_interval=_POLL_S)
+    except Timeout:
+        raise TimeoutError(f"another process still makes {folder}") from None
+    except (OSError, NotImplementedError):  # a file system without locks
+        pass
+    try:
+        yield is_whole(folder)
+    finally:
+        lock.release()
 
 
 def ready(folder: Path) -> tuple[Path, bool]:
@@ -164,7 +191,7 @@ def kept_file(path: Path) -> bytes | None:
 def keep_file(path: Path, content: bytes, most_bytes: int) -> None:
     """Keep a content where that can be; of its folder the files that were used last stay, `most_bytes` of them."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make(path.parent)
         with whole_file(path) as file:
             file.write(f"{_sum(content)}\n".encode() + content)
         used = sorted((one.stat().st_mtime_ns, one.stat().st_size, one) for one in path.parent.iterdir())

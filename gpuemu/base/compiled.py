@@ -18,6 +18,9 @@ from typing import Any
 
 from gpuemu.base import cache
 
+_PATIENCE_S = 60.0
+"""So long another process that compiles the same is waited for; NumPy does without."""
+
 
 def compiler() -> str:
     """Tells the compiler, and the processor that it compiles for, from all others."""
@@ -61,14 +64,15 @@ class Compiled:
         """The module, with its compiled code from the cache; Numba is told that place for as long as it takes."""
         config: Any = import_module("numba.core.config")
         home = self.folder()
-        place, is_kept = cache.ready(home)
-        before, config.CACHE_DIR = config.CACHE_DIR, str(place)
-        try:
-            module = import_module(self._name)
-        finally:
-            config.CACHE_DIR = before
-        if not is_kept:
-            cache.keep(place, home)
+        with cache.turn(home, most_s=_PATIENCE_S):
+            place, is_kept = cache.ready(home)
+            before, config.CACHE_DIR = config.CACHE_DIR, str(place)
+            try:
+                module = import_module(self._name)
+            finally:
+                config.CACHE_DIR = before
+            if not is_kept:
+                cache.keep(place, home)
         return module
 
     def folder(self) -> Path:

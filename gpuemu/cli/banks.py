@@ -82,13 +82,13 @@ def banks(
     """
     import numpy as np
 
-    from gpuemu.arch import load_arch, parse_override
+    from gpuemu.arch import load_arch, parse_overrides
     from gpuemu.banks.access import shared_access
     from gpuemu.isa.matrix_descriptor import MODES, swizzled
     from gpuemu.studies.layout import boxes
     from gpuemu.views import bank_picture
 
-    overrides = dict(parse_override(text) for text in settings)
+    overrides = parse_overrides(settings)
     arch = load_arch(arch_name)
     if (columns := _columns(op)) is not None:
         if lanes is not None or addresses is not None:

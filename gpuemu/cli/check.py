@@ -13,11 +13,11 @@ from gpuemu.cli.launching import (
     arguments_of,
     checked_options,
     machine_code,
-    print_to_stderr,
 )
 from gpuemu.cli.loading import saved_trace
 from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.progress import ProgressBar
+from gpuemu.cli.results import print_to_stderr
 from gpuemu.cli.run import FAILED
 from gpuemu.cli.writing import output_option, write_out
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import click
 
 from gpuemu.base import cache
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.progress import ProgressBar
 
 
 @click.group()
@@ -40,11 +40,21 @@ def build() -> None:
         return
     if building.is_possible() and (why := cache.refusal(building.folder())):
         raise GpuemuError.one(str(building.folder().parent), None, "", why, cache.RIGHT)
-    if building.is_possible() and sys.stderr.isatty():
-        click.echo("compiling: a minute or two", err=True)
-    started = time.monotonic()
-    building.load()
-    click.echo(f"compiled in {time.monotonic() - started:.0f} s, kept in {building.folder()}")
+    started, waited = time.monotonic(), [False]
+
+    def tell(waits: bool) -> None:
+        waited.append(waits)
+        if bar.compiles is not None:
+            bar.compiles(waits)
+
+    with ProgressBar("loading") as bar:
+        try:
+            building.load(tell)
+        except TimeoutError:
+            found, right = "another process that still compiles it", "ending that, or another GPUEMU_CACHE, is right"
+            raise GpuemuError.one("engine", None, "", found, right) from None
+    by = " by another process" if waited[-1] else ""
+    click.echo(f"compiled{by} in {time.monotonic() - started:.0f} s, kept in {building.folder()}")
 
 
 @engine.command()

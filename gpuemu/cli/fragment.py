@@ -45,7 +45,7 @@ def fragment(
     if pitch is None:
         write_out("\n".join(report(instruction)) + "\n", output)
         return
-    from gpuemu.arch import load_arch, parse_override
+    from gpuemu.arch import load_arch, parse_overrides
     from gpuemu.banks.wavefronts import BankGeometry
     from gpuemu.isa.table import parse_opcode
     from gpuemu.studies.layout.fragment_banks import fragment_banks, table
@@ -54,7 +54,7 @@ def fragment(
     from gpuemu.studies.layout.tile import Tile
     from gpuemu.views.bank_picture import hardware_name
 
-    overrides = dict(parse_override(text) for text in settings)
+    overrides = parse_overrides(settings)
     geometry = BankGeometry.of(load_arch(arch_name).with_overrides(overrides))
 
     def layout(tile: Tile) -> Layout:

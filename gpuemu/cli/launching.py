@@ -7,15 +7,14 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.base.whole_files import is_written_into, whole_file
-from gpuemu.cli.building import Expected, build_options, compiler_options
+from gpuemu.cli.building import build_options, compiler_options
 from gpuemu.cli.progress import ProgressBar
+from gpuemu.cli.results import Results, print_to_stderr
 from gpuemu.trace.launch_limits import beyond
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from gpuemu.sass.image.cubin import Cubin
     from gpuemu.trace.model import Trace
 
-DIFFERS = 1
-"""Exit code where a result is not what --expect says."""
 Command = Callable[..., Any]
 
 
@@ -203,40 +200,41 @@ def command_words(trace: str, arch_name: str | None, settings: tuple[str, ...], 
 
 
 def execute(path: str, options: LaunchOptions, arch: str | Architecture | None) -> Trace:
-    """Run the kernel functionally and return its trace. Raises GpuemuError."""
-    import numpy as np
+    """Run the kernel functionally, save and compare its results, and return its trace. Raises GpuemuError."""
+    trace, results = executed(path, options, arch, False)
+    results.deliver(trace, False)
+    return trace
 
+
+def executed(path: str, options: LaunchOptions, arch: str | Architecture | None, hold: bool) -> tuple[Trace, Results]:
+    """Run the kernel functionally. Raises GpuemuError.
+
+    `hold`: keep what it prints with the results, if it reads the clock.
+    """
     from gpuemu.sass.launch import DEFAULT_BUDGET, trace_kernel
     from gpuemu.studies.check.notice import Notice
 
+    if options.expect and options.execute == "timed":
+        found = "it with --execute timed, which leaves out what the other CTAs would have stored"
+        raise GpuemuError.one("--expect", None, "", found, "all CTAs are right for it: --execute all")
     cubin = machine_code(path, options, arch)
     arguments = arguments_of(cubin, options)
     notice = Notice()
-    saves = [_save(text, arguments) for text in options.save]
-    expected = [Expected(text, arguments, options.tolerance) for text in options.expect]
-    with ProgressBar("executing", ctas=math.prod(options.grid)) as bar:
-        trace = trace_kernel(
-            cubin, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, arch=arch,
-            ctas=_ctas(options.cta), budget=options.budget or DEFAULT_BUDGET, progress=bar.count_ctas,
-            watch=bar.watch, stack_bytes=options.stack, zero_shared=options.zero_shared,
-            printer=print_to_stderr, observer=notice, timed_only=options.execute == "timed",
-            cluster=options.cluster_size,
-        )  # fmt: skip
+    results = Results(arguments, options.save, options.expect, options.tolerance)
+    try:
+        with ProgressBar("executing", ctas=math.prod(options.grid)) as bar:
+            trace = trace_kernel(
+                cubin, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, arch=arch,
+                ctas=_ctas(options.cta), budget=options.budget or DEFAULT_BUDGET, progress=bar.count_ctas,
+                watch=bar.watch, stack_bytes=options.stack, zero_shared=options.zero_shared,
+                printer=lambda text: (results.hold if hold and notice.reads_clock else print_to_stderr)(text),
+                observer=notice, timed_only=options.execute == "timed", cluster=options.cluster_size,
+            )  # fmt: skip
+    except BaseException:
+        results.release()
+        raise
     tell(notice.sentence())
-    for array, target in saves:
-        try:
-            with whole_file(target) as file:
-                np.save(file, array)
-        except OSError as error:
-            raise GpuemuError.one(
-                target, None, "", str(error.strerror).lower(), "a file that can be written is right"
-            ) from None
-    verdicts = [(one, one.verdict()) for one in expected]
-    for one, wrong in verdicts:
-        click.echo(one.holds if wrong is None else wrong, err=True)
-    if any(wrong is not None for _, wrong in verdicts):
-        raise SystemExit(DIFFERS)
-    return trace
+    return trace, results
 
 
 def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | None) -> Cubin:
@@ -277,11 +275,6 @@ def tell_notes(notes: Iterable[str]) -> None:
         tell(f"note: {note}")
 
 
-def print_to_stderr(text: str) -> None:
-    """What a kernel prints goes to stderr: stdout is the report's."""
-    click.echo(text, nl=False, err=True)
-
-
 def _ctas(text: str | None) -> list[int] | None:
     if text is None:
         return None
@@ -294,16 +287,3 @@ def _ctas(text: str | None) -> list[int] | None:
     except PydanticCustomError:
         raise GpuemuError.one("--cta", None, "", f"'{text}'", "numbers and ranges such as 0-3,8 are right") from None
     return None if chosen is None else list(chosen)
-
-
-def _save(text: str, arguments: list[Any]) -> tuple[Any, str]:
-    """The array that an option means, and the file that it goes to."""
-    from gpuemu.cli.kernel_arguments import buffers
-
-    number, _, target = text.partition("=")
-    arrays = dict(buffers(arguments))
-    if number not in arrays or not target:
-        right = f"K=FILE.npy with K one of {', '.join(arrays) or 'no arguments'} is right"
-        raise GpuemuError.one("--save", None, "", f"'{text}'", right)
-    keeps_name = target.endswith(".npy") or is_written_into(Path(target))
-    return arrays[number], target if keeps_name else f"{target}.npy"

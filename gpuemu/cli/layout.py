@@ -65,7 +65,7 @@ def layout(
     """
     from dataclasses import asdict
 
-    from gpuemu.arch import load_arch, parse_override
+    from gpuemu.arch import load_arch, parse_overrides
     from gpuemu.banks.wavefronts import BankGeometry
     from gpuemu.base.errors import GpuemuError
     from gpuemu.studies.layout import boxes
@@ -74,7 +74,7 @@ def layout(
     from gpuemu.studies.layout.tile import Tile
     from gpuemu.studies.layout.tile_picture import as_svg, cells, left_out, picture
 
-    arch = load_arch(arch_name).with_overrides(dict(parse_override(text) for text in settings))
+    arch = load_arch(arch_name).with_overrides(parse_overrides(settings))
     geometry = BankGeometry.of(arch)
     shape = Tile.parse(tile, where=("gpuemu layout", None, "--tile"))
     each = vector if vector is not None else min(shape.columns, 16 // shape.element_bytes)

@@ -7,28 +7,24 @@ from typing import TYPE_CHECKING
 
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.file_kinds import is_machine_code
-from gpuemu.cli.launching import LaunchOptions, execute
+from gpuemu.cli.launching import LaunchOptions, executed
 from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
+    from gpuemu.cli.results import Results
     from gpuemu.trace.model import Trace
     from gpuemu.views.result import Result
 
 
 def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[str, int]]:
     """The values of --set: those of the hardware, and those of the trace's layout. Raises GpuemuError."""
-    from gpuemu.arch import parse_override
+    from gpuemu.arch import parse_overrides
 
     overrides: dict[str, object] = {}
     layout: dict[str, int] = {}
     problems: list[Problem] = []
-    for setting in settings:
-        try:
-            name, value = parse_override(setting)
-        except GpuemuError as error:
-            problems += error.problems
-            continue
+    for name, value in parse_overrides(settings).items():
         if not name.startswith("layout."):
             overrides[name] = value
         elif isinstance(value, int) and not isinstance(value, bool):
@@ -44,19 +40,30 @@ def loaded_trace(
     trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions | None = None
 ) -> tuple[Trace, Architecture]:
     """A trace, loaded or recorded from machine code as `launch` says, and what it runs on. Raises GpuemuError."""
+    loaded, arch, results = _loaded(trace, arch_name, settings, launch or LaunchOptions(), False)
+    if results is not None:
+        results.deliver(loaded, False)
+    return loaded, arch
+
+
+def _loaded(
+    trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions, hold: bool
+) -> tuple[Trace, Architecture, Results | None]:
+    """As `loaded_trace`, with the results of machine code before they are delivered; `hold` is that of `executed`."""
     from gpuemu.arch import load_arch
 
     overrides, layout = parse_settings(settings)
     arch = changed(load_arch(arch_name), overrides) if arch_name is not None else None
+    results = None
     if is_machine_code(trace):
         if layout:
             raise GpuemuError.one("--set", None, "layout", "layout numbers", "machine code has none; a trace may")
-        loaded = execute(trace, launch or LaunchOptions(), arch)
+        loaded, results = executed(trace, launch, arch, hold)
     else:
-        loaded = saved_trace(trace, None if arch is None else arch.name, launch or LaunchOptions(), layout)
+        loaded = saved_trace(trace, None if arch is None else arch.name, launch, layout)
     if arch is None:
         arch = changed(load_arch(loaded.arch), overrides)
-    return loaded, arch
+    return loaded, arch, results
 
 
 def changed(arch: Architecture, overrides: dict[str, object]) -> Architecture:
@@ -90,10 +97,29 @@ def run_trace(
     settings: tuple[str, ...],
     launch: LaunchOptions | None = None,
     engine: str = "auto",
+    clocks: bool = False,
 ) -> Result:
-    """Load a trace, or record one from machine code as `launch` says, and replay it. Raises GpuemuError."""
-    from gpuemu.emulate import run as emulate
+    """Load a trace, or record one from machine code as `launch` says, and replay it. Raises GpuemuError.
 
-    loaded, arch = loaded_trace(trace, arch_name, settings, launch)
-    with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
-        return emulate(loaded, arch, engine=engine, observer=bar.observer)
+    `clocks`: a kernel that reads the clock executes again with the replay's cycles before its results are delivered.
+    """
+    from gpuemu.emulate import run as emulate
+    from gpuemu.emulate import with_clocks
+
+    loaded, arch, results = _loaded(trace, arch_name, settings, launch or LaunchOptions(), clocks)
+    again = clocks and loaded.again is not None
+    if results is not None and not again:
+        results.deliver(loaded, False)
+    try:
+        with ProgressBar("replaying", instructions=loaded.executed_instructions) as bar:
+            result = emulate(loaded, arch, engine=engine, observer=bar.observer)
+        if again:
+            with ProgressBar("executing again", ctas=loaded.launch.ctas) as bar:
+                result = with_clocks(result, bar.count_ctas)
+    except BaseException:
+        if results is not None:
+            results.release()
+        raise
+    if results is not None and again:
+        results.deliver(result.trace, True)
+    return result

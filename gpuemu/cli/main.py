@@ -8,13 +8,14 @@ import sys
 
 import click
 
-from gpuemu.base.errors import GpuemuError
-from gpuemu.cli import effects
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.cli import effects, interrupts
 from gpuemu.cli.completion import VARIABLE, attach
 from gpuemu.cli.pages import fitted
 from gpuemu.cli.terminal import OutputError, terminals
 
 BAD_INPUT = 2
+RIGHT_MEMORY = "a smaller launch or input is right, or a higher limit of memory (ulimit -v, the container's)"
 COMMANDS = {
     "run": "Replay a trace or machine code: cycles, shared memory, stalls, what limited it.",
     "why": "Say what each cause costs, by running without it.",
@@ -86,6 +87,10 @@ class _Lazy(click.Group):
             one.context_class = _Fitted
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        with interrupts.running():
+            return super().invoke(ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -110,6 +115,7 @@ def main() -> None:
 
     A standard output that takes no more, such as a full disk, ends with exit code 2 as well: a verdict is lost with it.
     """
+    interrupts.answer()
     with terminals() as (output, _):
         try:
             status = _status()
@@ -129,11 +135,16 @@ def _status() -> int | str | None:
         for problem in error.problems:
             click.echo(str(problem), err=True)
         return BAD_INPUT
+    except MemoryError as error:
+        found = f"too little memory ({error})" if str(error) else "too little memory"
+        click.echo(str(Problem("gpuemu", None, "", found, RIGHT_MEMORY)), err=True)
+        return BAD_INPUT
     except click.ClickException as error:
         error.show()
         return BAD_INPUT
     except click.Abort:
-        return 130
+        interrupts.tell()
+        return interrupts.INTERRUPTED
     except SystemExit as error:
         return error.code
     return found if isinstance(found, int) else 0

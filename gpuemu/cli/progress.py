@@ -6,11 +6,13 @@ thread beside it asks ten times a second. Without a terminal there is no thread 
     executing  ━━━━━━━━━━━━━━━━━╸━━━━━━━━━━━━━━━━━━━━━━  3/8 CTAs  1,203,402 warp instructions  0:00:04
     replaying  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  1,203,402 of 1,600,000 warp instructions  0:00:02
     running without  ━━━━━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  40/72 runs  0:00:21
+    compiling the engine, once for all runs  ━━━━━━━━━━  35 s
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -29,11 +31,18 @@ _EVERY_SECONDS = 0.1
 Count = Callable[[], int]
 
 
-def _observer(watch: Callable[[Count], None]) -> Observer:
-    """Hands on what tells how many instructions have issued."""
+_COMPILES = "compiling the engine, once for all runs"
+_WAITS = "waiting for another process that compiles the engine"
+
+
+def _observer(watch: Callable[[Count], None], compiles: Callable[[bool], None] = lambda waits: None) -> Observer:
+    """Hands on what tells how many instructions have issued, and that the engine is compiled first."""
     from gpuemu.engine import Observer
 
     class Issues(Observer):
+        def compiles(self, waits: bool) -> None:
+            compiles(waits)
+
         def begins(self, issued: Count) -> None:
             watch(issued)
 
@@ -65,6 +74,9 @@ class ProgressBar:
         self._shown = self._stream.isatty()
         self._ctas_done = 0
         self._count: Count | None = None
+        self._before = ""
+        """What is done before anything can be counted, and since when."""
+        self._before_since = 0.0
         self._stop: Event | None = None
         self._thread: Thread | None = None
 
@@ -76,7 +88,12 @@ class ProgressBar:
     @property
     def observer(self) -> Observer | None:
         """Watches a replay; None if nobody will see it."""
-        return _observer(self._watch) if self._shown else None
+        return _observer(self._watch, self._take_compiling) if self._shown else None
+
+    @property
+    def compiles(self) -> Callable[[bool], None] | None:
+        """Takes whether another process compiles the engine, or this one; None if nobody will see it."""
+        return self._take_compiling if self._shown else None
 
     @property
     def count_ctas(self) -> Callable[[int, int], None] | None:
@@ -92,7 +109,10 @@ class ProgressBar:
         self._ctas_done, self._runs = done, total
 
     def _watch(self, count: Count) -> None:
-        self._count = count
+        self._count, self._before = count, ""
+
+    def _take_compiling(self, waits: bool) -> None:
+        self._before, self._before_since = _WAITS if waits else _COMPILES, time.monotonic()
 
     def _take_ctas(self, done: int, total: int) -> None:
         self._ctas_done, self._ctas = done, total
@@ -142,6 +162,10 @@ class ProgressBar:
         done = 0 if self._count is None else self._count()
         counts = "" if self._count is None else f"{done:,} warp instructions"
         completed, total = 0, self._instructions
+        if self._before:
+            seconds = f"{time.monotonic() - self._before_since:.0f} s"
+            bar.update(task, description=self._before, counts=seconds, refresh=True)
+            return
         if self._runs is not None:
             bar.update(task, total=self._runs, completed=self._ctas_done, counts=f"{self._ctas_done}/{self._runs} runs",
                        refresh=True)  # fmt: skip
@@ -151,4 +175,6 @@ class ProgressBar:
         elif self._ctas > 1:
             completed, total = self._ctas_done, self._ctas
             counts = f"{self._ctas_done}/{self._ctas} CTAs  {counts}"
-        bar.update(task, total=total, completed=completed, counts=counts, refresh=True)
+        bar.update(
+            task, description=self._doing, total=total, completed=completed, counts=counts, refresh=True
+        )  # fmt: skip

@@ -130,7 +130,7 @@ def gpu_kernel(request: pytest.FixtureRequest) -> Callable[..., KernelRun]:
             trace = gpuemu.load_trace(path, arch=hardware, layout=layout, kernel=named)
         hardware = hardware or gpuemu.load_arch(trace.arch)
         hardware = hardware.with_overrides(changed, where="gpu_kernel") if changed else hardware
-        result = gpuemu.run(trace, hardware)
+        result = gpuemu.run(trace, hardware, clocks=True)
         for note in guesses(trace.guessed):
             warnings.warn(f"{trace.name}: {note}", GuessedTimeWarning, stacklevel=2)
         return KernelRun(result, folder, renew)

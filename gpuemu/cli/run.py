@@ -163,7 +163,7 @@ def run(
     others = beside(also, texts)
     asked = Asked(conditions, baseline, renew, allowed)
     other = None if against is None else result_data(against, arch_name, settings)
-    result = run_trace(trace, arch_name, settings, options, engine)
+    result = run_trace(trace, arch_name, settings, options, engine, clocks=True)
     verdicts = asked.verdicts(result)
     ranking = _ranking(result, trace, arch_name, settings, options) if ranked else []
     sure = _sure(result) if asked_sure else None

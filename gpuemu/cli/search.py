@@ -64,12 +64,12 @@ def search(
       gpuemu search --tile 64x64:f16 --access copy-in --access ldmatrix.x4 --format json -o layouts.json
       gpuemu search --tile 64x64:f16 --access copy-in --access ldmatrix.x4 --format svg -o tile.svg
     """
-    from gpuemu.arch import load_arch, parse_override
+    from gpuemu.arch import load_arch, parse_overrides
     from gpuemu.studies.layout import search_text
     from gpuemu.studies.layout.search import search as find
     from gpuemu.views.bank_picture import hardware_name
 
-    overrides = dict(parse_override(text) for text in settings)
+    overrides = parse_overrides(settings)
     arch = load_arch(arch_name)
     hardware_given = arch.with_overrides(overrides, where="--set")
     result = find(hardware_given, tile, accesses, threads=threads, jobs=jobs, where="gpuemu search")

@@ -12,6 +12,7 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.effects import form_of
+from gpuemu.cli.interrupts import INTERRUPTED
 from gpuemu.cli.pages import styled
 from gpuemu.cli.terminal import own
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 STORE = "gpuemu_sweep.sqlite"
 FORMATS = ("text", "csv", "json", "parquet")
 SOME_FAILED = 1
-INTERRUPTED = 130
 
 
 @click.command()

@@ -10,6 +10,7 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.whole_files import write_whole
+from gpuemu.cli.interrupts import left_to_a_script
 
 FOUND = 1
 
@@ -51,7 +52,8 @@ def triton(
         arch = arch.with_overrides(parse_overrides(settings), where="--set")
     with device(arch, chip=chip, timed=not untimed, checked=checked, keep=1 << 20 if page else 1) as gpu:
         try:
-            run_script(script, words)
+            with left_to_a_script():
+                run_script(script, words)
         finally:
             if gpu.launches:
                 click.echo("\n".join(table(gpu.launches)), err=True)

@@ -1,11 +1,13 @@
 """Which runs compiled code drives, and its compiling beside runs that are long enough.
 
-Nobody waits for the compiler. Where the code is on disk a process loads it when it has had enough to do; where it is
-not, long work starts a process that compiles, and whoever comes after it is ready changes over.
+Nobody waits for the compiler who has not asked for compiled code. Where it is on disk a process loads it when it has
+had enough to do. Where it is not, long work starts a process that compiles, and changes over when that is done. One
+process at a time compiles; another that needs the same code waits for it.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +17,9 @@ from pathlib import Path
 
 from gpuemu.base import cache
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.interrupts import follow, held
+from gpuemu.base.telling import tell as tell_line
+from gpuemu.base.telling import tell_once
 from gpuemu.base.unaided import has_numba, unaided
 from gpuemu.engine import machine, twins
 from gpuemu.engine.allocate import nothing
@@ -33,6 +38,10 @@ Loop = Callable[[State, int], int]
 _loaded: dict[tuple[Unit, ...], Loop] = {}
 """By the units: others are other code."""
 _asked = 0
+_patience_s = cache.LOCK_S
+"""How long another process that compiles is waited for: once in vain is enough."""
+Tell = Callable[[bool], None]
+"""Called before minutes of compiling; with True, before those in which another process compiles."""
 
 
 def is_possible() -> bool:
@@ -56,8 +65,11 @@ def is_ready() -> bool:
     return is_possible() and cache.is_whole(folder())
 
 
-def load() -> Loop:
-    """The compiled code; it compiles what is not on disk. Raises GpuemuError without Numba."""
+def load(tell: Tell | None = None) -> Loop:
+    """The compiled code; it compiles what is not on disk.
+
+    Raises GpuemuError without Numba, TimeoutError if another process compiles for too long.
+    """
     units = tuple(machine.UNITS)
     if units not in _loaded:
         if not is_possible():
@@ -65,21 +77,36 @@ def load() -> Loop:
             raise GpuemuError.one("engine", None, "compiled", "no Numba", right)
         from gpuemu.engine.compiled import loop
 
-        loaded = loop()
-        loaded(nothing(), 1)
+        with cache.turn(folder(), lambda: _wait(tell), _patience_s) as is_made:
+            if not is_made and tell is not None:
+                tell(False)
+            loaded = loop()
+            loaded(nothing(), 1)
         _loaded[units] = loaded
     return _loaded[units]
 
 
-def loop_for(engine: str, instructions: int) -> Loop | None:
+def _wait(tell: Tell | None) -> None:
+    tell_line("gpuemu waits for another process that compiles the engine.")
+    if tell is not None:
+        tell(True)
+
+
+def loop_for(engine: str, instructions: int, tell: Tell | None = None) -> Loop | None:
     """The compiled code if it is to drive a run of so many instructions, else None."""
-    global _asked
+    global _asked, _patience_s
     if engine not in ENGINES:
         raise GpuemuError.one("engine", None, "", repr(engine), f"one of {', '.join(ENGINES)} is right")
     if engine == "simpy":
         return None
     if engine == "compiled" or tuple(machine.UNITS) in _loaded:
-        return load()
+        try:
+            return load(tell)
+        except TimeoutError:
+            _patience_s = 0.0
+            late = f"Another process has been compiling the engine for {cache.LOCK_S / 60:.0f} minutes"
+            tell_once(f"{late}. SimPy replays, with equal results.")
+            return None
     _asked += instructions
     return load() if _asked >= WORTH_LOADING and is_ready() else None
 
@@ -97,15 +124,24 @@ def compiling(instructions: int) -> Iterator[Callable[[], bool]]:
     wanted = instructions >= WORTH_COMPILING and is_possible() and not is_ready()
     why = cache.refusal(folder()) if wanted else ""
     if why:
-        cache.tell(f"{folder().parent}: found {why}, so that nothing is compiled; {cache.RIGHT}")
+        tell_line(f"{folder().parent}: found {why}, so that nothing is compiled; {cache.RIGHT}")
     if why or not wanted:
         yield lambda: False
         return
-    command = [sys.executable, "-c", "import os; os.nice(19); from gpuemu.engine import building; building.load()"]
+    command = [sys.executable, "-c", f"from gpuemu.engine import building; building.build_beside({os.getpid()})"]
     quiet = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+    with held():
+        process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
     try:
         yield lambda: process.poll() == 0 and is_ready()
     finally:
         process.kill()
         process.wait()
+
+
+def build_beside(parent: int) -> None:
+    """In a process of its own: compile with low priority, and end with the parent."""
+    follow(parent)
+    if hasattr(os, "nice"):
+        os.nice(19)
+    load()

@@ -116,7 +116,7 @@ def execute(
             right = "simpy, which tells of them, is right"
             raise GpuemuError.one("engine", None, "compiled", "an observer of single units", right)
         engine = "simpy" if engine == "auto" else engine
-    loop = building.loop_for(engine, instructions)
+    loop = building.loop_for(engine, instructions, None if observer is None else observer.compiles)
     if loop is None:
         state = _allocate(program, arch, False, observer, share)
         with building.compiling(instructions if engine == "auto" else 0) as compiled:

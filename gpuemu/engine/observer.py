@@ -17,6 +17,9 @@ from gpuemu.engine.log import Log
 class Observer:
     """A look at a run; each of its methods does nothing."""
 
+    def compiles(self, waits: bool) -> None:
+        """The engine is not compiled yet: this process, or another if it `waits`, compiles it first, for minutes."""
+
     def begins(self, issued: Callable[[], int]) -> None:
         """A driver begins: anew where compiled code takes over. `issued` tells how many warp instructions have issued;
         another thread may ask while the run goes on.

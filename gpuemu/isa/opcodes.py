@@ -171,6 +171,7 @@ def cluster_opcode(opcode: str) -> str:
 
 
 _CLOCK = re.compile(r"\bSR_CLOCK(LO|HI)?\b")
+_TIMER = re.compile(r"\bSR_GLOBALTIMER(LO|HI)?\b")
 _LANE_REGISTER = re.compile(r"\bSR_(TID|LANEID)\b")
 
 
@@ -182,3 +183,8 @@ def reads_lane_register(opcode: str, operands: str) -> bool:
 def reads_clock(operands: str) -> bool:
     """Whether a CS2R or S2R with these operands reads the SM's cycle counter."""
     return _CLOCK.search(operands) is not None
+
+
+def reads_timer(operands: str) -> bool:
+    """Whether a CS2R or S2R with these operands reads %globaltimer, which counts nanoseconds."""
+    return _TIMER.search(operands) is not None

@@ -176,6 +176,9 @@ def sent_registers(opcode: str, operands: tuple[str, ...]) -> tuple[int, ...]:
     return (*(register for sent in data for register in sent), *reversed(address))
 
 
+MOST_FETCHED = 8
+"""Registers that arithmetic reads at most, one that is named twice counted twice: three pairs, as code has them, and
+two that are to spare. The operand collector has room for as many."""
 MOST_SOURCE_WORDS = 12
 """Registers that an instruction sends at most: CAS of 128 bits has an address of two and twice four."""
 
@@ -213,4 +216,8 @@ def mistake(opcode: str, operands: tuple[str, ...]) -> tuple[str, str] | None:
     for operand in map(parse_operand, operands):
         if operand.mistake:
             return f"{opcode} with the operand {operand.text}", operand.mistake
+    if operation.kind is Kind.FIXED and not operation.tensor:
+        fetched = sum(map(len, source_registers(opcode, operands)))
+        if fetched > MOST_FETCHED:
+            return f"{opcode} that reads {fetched} registers", f"at most {MOST_FETCHED} are right"
     return None

@@ -7,7 +7,6 @@ sees YAML, pydantic or an opcode.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +14,7 @@ import numpy as np
 
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row, reads_lane_register
-from gpuemu.isa.operands import parse_integer, parse_operand
+from gpuemu.isa.opcodes import Kind, Row, reads_lane_register
 from gpuemu.isa.registers import MOST_SOURCE_WORDS, indexes_constants, mistake, source_words
 from gpuemu.program.accesses import lower_accesses
 from gpuemu.program.constant_lines import constant_lines
@@ -28,7 +26,16 @@ from gpuemu.program.products import product
 from gpuemu.program.program import NO_ACCESS, SHUFFLE_ACCESS, Op, Program, joined
 from gpuemu.program.threads import thread_instructions
 from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, SCALAR, TENSOR_PIPE, Unit, tensor_pipe
-from gpuemu.trace.model import ControlWord, Instruction, Trace
+from gpuemu.program.waits import (
+    MOST_KEPT,
+    MOST_NANOSECONDS,
+    UnreadableBarrierError,
+    barrier,
+    counter_wait,
+    each_once,
+    number_in,
+)
+from gpuemu.trace.model import COUNTERS, RIGHT_CONTROL_WORD, ControlWord, Instruction, Trace
 from gpuemu.trace.residency import carveout, residency, shared_bytes_taken
 
 REPLAY_ONLY = (
@@ -67,12 +74,14 @@ def lower(trace: Trace, arch: Architecture) -> Program:
             ops.append(Op(index, Kind.FIXED, 0, 1, 1))
             continue
         wrong = mistake(instruction.opcode, instruction.operands)
+        if instruction.control is not None and instruction.control.is_impossible:
+            wrong = f"the control word {instruction.control}", RIGHT_CONTROL_WORD
         if wrong is not None:
             problems.append(Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", *wrong))
             continue
         try:
             ops.append(_lower_instruction(index, instruction, arch, controlled, pipes))
-        except _UnreadableBarrierError as error:
+        except UnreadableBarrierError as error:
             problems.append(
                 Problem(
                     trace.file, instruction.line, f"code at {instruction.offset:#06x}",
@@ -227,7 +236,7 @@ def _lower_instruction(
         fields["results"] = max(1, operation.matrices)
         fields["results_apart"] = operation.row is Row.LOAD_MATRIX
     if kind is Kind.BARRIER:
-        fields |= _barrier(instruction)
+        fields |= barrier(instruction)
     stall_cycles = 1
     waits: tuple[int, ...] = ()
     word = instruction.control
@@ -236,7 +245,7 @@ def _lower_instruction(
         stall_cycles = _stall(word, arch)
         if kind is Kind.FIXED and not (word.write_counter is None and word.read_counter is None):
             issued_as = Kind.VARIABLE  # as FP64 on chips with few lanes for it
-        waits = tuple(i for i in range(6) if word.wait_mask >> i & 1)
+        waits = tuple(i for i in range(COUNTERS) if word.wait_mask >> i & 1)
         fields |= {
             "yields": word.yields, "plain": issued_as is Kind.FIXED,
             "write_counter": word.write_counter, "read_counter": word.read_counter,
@@ -248,11 +257,15 @@ def _lower_instruction(
     if instruction.opcode == "ERRBAR":  # its warp gives way
         stall_cycles = max(stall_cycles, arch.issue.yield_cycles)
     if kind is Kind.COUNTER_WAIT:
-        counters, fields["keep"] = _counter_wait(instruction)
-        waits += counters
+        counters, fields["keep"] = counter_wait(instruction)
+        waits = each_once(waits + counters, fields["keep"])
     if kind is Kind.PRODUCT_WAIT:
         fields["arrives_only"] = not instruction.has("DEPBAR")
-        fields["keep_groups"] = _ALL if fields["arrives_only"] else parse_integer(instruction.operands[-1]) or 0
+        fields["keep_groups"] = _ALL
+        if not fields["arrives_only"]:
+            fields["keep_groups"] = number_in(instruction, instruction.operands[-1], MOST_KEPT)
+    if instruction.mnemonic == "NANOSLEEP" and instruction.operands:
+        number_in(instruction, instruction.operands[-1], MOST_NANOSECONDS)  # which the engine reads itself
     if kind is Kind.ASYNCHRONOUS and instruction.mnemonic == "UTMACMDFLUSH":
         # Its counter is that of a group of copies, which DEPBAR counts as it does results.
         fields["write_counter"], fields["read_counter"] = fields.get("read_counter"), None
@@ -275,38 +288,3 @@ def _lower_variant(variant: Variant, op: Op, arch: Architecture, controlled: boo
         shared = _lower_instruction(variant.index, variant.instruction, arch, controlled, pipes)
         return replace(shared, reads=op.reads, writes=op.writes)
     return replace(op, is_local=variant.spaces == IN_LOCAL)
-
-
-class _UnreadableBarrierError(ValueError):
-    """Which number of a barrier is in a register."""
-
-
-def _barrier(instruction: Instruction) -> dict[str, Any]:
-    """BAR.SYNC 0x1, 0x40: barrier 1, for 64 threads. UCGABAR_WAIT: that of the cluster, one more than CTAs have."""
-    found: dict[str, Any] = {"arrives_only": instruction.has("ARV")}
-    if instruction.opcode == "UCGABAR_WAIT":
-        return {**found, "barrier_id": CLUSTER_BARRIER}
-    for name, operand in zip(("barrier_id", "threads"), instruction.operands, strict=False):
-        register, number = parse_operand(operand).register, parse_integer(operand)
-        if register is not None and not register.is_predicate:
-            raise _UnreadableBarrierError("its barrier" if name == "barrier_id" else "its thread count")
-        if number is not None:
-            found[name] = number
-    if not 0 <= found.get("barrier_id", 0) < CLUSTER_BARRIER:
-        raise ValueError(f"{instruction} names a barrier that there is not")
-    return found
-
-
-def _counter_wait(instruction: Instruction) -> tuple[tuple[int, ...], int]:
-    """Counters and the value that the last may keep.
-
-    DEPBAR.LE SB0, 0x1 waits until counter 0 is at most 1, `DEPBAR {4,3}` until these are 0.
-    """
-    named, _, braced = ",".join(instruction.operands).partition("{")
-    waits = tuple(int(counter) for counter in re.findall(r"\d", braced))
-    counter, _, keep = named.partition(",")
-    if counter.startswith("SB"):
-        waits = (*waits, int(counter[2:]))
-    if any(number > 5 for number in waits):
-        raise ValueError(f"{instruction} names a counter that there is not")
-    return waits, parse_integer(keep.strip(",")) or 0 if counter.startswith("SB") else 0

@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.again import Repeat
 from gpuemu.sass.clusters import cluster_size, notes_of
 from gpuemu.sass.image.cubin import Cubin
+from gpuemu.sass.machine.clock import ReplayedClock
 from gpuemu.sass.machine.cluster_state import Clusters
 from gpuemu.sass.machine.constant_banks import (
     NOTHING_KEPT,
@@ -44,6 +46,7 @@ from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.machine.system_calls import add_heap
 from gpuemu.sass.machine.turns import Turns
 from gpuemu.sass.producers import copied
+from gpuemu.sass.room import check_room
 from gpuemu.sass.sampling import Taken, of_one_sm, sampled, work_of_all
 from gpuemu.sass.scout import counted, scout
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
@@ -84,6 +87,7 @@ def trace_kernel(
     observer: Observer | None = None,
     cluster: Extent | None = None,
     device: Device = NOTHING_KEPT,
+    clock: ReplayedClock | None = None,
 ) -> Trace:
     """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
 
@@ -103,6 +107,8 @@ def trace_kernel(
     `cluster`: CTAs of a cluster, as `grid`, where the kernel does not say (cudaLaunchAttributeClusterDimension).
     `device`: arrays at device addresses of their own and variables, as a program's earlier launches left them.
     `observer` hears every access; if it forgives, what a kernel must not do ends the launch, but is no error.
+    `clock`: what reads of the clock find in a second execution, which `gpuemu.run(..., clocks=True)` asks for. In the
+    first one the clock counts instructions.
 
     Raises GpuemuError: for arguments that do not fit, an instruction the executor does not know, and everything
     a kernel must not do, naming the instruction, warp, lane and source line.
@@ -121,6 +127,7 @@ def trace_kernel(
     _check_bounds(function, launch)
     size = cluster_size(function, launch, None if cluster is None else extent("cluster", cluster, "trace_kernel()"))
     file = function.cubin.file
+    check_room(launch, stack_bytes, file)
     head = Trace(
         function.source_name,
         function.arch,
@@ -156,6 +163,7 @@ def trace_kernel(
     )
     constants, known = constant_banks(function, launch, memory, args, hardware, size, device)
     add_heap(memory, function.image.codeless)
+    repeat = Repeat(code, memory.buffers, clock is None and (observer is None or not observer.forgives))
     sample = ctas is None and launch.ctas > len(kept)
     beside = sampled(launch, kept, sms, None) if sample and not timed_only else []
     heavy: list[int] = []
@@ -179,6 +187,7 @@ def trace_kernel(
         codeless=function.image.codeless,
         printer=take,
         observer=observer,
+        replayed=clock,
         handouts=Handouts(min(launch.ctas, at_once)) if sample and timed_only else None,
     )
     if observer is not None:
@@ -196,12 +205,13 @@ def trace_kernel(
         at_once,
         f"{sms} SMs x {resident}",
         observer,
+        repeat.instructions,
     )
     taken, others = Taken(WARP), Taken(WARP)
     threads = np.zeros(0, np.int64)
     wanted = set(kept)
     executed = kept if timed_only else range(launch.ctas)
-    spare = sorted(set(range(launch.ctas)) - wanted) if timed_only else ()
+    spare = range(launch.ctas) if timed_only else range(0)
     ended: dict[int, Cta] = {}
     in_order = deque(kept)
     done = 0
@@ -245,13 +255,13 @@ def trace_kernel(
         each = sum(len(warp.path) for warp in taken.warps) // len(kept)
         beside = sampled(launch, kept, sms, each, left)
         try:
-            for one in turns.run(beside, [cta for cta in spare if cta not in beside]):
+            for one in turns.run(beside, spare, kept):
                 if one.keep:
                     others.add(one)
             work = work_of_all(launch, [*taken.warps, *others.warps], sms, left, partial(counted, environment))
             by_now = {warp.cta for warp in (*taken.warps, *others.warps)}
             heavy = of_one_sm(work, sorted(cta for cta in by_now if cta % sms == 0), sms, resident)
-            for one in turns.run([cta for cta in heavy if cta not in by_now], ()):
+            for one in turns.run([cta for cta in heavy if cta not in by_now]):
                 others.add(one)
         except (ExecutionError, UnsupportedError):  # what is known by then does
             heavy = []
@@ -278,6 +288,11 @@ def trace_kernel(
         buffer_bytes=sum(buffer.bytes for buffer in memory.buffers),
     )
     trace = replace(trace, code=with_threads(trace, threads))
+    trace = replace(trace, again=repeat.again(executor, partial(
+        trace_kernel, function.cubin, kernel, grid, block, dynamic_shared_bytes, tuple(args), arch=arch,
+        ctas=None if ctas is None else kept, budget=budget, stack_bytes=stack_bytes, zero_shared=zero_shared,
+        timed_only=timed_only, cluster=cluster, device=device,
+    )))  # fmt: skip
     if not sample:
         return trace
     addresses, active, spaces = others.columns()

@@ -136,7 +136,10 @@ def beside(environment: Environment, ctas: Numbers, warps: Numbers) -> Environme
     lanes.exists = lanes.thread < launch.threads_per_cta
     there = Memory(memory.shared_bytes, memory.shared_base, local_bytes, lanes, zero_shared=True)
     there.buffers = memory.buffers
-    return replace(environment, lanes=lanes, memory=there, patterns=Patterns(), observer=None, printer=lambda _: None)
+    return replace(
+        environment, lanes=lanes, memory=there, patterns=Patterns(), observer=None, printer=lambda _: None,
+        replayed=None,
+    )  # fmt: skip
 
 
 def let_go(executor: CtaExecutor, many: Environment, recorder: Recorder, ctas: Numbers, budget: int) -> Cta:

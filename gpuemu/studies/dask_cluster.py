@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-import signal
-import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
@@ -16,11 +15,13 @@ from typing import Any
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.extras import install
+from gpuemu.base.interrupts import held, ready_trackers
 
 CLUSTER = "--cluster"
 RIGHT = "tcp://HOST:PORT, the address of a dask scheduler, or local:N for N processes here, is right"
 WAIT_S = 30
 """So long a cluster may take to answer, and its first worker to join."""
+_SOON_S = 0.1
 
 
 def check_cluster(text: str) -> None:
@@ -58,6 +59,16 @@ def client(address: str) -> Iterator[Any]:
         yield found
 
 
+def give_up(client: Any) -> None:
+    """End the workers of a cluster here, whatever they run; dask by itself would wait for that some seconds."""
+    if client.cluster is not None:
+        client.sync(lambda: _all_closed(client.cluster.workers.values()))
+
+
+async def _all_closed(workers: Iterable[Any]) -> None:
+    await asyncio.gather(*(one.close(timeout=_SOON_S) for one in workers), return_exceptions=True)
+
+
 def submitted(client: Any, function: Callable[[bytes], Any], argument: bytes) -> Any:
     """What the function makes of it, on a worker, as what other calls can be given."""
     with warnings.catch_warnings():
@@ -93,16 +104,17 @@ def explained(address: str) -> Callable[[Future[Any]], Future[Any]]:
 
 
 @contextmanager
-def _local(dask: Any, address: str) -> Iterator[str]:
+def _local(dask: Any, address: str) -> Iterator[Any]:
     # Dask looks at its workers a hundred times a second, for a page that nobody opens here.
     unwatched = import_module("dask.config").set({"distributed.worker.profile.enabled": False})
-    with _deaf_children(), unwatched:
-        cluster = dask.LocalCluster(
-            n_workers=int(address.removeprefix("local:")), threads_per_worker=1, processes=True,
-            dashboard_address=":0", silence_logs=logging.CRITICAL,
-        )  # fmt: skip
-    with cluster:
-        yield cluster.scheduler_address
+    ready_trackers()
+    with ExitStack() as stack:
+        with held(), unwatched:  # an interruption comes when the stack has the cluster, and closes it
+            cluster = stack.enter_context(dask.LocalCluster(
+                n_workers=int(address.removeprefix("local:")), threads_per_worker=1, processes=True,
+                dashboard_address=":0", silence_logs=logging.CRITICAL,
+            ))  # fmt: skip
+        yield cluster
 
 
 @contextmanager
@@ -117,16 +129,3 @@ def _quiet() -> Iterator[None]:
     finally:
         for handler, level in zip(handlers, levels, strict=True):
             handler.setLevel(level)
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes that start meanwhile do not hear Ctrl-C: it reaches all of a terminal, and is for us to answer."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import signal
 import threading
 import time
 from collections import deque
@@ -21,11 +20,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from gpuemu.base.cache import cache_folder
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.interrupts import follow, held, ready_trackers
+from gpuemu.base.telling import say_no_more, told
 
 HERE_S = 1.0
 """So long tasks are done here before processes are started for the others."""
@@ -62,7 +64,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-@cache
+@lru_cache(maxsize=1)
 def program_digest() -> str:
     """Tells this version of the program from every other: what it computes may differ."""
     content = hashlib.sha256()
@@ -185,14 +187,20 @@ class _Processes:
         from loky import ProcessPoolExecutor
 
         self.width = jobs
-        self._executor = ProcessPoolExecutor(jobs, timeout=IDLE_S, initializer=_begin, initargs=(job,))
+        cache_folder()  # what is wrong with it is said here, and not by each worker
+        ready_trackers()
+        with held():
+            begin = (job, os.getpid(), told())
+            self._executor = ProcessPoolExecutor(jobs, timeout=IDLE_S, initializer=_begin, initargs=begin)
 
     def submit(self, tasks: list[Any]) -> Future[tuple[list[Any], float]]:
-        future: Future[tuple[list[Any], float]] = self._executor.submit(_run_begun, tasks)
+        with held():  # it starts processes, and takes locks that an interruption would leave taken
+            future: Future[tuple[list[Any], float]] = self._executor.submit(_run_begun, tasks)
         return future
 
     def leave(self, at_once: bool) -> None:
-        self._executor.shutdown(wait=True, kill_workers=at_once)
+        with held():
+            self._executor.shutdown(wait=True, kill_workers=at_once)
 
 
 class _Dask:
@@ -200,13 +208,14 @@ class _Dask:
         from gpuemu.studies import dask_cluster
 
         self.losses = dask_cluster.losses()
-        self._stack = ExitStack()
-        self._client = self._stack.enter_context(dask_cluster.client(address))
-        self._explained = dask_cluster.explained(address)
-        self._executor: Executor = self._client.get_executor(pure=False)
-        # A task like any other, so that a worker that joins late, or in the place of one that is gone, gets it.
-        self._job = dask_cluster.submitted(self._client, _load, job)
-        self._counted_at, self._width = 0.0, 1
+        with ExitStack() as stack:
+            self._client = stack.enter_context(dask_cluster.client(address))
+            # A task like any other, so that a worker that joins late, or in the place of one that is gone, gets it.
+            self._job = dask_cluster.submitted(self._client, _load, job)
+            self._explained, self._give_up = dask_cluster.explained(address), dask_cluster.give_up
+            self._executor: Executor = self._client.get_executor(pure=False)
+            self._counted_at, self._width = 0.0, 1
+            self._stack = stack.pop_all()
 
     @property
     def width(self) -> int:
@@ -220,6 +229,8 @@ class _Dask:
 
     def leave(self, at_once: bool) -> None:
         self._client.cancel([self._job], force=True)
+        if at_once:
+            self._give_up(self._client)
         self._stack.close()
 
 
@@ -227,10 +238,11 @@ _begun = b""
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def _begin(job: bytes) -> None:
-    """In a process of this machine: keep the job. Ctrl-C is for whoever started it to answer."""
+def _begin(job: bytes, parent: int, said: frozenset[str]) -> None:
+    """In a process of this machine: keep the job, and do not say again what has been said."""
     global _begun
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    follow(parent)
+    say_no_more(said)
     _begun = job
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.operands import parse_integer
 from gpuemu.isa.registers import PREDICATES
 from gpuemu.trace.model import Instruction
@@ -34,32 +35,51 @@ def targets(code: Sequence[Instruction]) -> list[int | None]:
     ]
 
 
-def living(code: Sequence[Instruction], elsewhere: int) -> list[int]:
+def ways(code: Sequence[Instruction]) -> list[list[int]]:
+    """The places at which each instruction may go on; jumps by a register name none.
+
+    Where a branch says nothing, as in an imported trace, the code behind it follows, too.
+    """
+    found = []
+    for k, (instruction, target) in enumerate(zip(code, targets(code), strict=True)):
+        branches = instruction.mnemonic in _BY_NUMBER
+        conditional = bool(instruction.guard) or (branches and len(instruction.operands) != 1)
+        goes_on = conditional or "leaves" not in instruction.parsed.row.notes
+        found.append([*([k + 1] if goes_on else []), *([] if target is None else [target])])
+    return found
+
+
+def goes_elsewhere(instruction: Instruction) -> bool:
+    """Whether an instruction jumps, calls or returns by a register."""
+    return instruction.mnemonic in _ELSEWHERE
+
+
+def living(code: Sequence[Instruction], elsewhere: int, acting: bool = False) -> list[int]:
     """The registers that are read from each instruction on before they are written; and behind the last.
 
-    `elsewhere`: what is taken to be read where a call, a return or a jump by a register goes on. Where a branch says
-    nothing, as in an imported trace, the code behind it follows, too.
+    `elsewhere`: what is taken to be read where a call, a return or a jump by a register goes on. `acting`: an
+    instruction that only computes a value reads nothing if nobody reads that value.
     """
-    kills, reads, ways = [], [], []
-    for k, (instruction, target) in enumerate(zip(code, targets(code), strict=True)):
+    kills, reads, next_ = [], [], ways(code)
+    makes: list[int | None] = []
+    for instruction, target in zip(code, targets(code), strict=True):
         written, read = instruction.registers
         branches = instruction.mnemonic in _BY_NUMBER
         # A guarded instruction may leave what it would write as it was.
         kills.append(0 if instruction.guard else bits(written))
-        unknown = instruction.mnemonic in _ELSEWHERE or (branches and target is None)
+        unknown = goes_elsewhere(instruction) or (branches and target is None)
         reads.append(bits(read) | (elsewhere if unknown else 0))
-        conditional = bool(instruction.guard) or (branches and len(instruction.operands) != 1)
-        goes_on = conditional or "leaves" not in instruction.parsed.row.notes
-        ways.append([*([k + 1] if goes_on else []), *([] if target is None else [target])])
+        makes.append(bits(written) if acting and instruction.operation.kind is Kind.FIXED and written else None)
     live = [0] * (len(code) + 1)
     changed = True
     while changed:
         changed = False
         for k in reversed(range(len(code))):
             behind = 0
-            for way in ways[k]:
+            for way in next_[k]:
                 behind |= live[way]
-            now = reads[k] | (behind & ~kills[k])
+            made = makes[k]
+            now = (reads[k] if made is None or made & behind else 0) | (behind & ~kills[k])
             changed |= now != live[k]
             live[k] = now
     return live

@@ -16,6 +16,8 @@ Extent = int | Sequence[int]
 """Sizes in x, y and z; those left out are 1."""
 _MOST_GRID = ((1 << 31) - 1, 65_535, 65_535)
 _MOST_BLOCK_Z = 64
+MOST_STACK_BYTES = 1 << 19
+"""Local memory of a thread, which its stack is in."""
 
 
 def beyond(name: str, sizes: Sequence[int]) -> str | None:

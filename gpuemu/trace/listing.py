@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.isa import opcodes as isa
-from gpuemu.trace.model import ControlWord, Instruction
+from gpuemu.trace.model import RIGHT_CONTROL_WORD, ControlWord, Instruction
 
 INSTRUCTION_BYTES = 16
 _COMMA = re.compile(r",(?![^\[]*\]|[^{]*\})")
@@ -24,22 +24,25 @@ _LINE = re.compile(
     r"(?:(?P<offset>[0-9a-fA-F]{1,8}):\s*)?(?:\[(?P<control>[^\]\s]*:[^\]]*)\]\s*)?"
     r"(?P<guard>@!?U?P[0-7T]\s+)?(?P<opcode>[A-Za-z_][\w.]*)\s*(?P<operands>[^;:]*?)\s*;?\s*$"
 )
-_CONTROL = re.compile(r"B([-0-5]{6}):R([-0-5]):W([-0-5]):([-Y]):S(\d\d)$")
+_CONTROL = re.compile(r"B(-|0)(-|1)(-|2)(-|3)(-|4)(-|5):R([-0-9]):W([-0-9]):([-Y]):S(\d\d)$")
 
 
 def parse_control(text: str) -> ControlWord:
     """The control word written as `B0-----:R-:W1:-:S02`; ValueError says what is right."""
     match = _CONTROL.match(text)
-    if match is None or any(c not in ("-", str(i)) for i, c in enumerate(match[1])) or int(match[5]) > 15:
-        raise ValueError("a control word such as B0-----:R-:W1:-:S02 is right (counters 0 to 5, stall 00 to 15)")
-    waits, read, write, yields, stall = match.groups()
-    return ControlWord(
+    if match is None:
+        raise ValueError(RIGHT_CONTROL_WORD)
+    *waits, read, write, yields, stall = match.groups()
+    word = ControlWord(
         stall_cycles=int(stall),
         yields=yields == "Y",
         write_counter=None if write == "-" else int(write),
         read_counter=None if read == "-" else int(read),
         wait_mask=sum(1 << i for i, c in enumerate(waits) if c != "-"),
     )
+    if word.is_impossible:
+        raise ValueError(RIGHT_CONTROL_WORD)
+    return word
 
 
 def split_operands(text: str) -> tuple[str, ...]:

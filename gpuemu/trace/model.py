@@ -6,9 +6,10 @@ This is the dense form that lowering reads. The form that people write, with ran
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,18 @@ from gpuemu.isa import opcodes as isa
 from gpuemu.isa.registers import written_and_read
 from gpuemu.isa.table import Opcode, parse_opcode
 from gpuemu.isa.warp import LANES
+from gpuemu.trace.clocks import ClockValues
 
 SPACES = ("global", "shared", "local", "zeros", "cluster")
 """What a generic address may mean; a trace has the number of each lane's."""
 GLOBAL, SHARED, LOCAL, ZEROS, CLUSTER = range(len(SPACES))
+_READS_SPECIAL = ("CS2R", "S2R", "CS2UR", "S2UR")
+"""The instructions that read special registers."""
+COUNTERS = 6
+"""Dependence counters of a warp."""
+LONGEST_STALL = 15
+"""Cycles that a control word has room for."""
+RIGHT_CONTROL_WORD = "a control word such as B0-----:R-:W1:-:S02 is right (counters 0 to 5, stall 00 to 15)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +48,18 @@ class ControlWord:
     read_counter: int | None
     wait_mask: int
 
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it names a counter or a stall that no warp has; the engines take both as they are."""
+        raised = (counter for counter in (self.write_counter, self.read_counter) if counter is not None)
+        return (
+            not all(0 <= counter < COUNTERS for counter in raised)
+            or not 0 <= self.wait_mask < 1 << COUNTERS
+            or not 0 <= self.stall_cycles <= LONGEST_STALL
+        )
+
     def __str__(self) -> str:
-        waits = "".join(str(i) if self.wait_mask >> i & 1 else "-" for i in range(6))
+        waits = "".join(str(i) if self.wait_mask >> i & 1 else "-" for i in range(COUNTERS))
         read = "-" if self.read_counter is None else self.read_counter
         write = "-" if self.write_counter is None else self.write_counter
         return f"[B{waits}:R{read}:W{write}:{'Y' if self.yields else '-'}:S{self.stall_cycles:02d}]"
@@ -111,7 +130,15 @@ class Instruction:
     @property
     def reads_clock(self) -> bool:
         """Whether it reads the SM's cycle counter."""
-        return self.mnemonic in ("CS2R", "S2R", "CS2UR", "S2UR") and isa.reads_clock(" ".join(self.operands))
+        return self.mnemonic in _READS_SPECIAL and isa.reads_clock(" ".join(self.operands))
+
+    @property
+    def reads_time(self) -> bool:
+        """Whether it reads the SM's cycle counter or %globaltimer."""
+        if self.mnemonic not in _READS_SPECIAL:
+            return False
+        operands = " ".join(self.operands)
+        return isa.reads_clock(operands) or isa.reads_timer(operands)
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.guard, self.opcode, ", ".join(self.operands))))
@@ -231,6 +258,14 @@ class Trace:
     sample: GridSample | None = field(default=None, repr=False, compare=False)
     """Of the launch's other CTAs; None where there are none, where the CTAs were chosen by hand, and in one that was
     read."""
+    again: ExecuteAgain | None = field(default=None, repr=False, compare=False)
+    """Executes the kernel again with a replay's clock values. Only the trace of a kernel that has read the clock has
+    it; a pickled trace does not."""
+    without_clock: tuple[int, ...] = field(default=(), compare=False)
+    """CTAs that read the clock in such a second execution although the replay has no values for them. They read 0."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "again": None}
 
     def __repr__(self) -> str:
         return f"<Trace {self.name} for {self.arch}: {self._size()}>"
@@ -271,5 +306,16 @@ class Trace:
         return dict(sorted(((m, n) for m, n in found.items() if n), key=lambda item: (-item[1], item[0])))
 
     @property
+    def reads_time(self) -> bool:
+        """Whether the launch has read the clock or %globaltimer."""
+        marked = np.array([i.reads_time for i in self.code], np.bool_)
+        in_path = marked.any() and any(marked[warp.path].any() for warp in self.warps)
+        return self.again is not None or bool(in_path)
+
+    @property
     def executed_instructions(self) -> int:
         return sum(len(w.path) for w in self.warps)
+
+
+ExecuteAgain = Callable[[ClockValues, Callable[[int, int], None] | None], Trace]
+"""Executes with these clock values, calls the function with (CTAs done, CTAs), and returns the new trace."""

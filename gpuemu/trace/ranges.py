@@ -37,14 +37,17 @@ def parse_selection(value: object) -> list[int] | None:
     for item in value if isinstance(value, list) else [value]:
         match = _NUMBERS.match(item) if isinstance(item, str) else None
         if isinstance(item, int) and is_int(item) and item >= 0:
-            numbers.add(item)
+            more = range(item, item + 1)
         elif match is not None:
-            first, last = int(match[1]), int(match[2] or match[1])
-            if not 0 <= last - first < 1 << 16:
+            more = range(int(match[1]), int(match[2] or match[1]) + 1)
+            if not 0 < len(more) <= 1 << 16:
                 raise refuse(f"the range {item}", "a range such as 0-3 is right")
-            numbers.update(range(first, last + 1))
         else:
             raise refuse(describe(item), "all, a number, a range such as 0-3, or a list of these is right")
+        twice = numbers.intersection(more)
+        if twice:
+            raise refuse(f"{min(twice)} a second time", "each number once is right")
+        numbers.update(more)
         if len(numbers) > MAX_CTAS:
             raise refuse(f"more than {MAX_CTAS} numbers", f"up to {MAX_CTAS} are right")
     if not numbers:

@@ -108,7 +108,7 @@ class Device:
         done = Launch(kernel, grid, block, registers, shared, cubin, self.benchmarking, findings=found)
         if timed:
             texts = texts_of(trace, [Path(path) for path in trace.source_paths.values()])
-            result = run(replace(trace, source_text=texts), arch)
+            result = run(replace(trace, source_text=texts), arch, clocks=True)
             done.cycles = result.cycles
             done.nanoseconds = float(result.grid.nanoseconds or 0)
             done.limited_by = result.limited_by

@@ -98,6 +98,10 @@ class _Taking(Device):
         if not isinstance(argument, Pointer):
             scalar = np.asarray(argument)
             return {"type": scalar.dtype.name, "bits": scalar.tobytes().hex()}
+        if not len(argument.array):
+            self.draw.scratch.append({"bytes": 0, "zeros": True})
+            self.draw.kept.append(argument.array)
+            return {"scratch": len(self.draw.scratch) - 1, "offset": 0}
         address = argument.array.__array_interface__["data"][0] + argument.offset
         for start, size, which in self.draw.inputs:
             if start <= address < start + max(1, size):

@@ -38,6 +38,7 @@ def as_data(result: Result, sure: Sure | None = None) -> dict[str, Any]:
         "residency_limits": program.residency_limits,
         "dependences": "control_words" if program.uses_control_words else "register_scoreboard",
         "notes": list(result.notes),
+        **_clock(result),
         "sureness": result.sureness,
         "sure": None if sure is None else sure_data(sure),
         **totals(result),
@@ -45,6 +46,15 @@ def as_data(result: Result, sure: Sure | None = None) -> dict[str, Any]:
         "occupancy": asdict(result.occupancy),
         "warps": [{**asdict(warp), "clock_reads": list(warp.clock_reads)} for warp in result.warps],
     }
+
+
+def _clock(result: Result) -> dict[str, Any]:
+    """How a second execution with the replay's clock values went; {} if there was none."""
+    saved = result.clocks
+    if saved is None:
+        return {}
+    found = {"path_depends_at": saved.path or None, "addresses_depend_at": saved.addresses or None}
+    return {"clock": {**found, "ctas_without_values": [list(ends) for ends in saved.ranges]}}
 
 
 def _grid(result: Result) -> dict[str, Any]:

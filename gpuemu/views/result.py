@@ -23,6 +23,7 @@ from gpuemu.trace.model import Trace
 from gpuemu.views import answer, source, timeline
 from gpuemu.views.accesses import Pattern, shared_patterns
 from gpuemu.views.bounds import Bound, bounds
+from gpuemu.views.clocks import SavedClocks, of_clocks
 from gpuemu.views.copies import copy_counts
 from gpuemu.views.counters import PRODUCT_WAVEFRONTS, RowCounts, memory_counters, profiler_counters, shared_table
 from gpuemu.views.data_banks import bank_counters
@@ -87,6 +88,8 @@ class Result:
     """The cycles with some values of the hardware replaced."""
     page: Callable[..., str] = field(repr=False, compare=False)
     """Makes the report (`views.report.page.as_html`)."""
+    clocks: SavedClocks | None = None
+    """How the second execution of a kernel that reads the clock went; None if there was none."""
 
     def __repr__(self) -> str:
         conflicts = sum(counts.bank_conflicts for counts in self.shared_memory.values())
@@ -206,7 +209,7 @@ class Result:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What the run leaves out, guesses or takes for something else, in sentences."""
-        return tuple(notes(self.trace, self.program, self.arch, self.footprint))
+        return (*of_clocks(self.trace, self.clocks), *notes(self.trace, self.program, self.arch, self.footprint))
 
     @cached_property
     def pipeline(self) -> Pipeline:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,3 +103,82 @@ def test_a_cache_that_is_no_folder_is_said_and_something_else_is_used(
     assert line.startswith(f"{home.parent}: found ")
     cache.keep(made, home)
     assert not cache.is_whole(home)
+
+
+MAKER = """
+import sys, time
+from pathlib import Path
+from gpuemu.base import cache
+home, marks = Path(sys.argv[1]), Path(sys.argv[2])
+with cache.turn(home, lambda: (marks / f"waits {sys.argv[3]}").touch()) as is_made:
+    place, there = cache.ready(home)
+    assert there == is_made
+    if not there:
+        (marks / f"makes {sys.argv[3]}").touch()
+        time.sleep(float(sys.argv[4]))
+        (place / "code.py").write_text("code")
+        cache.keep(place, home)
+"""
+
+
+def maker(home: Path, marks: Path, number: int, seconds: float) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", MAKER, home, marks, str(number), str(seconds)])
+
+
+def marked(marks: Path, word: str) -> list[str]:
+    return [path.name for path in marks.glob(f"{word} *")]
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Long enough for a busy machine; what never comes fails the assertion that follows."""
+    limit = time.monotonic() + 60
+    while not condition() and time.monotonic() < limit:
+        time.sleep(0.01)
+
+
+def test_of_five_processes_at_once_one_makes_it_and_the_others_wait(tmp_path: Path) -> None:
+    home, marks = tmp_path / "cache" / "code-1", tmp_path / "marks"
+    marks.mkdir()
+    makers = [maker(home, marks, number, 2.0) for number in range(5)]
+    assert [one.wait(60) for one in makers] == [0] * 5
+    assert len(marked(marks, "makes")) == 1
+    assert [path.name for path in home.parent.iterdir() if not path.name.endswith(".lock")] == ["code-1"]
+
+
+def test_the_next_one_goes_on_when_the_process_that_made_it_is_killed(tmp_path: Path) -> None:
+    home, marks = tmp_path / "cache" / "code-1", tmp_path / "marks"
+    marks.mkdir()
+    first = maker(home, marks, 0, 600.0)
+    wait_until(lambda: marked(marks, "makes"))
+    second = maker(home, marks, 1, 0.0)
+    wait_until(lambda: marked(marks, "waits"))
+    assert marked(marks, "waits") == ["waits 1"]
+    first.kill()
+    first.wait()
+    assert second.wait(60) == 0
+    assert cache.is_whole(home)
+
+
+def test_who_has_waited_long_enough_is_told(tmp_path: Path) -> None:
+    home, marks = tmp_path / "cache" / "code-1", tmp_path / "marks"
+    marks.mkdir()
+    first = maker(home, marks, 0, 600.0)
+    waited = []
+    try:
+        wait_until(lambda: marked(marks, "makes"))
+        with (
+            pytest.raises(TimeoutError, match=r"another process still makes .*code-1"),
+            cache.turn(home, lambda: waited.append(1), most_s=0.3),
+        ):
+            pytest.fail("it is being made")
+    finally:
+        first.kill()
+        first.wait()
+    assert waited == [1]
+    assert cache.LOCK_S == 600
+
+
+def test_where_nothing_can_be_kept_nobody_waits(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with cache.turn(tmp_path / "file" / "code-1") as is_made, cache.turn(tmp_path / "file" / "code-1"):
+        assert not is_made

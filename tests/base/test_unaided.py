@@ -38,6 +38,7 @@ def _nothing_before() -> Iterator[None]:
 def without(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (unaided, building):
         monkeypatch.setattr(module, "has_numba", lambda: False)
+    monkeypatch.setattr(building, "_loaded", {})  # by a test before
 
 
 def slow(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

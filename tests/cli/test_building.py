@@ -81,6 +81,8 @@ def test_a_fault_names_the_source_as_the_command_line_does(kernel: str) -> None:
 
 def test_what_is_wrong_with_these_options_is_said(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("k.cubin").write_bytes(compile_cuda("k.cu", "sm_89", "nvrtc", ("-Iinc", "-DOTHER=1")))
+    timed = refusal("run", kernel, *LAUNCH, "--expect", "0=six.npy", "--execute", "timed")
+    assert timed.startswith("--expect: found it with --execute timed, which leaves out what the other CTAs")
     assert "machine code with options for a compiler (-DA); a .cu takes them" in refusal("run", "k.cubin", "-D", "A")
     assert "'1=six.npy'; K=FILE.npy with K one of 0 is right" in refusal(
         "run", kernel, *LAUNCH, "--expect", "1=six.npy"

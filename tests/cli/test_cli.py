@@ -167,6 +167,17 @@ def test_a_condition_that_holds_is_named_after_the_report(gpuemu: Run) -> None:
             "--set: layout.z: found '3x'; a whole number is right\n",
         ),
         (("run", "v5_swizzle", "--set", "shared_memory.bankz=1"), "--set: shared_memory.bankz: found an unknown name; did you mean"),
+        *(
+            ((*words, "--set", "shared_memory.banks=32", "--set", "shared_memory.banks=16"),
+             "--set: shared_memory.banks: found the name a second time; one value is right\n")
+            for words in (("run", "v5_swizzle"), ("why", "v5_swizzle"),
+                          ("search", "--tile", "16x16:f16", "--access", "column"), ("banks", "LDS", "--lanes", "4*lane"),
+                          ("fragment", "LDSM.4", "--pitch", "32"), ("layout", "pad:8", "--tile", "16x16:f16"))
+        ),
+        (("run", "v5_swizzle", "--set", "layout.bits=1", "--set", "layout.bits=2"),
+         "--set: layout.bits: found the name a second time; one value is right\n"),
+        (("run", "v5_swizzle", "--chip", "RTX 4090", "--set", "chip=RTX 4080"),
+         "--set: chip: found the name a second time; one value is right\n"),
         (("run", "v5_swizzle", "--set", "layout.z=3"), "traces/v5_swizzle.yaml:6: layout: found the unknown name 'z'; this trace's names are: bits, base, shift\n"),
         (("run", "v5_swizzle", "--fail-on", "cycles"), "--fail-on: found 'cycles'; a condition such as 'excess_wavefronts>0' is right\n"),
         (("run", "v5_swizzle", "--fail-on", "cycle>3"), "--fail-on: found the unknown name 'cycle'; did you mean 'cycles'?\n"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,13 +11,12 @@ from pathlib import Path
 import pytest
 
 import gpuemu
+from gpuemu.base import cache, telling
 from gpuemu.base.errors import GpuemuError
-from gpuemu.engine import building, drivers
+from gpuemu.engine import Observer, building, drivers
 
 
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    import os
-
     return subprocess.run(
         [sys.executable, "-m", "gpuemu", *arguments], capture_output=True, text=True, env={**os.environ, **environment}
     )
@@ -76,6 +76,8 @@ def other_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     monkeypatch.setenv("GPUEMU_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(building, "_loaded", {})
     monkeypatch.setattr(building, "_asked", 0)
+    monkeypatch.setattr(building, "_patience_s", 0.5)
+    monkeypatch.setattr(telling, "_told", set())
     building.folder_of.cache_clear()
     yield tmp_path / "cache"
     building.folder_of.cache_clear()
@@ -107,3 +109,120 @@ def test_where_nothing_can_be_kept_nothing_is_compiled_beside_a_run_and_that_is_
     ran = command("engine", "build", GPUEMU_CACHE=str(other_cache))
     assert ran.returncode == 2
     assert ran.stderr.startswith(f"{other_cache}: found no folder; a folder ")
+
+
+BUILD = """
+import sys, time
+from gpuemu.base import cache
+from gpuemu.engine import building, compiled
+
+def loop():
+    place, is_kept = cache.ready(building.folder())
+    def run(state, cycles):
+        if not is_kept:
+            print("compiles", flush=True)
+            time.sleep(float(sys.argv[1]))
+            (place / "code.nbc").write_bytes(b"code")
+            cache.keep(place, building.folder())
+    return run
+
+compiled.loop = loop
+building.load()
+"""
+"""Builds the engine as a process does, but for the compiler."""
+
+
+def test_five_processes_at_once_compile_the_engine_once(other_cache: Path) -> None:
+    pytest.importorskip("numba")
+    command = [sys.executable, "-c", BUILD, "3"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen(command, **pipes) for _ in range(5)]  # type: ignore[call-overload]
+    said = [one.communicate() for one in running]
+    assert [one.returncode for one in running] == [0] * 5
+    assert sorted(out for out, _ in said) == [""] * 4 + ["compiles\n"]
+    waits = "gpuemu waits for another process that compiles the engine.\n"
+    assert {err for _, err in said} <= {"", waits}
+    assert building.is_ready()
+
+
+class Compiles(Observer):
+    def __init__(self) -> None:
+        self.seen: list[bool] = []
+
+    def compiles(self, waits: bool) -> None:
+        self.seen.append(waits)
+
+
+@pytest.fixture
+def another_compiles(other_cache: Path) -> Iterator[None]:
+    pytest.importorskip("numba")
+    with subprocess.Popen([sys.executable, "-c", BUILD, "600"], stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"compiles\n"
+        yield
+        running.kill()
+
+
+@pytest.mark.usefixtures("another_compiles")
+def test_who_cannot_wait_longer_takes_simpy_and_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = Compiles()
+    cycles = [gpuemu.run("v5_swizzle", engine="compiled", observer=seen).cycles for _ in range(2)]
+    assert cycles == [gpuemu.run("v5_swizzle", engine="simpy").cycles] * 2
+    assert capsys.readouterr().err.splitlines() == [
+        "gpuemu waits for another process that compiles the engine.",
+        "Another process has been compiling the engine for 10 minutes. SimPy replays, with equal results.",
+    ]
+    assert seen.seen == [True]
+
+
+@pytest.mark.usefixtures("another_compiles")
+def test_building_says_what_it_waited_for() -> None:
+    from click.testing import CliRunner
+
+    from gpuemu.cli.main import cli
+
+    done = CliRunner().invoke(cli, ["engine", "build"], standalone_mode=False)
+    assert isinstance(done.exception, GpuemuError)
+    assert str(done.exception).startswith("engine: found another process that still compiles it; ")
+
+
+def test_building_says_who_compiled(other_cache: Path) -> None:
+    pytest.importorskip("numba")
+    build = BUILD.replace("building.load()", "from gpuemu.cli.engine import build; build.callback()")
+    command, pipe = [sys.executable, "-c", build, "6"], subprocess.PIPE
+    running = [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) for _ in range(2)]
+    said = sorted(one.communicate()[0] for one in running)
+    assert [line.partition(" in ")[0] for line in "".join(said).splitlines()] == [
+        "compiled by another process",
+        "compiles",
+        "compiled",
+    ]
+
+
+def test_an_observer_hears_that_the_engine_is_compiled_first(
+    other_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    from gpuemu.engine import compiled
+
+    monkeypatch.setattr(compiled, "loop", lambda: lambda state, cycles: None)
+    heard: list[bool] = []
+    building.load(heard.append)
+    building.load(heard.append)
+    assert heard == [False]
+
+
+def test_code_in_the_cache_of_another_user_is_not_loaded(other_cache: Path, tmp_path: Path) -> None:
+    """One who can write there could have any code run."""
+    theirs, name = other_cache, building.folder().name
+    made, _ = cache.ready(theirs / name)
+    (made / "outermost.py").write_text("raise SystemExit")
+    cache.keep(made, theirs / name)
+    assert building.is_ready()
+    (theirs / "letters").touch()
+    theirs.chmod(0o777)
+    code = "from gpuemu.engine import building; print(building.folder(), building.is_ready())"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "home"), "GPUEMU_CACHE": str(theirs)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == f"{tmp_path / 'home' / 'gpuemu' / name} False\n"
+    assert done.stderr.count("\n") == 1

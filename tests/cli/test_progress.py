@@ -106,6 +106,22 @@ def test_a_replay_counts_towards_its_end() -> None:
     assert "1,500 of 2,000 warp instructions" in plain(stream.getvalue())
 
 
+@pytest.mark.usefixtures("at_once")
+def test_a_replay_shows_that_the_engine_is_compiled_first_and_for_how_long() -> None:
+    stream = Terminal()
+    with ProgressBar("replaying", instructions=2000, stream=stream) as bar:
+        assert bar.observer is not None
+        for waits, word in ((True, "waiting for another process that"), (False, "compiling the engine, once")):
+            bar.observer.compiles(waits)
+            wait_for(lambda word=word: re.search(rf"{word}.*\d s", plain(stream.getvalue())))
+            assert re.search(rf"{word}.*\d s", plain(stream.getvalue()))
+        bar.observer.begins(lambda: 1500)
+        wait_for(lambda: "1,500" in stream.getvalue())
+    assert "replaying" in plain(stream.getvalue()).split("1,500")[-2].splitlines()[-1]
+    with ProgressBar("loading", stream=io.StringIO()) as bar:
+        assert (bar.observer, bar.compiles) == (None, None)
+
+
 def test_what_ends_within_two_seconds_draws_nothing() -> None:
     assert progress.AFTER_SECONDS == 2
     stream = Terminal()

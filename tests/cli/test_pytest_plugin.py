@@ -82,6 +82,26 @@ def test_trace(gpu_kernel):
     assert "2 passed" in pytest_says(project, text)
 
 
+def test_clock_values_that_a_kernel_saves_are_emulated_cycles(project: Path) -> None:
+    source = """
+extern "C" __global__ void load(const unsigned *in, unsigned *cycles) {
+    const unsigned from = clock();
+    const unsigned x = in[threadIdx.x];
+    cycles[threadIdx.x] = clock() - from + x;
+}
+"""
+    (project / "tests" / "kernels" / "load.cu").write_text(source, encoding="utf-8")
+    text = """
+def test_load(gpu_kernel):
+    cycles = np.zeros(32, np.uint32)
+    run = gpu_kernel("kernels/load.cu", args=[np.zeros(32, np.uint32), cycles], arch="sm_90")
+    first, last = run.result.warps[0].clock_reads
+    assert (cycles == last - first).all()
+    assert run.result.clocks is not None
+"""
+    assert "1 passed" in pytest_says(project, text)
+
+
 def test_a_baseline_beside_the_test_is_written_holds_fails_and_is_renewed(project: Path) -> None:
     text = """
 def test_tile(gpu_kernel):

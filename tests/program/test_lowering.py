@@ -12,6 +12,7 @@ from gpuemu import GpuemuError, load_trace
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.lowering import lower
 from gpuemu.program.units import Unit
+from gpuemu.trace.listing import parse_control
 
 
 def refusal(trace: gpuemu.TraceBuilder | gpuemu.Trace, arch: gpuemu.Architecture | None = None) -> list[str]:
@@ -323,3 +324,93 @@ def test_a_long_stall_count_without_a_yield_counts_as_far_as_the_architecture_sa
     trace.emit("NOP", control=f"B------:R-:W-:{word}")
     trace.emit("EXIT", control="B------:R-:W-:-:S05")
     assert lower(trace.build(), gpuemu.load_arch(arch)).ops[0].stall_cycles == waits
+
+
+# --- control words that no compiler writes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "shown"),
+    [
+        ({"write_counter": 6}, "[B------:R-:W6:-:S02]"),
+        ({"read_counter": 7}, "[B------:R7:W-:-:S02]"),
+        ({"write_counter": -2}, "[B------:R-:W-2:-:S02]"),
+        ({"wait_mask": 1 << 6}, "[B------:R-:W-:-:S02]"),
+        ({"stall_cycles": 16}, "[B------:R-:W-:-:S16]"),
+    ],
+)
+def test_a_control_word_that_names_what_no_warp_has_is_refused_before_an_engine_runs(wrong, shown):
+    trace = builder(1)
+    emit(trace, "MOV R1, R2")
+    emit(trace, "EXIT")
+    built = trace.build()
+    first, last = built.code
+    word = replace(last.control or parse_control("B------:R-:W-:-:S02"), **wrong)
+    code = (replace(first, control=word), replace(last, control=parse_control("B------:R-:W-:-:S02")))
+    assert refusal(replace(built, code=code)) == [
+        f"<builder>: code at 0x0000: found the control word {shown}; "
+        "a control word such as B0-----:R-:W1:-:S02 is right (counters 0 to 5, stall 00 to 15)"
+    ]
+
+
+# --- more registers than the operand collector has room for --------------------------------------------------
+
+
+@pytest.mark.parametrize("control", ["", "[B------:R-:W-:-:S02] "])
+@pytest.mark.parametrize("opcode", ["FFMA", "MOV", "ISETP.GE.AND", "CS2R", "DFMA"])
+def test_what_reads_more_registers_than_any_instruction_is_refused(opcode, control):
+    operands = ", ".join(f"R{4 * n}" for n in range(11))
+    trace = gpuemu.TraceBuilder("k", arch="sm_89")
+    trace.emit(f"{control}{opcode} {operands}")
+    trace.emit(f"{control}EXIT")
+    (sentence,) = refusal(trace, machine("sm_89"))
+    assert f"{opcode} that reads " in sentence
+    assert sentence.endswith("at most 8 are right")
+
+
+@pytest.mark.parametrize("text", ["DFMA R0, R4, R8, R12", "IMAD.WIDE R0, R4, R4, R4", "FFMA R0, R4, R4, R4"])
+def test_what_reads_as_many_as_instructions_do_runs(text):
+    assert run([text, text, text, "EXIT"]).cycles > 0
+
+
+# --- numbers of instructions that wait -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("control", ["", "B-----5:R-:W-:-:S02"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BAR.SYNC 0x10", "BAR.SYNC -0x1", "BAR.SYNC 0x1, 0x1000", "BAR.SYNC 0x1, -0x20",
+        "BAR.SYNC 0x1, 0xffffffffffffffffffff", "DEPBAR.LE SB0, 0x40", "DEPBAR.LE SB0, -0x1",
+        "DEPBAR.LE SB5, 0xffffffffffffffffffff", "DEPBAR {6}", "WARPGROUP.DEPBAR.LE gsb0, 0x40",
+        "WARPGROUP.DEPBAR.LE gsb0, -0x1", "NANOSLEEP 0x100000000", "NANOSLEEP -0x1",
+    ],
+)  # fmt: skip
+def test_a_number_that_an_instruction_has_no_room_for_is_refused(text, control):
+    trace = gpuemu.TraceBuilder("k", arch="sm_90", block=(128, 1, 1))
+    trace.emit(text, control=control or None)
+    trace.emit("EXIT", control=control or None)
+    (sentence,) = refusal(trace)
+    assert sentence == (
+        f"<builder>: code at 0x0000: found {text}, whose operands cannot be read; "
+        "operands as nvdisasm prints them are right"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "control", "waits", "keep"),
+    [
+        ("DEPBAR {5,5,5}", "B------:R-:W-:-:S02", (5,), 0),
+        ("DEPBAR {5,3}", "B-----5:R-:W-:-:S02", (5, 3), 0),
+        ("DEPBAR.LE SB5, 0x0, {4,3}", "B----45:R-:W-:-:S02", (4, 5, 3), 0),
+        ("DEPBAR.LE SB5, 0x2, {4,3}", "B----45:R-:W-:-:S02", (4, 5, 3, 5), 2),
+        ("DEPBAR.LE SB0, 0x1", "B0-----:R-:W-:-:S02", (0, 0), 1),
+    ],
+)
+def test_a_counter_that_is_named_twice_is_waited_for_once(text, control, waits, keep):
+    trace = gpuemu.TraceBuilder("k", arch="sm_90")
+    for line in (text, "EXIT"):
+        trace.emit(line, control=control)
+    op = lower(trace.build(), machine()).ops[0]
+    assert (op.waits, op.keep) == (waits, keep)
+    assert gpuemu.run(trace.build(), machine(), engine="simpy").cycles > 0

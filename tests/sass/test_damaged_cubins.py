@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import struct
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
+import gpuemu
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code, is_source
 from gpuemu.base.reading import read_whole
+from gpuemu.cli.main import cli
 from gpuemu.sass.image.cubin import read_cubin
+from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.machine.arguments import parameter_sizes
+from gpuemu.sass.tools import disassembly
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin
 from gpuemu.sass.tools.toolchain import compile_cuda
+from gpuemu.studies.check.api import check
 from gpuemu.trace.files import load_trace
 
 SOURCE = """
@@ -100,3 +108,63 @@ def test_endings_in_capital_letters_mean_the_same(tmp_path: Path) -> None:
     path = tmp_path / "K.CU"
     path.write_text(SOURCE)
     assert load_cubin(path, "sm_80", "nvrtc").kernel("k").source_name == "k"
+
+
+SENTENCE = r"_Z1kPfif\+0x\w+: found the control word \[B\S+:R.:W.:.:S\d\d\]; a control word such as B0-----:R-:W1:-:S02 is right"
+ARGUMENTS = [np.zeros(32, np.float32), 1, 1.5]
+COMMANDS: dict[str, Callable[[Path], object]] = {
+    "trace_kernel": lambda path: trace_kernel(path, block=32, args=ARGUMENTS),
+    "check": lambda path: check(path, block=32, args=ARGUMENTS),
+    "gpuemu run": lambda path: _command("run", path, "--engine", "compiled"),
+    "gpuemu check": lambda path: _command("check", path),
+    "gpuemu trace": lambda path: _command("trace", path, "-o", path.with_suffix(".yaml")),
+}
+
+
+def _command(*words: object) -> None:
+    launch = ("--block", "32", "--arg", "zeros:f32:32", "--arg", "1", "--arg", "1.5")
+    cli.main([*map(str, words), *launch], standalone_mode=False)
+
+
+def _with_control_bits(cubin: bytes, instruction: int, first: int, bits: int) -> bytes:
+    """The three bits of an instruction's 128 from `first` on set to something else."""
+    code = next(s for s in ELFFile(BytesIO(cubin)).iter_sections() if s.name == ".text._Z1kPfif")["sh_offset"]
+    at = code + 16 * instruction
+    word = int.from_bytes(cubin[at : at + 16], "little") & ~(7 << first) | bits << first
+    return cubin[:at] + word.to_bytes(16, "little") + cubin[at + 16 :]
+
+
+@pytest.mark.parametrize(("counter", "first"), [("write", 110), ("read", 113)])
+@pytest.mark.parametrize("door", COMMANDS)
+def test_a_counter_that_no_warp_has_is_refused_at_every_door(
+    cubin: bytes, tmp_path: Path, door: str, counter: str, first: int
+) -> None:
+    path = tmp_path / "k.cubin"
+    path.write_bytes(_with_control_bits(cubin, 3, first, 6))
+    with pytest.raises(GpuemuError, match=SENTENCE) as caught:
+        COMMANDS[door](path)
+    assert f":{'R6' if counter == 'read' else 'W6'}:" in str(caught.value).replace("]", ":")
+    path.write_bytes(cubin)
+    COMMANDS[door](path)
+
+
+def test_the_judge_refuses_a_counter_that_no_warp_has(cubin: bytes, tmp_path: Path) -> None:
+    path, problem = tmp_path / "k.cubin", tmp_path / "problem.py"
+    path.write_bytes(_with_control_bits(cubin, 3, 110, 6))
+    problem.write_text(
+        "import numpy as np\nblock = 32\ndef inputs(rng): return [np.zeros(32, np.float32), np.int32(1), np.float32(1)]\n"
+        "def reference(*arguments): pass\n"
+    )
+    judgement = gpuemu.judge(path, problem, "sm_80")
+    assert judgement["verdict"] == "refused"
+    assert re.search(SENTENCE, judgement["reason"])
+
+
+def test_a_cubin_in_which_the_disassembler_finds_no_code_is_refused(
+    cubin: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disassembly._texts.cache_clear()
+    monkeypatch.setattr(disassembly, "run_nvdisasm", lambda content, file: '\t.headerflags\t@"EF_CUDA_SM80"\n')
+    with pytest.raises(GpuemuError, match="found no disassembly of it; a whole cubin is right"):
+        decode_function(cubin)
+    disassembly._texts.cache_clear()

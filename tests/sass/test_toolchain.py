@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -308,3 +310,64 @@ def test_a_disassembler_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyP
         run_nvdisasm(b"", "k.cubin")
     right = "a file that the tool is done with before is right"
     assert str(caught.value) == f"k.cubin: found that nvdisasm has not ended after 0.2 seconds; {right}"
+
+
+FULL = (
+    r"^TMPDIR: found '.*', a temporary folder that is full \(4,096 bytes free\); "
+    "a folder with 16 MiB to spare is right, which TMPDIR names$"
+)
+WITHOUT_A_PLACE = "nvcc fatal   : Failed to preprocess host compiler properties.\n"
+WRITING = "<built-in>: fatal error: when writing output to t/a.ii: No space left on device\ncompilation terminated.\n"
+OF_THE_SOURCE = 'k.cu(7): error: expected a ";"\n'
+
+
+@pytest.fixture
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(total=1 << 16, used=61_440, free=4_096))
+
+
+@pytest.mark.usefixtures("little_room")
+@pytest.mark.parametrize("log", [WITHOUT_A_PLACE, WRITING])
+def test_a_full_temporary_folder_is_named_and_not_the_source(fake_nvcc: Path, kernel_sources: Path, log: str) -> None:
+    (fake_nvcc / "log").write_text(log)
+    with pytest.raises(GpuemuError, match=FULL):
+        compile_cuda(kernel_sources / "calls.cu", "sm_86", "nvcc")
+
+
+@pytest.mark.usefixtures("little_room")
+def test_an_error_of_the_source_is_told_in_a_folder_with_little_room(fake_nvcc: Path, kernel_sources: Path) -> None:
+    (fake_nvcc / "log").write_text(OF_THE_SOURCE)
+    with pytest.raises(GpuemuError, match=r'k\.cu:7: found error: expected a ";"'):
+        compile_cuda(kernel_sources / "calls.cu", "sm_86", "nvcc")
+
+
+def test_a_failure_for_another_reason_keeps_its_words_where_there_is_room(
+    fake_nvcc: Path, kernel_sources: Path
+) -> None:
+    (fake_nvcc / "log").write_text(WITHOUT_A_PLACE)
+    with pytest.raises(GpuemuError, match="Failed to preprocess host compiler properties"):
+        compile_cuda(kernel_sources / "calls.cu", "sm_86", "nvcc")
+
+
+@pytest.mark.usefixtures("little_room")
+@pytest.mark.parametrize("tool", ["nvcc", "nvdisasm"])
+def test_a_folder_that_is_full_before_the_tool_starts(
+    fake_nvcc: Path, kernel_sources: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    source = kernel_sources / "calls.cu"
+    work = (lambda: compile_cuda(source, "sm_86", "nvcc")) if tool == "nvcc" else lambda: run_nvdisasm(b"", "k.cubin")
+    with pytest.raises(GpuemuError, match=FULL):
+        work()
+
+
+def test_no_temporary_folder_at_all(kernel_sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    with pytest.raises(GpuemuError, match="TMPDIR: found no temporary folder that takes a file; a folder with 16 MiB"):
+        run_nvdisasm(b"a cubin", "k.cubin")

@@ -196,6 +196,8 @@ def test_the_example_of_the_documentation_is_right():
         ("warp: 0-1", "warp: -1", f"12: warps[0].warp: found -1; {SELECTION_RIGHT}"),
         ("warp: 0-1", "warp: 1.5", f"12: warps[0].warp: found 1.5; {SELECTION_RIGHT}"),
         ("warp: 0-1", "warp: [0, true]", f"12: warps[0].warp: found true; {SELECTION_RIGHT}"),
+        ("warp: 0-1", "warp: [0, 0-1]", "12: warps[0].warp: found 0 a second time; each number once is right"),
+        ("warp: 0-1", "warp: [1, 0, 1]", "12: warps[0].warp: found 1 a second time; each number once is right"),
         ("warp: 0-1", "warp: [all]", f"12: warps[0].warp: found the text 'all'; {SELECTION_RIGHT}"),
         ("warp: 0-1", "cta: {a: 1}", f"12: warps[0].cta: found a mapping; {SELECTION_RIGHT}"),
         ("warp: 0-1", "warp: 3-1", "12: warps[0].warp: found the range 3-1; a range such as 0-3 is right"),
@@ -414,7 +416,7 @@ def test_a_folded_block_of_code_is_refused_instead_of_read_as_one_instruction():
         ("3", [3]),
         ("0-3", [0, 1, 2, 3]),
         (" 1 - 2 ", [1, 2]),
-        ([5, "0-1", 1], [0, 1, 5]),
+        ([5, "0-1", 2], [0, 1, 2, 5]),
     ],
 )
 def test_a_selection_gives_sorted_numbers(value, numbers):

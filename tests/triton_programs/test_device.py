@@ -11,9 +11,11 @@ import pytest
 import triton
 import triton.language as tl
 from click.testing import CliRunner
+from triton.language.extra.cuda import globaltimer
 
 import gpuemu
 from gpuemu.cli.main import cli
+from gpuemu.views.clocks import SavedClocks
 
 
 @triton.jit
@@ -42,6 +44,16 @@ def product(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
         kk = k + tl.arange(0, BK)
         total += tl.dot(tl.load(a + m[:, None] * K + kk[None, :]), tl.load(b + kk[:, None] * BN + n[None, :]))
     tl.store(c + m[:, None] * BN + n[None, :], total)
+
+
+@triton.jit
+def timed(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    from_ = globaltimer()
+    values = tl.load(x + i)
+    tl.store(x + i, values + 1)
+    tl.debug_barrier()
+    tl.store(out, globaltimer() - from_)
 
 
 @triton.jit
@@ -74,6 +86,20 @@ def test_arrays_are_changed_as_a_gpu_would_and_the_launch_is_timed(arch: str, ch
     assert compiled.n_regs == launch.registers > 0
     assert launch.result.cycles == launch.cycles
     assert launch.nanoseconds == gpu.nanoseconds == launch.result.grid.nanoseconds
+
+
+def test_a_kernel_that_reads_the_timer_saves_emulated_nanoseconds() -> None:
+    x, out = np.zeros(256, np.int32), np.zeros(1, np.int64)
+    with gpuemu.triton.device("sm_90", chip="H100") as gpu:
+        timed[(1,)](x, out, BLOCK=256)
+    assert (x == 1).all()  # and not 2: the second execution starts from what was there
+    result = gpu.launches[0].result
+    assert result.clocks == SavedClocks("", "", ())
+    reads = np.array([i.reads_time for i in result.trace.code])[result.program.path]
+    first, last = result.log.issue[reads][:2].tolist()
+    mhz = result.arch.chips["H100"].clock_mhz
+    assert last - first > 200  # cycles of a load from L2
+    assert out[0] == last * 1000 // mhz - first * 1000 // mhz
 
 
 def test_a_result_has_the_lines_of_the_python_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

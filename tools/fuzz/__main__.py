@@ -12,9 +12,12 @@ import sys
 import tempfile
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from inputs import KINDS, Inputs, attempt
+
+from gpuemu.engine import building
 
 MOST_SECONDS = 30
 """Of the processor's time, so that a busy machine fails no input."""
@@ -26,13 +29,24 @@ class TooLongError(BaseException):
     """An input took more than MOST_SECONDS."""
 
 
-def run(count: int, first: int = 0, only: str | None = None) -> list[tuple[str, int, BaseException]]:
-    """The inputs of `count` numbers from `first` on, shared among the kinds; what went wrong with which."""
+Failure = tuple[str, int, BaseException]
+"""The kind and the number of an input, and what it raised."""
+
+
+def run(
+    count: int, first: int = 0, only: str | None = None, tell: Callable[[Failure], None] = lambda _: None
+) -> list[Failure]:
+    """The inputs of `count` numbers from `first` on, shared among the kinds; what went wrong with which.
+
+    `tell` hears of each failure at once.
+    """
     order = [kind for kind, weight in KINDS.items() for _ in range(weight)]
-    failed = []
+    failed: list[Failure] = []
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         inputs = Inputs(Path(folder))
+        if only in (None, "machine_code") and building.is_possible():
+            building.load()  # which may compile it, for longer than any input takes
         for number in range(first, first + count):
             # 37 and 100 have no common divisor, so the kinds alternate.
             kind = only or order[number * 37 % len(order)]
@@ -41,6 +55,7 @@ def run(count: int, first: int = 0, only: str | None = None) -> list[tuple[str, 
             _watch(0)
             if error is not None:
                 failed.append((kind, number, error))
+                tell(failed[-1])
     return failed
 
 
@@ -73,14 +88,18 @@ def main() -> None:
     parser.add_argument("--only", choices=KINDS, help="Inputs of this kind alone.")
     options = parser.parse_args()
     _limit_memory()
-    failed = run(options.count, options.seed, options.only)
     shown = set()
-    for kind, number, error in failed:
+
+    def tell(failure: Failure) -> None:
+        kind, number, error = failure
         place = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)][-1:]
         if (type(error), *place) not in shown and len(shown) < MOST_SHOWN:
             shown.add((type(error), *place))
             print(f"{kind} {number}:")
             traceback.print_exception(error, file=sys.stdout)
+            sys.stdout.flush()
+
+    failed = run(options.count, options.seed, options.only, tell)
     print(f"{options.count:,} inputs, {len(failed):,} tracebacks")
     raise SystemExit(bool(failed))
 

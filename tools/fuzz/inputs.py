@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 import mutators
 import numpy as np
+from machine_code import MachineCode
 from numpy.lib import format as npy
 from surroundings import Surroundings
 
@@ -184,7 +185,7 @@ VARIATIONS = (
 )  # fmt: skip
 
 
-class Inputs(Surroundings):
+class Inputs(Surroundings, MachineCode):
     """The kinds of inputs, each a method that makes one by chance and runs it; files go to `folder`."""
 
     def __init__(self, folder: Path):
@@ -435,9 +436,9 @@ class Inputs(Surroundings):
 
 
 KINDS: dict[str, int] = {
-    "trace": 12, "traceg": 3, "architecture": 8, "instruction": 12, "cubin": 8, "side_file": 6, "array_file": 7,
-    "argument": 6, "extent": 3, "lanes": 8, "override": 4, "variation": 4, "condition": 2, "baseline": 3, "profile": 4,
-    "store": 3, "options": 2, "cache": 2, "name": 2, "output": 1,
+    "trace": 12, "traceg": 3, "architecture": 8, "instruction": 12, "cubin": 7, "machine_code": 1, "side_file": 6,
+    "array_file": 7, "argument": 6, "extent": 3, "lanes": 8, "override": 4, "variation": 4, "condition": 2,
+    "baseline": 3, "profile": 4, "store": 3, "options": 2, "cache": 2, "name": 2, "output": 1,
 }  # fmt: skip
 """The kinds, and how many of a hundred inputs each makes."""
 

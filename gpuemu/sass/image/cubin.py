@@ -33,15 +33,16 @@ from gpuemu.sass.image.nv_info import (
 )
 from gpuemu.sass.image.parameter_types import Declared, ParameterType, declared_types, parameter_types
 from gpuemu.sass.image.symbol_names import choose_kernel, source_name
+from gpuemu.trace.launch_limits import MOST_STACK_BYTES
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 
 _CONSTANT_BANKS = 18
-_CONSTANT_BANK_BYTES, _MOST_LOCAL_BYTES = 1 << 16, 1 << 19  # what the hardware has, of a thread
+_CONSTANT_BANK_BYTES = 1 << 16
 _CONSTANT_SECTION = re.compile(r"\.nv\.constant\d+\..+")
 _GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
 _PARAMETER_BASE_FROM = ((100, 0x380), (90, 0x210), (70, 0x160))  # where the attribute is missing: least SM number, base
 _ADDRESS_BYTES = {1: 4, 2: 8, 3: 4, 4: 8}  # R_CUDA_32, R_CUDA_64, R_CUDA_G32, R_CUDA_G64
-_PTX = ".nv_debug_ptx_txt"
+PTX_SECTION = ".nv_debug_ptx_txt"
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64  # of a tensor map
 _RESERVED_SHARED_BYTES = 1024
 _RESERVING_SM = 90
@@ -270,7 +271,7 @@ def _read(content: bytes, file: str) -> Cubin:
         lines = read_line_table(line_data.data, starts) if line_data else LineTable()
         common = elf.sections.get(".nv.info")
         sizes = sizes_by_symbol(common.data if common else b"")
-        ptx = elf.sections.get(_PTX)
+        ptx = elf.sections.get(PTX_SECTION)
         declared = declared_types(ptx.data if ptx else b"")
         kernels = {
             symbol.name: _kernel(elf, index, sizes, lines, declared)
@@ -331,7 +332,7 @@ def _kernel(
         base = next((base for sm, base in _PARAMETER_BASE_FROM if elf.sm >= sm), 0)
     local = max(0, sizes[Attribute.MIN_STACK_SIZE].get(index, 0), sizes[Attribute.FRAME_SIZE].get(index, 0))
     ends = [info.parameter_bytes, *(p.offset + p.size for p in info.parameters.values())]
-    if base + max(ends) > _CONSTANT_BANK_BYTES or local > _MOST_LOCAL_BYTES:
+    if base + max(ends) > _CONSTANT_BANK_BYTES or local > MOST_STACK_BYTES:
         needs = f"parameters up to byte {base + max(ends):,} of constant bank 0, and a stack of {local:,} bytes"
         raise _NoHardwareHas(f"{name} needs {needs}")
     of_the_driver = _of_the_driver(base, max(ends[1:], default=0), info.parameter_bytes)
@@ -345,7 +346,7 @@ def _kernel(
         static_shared_bytes=max(0, len(shared.data) - reserved) if shared else 0,
         local_bytes=local,
         parameter_base=base,
-        parameter_bytes=info.parameter_bytes,
+        parameter_bytes=max(ends),
         parameters=parameters,
         driver_parameters=len(of_the_driver),
         parameter_types=parameter_types(name, declared, parameters),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,15 @@ class CtaExecutor(ControlFlow):
         before, since, warps = self._executed
         return before + (self.environment.clock - since) * warps
 
+    def instructions_of(self, cta: Cta) -> int:
+        """Warp instructions that the CTA has executed, the one that goes now among them."""
+        _, since, warps = self._executed
+        return cta.budget - cta.left + (self.environment.clock - since) * warps
+
+    def has_executed(self, k: int) -> bool:
+        """Whether a lane of any CTA has executed the instruction with this number, which is no branch."""
+        return self._steps[k] is not None
+
     def site(self, k: int) -> Site:
         """An instruction of the code, by its number."""
         return self._sites[k]
@@ -127,6 +137,9 @@ class CtaExecutor(ControlFlow):
         self.environment.event = cta.recorder.event if cta.keep or cta.cluster is not None else no_event
         self.environment.told = no_news if cta.cluster is None else lambda *news: self._tell_other(cta, *news)
         self.polls.looks, self.polls.recorder = cta.looks, cta.recorder if cta.keep else None
+        if self.environment.replayed is not None:
+            told = partial(self.instructions_of, cta)
+            self.environment.replayed.attach(cta.number, self._lanes.warps, cta.recorder.times, told)
 
     def _tell_other(self, cta: Cta, warp: int, rank: int, barrier: int, arrivals: int, count: int) -> None:
         """Note for another CTA of the cluster what it gets from this one."""

@@ -16,6 +16,7 @@ from gpuemu.trace.model import Instruction, Launch
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
+    from gpuemu.sass.machine.clock import ReplayedClock
     from gpuemu.sass.machine.memory import Memory
     from gpuemu.sass.machine.observer import Observer
 
@@ -90,7 +91,7 @@ class Environment:
     """The surroundings of the CTA being executed.
 
     `constants`: bank number → its bytes as uint8. `cta`: its (x, y, z) in the grid. `clock` advances by one with
-    every instruction executed; times are the engine's matter.
+    every instruction executed, and reads of the clock find it unless a replay has told cycles.
     """
 
     arch: Architecture
@@ -105,6 +106,8 @@ class Environment:
     """Bytes of shared memory that the CTA takes, what the system reserves included."""
     cta: tuple[int, int, int] = (0, 0, 0)
     clock: int = 0
+    replayed: ReplayedClock | None = None
+    """What reads of the clock find in place of `clock`."""
     record: Record = no_record
     """Called by every access to shared, global or local memory, after its checks, with the byte addresses of the
     mask's lanes. Those in shared memory count from the CTA's first byte, those in local memory from the lane's.
@@ -135,6 +138,10 @@ class Environment:
         count = self.lanes.count
         self.barrier_results = np.zeros(count, np.uint32), np.zeros(count, np.bool_)
         self.return_address = np.zeros((2, count), np.uint32)
+
+    def now(self, nanoseconds: bool) -> Any:
+        """What a read of the clock or of %globaltimer finds: a number for all, or [lanes]."""
+        return self.clock if self.replayed is None else self.replayed.now(nanoseconds)
 
     def knows(self, bank: int, offset: int) -> bool:
         """Whether that place of a constant bank holds what it should, and not what only a driver could fill in."""

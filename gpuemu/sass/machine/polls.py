@@ -1,11 +1,12 @@
 """Finds out that a CTA does nothing but wait for memory that others write.
 
-Instructions that may be looks at such memory are watched. Lanes wait that look at one place again, find the same and
-have the same registers as at the look before: nothing but another's store will ever change what they do. Where only a
-few registers differ, as those of a loop that counts its looks or reads a clock, some tens of looks are enough. A CTA
-waits when all of its lanes do that are not at a barrier. Once another's store has ended the wait, the looks behind its
-second in vain leave its record: a trace holds two looks in vain and the one behind them. A loop that has ended by
-itself has waited for nobody, and keeps its record.
+gpuemu watches the instructions that may be looks at such memory. Lanes wait if they look at one place again, find the
+same and have the same registers as at the look before, or if their loop ends only when they find something else
+(`waiting_loops.only_wait`): nothing but another thread's store changes what they do. In other loops that change a few
+registers, such as one that counts its looks, lanes wait after some tens of looks. A CTA waits when all of its lanes do
+that are not at a barrier. Once another's store has ended the wait, the looks behind its second in vain leave its
+record: a trace holds two looks in vain and the one behind them. A loop that has ended by itself has waited for nobody,
+and keeps its record.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.patterns import Place
 from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.machine.spaces import Purpose
-from gpuemu.sass.machine.waiting_loops import looks
+from gpuemu.sass.machine.waiting_loops import looks, only_wait
 from gpuemu.sass.semantics.access import WIDTHS
 from gpuemu.trace.model import GLOBAL, Instruction
 
@@ -96,6 +97,7 @@ class Polls:
     def __init__(self, environment: Environment):
         self._environment = environment
         self._watched = looks(environment.code)
+        self._only_wait = only_wait(environment.code) if self._watched else frozenset()
         names = {i.mnemonic for i in environment.code}
         self._keeps_local, self._keeps_shared = bool(names & {"STL", "ST"}), bool(names & {"STS", "ATOMS", "ST"})
         self._readers: dict[int, GenericSpace] = {}
@@ -176,7 +178,9 @@ class Polls:
                 known.any_waits = bool(known.waits.any())
             return
         look.times += 1
-        if not look.exact or look.times % _CHECKED == 0:
+        if pc in self._only_wait:
+            look.exact, look.position = True, look.position or self._position()
+        elif not look.exact or look.times % _CHECKED == 0:
             self._compare(look, mask)
         look.end, look.clock, look.place = self._position(), clock, self._place
         if look.exact or look.times >= known.patience:

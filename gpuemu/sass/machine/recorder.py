@@ -40,12 +40,15 @@ class Recorder:
         self._blocks = array("i")
         self._guarded_steps = array("i")
         self._guarded_sets = array("i")
+        self._instead_of: dict[int, int] = {}
         self._set_of_mask: dict[bytes, int] = {}
         self._members: list[NDArray[np.bool_]] = []
         self._lanes_of: list[NDArray[np.bool_]] = []
         self._threads: list[int] = []
         self._block_numbers: dict[tuple[object, ...] | None, int] = {}
         self._places: list[tuple[Place, Spaces, Place | None] | None] = []
+        self._times_until = 0
+        self._times = np.zeros(lanes.warps, np.int64)
 
     def set_of(self, mask: Mask) -> int:
         """The number of a set of lanes, and of the warps that have a lane in it."""
@@ -65,20 +68,27 @@ class Recorder:
         self._guarded_sets.append(self.set_of(lanes))
 
     def lanes_of_steps(self) -> tuple[NDArray[np.int32], NDArray[np.uint32], NDArray[np.int32], NDArray[np.int32]]:
-        """(steps, masks, sets, guarded): the instruction of each step; and by the sets of lanes that came to it, and
-        of those whose guard was true, the rows of `masks` [sets, warps], which has a bit for each lane of a warp.
+        """(steps, masks, sets, guarded): the instruction of each step, as the code has it; and by the sets of lanes
+        that came to it, and of those whose guard was true, the rows of `masks` [sets, warps], a bit for each lane.
         """
-        steps, sets = (np.frombuffer(column, dtype=np.int32) for column in (self.steps, self.sets))
+        steps, sets = np.array(self.steps, dtype=np.int32), np.frombuffer(self.sets, dtype=np.int32)
+        for number, written in self._instead_of.items():
+            steps[steps == number] = written
         masks = np.array([np.frombuffer(name, np.bool_) for name in self._set_of_mask])
         guarded = sets.copy()
         guarded[np.frombuffer(self._guarded_steps, np.int32)] = np.frombuffer(self._guarded_sets, np.int32)
         return steps, ballots(masks).reshape(len(masks), self._lanes.warps), sets, guarded
 
     def instead(self, entries: Iterable[tuple[int, NDArray[np.bool_]]]) -> None:
-        """Put several instructions, each executed by some lanes, in the place of the last one."""
-        self.steps.pop()
+        """Put several instructions, each executed by some lanes, in the place of the last one.
+
+        Numbers behind the code stand for a BAR with its numbers in registers; see ControlFlow.barriers_used.
+        """
+        written = self.steps.pop()
         self.sets.pop()
         for instruction, lanes in entries:
+            if instruction != written:
+                self._instead_of[instruction] = written
             self.steps.append(instruction)
             self.sets.append(self.set_of(lanes))
 
@@ -96,6 +106,7 @@ class Recorder:
             inside = [n for n in numbers if not (self._lanes_of[n] & ~lanes).any()]
             if not any((self._lanes_of[n] & lanes).any() for n in set(numbers).difference(inside)):
                 gone[first:end] |= np.isin(here, inside)
+        self._times_until = 0
         in_memory = self._are(self._memory, steps)
         blocks = np.array(self._blocks, dtype=np.int32)
         before = np.cumsum(gone)
@@ -205,6 +216,19 @@ class Recorder:
         found = np.zeros(instructions, dtype=np.int64)
         np.add.at(found, steps, np.array(self._threads, np.int64)[sets])
         return found
+
+    def times(self, which: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """How often each warp has come to one of these instructions, by the record so far; `which` is always the same.
+
+        Steps that were counted at the last call are not counted again.
+        """
+        if self._times_until == 0:
+            self._times[:] = 0
+        sets = self.sets[self._times_until :]
+        for k in np.flatnonzero(self._are(which, np.array(self.steps[self._times_until :], np.int32))).tolist():
+            self._times += self._members[sets[k]]
+        self._times_until = len(self.steps)
+        return self._times.copy()
 
     @staticmethod
     def _are(which: NDArray[np.bool_], steps: NDArray[np.int32]) -> NDArray[np.bool_]:

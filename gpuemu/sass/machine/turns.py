@@ -8,12 +8,13 @@ a word that they wait for has changed. Launches without such waits execute one C
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
 from gpuemu.sass.machine.cta import Cta, CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.line import Line
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
@@ -26,7 +27,10 @@ MOST_LOOKS = 20_000
 
 
 class Turns:
-    """The CTAs of a launch. `at_once`: how many live on the chip, `residency` says as what."""
+    """The CTAs of a launch. `at_once`: how many live on the chip, `residency` says as what.
+
+    `instructions` gets the warp instructions of each CTA that has ended.
+    """
 
     def __init__(
         self,
@@ -35,6 +39,7 @@ class Turns:
         at_once: int,
         residency: str,
         observer: Observer | None,
+        instructions: dict[int, int] | None = None,
     ):
         self._executor = executor
         self._begin = begin
@@ -43,6 +48,7 @@ class Turns:
         self._observer = observer
         self._waiting: deque[Cta] = deque()
         self._current: Cta | None = None
+        self._instructions = instructions
 
     @property
     def now(self) -> int:
@@ -53,21 +59,23 @@ class Turns:
         """The CTAs that have begun and not ended."""
         return [*self._waiting, *([] if self._current is None else [self._current])]
 
-    def run(self, numbers: Iterable[int], others: Iterable[int]) -> Iterator[Cta]:
-        """Execute these CTAs, and give each that has ended; `others` begin only where one of them waits for those.
+    def run(self, numbers: Sequence[int], others: Sequence[int] = (), done: Collection[int] = ()) -> Iterator[Cta]:
+        """Execute these CTAs, and give each that has ended.
 
-        Raises ExecutionError.
+        `others`, but for those that are `done`, begin only where one of these CTAs waits for them. Raises
+        ExecutionError.
         """
-        to_begin, spare = deque(numbers), deque(others)
-        wanted, spent = set(to_begin), 0
-        while wanted:
+        wanted: Collection[int] = numbers if isinstance(numbers, range) else frozenset(numbers)
+        to_begin, spare = Line(numbers), Line(others, {*numbers, *done} if others else ())
+        ended, spent = set[int](), 0
+        while len(ended) < len(wanted):
             mate = next((cta for cta in self._waiting if cta.may_go_on), None)
             if mate is not None:
                 self._waiting.remove(mate)
                 cta = mate
                 self._go_back(cta, False)
             elif to_begin and len(self._waiting) < self._at_once:
-                cta = self._current = self._begin(to_begin.popleft())
+                cta = self._current = self._begin(to_begin.next())
                 if self._observer is not None:
                     self._observer.starts(cta.number)
             else:
@@ -76,7 +84,7 @@ class Turns:
                 if woken is not None:
                     spent = 0
                 elif spare and len(self._waiting) < self._at_once:
-                    to_begin.append(spare.popleft())
+                    to_begin.put_in_front(spare.next())
                     continue
                 else:
                     woken = self._patient(spent < MOST_LOOKS)
@@ -91,8 +99,10 @@ class Turns:
                 if self._observer is not None:
                     self._observer.ends()
                 self._current = None
-                if cta.number in wanted:
-                    wanted.discard(cta.number)
+                if self._instructions is not None:
+                    self._instructions[cta.number] = cta.budget - cta.left
+                if cta.number in wanted and cta.number not in ended:
+                    ended.add(cta.number)
                     yield cta
             else:
                 self._executor.set_aside(cta)
@@ -105,7 +115,7 @@ class Turns:
         self._waiting = deque(cta for cta in self._waiting if cta.cluster is None)
 
     @staticmethod
-    def _call_mates(cta: Cta, to_begin: deque[int], spare: deque[int]) -> None:
+    def _call_mates(cta: Cta, to_begin: Line, spare: Line) -> None:
         """The others of a cluster begin next."""
         if cta.cluster is None:
             return
@@ -114,7 +124,7 @@ class Turns:
                 for queue in (to_begin, spare):
                     if number in queue:
                         queue.remove(number)
-                to_begin.appendleft(number)
+                to_begin.put_in_front(number)
 
     def _go_back(self, cta: Cta, in_vain: bool) -> None:
         self._current = cta

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuemu.isa.opcodes import UnknownOpcodeError
+from gpuemu.isa.opcodes import Kind, UnknownOpcodeError
 from gpuemu.isa.operands import parse_operand
 from gpuemu.isa.registers import written_and_read
-from gpuemu.trace.flow import targets
+from gpuemu.trace.flow import goes_elsewhere, targets, ways
 from gpuemu.trace.model import Instruction
 
 _LONGEST_LOOP = 48
+_LONGEST_WAIT = 128
+"""Instructions of a loop that may do nothing but wait."""
 _TEST_BEHIND = 16
 """Instructions behind a look among which its test and the branch are found."""
+_ONLY_READ = ("LDG", "LD", "LDS", "SYNCS")
+"""Looks that change nothing in memory."""
+_HARMLESS = (Kind.FIXED, Kind.VARIABLE, Kind.LANE_REGISTER, Kind.BRANCH)
+_VARYING = ("CS2R", "CS2UR", "VOTE", "VOTEU")
+"""Clocks, and what depends on which lanes are together."""
 _OPPOSITE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 _MIRRORED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
 _WORDS = {
@@ -62,6 +69,110 @@ def _registers(instruction: Instruction, address_only: bool = False) -> tuple[tu
     except UnknownOpcodeError:
         return (), ()
     return tuple(written), tuple(read)
+
+
+def only_wait(code: Sequence[Instruction]) -> frozenset[int]:
+    """The looks whose loop goes on, whatever else changes in it, until the look finds something else.
+
+    Such a loop has one look and changes no memory, and every branch that leaves it depends on what the look finds and
+    on registers that the loop does not write. It may count its rounds, read the clock and sleep.
+    """
+    next_ = ways(code)
+    found, loops = set(), _loops(next_)
+    for look in looks(code):
+        loop = next((loop for loop in loops if look in loop and len(loop) <= _LONGEST_WAIT), frozenset())
+        harmless = loop and code[look].mnemonic in _ONLY_READ and all(_harmless(code[k]) for k in loop - {look})
+        if harmless and _Exits(code, next_, loop, look).depend_on_the_look():
+            found.add(look)
+    return frozenset(found)
+
+
+def _loops(next_: Sequence[Sequence[int]]) -> list[frozenset[int]]:
+    """The loops of the code, each with all that leads from its first instruction back to it; the smallest first."""
+    before: dict[int, list[int]] = {}
+    for k, ways_ in enumerate(next_):
+        for way in ways_:
+            before.setdefault(way, []).append(k)
+    found = []
+    for first, comes in before.items():
+        loop, left = {first}, [k for k in comes if k >= first]
+        if not left:
+            continue
+        while left:
+            k = left.pop()
+            if k not in loop:
+                loop.add(k)
+                left += before.get(k, ())
+        if first == 0 or 0 not in loop:  # else it has a second way in
+            found.append(frozenset(loop))
+    return sorted(found, key=len)
+
+
+def _harmless(instruction: Instruction) -> bool:
+    """Whether an instruction neither reads nor changes what other threads see, and goes on at a known place."""
+    try:
+        operation = instruction.operation
+    except UnknownOpcodeError:
+        return False
+    if goes_elsewhere(instruction):
+        return False
+    return operation.kind in _HARMLESS and not operation.store and not operation.atomic
+
+
+class _Exits:
+    """The branches that leave a loop, and what they depend on."""
+
+    def __init__(
+        self, code: Sequence[Instruction], next_: Sequence[Sequence[int]], loop: frozenset[int], look: int
+    ):  # fmt: skip
+        self._code, self._look = code, look
+        self._leave = [k for k in loop if not loop.issuperset(next_[k]) or code[k].operation.kind is Kind.EXIT]
+        self._before = {k: [n for n in loop if k in next_[n]] for k in loop}
+        self._written = {r for k in loop for r in _registers(code[k])[0]}
+        self._answers: dict[tuple[int, int], bool] = {}
+
+    def depend_on_the_look(self) -> bool:
+        """Whether all of them depend on the look and on what the loop does not change."""
+        if not self._written.isdisjoint(_registers(self._code[self._look], address_only=True)[1]):
+            return False
+        return all(self._known(k, r) for k in self._leave for r in _registers(self._code[k])[1])
+
+    def _known(self, at: int, register: int) -> bool:
+        """Whether what an instruction finds in a register is the same in each round while the look finds the same."""
+        if register not in self._written:
+            return True
+        question = at, register
+        if question not in self._answers:
+            self._answers[question] = False  # where it depends on itself, round after round
+            writers = self._writers(at, register)
+            self._answers[question] = len(writers) == 1 and self._repeats(*writers)
+        return self._answers[question]
+
+    def _repeats(self, writer: int) -> bool:
+        """Whether an instruction writes the same in each round."""
+        instruction = self._code[writer]
+        if writer == self._look or instruction.guard:
+            return not instruction.guard
+        if instruction.mnemonic in _VARYING or instruction.operation.kind is not Kind.FIXED:
+            return False
+        return all(self._known(writer, r) for r in _registers(instruction)[1])
+
+    def _writers(self, at: int, register: int) -> set[int]:
+        """The instructions of the loop from which `at` may have the register's value."""
+        found: set[int] = set()
+        seen: set[int] = set()
+        left = list(self._before[at])
+        while left:
+            k = left.pop()
+            if k in seen:
+                continue
+            seen.add(k)
+            written = register in _registers(self._code[k])[0]
+            if written:
+                found.add(k)
+            if not written or self._code[k].guard:
+                left += self._before[k]
+        return found
 
 
 def awaited(code: Sequence[Instruction], look: int) -> tuple[str, int, int] | None:

@@ -126,7 +126,7 @@ class Copier:
             found = f"a copy of bytes {first} to {last} of shared memory"
             raise self.error(lane, found, f"the CTA has {self.memory.shared_bytes} bytes of shared memory")
         if first % UNIT:
-            raise self.error(lane, f"a copy at byte {first} of shared memory", "a multiple of 16 is right")
+            raise self.misaligned(lane, f"byte {first} of shared memory")
         chosen = slice(first, last + 1) if places is None else first + places
         if store:
             if store >> self.memory.rank & 1:
@@ -206,6 +206,12 @@ class Copier:
             self.site.environment.observer.completes(self.site, place, lane, rank)
         return place
 
+    def misaligned(self, lane: int, where: str) -> ExecutionError:
+        """The error of a copy from or to an address that is no multiple of 16."""
+        error = self.error(lane, f"a copy at {where}", "a multiple of 16 is right")
+        error.title = "Misaligned bulk copy"
+        return error
+
     def error(self, lane: int, found: str, right: str) -> ExecutionError:
         """What ends the launch: what was found, and what is right."""
         return ExecutionError(self.site.instruction, lane, found, right)
@@ -221,6 +227,8 @@ def bulk_prefetch(site: Site) -> Step:
     def step(mask: Mask) -> None:
         for lane in registers.lanes(mask):
             address, count = registers.wide(source, lane), registers.word(size, lane) * UNIT
+            if address % UNIT:
+                raise copier.misaligned(lane, f"{address:#x}")
             copier.event(lane, copier.memory.shared_base, line=count, **{"global": address})
 
     return step
@@ -248,7 +256,7 @@ def bulk_copy(site: Site) -> Step:
             address = registers.wide(source if to_shared else target, lane)
             buffer, start = copier.buffer(address, count, lane)
             if address % UNIT:
-                raise copier.error(lane, f"a copy at {address:#x} of {buffer.name}", "a multiple of 16 is right")
+                raise copier.misaligned(lane, f"{address:#x} of {buffer.name}")
             inside = copier.shared(shared, None, count, lane, ranks if to_shared else 0)
             there = buffer.views[1][start : start + count]
             copier.moves(lane, address, np.arange(0, count, UNIT), UNIT, "load" if to_shared else "store")
@@ -319,6 +327,8 @@ def bulk_reduction(site: Site) -> Step:
             count = registers.word(size, lane) * UNIT
             address = registers.wide(target, lane)
             buffer, start = copier.buffer(address, count, lane)
+            if address % UNIT:
+                raise copier.misaligned(lane, f"{address:#x} of {buffer.name}")
             inside = copier.shared(registers.word(source, lane), None, count, lane, 0)
             copier.moves(lane, address, np.arange(0, count, UNIT), UNIT, "atomic")
             copier.event(lane, registers.word(source, lane), bytes=count, line=count, **{"global": address})

@@ -1,8 +1,8 @@
-"""Lanes that wait at mbarriers of sm_90: whether the phase is over, and what it lacks where it never is."""
+"""Lanes that wait at mbarriers: whether the phase is over, and what it lacks where it never is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.addresses import address32
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.semantics.mbarriers import parts_of
+from gpuemu.sass.semantics.mbarriers import parts_of, parts_of_80
 from gpuemu.sass.semantics.register_pool import short
 from gpuemu.trace.model import Instruction
 
@@ -67,7 +67,7 @@ def pending(site: Site) -> Callable[[Bools], bool]:
         return lambda lanes: memory.cluster is not None and memory.cluster.waits(memory.rank, lanes)
     if site.mnemonic == "USETMAXREG":
         return lambda lanes: short(site, lanes)
-    look = _looking(site)
+    look = looking(site)
 
     def is_pending(lanes: Bools) -> bool:
         words, parities, _ = look(lanes)
@@ -83,9 +83,12 @@ def waits_at(sites: Iterable[tuple[Site, Bools]]) -> list[Wait]:
     """
     found: dict[int, Wait] = {}
     for site, lanes in sites:
+        if site.mnemonic == "LDS":
+            for wait in _polled(site, lanes):
+                found.setdefault(wait.byte, wait)
         if site.mnemonic != "SYNCS" or not site.has("PHASECHK"):
             continue
-        words, parities, numbers = _looking(site)(lanes)
+        words, parities, numbers = looking(site)(lanes)
         for barrier in np.unique(numbers[1][words >> np.uint64(63) == parities]).tolist():
             here = (numbers[1] == barrier) & (words >> np.uint64(63) == parities)
             takes, arrivals, missing = parts_of(int(words[here][0]))
@@ -96,7 +99,25 @@ def waits_at(sites: Iterable[tuple[Site, Bools]]) -> list[Wait]:
     return sorted(found.values(), key=lambda w: (not w.bytes, w.arrivals == w.takes, w.byte))
 
 
-def _looking(site: Site) -> Callable[[Bools], tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]]:
+def _polled(site: Site, lanes: Bools) -> Iterator[Wait]:
+    """The same before sm_90, where lanes read the barrier's word, or its upper half, and test it."""
+    if not any(i.mnemonic == "ATOMS" and i.has("ARRIVE") for i in site.environment.code):
+        return
+    yield from read_by(site, lanes)
+
+
+def read_by(site: Site, lanes: Bools) -> Iterator[Wait]:
+    """The mbarriers of before sm_90 of which lanes read a word by LDS, as if they waited."""
+    memory = site.environment.memory
+    where = np.broadcast_to(address32(site, 1, memory.shared_base).every(), lanes.shape).astype(np.int64) >> 3
+    for place in np.unique(where[lanes]).tolist():
+        word = int(memory.shared[8][place]) if place < len(memory.shared[8]) else 0
+        takes, missing = parts_of_80(word)
+        if missing <= takes:
+            yield Wait(site.instruction, lanes & (where == place), place << 3, word >> 63, takes, missing, 0)
+
+
+def looking(site: Site) -> Callable[[Bools], tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]]:
     """Of SYNCS.PHASECHK: what some lanes find at the mbarriers in the CTA's shared memory that they look at.
 
     The words, the parities that they wait for, and [lane, byte].

@@ -98,6 +98,11 @@ def _arrival_80(word: int, _: int) -> int | None:
     return low | high << 32
 
 
+def parts_of_80(word: int) -> tuple[int, int]:
+    """The arrivals that a phase takes in a word of sm_80, and those missing."""
+    return (1 << 30) - (word & 0x3FFFFFFF), (1 << 31) - (word >> 32 & 0x7FFFFFFF)
+
+
 def parts_of(word: int) -> tuple[int, int, int]:
     """Of a word of sm_90, the arrivals that a phase takes, those missing, and the bytes missing, signed."""
     missing_bytes = word >> 21 & _BYTES

@@ -17,8 +17,9 @@ from gpuemu.sass.semantics import semantics
 _LOW = 0xFFFFFFFF
 _ZEROS = ("SRZ", "SR_VIRTUALSMID", "SR_LMEMHIOFF")
 """SRZ; the emulated SM is number 0; a stack may grow down to offset 0."""
-_CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
-"""Both count the instructions that the CTA executed: times are the engine's."""
+_TIMER = "SR_GLOBALTIMER"
+_CLOCKS = ("SR_CLOCK", _TIMER)
+"""See Environment.now for their values."""
 
 
 def _fixed(value: Any) -> Getter:
@@ -47,13 +48,14 @@ def _lane_masks(environment: Environment) -> dict[str, NDArray[np.uint32]]:
     }
 
 
-def _clock(environment: Environment, name: str) -> Callable[[], int] | None:
-    """A getter of 64 bits from the word that the register names."""
+def _clock(environment: Environment, name: str) -> Callable[[], Any] | None:
+    """A getter of 64 bits from the word that the register names: lanes or scalar."""
     for clock in _CLOCKS:
+        nanoseconds = clock == _TIMER
         if name in (clock, f"{clock}LO"):
-            return lambda: environment.clock
+            return lambda: environment.now(nanoseconds)
         if name == f"{clock}HI":
-            return lambda: environment.clock >> 32
+            return lambda: environment.now(nanoseconds) >> 32
     return None
 
 

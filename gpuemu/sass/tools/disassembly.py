@@ -35,7 +35,7 @@ from gpuemu.sass.tools.toolchain import (
     run_nvdisasm,
 )
 from gpuemu.trace.listing import INSTRUCTION_BYTES, split_operands
-from gpuemu.trace.model import ControlWord, Instruction
+from gpuemu.trace.model import RIGHT_CONTROL_WORD, ControlWord, Instruction
 
 DEFAULT_ARCH = "sm_89"
 
@@ -212,10 +212,10 @@ def _control_word(word: int) -> ControlWord:
 
 @lru_cache(maxsize=8)
 def _texts(content: bytes, file: str) -> dict[str, str]:
-    """The disassembly of each function in a cubin."""
+    """The disassembly of each function in a cubin, as far as nvdisasm finds any."""
     text = run_nvdisasm(content, file)
     starts = list(_SECTION.finditer(text))
-    ends = [start.start() for start in starts[1:]] + [len(text)]
+    ends = [*(start.start() for start in starts), len(text)][1:]
     return {start[1]: text[start.end() : end] for start, end in zip(starts, ends, strict=True)}
 
 
@@ -259,9 +259,13 @@ def _parts(instruction: str) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _check_known(code: tuple[Instruction, ...], image: Image, file: str) -> None:
-    """Refuse instructions that the model does not know: each opcode once, where it first stands."""
+    """Refuse instructions and control words that the model does not know: each once, where it first stands."""
     problems: dict[str, Problem] = {}
     for instruction in code:
+        word = instruction.control
+        if word is not None and word.is_impossible and str(word) not in problems:
+            place, found = image.place(instruction.offset), f"the control word {word}"
+            problems[str(word)] = Problem(file, None, place, found, RIGHT_CONTROL_WORD)
         if instruction.opcode in problems:
             continue
         try:

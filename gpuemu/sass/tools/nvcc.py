@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from subprocess import CompletedProcess
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.shown import name_of_a_line, shown_in_a_line
 from gpuemu.sass.tools.options import ELF, no_code, sorted_options
+from gpuemu.sass.tools.temporary import temporary_folder
 
 Run = Callable[[Sequence[str]], "CompletedProcess[str]"]
 
@@ -66,11 +66,10 @@ def prepared(nvcc: str, source: bytes, file: str, arch: str, options: Sequence[s
             right = "nvcc hands its flags to a shell; -D and -I take any"
             what = f"'{shown_in_a_line(found[0])}' in the flag '{shown_in_a_line(flag)}'"
             raise GpuemuError.one("--nvcc-flag", None, "", what, right)
-    with tempfile.TemporaryDirectory(prefix="gpuemu-") as name:
-        if _OF_A_FOLDER.fullmatch(name) is None:
+    with temporary_folder() as folder:
+        if _OF_A_FOLDER.fullmatch(str(folder)) is None:
             right = "a folder of letters, digits and -_./ is right, since nvcc names it to a shell"
-            raise GpuemuError.one("TMPDIR", None, "", f"'{shown_in_a_line(name)}'", right)
-        folder = Path(name)
+            raise GpuemuError.one("TMPDIR", None, "", f"'{shown_in_a_line(str(folder))}'", right)
         body = source.removeprefix(_BYTE_ORDER_MARK)
         (folder / SOURCE).write_bytes(b'#line 1 "' + name_of_a_line(file).encode() + b'"\n' + body)
         beside = os.path.dirname(file) or str(Path.cwd())  # with "." the line table would have "./" in it

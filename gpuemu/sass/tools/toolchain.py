@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +23,7 @@ from gpuemu.base.reading import read_whole
 from gpuemu.base.shown import name_of_a_line, shown_in_a_line
 from gpuemu.sass.tools import kept_cubins, nvcc, nvrtc
 from gpuemu.sass.tools.options import no_code, sorted_options
+from gpuemu.sass.tools.temporary import full_folder, temporary_folder
 
 CompilerChoice = Literal["auto", "nvcc", "nvrtc"]
 
@@ -82,8 +82,8 @@ def run_nvdisasm(cubin: bytes, file: str) -> str:
     Data-flow analysis is off: it only guesses targets that the cubin's own tables give.
     """
     nvdisasm = find_nvdisasm()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "code.cubin"
+    with temporary_folder() as folder:
+        path = folder / "code.cubin"
         path.write_bytes(cubin)
         done = _run([nvdisasm, "--print-code", "--no-dataflow", str(path)], file, DISASSEMBLY_S)
         if done.returncode != 0:
@@ -192,8 +192,8 @@ def assemble_ptx(path: str | Path, arch: str, options: Sequence[str] = ()) -> by
         right = "ptxas of the CUDA toolkit on the PATH is right, or the .cubin that it makes: ptxas -arch=sm_89 k.ptx"
         raise GpuemuError.one(file, None, "", "PTX, which takes ptxas to become machine code, and no ptxas", right)
     content = _read(path, "a PTX file is right")
-    with tempfile.TemporaryDirectory() as folder:
-        cubin, source = Path(folder) / "kernel.cubin", Path(folder) / "kernel.ptx"
+    with temporary_folder() as folder:
+        cubin, source = folder / "kernel.cubin", folder / "kernel.ptx"
         source.write_bytes(content)
         command = [ptxas, f"-arch={arch}", "-lineinfo", *options, "-o", str(cubin), str(source)]
         done = _run(command, file, COMPILATION_S)
@@ -224,12 +224,15 @@ def _compile_error(log: str, file: str, arch: str, compiler: str) -> GpuemuError
     right = f"these are the words of {compiler} for {arch}, and the source has to change"
     lines = [" ".join(line.split()) for line in log.splitlines() if line.strip()]
     errors = [match for line in lines if (match := _ERROR.match(line) or _PREPROCESSOR_ERROR.match(line))]
-    if errors:
-        return GpuemuError(_source_problems(errors, file, compiler, right))
     ptx: dict[str, list[str]] = {}  # one lack has a line for each instruction that feels it
     for line in lines:
         if e := _PTX_ERROR.match(line):
             ptx.setdefault(e["found"], []).append(e["line"])
+    full = full_folder(log, suspected=not errors and not ptx)
+    if full is not None:
+        return full
+    if errors:
+        return GpuemuError(_source_problems(errors, file, compiler, right))
     if ptx:
         return GpuemuError(_ptx_problems(file, ptx, arch, right))
     said = [line for line in lines if _TOOL_ERROR.match(line)] or lines[:_MOST_ERRORS] or ["a failed compilation"]

@@ -107,14 +107,19 @@ def strand_of(tags: Any) -> Any:
     return tags >> STRAND_SHIFT
 
 
+def with_strands(tags: Indices, strands: Indices) -> Indices:
+    """Tags with other strands."""
+    return strands << STRAND_SHIFT | tags & (1 << STRAND_SHIFT) - 1
+
+
 def entry_of(tags: Any) -> Any:
     """The numbers of the entries of tags."""
     return tags >> _LANE_BITS & ENTRIES
 
 
-def lane_of(tag: int) -> int:
-    """The lane of a tag."""
-    return tag & (1 << _LANE_BITS) - 1
+def lane_of(tags: Any) -> Any:
+    """The lanes of tags."""
+    return tags & (1 << _LANE_BITS) - 1
 
 
 @dataclass

@@ -11,7 +11,7 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from gpuemu.studies.check.report import Report
 from gpuemu.studies.check.scope import but_for, idle_of_kernel, idle_of_trace
 from gpuemu.trace.launch_limits import Extent, extent
 from gpuemu.trace.model import Instruction, Trace
+
+if TYPE_CHECKING:
+    from gpuemu.sass.tools.disassembly import DecodedFunction
 
 DEFAULT_BUDGET = 20_000_000
 """Warp instructions of one CTA before it is taken for endless."""
@@ -155,7 +158,7 @@ def _check_kernel(
     kept = sorted({*range(min(ctas, _MOST_CTAS)), ctas - 1})
     again = copy.deepcopy(list(args)) if "memcheck" in tools else []
     looker = LaneWatch if "controlcheck" in tools else Watch
-    watch = looker(frozenset(tools), findings, point, _unfilled(args))
+    watch = looker(frozenset(tools), findings, point, _unfilled(args), copy_sizes=_copy_sizes(function))
 
     def launch(arguments: Sequence[Any], observer: Watch, record: Sequence[int], speak: bool) -> Trace:
         return trace_kernel(
@@ -175,6 +178,16 @@ def _check_kernel(
     idle = but_for(idle_of_kernel(trace, tools, bool(_unfilled(args))), found)
     notes = (*trace.lacks, *watch.notes)
     return Report(function.source_name, function.arch, grid, block, tools, found, notes, idle)
+
+
+def _copy_sizes(function: DecodedFunction) -> dict[int, int]:
+    """The bytes of bulk copies whose size is a constant, by their instructions' offsets."""
+    from gpuemu.sass.image.ptx_text import constant_sizes
+    from gpuemu.studies.check.block_sizes import COPIES
+
+    copies = [i.offset for i in function.code if i.mnemonic in COPIES]
+    found = constant_sizes(function.cubin, function.name, range(0, max(copies) + 1, 16)) if copies else {}
+    return {offset: found[offset] for offset in copies if offset in found}
 
 
 def _unfilled(args: Sequence[Any]) -> list[int]:

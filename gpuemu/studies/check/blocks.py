@@ -40,7 +40,8 @@ class Blocks:
     def block(self, site: Any, lane: int, places: Indices, store: bool, ranks: Sequence[int]) -> None:
         """A lane's instruction reads or writes these bytes of shared memory as a block, in CTAs of these ranks."""
         if store:
-            kind, self._beside = "bulk", self._order.bulk_copy(int(self._order.strands.of_lane[lane]))
+            strands = self._order.strands.of_lane
+            kind, self._beside = "bulk", self._order.bulk_copy(int(strands[lane]), np.arange(len(strands)) == lane)
         else:
             kind = "warpgroup" if site.instruction.parsed.row.operation == "warpgroup" else "bulk"
             self._beside = self._order.copying(kind, np.array([lane]))
@@ -77,7 +78,8 @@ class Blocks:
     def sends(self, site: Any, lanes: Indices, rank: int, at: Indices, size: int, barriers: Indices) -> None:
         """Lanes store so many bytes each to the shared memory of a CTA, of which mbarriers there are told."""
         now = self._order.strands.of_lane[lanes]
-        copies = {strand: int(self._order.bulk_copy(strand)[0]) for strand in np.unique(now).tolist()}
+        here = np.isin(np.arange(len(self._order.strands.of_lane)), lanes)
+        copies = {strand: int(self._order.bulk_copy(strand, here)[0]) for strand in np.unique(now).tolist()}
         beside = np.array([copies[strand] for strand in now.tolist()])
         base = rank * self._stride
         entry = Entry(site.instruction, Does.WRITE, size, base, at, lanes, beside, self.cta, None, "STAS")

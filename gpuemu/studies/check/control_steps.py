@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from gpuemu.arch import Architecture
 from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.registers import PREDICATES, UNIFORM, written_and_read
-from gpuemu.trace.model import Instruction
+from gpuemu.trace.model import COUNTERS, Instruction
 
 _AT_ISSUE = (Kind.FIXED, Kind.PRODUCT, Kind.PRODUCT_WAIT)
 """Those that read their registers at a fixed time behind their issue."""
@@ -38,8 +38,9 @@ COPIES = -2
 """In the place of a register: what asynchronous copies write."""
 
 _LATE_READ_CYCLES = 1
-_BARRIER_OBJECT_READ_CYCLES = 2
-"""SYNCS sends its address first: nvcc has an arrival take the result of HFMA2.MMA 6 cycles behind it, of its 8."""
+_LATER_READ_CYCLES = 2
+_READ_LATER = ("SYNCS", "WARPSYNC")
+"""These read their registers later still: nvcc has both take the result of HFMA2.MMA 6 cycles after it, not 8."""
 _SLACK_CYCLES = 2
 _SLACK = {"imad_wide", "fp64"}
 _COUNTED_AS_FOUR = 5
@@ -136,7 +137,7 @@ def step_of(instruction: Instruction, arch: Architecture) -> Step:
         written = tuple(r for r in written if r >= UNIFORM)  # the hardware waits for others, as compilers rely on
     if operation.kind in (Kind.SHARED, Kind.BARRIER):
         read = (*read, COPIES)
-    waits = {i for i in range(6) if word.wait_mask >> i & 1}
+    waits = {i for i in range(COUNTERS) if word.wait_mask >> i & 1}
     keeps = None
     if operation.kind is Kind.COUNTER_WAIT:
         text = ",".join(instruction.operands)
@@ -167,8 +168,8 @@ def slack(consumer: Instruction, producer: Instruction, arch: Architecture) -> i
     """How many cycles before the latency of `producer` has passed `consumer` may issue that reads its result."""
     reader, writer = consumer.operation, producer.operation
     late = 0 if reader.kind in _AT_ISSUE else _LATE_READ_CYCLES
-    if consumer.mnemonic == "SYNCS":
-        late = _BARRIER_OBJECT_READ_CYCLES
+    if consumer.mnemonic in _READ_LATER:
+        late = _LATER_READ_CYCLES
     if writer.tensor and not reader.tensor:
         # The files' latencies are those from one tensor instruction to another.
         return max(late, (latency_of(producer, arch) or 0) // 3)

@@ -99,6 +99,21 @@ def _uses(
     return uses
 
 
+def unused_tests(code: Sequence[Instruction]) -> set[int]:
+    """The tests of mbarriers whose result nobody uses, by their offsets.
+
+    Before sm_90 a test is a load of the barrier's word, and any load without a use may be one.
+    """
+    by_loads = any(i.mnemonic == "ATOMS" and i.has("ARRIVE") for i in code)
+    tests = {k for k, i in enumerate(code) if i.mnemonic == "SYNCS" and i.has("PHASECHK")}
+    if by_loads:
+        tests |= {k for k, i in enumerate(code) if i.mnemonic == "LDS"}
+    if not tests:
+        return set()
+    live = living(code, EVERY, acting=True)
+    return {code[k].offset for k in tests if not live[k + 1] & bits(code[k].registers[0])}
+
+
 def guesses(code: Sequence[Instruction]) -> set[int]:
     """The loads whose value a compare-and-swap compares with, which tells whether it still holds: as good as atomic."""
     found = set()

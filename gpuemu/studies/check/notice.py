@@ -1,4 +1,4 @@
-"""What a run sees at no cost: barriers that threads never reach.
+"""What a run sees at no cost: barriers that threads never reach, and code that reads the clock.
 
 Whatever goes wrong with looking is no matter of the run's: it goes on without a notice.
 """
@@ -32,6 +32,8 @@ class Notice(Observer):
     def __init__(self) -> None:
         self._findings = Findings()
         self._sync: Sync | None = None
+        self.reads_clock = False
+        """Whether the code of the launch reads the clock, executed or not."""
 
     def _heed(self, listen: Callable[[Sync], None]) -> None:
         """Let the barriers' tool listen; it is asked no more once it has failed."""
@@ -45,6 +47,7 @@ class Notice(Observer):
 
     def launches(self, environment: Any) -> None:
         with suppress(Exception):
+            self.reads_clock = any(instruction.reads_time for instruction in environment.code)
             self._sync = Sync(environment.lanes.exists, environment.code, self._findings, _point)
 
     def starts(self, cta: int) -> None:

@@ -15,15 +15,28 @@ from numpy.typing import NDArray
 
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.strands import Strands
+from gpuemu.trace.model import Instruction
 
 WARPGROUP = 4
 """Warps whose products are one: its groups are the warpgroup's, and done for whichever warp waits."""
 
 Bools = NDArray[np.bool_]
+Missed = Callable[[int, Instruction, int, int], None]
 OF_CTA = ("_copies", "_named", "_rounds")
 """What is of one CTA; see `aside`."""
 OF_CLUSTER = ("pending", "_phases", "_meetings")
 """What all CTAs of a cluster have in common, mbarriers by their bytes in the shared memory of all."""
+
+
+def is_barrier_object(instruction: Instruction) -> bool:
+    """Whether an instruction is one of an mbarrier's own."""
+    is_arrival = instruction.mnemonic == "ATOMS" and instruction.has("ARRIVE")
+    return instruction.mnemonic in ("SYNCS", "ARRIVES") or is_arrival
+
+
+def is_released(instruction: Instruction) -> bool:
+    """Whether single lanes execute an instruction that tells other threads by an mbarrier."""
+    return is_barrier_object(instruction) or instruction.mnemonic in ("STAS", "UBLKCP", "UTMALDG")
 
 
 @dataclass
@@ -41,19 +54,32 @@ class _Groups:
 
 @dataclass
 class _Phases:
-    """An mbarrier: who has arrived since the last phase ended, the strand behind the phases that have, its parity."""
+    """An mbarrier: who has arrived since the last phase ended, the strand behind the phases that have, its parity.
+
+    `came`: the strands of the lanes and copies that have arrived; `ended`, `before`: those of the last phase that has
+    ended, and of the one before it, None where there is none. `looks`: the strands of lanes that have found the last
+    phase over, each with the instruction, a lane and the rank of its CTA.
+    """
 
     arrived: list[int] = field(default_factory=list)
+    came: list[int] = field(default_factory=list)
+    ended: list[int] | None = None
+    before: list[int] | None = None
+    looks: dict[int, tuple[Instruction, int, int]] = field(default_factory=dict)
     over: int | None = None
     over_copies: list[int] = field(default_factory=list)
     parity: int = 0
 
 
 class Order:
-    """Brings the strands of a CTA in order."""
+    """Brings the strands of a CTA in order.
 
-    def __init__(self, strands: Strands):
+    `missed` hears of waits that may miss a phase: the barrier, the look, a lane and the rank of its CTA.
+    """
+
+    def __init__(self, strands: Strands, missed: Missed | None = None):
         self.strands = strands
+        self._missed = missed
         self._arrived_at: set[int] = set()
         self.begin()
         self.start()
@@ -134,7 +160,7 @@ class Order:
             here = now == strand
             groups = self._copies.setdefault((kind, int(lanes[here][0]) // LANES), _Groups())
             if strand not in groups.open:
-                groups.open[strand] = self.strands.side([strand])
+                groups.open[strand] = self.strands.beside(strand)
                 self.pending.add(groups.open[strand])
             found[here] = groups.open[strand]
         return found
@@ -163,30 +189,39 @@ class Order:
             if strands:
                 here = np.zeros_like(lanes)
                 here[warp * LANES : warp * LANES + LANES] = lanes[warp * LANES : warp * LANES + LANES]
-                self.strands.advance(here, strands)
+                if kind == "warpgroup":
+                    self.strands.advance(here, strands)
+                else:
+                    self.strands.advance(here, own=strands)
                 self.pending -= set(strands)
 
     # -- mbarriers --------------------------------------------------------------------------------------------
 
-    def bulk_copy(self, behind: int) -> NDArray[np.int64]:
-        """The strand of a copy behind another that an mbarrier will be told of; see `told`."""
-        strand = self.strands.side([behind])
+    def bulk_copy(self, behind: int, lanes: Bools) -> NDArray[np.int64]:
+        """The strand of a copy that lanes of a strand make, and that an mbarrier will be told of; see `told`."""
+        strand = self.strands.side([self.strands.release(behind, lanes)])
         self.pending.add(strand)
         return np.array([strand], np.int64)
 
     def told(self, barrier: int, copies: Sequence[int], parity: int) -> None:
         """Bulk copies, by their strands, have told the mbarrier at this byte, whose parity is now this."""
-        self._phases.setdefault(barrier, _Phases(parity=0)).arrived += copies
+        phases = self._phases.setdefault(barrier, _Phases(parity=0))
+        phases.arrived += copies
+        phases.came += copies
         self.turned(barrier, parity)
 
     def initialise(self, barrier: int, parity: int) -> None:
         """The mbarrier is new."""
         self._phases[barrier] = _Phases(parity=parity)
 
-    def arrive_at(self, barrier: int, lanes: Bools, with_copies: bool) -> None:
-        """Lanes arrive at an mbarrier, or their copies do, until the instruction is `done`."""
+    def arrive_at(self, barrier: int, lanes: Bools, together: Bools, with_copies: bool) -> None:
+        """Lanes arrive at an mbarrier, or their copies do, until the instruction is `done`.
+
+        `together`: all lanes that the instruction executes, some of which may arrive at others.
+        """
         phases = self._phases.setdefault(barrier, _Phases())
-        phases.arrived += self.strands.of(lanes)
+        phases.arrived += [self.strands.release(strand, together) for strand in self.strands.of(lanes)]
+        phases.came += self.strands.of(lanes)
         self._arrived_at.add(barrier)
         if with_copies:
             for warp in _warps(lanes):
@@ -211,12 +246,47 @@ class Order:
         behind = [*phases.arrived, *([] if phases.over is None else [phases.over])]
         phases.over = self.strands.side(sorted(set(behind)))
         phases.over_copies += [s for s in phases.arrived if s in self.pending]
-        phases.arrived = []
+        came = [s for s in phases.came if s >= self.strands.base]
+        for look, who in phases.looks.items():
+            if self._missed is not None and not any(self.strands.follows(look, s) for s in came):
+                self._missed(barrier, *who)
+        phases.before, phases.ended = phases.ended, phases.came
+        phases.arrived, phases.came, phases.looks = [], [], {}
 
-    def find_over(self, barrier: int, lanes: Bools) -> None:
-        """Lanes look at an mbarrier, and know of the phases that are over."""
+    def find_over(self, barrier: int, lanes: Bools, look: Instruction | None = None) -> None:
+        """Lanes look at an mbarrier, and know of the phases that are over; `look`: the test, if it has found one over.
+
+        No next phase may end before such a look, or the parity that it waits for has gone by. So one of that phase's
+        arrivals follows the look, and the look follows all arrivals of the phase before.
+        """
         phases = self._phases.get(barrier)
-        if phases is None or phases.over is None:
+        if phases is None:
+            return
+        now = self.strands.of(lanes)
+        if look is not None and self._missed is not None and phases.before is not None:
+            late = [s for s in now if not all(self.strands.follows(a, s) for a in phases.before)]
+            if late:
+                self._missed(barrier, look, self._lane(lanes, late[0]), self.strands.rank)
+        self._follow(phases, lanes)
+        if look is not None:
+            phases.looks |= {s: (look, self._lane(lanes, s), self.strands.rank) for s in self.strands.of(lanes)}
+
+    def gone_by(self, barrier: int, lanes: Bools, look: Instruction) -> None:
+        """Lanes wait at an mbarrier for ever. If they do not know of its last phase, they missed the one before."""
+        phases = self._phases.get(barrier)
+        if phases is None or phases.before is None or phases.ended is None or self._missed is None:
+            return
+        late = [s for s in self.strands.of(lanes) if not all(self.strands.follows(a, s) for a in phases.ended)]
+        if late:
+            self._missed(barrier, look, self._lane(lanes, late[0]), self.strands.rank)
+
+    def _lane(self, lanes: Bools, strand: int) -> int:
+        """The first of some lanes that is in a strand."""
+        return int((lanes & (self.strands.of_lane == strand)).argmax())
+
+    def _follow(self, phases: _Phases, lanes: Bools) -> None:
+        """Lanes know of the phases of an mbarrier that are over."""
+        if phases.over is None:
             return
         if all(self.strands.ordered(phases.over, s) for s in self.strands.of(lanes)):
             return

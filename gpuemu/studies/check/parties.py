@@ -11,7 +11,8 @@ from typing import Any
 from gpuemu.studies.check import order, proxies, racecheck, releases, strands
 from gpuemu.studies.check.aside import Aside, Kept
 from gpuemu.studies.check.proxies import Proxies
-from gpuemu.studies.check.racecheck import Memory, Race
+from gpuemu.studies.check.race import Race
+from gpuemu.studies.check.racecheck import Memory
 
 
 class Parties:

@@ -13,12 +13,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.studies.check.accesses import ENTRIES, Does, Entry, Rows, Units, strand_of
+from gpuemu.studies.check.accesses import (
+    ENTRIES,
+    Does,
+    Entry,
+    Indices,
+    Rows,
+    Units,
+    entry_of,
+    lane_of,
+    strand_of,
+    with_strands,
+)
 from gpuemu.studies.check.conflicts import exchanged, unordered
-from gpuemu.studies.check.findings import Finding, Findings, Point, shared_byte
-from gpuemu.studies.check.order import Order
+from gpuemu.studies.check.findings import Finding
+from gpuemu.studies.check.race import Race
 from gpuemu.studies.check.shadow import Conflicts, Shadow
-from gpuemu.studies.check.strands import Strands
 from gpuemu.studies.check.telling import Same, Teller, lasting_name
 
 _WIDEST = 16
@@ -30,6 +40,11 @@ OF_CLUSTER = ("_log", "_most", "_marked", "last", "barriers")
 """What is of a cluster, or of a CTA that has none; see `aside`."""
 _BARRIER_SHIFT = 3
 """Barrier objects have 8 bytes."""
+
+
+def _changes(does: Indices) -> NDArray[np.bool_]:
+    """Which of these accesses change memory."""
+    return np.isin(does, (Does.WRITE, Does.ATOMIC))
 
 
 class Memory:
@@ -170,6 +185,7 @@ class Memory:
         rows = units.rows(entries)
         if self.barriers:
             rows = self._of_barriers(rows, units.shift)
+        rows = rows._replace(strand=self._race.apart(rows.strand, rows.lane, _changes(rows.does)))
         ordered = self._race.ordered
         first, old, new = unordered(rows, entries, ordered)
         found = []
@@ -207,47 +223,11 @@ class Memory:
         if pairs is None:
             return []
         old, new, at = pairs
+        does = np.array([self._kept[k].does for k in entry_of(old).tolist()])
+        old = with_strands(old, self._race.apart(strand_of(old), lane_of(old), _changes(does)))
         named, which = np.unique(strand_of(old) << _STRAND_BITS | strand_of(new), return_inverse=True)
         racing = np.array([not self._race.ordered(p >> _STRAND_BITS, p & _STRANDS) for p in named.tolist()], np.bool_)
         chosen = np.flatnonzero(racing[which.reshape(-1)])
         if not len(chosen):
             return []
         return self._teller.tell(self._kept, old[chosen], new[chosen], at[chosen] * shadow.unit, [])
-
-
-class Race:
-    """Racecheck of a launch: the strands of its CTAs and its two memories."""
-
-    def __init__(
-        self, strands: Strands, order: Order, findings: Findings, point: Callable[..., Point], stride: int = 1 << 24
-    ):
-        self.strands = strands
-        self.order = order
-        self.findings = findings
-        self.point = point
-        self._known: dict[tuple[int, int], bool] = {}
-        self.releases: Any = None
-        self.mates: tuple[int, ...] = ()
-        """The CTAs of the cluster that executes, by rank; none if it has one."""
-        self._stride = stride
-        self.polls: set[int] = set()
-        """Loads that wait for a flag (see `flow`), by their offsets: they race with nobody."""
-
-    def shared_at(self, at: int) -> str:
-        """What a place in the shared memory of the CTAs of a cluster is called, each `stride` bytes behind another."""
-        rank, byte = divmod(at, self._stride)
-        return shared_byte(byte) + (f" of CTA {rank} of the cluster" if self.mates else "")
-
-    def ordered(self, first: int, second: int) -> bool:
-        """Whether a strand is before another that runs in this CTA since its last barrier for all."""
-        key = first, second
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) > 1 << 18:
-                self._known.clear()
-            if not self.strands.cta_base <= first < self.strands.cta_limit:
-                found = self.releases is not None and self.releases.ordered(first, second)
-            else:
-                found = self.strands.ordered(first, second)
-            self._known[key] = found
-        return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,36 +14,32 @@ from gpuemu.isa.warp import LANES
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.studies.check import blocks, held, order
+from gpuemu.studies.check import blocks, held, order, warp_syncs
 from gpuemu.studies.check.accesses import Does, Entry, Indices
 from gpuemu.studies.check.aside import Aside
 from gpuemu.studies.check.blocks import Blocks
 from gpuemu.studies.check.findings import Findings, Point, shared_byte
 from gpuemu.studies.check.flow import guesses, later_uses, polls
 from gpuemu.studies.check.held import Held
-from gpuemu.studies.check.order import Order
+from gpuemu.studies.check.order import Order, is_barrier_object, is_released
 from gpuemu.studies.check.parties import Parties
 from gpuemu.studies.check.proxies import Proxies
-from gpuemu.studies.check.racecheck import Memory, Race
+from gpuemu.studies.check.race import Race
+from gpuemu.studies.check.racecheck import Memory
 from gpuemu.studies.check.releases import Releases
 from gpuemu.studies.check.stores import one_store
 from gpuemu.studies.check.strands import Strands
+from gpuemu.studies.check.telling import missed_phase
+from gpuemu.studies.check.warp_syncs import WarpSyncs
+from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
 Step = Callable[[Mask], None]
-_BARRIER_OBJECTS = ("SYNCS", "ARRIVES")
 _COMMITS = {"LDGDEPBAR": "LDGSTS", "UTMACMDFLUSH": "bulk"}
 _WIDE_SCOPES = ("GPU", "SYS")
 _NARROW = ("CTA", "SM")
-_PHASES_BITS = 40
-"""Of the numbers of phases, which no two CTAs of a cluster have in common."""
 _MOST_SPAN = 1 << 31
 """Bytes from the first buffer to the end of the last beyond which races in global memory are not looked for."""
-
-
-def is_barrier_object(site: Any) -> bool:
-    """Whether an instruction is one of an mbarrier's own."""
-    return site.mnemonic in _BARRIER_OBJECTS or (site.mnemonic == "ATOMS" and site.has("ARRIVE"))
 
 
 class Races:
@@ -60,7 +56,7 @@ class Races:
         self.cta = 0
         code, self._stride = environment.code, max(1, -(-self._memory.shared_bytes // 16)) * 16
         self._strands = Strands(lanes.exists)
-        self._order = Order(self._strands)
+        self._order = Order(self._strands, self._tell_missed)
         self._race = Race(self._strands, self._order, findings, point, self._stride)
         self._race.polls = polls(code)
         self._guesses = guesses(code)
@@ -81,16 +77,15 @@ class Races:
                 self._race, "global", span, lambda at: describe(self._origin + at), environment.launch.ctas > 1
             )
         self._proxies = Proxies(code, self._stride, self._strands, findings, point, self._race.shared_at)
-        self._phases = np.zeros(lanes.count // LANES, np.int64)
-        self._phase = 0
+        self.warps = WarpSyncs(self._strands, self._exists, self._releases is not None or any(map(is_released, code)))
         self.blocks = Blocks(
             self._order, self._shared, self._global, self._proxies, self._parity, self._stride, self._origin
         )
         memories = [self._shared] if self._global is None else [self._shared, self._global]
         self._parties = Parties(self._memory, self._race, memories, self._proxies)
         self._aside = Aside(
-            (self, ("cta", "_phases", "_phase")), (self.blocks, blocks.OF_CTA), (self._order, order.OF_CTA),
-            (self._held, held.OF_CTA),
+            (self, ("cta",)), (self.warps, warp_syncs.OF_CTA), (self.blocks, blocks.OF_CTA),
+            (self._order, order.OF_CTA), (self._held, held.OF_CTA),
         )  # fmt: skip
 
     # -- the launch -------------------------------------------------------------------------------------------
@@ -100,7 +95,7 @@ class Races:
         self.cta = self.blocks.cta = self._proxies.cta = cta
         self._order.start()
         self._held.start()
-        self._calm()
+        self.warps.start(self._memory.rank)
 
     def end(self, failed: bool) -> None:
         """The CTA ends; `failed`: and so does the launch."""
@@ -163,16 +158,16 @@ class Races:
 
             def fence(lanes: Bools) -> None:
                 self._strands.advance(lanes, fence=site.has(*_WIDE_SCOPES))
-                self.synchronised(lanes)
+                self.warps.ordered(lanes)
 
             return fence
         if mnemonic == "FENCE" and self._proxies.concerned:
             return self._proxies.fence
         if mnemonic == "NOP":  # what is left of a __syncwarp() whose lanes are together
-            return self.synchronised
+            return self.warps.meet
         if mnemonic == "UCGABAR_ARV":
             return self._comes
-        if is_barrier_object(site):
+        if is_barrier_object(site.instruction):
             return lambda lanes: known.done(lanes, self._parity)
         return None
 
@@ -180,7 +175,7 @@ class Races:
         """Lanes come to the barrier of the cluster."""
         if self._strands.others:
             self._order.come(lanes)
-            self.synchronised(lanes)
+            self.warps.ordered(lanes)
 
     def _parity(self, barrier: int) -> int:
         (rank, at), memory = divmod(barrier, self._stride), self._memory
@@ -193,7 +188,7 @@ class Races:
         """An access to shared memory, that of the CTA or of another one of its cluster."""
         site, access = space.site, space.purpose.value
         place = place.moved((self._memory.rank if rank is None else rank) * self._stride)
-        if is_barrier_object(site):
+        if is_barrier_object(site.instruction):
             self._barrier_object(space, place)
             return
         if access == "load" and self._shared.barriers and place.base // 8 in self._shared.barriers:
@@ -256,10 +251,10 @@ class Races:
         lanes = self._lanes(place)
         version, of_lane, now = self._strands.version, self._strands.of_lane, None
         if memory is self._shared:
-            now = self._phases
+            now = self.warps.phases
             if self._proxies.concerned and does in (Does.WRITE, Does.ATOMIC) and not copy:
                 self._proxies.written(instruction, space.size, base + pattern.offsets, lanes)
-        name: object = instruction.offset, base, space.size, pattern.key, self._phase, version
+        name: object = instruction.offset, base, space.size, pattern.key, self.warps.phase, version
         beside = None
         if copy:
             beside = self._order.copying(copy, lanes)
@@ -305,7 +300,7 @@ class Races:
     def _barrier_object(self, space: Any, place: Place) -> None:
         site, lanes = space.site, self._lanes(place)
         offsets = place.base + place.pattern.offsets
-        self.synchronised(self._among(place))
+        self.warps.ordered(self._among(place))
         does = Does.ATOMIC
         if site.has("EXCH"):
             does = Does.WRITE
@@ -322,22 +317,22 @@ class Races:
                 parity = np.broadcast_to(site.source(2)(), here.shape) >> np.uint32(31)
                 here &= parity != self._parity(at)
                 if here.any():
-                    self._order.find_over(at, here)
+                    self._order.find_over(at, here, site.instruction)
             else:
-                self._order.arrive_at(at, here, site.has("LDGSTSBAR"))
+                self._order.arrive_at(at, here, self._mask(lanes), site.has("LDGSTSBAR"))
+
+    def _tell_missed(self, barrier: int, instruction: Instruction, lane: int, rank: int) -> None:
+        """A lane waits for a phase of an mbarrier that may end, and the next one as well, before the lane looks."""
+        self._findings.add(
+            missed_phase(self._point(instruction, lane, self.cta, "waits"), self._race.shared_at(barrier))
+        )
+
+    def fails(self, waits: Sequence[Any]) -> None:
+        """The CTA waits for ever, at these mbarriers if any; see Order.gone_by."""
+        for wait in waits:
+            self._order.gone_by(self._memory.rank * self._stride + wait.byte, wait.lanes, wait.instruction)
 
     # -- groups and barriers ----------------------------------------------------------------------------------
-
-    def synchronised(self, lanes: Bools) -> None:
-        """Lanes have done what orders those of a warp among themselves."""
-        self._phase += 1
-        phases = self._phases.copy()
-        phases[lanes.reshape(-1, LANES).any(axis=1)] = self._phase
-        self._phases = phases
-
-    def _calm(self) -> None:
-        self._phase = self._memory.rank << _PHASES_BITS
-        self._phases = np.full(len(self._phases), self._phase)
 
     def together(self, mask: Mask) -> None:
         """The lanes of `mask` execute the next instructions together."""
@@ -345,12 +340,12 @@ class Races:
 
     def met(self, lanes: Bools) -> None:
         """These lanes, each with the others of its warp, have waited for each other."""
-        self._strands.advance(lanes)
+        self.warps.met(lanes)
 
     def arrives(self, barrier: int, lanes: Bools, waits: bool) -> None:
         """Lanes have come to a barrier of the CTA."""
         self._order.arrive(barrier, lanes, waits)
-        self.synchronised(lanes)
+        self.warps.ordered(lanes)
 
     def opens(self, barrier: int, waiting: Bools, alive: Bools) -> None:
         """A barrier of the CTA, or of its cluster, lets those go on who wait at it."""
@@ -371,7 +366,7 @@ class Races:
             if self._global is not None:
                 self._global.forget(pending)
             self._proxies.moved(pending)
-            self._calm()
+            self.warps.calm(self._memory.rank)
 
     def exits(self, lanes: Bools) -> None:
         """These lanes have reached their end."""

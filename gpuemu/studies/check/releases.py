@@ -49,6 +49,8 @@ class Releases:
         self._strands = strands
         self._global: dict[int, _Place] = {}
         self._ctas: list[int] = []
+        self.parts: dict[int, list[tuple[int, int]]] = {}
+        """Those of `Strands` that other CTAs may come to know of."""
         self.start()
 
     def start(self) -> None:
@@ -105,21 +107,24 @@ class Releases:
                 if writes and (acquires or gives.get(strand, True)):
                     place = places.setdefault(address, _Place())
                     for now in self._strands.of(mask):
-                        self._release(place, now, widely and not shared, itself)
+                        self._release(place, now, _mask(lanes, self._strands), widely and not shared, itself)
 
     def _has(self, strand: int, widely: bool) -> bool:
         """Whether a strand has anything to release."""
         ours, others = self._strands.fenced(strand)
         return bool(ours or (widely and (others or self._fenced or self._known or self._acquired)))
 
-    def _release(self, place: _Place, strand: int, widely: bool, itself: bool) -> None:
+    def _release(self, place: _Place, strand: int, lanes: NDArray[np.bool_], widely: bool, itself: bool) -> None:
         strands = self._strands
-        ours, others = strands.fenced(strand)
-        ours |= itself << (strand - strands.base)
+        released = strands.release(strand, lanes)
+        ours, others = strands.fenced(released)
+        ours |= itself << (released - strands.base)
         if ours:
             place.ours = strands.base, ours | self._ours(place)
         if not widely:
             return
+        if released != strand:
+            self.parts.update(strands.parts)
         mine: Seen = {}
         fenced = (strands.base, others) if others else self._fenced
         if fenced is not None:

@@ -8,7 +8,12 @@ whole CTA orders everything before it: strands before `base` are ordered with al
     together(mask)      lanes of `mask` run: those that parted or met go on in new strands
     advance(lanes, [s]) what these lanes did so far is closed, and what they do next also follows the strands s
     side([s])           a strand beside the lanes' own: an asynchronous copy
+    release(s, lanes)   what some lanes release of a strand: their own accesses, and what their warp has synchronized
     everyone()          a barrier for all
+
+Lockstep is no synchronization. When one lane of a warp releases what happened before, the stores of the other lanes are
+not among it unless a __syncwarp or a barrier came between. `release` makes a strand of such a release. It follows
+everything that a synchronization has brought to those lanes, and of the warp's own strands it has a part: `parts`.
 
 The CTAs of a cluster share their strands, and `of_lane` is of the one that executes. What is a barrier for all in one
 of them orders its lanes only; the base moves where `settle` finds strands that all CTAs have come behind.
@@ -26,7 +31,7 @@ from gpuemu.isa.warp import LANES
 Bools = NDArray[np.bool_]
 OF_CLUSTER = (
     "of_lane", "base", "cta_base", "cta_limit", "count", "_before", "_reach", "_given", "_fences", "_fenced",
-    "_checked", "plain", "rank", "others", "_settles_at",
+    "_checked", "plain", "rank", "others", "_settles_at", "_own", "_met", "_released", "parts",
 )  # fmt: skip
 """What is of a cluster, or of a CTA that has none; see `aside`."""
 _MANY = 1 << 13
@@ -34,6 +39,8 @@ _MANY = 1 << 13
 _RESERVED = 1 << 16
 """Numbers that a CTA has which waits for others."""
 _ENDLESS = 1 << 62
+_WHOLE = (1 << LANES) - 1
+"""All lanes of a warp, as bits."""
 GONE = -1
 """The strand of lanes that have exited, or never were."""
 
@@ -75,6 +82,13 @@ class Strands:
         self.count += self._warps
         self._before: list[tuple[int, ...]] = [()] * self._warps
         self._reach: list[int] = []
+        self._own: dict[int, tuple[int, ...]] = {}
+        """Of the strands before one, those in which the same lanes were: lockstep alone orders them."""
+        self._met: dict[int, int] = {}
+        """The strands that begin with a __syncwarp, and the lanes of the warp that it synchronizes, as bits."""
+        self._released: dict[tuple[int, int], int] = {}
+        self.parts: dict[int, list[tuple[int, int]]] = {}
+        """Of a strand, the releases that have only some lanes of it, each with those lanes as bits."""
         self._given: dict[int, int] = {}
         self._fences: dict[int, bool] = {}
         self._fenced: list[tuple[int, int]] = []
@@ -105,6 +119,9 @@ class Strands:
         bits: int = -1
         for strand in strands:
             bits &= self.reach(strand)
+        for strand, releases in self.parts.items():  # in lockstep, the other lanes' accesses are before, too
+            if strand >= self.base and any(bits >> release - self.base & 1 for release, _ in releases):
+                bits |= 1 << strand - self.base
         return bits
 
     @property
@@ -122,6 +139,10 @@ class Strands:
         self._given = {k - many: given >> many for k, given in self._given.items() if k >= many}
         self._fences = {k - many: fence for k, fence in self._fences.items() if k >= many}
         self.base += many
+        self._own = {k: own for k, own in self._own.items() if k >= self.base}
+        self._met = {k: lanes for k, lanes in self._met.items() if k >= self.base}
+        self._released = {key: release for key, release in self._released.items() if key[0] >= self.base}
+        self.parts = {k: parts for k, parts in self.parts.items() if k >= self.base}
         self._settles_at = self.count + _MANY
         return many
 
@@ -159,17 +180,21 @@ class Strands:
             self.advance(lanes.reshape(-1))
         self._checked.add(name)
 
-    def advance(self, lanes: Bools, behind: Iterable[int] = (), fence: bool | None = None) -> None:
+    def advance(
+        self, lanes: Bools, behind: Iterable[int] = (), fence: bool | None = None, own: Iterable[int] = (),
+        meet: bool = False,
+    ) -> None:  # fmt: skip
         """The lanes of each warp among `lanes` go on in a strand of their own that also follows those of `behind`.
 
-        `fence`: whether it begins with a fence, True for one that other CTAs see. Lanes of the same strands that are
-        not among them go on in others.
+        `own`: strands that it follows, too, and that are of these lanes themselves, such as their copies. `fence`:
+        whether it begins with a fence, True for one that other CTAs see. `meet`: whether it begins with a __syncwarp.
+        Lanes of the same strands that are not among them go on in others.
         """
         self._checked.clear()
         self.plain = False
         self.version += 1
         after = self.of_lane.copy()
-        more = tuple(behind)
+        more, theirs = tuple(behind), tuple(own)
         for warp in np.flatnonzero(lanes.reshape(-1, LANES).any(axis=1)).tolist():
             part = slice(warp * LANES, warp * LANES + LANES)
             here = lanes[part] & (after[part] != GONE)
@@ -177,15 +202,53 @@ class Strands:
             old = np.unique(now[here]).tolist()
             if not old:
                 continue
-            after[part][here] = self._new((*old, *more), fence)
+            after[part][here] = next_ = self._new((*old, *theirs, *more), fence)
+            self._own[next_] = (*old, *theirs)
+            if meet:
+                self._met[next_] = _bits(here, self._exists[part])
             for strand in old:
                 rest = (now == strand) & ~here
                 if rest.any():
-                    after[part][rest] = self._new((strand,))
+                    after[part][rest] = self.beside(strand)
         self.of_lane = after
 
     def side(self, behind: Sequence[int]) -> int:
         return self._new(tuple(behind))
+
+    def beside(self, strand: int) -> int:
+        """A strand after another that is of the same lanes."""
+        found = self._new((strand,))
+        self._own[found] = (strand,)
+        return found
+
+    def release(self, strand: int, lanes: Bools) -> int:
+        """What those of `lanes` that are in a strand release: the strand itself if they are their whole warp."""
+        warp = int((self.of_lane == strand).argmax()) // LANES
+        part = slice(warp * LANES, warp * LANES + LANES)
+        bits = _bits(lanes[part], self._exists[part])
+        return strand if bits == _WHOLE else self._part(strand, bits)
+
+    def _part(self, strand: int, lanes: int) -> int:
+        """The release of a strand by some lanes, made of those of the strands before it."""
+        made, left = self._released, [(strand, lanes)]
+        while left:
+            key = at, mine = left[-1]
+            if key in made:
+                left.pop()
+                continue
+            before = tuple(s + self.base for s in self._before[at - self.base])
+            met = self._met.get(at, 0)
+            known = mine | met if mine & met else mine
+            if known != _WHOLE:
+                own = [s for s in self._own.get(at, ()) if s >= self.base]
+                missing = [(s, known) for s in own if (s, known) not in made]
+                if missing:
+                    left += missing
+                    continue
+                before = (*(made[s, known] for s in own), *(s for s in before if s not in own))
+            made[key] = self._new(before, self._fences.get(at - self.base))
+            self.parts.setdefault(at, []).append((made[key], mine))
+        return made[strand, lanes]
 
     def known(self, bits: int) -> int:
         """A strand behind exactly those of `bits`, which count from the base."""
@@ -243,8 +306,19 @@ class Strands:
             bits |= others
         return bits
 
+    def follows(self, first: int, second: int) -> bool:
+        """As `ordered`, where a release by some lanes of a warp counts for the lanes in lockstep with them, too."""
+        return self.ordered(first, second) or any(self.ordered(s, second) for s, _ in self.parts.get(first, ()))
+
     def ordered(self, first: int, second: int) -> bool:
         """Whether `first`, of the same CTA, is before `second`, which is not before the base."""
         if first == second or first < self.base:
             return True
         return bool(self.reach(second) >> (first - self.base) & 1)
+
+
+def _bits(lanes: Bools, exist: Bools) -> int:
+    """Lanes of a warp as bits; `_WHOLE` if they are all that exist of it."""
+    if bool((lanes | ~exist).all()):
+        return _WHOLE
+    return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")

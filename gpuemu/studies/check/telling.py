@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.accesses import ENTRIES, ENTRY_BITS, Does, Entry, Indices, entry_of, lane_of, strand_of
-from gpuemu.studies.check.findings import WITHIN_A_WARP, Finding, Severity
+from gpuemu.studies.check.findings import WITHIN_A_WARP, Finding, Point, Severity
 from gpuemu.trace.model import Instruction
 
 _STRAND_BITS = 30
@@ -18,6 +18,7 @@ Same = tuple[object, int, object, int]
 """Two stores by their names, and of each a lane's place among its own."""
 _WORDS = {Does.READ: "read", Does.WRITE: "write", Does.ATOMIC: "atomic", Does.STRONG_READ: "read"}
 _DOES = {"RAW": "reads what the other writes", "WAR": "writes what the other reads", "WAW": "write to it"}
+_LENT = "and between them only another lane of the first one's warp arrives or releases"
 _IN_CLUSTER = {
     "RAW": "CTA {1} reads what CTA {0} writes, both",
     "WAR": "CTA {1} writes what CTA {0} reads, both",
@@ -120,7 +121,9 @@ class Teller:
         ranks = tuple(mates.index(e.cta) for e in (first, second)) if between and first.cta in mates else None
         severity = Severity.INFORMATION if same else Severity.ERROR
         sentence = f"{where}: {'both ' if kind == 'WAW' else 'one '}{_DOES[kind]}, and nothing orders them"
-        if ranks is not None:
+        if self._race.lent(strand_of(old), strand_of(new)):
+            sentence = f"{where}: {'both ' if kind == 'WAW' else 'one '}{_DOES[kind]}, {_LENT}"
+        elif ranks is not None:
             sentence = f"{where}: {_IN_CLUSTER[kind].format(*ranks)} of the cluster, and nothing orders them"
         if same:
             sentence = f"{where}: several threads write the same value to it at once"
@@ -140,13 +143,15 @@ class Teller:
     ) -> str:
         """What would order them; `ranks`: of the CTAs of one cluster that they are of."""
         (first, old), (second, new) = before, behind
+        if self._race.lent(strand_of(old), strand_of(new)):
+            return "__syncwarp() before the arrival or release, or one by every lane that has stored"
         if ranks is not None:
             return _in_cluster(first, second, *ranks)
         if between:
             return "a release and an acquire (atomics with __threadfence() before) between them, or another launch"
         if first.copy:
             wait = _WAITS["load" if first.copy == "bulk" and first.does is Does.WRITE else first.copy]
-            if strand_of(old) in self._race.order.pending:
+            if self._race.strand(strand_of(old)) in self._race.order.pending:
                 return f"{wait}, and __syncthreads() behind it" if first.copy != "bulk" else f"{wait} between them"
             if second.copy == "bulk":
                 return f"{wait}, and behind it the arrival that the other copy's thread waits for"
@@ -158,6 +163,15 @@ class Teller:
         if lane_of(old) // LANES == lane_of(new) // LANES:
             return "__syncwarp() or __syncthreads() between them"
         return "__syncthreads() between them"
+
+
+def missed_phase(point: Point, where: str) -> Finding:
+    """A wait at the mbarrier at a place may miss its phase."""
+    return Finding(
+        "synccheck", Severity.ERROR, "Barrier error: mbarrier phase that a wait may miss",
+        f"two phases of the mbarrier at {where} may end before this thread looks, as no arrival waits for its look",
+        (point,), where, 1, "each phase has an arrival after the look of every thread that waited for the phase before",
+    )  # fmt: skip
 
 
 def _in_cluster(first: Entry, second: Entry, before: int, behind: int) -> str:

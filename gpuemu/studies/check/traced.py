@@ -16,7 +16,8 @@ from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.accesses import Does, Entry
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, shared_byte
 from gpuemu.studies.check.order import Order
-from gpuemu.studies.check.racecheck import Memory, Race
+from gpuemu.studies.check.race import Race
+from gpuemu.studies.check.racecheck import Memory
 from gpuemu.studies.check.strands import Strands
 from gpuemu.trace.model import Instruction, Trace, WarpTrace
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,33 +12,44 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.studies.check import descriptors, initcheck, synccheck
+from gpuemu.studies.check import descriptors, initcheck, synccheck, unused_tests
 from gpuemu.studies.check.accesses import Does
 from gpuemu.studies.check.aside import Aside
+from gpuemu.studies.check.block_sizes import BlockSizes
 from gpuemu.studies.check.descriptors import Descriptors
 from gpuemu.studies.check.findings import Findings, Point
 from gpuemu.studies.check.initcheck import Unwritten
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
 from gpuemu.studies.check.races import Races
 from gpuemu.studies.check.synccheck import Sync
+from gpuemu.studies.check.unused_tests import UnusedTests
+from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
 Step = Callable[[Mask], None]
 _DOES = {"load": Does.READ, "store": Does.WRITE, "atomic": Does.ATOMIC}
 
 
+def _waits_for_phases(code: Sequence[Instruction]) -> bool:
+    return any(i.mnemonic == "SYNCS" and i.has("PHASECHK") for i in code)
+
+
 class Watch(Observer):
-    """All tools but controlcheck, for one launch. `tools`: the names of those that count."""
+    """All tools but controlcheck, for one launch. `tools`: the names of those that count.
+
+    `copy_sizes`: the bytes of bulk copies whose size is a constant, by their instructions' offsets.
+    """
 
     def __init__(
         self, tools: frozenset[str], findings: Findings, point: Callable[..., Point], unfilled: list[int],
-        before: Watch | None = None,
+        before: Watch | None = None, copy_sizes: Mapping[int, int] | None = None,
     ):  # fmt: skip
         self._tools = tools
         self._findings = findings
         self._point = point
         self._unfilled = unfilled
         self._before = before
+        self._copy_sizes = copy_sizes or {}
         self.spread = 0 if before is None else 3
         self.notes: list[str] = []
         self.failed = False
@@ -58,15 +69,23 @@ class Watch(Observer):
         self._guard = Guard(environment, self._findings, self._point)
         first = self._before is None
         self._races = None
-        if first and "racecheck" in self._tools:
+        if first and (
+            "racecheck" in self._tools or ("synccheck" in self._tools and _waits_for_phases(environment.code))
+        ):
             self._races = Races(environment, self._findings, self._point, self._buffer_at, self.notes)
         self._init = Unwritten(environment, self._unfilled, self._findings, self._point)
         self._inits = first and "initcheck" in self._tools
         self._sync = Sync(lanes.exists, environment.code, self._findings, self._point)
-        size = environment.memory.shared_bytes if first and "memcheck" in self._tools else 0
-        self._matrices = Descriptors(environment.code if size else (), size, self._findings, self._point)
+        self._tests = UnusedTests(environment.code if first else (), self._findings, self._point)
+        code = environment.code if first and "memcheck" in self._tools else ()
+        size = environment.memory.shared_bytes
+        self._matrices = Descriptors(code if size else (), size, self._findings, self._point)
+        self._sizes = BlockSizes(code, self._copy_sizes, self._findings, self._point)
         self._aside = Aside(
-            (self._sync, synccheck.OF_CTA), (self._init, initcheck.OF_CTA), (self._matrices, descriptors.OF_CTA)
+            (self._sync, synccheck.OF_CTA),
+            (self._init, initcheck.OF_CTA),
+            (self._matrices, descriptors.OF_CTA),
+            (self._tests, unused_tests.OF_CTA),
         )
 
     def _buffer_at(self, address: int) -> str:
@@ -76,14 +95,16 @@ class Watch(Observer):
         return f"{address:#x}"
 
     def starts(self, cta: int) -> None:
-        self.cta = self._guard.cta = cta
+        self.cta = self._guard.cta = self._sizes.cta = cta
         self._init.start(cta)
         self._sync.start(cta)
+        self._tests.start(cta)
         self._matrices.start(cta)
         if self._races is not None:
             self._races.start(cta)
 
     def ends(self) -> None:
+        self._tests.end()
         if self._races is not None:
             self._races.end(self.failed)
 
@@ -93,7 +114,7 @@ class Watch(Observer):
             self._races.waits()
 
     def resumes(self, cta: int) -> None:
-        self.cta = self._guard.cta = cta
+        self.cta = self._guard.cta = self._sizes.cta = self._tests.cta = cta
         self._aside.take(cta)
         if self._races is not None:
             self._races.resumes(cta)
@@ -104,7 +125,7 @@ class Watch(Observer):
         step = self._guard.around(site, step)
         if self._before is not None:
             return step
-        mnemonic = site.mnemonic
+        mnemonic, step = site.mnemonic, self._tests.around(site, self._sizes.around(site, step))
         if self._races is not None:
             step = self._races.around(site, step)
         if self._inits and self._init.watches_registers and mnemonic not in ("LDGDEPBAR", "DEPBAR", "MEMBAR"):
@@ -197,7 +218,7 @@ class Watch(Observer):
         if self._before is None:
             self._sync.names(site.instruction, lanes, wanted, alive)
         if self._races is not None:
-            self._races.synchronised(lanes)
+            self._races.warps.names(lanes, wanted, alive)
 
     def arrives(self, barrier: int, lanes: Bools, waits: bool, expected: int | None, site: Any) -> None:
         if self._before is None:
@@ -221,6 +242,8 @@ class Watch(Observer):
         self.failed = True
         if self._before is not None:
             return
+        if self._races is not None:
+            self._races.fails(error.waits)
         waiting = error.stuck if error.stuck is not None else np.zeros(len(self._every), np.bool_)
         if not self._sync.fails(error, waiting):
             self._guard.report(error.instruction, error.lane, error.found, error.right, "Execution ended")

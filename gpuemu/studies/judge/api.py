@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any
 
-from gpuemu.base.cache import tell
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.strict_yaml import path_text
+from gpuemu.base.telling import tell_once
 from gpuemu.studies.elsewhere import cores
 from gpuemu.studies.judge.box import LimitError
+from gpuemu.studies.judge.confined import LANDLOCK, NAMESPACES
 from gpuemu.studies.judge.judging import LIMIT, Task
 from gpuemu.studies.judge.process import WorkerProcess
 from gpuemu.studies.rank.api import Arch, hardware
@@ -35,7 +36,6 @@ _SEEDS = 1 << 53
 _lock = threading.Lock()
 _workers: list[WorkerProcess] = []
 _idle: list[WorkerProcess] = []
-_told: set[str] = set()
 _ended = 0
 """How often all processes have been ended."""
 
@@ -90,6 +90,8 @@ def _judge(
         worker = _taken(memory_bytes, ended)
         try:
             answer = worker.ask(task, seconds)
+            if answer.get("judgement", {}).get("verdict") == LIMIT:  # memory that is used up may stay so
+                worker.end()
         except BaseException:
             worker.end()
             raise
@@ -152,6 +154,18 @@ def end_workers() -> None:
 atexit.register(end_workers)
 
 
+def _forget() -> None:
+    """After a fork, in the child: the processes are the parent's."""
+    global _lock
+    _lock = threading.Lock()
+    _workers.clear()
+    _idle.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
 def _check(name: str, value: object, is_right: bool, right: str) -> None:
     if not is_right:
         raise GpuemuError.one("judge()", None, name, str(value), right)
@@ -181,11 +195,9 @@ def _given_back(worker: WorkerProcess) -> None:
 
 def _tell_of(lacks: Sequence[str]) -> None:
     """Say once what this system does not have to confine a candidate."""
-    new = [one for one in lacks if one not in _told]
-    _told.update(new)
-    if new:
-        names = {"namespaces": "user namespaces", "landlock": "Landlock"}
-        tell(
-            f"judge: this system offers no {' and no '.join(names[one] for one in new)}, which confine a candidate's "
+    if lacks:
+        names = {NAMESPACES: "user namespaces", LANDLOCK: "Landlock"}
+        tell_once(
+            f"judge: this system offers no {' and no '.join(names[one] for one in lacks)}, which confine a candidate's "
             "host code. Judge files of strangers in a container (docs/howto/judge.md)."
         )

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def ask(
         settings = {
             "folder": folder, "memory_bytes": memory_bytes, "disk_bytes": _DISK_BYTES,
             "reads": [file, str(package), *(str(resources.folder(kind)) for kind in ("configs", "traces")), *reads],
-            "lists": [str(package.parent)],
+            "lists": [str(package.parent)], "secret": [str(Path(file).resolve().parent), str(Path.home())],
         }  # fmt: skip
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         environment |= dict.fromkeys(_HOMES, folder) | {"USER": "nobody", "OPENBLAS_NUM_THREADS": "1"}
@@ -69,7 +70,7 @@ def ask(
                 f"{file}: found that launch(...) leaves processes that still run; it has to wait for them"
             )
     finally:
-        _remove(folder)
+        remove(folder)
     lacked = set(lacks.decode(errors="replace").split())
     return _read(content, file, memory_bytes), tuple(sorted(lacked & {confined.NAMESPACES, confined.LANDLOCK}))
 
@@ -79,8 +80,9 @@ def _exchanged(process: subprocess.Popen[bytes], request: bytes) -> tuple[bytes,
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
-    process.stdin.write(request)
-    process.stdin.close()
+    with suppress(BrokenPipeError):
+        process.stdin.write(request)
+        process.stdin.close()
     content = process.stdout.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         process.kill()
@@ -113,15 +115,14 @@ def _touched(content: bytes, file: str) -> RefusedError:
     return RefusedError(shown_in_a_line(f"{file}{line}: {what}; {right}"))
 
 
-def _remove(folder: str) -> None:
+def remove(folder: str) -> None:
     """Remove a folder, also what its owner may not look into."""
 
     def again(function: Any, path: str, _: object) -> None:
-        try:
+        with suppress(OSError):
             os.chmod(Path(path).parent, 0o700)
-            os.chmod(path, 0o700)
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)
             function(path)
-        except OSError:
-            pass
 
     shutil.rmtree(folder, onerror=again)

@@ -13,7 +13,9 @@ _ROUNDINGS = 2
 """Last places that an element may be off, however small it is."""
 
 
-def wrong(got: Any, before: Any, expected: Any, tolerance: float | None) -> dict[str, Any] | None:
+def wrong(
+    got: Any, before: Any, expected: Any, tolerance: float | None, absolute: float = 0.0
+) -> dict[str, Any] | None:  # fmt: skip
     """How an argument differs from what it is to be; None if it is right."""
     if not isinstance(got, np.ndarray):
         return None
@@ -23,7 +25,7 @@ def wrong(got: Any, before: Any, expected: Any, tolerance: float | None) -> dict
         share = TOLERANCES[expected.dtype.name] if tolerance is None else tolerance
         wide = np.complex128 if expected.dtype.kind == "c" else np.float64
         with np.errstate(invalid="ignore", over="ignore"):
-            close = np.abs(got.astype(wide) - expected.astype(wide)) <= allowed(expected, share)
+            close = np.abs(got.astype(wide) - expected.astype(wide)) <= np.maximum(allowed(expected, share), absolute)
         bad &= ~(close | (np.isnan(got) & np.isnan(expected)))
     if not bad.any():
         return None

@@ -30,7 +30,7 @@ from typing import Any
 ANSWER = 3
 """The descriptor that the answer is written to; it comes in as standard output."""
 NAMESPACES, LANDLOCK = "namespaces", "landlock"
-"""What a system may lack."""
+"""What a system may lack to confine a process."""
 NO_ANSWER, LEFT = 1, 3
 """Exit codes: there is no answer; there is one, and processes that were started and left."""
 _ENDING_S = 0.5
@@ -54,6 +54,15 @@ _SYSTEM = (
 )  # fmt: skip
 """What programs read of the system."""
 _MOST_PROCESSES = 512
+_SECCOMP, _FILTER_MODE = 22, 2  # of prctl(2)
+_NUMBERS = {
+    "x86_64": (0xC000003E, {"socket": 41, "memfd_create": 319, "shmget": 29, "io_uring_setup": 425}),
+    "aarch64": (0xC00000B7, {"socket": 198, "memfd_create": 279, "shmget": 194, "io_uring_setup": 425}),
+}
+"""System calls by which a process reaches others through a file's name, or keeps memory that is not its own."""
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # of BPF; see seccomp(2)
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # EPERM
+_OTHER_CALLS = 0x40000000  # x32's
 
 
 def main() -> None:
@@ -67,7 +76,8 @@ def main() -> None:
     if sys.platform == "linux":
         _prctl(_PDEATHSIG, signal.SIGKILL)
         _prctl(_SUBREAPER, 1)
-    apart = _unshare()
+    # A system may allow the namespaces and not the maps of users that they need: try it in another process first.
+    apart = sys.platform == "linux" and _waited(lambda: os._exit(0 if _unshare() else NO_ANSWER)) == 0 and _unshare()
     if not apart:
         _lacks(NAMESPACES)
     if _landlock_version() < 1:
@@ -100,9 +110,11 @@ def _last(settings: dict[str, Any], request: bytes, apart: bool = False, own_pro
     _limit(settings["memory_bytes"], counted_alone=apart)
     if sys.platform == "linux":
         _prctl(_NO_NEW_PRIVS, 1)
-        reads = [*_SYSTEM, "/proc" if own_proc else "/proc/self", *_python(settings["lists"]), *settings["reads"]]
+        python = _python([*settings["lists"], *settings["secret"]])
+        reads = [*_SYSTEM, "/proc" if own_proc else "/proc/self", *python, *settings["reads"]]
         _restrict(reads, settings["lists"], [settings["folder"], "/dev/null"])
         _drop_capabilities()
+        _forbid_calls()
     _answer(settings, request)
     os._exit(0)
 
@@ -164,15 +176,18 @@ def _limit(memory_bytes: int, counted_alone: bool) -> None:
 
 
 def _python(but: Iterable[str]) -> Iterable[str]:
-    """Where Python and its packages are, and the CUDA toolkit; `but`: not all of these folders."""
-    return [sys.prefix, sys.base_prefix, *(path for path in sys.path if path not in but), *_toolkit()]
+    """Where Python and its packages are, and the CUDA toolkit; `but`: no folder that has one of these in it."""
+    kept = [*but, os.getcwd(), str(Path.home())]
+    paths = [path for path in sys.path if path and not any(Path(one).is_relative_to(path) for one in kept)]
+    return [sys.prefix, sys.base_prefix, *paths, *_toolkit()]
 
 
 def _toolkit() -> list[str]:
     """The CUDA toolkit outside of the system's folders."""
     found = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
-    nvcc = shutil.which("nvcc")
-    return found + ([] if nvcc is None else [str(Path(nvcc).resolve().parent.parent)])
+    if nvcc := shutil.which("nvcc"):
+        found += [nvcc, str(Path(nvcc).resolve().parent.parent)]
+    return [path for path in found if not os.path.isdir(path) or os.path.isdir(os.path.join(path, "nvvm"))]
 
 
 def _lacks(what: str) -> None:
@@ -190,11 +205,14 @@ def _prctl(what: int, value: int) -> None:
 def _unshare() -> bool:
     """Leave the namespaces of the user; whether that is allowed."""
     user, group = os.getuid(), os.getgid()
-    if sys.platform != "linux" or _library().unshare(sum(_CLONE.values())) != 0:
+    if _library().unshare(sum(_CLONE.values())) != 0:
         return False
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{_KNOWN} {user} 1")
-    Path("/proc/self/gid_map").write_text(f"{_KNOWN} {group} 1")
+    try:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{_KNOWN} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{_KNOWN} {group} 1")
+    except OSError:
+        return False
     return True
 
 
@@ -207,6 +225,21 @@ def _drop_capabilities() -> None:
     number = _CAPSET.get(os.uname().machine)
     if number is not None:
         _library().syscall(number, struct.pack("=Ii", _CAPABILITY_VERSION, 0), bytes(24))
+
+
+def _forbid_calls() -> None:
+    """Refuse the calls of _NUMBERS; where their numbers are not known, none."""
+    if os.uname().machine not in _NUMBERS:
+        return
+    kind, calls = _NUMBERS[os.uname().machine]
+    refuse = len(calls) + 1
+    steps = [(_LOAD, 0, 0, 4), (_EQUAL, 0, refuse + 2, kind), (_LOAD, 0, 0, 0), (_AT_LEAST, refuse, 0, _OTHER_CALLS)]
+    steps += [(_EQUAL, refuse - 1 - n, 0, number) for n, number in enumerate(calls.values())]
+    steps += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    program = struct.pack("@HP", len(steps), ctypes.addressof(code))
+    if _library().prctl(_SECCOMP, ctypes.c_ulong(_FILTER_MODE), program, *map(ctypes.c_ulong, (0, 0))) != 0:
+        os._exit(NO_ANSWER)
 
 
 def _landlock_version() -> int:

@@ -17,7 +17,8 @@ from gpuemu.studies.check.api import check
 from gpuemu.studies.judge.box import LimitError, RefusedError
 from gpuemu.studies.judge.comparing import wrong
 from gpuemu.studies.judge.kernels import JudgedDraw, JudgedLaunch, bound, launches_of, memory_of
-from gpuemu.studies.judge.problem import Draw, JudgedProblem, chance, read_problem
+from gpuemu.studies.judge.loading import not_loaded
+from gpuemu.studies.judge.problem import Draw, JudgedProblem, ProblemError, chance, read_problem
 
 RIGHT, WRONG, CHEATS, FAULTY, REFUSED, LIMIT = "right", "wrong", "cheats", "faulty", "refused", "limit"
 _CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
@@ -60,6 +61,8 @@ def judge_one(task: Task) -> tuple[dict[str, Any], tuple[str, ...]]:
     judging = _Judging(task, problem)
     try:
         judging.judge()
+    except ProblemError:
+        raise
     except (GpuemuError, RefusedError) as error:
         reason = str(error.problems[0]) if isinstance(error, GpuemuError) else str(error)
         judging.found |= {"verdict": REFUSED, "reason": reason[:_MOST_LETTERS], "times": []}
@@ -84,8 +87,10 @@ class _Judging:
             candidate, self.lacks = launches_of(
                 task.kernel, arch, self.problem.launch, task.options, given, task.memory_bytes
             )
-            for launch in candidate[0].launches:
-                self._look_for_clocks(launch)
+            for code in {
+                (launch.code, launch.kernel): launch for draw in candidate for launch in draw.launches
+            }.values():
+                self._look_at_code(code, arch)
             # The same machine code is the same kernel, and has been looked at; the draw that is timed is, on each chip.
             first = task.draws if candidate in known else 0
             known.append(candidate)
@@ -101,8 +106,12 @@ class _Judging:
     def _is_wrong(self) -> bool:
         return bool(self.found["values"]) or any(one["severity"] == "error" for one in self.found["findings"])
 
-    def _look_for_clocks(self, launch: JudgedLaunch) -> None:
+    def _look_at_code(self, launch: JudgedLaunch, arch: Architecture) -> None:
+        """Look for clocks. Raises RefusedError for code that the architecture does not load."""
         function = decode_function(launch.cubin, launch.kernel)
+        refusal = not_loaded(function, arch)
+        if refusal:
+            raise RefusedError(f"{self.task.kernel}: found {refusal}")
         told = f"{function.source_name} reads a clock"
         reads = any(word in operand for i in function.code for operand in i.operands for word in _CLOCKS)
         if reads and told not in self.found["cheats"]:
@@ -129,7 +138,7 @@ class _Judging:
 
     def _compare(self, draw: Draw, number: int, arch: Architecture) -> None:
         for at, (got, before, expected) in enumerate(zip(draw.given, draw.before, draw.expected, strict=True)):
-            told = wrong(got, before, expected, self.problem.tolerance)
+            told = wrong(got, before, expected, self.problem.tolerance, self.problem.absolute_tolerance)
             if told is not None:
                 self.found["values"].append({"argument": at, "draw": number, "chip": arch.chip, **told})
 

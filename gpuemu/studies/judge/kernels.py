@@ -27,7 +27,8 @@ from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.judge import box
 from gpuemu.triton.taking import Buffer
 
-_LAUNCH = re.compile(r"\s*//\s*launch:((?:\s*\w+=[\d,x]+)+)\s*$", re.MULTILINE)
+_LAUNCH = re.compile(r"^[ \t]*//[ \t]*launch:(.*)$", re.MULTILINE)
+_WORD = re.compile(r"\w+=[\d,x]+")
 _WORDS = ("grid", "block", "dynamic_shared_bytes")
 _MOST_DIGITS = 12
 _MOST_LAUNCHES = 64
@@ -95,12 +96,15 @@ def launches_of(
 
     `draws`: functions that return the arguments of a draw.
     """
+    if Path(kernel).is_symlink() or not Path(kernel).is_file():
+        found_there = "a symbolic link" if Path(kernel).is_symlink() else "no such file"
+        raise GpuemuError.one(kernel, None, "", found_there, "a file is right, which a candidate cannot make a link")
     if kernel.endswith(".py"):
         signatures = [_without_contents(given()) for given in draws]
         found, lacks = box.ask("launches", (kernel, arch, signatures), kernel, memory_bytes)
         return _checked(found, kernel, signatures), lacks
     launch, lacks = dict(told), tuple[str, ...]()
-    if is_machine_code(kernel) and ending(kernel) != ".cubin" and Path(kernel).is_file():
+    if is_machine_code(kernel) and ending(kernel) != ".cubin":
         launch |= _written(kernel)
         cubin, lacks = _compiled(kernel, arch.code_name, list(options), launch.get("kernel"), memory_bytes)
     else:
@@ -129,6 +133,8 @@ def _written(kernel: str) -> dict[str, Any]:
     match = _LAUNCH.search(read_whole(kernel)[:4096].decode("utf-8", "replace"))
     found: dict[str, Any] = {}
     for word in match[1].split() if match else ():
+        if _WORD.fullmatch(word) is None:
+            return {}  # it is prose
         name, _, value = word.partition("=")
         parts = [part for part in re.split("[,x]", value) if part]
         sizes = tuple(int(part) for part in parts if len(part) <= _MOST_DIGITS)
@@ -244,7 +250,7 @@ def memory_of(draw: JudgedDraw, chance: np.random.Generator) -> list[NDArray[np.
 def bound(launch: JudgedLaunch, given: Sequence[Any], scratch: Sequence[NDArray[np.uint8]]) -> list[Any]:
     """The arguments of a launch, the problem's arrays and the scratch memory in them."""
     if launch.args is None:
-        return list(given)
+        return [one.T if isinstance(one, np.ndarray) and not one.flags.c_contiguous else one for one in given]
     found: list[Any] = []
     for one in launch.args:
         if isinstance(one, InBuffer):

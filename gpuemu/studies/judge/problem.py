@@ -28,6 +28,10 @@ from gpuemu.studies.check.initcheck import Uninitialised
 Value = Any
 
 
+class ProblemError(GpuemuError):
+    """The problem is wrong in itself, whatever the candidate."""
+
+
 @dataclass(frozen=True)
 class Draw:
     """The arguments of a draw, which launches change; what they were; and what they are to be afterwards."""
@@ -45,6 +49,7 @@ class JudgedProblem:
     inputs: Callable[[np.random.Generator], Sequence[Value]]
     reference: Callable[..., object]
     tolerance: float | None
+    absolute_tolerance: float
     launch: Mapping[str, Any]
 
     def arguments(self, seed: int, number: int) -> list[Value]:
@@ -74,11 +79,11 @@ class JudgedProblem:
         """What goes wrong within is the problem's."""
         try:
             yield
-        except (GpuemuError, MemoryError):
+        except MemoryError:
             raise
         except Exception as error:
             found = f"{type(error).__name__}: {error}"
-            raise GpuemuError.one(self.file, None, function, found, "a problem that runs is right") from None
+            raise ProblemError.one(self.file, None, function, found, "a problem that runs is right") from None
 
 
 def chance(*seeds: int) -> np.random.Generator:
@@ -113,4 +118,11 @@ def read_problem(file: str) -> JudgedProblem:
         if not callable(names.get(name)):
             raise GpuemuError.one(file, None, name, "no such function", "inputs(rng) and reference(...) are right")
     launch: dict[str, Any] = {k: names[k] for k in ("kernel", "grid", "block", "dynamic_shared_bytes") if k in names}
-    return JudgedProblem(file, names["inputs"], names["reference"], names.get("tolerance"), launch)
+    return JudgedProblem(
+        file,
+        names["inputs"],
+        names["reference"],
+        names.get("tolerance"),
+        float(names.get("absolute_tolerance", 0.0)),
+        launch,
+    )

@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import queue
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,12 +18,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from gpuemu.base import resources
-from gpuemu.studies.judge.box import LimitError
+from gpuemu.base.errors import GpuemuError
+from gpuemu.studies.judge.box import LimitError, remove
 from gpuemu.studies.judge.judging import Task
 from gpuemu.studies.judge.worker import LENGTH
 
 _LOOK_S = 0.05
 """How often its time and memory are looked at."""
+_MOST_PROCESSES = 512
 _numbers = count()
 
 
@@ -41,7 +42,7 @@ class WorkerProcess:
             paths = [str(resources.PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
             environment["PYTHONPATH"] = os.pathsep.join(paths)
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, process_group=0
         )
         self._group.take(self._process.pid)
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -50,7 +51,7 @@ class WorkerProcess:
     def ask(self, task: Task, seconds: float) -> dict[str, Any]:
         """The answer to a task. Raises LimitError where it takes more than it may; the process has ended then."""
         ends = time.monotonic() + seconds
-        message = pickle.dumps((os.getcwd(), task))
+        message = pickle.dumps((_folder(), task))
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(LENGTH.pack(len(message)) + message)
@@ -64,10 +65,16 @@ class WorkerProcess:
                 self.end()
                 raise LimitError("its process ended")
             if content:
-                return dict(json.loads(content))
+                with suppress(ValueError):
+                    return dict(json.loads(content))
+                self.end()  # cut short, as where the system has no memory left
+                raise LimitError("its process ended")
             if time.monotonic() > ends:
                 self.end()
                 raise LimitError(f"took more than {seconds:g} s")
+            if len(_tree(self._process.pid)) > _MOST_PROCESSES:
+                self.end()
+                raise LimitError(f"started more than {_MOST_PROCESSES} processes")
             if _resident_bytes(self._process.pid) > self.memory_bytes:
                 self.end()
                 raise LimitError(f"took more than {self.memory_bytes:,} bytes of memory")
@@ -85,7 +92,16 @@ class WorkerProcess:
                 os.kill(one, signal.SIGKILL)
         self._process.wait()
         self._group.end()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove(self._folder)
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise GpuemuError.one(
+            "judge()", None, "", "a working folder that is gone", "one that is there is right"
+        ) from None
 
 
 def _read(answers: BinaryIO, found: queue.SimpleQueue[bytes | None]) -> None:
@@ -127,7 +143,9 @@ class _ControlGroup:
             folder = Path(f"{mount}{own}", f"gpuemu-{os.getpid()}-{next(_numbers)}")
             folder.mkdir()
             self._folder = folder
-            (folder / "memory.max").write_text(str(memory_bytes))  # not where the controller is not handed down
+            for name, most in (("pids.max", _MOST_PROCESSES), ("memory.max", memory_bytes)):
+                with suppress(OSError):  # where that controller is not handed down
+                    (folder / name).write_text(str(most))
 
     def take(self, process: int) -> None:
         """Let a process, and what it starts from now on, belong to it."""

@@ -29,6 +29,7 @@ from gpuemu.trace.model import Trace
 
 KERNELS = Path(__file__).resolve().parent / "kernels" / "control_words.cu"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ARRIVAL = "[B------:R0:W-:-:S01] SYNCS.ARRIVE.TRANS64.RED.A0TR RZ, [UR17], R64"
 HEAD = """\
 gpuemu_trace: 1
 kernel: words
@@ -142,11 +143,17 @@ def test_a_trace_accuses_no_lanes_that_it_does_not_know(partly: str, found: bool
     assert len(told(file)) == found
 
 
+@pytest.mark.parametrize(
+    "reader",
+    ["[B------:R0:W-:-:S01] SYNCS.ARRIVE.TRANS64.RED.A0TR RZ, [UR17], R64", "[B------:R-:W-:-:S05] WARPSYNC R64"],
+)
 @pytest.mark.parametrize(("cycles", "found"), [(5, True), (6, False)])
-def test_an_arrival_reads_its_count_two_cycles_late(cycles: int, found: bool, tmp_path: Path) -> None:
+def test_an_arrival_and_warpsync_read_their_register_two_cycles_late(
+    cycles: int, found: bool, reader: str, tmp_path: Path
+) -> None:
     code = [
         f"[B------:R-:W-:-:S{cycles:02}] HFMA2.MMA R64, -RZ, RZ, 0, 3.814697265625e-06",
-        "[B------:R0:W-:-:S01] SYNCS.ARRIVE.TRANS64.RED.A0TR RZ, [UR17], R64",
+        reader,
     ]
     said = told(trace(tmp_path, code, arch="sm_90"))
     assert said == (

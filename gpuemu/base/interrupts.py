@@ -1,0 +1,70 @@
+"""Ctrl-C where processes start, and processes that end with the one that started them.
+
+A terminal sends SIGINT to every process of a command. The command itself answers, its worker processes do not:
+
+    with held():                                      # in the command
+        executor.submit(...)                          # starts workers
+    follow(parent)                                    # first in each worker
+
+A worker that dies of SIGINT while it starts would leave the others waiting for a lock that it took with it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_LOOK_S = 0.5
+"""How often a process looks whether the one that started it is still there."""
+_HAS_MASK = hasattr(signal, "pthread_sigmask")
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Postpone Ctrl-C until this is over. Processes and threads that start meanwhile have SIGINT blocked (POSIX)."""
+    before = signal.getsignal(signal.SIGINT)
+    postpones = threading.current_thread() is threading.main_thread() and callable(before)
+    came: list[int] = []
+    if postpones:  # another thread may take the signal, but only this one runs the handler
+        signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if _HAS_MASK else None
+    try:
+        yield
+    finally:
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if postpones:
+            signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
+def ready_trackers() -> None:
+    """Start the process by which multiprocessing tracks its resources; Python 3.11 unblocks SIGINT when it does."""
+    if _HAS_MASK:
+        from multiprocessing import resource_tracker
+
+        with held():
+            resource_tracker.ensure_running()
+
+
+def follow(parent: int) -> None:
+    """In a process that was started under `held`: leave Ctrl-C to the parent, and end when the parent has ended.
+
+    The handler does nothing, rather than that SIGINT is ignored: a compiler that starts here would inherit that, and
+    outlive the command.
+    """
+    signal.signal(signal.SIGINT, lambda *_: None)
+    if _HAS_MASK:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        threading.Thread(target=_end_after, args=(parent,), name="end with the parent", daemon=True).start()
+
+
+def _end_after(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    os._exit(1)

@@ -1,0 +1,73 @@
+"""Synchronization within warps: __syncwarp, and everything else that orders the lanes of a warp among themselves.
+
+Accesses of one phase of a warp, from one synchronization to the next, are ordered by lockstep alone. Where single lanes
+arrive at mbarriers or release, a __syncwarp decides what they release (see `Strands`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.isa.warp import LANES
+from gpuemu.sass.machine.lanes import ballots
+from gpuemu.studies.check.strands import Strands
+
+Bools = NDArray[np.bool_]
+OF_CTA = ("phases", "phase", "_naming")
+"""What is of one CTA; see `aside`."""
+_PHASES_BITS = 40
+"""Of the numbers of phases, which no two CTAs of a cluster have in common."""
+
+
+class WarpSyncs:
+    """The phases of a CTA's warps. `releases`: whether the kernel has arrivals or releases that one lane may make."""
+
+    def __init__(self, strands: Strands, exists: Bools, releases: bool):
+        self._strands, self._exists, self._releases = strands, exists, releases
+        self.start(0)
+
+    def start(self, rank: int) -> None:
+        """A new CTA of this rank in its cluster."""
+        self._naming = np.zeros_like(self._exists)
+        """Lanes that wait at a WARPSYNC for others."""
+        self.calm(rank)
+
+    def calm(self, rank: int) -> None:
+        """A barrier for all has opened."""
+        self.phase = rank << _PHASES_BITS
+        """The newest phase of any warp."""
+        self.phases = np.full(len(self._exists) // LANES, self.phase)
+        """The phase of each warp; never changed in place."""
+
+    def ordered(self, lanes: Bools) -> None:
+        """Lanes have done what orders those of a warp among themselves."""
+        self.phase += 1
+        phases = self.phases.copy()
+        phases[lanes.reshape(-1, LANES).any(axis=1)] = self.phase
+        self.phases = phases
+
+    def meet(self, lanes: Bools) -> None:
+        """Lanes have executed a __syncwarp together."""
+        self.ordered(lanes)
+        if self._releases and lanes.any():
+            self._strands.advance(lanes, meet=True)
+
+    def names(self, lanes: Bools, wanted: Any, alive: Bools) -> None:
+        """Lanes name those of their warp, as bits, with which they want to synchronize."""
+        bits = np.broadcast_to(np.asarray(wanted, np.uint32), lanes.shape)
+        waits = lanes & ((bits & np.repeat(ballots(alive & ~lanes), LANES)) != 0)
+        self._naming = self._naming | waits
+        self.ordered(waits)
+        self.meet(lanes & ~waits)
+
+    def met(self, lanes: Bools) -> None:
+        """These lanes, each with the others of its warp, have waited for each other; some of them at a WARPSYNC."""
+        named = lanes & self._naming
+        self._naming = self._naming & ~lanes
+        if (lanes & ~named).any():
+            self._strands.advance(lanes & ~named)
+        if named.any():
+            self._strands.advance(named, meet=True)
