@@ -11,18 +11,18 @@ import math
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.again import Repeat
+from gpuemu.sass.barrier_numbers import with_barrier_numbers
 from gpuemu.sass.clusters import cluster_size, notes_of
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.machine.clock import ReplayedClock
@@ -34,7 +34,6 @@ from gpuemu.sass.machine.constant_banks import (
     shared_memory,
     shared_memory_size,
 )
-from gpuemu.sass.machine.control import AWAY
 from gpuemu.sass.machine.cta import Cta, CtaExecutor
 from gpuemu.sass.machine.environment import Environment, ExecutionError
 from gpuemu.sass.machine.handouts import Handouts
@@ -53,8 +52,7 @@ from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, with
 from gpuemu.trace.events import table
 from gpuemu.trace.launch_limits import Extent, extent
 from gpuemu.trace.lines import with_threads
-from gpuemu.trace.listing import INSTRUCTION_BYTES
-from gpuemu.trace.model import GridSample, Instruction, Launch, Trace, WarpTrace
+from gpuemu.trace.model import GridSample, Launch, Trace
 from gpuemu.trace.residency import residency, units
 from gpuemu.trace.row_table import joined_sources
 
@@ -87,6 +85,7 @@ def trace_kernel(
     observer: Observer | None = None,
     cluster: Extent | None = None,
     device: Device = NOTHING_KEPT,
+    noise: int | None = None,
     clock: ReplayedClock | None = None,
 ) -> Trace:
     """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
@@ -106,6 +105,7 @@ def trace_kernel(
     all, `watch` once with a function that tells the warp instructions executed so far, also from another thread.
     `cluster`: CTAs of a cluster, as `grid`, where the kernel does not say (cudaLaunchAttributeClusterDimension).
     `device`: arrays at device addresses of their own and variables, as a program's earlier launches left them.
+    `noise`: registers and shared memory hold random bits of this seed before they are written, in place of zeros.
     `observer` hears every access; if it forgives, what a kernel must not do ends the launch, but is no error.
     `clock`: what reads of the clock find in a second execution, which `gpuemu.run(..., clocks=True)` asks for. In the
     first one the clock counts instructions.
@@ -149,7 +149,7 @@ def trace_kernel(
     for cta in kept:
         if not 0 <= cta < launch.ctas:
             raise GpuemuError.one("--cta", None, "", f"CTA {cta}", f"the grid has CTAs 0 to {launch.ctas - 1}")
-    lanes = Lanes(launch.threads_per_cta)
+    lanes = Lanes(launch.threads_per_cta, noise)
     shared_bytes, shared_base, system_wrote = shared_memory(function, launch, hardware)
     memory = Memory(
         shared_bytes=shared_bytes,
@@ -160,6 +160,7 @@ def trace_kernel(
         zero_shared=zero_shared,
         system_wrote=system_wrote,
         spread=0 if observer is None else observer.spread,
+        noise=noise,
     )
     constants, known = constant_banks(function, launch, memory, args, hardware, size, device)
     add_heap(memory, function.image.codeless)
@@ -267,7 +268,7 @@ def trace_kernel(
             heavy = []
     known_warps = [(of.warps, table(of.events)) for of in (taken, others) if sample]
     copies = copied(environment, known_warps, first)
-    replayed, warps, threads = _with_barrier_numbers(code, taken.warps + others.warps, threads, executor.barriers_used)
+    replayed, warps, threads = with_barrier_numbers(code, taken.warps + others.warps, threads, executor.barriers_used)
     addresses, active, spaces = taken.columns()
     has_events = any(i.has_events for i in code)
     trace = Trace(
@@ -323,40 +324,6 @@ def _check_bounds(function: DecodedFunction, launch: Launch) -> None:
     if launch.threads_per_cta > most:
         right = f"at most {most} threads are right, for which {function.source_name} was compiled (__launch_bounds__)"
         raise GpuemuError.one(file, None, "block", f"{found}, {launch.threads_per_cta} threads", right)
-
-
-def _with_barrier_numbers(
-    code: tuple[Instruction, ...],
-    warps: list[WarpTrace],
-    threads: NDArray[np.int64],
-    used: Mapping[tuple[int, int, int | None], int],
-) -> tuple[tuple[Instruction, ...], list[WarpTrace], NDArray[np.int64]]:
-    """Code, warps and the threads of each instruction with numbers for the registers of BAR, as a replay needs them.
-
-    Where it has always been the same barrier, the numbers stand in the instruction; else each barrier gets an
-    instruction of its own behind the code. For a warp that does not arrive, since its predicate is off, it is a NOP.
-    """
-    if not used:
-        return code, warps, threads
-    found = list(code)
-    index = np.arange(len(code) + len(used), dtype=np.int32)
-    for (pc, barrier, wanted), number in used.items():
-        if barrier == AWAY:
-            index[number] = len(found)
-            found.append(replace(code[pc], opcode="NOP", operands=(), offset=found[-1].offset + INSTRUCTION_BYTES))
-            continue
-        numbers = (f"{barrier:#x}",) if wanted is None else (f"{barrier:#x}", f"{wanted:#x}")
-        rest = tuple(o for o in code[pc].operands if not o.startswith(("R", "UR", "0x")))
-        written = replace(code[pc], operands=(*numbers, *rest))
-        if sum(key[0] == pc and key[1] != AWAY for key in used) == 1:
-            found[pc] = written
-            index[number] = pc
-        else:
-            index[number] = len(found)
-            found.append(replace(written, offset=found[-1].offset + INSTRUCTION_BYTES))
-    counted = np.zeros(len(found), np.int64)
-    np.add.at(counted, index[: len(threads)], threads)
-    return tuple(found), [replace(warp, path=index[warp.path]) for warp in warps], counted
 
 
 def as_given(source: tuple[str, int] | None, what: Any) -> tuple[str, int] | None:

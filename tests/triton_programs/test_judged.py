@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pickle
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 import gpuemu
+from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.judge import confined
 from gpuemu.studies.judge.api import end_workers, judge_many
 from gpuemu.triton.taking import Buffer
@@ -132,6 +134,54 @@ def test_what_the_last_draw_launches_is_compared_and_looked_at(problem: Path) ->
     assert (found["verdict"], found["values"][0]["draw"]) == ("wrong", 2)
 
 
+CLOCKED = """
+@triton.jit
+def clocked(x, out, n, factor, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    clock = tl.inline_asm_elementwise("mov.u32 $0, %clock; // $1", "=r,r", [i], dtype=tl.int32, is_pure=False, pack=1)
+    value = tl.load(x + i, mask=i < n)
+    tl.store(out + i, tl.where(clock == 123456789, value, factor * value), mask=i < n)
+"""
+
+
+def test_clocks_are_looked_for_in_every_draw(problem: Path) -> None:
+    body = "global calls; calls = globals().get('calls', 0) + 1\n"
+    file = candidate(problem, body + "(clocked if calls == 3 else scale)[(4,)](x, out, n, 2.0, BLOCK=128)")
+    file.write_text(file.read_text().replace("\ndef launch", f"{CLOCKED}\ndef launch"))
+    assert gpuemu.judge(file, problem, "sm_89", draws=2)["verdict"] == "cheats"
+
+
+def test_a_candidate_that_uses_up_the_memory_leaves_none_of_it_taken(problem: Path) -> None:
+    greedy = "t = np.empty(2 << 30, np.uint8); scale[(1,)](x, t.view(np.float32), n, 4.0, BLOCK=512)\n" + RIGHT
+    files = [candidate(problem, greedy, "greedy.py"), candidate(problem, RIGHT, "honest.py")]
+    found = judge_many(files, problem, "sm_89", jobs=1, draws=1, memory_bytes=3 << 29)
+    assert [one["verdict"] for one in found] == ["limit", "right"], found
+
+
+def test_an_empty_scratch_array_is_an_argument(problem: Path) -> None:
+    body = "scale[(1,)](x, np.zeros(0, np.float32), 0, 2.0, BLOCK=128)\n" + RIGHT
+    assert judged(problem, body)["verdict"] == "right"
+
+
+UNWRITTEN = """
+extern "C" __global__ void k(const float *x, float *out, int n) {
+    __shared__ float sum[512];
+    if (threadIdx.x < n) { sum[threadIdx.x] += 2 * x[threadIdx.x]; out[threadIdx.x] = sum[threadIdx.x]; }
+}
+"""
+
+
+def test_memory_that_nobody_wrote_holds_random_bits_whoever_hands_over_the_code(problem: Path) -> None:
+    """Triton's own kernels read such shared memory, and throw it away; code that is handed over in their place may not."""
+    source = problem.with_name("unwritten.cu")
+    source.write_text(UNWRITTEN)
+    cubin = base64.b64encode(load_cubin(str(source), "sm_89").content).decode()
+    launch = FORGED.replace("CHANGE", "launch_['block'] = [512, 1, 1]").replace("ANSWER", str(confined.ANSWER))
+    file = problem.with_name("forged.py")
+    file.write_text(launch.replace('base64.b64encode(b"CUBIN").decode()', repr(cubin)))
+    assert gpuemu.judge(file, problem, "sm_89", draws=1)["verdict"] == "wrong"
+
+
 LOOKING_ROUND = """
 told = []
 def tell(name, ask):
@@ -146,6 +196,8 @@ tell("kill", lambda: os.kill(JUDGE, 0))
 tell("parent", lambda: os.kill(os.getppid(), 9))
 tell("memory", lambda: open(f"/proc/{os.getppid()}/mem", "rb"))
 tell("network", lambda: socket.create_connection(("127.0.0.1", 9), 1))
+tell("socket", lambda: socket.socket(socket.AF_UNIX))
+tell("memory of no process", lambda: os.memfd_create("x"))
 tell("secret", lambda: os.environ.get("SECRET"))
 tell("own folder", lambda: open(os.environ["TMPDIR"] + "/x", "w").write("xyz"))
 raise ValueError(", ".join(told))
@@ -165,7 +217,7 @@ def test_the_host_code_sees_and_reaches_nothing(problem: Path, monkeypatch: pyte
     text = LOOKING_ROUND.replace("PROBLEM", repr(str(problem))).replace("JUDGE", str(os.getpid()))
     file.write_text("import os, socket, gpuemu\n" + text)
     answer = "problem: no, password: no, write: no, package: no, processes: [], kill: no, parent: no, memory: no, "
-    answer += "network: no, secret: None, own folder: 3"
+    answer += "network: no, socket: no, memory of no process: no, secret: None, own folder: 3"
     assert gpuemu.judge(file, problem, "sm_89")["reason"] == f"ValueError: {answer}"
 
 
@@ -286,7 +338,7 @@ confined.main()
 """
     file = tmp_path / "kernel.py"
     file.write_text(KERNEL.replace("BODY", f"{RIGHT}{STAYING}".rstrip().replace("\n", "\n    ")))
-    settings = {"folder": str(tmp_path), "memory_bytes": 8 << 30, "disk_bytes": 1 << 20, "reads": [str(ROOT), str(file)], "lists": []}  # fmt: skip
+    settings = {"folder": str(tmp_path), "memory_bytes": 8 << 30, "disk_bytes": 1 << 20, "reads": [str(ROOT), str(file)], "lists": [], "secret": []}  # fmt: skip
     draw = [Buffer((500,), (4,), "<f4", 2000), Buffer((500,), (4,), "<f4", 2000), 500]
     request = pickle.dumps(("launches", (str(file), gpuemu.load_arch("sm_89"), [draw])))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}

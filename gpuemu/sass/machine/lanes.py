@@ -27,10 +27,11 @@ _LITTLE_ENDIAN_WORD = np.dtype("<u4")
 
 class Lanes:
     """Register files [register, lane] of `warps` warps; `exists` marks lanes of a last partial warp,
-    `thread` is each lane's number in its CTA.
+    `thread` is each lane's number in its CTA. `noise`: the seed of the random bits that all but the constant registers
+    hold in a new CTA; None for zeros.
     """
 
-    def __init__(self, threads: int):
+    def __init__(self, threads: int, noise: int | None = None):
         self.threads = threads
         self.warps = -(-threads // WARP)
         self.count = self.warps * WARP
@@ -45,7 +46,24 @@ class Lanes:
         self.held = np.zeros(self.warps, np.int64)
         """Registers that each thread of a warp has, of the CTA's `pool`."""
         self.pool = 0
+        self._new: list[NDArray[Any]] = [np.zeros_like(file[:-1]) for file in self._files()]
+        if noise is not None:
+            self._new = self._random(np.random.default_rng(noise))
         self.reset()
+
+    def _files(self) -> tuple[NDArray[Any], ...]:
+        return self.registers, self.predicates, self.uniform_registers, self.uniform_predicates
+
+    def _random(self, chance: np.random.Generator) -> list[NDArray[Any]]:
+        """Random bits for all but the last register of each file, uniform ones the same in all lanes of a warp."""
+        found = []
+        for number, file in enumerate(self._files()):
+            lanes = 1 if number < 2 else WARP
+            bits = chance.integers(
+                0, 1 << 8 * file.itemsize if file.dtype != np.bool_ else 2, (len(file) - 1, self.count // lanes)
+            )
+            found.append(np.repeat(bits.astype(file.dtype), lanes, axis=1))
+        return found
 
     def file(self, name: str) -> Words:
         """The register file R or UR."""
@@ -56,11 +74,10 @@ class Lanes:
         return self.predicates if name == "P" else self.uniform_predicates
 
     def reset(self) -> None:
-        """All registers 0, all predicates false: a new CTA."""
-        self.registers[:] = 0
-        self.uniform_registers[:] = 0
-        self.predicates[:] = False
-        self.uniform_predicates[:] = False
+        """A new CTA: registers 0 and predicates false, or random."""
+        for file, new in zip(self._files(), self._new, strict=True):
+            file[:-1] = new
+        self.registers[RZ] = self.uniform_registers[URZ] = 0
         self.predicates[PT] = self.uniform_predicates[PT] = True
 
     def launched_with(self, registers: int) -> None:

@@ -95,7 +95,8 @@ class Memory:
 
     `shared_base` is the shared address of the CTA's first byte of shared memory (0x400 on sm_90, whose first
     bytes the driver keeps for itself). Local memory is zero in a new CTA; shared memory counts as unwritten, or
-    with `zero_shared` as zero, too, and so do the bytes that `system_wrote`.
+    with `zero_shared` as zero, too, and so do the bytes that `system_wrote`. `noise`: the seed of the random bits that
+    unwritten shared memory holds; None for zeros.
     """
 
     def __init__(
@@ -107,7 +108,11 @@ class Memory:
         zero_shared: bool = False,
         system_wrote: slice = slice(0),
         spread: int = 0,
+        noise: int | None = None,
     ):
+        self._unwritten: Any = 0
+        if noise is not None:
+            self._unwritten = np.random.default_rng(noise).integers(0, 256, shared_bytes, np.uint8)
         self.shared_bytes = shared_bytes
         self.shared_base = shared_base
         self.local_bytes = local_bytes_per_lane
@@ -132,7 +137,7 @@ class Memory:
 
     def new_cta(self) -> None:
         """Forget what the previous CTA left in shared and local memory."""
-        self.shared[1][:] = 0
+        self.shared[1][:] = self._unwritten
         self.written[1][:] = 0
         self.written[1][self._system_wrote] = WRITTEN
         self.local[1][:] = 0

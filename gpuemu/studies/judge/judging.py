@@ -23,8 +23,8 @@ from gpuemu.studies.judge.problem import Draw, JudgedProblem, ProblemError, chan
 RIGHT, WRONG, CHEATS, FAULTY, REFUSED, LIMIT = "right", "wrong", "cheats", "faulty", "refused", "limit"
 _CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
 _MOST_LETTERS = 2000
-_SCRATCH = 1
-"""Tells the random bits of scratch memory from those of arguments."""
+_SCRATCH, _NOISE = 1, 2
+"""Tell the random bits of scratch memory, and of what nobody has written, from those of arguments."""
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,14 @@ class _Judging:
     def _time(self, candidate: JudgedDraw, arch: Architecture) -> dict[str, Any]:
         """Times of the last draw, each launch on memory that the ones before it left; its values count, too."""
         draw, scratch = self._memory(candidate, self.task.draws)
+        noise = int(chance(self.task.seed, self.task.draws, _NOISE).integers(1 << 62))
         cycles, nanoseconds, longest, limited_by = 0, 0.0, -1.0, ""
         for launch in candidate.launches:
             given = bound(launch, draw.given, scratch)
             args = [np.asarray(one) if isinstance(one, np.ndarray) else one for one in given]
             trace = trace_kernel(
                 launch.cubin, launch.kernel, launch.grid, launch.block, launch.dynamic_shared_bytes, args, arch=arch,
-                budget=self.task.budget, zero_shared=launch.zero_shared, cluster=launch.cluster,
+                budget=self.task.budget, zero_shared=launch.zero_shared, cluster=launch.cluster, noise=noise,
             )  # fmt: skip
             result = run(trace, arch)
             cycles += result.cycles

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from click.testing import CliRunner
 import gpuemu
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.main import cli
+from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.judge import worker
 from gpuemu.studies.judge.api import end_workers, judge_many
 from gpuemu.studies.judge.problem import read_problem
@@ -55,7 +57,7 @@ KERNELS = {
     "reads what was there": "if (i < n) out[i] = out[i] == 2 * x[i] ? out[i] : 2 * x[i]; }",
     "never ends": "while (*(volatile const float *)x != 1e30f) {} }",
     "is no CUDA": "if (i < }",
-    "says a grid of many digits": "} // launch: grid=" + "9" * 5000,
+    "says a grid of many digits": "}\n// launch: grid=" + "9" * 5000,
 }
 CACHING = """
 __device__ int called[512];
@@ -225,6 +227,66 @@ def test_a_compiler_that_takes_too_long_is_ended_with_all_it_started(problem: Pa
     assert found["verdict"] == "limit"
     left = subprocess.run(["pgrep", "-f", str(problem.parent)], capture_output=True, text=True, check=False).stdout
     assert left == ""
+
+
+def test_code_for_another_chip_and_with_too_few_registers_is_refused(problem: Path) -> None:
+    source = problem.with_name("k.cu")
+    source.write_text(f"{HEAD} {RIGHT}")
+    cubin = problem.with_name("k.cubin")
+    content = load_cubin(str(source), "sm_89").content
+    cubin.write_bytes(content)
+    assert gpuemu.judge(cubin, problem, "sm_89")["verdict"] == "right"
+    assert "which H100 does not load" in gpuemu.judge(cubin, problem, chips="H100")["reason"]
+    at = content.index(b"\x04\x2f\x08\x00") + 8  # EIATTR_REGCOUNT: a symbol, and the count
+    cubin.write_bytes(content[:at] + b"\1\0\0\0" + content[at + 4 :])
+    found = gpuemu.judge(cubin, problem, "sm_89")
+    assert (found["verdict"], "says that it has 1 of them" in found["reason"]) == ("refused", True), found["reason"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes with names")
+def test_a_candidate_is_a_file_and_no_link(problem: Path) -> None:
+    problem.with_name("link.cu").symlink_to(problem)
+    os.mkfifo(problem.with_name("pipe.cu"))
+    for name in ("link.cu", "pipe.cu", "none.cu"):
+        found = gpuemu.judge(problem.with_name(name), problem, "sm_89")
+        assert (found["verdict"], "numpy" in found["reason"]) == ("refused", False), found["reason"]
+
+
+def test_arrays_in_the_order_of_fortran_and_a_tolerance_in_numbers(problem: Path) -> None:
+    text = PROBLEM.replace(
+        "rng.standard_normal(512, dtype=np.float32)",
+        "np.asfortranarray(rng.standard_normal((16, 32), dtype=np.float32))",
+    )
+    text = text.replace("out[:] = 2 * x", "out[:] = 2 * x.ravel(order='K')")
+    problem.write_text(text)
+    assert judged(problem, f"{HEAD} {RIGHT}")["verdict"] == "right"
+    off = f"{HEAD} {RIGHT.replace('2 * x[i]', '2 * x[i] + 0.01f')}"
+    assert judged(problem, off)["verdict"] == "wrong"
+    problem.write_text(f"{text}\nabsolute_tolerance = 0.011\n")
+    assert judged(problem, off)["verdict"] == "right"
+
+
+def test_a_reference_that_fails_in_a_later_draw_is_the_problems_fault(problem: Path) -> None:
+    problem.write_text(PROBLEM + "    calls.append(1); 1 / (len(calls) < 4)\ncalls = []\n")
+    with pytest.raises(GpuemuError, match="reference: found ZeroDivisionError"):
+        judged(problem, f"{HEAD} {RIGHT}")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+def test_a_child_that_is_forked_and_ends_leaves_the_processes_of_its_parent_alone(problem: Path) -> None:
+    problem.with_name("k.cu").write_text(f"{HEAD} {RIGHT}")
+    code = """
+import os, sys, gpuemu
+kernel, problem = sys.argv[1:]
+first = gpuemu.judge(kernel, problem, "sm_89", draws=1, seed=1)
+if os.fork() == 0:
+    sys.exit(0)
+os.wait()
+from gpuemu.studies.judge import api
+assert api._idle[0].is_alive
+assert gpuemu.judge(kernel, problem, "sm_89", draws=1, seed=1) == first
+"""
+    subprocess.run([sys.executable, "-c", code, problem.with_name("k.cu"), problem], check=True, timeout=120)
 
 
 def test_a_fault_of_ours_is_the_verdict_of_one_candidate(problem: Path, monkeypatch: pytest.MonkeyPatch) -> None:

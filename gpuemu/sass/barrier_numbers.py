@@ -1,0 +1,47 @@
+"""Barriers whose numbers come from registers, as a replay wants them: written into the instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.control import AWAY
+from gpuemu.trace.listing import INSTRUCTION_BYTES
+from gpuemu.trace.model import Instruction, WarpTrace
+
+
+def with_barrier_numbers(
+    code: tuple[Instruction, ...],
+    warps: list[WarpTrace],
+    threads: NDArray[np.int64],
+    used: Mapping[tuple[int, int, int | None], int],
+) -> tuple[tuple[Instruction, ...], list[WarpTrace], NDArray[np.int64]]:
+    """Code, warps and the threads of each instruction with numbers for the registers of BAR, as a replay needs them.
+
+    Where it has always been the same barrier, the numbers stand in the instruction; else each barrier gets an
+    instruction of its own behind the code. For a warp that does not arrive, since its predicate is off, it is a NOP.
+    """
+    if not used:
+        return code, warps, threads
+    found = list(code)
+    index = np.arange(len(code) + len(used), dtype=np.int32)
+    for (pc, barrier, wanted), number in used.items():
+        if barrier == AWAY:
+            index[number] = len(found)
+            found.append(replace(code[pc], opcode="NOP", operands=(), offset=found[-1].offset + INSTRUCTION_BYTES))
+            continue
+        numbers = (f"{barrier:#x}",) if wanted is None else (f"{barrier:#x}", f"{wanted:#x}")
+        rest = tuple(o for o in code[pc].operands if not o.startswith(("R", "UR", "0x")))
+        written = replace(code[pc], operands=(*numbers, *rest))
+        if sum(key[0] == pc and key[1] != AWAY for key in used) == 1:
+            found[pc] = written
+            index[number] = pc
+        else:
+            index[number] = len(found)
+            found.append(replace(written, offset=found[-1].offset + INSTRUCTION_BYTES))
+    counted = np.zeros(len(found), np.int64)
+    np.add.at(counted, index[: len(threads)], threads)
+    return tuple(found), [replace(warp, path=index[warp.path]) for warp in warps], counted
