@@ -5,12 +5,13 @@
 Three processes: this one waits outside; the first of a PID namespace waits inside; the last answers the request with
 `gpuemu.studies.judge.inside`. When the middle one ends, the kernel ends everything that was started inside.
 
-On Linux the last process sees no other process and no network, holds no capability, cannot trace or signal what is
-outside (user, PID, mount, network and IPC namespaces; Landlock), reads only Python, the compilers and the files that
-SETTINGS names, and writes only below its own folder. What the system cannot do is written to standard error, one word
-a line. Everywhere it has a session of its own, /dev/null for its standard streams, and limits of memory.
+On Linux, the last process sees no other process, opens no socket, holds no capability, and can neither trace nor signal
+what is outside (user, PID, mount, network and IPC namespaces; Landlock; seccomp). It reads only Python, the compilers and
+the files that SETTINGS names, and writes only below its own folder. What the system cannot do is written to standard
+error, one word a line. On every system it has a session of its own, /dev/null for its standard streams, and a limit of
+memory.
 
-Sources: user_namespaces(7), pid_namespaces(7), landlock(7), capabilities(7), prctl(2).
+Sources: user_namespaces(7), pid_namespaces(7), landlock(7), seccomp(2), capabilities(7), prctl(2).
 """
 
 from __future__ import annotations
