@@ -6,7 +6,7 @@ Three processes: this one waits outside; the first of a PID namespace waits insi
 `gpuemu.studies.judge.inside`. When the middle one ends, the kernel ends everything that was started inside.
 
 On Linux, the last process sees no other process, opens no socket, holds no capability, and can neither trace nor signal
-what is outside (user, PID, mount, network and IPC namespaces; Landlock; seccomp). It reads only Python, the compilers and
+what is outside (user, PID, mount, network and IPC namespaces; Landlock; seccomp). It reads only Python, compilers and
 the files that SETTINGS names, and writes only below its own folder. What the system cannot do is written to standard
 error, one word a line. On every system it has a session of its own, /dev/null for its standard streams, and a limit of
 memory.
