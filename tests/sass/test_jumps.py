@@ -95,7 +95,11 @@ def test_lanes_that_wait_for_each_other_at_two_places_are_refused_though_another
     sass += "BSSY B0, 0x90\n@P0 BRA 0x80\nBRA 0x90\nWARPSYNC 0xffffffff\nBSYNC B0\nEXIT\n"
     with pytest.raises(ExecutionError, match="lanes that wait for others for ever") as caught:
         execute_cta(sass)
-    assert (caught.value.lane, caught.value.right) == (0, "all of them must come")
+    assert (caught.value.lane, caught.value.right) == (1, "all of them must come")
+    assert str(caught.value.instruction) == "WARPSYNC 0xffffffff"
+    assert [(str(i), np.flatnonzero(lanes).tolist()) for i, lanes in caught.value.stuck] == [
+        ("WARPSYNC 0xffffffff", list(range(1, 32, 2))), ("BSYNC B0", list(range(0, 32, 2))),
+    ]  # fmt: skip
 
 
 def test_a_lane_that_breaks_away_in_a_call_is_still_waited_for_outside() -> None:

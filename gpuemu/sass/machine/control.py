@@ -371,25 +371,20 @@ class ControlFlow(Jumps):
 
     def _check_stuck(self) -> None:
         """Nobody can go on: fine if all have exited, else a barrier that is never complete."""
-        for barrier, lanes, arrived in self._barriers.waiting():
-            lane = int(np.argmax(lanes))
-            mnemonic = "UCGABAR_WAIT" if barrier == CLUSTER_BARRIER else "BAR"
-            site = next(s for s in self._sites if s.mnemonic == mnemonic)
+        for barrier, pc, lanes, arrived in self._barriers.waiting():
             alive = int(np.count_nonzero(self._convergence.alive))
             raise ExecutionError(
-                site.instruction, lane, f"barrier {barrier} with {arrived} threads arrived for ever",
+                self._sites[pc - 1].instruction, int(np.argmax(lanes)),
+                f"barrier {barrier} with {arrived} threads arrived for ever",
                 f"each of the {alive} threads that have not exited must reach it",
             )  # fmt: skip
-        waiting = self._convergence.waiting_lanes()
-        if waiting.any():
-            site = next(s for s in self._sites if s.mnemonic in ("BSYNC", "WARPSYNC"))
+        stuck = [(self._sites[pc - 1].instruction, lanes) for pc, lanes in self._convergence.waiting()]
+        if stuck:
+            instruction, lanes = stuck[0]
             error = ExecutionError(
-                site.instruction,
-                int(np.argmax(waiting)),
-                "lanes that wait for others for ever",
-                "all of them must come",
+                instruction, int(np.argmax(lanes)), "lanes that wait for others for ever", "all of them must come"
             )
-            error.stuck = waiting
+            error.stuck = tuple(stuck)
             raise error
 
 

@@ -46,8 +46,8 @@ class ExecutionError(RuntimeError):
     fault: Fault | None = None
     title = ""
     """What check calls it; "" for what has no name of its own."""
-    stuck: NDArray[np.bool_] | None = None
-    """The lanes that wait for others of their warps for ever."""
+    stuck: tuple[tuple[Instruction, NDArray[np.bool_]], ...] = ()
+    """Where lanes wait for others of their warps for ever, and which: those at a WARPSYNC first."""
     waits: tuple[Any, ...] = ()
     """Of lanes that wait at mbarriers for ever: semantics.mbarrier_waits.Wait, the most telling first."""
 

@@ -192,8 +192,13 @@ class Convergence:
         self.anyone_waits = bool((self._waiting_at >= 0).any())
         return found
 
-    def waiting_lanes(self) -> NDArray[np.bool_]:
-        return np.asarray((self._waiting_at >= 0).any(axis=0))
+    def waiting(self) -> list[tuple[int, NDArray[np.bool_]]]:
+        """(pc, lanes) of everyone who waits: those at a WARPSYNC first, which the source asks for; pc is behind it."""
+        found = []
+        for barrier in (CONVERGENCE, *range(CONVERGENCE)):
+            waiting_at = self._waiting_at[barrier]
+            found += [(pc, waiting_at == pc) for pc in np.unique(waiting_at[waiting_at >= 0]).tolist()]
+        return found
 
 
 class CtaBarriers:
@@ -256,9 +261,9 @@ class CtaBarriers:
             found += [(barrier, pc, together[pc], outcome) for pc in sorted(together)]
         return found
 
-    def waiting(self) -> list[tuple[int, NDArray[np.bool_], int]]:
-        """(barrier, lanes that wait, lanes that have arrived) of every barrier that is not complete."""
-        return [
-            (barrier, np.logical_or.reduce([lanes for _, lanes in waiting]), self._arrived.get(barrier, 0))
-            for barrier, waiting in self._waiting.items()
-        ]
+    def waiting(self) -> list[tuple[int, int, NDArray[np.bool_], int]]:
+        """(barrier, pc, lanes, lanes that have arrived) of every barrier that is not complete.
+
+        `lanes` are the first that wait there, to go on at `pc`.
+        """
+        return [(barrier, *waiting[0], self._arrived.get(barrier, 0)) for barrier, waiting in self._waiting.items()]

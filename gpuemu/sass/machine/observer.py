@@ -99,6 +99,12 @@ class Observer:
         `across`: K runs by the rows of shared memory.
         """
 
+    def allocates(self, site: Site, lane: int, address: int, size: int) -> None:
+        """malloc has given a lane a block of so many bytes of the heap."""
+
+    def frees(self, site: Site, lane: int, address: int) -> None:
+        """A lane gives a block of the heap back."""
+
     def completes(self, site: Site, barrier: int, lane: int, rank: int) -> None:
         """A lane's copy has told the mbarrier at this byte of a CTA's shared memory that its bytes are there."""
 

@@ -221,7 +221,7 @@ class GlobalSpace(Space):
             found = f"{at}, {counted(first - address)} before the start of {name}"
             return self.error(place, k, found, f"addresses from {first:#x} are in it", bad)
         if address > last:
-            found = f"{at}, {_past(address, self.size, nearest.start + nearest.bytes)} the end of {name}"
+            found = f"{at}, {past(address, self.size, nearest.start + nearest.bytes)} the end of {name}"
             right = f"addresses up to {last:#x} are in it" if last >= first else "nothing this wide is in it"
             return self.error(place, k, found, right, bad)
         return self.error(place, k, *self.misaligned(f"{address:#x} in {nearest.name}"), bad, "misaligned")
@@ -232,7 +232,7 @@ def _distance(buffer: Buffer, address: int, size: int) -> int:
     return max(buffer.start - address, address + size - buffer.start - buffer.bytes, 0)
 
 
-def _past(address: int, size: int, end: int) -> str:
+def past(address: int, size: int, end: int) -> str:
     """How far an access is past an end: its first byte, or as many of its bytes as are.
 
     Counted as by compute-sanitizer, for which the byte at the end is 1 byte after the allocation.
@@ -334,7 +334,7 @@ class SharedSpace(Space):
             found = f"{self.what} at {counted(-offset)} before the start of shared memory{origin}"
             return self.error(place, k, found, holds, bad)
         if offset > last:
-            found = f"{self.what} at byte {offset} of shared memory, {_past(offset, self.size, length)} its end"
+            found = f"{self.what} at byte {offset} of shared memory, {past(offset, self.size, length)} its end"
             none = f"{holds}; an extern array has as many as --dynamic-shared (dynamic_shared_bytes) says"
             right = f"{holds}: up to byte {last} is right" if last >= 0 else none if length == 0 else holds
             return self.error(place, k, found, right, bad)

@@ -20,6 +20,8 @@ HEAP_BYTES = 8 << 20
 """What malloc may give away in all: the driver's default (cudaLimitMallocHeapSize)."""
 HEAP = "the heap"
 HEAP_ALIGNMENT = 16
+_MOST_GAP = 2048
+"""Bytes behind a block that belong to none, so that an access past its end is seen: a quarter of it, up to so many."""
 _RETURN_ADDRESS = 20
 _MOST_STRING_BYTES = 1 << 16
 
@@ -27,7 +29,7 @@ _MOST_STRING_BYTES = 1 << 16
 def add_heap(memory: Memory, codeless: Mapping[int, str]) -> None:
     """Give a launch whose code calls malloc a heap, behind its other buffers."""
     if "malloc" in codeless.values():
-        memory.add_buffer(HEAP, np.zeros(HEAP_BYTES, dtype=np.uint8))
+        memory.add_buffer(HEAP, np.zeros(2 * HEAP_BYTES, dtype=np.uint8))  # the gaps take no more than the blocks
 
 
 class SystemCalls:
@@ -37,6 +39,7 @@ class SystemCalls:
         self._environment = environment
         self._registers = environment.lanes.registers
         self._heap_used = 0
+        self._heap_end = 0
         self._blocks: dict[int, int] = {}
         self._freed: dict[int, list[int]] = {}
         self._functions: dict[str, Callable[[Site, int], None]] = {
@@ -124,17 +127,21 @@ class SystemCalls:
         Blocks that are free again are given away last, so that nobody who had one seems to race with the next.
         """
         heap = next(buffer for buffer in self._environment.memory.buffers if buffer.name == HEAP)
-        size = max(1, -(-self._pair(4, lane) // HEAP_ALIGNMENT)) * HEAP_ALIGNMENT
+        asked = self._pair(4, lane)
+        size = _aligned(max(1, asked))
         freed = self._freed.get(size)
         if self._heap_used + size <= HEAP_BYTES:
-            address = heap.start + self._heap_used
+            address = heap.start + self._heap_end
             self._heap_used += size
+            self._heap_end += size + _aligned(min(max(size // 4, 1), _MOST_GAP))
         elif freed:
             address = freed.pop()
         else:
             address = 0
         if address:
             self._blocks[address] = size
+            if self._environment.observer is not None:
+                self._environment.observer.allocates(site, lane, address, asked)
         self._return(address, lane, 2)
 
     def _free(self, site: Site, lane: int) -> None:
@@ -145,5 +152,14 @@ class SystemCalls:
         size = self._blocks.pop(address, None)
         if size is None:
             found, right = f"free of {address:#x}", "a block that malloc gave and that is not free is right"
-            raise ExecutionError(site.instruction, lane, found, right)
+            error = ExecutionError(site.instruction, lane, found, right)
+            error.title = "Malloc/Free error: a free of what is no block"
+            raise error
+        if self._environment.observer is not None:
+            self._environment.observer.frees(site, lane, address)
         self._freed.setdefault(size, []).append(address)
+
+
+def _aligned(size: int) -> int:
+    """The bytes of the heap that a size takes."""
+    return -(-size // HEAP_ALIGNMENT) * HEAP_ALIGNMENT

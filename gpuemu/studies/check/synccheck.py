@@ -15,6 +15,8 @@ from gpuemu.trace.model import Instruction
 Bools = NDArray[np.bool_]
 _EXCHANGES = ("SHFL", "VOTE", "MATCH", "REDUX")
 _WHOLE = np.uint32(0xFFFFFFFF)
+_SYNCTHREADS = 0
+"""The barrier of __syncthreads(). Code that names another one in PTX may wait for it at several places."""
 _TOLD = 3
 """mbarriers of which is told that they hold threads."""
 OF_CTA = ("cta", "_waiting", "_named_lanes", "_named")
@@ -49,9 +51,11 @@ class Sync:
             self._waiting.setdefault(barrier, []).append((instruction, lanes))
 
     def opens(self, barrier: int, alive: Bools) -> None:
-        """A barrier lets go; threads that have exited have not come to it."""
-        self._waiting.pop(barrier, None)
+        """A barrier lets go: threads may have exited without reaching it, or wait for it at different places."""
+        waiting = self._waiting.pop(barrier, [])
         instruction, lanes, expected = self._named[barrier]
+        if barrier == _SYNCTHREADS and expected is None and len(waiting) > 1:
+            self._compare_places(waiting)
         if expected is not None or bool((alive == self._exists).all()):
             return
         gone = self._exists & ~alive
@@ -64,6 +68,30 @@ class Sync:
                 ),
                 f"barrier {barrier}", 1,
                 f"every thread reaches it; thread {int(gone.argmax())} is the first that does not",
+            )
+        )  # fmt: skip
+
+    def _compare_places(self, waiting: Sequence[tuple[Instruction, Bools]]) -> None:
+        """Report threads that wait for one __syncthreads() at several of the source.
+
+        Compilers copy a barrier when they unroll a loop or duplicate the end of a branch. The copies have the same line
+        and the same calls around it. Code without line information is not judged.
+        """
+        places: dict[tuple[tuple[str, int], ...], tuple[Instruction, Bools]] = {}
+        for instruction, lanes in waiting:
+            first, before = places.get(instruction.source, (instruction, np.zeros_like(lanes)))
+            places[instruction.source] = first, before | lanes
+        if () in places or len(places) == 1:
+            return
+        (one, here), (other, there) = list(places.values())[:2]
+        points = [self._point(i, int(lanes.argmax()), self.cta, "waits") for i, lanes in ((one, here), (other, there))]
+        more = f", and others at {len(places) - 2} more places" if len(places) > 2 else ""
+        self._findings.add(
+            Finding(
+                "synccheck", Severity.ERROR, "Barrier error: divergent threads in CTA",
+                f"{int(here.sum())} threads wait at one __syncthreads(), {int(there.sum())} at another{more}, "
+                "and the hardware lets all of them go on",
+                tuple(points), "barrier 0", 1, "one __syncthreads(), outside of the branch, for all threads of the CTA",
             )
         )  # fmt: skip
 
@@ -115,8 +143,8 @@ class Sync:
             )
         )  # fmt: skip
 
-    def fails(self, error: Any, waiting: Bools) -> bool:
-        """The CTA cannot go on; whether that is because of a barrier. `waiting`: lanes that wait for their warp's."""
+    def fails(self, error: Any) -> bool:
+        """The CTA cannot go on; whether that is because of a barrier."""
         if error.waits:
             self._mbarriers(error.waits)
         stuck = {barrier: arrived for barrier, arrived in self._waiting.items() if arrived}
@@ -152,14 +180,14 @@ class Sync:
                 )
             )  # fmt: skip
             return True
-        if waiting.any():
-            named = next((i for i, these, _ in self._named_lanes if (these & waiting).any()), error.instruction)
+        if error.stuck:
+            waiting = np.logical_or.reduce([lanes for _, lanes in error.stuck])
+            points = [self._point(i, int(lanes.argmax()), self.cta, "waits") for i, lanes in error.stuck[:2]]
             self._findings.add(
                 Finding(
                     "synccheck", Severity.ERROR, "Barrier error: divergent threads in warp",
                     f"{int(waiting.sum())} threads wait for others of their warps for ever",
-                    (self._point(named, int(waiting.argmax()), self.cta, "waits"),), "", 1,
-                    "all lanes that the mask names come there",
+                    tuple(points), "", 1, "all lanes that the mask names come there",
                 )
             )  # fmt: skip
             return True

@@ -18,6 +18,7 @@ from gpuemu.studies.check.aside import Aside
 from gpuemu.studies.check.block_sizes import BlockSizes
 from gpuemu.studies.check.descriptors import Descriptors
 from gpuemu.studies.check.findings import Findings, Point
+from gpuemu.studies.check.heapcheck import Heap
 from gpuemu.studies.check.initcheck import Unwritten
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
 from gpuemu.studies.check.races import Races
@@ -75,6 +76,7 @@ class Watch(Observer):
             self._races = Races(environment, self._findings, self._point, self._buffer_at, self.notes)
         self._init = Unwritten(environment, self._unfilled, self._findings, self._point)
         self._inits = first and "initcheck" in self._tools
+        self._heap = Heap(memory, self._findings, self._point)
         self._sync = Sync(lanes.exists, environment.code, self._findings, self._point)
         self._tests = UnusedTests(environment.code if first else (), self._findings, self._point)
         code = environment.code if first and "memcheck" in self._tools else ()
@@ -164,6 +166,9 @@ class Watch(Observer):
             return
         lanes = self._every if place.pattern.lanes is None else place.pattern.lanes
         access = space.purpose.value
+        if self._heap.start and place.base + place.pattern.high >= self._heap.start:
+            addresses = place.addresses(64).astype(np.int64)
+            self._heap.access(site.instruction, access, space.size, addresses, lanes, self.cta)
         if self._inits and self._unfilled:
             self._init.global_(site.instruction, access, space.size, place.base, place.pattern.offsets, lanes)
         if self._races is not None:
@@ -179,7 +184,17 @@ class Watch(Observer):
         if self._races is not None:
             self._races.blocks.block(site, lane, places, store, ranks)
 
+    def allocates(self, site: Any, lane: int, address: int, size: int) -> None:
+        if self._before is None:
+            self._heap.allocates(site.instruction, lane, self.cta, address, size)
+
+    def frees(self, site: Any, lane: int, address: int) -> None:
+        if self._before is None:
+            self._heap.frees(site.instruction, lane, self.cta, address)
+
     def moves(self, site: Any, lane: int, places: NDArray[np.int64], access: str) -> None:
+        if self._before is None and self._heap.start:
+            self._heap.access(site.instruction, access, 1, places, np.full(len(places), lane), self.cta)
         if self._races is not None:
             self._races.blocks.moves(site, lane, places, _DOES[access])
 
@@ -244,6 +259,7 @@ class Watch(Observer):
             return
         if self._races is not None:
             self._races.fails(error.waits)
-        waiting = error.stuck if error.stuck is not None else np.zeros(len(self._every), np.bool_)
-        if not self._sync.fails(error, waiting):
-            self._guard.report(error.instruction, error.lane, error.found, error.right, "Execution ended")
+        if not self._sync.fails(error):
+            self._guard.report(
+                error.instruction, error.lane, error.found, error.right, error.title or "Execution ended"
+            )
