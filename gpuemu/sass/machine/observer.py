@@ -72,6 +72,10 @@ class Observer:
     def names(self, site: Site, lanes: Bools, wanted: Any, alive: Bools) -> None:
         """WARPSYNC: these lanes name those of their warp, as bits, with which they want to meet."""
 
+    def shuffled(self, site: Site, mask: Mask, sources: Indices, values: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """SHFL: each lane of `mask` reads this one of the CTA. Returns what they get, which is in `values`."""
+        return values
+
     def access(self, space: Space, place: Place) -> None:
         """An instruction accesses a place, which has been checked; addresses count from the space's start."""
 

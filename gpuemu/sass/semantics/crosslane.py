@@ -71,6 +71,7 @@ def shfl(site: Site) -> Step:
     in_range, store = site.set_predicate(0), site.destination(1)
     values = site.words(2, 1)[0]
     get_distance, get_control = site.source(3), site.source(4)
+    observer = site.environment.observer
     lane: Index = site.lanes.lane.astype(np.intp)
     first: Index = site.lanes.warp.astype(np.intp) * WARP
 
@@ -91,6 +92,8 @@ def shfl(site: Site) -> Step:
             name = now
             order, inside = route()
         got = values.take(order)
+        if observer is not None:
+            got = observer.shuffled(site, mask, order, got)
         in_range(inside, mask)
         store(got, mask)
 

@@ -140,9 +140,13 @@ def _check_kernel(
     printer: Callable[[str], None] | None, progress: Callable[[int, int], None] | None,
     cluster: tuple[int, int, int] | None,
 ) -> Report:  # fmt: skip
+    from gpuemu.sass.image.cubin import Cubin
     from gpuemu.sass.launch import as_given, trace_kernel
+    from gpuemu.sass.machine.observer import Observer
     from gpuemu.sass.tools.disassembly import decode_function
+    from gpuemu.studies.check.arrays import Gaps, look_between_arrays
     from gpuemu.studies.check.lane_watch import LaneWatch
+    from gpuemu.studies.check.shuffles import Disturbed, report_shuffles
     from gpuemu.studies.check.watch import Watch
 
     given = load_arch(arch) if isinstance(arch, str) else arch
@@ -156,20 +160,39 @@ def _check_kernel(
 
     ctas = grid[0] * grid[1] * grid[2]
     kept = sorted({*range(min(ctas, _MOST_CTAS)), ctas - 1})
-    again = copy.deepcopy(list(args)) if "memcheck" in tools else []
+    shuffles = "synccheck" in tools and any(i.mnemonic == "SHFL" for i in function.code)
+    again = copy.deepcopy(list(args)) if "memcheck" in tools or shuffles else []
     looker = LaneWatch if "controlcheck" in tools else Watch
     watch = looker(frozenset(tools), findings, point, _unfilled(args), copy_sizes=_copy_sizes(function))
 
-    def launch(arguments: Sequence[Any], observer: Watch, record: Sequence[int], speak: bool) -> Trace:
+    def launch(
+        arguments: Sequence[Any], observer: Observer, record: Sequence[int], speak: bool,
+        cubin: Cubin = function.cubin, zeros: bool = zero_shared,
+    ) -> Trace:  # fmt: skip
         return trace_kernel(
-            function.cubin, kernel, grid, block, dynamic_shared_bytes, arguments, arch=hardware, ctas=record,
-            budget=budget, stack_bytes=stack_bytes, zero_shared=zero_shared, observer=observer,
+            cubin, kernel, grid, block, dynamic_shared_bytes, arguments, arch=hardware, ctas=record,
+            budget=budget, stack_bytes=stack_bytes, zero_shared=zeros, observer=observer,
             printer=printer if speak else None, progress=progress if speak else None, cluster=cluster,
         )  # fmt: skip
 
     trace = launch(args, watch, kept, True)
     if "memcheck" in tools and watch.reaches_buffers and not watch.failed:
-        launch(again, Watch(frozenset(tools), findings, point, [], watch), [], False)
+        launch(copy.deepcopy(again), Watch(frozenset(tools), findings, point, [], watch), [], False)
+    budget = min(budget, 4 * _longest(trace))  # what runs again with other values or addresses may never end
+    if shuffles and watch.suspects and not (watch.failed or findings.undefined):
+
+        def disturbed(offsets: frozenset[int]) -> bytes | None:
+            other = Disturbed(offsets)
+            launch(copy.deepcopy(again), other, [], False)
+            return other.outcome
+
+        report_shuffles(watch.suspects, watch.outcome, disturbed, findings, point)
+    if "memcheck" in tools and not watch.failed:
+
+        def listened(gaps: Gaps, cubin: Cubin) -> None:
+            launch(copy.deepcopy(again), gaps, [], False, cubin, True)
+
+        watch.notes += look_between_arrays(function, listened, findings, point)
     if isinstance(watch, LaneWatch):
         latencies = _latencies(function.arch, watch.notes, given)
         if latencies is not None:
@@ -188,6 +211,14 @@ def _copy_sizes(function: DecodedFunction) -> dict[int, int]:
     copies = [i.offset for i in function.code if i.mnemonic in COPIES]
     found = constant_sizes(function.cubin, function.name, range(0, max(copies) + 1, 16)) if copies else {}
     return {offset: found[offset] for offset in copies if offset in found}
+
+
+def _longest(trace: Trace) -> int:
+    """The most warp instructions that a CTA of the trace executed."""
+    executed: dict[int, int] = {}
+    for warp in trace.warps:
+        executed[warp.cta] = executed.get(warp.cta, 0) + len(warp.path)
+    return max(executed.values(), default=1)
 
 
 def _unfilled(args: Sequence[Any]) -> list[int]:

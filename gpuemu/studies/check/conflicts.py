@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.accesses import CONFLICTS, Does, Entry, Indices, Rows
 
 Ordered = Callable[[int, int], bool]
@@ -75,9 +76,11 @@ def exchanged(rows: Rows, entries: Sequence[Entry], ordered: Ordered) -> tuple[R
         return rows, _NONE, _NONE, 0
     collective = np.array([entry.collective for entry in entries])[rows.entry]
     who = np.where(collective, -1 - rows.entry, rows.lane)
-    order = np.lexsort((rows.phase, rows.unit))
-    rows, who = rows.part(order), who[order]
-    starts = np.flatnonzero(np.append(True, (np.diff(rows.unit) != 0) | (np.diff(rows.phase) != 0)))
+    warp = rows.lane // LANES
+    order = np.lexsort((warp, rows.phase, rows.unit))
+    rows, who, warp = rows.part(order), who[order], warp[order]
+    changes = (np.diff(rows.unit) != 0) | (np.diff(rows.phase) != 0) | (np.diff(warp) != 0)
+    starts = np.flatnonzero(np.append(True, changes))
     write, mixed = _may_conflict(rows.does, starts)
     several = np.minimum.reduceat(who, starts) != np.maximum.reduceat(who, starts)
     several &= np.minimum.reduceat(rows.entry, starts) != np.maximum.reduceat(rows.entry, starts)

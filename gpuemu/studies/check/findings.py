@@ -125,6 +125,11 @@ class Findings:
         worse = min(before, finding, key=lambda f: _ORDER.index(f.severity))
         self.found[finding.key] = replace(worse, times=before.times + finding.times)
 
+    @property
+    def undefined(self) -> bool:
+        """Whether the kernel went on with made-up values: it missed memory, or read what nobody wrote."""
+        return any(f.tool in ("memcheck", "initcheck") for f in self.found.values())
+
     def sorted(self) -> list[Finding]:
         """The most telling first: errors before warnings, then by tool, as one explains another, then by how often.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuemu.isa.opcodes import Kind, UnknownOpcodeError
-from gpuemu.isa.registers import PREDICATES, written_and_read
+from gpuemu.isa.registers import PREDICATES, UNIFORM, written_and_read
 from gpuemu.trace.flow import EVERY, bits, living, targets
 from gpuemu.trace.model import Instruction
 
@@ -19,6 +19,8 @@ _FURTHEST = 64
 _MOST_BRANCHES = 6
 _LONGEST_POLL = 24
 """Instructions of a loop that does nothing but wait, and before it those among which its first look is found."""
+_MOST_STATES = 4096
+_ELSEWHERE = ("CALL", "RET", "BRX", "JMX", "JMP")
 _ORDERS = (
     "WARPSYNC",
     "BSYNC",
@@ -132,6 +134,91 @@ def guesses(code: Sequence[Instruction]) -> set[int]:
                 break
             wanted = wanted - set(written) | set(read)
     return found
+
+
+def looks(code: Sequence[Instruction]) -> dict[int, frozenset[int]]:
+    """Plain loads that only decide whether an atomic is worth it, such as that of a hash table's key, and the atomics.
+
+    Their values go into comparisons and nowhere else, so an old one costs a turn at most. A load whose value is stored
+    or computed with is none of them.
+    """
+    if not any(map(_is_atomic, code)):
+        return {}
+    branches = targets(code)
+    live = living(code, EVERY)
+    found = {}
+    for k, load in enumerate(code):
+        if load.mnemonic in _LOADS and not _is_atomic(load):
+            atomics = _looked_at_for(code, branches, live, k)
+            if atomics:
+                found[load.offset] = frozenset(atomics)
+    return found
+
+
+def _looked_at_for(
+    code: Sequence[Instruction], branches: Sequence[int | None], live: Sequence[int], load: int
+) -> set[int]:
+    """The atomics on the ways from a load whose value is compared and nothing else; none for another load."""
+    ways, seen, found = [(load + 1, bits(code[load].registers[0]))], set[tuple[int, int]](), set[int]()
+    while ways:
+        at, held = ways.pop()
+        while at < len(code):
+            held &= live[at]
+            if (at, held) in seen:
+                break
+            seen.add((at, held))
+            instruction = code[at]
+            written, read = instruction.registers
+            kind, mnemonic = _kind(instruction), instruction.mnemonic
+            if kind is None or kind is Kind.BARRIER or mnemonic in _ELSEWHERE or len(seen) > _MOST_STATES:
+                if held:
+                    return set()
+                break
+            if held & bits(read):
+                if mnemonic == "MOV" or (mnemonic == "IMAD" and instruction.has("MOV")):
+                    held |= bits(written)
+                elif not written or not all(PREDICATES <= register < UNIFORM for register in written):
+                    return set()
+            elif not instruction.guard:
+                held &= ~bits(written)
+            if _is_atomic(instruction):
+                found.add(instruction.offset)
+            if kind is Kind.EXIT and not instruction.guard:
+                break
+            target = branches[at]
+            if mnemonic == "BRA" and target is not None:
+                if not instruction.guard and len(instruction.operands) == 1:
+                    at = target
+                    continue
+                ways.append((target, held))
+            at += 1
+    return found
+
+
+def updates(code: Sequence[Instruction]) -> set[int]:
+    """The loads and stores that change a word in place: a load, and the next store to its address behind it."""
+    found = set()
+    for k, load in enumerate(code):
+        if load.mnemonic not in _LOADS or _is_atomic(load):
+            continue
+        address = _address(load)
+        registers = set(written_and_read("MOV", ("RZ", address), "")[1])
+        for instruction in code[k : k + _FURTHEST]:
+            if instruction.operation.store and not _is_atomic(instruction) and _address(instruction) == address:
+                found |= {load.offset, instruction.offset}
+            if not registers.isdisjoint(instruction.registers[0]):
+                break
+    return found
+
+
+def _is_atomic(instruction: Instruction) -> bool:
+    return instruction.parsed.row.numbers == "typed"
+
+
+def _address(instruction: Instruction) -> str:
+    """The text of the address of an access, without what tells its width."""
+    operand = next((text for text in reversed(instruction.operands) if "[" in text), "")
+    return operand[operand.rfind("[") :].replace(".64", "").replace(".U32", "")
 
 
 def polls(code: Sequence[Instruction]) -> set[int]:

@@ -38,6 +38,10 @@ class Race:
         self._stride = stride
         self.polls: set[int] = set()
         """Loads that wait for a flag (see `flow`), by their offsets: they race with nobody."""
+        self.updates: set[int] = set()
+        """Loads and stores that change a word in place (see `flow`), by their offsets."""
+        self.looks: dict[int, frozenset[int]] = {}
+        """Loads that decide whether an atomic is worth it, and the atomics (see `flow`), by their offsets."""
 
     def shared_at(self, at: int) -> str:
         """What a place in the shared memory of the CTAs of a cluster is called, each `stride` bytes behind another."""

@@ -19,7 +19,7 @@ from gpuemu.studies.check.accesses import Does, Entry, Indices
 from gpuemu.studies.check.aside import Aside
 from gpuemu.studies.check.blocks import Blocks
 from gpuemu.studies.check.findings import Findings, Point, shared_byte
-from gpuemu.studies.check.flow import guesses, later_uses, polls
+from gpuemu.studies.check.flow import guesses, later_uses, looks, polls, updates
 from gpuemu.studies.check.held import Held
 from gpuemu.studies.check.order import Order, is_barrier_object, is_released
 from gpuemu.studies.check.parties import Parties
@@ -59,6 +59,7 @@ class Races:
         self._order = Order(self._strands, self._tell_missed)
         self._race = Race(self._strands, self._order, findings, point, self._stride)
         self._race.polls = polls(code)
+        self._race.looks, self._race.updates = looks(code), updates(code)
         self._guesses = guesses(code)
         special = self._race.polls | self._guesses
         self._held = Held({k: uses for k, uses in later_uses(code).items() if k not in special})
@@ -249,11 +250,10 @@ class Races:
     def _log(self, memory: Memory, space: Any, place: Place, does: Does, copy: str, base: int) -> None:
         pattern, instruction = place.pattern, space.site.instruction
         lanes = self._lanes(place)
-        version, of_lane, now = self._strands.version, self._strands.of_lane, None
-        if memory is self._shared:
-            now = self.warps.phases
-            if self._proxies.concerned and does in (Does.WRITE, Does.ATOMIC) and not copy:
-                self._proxies.written(instruction, space.size, base + pattern.offsets, lanes)
+        version, of_lane, phases = self._strands.version, self._strands.of_lane, self.warps.phases
+        writes = does in (Does.WRITE, Does.ATOMIC) and not copy
+        if writes and memory is self._shared and self._proxies.concerned:
+            self._proxies.written(instruction, space.size, base + pattern.offsets, lanes)
         name: object = instruction.offset, base, space.size, pattern.key, self.warps.phase, version
         beside = None
         if copy:
@@ -262,11 +262,10 @@ class Races:
 
         def make() -> Entry:
             in_strands = of_lane[lanes] if beside is None else beside
-            phases = None if now is None else now[lanes // LANES]
             collective = space.site.mnemonic in ("LDSM", "STSM")
             return Entry(
-                instruction, does, space.size, base, pattern.offsets, lanes, in_strands, self.cta, phases, copy,
-                collective,
+                instruction, does, space.size, base, pattern.offsets, lanes, in_strands, self.cta,
+                phases[lanes // LANES], copy, collective,
             )  # fmt: skip
 
         if does is Does.READ and instruction.offset in self._held.uses:

@@ -11,6 +11,9 @@ from gpuemu.base.html import paragraph, table
 from gpuemu.studies.check.findings import Finding, Severity
 from gpuemu.studies.check.scope import sentences
 
+_FEW_STEPS = 4
+"""Places of races that are told one by one."""
+
 
 def and_more(alike: Sequence[Finding]) -> str:
     """How many findings more a group has, "" where none."""
@@ -18,7 +21,36 @@ def and_more(alike: Sequence[Finding]) -> str:
         return ""
     what = "pair of instructions" if len(alike[0].points) == 2 else "instruction"
     several = what.replace("pair", "pairs") if "pair" in what else f"{what}s"
-    return f", and {len(alike)} more {what if len(alike) == 1 else several} of these lines"
+    more = f", and {len(alike)} more {what if len(alike) == 1 else several}"
+    if len({finding.alike for finding in alike}) == 1:
+        return f"{more} of these lines"
+    lines = sorted({(file, line) for f in alike for file, line in filter(None, (p.source for p in f.points))})
+    return f"{more} at {len({f.place for f in alike})} places between {lines[0][0]}:{lines[0][1]} and {lines[-1][1]}"
+
+
+def _joined(groups: list[list[Finding]]) -> list[list[Finding]]:
+    """Groups of races, with those made one that are steps of one mistake, such as a tree unrolled by hand.
+
+    Steps have lines in common, one file, and one remedy. A few of them are told one by one: these may be two mistakes.
+    """
+    steps: list[tuple[set[str], list[list[Finding]]]] = []
+    for group in groups:
+        first = group[0]
+        lines = {str(line) for line in first.place if first.tool == "racecheck" and all(p.source for p in first.points)}
+        chained = [s for s in steps if lines & s[0] and _one_idea(s[1][0][0], first)]
+        joined = [group for s in chained for group in s[1]]
+        steps = [s for s in steps if s not in chained]
+        steps.append((lines.union(*(s[0] for s in chained)), [*joined, group]))
+    made_one: dict[int, list[Finding]] = {}
+    for _, members in steps:
+        if len(members) > _FEW_STEPS:
+            made_one |= {id(group): [] for group in members}
+            made_one[id(members[0])] = [finding for group in members for finding in group]
+    return [made for group in groups if (made := made_one.get(id(group), group))]
+
+
+def _one_idea(one: Finding, other: Finding) -> bool:
+    return (one.tool, one.severity, one.right) == (other.tool, other.severity, other.right)
 
 
 @dataclass(frozen=True)
@@ -52,7 +84,7 @@ class Report:
         for finding in self.findings:
             if finding not in self.follow:
                 found.setdefault(finding.alike, []).append(finding)
-        return list(found.values())
+        return _joined(list(found.values()))
 
     @cached_property
     def follow(self) -> list[Finding]:
@@ -90,7 +122,11 @@ class Report:
 
     def data(self) -> dict[str, Any]:
         """All findings; those with the same `place`, which counts from 0, are of one kind at the same lines."""
-        places = {alike: n for n, alike in enumerate(dict.fromkeys(f.alike for f in self.findings))}
+        groups = [*self.groups, *([finding] for finding in self.follow)]
+        places: dict[Any, int] = {}
+        for group in groups:
+            number = places.setdefault(group[0].alike, len(set(places.values())))
+            places |= {finding.alike: number for finding in group}
         return {
             "kernel": self.name,
             "arch": self.arch,

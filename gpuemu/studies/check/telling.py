@@ -83,12 +83,32 @@ class Teller:
                 continue
             who = "both lanes" if kind == "WAW" else "one lane"
             where = self._describe(at)
+            look = self._look(where, times, (first, one), (second, other))
+            if look is not None:
+                found[key] = look
+                continue
             found[key] = Finding(
                 "racecheck", Severity.WARNING, f"Potential {kind} hazard in __{self._memory}__ memory{WITHIN_A_WARP}",
                 f"{where}: {who} {_DOES[kind]}, and only that the warp happens to run in lockstep orders them",
-                self._points((first, one), (second, other)), where, times, "__syncwarp() between them",
+                self._points((first, one), (second, other)), where, times,
+                self._order("__syncwarp()", first, second),
             )  # fmt: skip
         return list(found.values())
+
+    def _look(self, where: str, times: int, *accesses: tuple[Entry, int]) -> Finding | None:
+        """The warning for a plain load that decides whether an atomic is worth it, and the atomic; None for others."""
+        reads = [e for e, _ in accesses if e.does is Does.READ]
+        atomics = [e for e, _ in accesses if e.does is Does.ATOMIC]
+        if len(reads) != 1 or len(atomics) != 1 or reads[0].size != atomics[0].size:
+            return None
+        if atomics[0].instruction.offset not in self._race.looks.get(reads[0].instruction.offset, ()):
+            return None
+        return Finding(
+            "racecheck", Severity.WARNING, f"Plain read of a word in __{self._memory}__ memory that atomics change",
+            f"{where}: one looks at it with a plain load while the other changes it atomically",
+            self._points(*accesses), where, times,
+            "an atomic load, such as cuda::atomic_ref<int>(x).load(cuda::memory_order_relaxed)",
+        )  # fmt: skip
 
     def _points(self, *accesses: tuple[Entry, int]) -> tuple[Any, ...]:
         return tuple(
@@ -116,6 +136,9 @@ class Teller:
         if same:
             kept += checked
         where = self._describe(at)
+        look = self._look(where, times, (first, old), (second, new))
+        if look is not None:
+            return look
         between = first.cta != second.cta
         mates = self._race.mates
         ranks = tuple(mates.index(e.cta) for e in (first, second)) if between and first.cta in mates else None
@@ -160,9 +183,17 @@ class Teller:
             return "__syncthreads() before the copy begins"
         if first.instruction.mnemonic == "SYNCS" and first.instruction.has("EXCH"):
             return "__syncthreads() between the mbarrier's initialisation and its use"
-        if lane_of(old) // LANES == lane_of(new) // LANES:
-            return "__syncwarp() or __syncthreads() between them"
-        return "__syncthreads() between them"
+        same_warp = lane_of(old) // LANES == lane_of(new) // LANES
+        return self._order("__syncwarp() or __syncthreads()" if same_warp else "__syncthreads()", first, second)
+
+    def _order(self, barrier: str, first: Entry, second: Entry) -> str:
+        """What is right for two plain accesses that a barrier could order, but for those that no order helps."""
+        if self._race.updates.issuperset((first.instruction.offset, second.instruction.offset)):
+            return "an atomic, or a word for each thread: both change the whole word, also by a bit-field"
+        if first.does is second.does is Does.WRITE:
+            guard = "a guard or an index by which one thread alone stores there"
+            return f"{guard}; {barrier} between them only if the later value is meant"
+        return f"{barrier} between them"
 
 
 def missed_phase(point: Point, where: str) -> Finding:

@@ -12,7 +12,7 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.studies.check import descriptors, initcheck, synccheck, unused_tests
+from gpuemu.studies.check import descriptors, initcheck, shuffles, synccheck, unused_tests
 from gpuemu.studies.check.accesses import Does
 from gpuemu.studies.check.aside import Aside
 from gpuemu.studies.check.block_sizes import BlockSizes
@@ -22,6 +22,7 @@ from gpuemu.studies.check.heapcheck import Heap
 from gpuemu.studies.check.initcheck import Unwritten
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
 from gpuemu.studies.check.races import Races
+from gpuemu.studies.check.shuffles import Shuffles, left_in
 from gpuemu.studies.check.synccheck import Sync
 from gpuemu.studies.check.unused_tests import UnusedTests
 from gpuemu.trace.model import Instruction
@@ -78,17 +79,16 @@ class Watch(Observer):
         self._inits = first and "initcheck" in self._tools
         self._heap = Heap(memory, self._findings, self._point)
         self._sync = Sync(lanes.exists, environment.code, self._findings, self._point)
+        self._shuffles = Shuffles(environment)
         self._tests = UnusedTests(environment.code if first else (), self._findings, self._point)
         code = environment.code if first and "memcheck" in self._tools else ()
         size = environment.memory.shared_bytes
         self._matrices = Descriptors(code if size else (), size, self._findings, self._point)
         self._sizes = BlockSizes(code, self._copy_sizes, self._findings, self._point)
         self._aside = Aside(
-            (self._sync, synccheck.OF_CTA),
-            (self._init, initcheck.OF_CTA),
-            (self._matrices, descriptors.OF_CTA),
-            (self._tests, unused_tests.OF_CTA),
-        )
+            (self._sync, synccheck.OF_CTA), (self._init, initcheck.OF_CTA), (self._matrices, descriptors.OF_CTA),
+            (self._shuffles.sources, shuffles.OF_CTA), (self._tests, unused_tests.OF_CTA),
+        )  # fmt: skip
 
     def _buffer_at(self, address: int) -> str:
         for buffer in self._memory.buffers:
@@ -102,6 +102,7 @@ class Watch(Observer):
         self._sync.start(cta)
         self._tests.start(cta)
         self._matrices.start(cta)
+        self._shuffles.sources.start(cta)
         if self._races is not None:
             self._races.start(cta)
 
@@ -120,6 +121,16 @@ class Watch(Observer):
         self._aside.take(cta)
         if self._races is not None:
             self._races.resumes(cta)
+
+    @property
+    def suspects(self) -> dict[int, Any]:
+        """Shuffles that read lanes which take no part, by their offsets."""
+        return self._shuffles.suspects
+
+    @property
+    def outcome(self) -> bytes:
+        """What the launch has left in memory."""
+        return left_in(self._memory)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
@@ -229,8 +240,14 @@ class Watch(Observer):
         if self._races is not None:
             self._races.met(lanes)
 
+    def shuffled(self, site: Any, mask: Mask, sources: NDArray[np.int64], values: NDArray[Any]) -> NDArray[Any]:
+        if self._before is None:
+            self._shuffles.shuffled(site.instruction, mask, sources)
+        return values
+
     def names(self, site: Any, lanes: Bools, wanted: Any, alive: Bools) -> None:
         if self._before is None:
+            self._shuffles.sources.names(lanes, wanted)
             self._sync.names(site.instruction, lanes, wanted, alive)
         if self._races is not None:
             self._races.warps.names(lanes, wanted, alive)
@@ -249,6 +266,7 @@ class Watch(Observer):
 
     def exits(self, lanes: Bools) -> None:
         if self._before is None:
+            self._shuffles.sources.exits(lanes)
             self._sync.exits(lanes)
         if self._races is not None:
             self._races.exits(lanes)

@@ -1,10 +1,10 @@
-"""More kernels with a fault each, and the same kernels without it: barriers, the heap."""
+"""More kernels with a fault each, and the same kernels without it: barriers, shuffles, the heap, arrays, words."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,28 +12,63 @@ import pytest
 import gpuemu
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.tools.disassembly import load_cubin
+from gpuemu.studies.check import arrays
+from gpuemu.studies.check.check_text import lines
 from gpuemu.studies.check.findings import Severity
 from gpuemu.studies.check.report import Report
 
 KERNELS = Path(__file__).parent / "kernels"
 ARCHS = ("sm_80", "sm_90")
-DIVERGENT = "synccheck", "Barrier error: divergent threads in CTA", "one __syncthreads(), outside of the branch"
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
+
+
+class Fault(NamedTuple):
+    """What is found: the tool, how the title begins, how what is right begins, and how bad it is."""
+
+    tool: str
+    title: str
+    right: str
+    severity: Severity = ERROR
+
+
+DIVERGENT = Fault("synccheck", "Barrier error: divergent threads in CTA", "one __syncthreads(), outside of the branch")
+SHUFFLE = Fault("synccheck", "Shuffle error: a source lane that takes no part", "a source lane that the mask names")
+READ, WRITE = (f"Invalid __shared__ {access} of size" for access in ("read", "write"))
+UPDATE = "an atomic, or a word for each thread"
+LOOK = Fault("racecheck", "Plain read of a word in __global__", "an atomic load, such as cuda::atomic_ref", WARNING)
 PLANTED = {
     ("barriers", "branches"): DIVERGENT,
     ("barriers", "calls"): DIVERGENT,
     ("barriers", "rounds"): DIVERGENT,
-    ("heap", "unwritten"): ("initcheck", "Uninitialized __global__ memory read of size 4 bytes", "a store to it"),
-    ("heap", "past_the_end"): ("memcheck", "Invalid __global__ write of size 4 bytes", "the first 20 bytes"),
-    ("heap", "before_the_start"): ("memcheck", "Invalid __global__ write of size 4 bytes", ""),
-    ("heap", "used_after_free"): ("memcheck", "Invalid __global__ read of size 8 bytes", "no access after the free"),
-    ("heap", "of_all"): ("memcheck", "Invalid __global__ read of size 4 bytes", "no access after the free"),
-    ("heap", "freed_twice"): ("memcheck", "Malloc/Free error: a free of what is no block", "a block that malloc gave"),
+    ("shuffles", "tail"): SHUFFLE,
+    ("shuffles", "absent"): SHUFFLE,
+    ("shuffles", "exited"): SHUFFLE,
+    ("shuffles", "scan"): SHUFFLE,
+    ("heap", "unwritten"): Fault("initcheck", "Uninitialized __global__ memory read of size 4 bytes", "a store to it"),
+    ("heap", "past_the_end"): Fault("memcheck", "Invalid __global__ write of size 4 bytes", "the first 20 bytes"),
+    ("heap", "before_the_start"): Fault("memcheck", "Invalid __global__ write of size 4 bytes", ""),
+    ("heap", "used_after_free"): Fault("memcheck", "Invalid __global__ read of size 8 bytes", "no access after the"),
+    ("heap", "of_all"): Fault("memcheck", "Invalid __global__ read of size 4 bytes", "no access after the free"),
+    ("heap", "freed_twice"): Fault("memcheck", "Malloc/Free error: a free of what is no block", "a block that malloc"),
+    ("arrays", "next"): Fault("memcheck", READ, "an index within a (128 bytes)"),
+    ("arrays", "before"): Fault("memcheck", READ, "an index within b (1024 bytes)"),
+    ("arrays", "one"): Fault("memcheck", WRITE, "an index within bins (64 bytes)"),
+    ("arrays", "dynamic"): Fault("memcheck", WRITE, "an index within a (256 bytes)"),
+    ("words", "fields_warps"): Fault("racecheck", "Potential RAW hazard in __shared__ memory", UPDATE),
+    ("words", "fields_lanes"): Fault("racecheck", "Potential RAW hazard in __global__ memory", UPDATE, WARNING),
+    ("words", "hashed"): LOOK,
+    ("words", "largest"): LOOK,
+    ("words", "ticket"): Fault("racecheck", "Potential WAR hazard in __global__ memory", "__syncthreads()"),
+    ("words", "padded"): Fault("racecheck", "Potential WAW hazard in __shared__", "a guard or an index", WARNING),
 }
-"""Each fault: the tool that finds it, the title, and how what is right begins."""
-CLEAN = [("barriers", "copies"), ("barriers", "unrolled"), ("barriers", "roles")]
+CLEAN = [
+    ("barriers", "copies"), ("barriers", "unrolled"), ("barriers", "roles"),
+    ("arrays", "folded"), ("arrays", "swapped"), ("arrays", "whole"),
+]  # fmt: skip
 """Kernels that look as if they had one of these faults."""
-THREADS = {"barriers": 128, "heap": 32}
-N = {"copies": [3], "unrolled": [6]}
+THREADS = {"heap": 32, "shuffles": 48}
+N = {"copies": [3], "unrolled": [6], "swapped": [3], "whole": [8]}
+SHARED_BYTES = {"dynamic": 512}
 
 
 @cache
@@ -42,20 +77,22 @@ def cubin(source: str, arch: str) -> Cubin:
 
 
 def checked(source: str, kernel: str, arch: str) -> Report:
-    arguments: list[Any] = [np.zeros(256, np.int32), *N.get(kernel.rpartition("_")[0], [])]
+    name = kernel.rpartition("_")[0]
+    arguments: list[Any] = [np.zeros(256, np.int32), *N.get(name, [])]
     return gpuemu.check(
-        cubin(source, arch), kernel, (1, 1, 1), (THREADS[source], 1, 1), 0, arguments, budget=100_000
+        cubin(source, arch), kernel, (1, 1, 1), (THREADS.get(source, 128), 1, 1), SHARED_BYTES.get(name, 0), arguments,
+        budget=100_000,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("source", "name"), PLANTED)
 def test_the_fault_is_found(source: str, name: str, arch: str) -> None:
-    tool, title, right = PLANTED[source, name]
+    fault = PLANTED[source, name]
     report = checked(source, f"{name}_bad", arch)
-    assert [f for f in report.errors if (f.tool, f.title) == (tool, title) and f.right.startswith(right)], (
-        report.findings
-    )
+    found = [f for f in report.findings if (f.tool, f.severity) == (fault.tool, fault.severity)]
+    assert [f for f in found if f.title.startswith(fault.title) and f.right.startswith(fault.right)], report.findings
+    assert bool(report.errors) == (fault.severity is ERROR)
     assert all(point.source is not None for f in report.findings for point in f.points)
 
 
@@ -64,3 +101,44 @@ def test_the_fault_is_found(source: str, name: str, arch: str) -> None:
 def test_its_twin_is_clean(source: str, name: str, arch: str) -> None:
     report = checked(source, f"{name}_good", arch)
     assert [f for f in report.findings if f.severity is not Severity.INFORMATION] == []
+
+
+def test_without_ptxas_a_note_says_that_nobody_looked_between_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays.shutil, "which", lambda tool: None)
+    report = checked("arrays", "next_bad", "sm_90")
+    assert report.errors == []
+    assert any("that takes ptxas on the PATH" in note for note in report.notes)
+
+
+STEPS = """
+extern "C" __global__ void rows(int *out) {
+    __shared__ int s[128];
+    volatile int *v = s;
+    const int t = threadIdx.x;
+    v[t] = out[t];
+    v[t + 64] = 1 << 30;
+    __syncthreads();
+    if (t >= 32) return;
+    v[t] = v[t + 32];
+    v[t] = v[t + 16];
+    v[t] = v[t + 8];
+    v[t] = v[t + 4];
+    v[t] = v[t + 2];
+    v[t] = v[t + 1];
+    out[t] = v[0];
+}
+"""
+
+
+def test_steps_that_are_unrolled_by_hand_are_one_finding(tmp_path: Path) -> None:
+    source = tmp_path / "steps.cu"
+    source.write_text(STEPS)
+    out = np.random.default_rng(1).integers(0, 1000, 64).astype(np.int32)
+    report = gpuemu.check(load_cubin(source, "sm_90", "nvrtc"), "rows", block=(64, 1, 1), args=[out])
+    assert len(report.warnings) > 10
+    assert [len(group) for group in report.groups] == [len(report.warnings)]
+    text = "\n".join(lines(report))
+    assert "more pairs of instructions at " in text
+    assert "places between" in text
+    assert text.count("right: __syncwarp() between them") == 1
+    assert {finding["place"] for finding in report.data()["findings"]} == {0}

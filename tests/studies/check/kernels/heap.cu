@@ -89,14 +89,14 @@ extern "C" __global__ void of_all_good(int *out) {
 
 extern "C" __global__ void freed_twice_bad(int *out) {
     int *p = new int[4], *q = new int[4];
-    p[0] = q[0] = out[0];
+    p[0] = q[0] = out[threadIdx.x];
     out[threadIdx.x] = p[0] + q[0];
     delete[] p;
     delete[] p;
 }
 extern "C" __global__ void freed_twice_good(int *out) {
     int *p = new int[4], *q = new int[4];
-    p[0] = q[0] = out[0];
+    p[0] = q[0] = out[threadIdx.x];
     out[threadIdx.x] = p[0] + q[0];
     delete[] p;
     delete[] q;

@@ -1,0 +1,293 @@
+"""Accesses that run from one array of static shared memory into the next, which the machine code cannot show.
+
+A cubin with line information has the kernel's PTX, where each array has a name. It is assembled again with the arrays
+apart, and executed: an access to a gap between them was made with an address of an array that does not reach there.
+Whatever is computed from the address of an array moves with it, so no access within an array is ever in a gap.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.image.cubin import PTX_SECTION, Cubin, read_cubin
+from gpuemu.sass.image.elf import ElfFile, read_elf
+from gpuemu.sass.image.line_table import read_line_table
+from gpuemu.sass.machine.observer import Observer
+from gpuemu.sass.machine.patterns import Place
+from gpuemu.sass.machine.spaces import counted, past
+from gpuemu.sass.tools.disassembly import DecodedFunction
+from gpuemu.sass.tools.toolchain import assemble_ptx
+from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
+from gpuemu.trace.listing import INSTRUCTION_BYTES
+from gpuemu.trace.model import Instruction
+
+_MERGED = "gpuemu_arrays"
+_LINES = ".nv_debug_line_sass"
+_DECLARED = re.compile(
+    r"[ \t]*(?:\.(?:visible|weak|common)\s+)?\.shared\s+(?:\.align\s+(\d+)\s+)?"
+    r"\.[bfsu](\d+)\s+([\w$]+)(?:\[(\d+)\])?;\s*"
+)
+_SHARED = re.compile(r"[ \t]*(?:\.\w+\s+)*\.shared\s.*;")
+_EXTERN = re.compile(r"[ \t]*\.extern\s+\.shared\s")
+_ENTRY = re.compile(r"[ \t]*(?:\.(?:visible|weak)\s+)*\.entry\s+([\w$]+)")
+_TARGET = re.compile(r"[ \t]*\.target\s+(sm_\w+)")
+_VERSION = re.compile(r"Unsupported \.version .*current version is '([\d.]+)'")
+_SIZE = re.compile(r"[ \t]*\.address_size\s")
+_MOST_STATIC = 48 << 10
+"""Bytes of static shared memory that a kernel may have."""
+_GAPS = [1 << bits for bits in range(12, 3, -1)]
+_ACCESSES = {"load": "read", "store": "write", "atomic": "atomic access"}
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array of the PTX, and where it begins once they are apart."""
+
+    name: str
+    size: int
+    start: int = 0
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A kernel with its arrays apart. `lines` say for each of its instructions which line of the PTX it is of."""
+
+    cubin: bytes
+    arrays: tuple[_Array, ...]
+    end: int
+    """Where dynamic shared memory may begin: behind the last gap."""
+    lines: tuple[int, ...]
+    original_lines: tuple[int, ...]
+
+
+def set_apart(content: bytes, kernel: str, shared_base: int) -> Apart | str:
+    """A kernel of a cubin with its arrays of shared memory apart; or why there is none, "" for no reason to look."""
+    elf = read_elf(content, "<cubin>")
+    if PTX_SECTION not in elf.sections or _LINES not in elf.sections:
+        return ""
+    text = [piece.decode("utf-8", "replace") for piece in elf.sections[PTX_SECTION].data.split(b"\0")]
+    target = next((match[1] for line in text if (match := _TARGET.match(line))), None)
+    laid_out = _laid_out(_only(text, kernel), shared_base)
+    if laid_out is None or target is None:
+        return ""
+    unseen = "accesses from one array of shared memory into the next are not looked for"
+    if shutil.which("ptxas") is None:
+        return f"{unseen}: that takes ptxas on the PATH"
+    ptx, arrays, end = laid_out
+    cubin = _assembled("\n".join(ptx), target)
+    if cubin is None:
+        return f"{unseen}: ptxas does not take the kernel's PTX with its arrays apart"
+    return Apart(cubin, arrays, end, _ptx_lines(read_elf(cubin, "<cubin>"), kernel), _ptx_lines(elf, kernel))
+
+
+def _assembled(ptx: str, target: str) -> bytes | None:
+    """The cubin of PTX; one that is newer than ptxas is taken for as old as that."""
+    with tempfile.TemporaryDirectory(prefix="gpuemu-") as folder:
+        path = Path(folder) / "apart.ptx"
+        for _ in range(2):
+            path.write_text(ptx)
+            try:
+                return assemble_ptx(path, target)
+            except GpuemuError as error:
+                known = _VERSION.search(str(error))
+                if known is None:
+                    return None
+                ptx = re.sub(r"(?m)^(\s*\.version\s+)[\d.]+", rf"\g<1>{known[1]}", ptx, count=1)
+    return None
+
+
+def _ptx_lines(elf: ElfFile, kernel: str) -> tuple[int, ...]:
+    """The line of PTX of each instruction of a kernel, 0 where none is known."""
+    starts = {r.offset: r.symbol for r in elf.relocations.get(_LINES, ())}
+    table = read_line_table(elf.sections[_LINES].data, starts)
+    code = elf.sections[f".text.{kernel}"].data
+    found = table.lines(kernel, range(0, len(code), INSTRUCTION_BYTES))
+    return tuple(0 if place is None else place.line for place in found)
+
+
+def _only(text: Sequence[str], kernel: str) -> list[str]:
+    """The lines of a module. Those of its other kernels and of sections of debug information become empty."""
+    kept, other = [], False
+    for line in text:
+        entry = _ENTRY.match(line)
+        if entry is not None:
+            other = entry[1] != kernel
+        elif line.lstrip().startswith(".section"):
+            other = True
+        kept.append("" if other else line)
+        if line.startswith("}"):
+            other = False
+    return kept
+
+
+def _laid_out(text: list[str], shared_base: int) -> tuple[list[str], tuple[_Array, ...], int] | None:
+    """The PTX with one array for all, where each is and where the last gap ends; None where that cannot be done."""
+    text, found = text.copy(), dict[str, tuple[int, int]]()
+    dynamic = any(_EXTERN.match(line) for line in text)
+    for number, line in enumerate(text):
+        match = _DECLARED.fullmatch(line)
+        if match is None:
+            if _SHARED.match(line) and not _EXTERN.match(line):
+                return None
+            continue
+        align, width, name, count = match.groups()
+        if name in found:
+            return None
+        size = int(width) // 8 * int(count or 1)
+        found[name] = size, max(int(align or 1), int(width) // 8)
+        text[number] = ""
+    if len(found) + dynamic < 2 or not found:
+        return None
+    for gap in _GAPS:
+        most = max(align for _, align in found.values())
+        arrays, end = [], 0
+        for name, (size, align) in found.items():
+            start = _rounded(end, max(align, min(gap, 1024)))
+            arrays.append(_Array(name, size, start))
+            end = start + size + gap
+        most = max(most, min(gap, 1024))
+        if end + most <= _MOST_STATIC:
+            break
+    else:
+        return None
+    starts = {array.name: array.start for array in arrays}
+    names = re.compile(rf"(?<![\w$.%])({'|'.join(map(re.escape, starts))})(?![\w$])(?:\s*\+\s*(-?\d+))?")
+    text = [names.sub(lambda m: f"{_MERGED}+{starts[m[1]] + int(m[2] or 0)}", line) for line in text]
+    place = next((number for number, line in enumerate(text) if _SIZE.match(line)), None)
+    if place is None:
+        return None
+    text[place] += f" .shared .align {most} .b8 {_MERGED}[{end}];"
+    first = _rounded(shared_base, most) - shared_base
+    return text, tuple(_Array(a.name, a.size, a.start + first) for a in arrays), end + first
+
+
+def _rounded(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple
+
+
+@dataclass(frozen=True)
+class _Miss:
+    """An access to a gap: its kind and bytes, the place in shared memory, a lane that makes it, and how many do."""
+
+    instruction: Instruction
+    access: str
+    size: int
+    at: int
+    lane: int
+    cta: int
+    times: int
+
+
+class Gaps(Observer):
+    """Listens to a kernel whose arrays are apart, and keeps the first access of each instruction to a gap."""
+
+    def __init__(self, apart: Apart):
+        self._apart = apart
+        self._starts = [array.start for array in apart.arrays]
+        self._cta = 0
+        self.found: dict[int, _Miss] = {}
+        """By the offset of the instruction."""
+        ends = np.array([array.start + array.size for array in apart.arrays])
+        self._ends, self._begins = ends, np.array(self._starts)
+
+    def launches(self, environment: Any) -> None:
+        self._every = np.arange(environment.lanes.count)
+
+    def starts(self, cta: int) -> None:
+        self._cta = cta
+
+    def resumes(self, cta: int) -> None:
+        self._cta = cta
+
+    def access(self, space: Any, place: Place) -> None:
+        if space.name == "shared":
+            lanes = self._every if place.pattern.lanes is None else place.pattern.lanes
+            at = place.base + place.pattern.offsets
+            self._look(space.site.instruction, space.purpose.value, space.size, at, lanes)
+
+    def reaches(self, space: Any, place: Place, rank: int) -> None:
+        self.access(space, place)
+
+    def block(self, site: Any, lane: int, places: NDArray[np.int64], store: bool, ranks: Sequence[int]) -> None:
+        self._look(site.instruction, "store" if store else "load", 1, places, np.full(len(places), lane))
+
+    def _look(
+        self, instruction: Instruction, access: str, size: int, at: NDArray[np.int64], lanes: NDArray[np.int64]
+    ) -> None:
+        array = np.searchsorted(self._begins, at, side="right") - 1
+        missed = (array < 0) | (at + size > self._ends[np.maximum(array, 0)])
+        missed &= at < self._apart.end
+        if not missed.any() or instruction.offset in self.found:
+            return
+        k = int(missed.argmax())
+        many = 1 if size == 1 else int(missed.sum())
+        self.found[instruction.offset] = _Miss(instruction, access, size, int(at[k]), int(lanes[k]), self._cta, many)
+
+    def sentence(self, at: int, size: int) -> tuple[str, str]:
+        """Which array an access to a gap misses, and what would be right."""
+        k = bisect_right(self._starts, at) - 1
+        arrays = self._apart.arrays
+        end = arrays[k].start + arrays[k].size
+        if k + 1 < len(arrays) and arrays[k + 1].start - at < at + size - end:
+            array = arrays[k + 1]
+            return f"{counted(array.start - at)} before the start of", _named(array)
+        return f"{past(at, size, end)} the end of", _named(arrays[k])
+
+
+def _named(array: _Array) -> str:
+    """The name of an array as in the source, and its size. Of a mangled name it is the last part."""
+    parts, at = [array.name], 0
+    for match in re.finditer(r"(\d+)", array.name):
+        if match.start() >= at and (length := int(match[1])) and match.end() + length <= len(array.name):
+            parts.append(array.name[match.end() : match.end() + length])
+            at = match.end() + length
+    return f"{parts[-1]} ({array.size} bytes)"
+
+
+def look_between_arrays(
+    function: DecodedFunction, launch: Callable[[Gaps, Cubin], None], findings: Findings, point: Callable[..., Point]
+) -> list[str]:
+    """Report the accesses to gaps, at the instructions of the kernel as it is; what there is to say beside.
+
+    `launch` executes a kernel of a cubin while something listens.
+    """
+    apart = set_apart(function.cubin.content, function.name, function.shared_base)
+    if not isinstance(apart, Apart):
+        return [apart] if apart else []
+    gaps = Gaps(apart)
+    with suppress(GpuemuError):  # where shared memory has no room for the gaps
+        launch(gaps, read_cubin(apart.cubin))
+    for miss in gaps.found.values():
+        line = apart.lines[miss.instruction.offset // INSTRUCTION_BYTES]
+        own = _of_line(function.code, apart.original_lines, line, miss.instruction.mnemonic)
+        missed, array = gaps.sentence(miss.at, miss.size)
+        does = f"{_ACCESSES[miss.access]} of {miss.size} bytes"
+        here = Point(miss.instruction, miss.lane, miss.cta, None, does)
+        findings.add(
+            Finding(
+                "memcheck", Severity.ERROR, f"Invalid __shared__ {does.replace(' of ', ' of size ', 1)}",
+                f"an address of one array of shared memory runs into another: it is {missed} {array}",
+                (here if own is None else point(own, miss.lane, miss.cta, does),), "", miss.times,
+                f"an index within {array}",
+            )
+        )  # fmt: skip
+    return []
+
+
+def _of_line(code: Sequence[Instruction], lines: Sequence[int], line: int, mnemonic: str) -> Instruction | None:
+    """The first instruction of a line of PTX; one of the same kind, if there is one."""
+    of_line = [i for i in code if i.offset // INSTRUCTION_BYTES < len(lines)]
+    of_line = [i for i in of_line if lines[i.offset // INSTRUCTION_BYTES] == line]
+    return next((i for i in of_line if i.mnemonic == mnemonic), None)

@@ -1,0 +1,191 @@
+"""Shuffles that read a lane which takes no part: one that has exited, is elsewhere, or is not in the mask.
+
+Such a value is undefined, and correct code reads many of them: the tail of a reduction, a value that a select drops. So
+a shuffle is reported only where the value matters. The launch is repeated with other values from those lanes, and what
+the kernel leaves in memory is compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.lanes import WARP, Mask
+from gpuemu.sass.machine.observer import Observer
+from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
+from gpuemu.trace.listing import INSTRUCTION_BYTES
+from gpuemu.trace.model import Instruction
+
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+_DISTURBANCE = np.uint32(0x5A5A5A5A)
+_MOST = 8
+"""Shuffles that are looked at one by one."""
+_BEHIND = 2
+"""Instructions behind a WARPSYNC among which the shuffle is that it is for."""
+OF_CTA = ("cta", "_bits", "_alive")
+"""What is of one CTA; see `aside`."""
+
+
+@dataclass
+class _Suspect:
+    """A shuffle that reads lanes which take no part: an example, and how many lanes do so."""
+
+    instruction: Instruction
+    lane: int
+    source: int
+    cta: int
+    reason: str
+    times: int
+
+
+class Sources:
+    """Which lanes take part in each shuffle: those of the mask behind a WARPSYNC, else those that execute it."""
+
+    def __init__(self, environment: Any):
+        self._exists = environment.lanes.exists
+        code: Sequence[Instruction] = environment.code
+        self._masked = {
+            n.offset
+            for k, i in enumerate(code)
+            if i.mnemonic == "WARPSYNC"
+            for n in code[k + 1 : k + 1 + _BEHIND]
+            if n.mnemonic == "SHFL"
+        }
+        self.start(0)
+
+    def start(self, cta: int) -> None:
+        self.cta = cta
+        self._bits = np.zeros(len(self._exists), np.uint32)
+        self._alive = self._exists.copy()
+
+    def names(self, lanes: Bools, wanted: Any) -> None:
+        """WARPSYNC: lanes name those with which they meet."""
+        self._bits = np.where(lanes, np.asarray(wanted, np.uint32), self._bits)
+
+    def exits(self, lanes: Bools) -> None:
+        self._alive = self._alive & ~lanes
+
+    def absent(self, instruction: Instruction, mask: Mask, sources: Indices) -> Bools | None:
+        """The lanes that read one which takes no part; None for nobody."""
+        here = self._exists if mask is None else mask
+        if instruction.offset in self._masked:
+            bit = self._bits >> (sources % WARP).astype(np.uint32) & np.uint32(1)
+            found = here & ~((bit == 1) & self._alive[sources])
+        elif mask is None and self._exists.all():
+            return None
+        else:
+            found = here & ~here[sources]
+        return found if found.any() else None
+
+    def reason(self, instruction: Instruction, lane: int, source: int) -> str:
+        """Why the lane that this one reads takes no part."""
+        if not self._exists[source]:
+            return "which the CTA does not have"
+        if not self._alive[source]:
+            return "which has exited"
+        bits = int(self._bits[lane])
+        if instruction.offset in self._masked and not bits >> source % WARP & 1:
+            return f"which the mask {bits:#010x} does not name"
+        return "which does not execute the shuffle with it"
+
+
+class Shuffles:
+    """Collects the shuffles of a launch that read lanes which take no part."""
+
+    def __init__(self, environment: Any):
+        self.sources = Sources(environment)
+        self.suspects: dict[int, _Suspect] = {}
+
+    def shuffled(self, instruction: Instruction, mask: Mask, sources: Indices) -> None:
+        absent = self.sources.absent(instruction, mask, sources)
+        if absent is None:
+            return
+        lane, known = int(absent.argmax()), self.suspects.get(instruction.offset)
+        if known is not None:
+            known.times += int(absent.sum())
+            return
+        source = int(sources[lane])
+        reason = self.sources.reason(instruction, lane, source)
+        self.suspects[instruction.offset] = _Suspect(
+            instruction, lane, source, self.sources.cta, reason, int(absent.sum())
+        )
+
+
+class Disturbed(Observer):
+    """A launch in which some shuffles get other values from lanes that take no part."""
+
+    def __init__(self, offsets: frozenset[int]):
+        self._offsets = offsets
+        self._failed = False
+
+    def launches(self, environment: Any) -> None:
+        self._memory = environment.memory
+        self._sources = Sources(environment)
+
+    def starts(self, cta: int) -> None:
+        self._sources.start(cta)
+
+    def names(self, site: Any, lanes: Bools, wanted: Any, alive: Bools) -> None:
+        self._sources.names(lanes, wanted)
+
+    def exits(self, lanes: Bools) -> None:
+        self._sources.exits(lanes)
+
+    def shuffled(self, site: Any, mask: Mask, sources: Indices, values: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        if site.instruction.offset not in self._offsets:
+            return values
+        absent = self._sources.absent(site.instruction, mask, sources)
+        return values if absent is None else np.where(absent, values ^ _DISTURBANCE, values)
+
+    def fails(self, error: Any) -> None:
+        self._failed = True
+
+    @property
+    def outcome(self) -> bytes | None:
+        """What it has left in memory; None if it could not go on."""
+        return None if self._failed else left_in(self._memory)
+
+
+def left_in(memory: Any) -> bytes:
+    """A digest of all buffers."""
+    digest = hashlib.blake2b()
+    for buffer in memory.buffers:
+        digest.update(np.ascontiguousarray(buffer.views[1]).data)
+    return digest.digest()
+
+
+def report_shuffles(
+    suspects: dict[int, _Suspect], outcome: bytes, disturbed: Callable[[frozenset[int]], bytes | None],
+    findings: Findings, point: Callable[..., Point],
+) -> None:  # fmt: skip
+    """Report those shuffles whose values from absent lanes change the outcome of the launch.
+
+    `disturbed`: the outcome of a launch in which shuffles at these offsets are disturbed. A shuffle whose mask has been
+    found wrong is left out.
+    """
+    told = {p.instruction.offset for f in findings.found.values() if f.tool == "synccheck" for p in f.points}
+    suspects = {
+        offset: suspect
+        for offset, suspect in suspects.items()
+        if told.isdisjoint(offset - k * INSTRUCTION_BYTES for k in range(1, _BEHIND + 1))
+    }
+    if not suspects or disturbed(frozenset(suspects)) == outcome:
+        return
+    for offset, s in list(suspects.items())[:_MOST]:
+        if len(suspects) > 1 and disturbed(frozenset([offset])) == outcome:
+            continue
+        lane, source = s.lane % WARP, s.source % WARP
+        findings.add(
+            Finding(
+                "synccheck", Severity.ERROR, "Shuffle error: a source lane that takes no part",
+                f"lane {lane} reads lane {source}, {s.reason}; its value is undefined, and results depend on it",
+                (point(s.instruction, s.lane, s.cta, "shuffles"),), "", s.times,
+                "a source lane that the mask names and that executes the shuffle, too",
+            )
+        )  # fmt: skip
