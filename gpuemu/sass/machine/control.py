@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind
+from gpuemu.sass.machine.cta_barriers import CtaBarriers
 from gpuemu.sass.machine.environment import Environment, ExecutionError
-from gpuemu.sass.machine.groups import CONVERGENCE, Convergence, CtaBarriers, Group
+from gpuemu.sass.machine.groups import COLLECTIVE, WARPSYNC, Convergence, Group
 from gpuemu.sass.machine.jumps import WHOLE_WARP, Handler, Jumps, guard_of, predicates_of
 from gpuemu.sass.machine.lanes import WARP, any_lane, write
 from gpuemu.sass.machine.operands import Site
@@ -166,14 +167,15 @@ class ControlFlow(Jumps):
         return self._wait(group, self._barriers_of[pc], pc)
 
     def _warpsync(self, site: Site) -> Handler:
-        """WARPSYNC: lanes that name the same lanes of their warp meet, and go on by themselves.
+        """WARPSYNC: lanes that name the same lanes of their warp meet at it, and go on by themselves.
 
-        .COLLECTIVE also says where they go on behind the next ENDCOLLECTIVE; compilers put the target right there, so
-        that nothing is left for that to do.
+        Those of a .COLLECTIVE meet wherever they are. An H200 hangs where lanes wait at two plain ones. A .COLLECTIVE
+        also says where they go on behind the next ENDCOLLECTIVE; compilers put the target right there, so that nothing
+        is left for that to do.
         """
-        mask = None if site.has("ALL") else site.source(0)
+        mask, barrier = None if site.has("ALL") else site.source(0), WARPSYNC
         if site.has("COLLECTIVE"):
-            target = self._target(site, site.instruction.operands[-1])
+            barrier, target = COLLECTIVE, self._target(site, site.instruction.operands[-1])
             if self.environment.code[target - 1].opcode != "ENDCOLLECTIVE":
                 raise site.unsupported("a collective region that goes on elsewhere than behind its end")
 
@@ -181,15 +183,15 @@ class ControlFlow(Jumps):
             wanted = WHOLE_WARP if mask is None else mask()
             if self.environment.observer is not None:
                 self.environment.observer.names(site, self._present(group.mask), wanted, self._convergence.alive)
-            write(self._convergence.participants[CONVERGENCE], wanted, group.mask)
+            write(self._convergence.participants[barrier], wanted, group.mask)
             if np.ndim(wanted) == 0:
-                return self._wait(group, CONVERGENCE, pc)
+                return self._wait(group, barrier, pc)
             here = self._present(group.mask)
             by_warp = wanted.reshape(-1, WARP)
             leaders = by_warp[np.arange(len(by_warp)), here.reshape(-1, WARP).argmax(axis=1)]
             if not any_lane(here & (np.repeat(leaders, WARP) != wanted)):
-                return self._wait(group, CONVERGENCE, pc)
-            self._convergence.wait(CONVERGENCE, here, pc + 1)
+                return self._wait(group, barrier, pc)
+            self._convergence.wait(barrier, here, pc + 1)
             self._groups.remove(group)
             return self._release(None)
 

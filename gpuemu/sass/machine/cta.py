@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from gpuemu.sass.machine.cluster_state import Cluster, Clusters, ClusterWait, Incoming
 from gpuemu.sass.machine.control import ControlFlow
+from gpuemu.sass.machine.cta_barriers import CtaBarriers
 from gpuemu.sass.machine.environment import Environment, ExecutionError, no_event, no_news, no_record
-from gpuemu.sass.machine.groups import Convergence, CtaBarriers, Group
+from gpuemu.sass.machine.groups import Convergence, Group
 from gpuemu.sass.machine.lanes import WARP, Mask, any_lane, every_lane
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.polls import Look, Looks, Polls, SetAside

@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, any_lane, ballots, write
 
 CONVERGENCE = 16
-"""Convergence barriers B0 to B15 of each warp; one more serves WARPSYNC."""
+"""Convergence barriers B0 to B15 of each warp. Two more serve WARPSYNC, and that of a collective region."""
+WARPSYNC, COLLECTIVE = CONVERGENCE, CONVERGENCE + 1
+_WARPSYNCS = (WARPSYNC, COLLECTIVE)
+_BARRIERS = CONVERGENCE + len(_WARPSYNCS)
 
 
 @dataclass(eq=False)
@@ -47,16 +50,16 @@ class Convergence:
         self.alive = lanes.exists.copy()
         self._exits = 0
         # The lanes of its warp that each lane will wait for, as of its last BSSY.
-        self.participants = np.zeros((CONVERGENCE + 1, count), dtype=np.uint32)
+        self.participants = np.zeros((_BARRIERS, count), dtype=np.uint32)
         # The meeting that it names with that: a number for each BSSY that has been executed.
-        self._meeting = np.zeros((CONVERGENCE + 1, count), dtype=np.int64)
+        self._meeting = np.zeros((_BARRIERS, count), dtype=np.int64)
         self._meetings = 0
         # Of barriers that functions have saved, the meetings, the innermost last: [barrier][depth, lane].
         self._saved: dict[int, NDArray[np.int64]] = {}
-        self._depth = np.zeros((CONVERGENCE + 1, count), dtype=np.int64)
+        self._depth = np.zeros((_BARRIERS, count), dtype=np.int64)
         # (meeting, warp) → who has left it.
         self._left: dict[tuple[int, int], int] = {}
-        self._waiting_at = np.full((CONVERGENCE + 1, count), -1, dtype=np.int64)
+        self._waiting_at = np.full((_BARRIERS, count), -1, dtype=np.int64)
         self.anyone_waits = False
 
     def _bits(self, group: Group) -> NDArray[np.uint32]:
@@ -149,35 +152,86 @@ class Convergence:
     def released(self) -> list[tuple[int, NDArray[np.bool_]]]:
         """(pc, lanes) of everyone whose partners have all come or gone; they wait no longer.
 
-        Partners wait at the same barrier for the same lanes. A lane of them that waits there for others is in
-        a deeper call, or elsewhere: it has not come. Lanes of a warp that waited for others are not together.
+        Partners wait at the same barrier for the same lanes, those of a plain WARPSYNC also at the same instruction. A
+        lane that waits there for others is in a deeper call, or elsewhere: it has not come. Lanes of a warp that waited
+        for others are not together.
         """
         if not self.anyone_waits:
             return []
         alive = ballots(self.alive)
         found: list[tuple[int, NDArray[np.bool_]]] = []
-        for barrier in range(CONVERGENCE + 1):
+        for barrier in range(_BARRIERS):
             waiting_at = self._waiting_at[barrier]
             lanes = np.flatnonzero(waiting_at >= 0)
+            if barrier == WARPSYNC:
+                for pc in np.unique(waiting_at[lanes]).tolist():
+                    found += self._complete(barrier, lanes[waiting_at[lanes] == pc], alive)
+            elif len(lanes):
+                found += self._complete(barrier, lanes, alive)
+        found += self._held_up(alive)
+        self.anyone_waits = bool((self._waiting_at >= 0).any())
+        return found
+
+    def _parties(
+        self, barrier: int, lanes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]]:
+        """The parties that wait for each other, each lane's party, and which lanes of each party have come.
+
+        A party is the warp's number above the lanes that are named.
+        """
+        named = lanes // WARP << 32 | self.participants[barrier][lanes]
+        parties, party_of = np.unique(named, return_inverse=True)
+        come = np.zeros(len(parties), dtype=np.uint32)
+        np.bitwise_or.at(come, party_of, np.uint32(1) << (lanes % WARP).astype(np.uint32))
+        return parties, party_of, come
+
+    def _complete(
+        self, barrier: int, lanes: NDArray[np.int64], alive: NDArray[np.uint32]
+    ) -> list[tuple[int, NDArray[np.bool_]]]:
+        """Those of these lanes, which wait at a barrier, whose partners have all come or gone."""
+        parties, party_of, come = self._parties(barrier, lanes)
+        complete = (parties.astype(np.uint32) & alive[parties >> 32] & ~come) == 0
+        free, party_of = lanes[complete[party_of]], party_of[complete[party_of]]
+        if not len(free):
+            return []
+        # The first party of each warp is one group, the second one another.
+        waiting_at, found = self._waiting_at[barrier], []
+        rank = np.arange(len(parties)) - np.searchsorted(parties, parties >> 32 << 32)
+        for pc, number in sorted(set(zip(waiting_at[free].tolist(), rank[party_of].tolist(), strict=True))):
+            group = np.zeros(self._lanes.count, dtype=np.bool_)
+            group[free[(waiting_at[free] == pc) & (rank[party_of] == number)]] = True
+            found.append((pc, group))
+        waiting_at[free] = -1
+        return found
+
+    def _held_up(self, alive: NDArray[np.uint32]) -> list[tuple[int, NDArray[np.bool_]]]:
+        """(pc, lanes) of those at a BSYNC that only wait for lanes at a WARPSYNC which names them: they go on.
+
+        An H200 does so. Whoever waits at the WARPSYNC then does not find them at the BSYNC, and does not wait there.
+        """
+        at_warpsync = self._waiting_at[list(_WARPSYNCS)] >= 0
+        if not at_warpsync.any():
+            return []
+        wanted = np.where(at_warpsync, self.participants[list(_WARPSYNCS)], np.uint32(0)).max(axis=0)
+        found = []
+        for barrier in range(CONVERGENCE):
+            lanes = np.flatnonzero(self._waiting_at[barrier] >= 0)
             if not len(lanes):
                 continue
-            # A party: the warp's number above the lanes that wait for each other.
-            named = lanes // WARP << 32 | self.participants[barrier][lanes]
-            parties, party_of = np.unique(named, return_inverse=True)
-            come = np.zeros(len(parties), dtype=np.uint32)
-            np.bitwise_or.at(come, party_of, np.uint32(1) << (lanes % WARP).astype(np.uint32))
-            complete = (parties.astype(np.uint32) & alive[parties >> 32] & ~come) == 0
-            free, party_of = lanes[complete[party_of]], party_of[complete[party_of]]
-            if not len(free):
-                continue
-            # The first party of each warp is one group, the second one another.
-            rank = np.arange(len(parties)) - np.searchsorted(parties, parties >> 32 << 32)
-            for pc, number in sorted(set(zip(waiting_at[free].tolist(), rank[party_of].tolist(), strict=True))):
-                group = np.zeros(self._lanes.count, dtype=np.bool_)
-                group[free[(waiting_at[free] == pc) & (rank[party_of] == number)]] = True
-                found.append((pc, group))
-            waiting_at[free] = -1
-        self.anyone_waits = bool((self._waiting_at >= 0).any())
+            parties, party_of, come = self._parties(barrier, lanes)
+            for k, party in enumerate(parties.tolist()):
+                warp, missing = party >> 32, np.uint32(party & 0xFFFFFFFF) & alive[party >> 32] & ~come[k]
+                away = warp * WARP + np.flatnonzero(missing >> np.arange(WARP, dtype=np.uint32) & 1)
+                if not (wanted[away] & come[k]).all():
+                    continue
+                here = np.zeros(self._lanes.count, dtype=np.bool_)
+                here[lanes[party_of == k]] = True
+                found += [
+                    (pc, here & (self._waiting_at[barrier] == pc))
+                    for pc in np.unique(self._waiting_at[barrier][here]).tolist()
+                ]
+                self._waiting_at[barrier][here] = -1
+                self.forget(barrier, here)
         return found
 
     def let_go(self, pcs: frozenset[int], warps: NDArray[np.bool_]) -> list[tuple[int, NDArray[np.bool_]]]:
@@ -195,75 +249,7 @@ class Convergence:
     def waiting(self) -> list[tuple[int, NDArray[np.bool_]]]:
         """(pc, lanes) of everyone who waits: those at a WARPSYNC first, which the source asks for; pc is behind it."""
         found = []
-        for barrier in (CONVERGENCE, *range(CONVERGENCE)):
+        for barrier in (*_WARPSYNCS, *range(CONVERGENCE)):
             waiting_at = self._waiting_at[barrier]
             found += [(pc, waiting_at == pc) for pc in np.unique(waiting_at[waiting_at >= 0]).tolist()]
         return found
-
-
-class CtaBarriers:
-    """The CTA's barriers 0 to 15, and the reduction that BAR.RED makes over arriving lanes."""
-
-    def __init__(self, lanes: Lanes):
-        self._lanes = lanes
-        self._waiting: dict[int, list[tuple[int, NDArray[np.bool_]]]] = {}
-        self._arrived: dict[int, int] = {}
-        self._votes: dict[int, NDArray[np.bool_]] = {}
-        self._all_of: dict[int, bool] = {}
-        self._expected: dict[int, int | None] = {}
-
-    @property
-    def idle(self) -> bool:
-        """Whether nobody has arrived anywhere."""
-        return not self._arrived
-
-    def arrive(
-        self,
-        barrier: int,
-        lanes: NDArray[np.bool_],
-        pc: int | None,
-        expected: int | None,
-        votes: NDArray[np.bool_] | None,
-        all_of: bool = False,
-    ) -> None:
-        """`lanes` arrive, to go on at `pc` (None: they do not wait); `expected` threads, None for all that live.
-
-        `votes` are brought together; `all_of`: true only if all are.
-        """
-        self._expected[barrier] = expected
-        self._arrived[barrier] = self._arrived.get(barrier, 0) + int(np.count_nonzero(lanes))
-        if pc is not None:
-            self._waiting.setdefault(barrier, []).append((pc, lanes))
-        if votes is not None:
-            kept = self._votes.setdefault(barrier, np.zeros(self._lanes.count, dtype=np.bool_))
-            kept |= votes & lanes
-            self._all_of[barrier] = all_of
-
-    def opened(self, alive: int) -> list[tuple[int, int, NDArray[np.bool_], tuple[int, bool] | None]]:
-        """(barrier, pc, lanes, outcome) of every barrier that is complete, `alive` lanes being left.
-
-        `outcome`: how many votes were true, and whether all were (for AND) or any was; None without votes.
-        """
-        found = []
-        for barrier, arrived in list(self._arrived.items()):
-            expected = self._expected[barrier]
-            if arrived < (alive if expected is None else expected):
-                continue
-            votes = self._votes.pop(barrier, None)
-            del self._arrived[barrier]
-            together: dict[int, NDArray[np.bool_]] = {}
-            for pc, lanes in self._waiting.pop(barrier, []):
-                together[pc] = together[pc] | lanes if pc in together else lanes
-            outcome = None
-            if votes is not None:
-                count = int(np.count_nonzero(votes))
-                outcome = count, count == arrived if self._all_of[barrier] else count > 0
-            found += [(barrier, pc, together[pc], outcome) for pc in sorted(together)]
-        return found
-
-    def waiting(self) -> list[tuple[int, int, NDArray[np.bool_], int]]:
-        """(barrier, pc, lanes, lanes that have arrived) of every barrier that is not complete.
-
-        `lanes` are the first that wait there, to go on at `pc`.
-        """
-        return [(barrier, *waiting[0], self._arrived.get(barrier, 0)) for barrier, waiting in self._waiting.items()]
