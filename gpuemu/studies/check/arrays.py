@@ -30,6 +30,7 @@ from gpuemu.sass.machine.spaces import counted, past
 from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.sass.tools.toolchain import assemble_ptx
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
+from gpuemu.studies.check.shuffles import left_in
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction
 
@@ -48,6 +49,7 @@ _SIZE = re.compile(r"[ \t]*\.address_size\s")
 _MOST_STATIC = 48 << 10
 """Bytes of static shared memory that a kernel may have."""
 _GAPS = [1 << bits for bits in range(12, 3, -1)]
+_FILLS = 0x5A, 0xC3
 _ACCESSES = {"load": "read", "store": "write", "atomic": "atomic access"}
 
 
@@ -191,10 +193,13 @@ class _Miss:
 
 
 class Gaps(Observer):
-    """Listens to a kernel whose arrays are apart, and keeps the first access of each instruction to a gap."""
+    """Listens to a kernel whose arrays are apart, and keeps the first access of each instruction to a gap.
 
-    def __init__(self, apart: Apart):
-        self._apart = apart
+    Gaps begin with bytes of `fill`.
+    """
+
+    def __init__(self, apart: Apart, fill: int):
+        self._apart, self._fill, self._failed = apart, fill, False
         self._starts = [array.start for array in apart.arrays]
         self._cta = 0
         self.found: dict[int, _Miss] = {}
@@ -204,9 +209,13 @@ class Gaps(Observer):
 
     def launches(self, environment: Any) -> None:
         self._every = np.arange(environment.lanes.count)
+        self._memory = environment.memory
 
     def starts(self, cta: int) -> None:
         self._cta = cta
+        ends = [*self._starts[1:], self._apart.end]
+        for array, end in zip(self._apart.arrays, ends, strict=True):
+            self._memory.shared[1][array.start + array.size : end] = self._fill
 
     def resumes(self, cta: int) -> None:
         self._cta = cta
@@ -234,6 +243,14 @@ class Gaps(Observer):
         k = int(missed.argmax())
         many = 1 if size == 1 else int(missed.sum())
         self.found[instruction.offset] = _Miss(instruction, access, size, int(at[k]), int(lanes[k]), self._cta, many)
+
+    def fails(self, error: Any) -> None:
+        self._failed = True
+
+    @property
+    def outcome(self) -> bytes | None:
+        """What the launch has left in memory; None if it could not go on."""
+        return None if self._failed else left_in(self._memory)
 
     def sentence(self, at: int, size: int) -> tuple[str, str]:
         """Which array an access to a gap misses, and what would be right."""
@@ -266,9 +283,15 @@ def look_between_arrays(
     apart = set_apart(function.cubin.content, function.name, function.shared_base)
     if not isinstance(apart, Apart):
         return [apart] if apart else []
-    gaps = Gaps(apart)
+    cubin = read_cubin(apart.cubin)
+    gaps, again = (Gaps(apart, fill) for fill in _FILLS)
     with suppress(GpuemuError):  # where shared memory has no room for the gaps
-        launch(gaps, read_cubin(apart.cubin))
+        launch(gaps, cubin)
+    # A read whose value goes nowhere does no harm: CUB's merge sort has such.
+    if any(miss.access == "load" for miss in gaps.found.values()) and gaps.outcome is not None:
+        launch(again, cubin)
+        if again.outcome == gaps.outcome:
+            gaps.found = {offset: miss for offset, miss in gaps.found.items() if miss.access != "load"}
     for miss in gaps.found.values():
         line = apart.lines[miss.instruction.offset // INSTRUCTION_BYTES]
         own = _of_line(function.code, apart.original_lines, line, miss.instruction.mnemonic)

@@ -63,7 +63,7 @@ PLANTED = {
 }
 CLEAN = [
     ("barriers", "copies"), ("barriers", "unrolled"), ("barriers", "roles"),
-    ("arrays", "folded"), ("arrays", "swapped"), ("arrays", "whole"),
+    ("arrays", "folded"), ("arrays", "swapped"), ("arrays", "whole"), ("arrays", "unused"),
 ]  # fmt: skip
 """Kernels that look as if they had one of these faults."""
 THREADS = {"heap": 32, "shuffles": 48}

@@ -96,3 +96,15 @@ extern "C" __global__ void whole_good(int *out, int n) {
     __syncthreads();
     out[t] = p[127 - t] + both.a[t % 32 + n];
 }
+
+// A read past the end whose value nobody uses.
+extern "C" __global__ void unused_good(int *out) {
+    __shared__ int a[32];
+    __shared__ int b[32];
+    int t = threadIdx.x;
+    if (t < 32) a[t] = t, b[t] = -t;
+    __syncthreads();
+    if (t >= 32) return;
+    int value = a[t + 8 + out[t]];
+    out[t] = t < 24 ? value : b[t];
+}
