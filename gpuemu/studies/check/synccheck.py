@@ -54,7 +54,7 @@ class Sync:
         """A barrier lets go: threads may have exited without reaching it, or wait for it at different places."""
         waiting = self._waiting.pop(barrier, [])
         instruction, lanes, expected = self._named[barrier]
-        if barrier == _SYNCTHREADS and expected is None and len(waiting) > 1:
+        if barrier == _SYNCTHREADS and expected is None and any(i is not instruction for i, _ in waiting):
             self._compare_places(waiting)
         if expected is not None or bool((alive == self._exists).all()):
             return

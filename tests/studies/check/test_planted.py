@@ -110,6 +110,30 @@ def test_without_ptxas_a_note_says_that_nobody_looked_between_arrays(monkeypatch
     assert any("that takes ptxas on the PATH" in note for note in report.notes)
 
 
+PARTED = """
+extern "C" __global__ void parted(int *out) {
+    int v = threadIdx.x;
+    if (out[threadIdx.x] > 0) v += 5;
+    __syncwarp();
+    if (threadIdx.x < 2)
+        v = __shfl_sync(0xffffffffu, v, 1);
+    __syncwarp();
+    out[threadIdx.x] = v;
+}
+"""
+
+
+def test_lanes_that_wait_for_ever_are_named_where_they_wait(tmp_path: Path) -> None:
+    source = tmp_path / "parted.cu"
+    source.write_text(PARTED)
+    report = gpuemu.check(
+        load_cubin(source, "sm_90", "nvrtc"), "parted", block=(32, 1, 1), args=[np.zeros(32, np.int32)]
+    )
+    (error,) = report.errors
+    assert (error.tool, error.title) == ("synccheck", "Barrier error: divergent threads in warp")
+    assert [(p.source[1], p.thread) for p in error.points if p.source is not None] == [(7, 0), (8, 2)]
+
+
 STEPS = """
 extern "C" __global__ void rows(int *out) {
     __shared__ int s[128];
