@@ -63,10 +63,10 @@ PLANTED = {
 }
 CLEAN = [
     ("barriers", "copies"), ("barriers", "unrolled"), ("barriers", "roles"),
-    ("arrays", "folded"), ("arrays", "swapped"), ("arrays", "whole"), ("arrays", "unused"),
+    ("shuffles", "masked"), ("arrays", "folded"), ("arrays", "swapped"), ("arrays", "whole"), ("arrays", "unused"),
 ]  # fmt: skip
 """Kernels that look as if they had one of these faults."""
-THREADS = {"heap": 32, "shuffles": 48}
+THREADS = {"heap": 32, "shuffles": 48, "masked": 32}
 N = {"copies": [3], "unrolled": [6], "swapped": [3], "whole": [8]}
 SHARED_BYTES = {"dynamic": 512}
 
@@ -80,7 +80,7 @@ def checked(source: str, kernel: str, arch: str) -> Report:
     name = kernel.rpartition("_")[0]
     arguments: list[Any] = [np.zeros(256, np.int32), *N.get(name, [])]
     return gpuemu.check(
-        cubin(source, arch), kernel, (1, 1, 1), (THREADS.get(source, 128), 1, 1), SHARED_BYTES.get(name, 0), arguments,
+        cubin(source, arch), kernel, (1, 1, 1), (THREADS.get(name, THREADS.get(source, 128)), 1, 1), SHARED_BYTES.get(name, 0), arguments,
         budget=100_000,
     )  # fmt: skip
 

@@ -46,3 +46,16 @@ extern "C" __global__ void scan_good(int *out) {
     }
     out[threadIdx.x] = v;
 }
+
+// Two lanes of a branch, then all: the mask comes from a slow constant, which the compiler knows to be in time.
+extern "C" __global__ void masked_good(int *out) {
+    __syncthreads();
+    int lane = threadIdx.x & 31, local = lane, received = lane + 32;
+    if ((lane & 15) == 0) {
+        local += received;
+        received = __shfl_xor_sync(0x00010001u, local, 16);
+    }
+    received = __shfl_up_sync(~0u, received, 8);
+    __syncthreads();
+    out[threadIdx.x] = received;
+}
