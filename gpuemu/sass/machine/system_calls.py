@@ -20,8 +20,11 @@ HEAP_BYTES = 8 << 20
 """What malloc may give away in all: the driver's default (cudaLimitMallocHeapSize)."""
 HEAP = "the heap"
 HEAP_ALIGNMENT = 16
-_MOST_GAP = 2048
-"""Bytes behind a block that belong to none, so that an access past its end is seen: a quarter of it, up to so many."""
+_LEAST_GAP, _MOST_GAP = 64, 2048
+"""Bytes after a block that belong to none, so that an access past its end is seen: as many as the block has, or these.
+"""
+_WITH_GAPS = (HEAP_ALIGNMENT + _LEAST_GAP) // HEAP_ALIGNMENT
+"""How much more room the smallest blocks take with their gaps."""
 _RETURN_ADDRESS = 20
 _MOST_STRING_BYTES = 1 << 16
 
@@ -29,7 +32,7 @@ _MOST_STRING_BYTES = 1 << 16
 def add_heap(memory: Memory, codeless: Mapping[int, str]) -> None:
     """Give a launch whose code calls malloc a heap, behind its other buffers."""
     if "malloc" in codeless.values():
-        memory.add_buffer(HEAP, np.zeros(2 * HEAP_BYTES, dtype=np.uint8))  # the gaps take no more than the blocks
+        memory.add_buffer(HEAP, np.zeros(_WITH_GAPS * HEAP_BYTES, dtype=np.uint8))
 
 
 class SystemCalls:
@@ -133,7 +136,7 @@ class SystemCalls:
         if self._heap_used + size <= HEAP_BYTES:
             address = heap.start + self._heap_end
             self._heap_used += size
-            self._heap_end += size + _aligned(min(max(size // 4, 1), _MOST_GAP))
+            self._heap_end += size + min(max(size, _LEAST_GAP), _MOST_GAP)
         elif freed:
             address = freed.pop()
         else:

@@ -144,7 +144,7 @@ def _check_kernel(
     from gpuemu.sass.launch import as_given, trace_kernel
     from gpuemu.sass.machine.observer import Observer
     from gpuemu.sass.tools.disassembly import decode_function
-    from gpuemu.studies.check.arrays import Gaps, look_between_arrays
+    from gpuemu.studies.check.arrays import Gaps, look_between_arrays, ptx_statements
     from gpuemu.studies.check.lane_watch import LaneWatch
     from gpuemu.studies.check.shuffles import Disturbed, report_shuffles
     from gpuemu.studies.check.watch import Watch
@@ -163,7 +163,10 @@ def _check_kernel(
     shuffles = "synccheck" in tools and any(i.mnemonic == "SHFL" for i in function.code)
     again = copy.deepcopy(list(args)) if "memcheck" in tools or shuffles else []
     looker = LaneWatch if "controlcheck" in tools else Watch
-    watch = looker(frozenset(tools), findings, point, _unfilled(args), copy_sizes=_copy_sizes(function))
+    watch = looker(
+        frozenset(tools), findings, point, _unfilled(args), copy_sizes=_copy_sizes(function),
+        statement=ptx_statements(function),
+    )  # fmt: skip
 
     def launch(
         arguments: Sequence[Any], observer: Observer, record: Sequence[int], speak: bool,

@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,21 @@ def _ptx_lines(elf: ElfFile, kernel: str) -> tuple[int, ...]:
     code = elf.sections[f".text.{kernel}"].data
     found = table.lines(kernel, range(0, len(code), INSTRUCTION_BYTES))
     return tuple(0 if place is None else place.line for place in found)
+
+
+def ptx_statements(function: DecodedFunction) -> Callable[[Instruction], int]:
+    """The line of PTX that an instruction of a kernel is of, 0 where it is not known."""
+
+    @cache
+    def lines() -> tuple[int, ...]:
+        elf = read_elf(function.cubin.content, "<cubin>")
+        return _ptx_lines(elf, function.name) if _LINES in elf.sections else ()
+
+    def of(instruction: Instruction) -> int:
+        number = instruction.offset // INSTRUCTION_BYTES
+        return lines()[number] if number < len(lines()) else 0
+
+    return of
 
 
 def _only(text: Sequence[str], kernel: str) -> list[str]:

@@ -27,9 +27,10 @@ class Sync:
     """Who waits at which barrier of a CTA, and at which instruction."""
 
     def __init__(
-        self, exists: Bools, code: Sequence[Instruction], findings: Findings, point: Callable[..., Point]
+        self, exists: Bools, code: Sequence[Instruction], findings: Findings, point: Callable[..., Point],
+        statement: Callable[[Instruction], object] = lambda instruction: None,
     ):  # fmt: skip
-        self._exists = exists
+        self._exists, self._statement = exists, statement
         self._exchanges = {
             i.offset
             for k, i in enumerate(code)
@@ -74,14 +75,15 @@ class Sync:
     def _compare_places(self, waiting: Sequence[tuple[Instruction, Bools]]) -> None:
         """Report threads that wait for one __syncthreads() at several of the source.
 
-        Compilers copy a barrier when they unroll a loop or duplicate the end of a branch. The copies have the same line
-        and the same calls around it. Code without line information is not judged.
+        The assembler copies a barrier when it duplicates the end of a branch, for example. The copies have the same
+        line, the same calls around it, and the same statement of the PTX. Code without line information is not judged.
         """
-        places: dict[tuple[tuple[str, int], ...], tuple[Instruction, Bools]] = {}
+        places: dict[object, tuple[Instruction, Bools]] = {}
         for instruction, lanes in waiting:
-            first, before = places.get(instruction.source, (instruction, np.zeros_like(lanes)))
-            places[instruction.source] = first, before | lanes
-        if () in places or len(places) == 1:
+            place = instruction.source, self._statement(instruction)
+            first, before = places.get(place, (instruction, np.zeros_like(lanes)))
+            places[place] = first, before | lanes
+        if len(places) == 1 or not all(instruction.source for instruction, _ in waiting):
             return
         (one, here), (other, there) = list(places.values())[:2]
         points = [self._point(i, int(lanes.argmax()), self.cta, "waits") for i, lanes in ((one, here), (other, there))]

@@ -45,6 +45,7 @@ class Watch(Observer):
     def __init__(
         self, tools: frozenset[str], findings: Findings, point: Callable[..., Point], unfilled: list[int],
         before: Watch | None = None, copy_sizes: Mapping[int, int] | None = None,
+        statement: Callable[[Any], object] = lambda instruction: None,
     ):  # fmt: skip
         self._tools = tools
         self._findings = findings
@@ -52,6 +53,7 @@ class Watch(Observer):
         self._unfilled = unfilled
         self._before = before
         self._copy_sizes = copy_sizes or {}
+        self._statement = statement
         self.spread = 0 if before is None else 3
         self.notes: list[str] = []
         self.failed = False
@@ -78,7 +80,7 @@ class Watch(Observer):
         self._init = Unwritten(environment, self._unfilled, self._findings, self._point)
         self._inits = first and "initcheck" in self._tools
         self._heap = Heap(memory, self._findings, self._point)
-        self._sync = Sync(lanes.exists, environment.code, self._findings, self._point)
+        self._sync = Sync(lanes.exists, environment.code, self._findings, self._point, self._statement)
         self._shuffles = Shuffles(environment)
         self._tests = UnusedTests(environment.code if first else (), self._findings, self._point)
         code = environment.code if first and "memcheck" in self._tools else ()

@@ -40,6 +40,7 @@ PLANTED = {
     ("barriers", "branches"): DIVERGENT,
     ("barriers", "calls"): DIVERGENT,
     ("barriers", "rounds"): DIVERGENT,
+    ("barriers", "line"): DIVERGENT,
     ("shuffles", "tail"): SHUFFLE,
     ("shuffles", "absent"): SHUFFLE,
     ("shuffles", "exited"): SHUFFLE,
@@ -62,12 +63,12 @@ PLANTED = {
     ("words", "padded"): Fault("racecheck", "Potential WAW hazard in __shared__", "a guard or an index", WARNING),
 }
 CLEAN = [
-    ("barriers", "copies"), ("barriers", "unrolled"), ("barriers", "roles"),
+    ("barriers", "unrolled"), ("barriers", "roles"),
     ("shuffles", "masked"), ("arrays", "folded"), ("arrays", "swapped"), ("arrays", "whole"), ("arrays", "unused"),
 ]  # fmt: skip
 """Kernels that look as if they had one of these faults."""
 THREADS = {"heap": 32, "shuffles": 48, "masked": 32}
-N = {"copies": [3], "unrolled": [6], "swapped": [3], "whole": [8]}
+N = {"unrolled": [6], "swapped": [3], "whole": [8]}
 SHARED_BYTES = {"dynamic": 512}
 
 

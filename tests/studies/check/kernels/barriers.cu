@@ -1,4 +1,4 @@
-// Barriers that threads reach at different places, and copies that compilers make of one barrier.
+// Barriers that threads reach at different places, and such as look like it.
 #define LINE s[threadIdx.x] = n; __syncthreads(); out[threadIdx.x] = s[127 - threadIdx.x]
 
 extern "C" __global__ void branches_bad(int *out) {
@@ -68,10 +68,16 @@ extern "C" __global__ void rounds_good(int *out) {
     out[threadIdx.x] = s[127 - threadIdx.x];
 }
 
-// Two copies of one line are no two barriers.
-extern "C" __global__ void copies_good(int *out, int n) {
+// Two barriers of one line.
+extern "C" __global__ void line_bad(int *out) {
     __shared__ int s[128];
-    if (threadIdx.x < 64) { n *= out[3]; LINE; out[threadIdx.x + 128] = n; } else { LINE; }
+    int n = out[threadIdx.x];
+    if (threadIdx.x < 64) { n += 5; LINE; } else { LINE; }
+}
+extern "C" __global__ void line_good(int *out) {
+    __shared__ int s[128];
+    int n = out[threadIdx.x];
+    if (threadIdx.x < 64) { n += 5; } LINE;
 }
 
 // An unrolled loop that warps enter at different rounds.
