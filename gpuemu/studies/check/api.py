@@ -144,8 +144,9 @@ def _check_kernel(
     from gpuemu.sass.launch import as_given, trace_kernel
     from gpuemu.sass.machine.observer import Observer
     from gpuemu.sass.tools.disassembly import decode_function
-    from gpuemu.studies.check.arrays import Gaps, look_between_arrays, ptx_statements
+    from gpuemu.studies.check.arrays import Gaps, look_between_arrays
     from gpuemu.studies.check.lane_watch import LaneWatch
+    from gpuemu.studies.check.ptx import Ptx
     from gpuemu.studies.check.shuffles import Disturbed, report_shuffles
     from gpuemu.studies.check.watch import Watch
 
@@ -163,10 +164,8 @@ def _check_kernel(
     shuffles = "synccheck" in tools and any(i.mnemonic == "SHFL" for i in function.code)
     again = copy.deepcopy(list(args)) if "memcheck" in tools or shuffles else []
     looker = LaneWatch if "controlcheck" in tools else Watch
-    watch = looker(
-        frozenset(tools), findings, point, _unfilled(args), copy_sizes=_copy_sizes(function),
-        statement=ptx_statements(function),
-    )  # fmt: skip
+    ptx = Ptx(function.cubin.content, function.name)
+    watch = looker(frozenset(tools), findings, point, _unfilled(args), copy_sizes=_copy_sizes(function), ptx=ptx)
 
     def launch(
         arguments: Sequence[Any], observer: Observer, record: Sequence[int], speak: bool,
@@ -183,9 +182,10 @@ def _check_kernel(
         launch(copy.deepcopy(again), Watch(frozenset(tools), findings, point, [], watch), [], False)
     budget = min(budget, 4 * _longest(trace))  # what runs again with other values or addresses may never end
     if shuffles and watch.suspects and not (watch.failed or findings.undefined):
+        masks = ptx.masks(function.code)
 
         def disturbed(offsets: frozenset[int]) -> bytes | None:
-            other = Disturbed(offsets)
+            other = Disturbed(offsets, masks)
             launch(copy.deepcopy(again), other, [], False)
             return other.outcome
 
@@ -195,7 +195,7 @@ def _check_kernel(
         def listened(gaps: Gaps, cubin: Cubin) -> None:
             launch(copy.deepcopy(again), gaps, [], False, cubin, True)
 
-        watch.notes += look_between_arrays(function, listened, findings, point)
+        watch.notes += look_between_arrays(function, ptx, listened, findings, point)
     if isinstance(watch, LaneWatch):
         latencies = _latencies(function.arch, watch.notes, given)
         if latencies is not None:

@@ -14,7 +14,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,28 +21,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.sass.image.cubin import PTX_SECTION, Cubin, read_cubin
-from gpuemu.sass.image.elf import ElfFile, read_elf
-from gpuemu.sass.image.line_table import read_line_table
+from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Place
 from gpuemu.sass.machine.spaces import counted, past
 from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.sass.tools.toolchain import assemble_ptx
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
+from gpuemu.studies.check.ptx import Ptx
 from gpuemu.studies.check.shuffles import left_in
-from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction
 
 _MERGED = "gpuemu_arrays"
-_LINES = ".nv_debug_line_sass"
 _DECLARED = re.compile(
     r"[ \t]*(?:\.(?:visible|weak|common)\s+)?\.shared\s+(?:\.align\s+(\d+)\s+)?"
     r"\.[bfsu](\d+)\s+([\w$]+)(?:\[(\d+)\])?;\s*"
 )
 _SHARED = re.compile(r"[ \t]*(?:\.\w+\s+)*\.shared\s.*;")
 _EXTERN = re.compile(r"[ \t]*\.extern\s+\.shared\s")
-_ENTRY = re.compile(r"[ \t]*(?:\.(?:visible|weak)\s+)*\.entry\s+([\w$]+)")
 _TARGET = re.compile(r"[ \t]*\.target\s+(sm_\w+)")
 _VERSION = re.compile(r"Unsupported \.version .*current version is '([\d.]+)'")
 _SIZE = re.compile(r"[ \t]*\.address_size\s")
@@ -65,34 +60,29 @@ class _Array:
 
 @dataclass(frozen=True)
 class Apart:
-    """A kernel with its arrays apart. `lines` say for each of its instructions which line of the PTX it is of."""
+    """A kernel with its arrays apart, and its PTX."""
 
     cubin: bytes
+    ptx: Ptx
     arrays: tuple[_Array, ...]
     end: int
     """Where dynamic shared memory may begin: behind the last gap."""
-    lines: tuple[int, ...]
-    original_lines: tuple[int, ...]
 
 
-def set_apart(content: bytes, kernel: str, shared_base: int) -> Apart | str:
-    """A kernel of a cubin with its arrays of shared memory apart; or why there is none, "" for no reason to look."""
-    elf = read_elf(content, "<cubin>")
-    if PTX_SECTION not in elf.sections or _LINES not in elf.sections:
-        return ""
-    text = [piece.decode("utf-8", "replace") for piece in elf.sections[PTX_SECTION].data.split(b"\0")]
-    target = next((match[1] for line in text if (match := _TARGET.match(line))), None)
-    laid_out = _laid_out(_only(text, kernel), shared_base)
+def set_apart(ptx: Ptx, kernel: str, shared_base: int) -> Apart | str:
+    """A kernel with its arrays of shared memory apart; or why there is none, "" for no reason to look."""
+    target = next((match[1] for line in ptx.text if (match := _TARGET.match(line))), None)
+    laid_out = _laid_out(ptx.text, shared_base)
     if laid_out is None or target is None:
         return ""
     unseen = "accesses from one array of shared memory into the next are not looked for"
     if shutil.which("ptxas") is None:
         return f"{unseen}: that takes ptxas on the PATH"
-    ptx, arrays, end = laid_out
-    cubin = _assembled("\n".join(ptx), target)
+    text, arrays, end = laid_out
+    cubin = _assembled("\n".join(text), target)
     if cubin is None:
         return f"{unseen}: ptxas does not take the kernel's PTX with its arrays apart"
-    return Apart(cubin, arrays, end, _ptx_lines(read_elf(cubin, "<cubin>"), kernel), _ptx_lines(elf, kernel))
+    return Apart(cubin, Ptx(cubin, kernel), arrays, end)
 
 
 def _assembled(ptx: str, target: str) -> bytes | None:
@@ -109,45 +99,6 @@ def _assembled(ptx: str, target: str) -> bytes | None:
                     return None
                 ptx = re.sub(r"(?m)^(\s*\.version\s+)[\d.]+", rf"\g<1>{known[1]}", ptx, count=1)
     return None
-
-
-def _ptx_lines(elf: ElfFile, kernel: str) -> tuple[int, ...]:
-    """The line of PTX of each instruction of a kernel, 0 where none is known."""
-    starts = {r.offset: r.symbol for r in elf.relocations.get(_LINES, ())}
-    table = read_line_table(elf.sections[_LINES].data, starts)
-    code = elf.sections[f".text.{kernel}"].data
-    found = table.lines(kernel, range(0, len(code), INSTRUCTION_BYTES))
-    return tuple(0 if place is None else place.line for place in found)
-
-
-def ptx_statements(function: DecodedFunction) -> Callable[[Instruction], int]:
-    """The line of PTX that an instruction of a kernel is of, 0 where it is not known."""
-
-    @cache
-    def lines() -> tuple[int, ...]:
-        elf = read_elf(function.cubin.content, "<cubin>")
-        return _ptx_lines(elf, function.name) if _LINES in elf.sections else ()
-
-    def of(instruction: Instruction) -> int:
-        number = instruction.offset // INSTRUCTION_BYTES
-        return lines()[number] if number < len(lines()) else 0
-
-    return of
-
-
-def _only(text: Sequence[str], kernel: str) -> list[str]:
-    """The lines of a module. Those of its other kernels and of sections of debug information become empty."""
-    kept, other = [], False
-    for line in text:
-        entry = _ENTRY.match(line)
-        if entry is not None:
-            other = entry[1] != kernel
-        elif line.lstrip().startswith(".section"):
-            other = True
-        kept.append("" if other else line)
-        if line.startswith("}"):
-            other = False
-    return kept
 
 
 def _laid_out(text: list[str], shared_base: int) -> tuple[list[str], tuple[_Array, ...], int] | None:
@@ -290,13 +241,14 @@ def _named(array: _Array) -> str:
 
 
 def look_between_arrays(
-    function: DecodedFunction, launch: Callable[[Gaps, Cubin], None], findings: Findings, point: Callable[..., Point]
-) -> list[str]:
+    function: DecodedFunction, ptx: Ptx, launch: Callable[[Gaps, Cubin], None], findings: Findings,
+    point: Callable[..., Point],
+) -> list[str]:  # fmt: skip
     """Report the accesses to gaps, at the instructions of the kernel as it is; what there is to say beside.
 
     `launch` executes a kernel of a cubin while something listens.
     """
-    apart = set_apart(function.cubin.content, function.name, function.shared_base)
+    apart = set_apart(ptx, function.name, function.shared_base)
     if not isinstance(apart, Apart):
         return [apart] if apart else []
     cubin = read_cubin(apart.cubin)
@@ -309,8 +261,8 @@ def look_between_arrays(
         if again.outcome == gaps.outcome:
             gaps.found = {offset: miss for offset, miss in gaps.found.items() if miss.access != "load"}
     for miss in gaps.found.values():
-        line = apart.lines[miss.instruction.offset // INSTRUCTION_BYTES]
-        own = _of_line(function.code, apart.original_lines, line, miss.instruction.mnemonic)
+        line, mnemonic = apart.ptx.line(miss.instruction), miss.instruction.mnemonic
+        own = next((i for i in function.code if i.mnemonic == mnemonic and line == ptx.line(i) > 0), None)
         missed, array = gaps.sentence(miss.at, miss.size)
         does = f"{_ACCESSES[miss.access]} of {miss.size} bytes"
         here = Point(miss.instruction, miss.lane, miss.cta, None, does)
@@ -323,10 +275,3 @@ def look_between_arrays(
             )
         )  # fmt: skip
     return []
-
-
-def _of_line(code: Sequence[Instruction], lines: Sequence[int], line: int, mnemonic: str) -> Instruction | None:
-    """The first instruction of a line of PTX; one of the same kind, if there is one."""
-    of_line = [i for i in code if i.offset // INSTRUCTION_BYTES < len(lines)]
-    of_line = [i for i in of_line if lines[i.offset // INSTRUCTION_BYTES] == line]
-    return next((i for i in of_line if i.mnemonic == mnemonic), None)

@@ -8,7 +8,7 @@ the kernel leaves in memory is compared.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from gpuemu.trace.model import Instruction
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 _DISTURBANCE = np.uint32(0x5A5A5A5A)
+_WHOLE = 0xFFFFFFFF
 _MOST = 8
 """Shuffles that are looked at one by one."""
 _BEHIND = 2
@@ -45,10 +46,14 @@ class _Suspect:
 
 
 class Sources:
-    """Which lanes take part in each shuffle: those of the mask behind a WARPSYNC, else those that execute it."""
+    """Which lanes take part in each shuffle: those of the mask behind a WARPSYNC, else those that execute it.
 
-    def __init__(self, environment: Any):
+    `masks` are constants that the code does not have: nothing but these lanes takes part, either.
+    """
+
+    def __init__(self, environment: Any, masks: Mapping[int, int]):
         self._exists = environment.lanes.exists
+        self._masks = masks
         code: Sequence[Instruction] = environment.code
         self._masked = {
             n.offset
@@ -77,10 +82,12 @@ class Sources:
         if instruction.offset in self._masked:
             bit = self._bits >> (sources % WARP).astype(np.uint32) & np.uint32(1)
             found = here & ~((bit == 1) & self._alive[sources])
-        elif mask is None and self._exists.all():
-            return None
         else:
-            found = here & ~here[sources]
+            constant = self._masks.get(instruction.offset, _WHOLE)
+            if constant == _WHOLE and mask is None and self._exists.all():
+                return None
+            bit = np.uint32(constant) >> (sources % WARP).astype(np.uint32) & np.uint32(1)
+            found = here & ~(here[sources] & (bit == 1))
         return found if found.any() else None
 
     def reason(self, instruction: Instruction, lane: int, source: int) -> str:
@@ -89,8 +96,9 @@ class Sources:
             return "which the CTA does not have"
         if not self._alive[source]:
             return "which has exited"
-        bits = int(self._bits[lane])
-        if instruction.offset in self._masked and not bits >> source % WARP & 1:
+        masked = instruction.offset in self._masked
+        bits = int(self._bits[lane]) if masked else self._masks.get(instruction.offset, _WHOLE)
+        if not bits >> source % WARP & 1:
             return f"which the mask {bits:#010x} does not name"
         return "which does not execute the shuffle with it"
 
@@ -98,8 +106,8 @@ class Sources:
 class Shuffles:
     """Collects the shuffles of a launch that read lanes which take no part."""
 
-    def __init__(self, environment: Any):
-        self.sources = Sources(environment)
+    def __init__(self, environment: Any, masks: Mapping[int, int]):
+        self.sources = Sources(environment, masks)
         self.suspects: dict[int, _Suspect] = {}
 
     def shuffled(self, instruction: Instruction, mask: Mask, sources: Indices) -> None:
@@ -120,13 +128,13 @@ class Shuffles:
 class Disturbed(Observer):
     """A launch in which some shuffles get other values from lanes that take no part."""
 
-    def __init__(self, offsets: frozenset[int]):
-        self._offsets = offsets
+    def __init__(self, offsets: frozenset[int], masks: Mapping[int, int]):
+        self._offsets, self._masks = offsets, masks
         self._failed = False
 
     def launches(self, environment: Any) -> None:
         self._memory = environment.memory
-        self._sources = Sources(environment)
+        self._sources = Sources(environment, self._masks)
 
     def starts(self, cta: int) -> None:
         self._sources.start(cta)

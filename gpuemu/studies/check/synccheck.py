@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gpuemu.sass.machine.lanes import WARP, ballots
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, what_is_right
+from gpuemu.studies.check.ptx import Ptx
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
@@ -28,9 +29,9 @@ class Sync:
 
     def __init__(
         self, exists: Bools, code: Sequence[Instruction], findings: Findings, point: Callable[..., Point],
-        statement: Callable[[Instruction], object] = lambda instruction: None,
+        ptx: Ptx | None = None,
     ):  # fmt: skip
-        self._exists, self._statement = exists, statement
+        self._exists, self._ptx = exists, ptx
         self._exchanges = {
             i.offset
             for k, i in enumerate(code)
@@ -80,7 +81,7 @@ class Sync:
         """
         places: dict[object, tuple[Instruction, Bools]] = {}
         for instruction, lanes in waiting:
-            place = instruction.source, self._statement(instruction)
+            place = instruction.source, 0 if self._ptx is None else self._ptx.line(instruction)
             first, before = places.get(place, (instruction, np.zeros_like(lanes)))
             places[place] = first, before | lanes
         if len(places) == 1 or not all(instruction.source for instruction, _ in waiting):

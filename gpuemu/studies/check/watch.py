@@ -21,6 +21,7 @@ from gpuemu.studies.check.findings import Findings, Point
 from gpuemu.studies.check.heapcheck import Heap
 from gpuemu.studies.check.initcheck import Unwritten
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
+from gpuemu.studies.check.ptx import Ptx
 from gpuemu.studies.check.races import Races
 from gpuemu.studies.check.shuffles import Shuffles, left_in
 from gpuemu.studies.check.synccheck import Sync
@@ -44,8 +45,7 @@ class Watch(Observer):
 
     def __init__(
         self, tools: frozenset[str], findings: Findings, point: Callable[..., Point], unfilled: list[int],
-        before: Watch | None = None, copy_sizes: Mapping[int, int] | None = None,
-        statement: Callable[[Any], object] = lambda instruction: None,
+        before: Watch | None = None, copy_sizes: Mapping[int, int] | None = None, ptx: Ptx | None = None,
     ):  # fmt: skip
         self._tools = tools
         self._findings = findings
@@ -53,7 +53,7 @@ class Watch(Observer):
         self._unfilled = unfilled
         self._before = before
         self._copy_sizes = copy_sizes or {}
-        self._statement = statement
+        self._ptx = ptx
         self.spread = 0 if before is None else 3
         self.notes: list[str] = []
         self.failed = False
@@ -80,8 +80,8 @@ class Watch(Observer):
         self._init = Unwritten(environment, self._unfilled, self._findings, self._point)
         self._inits = first and "initcheck" in self._tools
         self._heap = Heap(memory, self._findings, self._point)
-        self._sync = Sync(lanes.exists, environment.code, self._findings, self._point, self._statement)
-        self._shuffles = Shuffles(environment)
+        self._sync = Sync(lanes.exists, environment.code, self._findings, self._point, self._ptx)
+        self._shuffles = Shuffles(environment, {} if self._ptx is None else self._ptx.masks(environment.code))
         self._tests = UnusedTests(environment.code if first else (), self._findings, self._point)
         code = environment.code if first and "memcheck" in self._tools else ()
         size = environment.memory.shared_bytes

@@ -45,6 +45,7 @@ PLANTED = {
     ("shuffles", "absent"): SHUFFLE,
     ("shuffles", "exited"): SHUFFLE,
     ("shuffles", "scan"): SHUFFLE,
+    ("shuffles", "unmasked"): SHUFFLE,
     ("heap", "unwritten"): Fault("initcheck", "Uninitialized __global__ memory read of size 4 bytes", "a store to it"),
     ("heap", "past_the_end"): Fault("memcheck", "Invalid __global__ write of size 4 bytes", "the first 20 bytes"),
     ("heap", "before_the_start"): Fault("memcheck", "Invalid __global__ write of size 4 bytes", ""),
@@ -67,7 +68,7 @@ CLEAN = [
     ("shuffles", "masked"), ("arrays", "folded"), ("arrays", "swapped"), ("arrays", "whole"), ("arrays", "unused"),
 ]  # fmt: skip
 """Kernels that look as if they had one of these faults."""
-THREADS = {"heap": 32, "shuffles": 48, "masked": 32}
+THREADS = {"heap": 32, "shuffles": 48, "masked": 32, "unmasked": 32}
 N = {"unrolled": [6], "swapped": [3], "whole": [8]}
 SHARED_BYTES = {"dynamic": 512}
 

@@ -59,3 +59,11 @@ extern "C" __global__ void masked_good(int *out) {
     __syncthreads();
     out[threadIdx.x] = received;
 }
+
+// All lanes are together, so that machine code has no mask.
+extern "C" __global__ void unmasked_bad(int *out) {
+    out[threadIdx.x] = __shfl_sync(0x0000ffff, threadIdx.x * 3, 20);
+}
+extern "C" __global__ void unmasked_good(int *out) {
+    out[threadIdx.x] = __shfl_sync(0xffffffff, threadIdx.x * 3, 20);
+}
