@@ -180,7 +180,8 @@ def _check_kernel(
     trace = launch(args, watch, kept, True)
     if "memcheck" in tools and watch.reaches_buffers and not watch.failed:
         launch(copy.deepcopy(again), Watch(frozenset(tools), findings, point, [], watch), [], False)
-    budget = min(budget, 4 * _longest(trace))  # what runs again with other values or addresses may never end
+    if not watch.failed and len(kept) == ctas:
+        budget = min(budget, 4 * _longest(trace))  # what runs again with other values or addresses may never end
     if shuffles and watch.suspects and not (watch.failed or findings.undefined):
         masks = ptx.masks(function.code)
 
@@ -189,7 +190,7 @@ def _check_kernel(
             launch(copy.deepcopy(again), other, [], False)
             return other.outcome
 
-        report_shuffles(watch.suspects, watch.outcome, disturbed, findings, point)
+        report_shuffles(watch.suspects, disturbed, findings, point)
     if "memcheck" in tools and not watch.failed:
 
         def listened(gaps: Gaps, cubin: Cubin) -> None:
@@ -202,8 +203,9 @@ def _check_kernel(
             check_control(trace, latencies, findings, point, watch.lane_paths)
     found = tuple(f for f in findings.sorted() if f.tool in tools)
     idle = but_for(idle_of_kernel(trace, tools, bool(_unfilled(args))), found)
-    notes = (*trace.lacks, *watch.notes)
-    return Report(function.source_name, function.arch, grid, block, tools, found, notes, idle)
+    return Report(
+        function.source_name, function.arch, grid, block, tools, found, (*trace.lacks, *watch.notes), idle
+    )  # fmt: skip
 
 
 def _copy_sizes(function: DecodedFunction) -> dict[int, int]:

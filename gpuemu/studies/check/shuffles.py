@@ -169,8 +169,8 @@ def left_in(memory: Any) -> bytes:
 
 
 def report_shuffles(
-    suspects: dict[int, _Suspect], outcome: bytes, disturbed: Callable[[frozenset[int]], bytes | None],
-    findings: Findings, point: Callable[..., Point],
+    suspects: dict[int, _Suspect], disturbed: Callable[[frozenset[int]], bytes | None], findings: Findings,
+    point: Callable[..., Point],
 ) -> None:  # fmt: skip
     """Report those shuffles whose values from absent lanes change the outcome of the launch.
 
@@ -183,7 +183,8 @@ def report_shuffles(
         for offset, suspect in suspects.items()
         if told.isdisjoint(offset - k * INSTRUCTION_BYTES for k in range(1, _BEHIND + 1))
     }
-    if not suspects or disturbed(frozenset(suspects)) == outcome:
+    outcome = disturbed(frozenset()) if suspects else None
+    if outcome is None or disturbed(frozenset(suspects)) == outcome:
         return
     for offset, s in list(suspects.items())[:_MOST]:
         if len(suspects) > 1 and disturbed(frozenset([offset])) == outcome:

@@ -23,7 +23,7 @@ from gpuemu.studies.check.initcheck import Unwritten
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
 from gpuemu.studies.check.ptx import Ptx
 from gpuemu.studies.check.races import Races
-from gpuemu.studies.check.shuffles import Shuffles, left_in
+from gpuemu.studies.check.shuffles import Shuffles
 from gpuemu.studies.check.synccheck import Sync
 from gpuemu.studies.check.unused_tests import UnusedTests
 from gpuemu.trace.model import Instruction
@@ -128,11 +128,6 @@ class Watch(Observer):
     def suspects(self) -> dict[int, Any]:
         """Shuffles that read lanes which take no part, by their offsets."""
         return self._shuffles.suspects
-
-    @property
-    def outcome(self) -> bytes:
-        """What the launch has left in memory."""
-        return left_in(self._memory)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
