@@ -1,54 +1,113 @@
-"""Statements of the PTX that compilers keep beside line information, by the machine instructions that they became."""
+"""The PTX that compilers keep beside line information: constants, and which line each machine instruction is of."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
 
-from gpuemu.sass.image.cubin import PTX_SECTION, Cubin
-from gpuemu.sass.image.elf import read_elf
+from gpuemu.sass.image.cubin import PTX_SECTION
+from gpuemu.sass.image.elf import ElfFile, read_elf
 from gpuemu.sass.image.line_table import read_line_table
+from gpuemu.trace.listing import INSTRUCTION_BYTES
+from gpuemu.trace.model import Instruction
 
 _LINES_SECTION = ".nv_debug_line_sass"
-_BULK_COPY = re.compile(r"cp\.(?:reduce\.)?async\.bulk\.(?!tensor|commit|wait)\S*\s+([^;]*);")
+_ENTRY = re.compile(r"[ \t]*(?:\.(?:visible|weak)\s+)*\.entry\s+([\w$]+)")
 _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
-_CONSTANT = re.compile(rf"mov\.[bsu](?:32|64)\s+(%\w+),\s*({_NUMBER.pattern});")
+_DEFINED = re.compile(r"[{\s]*(?:@!?%\w+\s+)?[a-z][\w.]*\s+(\{[^}]*\}|%\w+(?:\s*\|\s*%\w+)?)")
+_CONSTANT = re.compile(rf"[{{\s]*mov\.[bsu](?:32|64)\s+(%\w+),\s*({_NUMBER.pattern})\s*")
+_SHUFFLE = re.compile(r"shfl\.sync\.\w+\.b32\s.*,\s*(%\w+|-?\w+);")
+_BULK_COPY = re.compile(r"cp\.(?:reduce\.)?async\.bulk\.(?!tensor|commit|wait)\S*\s+([^;]*);")
 
 
-def constant_sizes(cubin: Cubin, kernel: str, offsets: range) -> dict[int, int]:
-    """The bytes of bulk copies whose size is a constant in the PTX, by the offsets of their instructions.
+class Ptx:
+    """The PTX of one kernel of a cubin; without line information it has no lines."""
 
-    The machine instruction has only the number of whole units of 16 bytes. The result is empty where the cubin has no
-    PTX.
-    """
-    elf = read_elf(cubin.content, cubin.file)
-    text, lines = elf.sections.get(PTX_SECTION), elf.sections.get(_LINES_SECTION)
-    if text is None or lines is None:
-        return {}
-    starts = {r.offset: r.symbol for r in elf.relocations.get(_LINES_SECTION, ())}
-    statements = [line.decode(errors="replace") for line in text.data.split(b"\0")]
-    found = {}
-    for offset, place in zip(offsets, read_line_table(lines.data, starts).lines(kernel, offsets), strict=True):
-        number = 0 if place is None else place.line - 1
-        size = _size(statements, number) if 0 < number < len(statements) else None
-        if size is not None:
-            found[offset] = size
-    return found
+    def __init__(self, content: bytes, kernel: str):
+        self._content, self._kernel = content, kernel
 
+    @cached_property
+    def _elf(self) -> ElfFile:
+        return read_elf(self._content, "<cubin>")
 
-def _size(statements: list[str], number: int) -> int | None:
-    """The constant size of the bulk copy in a line of PTX; None for other statements and other sizes."""
-    copy = _BULK_COPY.search(statements[number])
-    if copy is None:
-        return None
-    sizes = [operand.strip() for operand in copy[1].split(",") if not operand.strip().startswith("[")]
-    if not sizes:
-        return None
-    if not sizes[0].startswith("%"):
-        return int(sizes[0], 0) if _NUMBER.fullmatch(sizes[0]) else None
-    for statement in reversed(statements[:number]):
-        constant = _CONSTANT.search(statement)
-        if constant is not None and constant[1] == sizes[0]:
-            return int(constant[2], 0)
-        if statement.startswith("{") or re.search(rf"^\s*\S+\s+{re.escape(sizes[0])}\b", statement):
-            return None
-    return None
+    @cached_property
+    def text(self) -> list[str]:
+        """The lines of its module. Those of other kernels and of sections of debug information are empty."""
+        if PTX_SECTION not in self._elf.sections or _LINES_SECTION not in self._elf.sections:
+            return []
+        kept, other = [], False
+        for piece in self._elf.sections[PTX_SECTION].data.split(b"\0"):
+            line = piece.decode("utf-8", "replace")
+            entry = _ENTRY.match(line)
+            if entry is not None:
+                other = entry[1] != self._kernel
+            elif line.lstrip().startswith(".section"):
+                other = True
+            kept.append("" if other else line)
+            if line.startswith("}"):
+                other = False
+        return kept
+
+    @cached_property
+    def _lines(self) -> tuple[int, ...]:
+        """The line of each instruction, counted from 1, and 0 where none is known."""
+        if _LINES_SECTION not in self._elf.sections:
+            return ()
+        starts = {r.offset: r.symbol for r in self._elf.relocations.get(_LINES_SECTION, ())}
+        table = read_line_table(self._elf.sections[_LINES_SECTION].data, starts)
+        code = self._elf.sections[f".text.{self._kernel}"].data
+        found = table.lines(self._kernel, range(0, len(code), INSTRUCTION_BYTES))
+        return tuple(0 if place is None else place.line for place in found)
+
+    def line(self, instruction: Instruction) -> int:
+        """The line that an instruction is of, 0 where none is known."""
+        number = instruction.offset // INSTRUCTION_BYTES
+        return self._lines[number] if number < len(self._lines) else 0
+
+    def _statement(self, instruction: Instruction) -> str:
+        """The text of the line that an instruction is of."""
+        line = self.line(instruction)
+        return self.text[line - 1] if 0 < line <= len(self.text) else ""
+
+    @cached_property
+    def _constants(self) -> dict[str, int]:
+        """The registers that have one definition, which is a constant."""
+        definitions, constants = Counter[str](), dict[str, int]()
+        for line in self.text:
+            for statement in line.split(";"):
+                if (defined := _DEFINED.match(statement)) is not None:
+                    definitions.update(re.findall(r"%\w+", defined[1]))
+                if (constant := _CONSTANT.fullmatch(statement)) is not None:
+                    constants[constant[1]] = int(constant[2], 0)
+        return {register: value for register, value in constants.items() if definitions[register] == 1}
+
+    def _value(self, operand: str) -> int | None:
+        return int(operand, 0) if _NUMBER.fullmatch(operand) else self._constants.get(operand)
+
+    def masks(self, shuffles: Iterable[Instruction]) -> dict[int, int]:
+        """The masks of shuffles that are constants, by the offsets of the shuffles.
+
+        Machine code has no mask where the compiler knows that the lanes are together.
+        """
+        found = {}
+        for instruction in shuffles:
+            shuffle = _SHUFFLE.search(self._statement(instruction))
+            if shuffle is not None and (mask := self._value(shuffle[1])) is not None:
+                found[instruction.offset] = mask & 0xFFFFFFFF
+        return found
+
+    def copy_sizes(self, copies: Iterable[Instruction]) -> dict[int, int]:
+        """The bytes of bulk copies whose size is a constant, by the offsets of the copies.
+
+        The machine instruction has only the number of whole units of 16 bytes.
+        """
+        found = {}
+        for instruction in copies:
+            copy = _BULK_COPY.search(self._statement(instruction))
+            operands = [] if copy is None else [operand.strip() for operand in copy[1].split(",")]
+            size = next((self._value(operand) for operand in operands if not operand.startswith("[")), None)
+            if size is not None:
+                found[instruction.offset] = size
+        return found

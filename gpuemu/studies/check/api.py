@@ -11,7 +11,7 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from gpuemu.studies.check.report import Report
 from gpuemu.studies.check.scope import but_for, idle_of_kernel, idle_of_trace
 from gpuemu.trace.launch_limits import Extent, extent
 from gpuemu.trace.model import Instruction, Trace
-
-if TYPE_CHECKING:
-    from gpuemu.sass.tools.disassembly import DecodedFunction
 
 DEFAULT_BUDGET = 20_000_000
 """Warp instructions of one CTA before it is taken for endless."""
@@ -141,12 +138,12 @@ def _check_kernel(
     cluster: tuple[int, int, int] | None,
 ) -> Report:  # fmt: skip
     from gpuemu.sass.image.cubin import Cubin
+    from gpuemu.sass.image.ptx_text import Ptx
     from gpuemu.sass.launch import as_given, trace_kernel
     from gpuemu.sass.machine.observer import Observer
     from gpuemu.sass.tools.disassembly import decode_function
     from gpuemu.studies.check.arrays import Gaps, look_between_arrays
     from gpuemu.studies.check.lane_watch import LaneWatch
-    from gpuemu.studies.check.ptx import Ptx
     from gpuemu.studies.check.shuffles import Disturbed, report_shuffles
     from gpuemu.studies.check.watch import Watch
 
@@ -165,7 +162,7 @@ def _check_kernel(
     again = copy.deepcopy(list(args)) if "memcheck" in tools or shuffles else []
     looker = LaneWatch if "controlcheck" in tools else Watch
     ptx = Ptx(function.cubin.content, function.name)
-    watch = looker(frozenset(tools), findings, point, _unfilled(args), copy_sizes=_copy_sizes(function), ptx=ptx)
+    watch = looker(frozenset(tools), findings, point, _unfilled(args), ptx=ptx)
 
     def launch(
         arguments: Sequence[Any], observer: Observer, record: Sequence[int], speak: bool,
@@ -183,10 +180,9 @@ def _check_kernel(
     if not watch.failed and len(kept) == ctas:
         budget = min(budget, 4 * _longest(trace))  # what runs again with other values or addresses may never end
     if shuffles and watch.suspects and not (watch.failed or findings.undefined):
-        masks = ptx.masks(function.code)
 
         def disturbed(offsets: frozenset[int]) -> bytes | None:
-            other = Disturbed(offsets, masks)
+            other = Disturbed(offsets, watch.masks)
             launch(copy.deepcopy(again), other, [], False)
             return other.outcome
 
@@ -206,16 +202,6 @@ def _check_kernel(
     return Report(
         function.source_name, function.arch, grid, block, tools, found, (*trace.lacks, *watch.notes), idle
     )  # fmt: skip
-
-
-def _copy_sizes(function: DecodedFunction) -> dict[int, int]:
-    """The bytes of bulk copies whose size is a constant, by their instructions' offsets."""
-    from gpuemu.sass.image.ptx_text import constant_sizes
-    from gpuemu.studies.check.block_sizes import COPIES
-
-    copies = [i.offset for i in function.code if i.mnemonic in COPIES]
-    found = constant_sizes(function.cubin, function.name, range(0, max(copies) + 1, 16)) if copies else {}
-    return {offset: found[offset] for offset in copies if offset in found}
 
 
 def _longest(trace: Trace) -> int:

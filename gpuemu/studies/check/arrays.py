@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, read_cubin
+from gpuemu.sass.image.ptx_text import Ptx
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Place
 from gpuemu.sass.machine.spaces import counted, past
 from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.sass.tools.toolchain import assemble_ptx
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
-from gpuemu.studies.check.ptx import Ptx
 from gpuemu.studies.check.shuffles import left_in
 from gpuemu.trace.model import Instruction
 

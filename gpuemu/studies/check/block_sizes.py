@@ -6,7 +6,7 @@ the size is a constant, the compiler has shifted it, and only the PTX still has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from gpuemu.isa.operands import parse_integer
 from gpuemu.isa.warp import LANES
+from gpuemu.sass.image.ptx_text import Ptx
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
 from gpuemu.trace.model import Instruction
 
 Step = Callable[[Mask], None]
-COPIES = ("UBLKCP", "UBLKRED", "UBLKPF")
+_COPIES = ("UBLKCP", "UBLKRED", "UBLKPF")
 _SHIFTS = ("SHF", "USHF")
 _MOVES = ("UPRMT", "PRMT", "R2UR", "MOV", "UMOV", "IMAD")
 """They bring a size from where it was shifted to the copy; the first register among their sources is it."""
@@ -29,15 +30,16 @@ _FURTHEST = 256
 
 
 class BlockSizes:
-    """`constants`: the bytes of copies whose size is a constant, by their instructions' offsets."""
+    """The sizes of the copies in some code. `ptx`: of that code, if there is one."""
 
     def __init__(
-        self, code: Sequence[Instruction], constants: Mapping[int, int], findings: Findings, point: Callable[..., Point]
+        self, code: Sequence[Instruction], ptx: Ptx | None, findings: Findings, point: Callable[..., Point]
     ):  # fmt: skip
-        self._constants = constants
+        copies = [k for k, i in enumerate(code) if i.mnemonic in _COPIES]
+        self._constants = {} if ptx is None else ptx.copy_sizes(code[k] for k in copies)
         self._findings, self._point = findings, point
         self.cta = 0
-        places = [k for k, i in enumerate(code) if i.mnemonic in COPIES and i.offset not in constants]
+        places = [k for k in copies if code[k].offset not in self._constants]
         self._shift_of = {code[k].offset: s.offset for k in places if (s := _shift(code, k)) is not None}
         self._shifts = set(self._shift_of.values())
         self._bytes: dict[int, NDArray[np.int64]] = {}

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.image.ptx_text import Ptx
 from gpuemu.sass.machine.lanes import WARP, ballots
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, what_is_right
-from gpuemu.studies.check.ptx import Ptx
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.image.ptx_text import Ptx
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
@@ -21,7 +22,6 @@ from gpuemu.studies.check.findings import Findings, Point
 from gpuemu.studies.check.heapcheck import Heap
 from gpuemu.studies.check.initcheck import Unwritten
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
-from gpuemu.studies.check.ptx import Ptx
 from gpuemu.studies.check.races import Races
 from gpuemu.studies.check.shuffles import Shuffles
 from gpuemu.studies.check.synccheck import Sync
@@ -38,21 +38,17 @@ def _waits_for_phases(code: Sequence[Instruction]) -> bool:
 
 
 class Watch(Observer):
-    """All tools but controlcheck, for one launch. `tools`: the names of those that count.
-
-    `copy_sizes`: the bytes of bulk copies whose size is a constant, by their instructions' offsets.
-    """
+    """All tools but controlcheck, for one launch. `tools`: the names of those that count."""
 
     def __init__(
         self, tools: frozenset[str], findings: Findings, point: Callable[..., Point], unfilled: list[int],
-        before: Watch | None = None, copy_sizes: Mapping[int, int] | None = None, ptx: Ptx | None = None,
+        before: Watch | None = None, ptx: Ptx | None = None,
     ):  # fmt: skip
         self._tools = tools
         self._findings = findings
         self._point = point
         self._unfilled = unfilled
         self._before = before
-        self._copy_sizes = copy_sizes or {}
         self._ptx = ptx
         self.spread = 0 if before is None else 3
         self.notes: list[str] = []
@@ -81,12 +77,14 @@ class Watch(Observer):
         self._inits = first and "initcheck" in self._tools
         self._heap = Heap(memory, self._findings, self._point)
         self._sync = Sync(lanes.exists, environment.code, self._findings, self._point, self._ptx)
-        self._shuffles = Shuffles(environment, {} if self._ptx is None else self._ptx.masks(environment.code))
+        shuffling = [i for i in environment.code if i.mnemonic == "SHFL"]
+        self.masks = {} if self._ptx is None else self._ptx.masks(shuffling)
+        self._shuffles = Shuffles(environment, self.masks)
         self._tests = UnusedTests(environment.code if first else (), self._findings, self._point)
         code = environment.code if first and "memcheck" in self._tools else ()
         size = environment.memory.shared_bytes
         self._matrices = Descriptors(code if size else (), size, self._findings, self._point)
-        self._sizes = BlockSizes(code, self._copy_sizes, self._findings, self._point)
+        self._sizes = BlockSizes(code, self._ptx, self._findings, self._point)
         self._aside = Aside(
             (self._sync, synccheck.OF_CTA), (self._init, initcheck.OF_CTA), (self._matrices, descriptors.OF_CTA),
             (self._shuffles.sources, shuffles.OF_CTA), (self._tests, unused_tests.OF_CTA),

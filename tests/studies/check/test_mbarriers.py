@@ -49,6 +49,11 @@ def test_a_bulk_copy_whose_size_is_no_multiple_of_16(direction: str, size: str) 
     assert found("bulk", direction, f"BYTES=({size}/16*16)") == []
 
 
+def test_a_size_that_begins_with_a_constant_is_not_taken_for_one() -> None:
+    (finding,) = found("bulk_of_rounds")
+    assert finding.sentence == "a bulk copy of 100 bytes, of which the hardware takes 96"
+
+
 @pytest.mark.parametrize("direction", ["IN", "OUT", "ADD", "PREFETCH"])
 def test_a_bulk_copy_at_an_address_that_is_no_multiple_of_16(direction: str) -> None:
     findings = found("bulk", direction, "SHIFT=1")

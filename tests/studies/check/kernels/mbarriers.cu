@@ -103,6 +103,15 @@ extern "C" __global__ void bulk(const int *in, int *out) {
         asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
     }
 }
+
+// The size begins with a constant, and only the second round has one that is no multiple of 16.
+extern "C" __global__ void bulk_of_rounds(const int *in, int *out) {
+    if (threadIdx.x == 0) {
+        unsigned bytes = 96;
+        for (int i = 0; i < in[2]; i++, bytes += in[4])
+            asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(in), "r"(bytes) : "memory");
+    }
+}
 #endif
 
 #if __CUDA_ARCH__ >= 900
