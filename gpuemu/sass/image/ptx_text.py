@@ -37,16 +37,18 @@ class Ptx:
         """The lines of its module. Those of other kernels and of sections of debug information are empty."""
         if PTX_SECTION not in self._elf.sections or _LINES_SECTION not in self._elf.sections:
             return []
-        kept, other = [], False
+        kept, other, depth = [], False, 0
         for piece in self._elf.sections[PTX_SECTION].data.split(b"\0"):
             line = piece.decode("utf-8", "replace")
             entry = _ENTRY.match(line)
             if entry is not None:
-                other = entry[1] != self._kernel
+                other, depth = entry[1] != self._kernel, 0
             elif line.lstrip().startswith(".section"):
-                other = True
+                other, depth = True, 0
             kept.append("" if other else line)
-            if line.startswith("}"):
+            braces = line.partition("//")[0]
+            depth = max(0, depth + braces.count("{") - braces.count("}"))
+            if depth == 0 and "}" in braces:
                 other = False
         return kept
 

@@ -65,7 +65,8 @@ PLANTED = {
 }
 CLEAN = [
     ("barriers", "unrolled"), ("barriers", "roles"),
-    ("shuffles", "masked"), ("arrays", "folded"), ("arrays", "swapped"), ("arrays", "whole"), ("arrays", "unused"),
+    ("shuffles", "masked"), ("arrays", "braces"), ("arrays", "folded"), ("arrays", "swapped"), ("arrays", "whole"),
+    ("arrays", "unused"),
 ]  # fmt: skip
 """Kernels that look as if they had one of these faults."""
 THREADS = {"heap": 32, "shuffles": 48, "masked": 32, "unmasked": 32}
@@ -81,10 +82,10 @@ def cubin(source: str, arch: str) -> Cubin:
 def checked(source: str, kernel: str, arch: str) -> Report:
     name = kernel.rpartition("_")[0]
     arguments: list[Any] = [np.zeros(256, np.int32), *N.get(name, [])]
+    threads = THREADS.get(name, THREADS.get(source, 128))
     return gpuemu.check(
-        cubin(source, arch), kernel, (1, 1, 1), (THREADS.get(name, THREADS.get(source, 128)), 1, 1), SHARED_BYTES.get(name, 0), arguments,
-        budget=100_000,
-    )  # fmt: skip
+        cubin(source, arch), kernel, (1, 1, 1), (threads, 1, 1), SHARED_BYTES.get(name, 0), arguments, budget=100_000
+    )
 
 
 @pytest.mark.parametrize("arch", ARCHS)

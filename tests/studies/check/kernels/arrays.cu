@@ -1,6 +1,17 @@
 // Arrays of shared memory that lie one behind the other: x_bad leaves one by its index, x_good stays within.
 extern __shared__ int dynamic[];
 
+// PTX with braces at the start of a line, which end no kernel.
+extern "C" __global__ void braces_good(int *out) {
+    __shared__ int a[32];
+    __shared__ int b[32];
+    int t = threadIdx.x % 32, v = 0;
+    if (threadIdx.x < 32) a[t] = t, b[t] = -t;
+    __syncthreads();
+    asm volatile("{\n.reg .pred p;\nsetp.eq.s32 p, %1, 0;\nselp.b32 %0, 1, 0, p;\n}\n" : "=r"(v) : "r"(a[t]));
+    if (v) out[threadIdx.x] = b[t];
+}
+
 __device__ __forceinline__ void shift(int *out, int by) {
     __shared__ int a[32];
     __shared__ int b[32];
