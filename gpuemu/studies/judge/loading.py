@@ -23,7 +23,7 @@ def not_loaded(function: DecodedFunction, arch: Architecture) -> str:
         fits = given[1] == own[1] and int(given[2]) <= int(own[2])
         if not fits or (given[3] and given[2] != own[2]):
             return f"code for {function.arch}, which {arch.chip} does not load; code for {arch.code_name} is right"
-    if any(instruction.opcode.startswith(_CHANGES_REGISTERS) for instruction in function.code):
+    if any(instruction.mnemonic == _CHANGES_REGISTERS for instruction in function.code):
         return ""
     operands = (operand for instruction in function.code for operand in instruction.operands)
     highest = max((int(number) for operand in operands for number in _REGISTER.findall(operand)), default=-1)
