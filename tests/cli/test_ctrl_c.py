@@ -38,20 +38,21 @@ def inputs(rng): return [np.zeros(1024, np.float32)]
 def reference(out): pass
 """
 LAUNCH = ("--grid", "4", "--block", "256", "--arg", "zeros:f32:1024")
-BANKS = ("--vary", "shared_memory.banks=16,32,64,8", "--vary", "shared_memory.bank_width_bytes=4,8")
+POOLS = "mio.store_pool_wavefronts=" + ",".join(map(str, range(100, 161)))
+BANKS = ("--vary", "shared_memory.banks=16,32,64,8", "--vary", "shared_memory.bank_width_bytes=4,8", "--vary", POOLS)
 COMMANDS: dict[str, tuple[str, ...]] = {
     "run": ("run", "loop.cu", *LAUNCH, "-D", "ROUNDS=40000", "--engine", "simpy"),
-    "check": ("check", "loop.cu", *LAUNCH, "-D", "ROUNDS=40000"),
+    "check": ("check", "loop.cu", *LAUNCH, "-D", "ROUNDS=150000"),
     "why": ("why", "gemm_nn_plain", "--jobs", "2"),
     "sweep": ("sweep", "gemm_nn_plain", *BANKS, "--store", "points.sqlite", "-o", "points.csv", "--jobs", "2"),
     "sweep on dask": ("sweep", "gemm_nn_plain", *BANKS, "--no-store", "--cluster", "local:2"),
     "rank": ("rank", "loop.cu", "--vary", "ROUNDS=30000,40000,50000,60000", *LAUNCH, "--chip", "H100", "--jobs", "2"),
-    "search": ("search", "--tile", "128x128:f16", "--access", "copy-in", "--access", "4*ldmatrix.x4", "--access",
-               "store", "--access", "column", "--jobs", "2"),
+    "search": ("search", "--arch", "sm_90", "--tile", "256x256:f16", "--access", "copy-in", "--access", "4*ldmatrix.x4",
+               "--access", "store", "--access", "column", "--access", "copy-out", "--access", "column-store", "--jobs", "2"),
     "judge": ("judge", "loop.cu", "again.cu", "--against", "problem.py", "--chip", "H100", "--jobs", "2",
-              "-D", "ROUNDS=40000"),
+              "-D", "ROUNDS=100000"),
 }  # fmt: skip
-"""Each takes some seconds, and those with --jobs or --cluster start processes."""
+"""Each takes five seconds or more on an idle machine, and those with --jobs or --cluster start processes."""
 MOMENTS = int(os.environ.get("GPUEMU_INTERRUPTS") or 2 * len(COMMANDS))
 CASES = [(list(COMMANDS)[n % len(COMMANDS)], n // len(COMMANDS)) for n in range(MOMENTS)]
 LEFT_S = 5.0
@@ -105,7 +106,7 @@ def test_ctrl_c_ends_it_with_one_line_and_leaves_no_process(name: str, number: i
     (tmp_path / "tmp").mkdir()
     chance = random.Random(f"{name} {number}")
     after_workers = number % 2 == 1 and not {"--jobs", "--cluster"}.isdisjoint(COMMANDS[name])
-    delay = chance.uniform(0.0, 1.5)
+    delay = chance.uniform(0.0, 1.0)
     with open(tmp_path / "out", "wb") as out, open(tmp_path / "err", "wb") as err:
         running = subprocess.Popen(
             [sys.executable, "-m", "gpuemu", *COMMANDS[name]], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=out,
