@@ -28,8 +28,9 @@ BELOW = {
     "views": "base isa arch banks trace program engine chip",
     "emulate": "base isa arch banks trace program engine chip views",
     "triton": "base isa arch banks trace sass program engine views emulate gpuemu",
+    "programs": "base isa arch banks trace sass program engine chip views emulate",
     "studies": "base isa arch banks trace sass program engine chip views emulate triton gpuemu",
-    "cli": "base isa arch banks trace tensor sass program engine views emulate triton studies gpuemu",
+    "cli": "base isa arch banks trace tensor sass program engine views emulate triton programs studies gpuemu",
     "__main__": "cli",
     "gpuemu": "base isa arch banks trace tensor sass program engine views emulate triton studies",
 }
@@ -112,9 +113,9 @@ def below(package: str) -> list[str]:
     return [m for m in MODULES if m == package or m.startswith(f"{package}.")]
 
 
-def test_the_package_has_at_most_eighteen_entries() -> None:
+def test_the_package_has_at_most_nineteen_entries() -> None:
     entries = {path.name for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "data")}
-    assert len(entries) <= 18, sorted(entries)
+    assert len(entries) <= 19, sorted(entries)
 
 
 @pytest.mark.parametrize("module", MODULES)
