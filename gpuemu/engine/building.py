@@ -78,12 +78,20 @@ def load(tell: Tell | None = None) -> Loop:
         from gpuemu.engine.compiled import loop
 
         with cache.turn(folder(), lambda: _wait(tell), _patience_s) as is_made:
-            if not is_made and tell is not None:
-                tell(False)
+            if not is_made:
+                if tell is None:
+                    tell_compiling(folder())
+                else:
+                    tell(False)
             loaded = loop()
             loaded(nothing(), 1)
         _loaded[units] = loaded
     return _loaded[units]
+
+
+def tell_compiling(folder: Path) -> None:
+    """Say that what follows takes minutes, and where its result is kept."""
+    tell_line(f"compiling the engine, about 2 minutes, kept in {folder}")
 
 
 def _wait(tell: Tell | None) -> None:

@@ -1,6 +1,6 @@
 """One build of the compiled engine for several tests: with the toy unit, and every index and assertion checked.
 
-As a program it compiles that, unless it is on disk: in a process of its own, whose gigabytes are then free again.
+As a program it compiles that, unless it is on disk.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from toy_unit import TOY
 
-from gpuemu.engine import machine
+from gpuemu.base import cache
+from gpuemu.engine import building, machine, twins
 from gpuemu.engine.allocate import nothing
 from gpuemu.engine.building import Loop
 from gpuemu.engine.units.divergence import DIVERGENCE
@@ -29,9 +31,16 @@ def with_toy() -> Iterator[None]:
 
 
 def load() -> Loop:
-    """The build, of the machine with the toy unit."""
-    subprocess.run([sys.executable, __file__], check=True)
+    """The build, of the machine with the toy unit. Another process compiles it, whose gigabytes are then free again."""
+    if not cache.is_whole(folder()):
+        building.tell_compiling(folder())
+        subprocess.run([sys.executable, __file__], check=True)
     return _load()
+
+
+def folder() -> Path:
+    """Where the build is kept."""
+    return twins.folder_of(machine.modules(), machine.texts(), check_bounds=True)
 
 
 def _load() -> Loop:
@@ -43,5 +52,6 @@ def _load() -> Loop:
 
 
 if __name__ == "__main__":
-    with with_toy():
-        _load()
+    with with_toy(), cache.turn(folder()) as is_made:
+        if not is_made:
+            _load()
