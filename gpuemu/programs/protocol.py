@@ -36,8 +36,8 @@ class Request(IntEnum):
     HELLO = 1  # u32 process → Chip: text name, u64 memory_bytes, bytes uuid, u32 count, count x (u32, i32) attributes
     ALLOCATE = 2  # u64 address, u64 bytes, u64 heap_offset, u32 MemoryKind →
     FREE = 3  # u64 address →
-    COPY = 4  # u64 to, u64 from, u64 bytes, u32 Direction, u64 stream, u32 waits →
-    FILL = 5  # u64 to, u64 bytes, u64 stream →
+    COPY = 4  # u64 to, u64 to_span, u64 source, u64 source_span, u64 bytes, u32 Direction, u64 stream, u32 waits →
+    FILL = 5  # u64 to, u64 to_span, u64 bytes, u64 stream →
     LOAD = 6  # bytes image → u32 module
     UNLOAD = 7  # u32 module →
     FUNCTION = 8  # u32 module, text name → Function: 11 x u32, u32 count, count x (u32 offset, u32 bytes)
@@ -146,6 +146,23 @@ class Launch:
     arguments: bytes = field(repr=False)
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A copy of `size` bytes, which the process does after the answer; the spans differ from it for rows with gaps.
+
+    `waits`: the call returns when the copy is done, as cudaMemcpy does.
+    """
+
+    to: int
+    to_span: int
+    source: int
+    source_span: int
+    size: int
+    direction: Direction
+    stream: int
+    waits: bool
+
+
 class Device(Protocol):
     """The emulated GPU of one process. Every method may raise DeviceError.
 
@@ -162,11 +179,11 @@ class Device(Protocol):
     def free(self, address: int) -> None:
         """Work that uses the memory has to be done first; the process gives the pages back after the answer."""
 
-    def copy(self, to: int, source: int, size: int, direction: Direction, stream: int, waits: bool) -> None:
-        """The process copies after the answer. `waits`: the call returns when the copy is done, as cudaMemcpy does."""
+    def copy(self, copy: Copy) -> None:
+        """Work that the bytes depend on, or that depends on them, has to be done first."""
 
-    def fill(self, to: int, size: int, stream: int) -> None:
-        """The process fills after the answer."""
+    def fill(self, to: int, to_span: int, size: int, stream: int) -> None:
+        """As `copy`, for cudaMemset."""
 
     def load(self, image: bytes) -> int:
         """A module of a fat binary, a cubin or PTX (text with or without a NUL at its end); its number."""
