@@ -37,13 +37,14 @@ def list_() -> None:
     """
     from gpuemu.arch import load_arch
     from gpuemu.base import resources
-    from gpuemu.views.laid_out import laid_out
+    from gpuemu.base.table import Table, words
 
     rows = []
     for name in resources.names("configs"):
         loaded = load_arch(name)
         rows.append((name, loaded.compute_capability, resources.label("configs", name), ", ".join(loaded.chips)))
-    write_out(styled(laid_out(columns_of(WIDTH), ("<name", "<capability", "<file", "<chips"), rows), True), None)
+    table = Table([*map(words, ("name", "capability", "file", "chips"))], rows)
+    write_out(styled(table.lines(columns_of(WIDTH)), True), None)
 
 
 @arch.command()

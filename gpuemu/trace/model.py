@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.base.html import paragraph, table
+from gpuemu.base.html import paragraph
+from gpuemu.base.table import Table, words
 from gpuemu.isa import opcodes as isa
 from gpuemu.isa.registers import written_and_read
 from gpuemu.isa.table import Opcode, parse_opcode
@@ -279,7 +280,8 @@ class Trace:
         rows: list[tuple[str, str]] = [("compiled for", self.arch), ("size", self._size())]
         rows += [(name.replace("_", " "), str(value)) for name, value in vars(self.launch).items()]
         rows += [(f"layout.{name}", str(value)) for name, value in self.layout.items()]
-        return paragraph(self.name, strong=True) + paragraph(self.about) * bool(self.about) + table(("", ""), rows)
+        table = Table([words(""), words("")], rows)
+        return paragraph(self.name, strong=True) + paragraph(self.about) * bool(self.about) + table.html()
 
     @property
     def has_control_words(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpuemu.base.html import Bar, paragraph, table
+from gpuemu.base.html import paragraph
+from gpuemu.base.table import Bar, Table, number, words
 from gpuemu.views.bounds import Bound
 from gpuemu.views.counters import RowCounts
 
@@ -31,13 +32,15 @@ def summary(
         *map(paragraph, notes),
     ]
     if used:
-        heads = ("Shared memory", "Instructions", "Wavefronts", "Ideal", "Bank conflicts")
+        heads = ("Instructions", "Wavefronts", "Ideal", "Bank conflicts")
         rows = [(name, c.instructions, c.wavefronts, c.ideal_wavefronts, c.bank_conflicts) for name, c in used]
-        parts.append(table(heads, rows))
-    ranked = sorted(((name, number) for name, number in stalls.items() if number), key=lambda item: -item[1])
-    shares = [(name, number, Bar(number / total)) for name, number in ranked]
-    parts.append(table(("Reason", "Cycles", "Of all"), shares, "Stall reasons, cycles of all warps"))
+        parts.append(Table([words("Shared memory"), *map(number, heads)], rows).html())
+    ranked = sorted(((name, stalled) for name, stalled in stalls.items() if stalled), key=lambda item: -item[1])
+    shares = [(name, stalled, Bar(stalled / total)) for name, stalled in ranked]
+    columns = [words("Reason"), number("Cycles"), words("Of all")]
+    parts.append(Table(columns, shares, title="Stall reasons, cycles of all warps").html())
     tight = [b for b in bounds if b.cycles and b.cycles >= LEAST_SHARE * cycles]
     alone = [(b.resource, b.cycles, Bar(b.cycles / cycles)) for b in tight]
-    parts.append(table(("Resource", "Cycles", "Of the run"), alone, "What each resource alone would take"))
+    columns = [words("Resource"), number("Cycles"), words("Of the run")]
+    parts.append(Table(columns, alone, title="What each resource alone would take").html())
     return "".join(parts)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from gpuemu.base import tables
-from gpuemu.views.laid_out import Line
+from gpuemu.base.table import Line
 from gpuemu.views.result import Result
 from gpuemu.views.source import COLUMNS, SourceRow, Texts, instructions, lines, stall_columns
 from gpuemu.views.text import told, wrapped

@@ -71,18 +71,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
+from gpuemu.base.table import Bar, Cell, Line, Style, Table, number, words
 from gpuemu.views.answer import waits_for
 from gpuemu.views.counters import RowCounts
 from gpuemu.views.grid import not_refilled, rests_on
 from gpuemu.views.json_result import overrides, shuffles
-from gpuemu.views.laid_out import Cell, Line, Style, laid_out
 from gpuemu.views.notes import caches
 from gpuemu.views.resources import LATENCY
 from gpuemu.views.result import Result
 from gpuemu.views.sure.estimate import Sure
 from gpuemu.views.sure.sure_text import lines as of_sure
 
-BAR_COLUMNS = 16
 WIDTH = 100
 MOST_WARPS, MOST_BOUNDS = 8, 6
 LEAST_SHARE = 0.01
@@ -156,9 +155,9 @@ def _head(result: Result, columns: int) -> Iterator[Line]:
     yield from wrapped("faint", result.sureness, columns)
 
 
-def _figure(style: Style, number: str, words: str, columns: int) -> Iterator[Line]:
-    for at, line in enumerate(wrap(words, columns - _FIGURES)):
-        yield style, f"{'' if at else number:>{_FIGURES - 1}} {line}"
+def _figure(style: Style, figure: str, about: str, columns: int) -> Iterator[Line]:
+    for at, line in enumerate(wrap(about, columns - _FIGURES)):
+        yield style, f"{'' if at else figure:>{_FIGURES - 1}} {line}"
 
 
 def _whole_grid(result: Result, columns: int) -> Iterator[Line]:
@@ -184,8 +183,9 @@ def _limits(result: Result, columns: int, everything: bool) -> Iterator[Line]:
     yield from wrapped("strong", f"{result.verdict}.", columns)
     bounds = [b for n, b in enumerate(result.bounds) if not n or b.cycles >= LEAST_SHARE * result.cycles]
     shown = bounds if everything else [b for b in bounds if not b.resource.startswith(f"{LATENCY},")][:MOST_BOUNDS]
-    rows = [(b.resource, b.cycles, f"{b.cycles / result.cycles:.1%}") for b in shown]
-    yield from laid_out(columns, ("<Cycles if only this limited it", "Cycles", "Of the run"), rows)
+    rows = [(b.resource, b.cycles, b.cycles / result.cycles) for b in shown]
+    heads = [words("Cycles if only this limited it"), number("Cycles"), number("Of the run", ".1%")]
+    yield from Table(heads, rows).lines(columns)
     yield from _more(len(bounds) - len(shown))
 
 
@@ -203,8 +203,8 @@ def _shared_table(result: Result, columns: int) -> Iterator[Line]:
         named = [(row, c) for row, c in result.shared_memory.items() if c.instructions] + [("Total", total)]
         rows = [(name, c.instructions, c.wavefronts, c.ideal_wavefronts, c.bank_conflicts) for name, c in named]
         styles: list[Style] = ["bad" if c.bank_conflicts else "plain" for _, c in named]
-        heads = ("<Shared memory", "Instructions", "Wavefronts", "Ideal", "Bank Conflicts")
-        yield from laid_out(columns, heads, rows, styles)
+        heads = ("Instructions", "Wavefronts", "Ideal", "Bank Conflicts")
+        yield from Table([words("Shared memory"), *map(number, heads)], rows, styles).lines(columns)
     if total.data_stage_wait_cycles:
         waited = f"accesses queued before shared memory for {total.data_stage_wait_cycles:,} cycles, all added up"
         yield from wrapped("faint", waited, columns)
@@ -221,7 +221,8 @@ def _global_table(result: Result, columns: int) -> Iterator[Line]:
     ]
     if not rows:
         return
-    yield from laid_out(columns, ("<Global memory", "Requests", "Sectors", "Ideal", "Sectors/Request"), rows)
+    heads = ("Requests", "Sectors", "Ideal", "Sectors/Request")
+    yield from Table([words("Global memory"), *map(number, heads)], rows).lines(columns)
     l1 = result.l1
     if l1.cached_sectors:
         share = l1.hit_sectors / l1.cached_sectors
@@ -235,16 +236,18 @@ def _stall_table(result: Result, columns: int, everything: bool) -> Iterator[Lin
     total = sum(result.stalls.values())
     found = _by_size(result.stalls)
     shown = [(reason, cycles) for reason, cycles in found if everything or cycles >= LEAST_SHARE * total]
-    wide = columns >= WIDTH
-    rows: list[tuple[Cell, ...]] = [
+    rows = [
         (
-            reason, cycles, f"{cycles / total:.1%}", *(["#" * round(BAR_COLUMNS * cycles / total)] if wide else []),
+            reason, cycles, cycles / total, Bar(cycles / total),
             "issued an instruction" if reason == "selected" else waits_for(reason),
         )
         for reason, cycles in shown
     ]  # fmt: skip
-    heads = ("<Stall reason, of all warps", "Cycles", "Of all", *(["<" + " " * BAR_COLUMNS] if wide else []))
-    yield from laid_out(columns, (*heads, "<Waits for"), rows)
+    heads = [
+        words("Stall reason, of all warps"), number("Cycles"), number("Of all", ".1%"),
+        words("", leaves=1, has_bars=True), words("Waits for"),
+    ]  # fmt: skip
+    yield from Table(heads, rows).lines(columns)
     yield from _more(len(found) - len(shown))
 
 
@@ -266,7 +269,7 @@ def _scheduler_table(result: Result, columns: int) -> Iterator[Line]:
         ("Theoretical Occupancy", f"{occupancy.theoretical:.1%}", fit),
         ("Achieved Occupancy", f"{occupancy.achieved:.1%}", there),
     ]
-    yield from laid_out(columns, ("<Schedulers", "", "<"), rows)
+    yield from Table([words("Schedulers"), number(""), words("")], rows).lines(columns)
 
 
 def _warp_table(result: Result, columns: int, everything: bool) -> Iterator[Line]:
@@ -287,7 +290,8 @@ def _warp_table(result: Result, columns: int, everything: bool) -> Iterator[Line
     ]
     if others:
         rows = [[*row, sum(w.stalls[r] for r in others)] for row, w in zip(rows, warps, strict=True)]
-    yield from laid_out(columns, [*heads, *shown, *(["Others"] if others else [])], rows)
+    names = [*heads, *shown, *(["Others"] if others else [])]
+    yield from Table([*map(number, names)], rows).lines(columns)
     left = len(result.warps) - len(warps)
     if left:
         yield "faint", f"and {left} warps more; --all shows them"

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from gpuemu.base import tables
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.table import Line
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import DRAIN, NAMES
-from gpuemu.views.laid_out import Line
 from gpuemu.views.result import Result
 from gpuemu.views.text import told
 from gpuemu.views.timeline import NONE, Timeline, records, timeline

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from gpuemu.base.html import paragraph, table
+from gpuemu.base.html import paragraph
+from gpuemu.base.table import Table, words
 from gpuemu.studies.check.findings import Finding, Severity
 from gpuemu.studies.check.scope import sentences
 
@@ -117,7 +118,9 @@ class Report:
             for f, *alike in self.groups
         ]  # fmt: skip
         heads = ("Severity", "Tool", "What happened", "Times", "What is right", "Where")
-        found = table(heads, rows) if rows else paragraph(f"nothing found by {', '.join(self.ran)}")
+        found = (
+            Table([*map(words, heads)], rows).html() if rows else paragraph(f"nothing found by {', '.join(self.ran)}")
+        )
         return paragraph(head, strong=True) + found + "".join(map(paragraph, self.told))
 
     def data(self) -> dict[str, Any]:

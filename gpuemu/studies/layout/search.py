@@ -16,7 +16,8 @@ import numpy as np
 
 from gpuemu.banks.wavefronts import BankGeometry, BoolArray, HasSharedMemory, IntArray, count
 from gpuemu.base.errors import GpuemuError
-from gpuemu.base.html import paragraph, table
+from gpuemu.base.html import paragraph
+from gpuemu.base.table import Table
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.elsewhere import Workers
 from gpuemu.studies.layout.accesses import TileAccess, as_warps, parse_access
@@ -97,7 +98,7 @@ class SearchResult:
         rest = len(self.candidates) - len(shown)
         return (
             paragraph(f"{self.tile}: no layout has fewer than {self.lower_bound} wavefronts", strong=True)
-            + table(list(shown[0]), [tuple(record.values()) for record in shown])
+            + Table.of(shown).html()
             + paragraph(f"and {rest} layouts more") * bool(rest)
         )
 

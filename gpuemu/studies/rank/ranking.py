@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.base.html import Bar, paragraph, table
+from gpuemu.base.html import paragraph
+from gpuemu.base.table import Bar, Table, number, words
 from gpuemu.studies.rank.reasons import reason
 
 SHOWN = 20
@@ -97,17 +98,21 @@ class Ranking:
         for chip in self.chips:
             rows = self.on(chip)
             shown = [
-                (row.place, row.label, f"{row.nanoseconds / 1000:,.2f}", Bar(rows[0].nanoseconds / row.nanoseconds),
+                (row.place, row.label, row.nanoseconds / 1000, Bar(rows[0].nanoseconds / row.nanoseconds),
                  str(row.figures["limited_by"]), row.why)
                 for row in rows[:SHOWN]
             ]  # fmt: skip
-            heads = ("Place", "Configuration", "us", "Of the fastest", "Limited by", "Better than the next")
-            parts.append(table(heads, shown, chip))
+            columns = [
+                number("Place"), words("Configuration"), number("us", ",.2f"), words("Of the fastest"),
+                words("Limited by"), words("Better than the next"),
+            ]  # fmt: skip
+            parts.append(Table(columns, shown, title=chip).html())
             if len(rows) > SHOWN:
                 parts.append(paragraph(f"and {len(rows) - SHOWN} more"))
         if self.refused:
             refused = [(row.label, row.chip, row.reason) for row in self.refused]
-            parts.append(table(("Configuration", "Chip", "Why it is left out"), refused))
+            columns = [words("Configuration"), words("Chip"), words("Why it is left out")]
+            parts.append(Table(columns, refused).html())
         return "".join(parts)
 
     def __repr__(self) -> str:
@@ -135,22 +140,22 @@ def ordered(
     for at, chip in enumerate(chips):
         good: list[tuple[float, int]] = []
         most = limit([one for (_, chip_at), one in outcomes.items() if chip_at == at], top)
-        for number, (label, values) in enumerate(labels[at]):
-            figures = outcomes.get((number, at), {"refused": "not estimated"})
+        for configuration, (label, values) in enumerate(labels[at]):
+            figures = outcomes.get((configuration, at), {"refused": "not estimated"})
             if "refused" in figures:
-                refused.append(RefusedRow(number, label, values, chip, str(figures["refused"])))
+                refused.append(RefusedRow(configuration, label, values, chip, str(figures["refused"])))
             elif figures["least_nanoseconds"] > most:
                 least = f"{figures['least_nanoseconds'] / 1000:,.2f} us"
                 takes = f"takes {least} for its start and {figures['least_for']} alone"
                 told = f"{takes}, place {top} {most / 1000:,.2f} us"
-                refused.append(RefusedRow(number, label, values, chip, told))
+                refused.append(RefusedRow(configuration, label, values, chip, told))
             else:
-                good.append((figures["nanoseconds"], number))
+                good.append((figures["nanoseconds"], configuration))
         good.sort()
-        for place, (_, number) in enumerate(good):
-            figures = outcomes[number, at]
+        for place, (_, configuration) in enumerate(good):
+            figures = outcomes[configuration, at]
             behind = outcomes[good[place + 1][1], at] if place + 1 < len(good) else None
-            label, values = labels[at][number]
+            label, values = labels[at][configuration]
             why = "" if behind is None else reason(figures, behind)
-            rows.append(Row(number, label, values, chip, place + 1, figures, why))
+            rows.append(Row(configuration, label, values, chip, place + 1, figures, why))
     return Ranking(tuple(chips), tuple(rows), tuple(refused))

@@ -18,7 +18,8 @@ from typing import Any
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.arch.values import yaml_value
 from gpuemu.base.errors import GpuemuError
-from gpuemu.base.html import Bar, paragraph, table
+from gpuemu.base.html import paragraph
+from gpuemu.base.table import Bar, Table, number, words
 from gpuemu.chip.launch import ALONE, ATOMICS, DEALING, DRAM, L2, TOO_FEW
 from gpuemu.engine import compiling
 from gpuemu.studies.why.causes import Cause, access_causes, excess, program_causes, pruned
@@ -116,9 +117,8 @@ class Answer:
         ]
         head = f"{self.kernel} on {self.arch}: {self.cycles:,} cycles"
         told = "".join(map(paragraph, self.notes))
-        return (
-            paragraph(head, strong=True) + told + table(("Without", "Cycles gained", "Of the run", "What to do"), rows)
-        )
+        columns = [words("Without"), number("Cycles gained"), words("Of the run"), words("What to do")]
+        return paragraph(head, strong=True) + told + Table(columns, rows).html()
 
 
 def why(

@@ -17,12 +17,12 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Any
 
-from gpuemu.base import tables
+from gpuemu.base.table import Cell, Line, Style, Table, number, words
 from gpuemu.studies.why.api import LEAST_SHARE, Answer, Row
-from gpuemu.views.laid_out import Line, Style, laid_out
 
 WIDTH = 100
 MOST_PAIRS = 5
+_GAINED = (number("Gained"), number("Of the run", ".1%"))
 VERSION = 1
 
 
@@ -38,7 +38,7 @@ def lines(answer: Answer, everything: bool = False, columns: int = WIDTH) -> Ite
     shown = list(answer.rows) if whole else answer.gaining
     rows = [(row.gained, _share(row.gained, answer), row.cause.name, row.cause.advice) for row in shown]
     if rows:
-        yield from laid_out(columns, ("Gained", "Of the run", "<Cause", "<What to do"), rows)
+        yield from Table([*_GAINED, words("Cause"), words("What to do")], rows).lines(columns)
     little = len(answer.rows) - len(shown)
     if little:
         yield "faint", f"and {little} more that gain under {LEAST_SHARE:.0%} or lose; --all shows them"
@@ -63,8 +63,8 @@ def lines(answer: Answer, everything: bool = False, columns: int = WIDTH) -> Ite
         yield "faint", "--pairs takes the largest away two by two"
 
 
-def _share(gained: int, answer: Answer) -> str:
-    return f"{gained / answer.cycles if answer.cycles else 0:.1%}"
+def _share(gained: int, answer: Answer) -> float:
+    return gained / answer.cycles if answer.cycles else 0.0
 
 
 def _codes(rows: Sequence[Row]) -> Iterator[Line]:
@@ -84,8 +84,9 @@ def _pairs(answer: Answer, everything: bool, columns: int) -> Iterator[Line]:
         return
     shown = answer.pairs if everything else answer.pairs[:MOST_PAIRS]
     yield "plain", ""
-    rows = [(p.gained, _share(p.gained, answer), f"{p.beyond:+,}", f"{p.first} + {p.second}") for p in shown]
-    yield from laid_out(columns, ("Gained", "Of the run", "Than one by one", "<Two causes together"), rows)
+    rows = [(p.gained, _share(p.gained, answer), p.beyond, f"{p.first} + {p.second}") for p in shown]
+    heads = [*_GAINED, number("Than one by one", "+,"), words("Two causes together")]
+    yield from Table(heads, rows).lines(columns)
     if len(shown) < len(answer.pairs):
         yield "faint", f"and {len(answer.pairs) - len(shown)} more; --all shows them"
 
@@ -103,7 +104,8 @@ def _waits(answer: Answer, columns: int) -> Iterator[Line]:
         others = ring.by_arrivals - ring.after_products
         by += [f"{others} by other arrivals"] if others else []
         rows.append((ring.waits, ring.cycles, ring.longest, f"{ring.ring}, {stages}{of}", ", ".join(by)))
-    yield from laid_out(columns, ("Waits", "Cycles", "Longest", "<At mbarriers", "<Ended"), rows)
+    heads = [*map(number, ("Waits", "Cycles", "Longest")), words("At mbarriers"), words("Ended")]
+    yield from Table(heads, rows).lines(columns)
     for sentence in answer.waits.bounds:
         yield from _wrapped("plain", sentence, columns)
 
@@ -156,9 +158,9 @@ def as_data(answer: Answer) -> dict[str, Any]:
 def as_csv(answer: Answer) -> str:
     """A line for each cause, then for each pair, whose second cause is in a column of its own."""
     names = ("cause", "second", "rule", "gained", "beyond", "cycles", "advice", "repeat")
-    rows: list[tuple[str | int, ...]] = [
+    rows: list[tuple[Cell, ...]] = [
         (row.cause.name, "", row.cause.rule, row.gained, "", row.cycles, row.cause.advice, row.repeat)
         for row in answer.rows
     ]
     rows += [(p.first, p.second, "", p.gained, p.beyond, p.cycles, "", p.repeat) for p in answer.pairs]
-    return tables.as_csv((dict(zip(names, row, strict=True)) for row in rows), names)
+    return Table([*map(words, names)], rows).csv()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import wrap
 
-from gpuemu.views.laid_out import Line, laid_out
+from gpuemu.base.table import Line, Table, number, words
 from gpuemu.views.sure.estimate import MODEL_SHARE, MOST, Sure
 
 
@@ -34,7 +34,7 @@ def lines(sure: Sure, columns: int) -> Iterator[Line]:
         for e in sure.effects[:MOST]
     ]  # fmt: skip
     if rows:
-        yield from laid_out(columns, ("<Value", "Range", "Cycles", "<Why"), rows)
+        yield from Table([words("Value"), number("Range"), number("Cycles"), words("Why")], rows).lines(columns)
 
 
 def _number(value: float) -> str:
