@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.cli.help import Command, Group
 from gpuemu.cli.pages import columns_of, styled
 from gpuemu.cli.writing import output_option, write_out
 
@@ -12,29 +13,30 @@ WIDTH = 99
 """Columns of a list elsewhere than on a terminal."""
 
 
-@click.group()
+@click.group(cls=Group)
 def arch() -> None:
     """List, show, check and compare architecture files.
 
-    An architecture file describes one streaming multiprocessor: its shared memory, tensor cores, schedulers
-    and their times, every value with its unit and where it comes from.
+    An architecture file describes one streaming multiprocessor: shared memory, tensor cores, schedulers and their
+    latencies. Every value has a unit and a source.
 
     \b
-    Your own what-if is a short file that builds on a shipped one:
+    A file of your own extends a shipped one:
       extends: sm_89
       shared_memory:
         banks: 64
     """
 
 
-@arch.command("list")
+@arch.command(
+    "list",
+    cls=Command,
+    examples={
+        "List them with their chips": "gpuemu arch list",
+    },
+)
 def list_() -> None:
-    """List the architectures that come with gpuemu.
-
-    \b
-    Example:
-      gpuemu arch list
-    """
+    """List the architectures that come with gpuemu."""
     from gpuemu.arch import load_arch
     from gpuemu.base import resources
     from gpuemu.base.table import Table, words
@@ -47,30 +49,32 @@ def list_() -> None:
     write_out(styled(table.lines(columns_of(WIDTH)), True), None)
 
 
-@arch.command()
+@arch.command(
+    cls=Command,
+    examples={
+        "Show an architecture": "gpuemu arch show sm_90",
+        "Show one with a changed value": "gpuemu arch show sm_89 --set shared_memory.banks=64",
+        "Write a complete file to edit": "gpuemu arch show sm_89 --format yaml -o mine.yaml",
+    },
+)
 @click.argument("name")
-@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value; may be repeated.")
+@click.option(
+    "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value. Repeat the option for more."
+)
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "yaml", "json"]),
     default="text",
     show_default=True,
-    help="Output.",
+    help="Choose the output format.",
 )
 @output_option
 def show(name: str, settings: tuple[str, ...], form: str, output: str | None) -> None:
-    """Show every value of an architecture, with unit, status, confidence, source and note.
+    """Show every value of an architecture with unit, status, confidence, source and note.
 
-    NAME is a shipped name (see `gpuemu arch list`) or a file. "sure" is the confidence: A, several sources or
-    a peer-reviewed table, to D, a guess.
-
-    \b
-    Examples:
-      gpuemu arch show sm_90
-      gpuemu arch show sm_89 --set shared_memory.banks=64 --set 'shared_memory.load_merge_distances=[]'
-    A complete file to edit and load back:
-      gpuemu arch show sm_89 --format yaml -o mine.yaml
+    NAME is a shipped name (`gpuemu arch list`) or a file. Confidence goes from A (several sources, or a peer-reviewed
+    table) to D (a guess).
     """
     from gpuemu.arch import load_arch, parse_overrides
     from gpuemu.arch import text as arch_text
@@ -88,17 +92,18 @@ def show(name: str, settings: tuple[str, ...], form: str, output: str | None) ->
     write_out(text, output, form)
 
 
-@arch.command()
+@arch.command(
+    cls=Command,
+    examples={
+        "Check your file": "gpuemu arch check mine.yaml",
+    },
+)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def check(files: tuple[str, ...]) -> None:
     """Check architecture files: names, types, bounds, and values that must fit together.
 
-    Prints a line for each file when all are right; otherwise every problem of every file, with its line,
-    and exits with 2.
-
-    \b
-    Example:
-      gpuemu arch check mine.yaml
+    gpuemu prints one line per valid file. Otherwise it prints every problem of every file with its line, and exits
+    with 2.
     """
     from gpuemu.arch import load_arch
 
@@ -116,27 +121,34 @@ def check(files: tuple[str, ...]) -> None:
     click.echo("\n".join(lines))
 
 
-@arch.command()
+@arch.command(
+    cls=Command,
+    examples={
+        "Compare two shipped architectures": "gpuemu arch diff sm_80 sm_90",
+        "Show where the values come from": "gpuemu arch diff sm_89 mine.yaml --notes",
+        "Compare with a changed value": "gpuemu arch diff sm_89 sm_89 --set-b shared_memory.banks=64",
+    },
+)
 @click.argument("a", metavar="NAME|FILE")
 @click.argument("b", metavar="NAME|FILE")
-@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of both.")
-@click.option("--set-b", "settings_b", metavar="NAME=VALUE", multiple=True, help="Change a value of the second alone.")
-@click.option("--notes", is_flag=True, help="Where the values come from, too.")
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of both architectures.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output."
+    "--set-b", "settings_b", metavar="NAME=VALUE", multiple=True, help="Change a value of the second architecture only."
+)
+@click.option("--notes", is_flag=True, help="Show where the values come from as well.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Choose the output format.",
 )
 @output_option
 def diff(
     a: str, b: str, settings: tuple[str, ...], settings_b: tuple[str, ...], notes: bool, form: str, output: str | None
 ) -> None:  # fmt: skip
-    """Show the values in which two architectures differ, and those that only one has.
-
-    \b
-    Examples:
-      gpuemu arch diff sm_80 sm_90
-      gpuemu arch diff sm_89 mine.yaml --notes
-      gpuemu arch diff sm_89 sm_89 --set-b shared_memory.banks=64
-    """
+    """Show the values in which two architectures differ."""
     from gpuemu.arch import load_arch, parse_overrides
     from gpuemu.arch import text as arch_text
     from gpuemu.arch.text import difference, difference_json

@@ -11,29 +11,47 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.reading import read_whole
+from gpuemu.cli.help import Command
 from gpuemu.cli.terminal import styled
 from gpuemu.cli.writing import output_option, write_out
 
 COMMAND = "gpuemu banks"
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples={
+        "Load 16x16 halves with rows of 32 bytes": "gpuemu banks LDSM.4 --lanes '2*(16*(lane%16) + 8*(lane//16))'",
+        "Read a column of a 32x32 float tile padded to 33 columns": "gpuemu banks LDS.32 --lanes '4*33*lane'",
+        "Load rows of 128 bytes that TMA has swizzled": "gpuemu banks LDSM.4 --lanes '128*(lane%16) + 16*(lane//16)'"
+        " --swizzle 128",
+        "Draw a picture for a page": "gpuemu banks LDS.32 --lanes '4*32*lane' --format svg -o column.svg",
+    },
+    notes="The cost of an LDGSTS also depends on its global addresses (--from). By default they are contiguous.",
+)
 @click.argument("op")
-@click.option("--lanes", metavar="EXPRESSION", help="Byte address as an expression in lane (0 to 31).")
-@click.option("--addresses", metavar="LIST|@FILE", help="The 32 byte addresses, or a file that holds them.")
-@click.option("--from", "source", metavar="EXPRESSION", help="Of LDGSTS, where in global memory the lanes read.")
+@click.option("--lanes", metavar="EXPRESSION", help="Give the byte address as an expression of lane (0 to 31).")
+@click.option("--addresses", metavar="LIST|@FILE", help="List the 32 byte addresses, or name a file with them.")
+@click.option("--from", "source", metavar="EXPRESSION", help="Give the global byte addresses that an LDGSTS reads.")
 @click.option(
     "--swizzle",
     type=click.Choice(["none", "32", "64", "128"]),
     default="none",
     show_default=True,
-    help="TMA's, by which the bytes at these addresses lie elsewhere.",
+    help="Apply this TMA swizzle to the addresses.",
 )
-@click.option("--mask", metavar="MASK", default="0xffffffff", help="Active lanes; bit i is lane i.")
-@click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
+@click.option("--mask", metavar="MASK", default="0xffffffff", help="Choose the active lanes: bit i is lane i.")
+@click.option(
+    "--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Choose the hardware."
+)
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True, help="Output."
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "svg"]),
+    default="text",
+    show_default=True,
+    help="Choose the output format.",
 )
 @output_option
 def banks(
@@ -48,37 +66,10 @@ def banks(
     form: str,
     output: str | None,
 ) -> None:
-    """Show how one warp access goes through the banks of shared memory.
+    """Draw one shared-memory access of a warp: banks, phases and wavefronts.
 
-    OP is the instruction: LDS, LDS.U8 to LDS.128, the same of STS, LDSM.1, LDSM.2, LDSM.4, LDSM.T.4, STSM.4,
-    ATOMS.ADD, LDGSTS.128 or LDGSTS.BYPASS.128 (cp.async.ca and .cg), or a name out of machine code such as
-    LDSM.16.MT88.2. Addresses are bytes; an LDSM or STSM takes the addresses of its matrix rows. What an LDGSTS
-    costs depends on where it reads as well: --from; without it, bytes that lie side by side from a line's begin on.
-
-    A row of the picture is a wavefront: what the banks serve together. Numbers are lanes, a bar is the rest
-    of one lane's access, 5+ is lane 5 and others on the same word, and a dot is an idle bank.
-
-    \b
-    A matrix load of 16x16 halves, rows of 32 bytes: every bank in use must serve two rows.
-      gpuemu banks LDSM.4 --lanes '2*(16*(lane%16) + 8*(lane//16))'
-
-    \b
-    A column of a 32x32 float tile whose rows are padded to 33, and then not padded, as JSON.
-      gpuemu banks LDS.32 --lanes '4*33*lane'
-      gpuemu banks LDS.32 --lanes '4*32*lane' --format json
-
-    \b
-    A matrix load of 16 rows of 128 bytes, as TMA's swizzle has put them; and what a wgmma reads there, without lanes.
-      gpuemu banks LDSM.4 --lanes '128*(lane%16) + 16*(lane//16)' --swizzle 128
-      gpuemu banks HGMMA.64x128x16.F32 --swizzle 128
-
-    \b
-    Copies of 16 bytes through L1 out of 16 rows, two lanes each: four lanes of a phase read the same bank.
-      gpuemu banks LDGSTS.128 --lanes '16*lane' --from '512*(lane//2) + 16*(lane%2)'
-
-    \b
-    As a picture for a page or a notebook:
-      gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)' --format svg -o ldmatrix.svg
+    OP is the instruction, e.g. LDS, STS.128, LDSM.4, LDSM.T.4, STSM.4, ATOMS.ADD, LDGSTS.128, LDGSTS.BYPASS.128 or
+    HGMMA.64x128x16.F32. Addresses are bytes. An LDSM or STSM takes the addresses of its matrix rows.
     """
     import numpy as np
 

@@ -14,9 +14,11 @@ Command = Callable[..., Any]
 
 def source_options(command: Command) -> Command:
     """Add -D, -I and --nvcc-flag."""
-    macro = click.option("-D", "define", multiple=True, metavar="NAME[=VALUE]", help="Define a macro for a .cu.")
-    folder = click.option("-I", "include", multiple=True, metavar="FOLDER", help="Look for includes of a .cu there.")
-    told = "A flag for the compiler as it is."
+    macro = click.option("-D", "define", multiple=True, metavar="NAME[=VALUE]", help="Define a macro.")
+    folder = click.option(
+        "-I", "include", multiple=True, metavar="FOLDER", help="Search this folder for included files."
+    )
+    told = "Pass this flag to the compiler."
     return macro(
         folder(click.option("--nvcc-flag", "compiler_flags", multiple=True, metavar="FLAG", help=told)(command))
     )
@@ -31,17 +33,20 @@ def build_options(command: Command) -> Command:
                 type=click.Choice(["all", "timed"]),
                 default="all",
                 show_default=True,
-                help="The CTAs to execute: all of the grid, or those that are timed: other values are missing.",
+                help="Execute the whole grid, or only the CTAs that are timed.",
             ),
             click.option(
-                "--expect", multiple=True, metavar="K=FILE", help="Exit with 1 if argument K differs from this .npy."
+                "--expect",
+                multiple=True,
+                metavar="K=FILE",
+                help="Exit with 1 if argument K differs from this .npy file.",
             ),
             click.option(
                 "--tolerance",
                 type=float,
                 default=0.0,
                 metavar="X",
-                help="How far off a value may be, as a share of the largest.",
+                help="Allow this error of a value, as a fraction of the largest value.",
             ),
         ]
     ):

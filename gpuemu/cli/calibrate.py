@@ -12,6 +12,7 @@ import click
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.extras import install, missing
 from gpuemu.base.resources import PACKAGE
+from gpuemu.cli.help import Command
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.writing import write_out
 
@@ -20,36 +21,38 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command()
-@click.option("--arch", "name", metavar="NAME|FILE", help="What to start from; by default the card's own.")
-@click.option("--only", metavar="PATTERN", multiple=True, help="Values of such names, whatever their confidence.")
-@click.option("--dry-run", is_flag=True, help="List what would be measured, by which kernels, how long; then stop.")
-@click.option("--from", "folder", metavar="FOLDER", type=_FOLDER, help="Take clocks of --keep; needs no card.")
-@click.option("--keep", metavar="FOLDER", type=_FOLDER, help="Keep clocks and code there.")
-@click.option("--date", default="", metavar="TEXT", help="When, for the file's source line.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes; by default one for each core.")
-@click.option("-o", "--output", metavar="FILE", type=_FILE, help="The file; by default the card's name.")
+@click.command(
+    cls=Command,
+    examples={
+        "Measure on the machine that has the card": "gpuemu calibrate",
+        "Use the result": "gpuemu run kernel.cu --arch rtx_4090.yaml",
+        "List what would be measured, on any machine": "gpuemu calibrate --arch sm_89 --dry-run",
+        "Measure only some values": "gpuemu calibrate --only 'mio.*' --only 'operations.*.latency_cycles'",
+    },
+    notes="gpuemu compiles and launches small kernels that read their SM's clock. It computes a value from "
+    "the clocks, or tries values until emulated and measured clocks agree. Values that no kernel "
+    "determines are listed with the reason, and keep their value. The file extends a shipped one. "
+    "Please send it (docs/howto/calibrate.md).",
+)
+@click.option("--arch", "name", metavar="NAME|FILE", help="Start from this file [default: the card's architecture].")
+@click.option(
+    "--only", metavar="PATTERN", multiple=True, help="Measure values of these names, whatever their confidence."
+)
+@click.option("--dry-run", is_flag=True, help="List what would be measured, by which kernels; then stop.")
+@click.option(
+    "--from", "folder", metavar="FOLDER", type=_FOLDER, help="Read the clocks that --keep stored. No card is needed."
+)
+@click.option("--keep", metavar="FOLDER", type=_FOLDER, help="Keep clocks and code in this folder.")
+@click.option("--date", default="", metavar="TEXT", help="Set the date in the file's source line.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Use N processes [default: one per core].")
+@click.option("-o", "--output", metavar="FILE", type=_FILE, help="Write to this file [default: the card's name].")
 def calibrate(
     name: str | None, only: tuple[str, ...], dry_run: bool, folder: Path | None, keep: Path | None, date: str,
     jobs: int | None, output: Path | None,
 ) -> None:  # fmt: skip
-    """Measure the values of confidence C and D on your card, and write an architecture file of your own.
+    """Measure the values of confidence C and D on your card, and write an architecture file.
 
-    \b
-    On the machine that has the card; about half an hour of one core, no profiler and no permission:
-      gpuemu calibrate
-      gpuemu run kernel.cu --arch rtx_4090.yaml
-    What it would measure, on any machine:
-      gpuemu calibrate --arch sm_89 --dry-run
-    A few values, whatever their confidence:
-      gpuemu calibrate --only 'mio.*' --only 'operations.*.latency_cycles'
-
-    Small kernels are compiled, launched and read their SM's clock. A closed form of clocks gives a value, or a walk:
-    emulated with one value after the other, until emulated and measured clocks agree. What no kernel tells is listed
-    with the reason and stays as it was.
-
-    The file extends the shipped one; each value has status, confidence, and how it was found. Please send it
-    (docs/howto/calibrate.md).
+    This takes about half an hour of one core, and needs neither a profiler nor special permissions.
     """
     suite = _suite()
     if dry_run:

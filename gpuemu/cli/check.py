@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from gpuemu.base.file_kinds import is_machine_code
+from gpuemu.cli.help import Command
 from gpuemu.cli.launching import (
     LaunchOptions,
     arguments_of,
@@ -15,7 +16,6 @@ from gpuemu.cli.launching import (
     machine_code,
 )
 from gpuemu.cli.loading import saved_trace
-from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.results import print_to_stderr
 from gpuemu.cli.run import FAILED
@@ -24,13 +24,40 @@ from gpuemu.cli.writing import output_option, write_out
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
 
 
-@click.command(cls=Grouped)
+@click.command(
+    cls=Command,
+    tables={
+        "Tools": {
+            "memcheck": "Accesses outside of their buffer, or misaligned.",
+            "racecheck": "Unordered accesses of two threads to one byte, one of them a write.",
+            "synccheck": "Barriers that some threads miss, endless waits, masks of absent lanes.",
+            "initcheck": "Reads of unwritten shared, local or --arg empty:f32:N memory.",
+            "controlcheck": "Control words that let an instruction use a register too early.",
+        },
+    },
+    examples={
+        "Check a kernel with an uninitialized and a filled buffer": "gpuemu check k.cu --kernel scale --grid 2"
+        " --block 128 --arg empty:f32:256 --arg arange:f32:256",
+        "Find only races, as JSON": "gpuemu check k.cubin --kernel scale --tool racecheck --format json",
+        "Write SARIF for a code host (docs/ci.md)": "gpuemu check k.cu --kernel scale --block 128"
+        " --format sarif -o k.sarif",
+        "Check the control words and barriers of a trace": "gpuemu check traces/v5_swizzle.yaml",
+    },
+    notes="Exit codes: 0 no errors, 1 an error was found, 2 bad input. docs/check.md has an example of each tool.",
+)
 @click.argument("what", metavar="KERNEL.cu|.cubin|TRACE")
-@click.option("--tool", "tools", multiple=True, type=click.Choice(TOOLS), help="This one only; several may be given.")
-@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware that a .cu is compiled for; by default sm_89.")
-@click.option("--all", "everything", is_flag=True, help="Show each finding on its own, also of the same lines.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json", "sarif"]), default="text", show_default=True, help="Output."
+    "--tool", "tools", multiple=True, type=click.Choice(TOOLS), help="Run only this tool. Repeat the option for more."
+)
+@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Compile a .cu for this hardware [default: sm_89].")
+@click.option("--all", "everything", is_flag=True, help="Show every finding, including those of the same lines.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "sarif"]),
+    default="text",
+    show_default=True,
+    help="Choose the output format.",
 )
 @output_option
 @checked_options
@@ -38,30 +65,11 @@ def check(
     what: str, tools: tuple[str, ...], arch_name: str | None, everything: bool, form: str, output: str | None,
     **launch: Any,
 ) -> None:  # fmt: skip
-    """Find what a kernel does wrong, without a GPU: all of it in one run, the most telling first.
+    """Find races, barrier errors and memory errors of a kernel, without a GPU.
 
-    \b
-    memcheck      accesses outside of their buffer, misaligned, or to another argument's buffer
-    racecheck     two threads at one byte, one of them writing, and nothing that orders them
-    synccheck     barriers that not all threads reach, mbarriers that wait for ever; masks of absent lanes
-    initcheck     reads of memory that nobody wrote: shared, local, and --arg empty:f32:N
-    controlcheck  control words that let an instruction read or write a register too early
-
-    \b
-    A kernel of a .cu file, two CTAs of 128 threads, a buffer without values and one with:
-      gpuemu check k.cu --kernel scale --grid 2 --block 128 --arg empty:f32:256 --arg arange:f32:256
-    Only races, as data:
-      gpuemu check k.cubin --kernel scale --tool racecheck --format json
-    For a code host that shows findings by source line (docs/ci.md):
-      gpuemu check k.cu --kernel scale --block 128 --format sarif -o k.sarif
-    The control words and barriers of a trace:
-      gpuemu check traces/v5_swizzle.yaml
-
-    An access that would end the launch does not: its loads give 0, its stores are dropped. A barrier that is never
-    complete ends it. Each finding names both instructions, their source lines, threads and the address. Of a trace the
-    addresses are known, and not the values: racecheck, synccheck and controlcheck follow it.
-
-    Exit codes: 0 nothing but warnings, 1 an error was found, 2 bad input. docs/check.md has an example of each tool.
+    A finding names both instructions, their source lines and threads, and the address. An invalid access does not end
+    the launch: its loads return 0, and its stores are dropped. A trace has addresses but no values, so only racecheck,
+    synccheck and controlcheck follow it.
     """
     from gpuemu.studies.check.api import DEFAULT_BUDGET
     from gpuemu.studies.check.api import check as run_check

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from gpuemu.cli.help import Command
 from gpuemu.cli.launching import LaunchOptions, machine_code, replay_options, subject_options, tell, tell_notes
 from gpuemu.cli.loading import run_trace
-from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.run import FAILED
 from gpuemu.cli.writing import output_option, write_out
 
@@ -21,16 +21,39 @@ if TYPE_CHECKING:
 _DYNAMIC = "launch__shared_mem_per_block_dynamic"
 
 
-@click.command(cls=Grouped)
+@click.command(
+    cls=Command,
+    examples={
+        "Measure on a machine with a GPU": "ncu --csv --page raw --cache-control none --log-file tile.csv ./program",
+        "Compare on any machine": "gpuemu compare tile.cubin tile.csv --kernel tile --block 256 --arg zeros:f32:65536",
+        "Get the counts of each instruction from a report": "ncu --import tile.ncu-rep --csv --page source"
+        " --print-source sass > tile_source.csv",
+        "Fail a test if the cycles differ by more than 10%": "gpuemu compare tile.yaml tile.csv"
+        " --tolerance 'sm__cycles_active*=10%'",
+    },
+    notes="Without --cache-control none, the profiler flushes all caches before a launch; use --caches "
+    "cold for that. gpuemu times the CTAs of one SM, and scales counts to the whole grid. Exit "
+    "codes: 0 success, 1 a figure differs by more than --tolerance, 2 bad input. docs/ci.md has more "
+    "examples.",
+)
 @subject_options
 @click.argument("profile", metavar="NCU.csv")
-@click.option("--launch", "wanted", metavar="ID", help="The launch of the file; by default the first of this kernel.")
+@click.option("--launch", "wanted", metavar="ID", help="Choose the launch in the file [default: the kernel's first].")
 @click.option(
-    "--tolerance", "tolerances", metavar="[FIGURE=]X[%]", multiple=True, help="Exit with 1 if a figure is off by more."
+    "--tolerance",
+    "tolerances",
+    metavar="[FIGURE=]X[%]",
+    multiple=True,
+    help="Exit with 1 if a figure differs by more than this.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show equal figures, too, and those that are not emulated.")
+@click.option("--all", "everything", is_flag=True, help="Show equal figures and those that gpuemu does not model.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True, help="Output."
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "csv"]),
+    default="text",
+    show_default=True,
+    help="Choose the output format.",
 )
 @output_option
 @replay_options
@@ -38,29 +61,10 @@ def compare(
     trace: str, arch_name: str | None, settings: tuple[str, ...], profile: str, wanted: str | None,
     tolerances: tuple[str, ...], everything: bool, form: str, output: str | None, **launch: Any,
 ) -> None:  # fmt: skip
-    """Put the run of TRACE beside what Nsight Compute measured of the same kernel, the farthest apart first.
+    """Compare a run of TRACE with Nsight Compute measurements, largest difference first.
 
-    TRACE is what gpuemu run takes; NCU.csv is what ncu --csv printed, its page raw, details or source. Figures are
-    matched by the profiler's own names, instructions of the source page by their place in the code.
-
-    \b
-    Measure, on a machine with a GPU; then compare, on any:
-      ncu --csv --page raw --cache-control none --log-file tile.csv ./program
-      gpuemu compare tile.cubin tile.csv --kernel tile --block 256 --arg zeros:f32:65536
-
-    \b
-    The same from a report, whose source page has the counts of each instruction:
-      ncu --set full -o tile ./program
-      ncu --import tile.ncu-rep --csv --page source --print-source sass > tile_source.csv
-      gpuemu compare tile.yaml tile_source.csv
-
-    \b
-    In a test of your own: exit code 1 if a count is off at all, or the cycles by more than 10 %.
-      gpuemu compare tile.yaml tile.csv --tolerance 'l1tex__*=0' --tolerance 'sm__cycles_active*=10%'
-
-    Without --cache-control none the profiler flushes all caches before a launch: --caches cold is like that. The
-    emulator times the CTAs of one SM, and counts stand for the whole grid. Exit codes: 0 fine, 1 a figure is off by
-    more than --tolerance, 2 bad input. docs/ci.md has examples.
+    TRACE is what `gpuemu run` takes. NCU.csv is the output of `ncu --csv` with the page raw, details or source.
+    gpuemu matches figures by the profiler's names, and instructions of the source page by their offset.
     """
     from gpuemu.base.file_kinds import is_machine_code
     from gpuemu.cli.pages import styled

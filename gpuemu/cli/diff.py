@@ -8,53 +8,61 @@ from typing import Any
 
 import click
 
+from gpuemu.cli.help import Command
 from gpuemu.cli.run import FAILED
 from gpuemu.cli.saved import result_data
 from gpuemu.cli.terminal import style
 from gpuemu.cli.writing import output_option, write_out
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples={
+        "Show what the swizzle saves": "gpuemu diff v4_ldmatrix v5_swizzle --arch sm_89",
+        "Show what twice the banks would save": "gpuemu diff v4_ldmatrix v4_ldmatrix --arch sm_89"
+        " --set-b shared_memory.banks=64",
+        "Compare saved results before and after a change": "gpuemu diff before.json after.json",
+        "Fail a test if the cycles grew by more than 2% (docs/ci.md)": "gpuemu diff before.json after.json"
+        " --allow cycles=2% --allow excess_wavefronts=0 --format github",
+    },
+    notes="FIGURE is a name that `gpuemu run --fail-on` takes. Exit codes: 0 success, 1 a figure of B is "
+    "worse, 2 bad input.",
+)
 @click.argument("a")
 @click.argument("b")
-@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware to run traces on.")
+@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Run traces on this hardware.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value for both runs.")
 @click.option(
     "--set-b",
     "settings_b",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Change a value for the run of B alone.",
+    help="Change a value for the run of B only.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show equal numbers, too.")
+@click.option("--all", "everything", is_flag=True, help="Show equal numbers as well.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json", "github"]), default="text", show_default=True, help="Output."
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    show_default=True,
+    help="Choose the output format.",
 )
 @output_option
 @click.option(
-    "--allow", "allowed", metavar="FIGURE=X[%]", multiple=True, help="Exit with 1 if B is worse than A by more."
+    "--allow",
+    "allowed",
+    metavar="FIGURE=X[%]",
+    multiple=True,
+    help="Exit with 1 if B is worse than A by more than this.",
 )
 def diff(
     a: str, b: str, arch_name: str | None, settings: tuple[str, ...], settings_b: tuple[str, ...],
     everything: bool, form: str, output: str | None, allowed: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Show two results side by side, and where they differ.
+    """Compare two results, and show where they differ.
 
-    A and B are results saved by `gpuemu run --format json -o FILE`, or traces, which are then run.
-
-    \b
-    What the swizzle gains:
-      gpuemu diff v4_ldmatrix v5_swizzle --arch sm_89
-    What twice the banks would gain:
-      gpuemu diff v4_ldmatrix v4_ldmatrix --arch sm_89 --set-b shared_memory.banks=64
-    Before and after a change, from saved results:
-      gpuemu diff before.json after.json
-
-    \b
-    In CI: exit code 1 if the cycles grew by more than 2 %, or the bank conflicts at all (docs/ci.md).
-      gpuemu diff before.json after.json --allow cycles=2% --allow excess_wavefronts=0 --format github
-
-    Figures are those that gpuemu run --fail-on takes. Exit codes: 0 fine, 1 a figure of B is worse, 2 bad input.
+    A and B are results that `gpuemu run --format json -o FILE` saved, or traces, which gpuemu runs first.
     """
     from gpuemu.cli.asking import failed_verdicts
     from gpuemu.cli.pages import columns_of

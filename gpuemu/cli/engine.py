@@ -8,31 +8,28 @@ import click
 
 from gpuemu.base import cache
 from gpuemu.base.errors import GpuemuError
+from gpuemu.cli.help import Command, Group
 from gpuemu.cli.progress import ProgressBar
 
 
-@click.group()
+@click.group(cls=Group)
 def engine() -> None:
-    """Say what replays traces, and compile it.
+    """Show or compile the simulation engine.
 
-    One set of rules is driven in two ways, with the same results: by SimPy, which is always there, and as compiled
-    code, which replays many times faster and needs Numba. It comes with gpuemu, except on
-    systems that Numba has no wheels for.
-
-    Long runs and sweeps use compiled code once it is there. It is compiled once for all architectures and traces, and
-    kept until gpuemu, Python or Numba changes; a run of minutes compiles it beside itself. GPUEMU_CACHE names the
-    folder that it is kept in.
+    One set of rules has two drivers with the same results: SimPy, which is always available, and compiled code, which
+    is many times faster and needs Numba. Long runs and sweeps use the compiled code once it exists. It is compiled once
+    for all architectures and traces, and kept in GPUEMU_CACHE until gpuemu, Python or Numba changes.
     """
 
 
-@engine.command()
+@engine.command(
+    cls=Command,
+    examples={
+        "Compile the engine, then use it": "gpuemu engine build && gpuemu run long_trace.yaml --engine compiled",
+    },
+)
 def build() -> None:
-    """Compile the engine now: a minute or two of one core, once.
-
-    \b
-      gpuemu engine build
-      gpuemu run long_trace.yaml --engine compiled
-    """
+    """Compile the engine now. This takes a minute or two of one core, once."""
     from gpuemu.engine import building
 
     if building.is_possible() and building.is_ready():
@@ -57,9 +54,9 @@ def build() -> None:
     click.echo(f"compiled{by} in {time.monotonic() - started:.0f} s, kept in {building.folder()}")
 
 
-@engine.command()
+@engine.command(cls=Command)
 def show() -> None:
-    """Say which engines there are, and whether the compiled one is ready."""
+    """Show which engines are available, and whether the compiled one is ready."""
     from gpuemu.engine import building
 
     click.echo("simpy     always there")

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import click
 
+from gpuemu.cli.help import Command
 from gpuemu.cli.writing import output_option, write_out
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples={
+        "Show the registers that ldmatrix.x4 fills": "gpuemu fragment LDSM.4",
+        "Show the operands of an mma": "gpuemu fragment HMMA.16816.F32",
+        "Show the banks for rows of 32 halves": "gpuemu fragment HMMA.16816.F32 --pitch 32",
+        "Show the banks of a swizzled tile": "gpuemu fragment LDSM.4 --pitch 32 --layout 'Swizzle<2,3,3>'",
+    },
+)
 @click.argument("instruction")
-@click.option("--pitch", type=click.IntRange(1, 1 << 16), metavar="N", help="Banks, of a tile of rows of N elements.")
-@click.option("--layout", "name", metavar="LAYOUT", help="The tile's layout, as gpuemu layout takes it.")
-@click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
+@click.option(
+    "--pitch", type=click.IntRange(1, 1 << 16), metavar="N", help="Show banks, for a tile with N elements per row."
+)
+@click.option("--layout", "name", metavar="LAYOUT", help="Set the tile's layout, as for `gpuemu layout`.")
+@click.option(
+    "--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Choose the hardware."
+)
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
 @output_option
 def fragment(
@@ -20,25 +33,10 @@ def fragment(
 ) -> None:  # fmt: skip
     """Show which lane holds which element of the matrices of an INSTRUCTION.
 
-    INSTRUCTION is ldmatrix in machine code, LDSM.1 to LDSM.4 or LDSM.T.4 (for each matrix, by the lane that gives a
-    row's address), or a product such as HMMA.16816.F32, HMMA.1688.F16 or IMMA.16832.S8.S8, or its mode,
-    m16n8k16.f32.f16. A cell says lane.register of the element of its row and column; where a register holds several
-    elements, they are the neighbours in order.
-
-    With --pitch it shows the bank of the word that each lane holds, and the wavefronts of loading the fragment a
-    register at a time, or by LDSM, from the first element of a tile on. B is taken from a tile that holds it
-    transposed, as an mma wants it.
-
-    \b
-    What ldmatrix.x4 leaves where, and the operands of an mma:
-      gpuemu fragment LDSM.4
-      gpuemu fragment HMMA.16816.F32
-
-    \b
-    The banks of each thread's words in rows of 32 halves, plain, padded by 8 and swizzled:
-      gpuemu fragment HMMA.16816.F32 --pitch 32
-      gpuemu fragment LDSM.4 --pitch 32 --layout pad:8
-      gpuemu fragment LDSM.4 --pitch 32 --layout 'Swizzle<2,3,3>'
+    INSTRUCTION is an ldmatrix (LDSM.1 to LDSM.4, LDSM.T.4), a product such as HMMA.16816.F32 or IMMA.16832.S8.S8, or
+    its shape and types, m16n8k16.f32.f16. A cell shows lane.register. With --pitch it shows the bank of each lane's
+    word, and the wavefronts of loading the fragment from a tile. B is read from a transposed tile, as an mma needs
+    it.
     """
     from gpuemu.isa.fragment_text import report
 

@@ -8,29 +8,56 @@ from typing import Any
 import click
 
 from gpuemu.cli.building import compiler_options, source_options
+from gpuemu.cli.help import Command
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.writing import lines_out, output_option
 
 NOT_RIGHT = 1
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples={
+        "Judge a generated kernel, and time it on two chips": "gpuemu judge kernel.cu --against problem.py"
+        ' --chip "RTX 4090" --chip H100',
+        "Judge many kernels, and write one JSON object per line": "gpuemu judge candidates/*.cu"
+        " --against problem.py --chip H100 -o judgments.jsonl",
+    },
+    notes="The verdict is right, wrong, cheats, faulty, refused or limit, with a reason. The seed of the "
+    "inputs is new each time, and the judgment reports it. Exit codes: 0 all kernels are right, 1 "
+    "one is not, 2 bad input.",
+)
 @click.argument("kernels", metavar="KERNEL...", nargs=-1, required=True)
-@click.option("--against", metavar="PROBLEM.py", required=True, help="Inputs to draw, and the reference.")
-@click.option("--arch", "arch_names", metavar="NAME|FILE", multiple=True, help="Time on this hardware; repeatable.")
-@click.option("--chip", "chips", metavar="NAME", multiple=True, help="Time on this product; repeatable.")
 @click.option(
-    "--draws", type=click.IntRange(1), default=3, show_default=True, help="Compare values for so many inputs."
+    "--against", metavar="PROBLEM.py", required=True, help="Read the inputs and the reference from this file."
 )
 @click.option(
-    "--seed", type=click.IntRange(0), metavar="N", help="Draw the inputs of this seed again; a new one by default."
+    "--arch",
+    "arch_names",
+    metavar="NAME|FILE",
+    multiple=True,
+    help="Time on this hardware. Repeat the option for more.",
 )
-@click.option("--budget", type=click.IntRange(1), metavar="N", help="Allow a CTA so many warp instructions.")
-@click.option("--seconds", type=float, default=60.0, show_default=True, help="Allow a judgement so long.")
 @click.option(
-    "--memory", type=click.IntRange(1), default=8, show_default=True, metavar="GIB", help="Allow it so much memory."
+    "--chip", "chips", metavar="NAME", multiple=True, help="Time on this product. Repeat the option for more."
 )
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Judge so many at a time; by default one a core.")
+@click.option(
+    "--draws", type=click.IntRange(1), default=3, show_default=True, help="Compare values for this many inputs."
+)
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="Use this seed for the inputs [default: a new one].")
+@click.option("--budget", type=click.IntRange(1), metavar="N", help="Stop a CTA after this many warp instructions.")
+@click.option("--seconds", type=float, default=60.0, show_default=True, help="Stop a judgment after this many seconds.")
+@click.option(
+    "--memory",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    metavar="GIB",
+    help="Stop a judgment that needs more memory than this.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1), metavar="N", help="Judge this many kernels at a time [default: one per core]."
+)
 @output_option
 @source_options
 def judge(
@@ -38,19 +65,11 @@ def judge(
     seed: int | None, budget: int | None, seconds: float, memory: int, jobs: int | None, output: str | None,
     define: tuple[str, ...], include: tuple[str, ...], compiler_flags: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Judge each KERNEL, a .cu, .cubin or Triton file that nobody trusts: values, findings and times, as JSON.
+    """Verify each untrusted KERNEL against a reference: values, findings and times, as JSON.
 
-    \b
-    A kernel that a program wrote, on two chips:
-      gpuemu judge kernel.cu --against problem.py --chip "RTX 4090" --chip H100
-    Many, one JSON a line:
-      gpuemu judge candidates/*.cu --against problem.py --chip H100 -o judgements.jsonl
-
-    PROBLEM.py has inputs(rng), which draws the arguments, gpuemu.empty(...) for outputs, and reference(...), which
-    writes what the kernel is to write; grid and block, where the kernel does not say its own (docs/howto/judge.md).
-
-    The verdict is right, wrong, cheats, faulty, refused or limit, and the reason a sentence. The seed of the inputs is
-    new each time, and the judgement tells it. Exit codes: 0 all are right, 1 one is not, 2 bad input.
+    KERNEL is a .cu, a .cubin or a Triton file. PROBLEM.py defines inputs(rng), which returns the arguments, with
+    gpuemu.empty(...) for outputs; reference(...), which writes the expected outputs; and grid and block, if the kernel
+    does not set them (docs/howto/judge.md).
     """
     from gpuemu.studies.judge import api
 

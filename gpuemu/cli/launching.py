@@ -90,13 +90,17 @@ FIRST_TOUCH = {"warm": "l2", "cold": "dram"}
 def subject_options(command: Command) -> Command:
     """Add what is replayed and on which hardware: `trace`, `arch_name`, `settings`."""
     values = click.option(
-        "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware or layout."
+        "--set",
+        "settings",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Change a value of the hardware or of the layout.",
     )
-    found = "Hardware; by default what the code was compiled for, sm_89 of a .cu."
+    found = "Choose the hardware [default: the code's own, sm_89 for a .cu]."
     hardware = click.option("--arch", "arch_name", metavar="NAME|FILE", help=found)
-    told = "A launch behind another, whose data lie in L2, or one with all caches flushed (global_memory.first_touch)."
-    caches = click.option("--caches", type=click.Choice(list(FIRST_TOUCH)), help=f"{told} Warm is the default.")
-    dealt = "The product whose SMs share the grid, of `gpuemu arch list`; it brings its architecture (chip)."
+    told = "Start with the data in L2, or with flushed caches [default: warm]."
+    caches = click.option("--caches", type=click.Choice(list(FIRST_TOUCH)), help=told)
+    dealt = "Choose the product, with its architecture (`gpuemu arch list`)."
     chip = click.option("--chip", "chip", metavar="NAME", help=dealt)
 
     @wraps(command)
@@ -118,42 +122,49 @@ def subject_options(command: Command) -> Command:
 def launch_options(command: Command) -> Command:
     """Add the options; the command receives their values under the names of LaunchOptions."""
     extent = ExtentOption()
-    told = "An argument, in the kernel's order"
     command = build_options(command)
     for option in reversed(
         [
-            click.option("--kernel", metavar="NAME", help="The kernel; may be left out where the file has one."),
-            click.option("--grid", type=extent, default="1", show_default=True, help="CTAs."),
-            click.option("--block", type=extent, default="32", show_default=True, help="Threads of a CTA."),
+            click.option("--kernel", metavar="NAME", help="Choose the kernel. A file with one kernel needs no name."),
+            click.option("--grid", type=extent, default="1", show_default=True, help="Set the CTAs of the grid."),
+            click.option("--block", type=extent, default="32", show_default=True, help="Set the threads per CTA."),
             click.option(
                 "--cluster",
                 "cluster_size",
                 type=extent,
-                help="CTAs of a cluster, where the kernel does not say (sm_90).",
+                help="Set the CTAs per cluster if the kernel does not (sm_90).",
             ),
             click.option(
-                "--dynamic-shared", type=click.IntRange(0), default=0, metavar="BYTES", help="Dynamic shared memory."
+                "--dynamic-shared",
+                type=click.IntRange(0),
+                default=0,
+                metavar="BYTES",
+                help="Set the dynamic shared memory.",
             ),
             click.option(
                 "--arg",
                 "args",
                 multiple=True,
                 metavar="VALUE",
-                help=f"{told}: 64, i32:64, zeros:f32:4096, file:in.npy, struct:f32:1.5,i32:2.",
+                help="Pass an argument: 64, i32:64, zeros:f32:4096 or file:in.npy.",
+            ),
+            click.option("--cta", metavar="LIST", help="Time these CTAs, e.g. 0-3 [default: those of the busiest SM]."),
+            click.option(
+                "--budget", type=click.IntRange(1), metavar="N", help="Stop after N warp instructions per CTA."
             ),
             click.option(
-                "--cta", metavar="LIST", help="CTAs to time, such as 0-3; by default those of the SM with the most."
+                "--stack",
+                type=click.IntRange(0),
+                default=1024,
+                metavar="BYTES",
+                help="Reserve at least this much stack per thread.",
             ),
             click.option(
-                "--budget", type=click.IntRange(1), metavar="N", help="Warp instructions of a CTA, at the most."
+                "--zero-shared", is_flag=True, help="Read unwritten shared memory as zeros, without an error."
             ),
             click.option(
-                "--stack", type=click.IntRange(0), default=1024, metavar="BYTES", help="A thread's stack, at least."
+                "--save", multiple=True, metavar="K=FILE", help="Write argument K to a .npy file after the launch."
             ),
-            click.option(
-                "--zero-shared", is_flag=True, help="Take shared memory that nobody wrote for zeros: no error."
-            ),
-            click.option("--save", multiple=True, metavar="K=FILE", help="Write argument K to a .npy file afterwards."),
         ]
     ):
         command = option(command)

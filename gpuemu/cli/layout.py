@@ -6,19 +6,47 @@ import json
 
 import click
 
+from gpuemu.cli.help import Command
 from gpuemu.cli.writing import output_option, write_out
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    tables={
+        "LAYOUT": {
+            "plain": "Rows follow each other.",
+            "Swizzle<B,M,S>": "i ^ ((i >> S) & (((1 << B) - 1) << M)) of the element's number, as in CuTe.",
+            "Swizzle<B,M,S>:bytes": "The same of byte addresses.",
+            "pad:8, pad:8/64": "8 unused elements after every row, or after every 64 elements.",
+            "diagonal:1, diagonal:8/2": "Columns rotate by 1 in every row, or by 8 every 2 rows.",
+            "tma:none, tma:32, tma:64, tma:128": "Boxes of a tensor map with that swizzle, as wgmma reads them.",
+            "virtual:4, virtual:4/256": "Plain rows. Thread t works as v(t) = (t mod (W/4)) 4 + t div (W/4).",
+        },
+    },
+    examples={
+        "Show a swizzle with addresses in binary": "gpuemu layout 'Swizzle<1,3,3>' --tile 16x16:f16 --binary",
+        "Show a padded tile": "gpuemu layout pad:8 --tile 16x16:f16",
+        "Show TMA's 128-byte swizzle, and the cost of reading it": "gpuemu layout tma:128 --tile 128x64:f16 --picture",
+        "Draw a whole tile": "gpuemu layout 'Swizzle<3,3,3>' --tile 64x64:f16 --format svg -o tile.svg",
+    },
+    notes="docs/layouts.md has more examples.",
+)
 @click.argument("name", metavar="LAYOUT")
-@click.option("--tile", required=True, metavar="ROWSxCOLUMNS:TYPE", help="The tile, 16x16:f16 for example.")
-@click.option("--vector", type=int, metavar="N", help="Elements of a thread; by default 16 bytes of them.")
-@click.option("--binary", is_flag=True, help="Addresses in binary as well.")
-@click.option("--picture", "picture_alone", is_flag=True, help="The picture alone, without the table of threads.")
-@click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Hardware.")
+@click.option("--tile", required=True, metavar="ROWSxCOLUMNS:TYPE", help="Describe the tile, e.g. 16x16:f16.")
+@click.option("--vector", type=int, metavar="N", help="Set the elements per thread [default: 16 bytes of them].")
+@click.option("--binary", is_flag=True, help="Show the addresses in binary as well.")
+@click.option("--picture", "picture_alone", is_flag=True, help="Show only the picture, without the table of threads.")
+@click.option(
+    "--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Choose the hardware."
+)
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True, help="Output."
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "svg"]),
+    default="text",
+    show_default=True,
+    help="Choose the output format.",
 )
 @output_option
 def layout(
@@ -32,37 +60,7 @@ def layout(
     form: str,
     output: str | None,
 ) -> None:
-    """Show where a LAYOUT puts each part of a shared-memory tile: address and bank, thread by thread, and a picture.
-
-    \b
-    A LAYOUT is one of
-      plain                      rows one after another
-      Swizzle<B,M,S>             i ^ ((i >> S) & (((1 << B) - 1) << M)), of the element's number, as in CuTe
-      Swizzle<B,M,S>:bytes       the same of byte addresses
-      pad:8, pad:8/64            8 elements free after every row, or after every 64 elements
-      diagonal:1, diagonal:8/2   columns move on by 1 in every row, or by 8 after every 2 rows, around the row's end
-      tma:none, tma:32, tma:64, tma:128   boxes of a tensor map with that swizzle, and what wgmma takes there
-      virtual:4, virtual:4/256   plain rows, thread t works as v(t) = (t mod (W/4)) 4 + t div (W/4)
-
-    \b
-    Threads 8 to 15 change places in pairs:
-      gpuemu layout 'Swizzle<1,3,3>' --tile 16x16:f16 --binary
-
-    \b
-    The same in bytes; and the padding that does as well:
-      gpuemu layout 'Swizzle<1,4,3>:bytes' --tile 16x16:f16
-      gpuemu layout pad:8 --tile 16x16:f16
-
-    \b
-    Where TMA puts the bytes of a tile with its swizzle of 128 bytes, and what reading them takes:
-      gpuemu layout tma:128 --tile 128x64:f16 --picture
-
-    \b
-    Virtual threads, one word each; and the picture of a whole tile:
-      gpuemu layout virtual:4 --tile 8x32:f32 --vector 1
-      gpuemu layout 'Swizzle<3,3,3>' --tile 64x64:f16 --picture
-      gpuemu layout 'Swizzle<3,3,3>' --tile 64x64:f16 --format svg
-    """
+    """Show the address and bank of each thread's part of a shared-memory tile."""
     from dataclasses import asdict
 
     from gpuemu.arch import load_arch, parse_overrides

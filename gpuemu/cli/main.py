@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 
 import click
@@ -11,67 +10,45 @@ import click
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.cli import effects, interrupts
 from gpuemu.cli.completion import VARIABLE, attach
-from gpuemu.cli.pages import fitted
+from gpuemu.cli.help import WIDTH, Group, columns
 from gpuemu.cli.terminal import OutputError, terminals
 
 BAD_INPUT = 2
 RIGHT_MEMORY = "a smaller launch or input is right, or a higher limit of memory (ulimit -v, the container's)"
-COMMANDS = {
-    "run": "Replay a trace or machine code: cycles, shared memory, stalls, what limited it.",
-    "why": "Say what each cause costs, by running without it.",
-    "check": "Find what a kernel does wrong: races, barriers, memory.",
-    "trace": "Record a trace from a kernel's own machine code.",
-    "triton": "Run a Triton program: values and times, without a GPU.",
-    "diff": "Show two results side by side.",
-    "compare": "Put a run beside what the profiler measured.",
-    "sweep": "Run traces over a grid of hardware values and layouts.",
-    "rank": "Put configurations of a kernel in order, on one chip or several.",
-    "judge": "Hold a kernel that nobody trusts against a reference.",
-    "banks": "Show one shared-memory access as a picture of banks and wavefronts.",
-    "layout": "Show where a layout puts each thread's part of a tile.",
-    "fragment": "Show which lane holds which element of a matrix instruction.",
-    "search": "Find the layouts of a tile that cost the fewest wavefronts.",
-    "engine": "Say what replays traces, and compile it.",
-    "arch": "List, show, check and compare architecture files.",
-    "calibrate": "Measure an architecture's uncertain values on your own card.",
-    "traces": "List the traces that come with gpuemu.",
+SECTIONS = {
+    "Analyze": {
+        "run": "Simulate a kernel: duration, stalls, bank conflicts.",
+        "why": "Show what each cause costs, by simulating without it.",
+        "check": "Find races, barrier errors and memory errors.",
+        "diff": "Compare two results.",
+        "compare": "Compare a run with Nsight Compute measurements.",
+        "judge": "Verify an untrusted kernel against a reference.",
+        "triton": "Run a Triton program without a GPU.",
+    },
+    "Explore": {
+        "rank": "Rank configurations of a kernel on one or more chips.",
+        "sweep": "Run traces over a grid of hardware values and layouts.",
+        "search": "Find shared-memory layouts with the fewest wavefronts.",
+        "layout": "Show the address and bank of each part of a tile.",
+        "banks": "Draw one shared-memory access: banks and wavefronts.",
+        "fragment": "Show which lane holds which element of a matrix.",
+    },
+    "Hardware": {
+        "arch": "List, show, check and compare architecture files.",
+        "calibrate": "Measure uncertain hardware values on your own GPU.",
+    },
+    "Tools": {
+        "trace": "Record a trace from machine code, without a GPU.",
+        "traces": "List the traces that come with gpuemu.",
+        "engine": "Show or compile the simulation engine.",
+    },
 }
-"""Subcommand: its line in the help, so that --help imports none of them."""
+"""Section: subcommand: its line in the help, so that --help imports none of them."""
+COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
 
-class _Formatter(click.HelpFormatter):
-    """Examples, which stand behind a line of \\b, are no wider than there is room; what is quoted stays whole.
-
-    A line further in goes on with the command above it: all can be pasted at any width.
-    """
-
-    def write_text(self, text: str) -> None:
-        columns = self.width - self.current_indent
-        lines, as_it_is = [], False
-        text = re.sub(r"(?m)^ *gpuemu .*(?:\n {4,}\S.*)+", lambda found: re.sub(r"\n +", " ", found[0]), text)
-        for line in text.splitlines():
-            as_it_is = bool(line) and (as_it_is or line.strip() == "\b")
-            whole = re.sub("'[^']*'", lambda quoted: quoted[0].replace(" ", "\0"), line)
-            if not as_it_is or len(line) <= columns:
-                lines.append(line)
-            elif line.startswith(" "):  # a command, to be pasted
-                *more, last = fitted(whole, columns - 2)
-                lines += [f"{part} \\" for part in more] + [last]
-            else:
-                lines += fitted(whole, columns, 0)
-        super().write_text("\n".join(lines).replace("\0", " "))
-
-
-class _Fitted(click.Context):
-    """Of commands whose help is such."""
-
-    formatter_class = _Formatter
-
-
-class _Lazy(click.Group):
+class _Lazy(Group):
     """A group whose commands are imported by name."""
-
-    context_class = _Fitted
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -83,8 +60,6 @@ class _Lazy(click.Group):
         assert isinstance(command, click.Command)
         attach(command)
         effects.attach(command)
-        for one in (command, *getattr(command, "commands", {}).values()):
-            one.context_class = _Fitted
         return command
 
     def invoke(self, ctx: click.Context) -> object:
@@ -92,22 +67,25 @@ class _Lazy(click.Group):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, lines in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(max(map(len, COMMANDS))), line) for name, line in lines.items()])
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Lazy,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
+    examples={
+        "Simulate a kernel that comes with gpuemu": "gpuemu run v5_swizzle --arch sm_89",
+        "Simulate your own kernel": "gpuemu run my.cu --arch sm_90 --grid 8,8 --block 32,8 --arg random:f32:65536"
+        " --arg zeros:f32:65536",
+        "Draw one shared-memory access": "gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)'",
+    },
+    notes="gpuemu COMMAND --help shows the options of a command and more examples.",
+)
 @click.version_option(package_name="gpuemu-sm", prog_name="gpuemu")
 def cli() -> None:
-    """Replay CUDA kernels on an emulated streaming multiprocessor, with no GPU.
-
-    \b
-    Start here:
-      gpuemu run v5_swizzle --arch sm_89
-      gpuemu run my.cu --arch sm_90 --grid 8,8 --block 32,8 --arg random:f32:65536 --arg zeros:f32:65536
-      gpuemu banks LDSM.4 --lanes '32*(lane%16) + 16*(lane//16)'
-      gpuemu run --help
-    """
+    """Simulate CUDA kernels cycle by cycle on one streaming multiprocessor, without a GPU."""
 
 
 def main() -> None:
@@ -130,7 +108,7 @@ def main() -> None:
 def _status() -> int | str | None:
     """The exit code of the command."""
     try:
-        found = cli.main(standalone_mode=False, complete_var=VARIABLE)
+        found = cli.main(standalone_mode=False, complete_var=VARIABLE, terminal_width=columns())
     except GpuemuError as error:
         for problem in error.problems:
             click.echo(str(problem), err=True)

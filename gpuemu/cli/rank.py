@@ -12,8 +12,8 @@ import click
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.building import compiler_options, source_options
 from gpuemu.cli.effects import form_of
+from gpuemu.cli.help import Command
 from gpuemu.cli.main import BAD_INPUT
-from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.pages import styled
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.writing import output_option, write_out
@@ -28,25 +28,59 @@ FORMS = ("text", "json", "csv")
 _EXTENT = "X[,Y[,Z]]"
 
 
-@click.command(cls=Grouped)
+@click.command(
+    cls=Command,
+    examples={
+        "Rank the @triton.autotune configurations on two chips": "gpuemu rank 03-matrix-multiplication.py"
+        ' --chip "RTX 4090" --chip H100',
+        "Launch the Triton kernel with another size": "gpuemu rank 03-matrix-multiplication.py"
+        " --call 'x = torch.rand(4096, 4096).half(); matmul(x, x)'",
+        "Vary a macro of a .cu": "gpuemu rank gemm.cu --vary TILE=16,32 --grid 1024//TILE,1024//TILE --block TILE,TILE"
+        " --arg zeros:f32:1048576",
+        "Fail a test if another configuration becomes the fastest": "gpuemu rank softmax.py --vary num_warps=4,8"
+        " --expect-best num_warps=8",
+    },
+    notes="gpuemu lists configurations that do not fit, with the reason. It does not time a configuration "
+    "that needs longer for one resource than the last row takes. Estimates are kept, so an "
+    "interrupted command continues. Exit codes: 0 success, 1 --expect-best does not hold, 2 bad "
+    "input, or no configuration runs on any chip.",
+)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--arch", "arch_names", metavar="NAME|FILE", multiple=True, help="Hardware; several are ranked each.")
-@click.option("--chip", "chips", metavar="NAME", multiple=True, help="A product; several are put side by side.")
+@click.option(
+    "--arch",
+    "arch_names",
+    metavar="NAME|FILE",
+    multiple=True,
+    help="Choose the hardware. Repeat the option for more rankings.",
+)
+@click.option(
+    "--chip", "chips", metavar="NAME", multiple=True, help="Choose a product. Repeat the option to compare several."
+)
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
-@click.option("--vary", "varied", metavar="NAME=V,V,...", multiple=True, help="Values of a name; several make a grid.")
-@click.option("--call", metavar="CODE", help="Python that launches the kernel of a Triton program with other sizes.")
-@click.option("--kernel", metavar="NAME", help="The kernel; varied names in it are replaced: 'gemm<TILE>'.")
-@click.option("--grid", metavar=_EXTENT, help="CTAs of a .cu or .cubin, 1 without; may have varied names: 4096//TILE.")
-@click.option("--block", metavar=_EXTENT, help="Threads of a CTA, 32 without; may have varied names.")
-@click.option("--dynamic-shared", "shared", metavar="BYTES", help="Dynamic shared memory; may have varied names.")
-@click.option("--arg", "args", metavar="VALUE", multiple=True, help="An argument, as for gpuemu run; or varied names.")
-@click.option("--top", metavar="N|all", help="Rows of a chip, 20 without; what cannot be among them is refused.")
-@click.option("--format", "form", type=click.Choice(FORMS), help="Output; by default as FILE ends, or text.")
+@click.option(
+    "--vary", "varied", metavar="NAME=V,V,...", multiple=True, help="Vary a value. Several options span a grid."
+)
+@click.option("--call", metavar="CODE", help="Launch the program's Triton kernel with this Python code.")
+@click.option("--kernel", metavar="NAME", help="Choose the kernel. Varied names are replaced: 'gemm<TILE>'.")
+@click.option("--grid", metavar=_EXTENT, help="Set the grid [default: 1]. It may use names: 4096//TILE.")
+@click.option("--block", metavar=_EXTENT, help="Set the threads per CTA [default: 32]. It may use names.")
+@click.option(
+    "--dynamic-shared", "shared", metavar="BYTES", help="Set the dynamic shared memory. It may use varied names."
+)
+@click.option(
+    "--arg", "args", metavar="VALUE", multiple=True, help="Pass an argument, as for `gpuemu run`. It may use names."
+)
+@click.option("--top", metavar="N|all", help="Show the best N per chip [default: 20]. Skip timing slower ones.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMS), help="Choose the output format [default: FILE's suffix, else text]."
+)
 @output_option
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Worker processes; by default one for each core.")
-@click.option("--cluster", metavar="ADDRESS", help="Run on dask: tcp://HOST:PORT, or local:N processes here.")
-@click.option("--again", is_flag=True, help="Estimate also what was estimated before.")
-@click.option("--expect-best", "expected", metavar="NAME=V,...", help="Exit with 1 if another one is the best.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Use N worker processes [default: one per core].")
+@click.option("--cluster", metavar="ADDRESS", help="Run on dask: tcp://HOST:PORT, or local:N for N processes.")
+@click.option("--again", is_flag=True, help="Estimate again, instead of reusing kept estimates.")
+@click.option(
+    "--expect-best", "expected", metavar="NAME=V,...", help="Exit with 1 if another configuration is the fastest."
+)
 @source_options
 def rank(
     files: tuple[str, ...], arch_names: tuple[str, ...], chips: tuple[str, ...], settings: tuple[str, ...],
@@ -55,29 +89,10 @@ def rank(
     jobs: int | None, cluster: str | None, again: bool, expected: str | None, define: tuple[str, ...],
     include: tuple[str, ...], compiler_flags: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Estimate configurations of a kernel without a GPU, and put them in order, each chip's from the fastest on.
+    """Rank configurations of a kernel by estimated duration, on each chip, without a GPU.
 
-    \b
-    A Triton program with @triton.autotune, on two chips side by side (docs/howto/rank.md):
-      gpuemu rank 03-matrix-multiplication.py --chip "RTX 4090" --chip H100
-    Its kernel at another size: Python that is run with the program's names, once it has come to its own launch
-      gpuemu rank 03-matrix-multiplication.py --call 'x = torch.rand(4096, 4096).half(); matmul(x, x)'
-    A Triton kernel that has no list of configurations:
-      gpuemu rank softmax.py --vary BLOCK=1024,2048 --vary num_warps=4,8
-    A CUDA source whose macros vary; they may stand in the launch, too:
-      gpuemu rank gemm.cu --vary TILE=16,32 --grid 1024//TILE,1024//TILE --block TILE,TILE --arg zeros:f32:1048576
-    Cubins with one launch, or a JSON list of path, kernel, grid, block, dynamic_shared_bytes, args, name of each:
-      gpuemu rank a.cubin b.cubin --grid 64 --block 128 --arg zeros:f32:8192
-      gpuemu rank configurations.json --chip H100
-    In CI: exit code 1 when another configuration has become the best.
-      gpuemu rank softmax.py --vary num_warps=4,8 --expect-best num_warps=8
-
-    The table has the estimated time of the whole launch, what limits, and in what each is better than the next. What
-    does not fit is listed with the reason, and so is what needs longer for one resource than the last row takes; it is
-    not timed. Each estimate is kept by what went into it: interrupted, the same command
-    goes on where it was.
-
-    Exit codes: 0 fine, 1 --expect-best does not hold, 2 bad input, or every configuration refused on every chip.
+    FILE is a Triton program, one or more .cu or .cubin files with one launch, or a JSON list of configurations with
+    path, kernel, grid, block, dynamic_shared_bytes, args and name (docs/howto/rank.md).
     """
     from gpuemu.arch import parse_overrides
     from gpuemu.studies.rank.api import hardware, rank_space

@@ -12,6 +12,7 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.effects import form_of
+from gpuemu.cli.help import Command
 from gpuemu.cli.interrupts import INTERRUPTED
 from gpuemu.cli.pages import styled
 from gpuemu.cli.terminal import own
@@ -26,46 +27,50 @@ FORMATS = ("text", "csv", "json", "parquet")
 SOME_FAILED = 1
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples={
+        "Show what more or wider banks would save": "gpuemu sweep v2_shared_memory --vary shared_memory.banks=16,32,64"
+        " --vary shared_memory.bank_width_bytes=4,8",
+        "Find the best padding, a number of the trace's own layout": "gpuemu sweep my_tile.yaml"
+        " --vary layout.pitch=128..160..4 --plot pitch.png",
+        "Save three kernels on two chips for pandas or polars": "gpuemu sweep v1_global v2_shared_memory v5_swizzle"
+        " --arch sm_80 --arch sm_89 -o kernels.parquet",
+        "Run a study file on a cluster": "gpuemu sweep --study banks.yaml --cluster tcp://scheduler:8786 -o banks.csv",
+    },
+    notes="Commas separate values. 1..8 is a range with both ends, and 128..160..4 has a step of 4. "
+    "Brackets enclose a list: --vary 'shared_memory.load_merge_distances=[],[1],[1,2]'. `gpuemu arch "
+    "show` lists the names. The --store keeps results as they arrive, so an interrupted command "
+    "continues and no point runs twice. Exit codes: 0 success, 1 some points failed, 2 bad input, "
+    "130 interrupted. docs/what_if.md has more.",
+)
 @click.argument("traces", metavar="TRACE...", nargs=-1)
-@click.option("--vary", "varied", metavar="NAME=V,V,...", multiple=True, help="Values for a name; several make a grid.")
-@click.option("--study", "study_file", metavar="FILE", help="A study file with traces, grid or list of points.")
-@click.option("--arch", "archs", metavar="NAME|FILE", multiple=True, help="Hardware; several are tried in turn.")
+@click.option(
+    "--vary", "varied", metavar="NAME=V,V,...", multiple=True, help="Vary a value. Several options span a grid."
+)
+@click.option("--study", "study_file", metavar="FILE", help="Read traces and points from a study file.")
+@click.option(
+    "--arch", "archs", metavar="NAME|FILE", multiple=True, help="Choose the hardware. Repeat the option for more."
+)
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value at every point.")
-@click.option("--store", metavar="FILE", default=STORE, show_default=True, help="Where results are kept as they come.")
-@click.option("--no-store", is_flag=True, help="Keep nothing.")
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Output; by default as FILE ends, or text.")
-@click.option("-o", "--output", metavar="FILE", help="Write there instead of to the terminal.")
-@click.option("--plot", metavar="FILE", help="Draw the points, too: .png, .svg or .pdf.")
+@click.option(
+    "--store", metavar="FILE", default=STORE, show_default=True, help="Keep results in this file as they arrive."
+)
+@click.option("--no-store", is_flag=True, help="Keep no results.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), help="Choose the output format [default: FILE's suffix, else text]."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of the terminal.")
+@click.option("--plot", metavar="FILE", help="Draw the points to a .png, .svg or .pdf file.")
 @click.option("--all", "everything", is_flag=True, help="Show every row of a long table.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Worker processes; by default one for each core.")
-@click.option("--cluster", metavar="ADDRESS", help="Run on dask: tcp://HOST:PORT, or local:N processes here.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Use N worker processes [default: one per core].")
+@click.option("--cluster", metavar="ADDRESS", help="Run on dask: tcp://HOST:PORT, or local:N for N processes.")
 def sweep(
     traces: tuple[str, ...], varied: tuple[str, ...], study_file: str | None, archs: tuple[str, ...],
     settings: tuple[str, ...], store: str, no_store: bool, form: str | None, output: str | None, plot: str | None,
     everything: bool, jobs: int | None, cluster: str | None,
 ) -> None:  # fmt: skip
-    """Run TRACEs at every point of a grid of hardware values and layout numbers, on every core.
-
-    \b
-    What would more banks, or wider ones, be worth?
-      gpuemu sweep v2_shared_memory --vary shared_memory.banks=16,32,64 --vary shared_memory.bank_width_bytes=4,8
-    Which padding is best? Numbers of a trace's own layout begin with layout.
-      gpuemu sweep my_tile.yaml --vary layout.pitch=128..160..4 --plot pitch.png
-    Three kernels on two chips, as a file for pandas or polars:
-      gpuemu sweep v1_global v2_shared_memory v5_swizzle --arch sm_80 --arch sm_89 -o kernels.parquet
-    A sweep written down, on a cluster:
-      gpuemu sweep --study banks.yaml --cluster tcp://scheduler:8786 -o banks.csv
-
-    Values are separated by commas; 1..8 is a range with both ends and 128..160..4 one with a step. A list is
-    written in brackets: --vary 'shared_memory.load_merge_distances=[],[1],[1,2]'. gpuemu arch show lists the names.
-
-    Every name and value is checked before anything runs. Results go to the --store as they come: interrupted,
-    the same command goes on where it stopped, and no point is run twice as long as trace, hardware and gpuemu are
-    the same. The table marks the front of cycles against bytes of shared memory. docs/what_if.md says more.
-
-    Exit codes: 0 fine, 1 some points failed (their reasons are shown), 2 bad input, 130 interrupted.
-    """
+    """Run TRACEs at every point of a grid of hardware values and layout numbers, on every core."""
     from gpuemu.studies.sweeps.plan import plan
     from gpuemu.studies.sweeps.results import FAILED, records
     from gpuemu.studies.sweeps.running import run_points

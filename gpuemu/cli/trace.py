@@ -10,63 +10,52 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code
+from gpuemu.cli.help import Command
 from gpuemu.cli.launching import LaunchOptions, execute, launch_options, tell
 from gpuemu.cli.loading import saved_trace
-from gpuemu.cli.option_groups import Grouped
 
 if TYPE_CHECKING:
     from gpuemu.trace.model import Trace
     from gpuemu.trace.naming import Naming
 
 
-@click.command(cls=Grouped)
+@click.command(
+    cls=Command,
+    examples={
+        "Record one warp of an example": "gpuemu trace traces/src/v5_swizzle.cu --kernel v5_swizzle --arch sm_89"
+        " --block 32 -o v5.yaml",
+        "Pass arguments, and save the first one after the launch": "gpuemu trace k.cubin --kernel scale --grid 4"
+        " --block 128 --arg zeros:f32:512"
+        " --arg file:in.npy --save 0=out.npy -o scale.yaml",
+        "Name a padding, so that gpuemu sweep can vary it": "gpuemu trace traces/src/v3_padded.cu"
+        " --name pitch=PITCH:24,40,56 -o v3.yaml",
+        "Convert to an Accel-Sim trace (docs/traceg.md)": "gpuemu trace v5_swizzle -o v5.traceg.xz",
+    },
+    notes="An argument is a number; zeros, ones, arange or random with a type and a size, e.g. "
+    "zeros:u32:128x64; or file:in.npy. Without --arg, each pointer gets a buffer of zeros. "
+    "docs/trace.md has more examples.",
+)
 @click.argument("kernel_file", metavar="KERNEL.cu|.cubin|TRACE")
-@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Hardware that a .cu is compiled for; by default sm_89.")
+@click.option("--arch", "arch_name", metavar="NAME|FILE", help="Compile a .cu for this hardware [default: sm_89].")
 @launch_options
-@click.option("--name", "named", metavar="NAME=MACRO:VALUES", help="Name a number of the layout, as told below.")
-@click.option("--with-source", is_flag=True, help="Keep the text of the kernel's source files, not their lines alone.")
 @click.option(
-    "-o", "--output", required=True, type=click.Path(dir_okay=False), help="The trace to write: YAML, or .traceg[.xz]."
+    "--name", "named", metavar="NAME=MACRO:VALUES", help="Name a number of the layout, so that a sweep can vary it."
+)
+@click.option("--with-source", is_flag=True, help="Store the text of the source files in the trace.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="Write the trace to this file: YAML, or .traceg[.xz].",
 )
 def trace(
     kernel_file: str, arch_name: str | None, named: str | None, with_source: bool, output: str, **launch: Any
 ) -> None:  # fmt: skip
-    """Record a trace of a kernel from its own machine code, with no GPU, or write a trace in another form.
+    """Record a trace of a kernel from its machine code, without a GPU, or convert a trace.
 
-    A .cu is compiled (by nvcc on the PATH, else NVRTC); every CTA of the grid executes; the CTAs that fit on one
-    SM at once, or those of --cta, are written as a trace for gpuemu run. A name that ends in .traceg or .traceg.xz asks
-    for the form of Accel-Sim's traces.
-
-    \b
-    One warp of the swizzled example:
-      gpuemu trace traces/src/v5_swizzle.cu --kernel v5_swizzle --arch sm_89 --block 32 -o v5.yaml
-    With arguments: a buffer of zeros, the contents of a file, a number; the first is saved afterwards.
-      gpuemu trace k.cubin --kernel scale --grid 4 --block 128 --arg zeros:f32:512 --arg file:in.npy --arg 2.5
-        --save 0=out.npy -o scale.yaml
-
-    \b
-    With macros and folders for includes, or any flag of the compiler:
-      gpuemu trace traces/src/v3_padded.cu -D PITCH=40 -I include --nvcc-flag --use_fast_math -o v3.yaml
-
-    \b
-    With a name for a number of the layout, which gpuemu sweep may then vary, from recordings with several values of a
-    macro; of a swizzle from one without it; or of an argument by its number, with bytes of dynamic shared memory:
-      gpuemu trace traces/src/v3_padded.cu --name pitch=PITCH:24,40,56 -o v3.yaml
-      gpuemu trace traces/src/v5_swizzle.cu --name swizzle=BITS:0 -o v5.yaml
-      gpuemu trace k.cu --arg zeros:f32:1024 --arg 33 --name pitch=1:33/4224,35/4480,37/4736 -o k.yaml
-
-    \b
-    A trace has file and line of each instruction. On request it takes the text along of the files beside the kernel and
-    in folders of -I, which gpuemu run shows where the files are not at hand:
-      gpuemu trace traces/src/v3_padded.cu --with-source -o v3.yaml
-
-    \b
-    For Accel-Sim; and one kernel of its traces for people to read (docs/traceg.md):
-      gpuemu trace v5_swizzle -o v5.traceg.xz
-      gpuemu trace kernelslist.g --kernel kernel-1 -o kernel-1.yaml
-
-    An argument is a number; zeros, ones, arange or random with a type and a size, zeros:u32:128x64; or file:in.npy.
-    Without any --arg each pointer gets a buffer of zeros.
+    gpuemu compiles a .cu (with nvcc, else NVRTC), executes every CTA of the grid, and writes the CTAs that one SM runs
+    at once, or those of --cta.
     """
     from gpuemu.cli.naming import NameOption, record_named
     from gpuemu.trace.files import format_of, lists_kernels

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import click
 
+from gpuemu.cli.help import Command
 
-@click.command()
+
+@click.command(
+    cls=Command,
+    examples={
+        "Simulate one of them": "gpuemu run v5_swizzle",
+    },
+)
 def traces() -> None:
-    """List the traces that come with gpuemu, by the names that `gpuemu run` takes."""
+    """List the traces that come with gpuemu."""
     from gpuemu.base import resources, strict_yaml
     from gpuemu.cli.pages import columns_of, fitted
 

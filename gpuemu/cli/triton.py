@@ -10,38 +10,44 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.whole_files import write_whole
+from gpuemu.cli.help import Command
 from gpuemu.cli.interrupts import left_to_a_script
 
 FOUND = 1
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--arch", "arch_name", metavar="NAME|FILE", default="sm_90", show_default=True, help="Hardware.")
-@click.option("--chip", metavar="NAME", help="The product, of those that `gpuemu arch list` names.")
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    cls=Command,
+    examples={
+        "Get the values, and the time of each launch on an RTX 4090": "gpuemu triton --arch sm_89"
+        ' --chip "RTX 4090" softmax.py',
+        "Check every launch on an H100 for races and invalid accesses": "gpuemu triton --arch sm_90 --chip H100"
+        " --check softmax.py",
+    },
+    notes="Tensors are NumPy arrays or PyTorch tensors on the CPU, which the name 'cuda' stands for. "
+    "triton.testing.do_bench and @triton.autotune see emulated time, and execute only the CTAs that "
+    "are timed. gpuemu prints a table of launches to standard error when the program ends. Exit "
+    "codes: the program's; 1 if --check found an error; 2 bad input. docs/howto/triton.md has more.",
+)
+@click.option(
+    "--arch", "arch_name", metavar="NAME|FILE", default="sm_90", show_default=True, help="Choose the hardware."
+)
+@click.option("--chip", metavar="NAME", help="Choose the product (`gpuemu arch list` lists them).")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
-@click.option("--untimed", is_flag=True, help="Execute launches without timing them; benchmarks are timed.")
-@click.option("--check", "checked", is_flag=True, help="Look at each launch with all tools of gpuemu check, too.")
-@click.option("--json", "listed", metavar="FILE", help="Write all launches there.")
-@click.option("--html", "page", metavar="FILE", help="Write the report of the launch that took longest there.")
+@click.option("--untimed", is_flag=True, help="Execute launches without timing them, except in benchmarks.")
+@click.option("--check", "checked", is_flag=True, help="Check each launch with all tools of `gpuemu check`.")
+@click.option("--json", "listed", metavar="FILE", help="Write all launches to this file as JSON.")
+@click.option("--html", "page", metavar="FILE", help="Write a report of the longest launch to this file.")
 @click.argument("script", metavar="SCRIPT.py")
 @click.argument("words", metavar="[ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
 def triton(
     arch_name: str, chip: str | None, settings: tuple[str, ...], untimed: bool, checked: bool, listed: str | None,
     page: str | None, script: str, words: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Run SCRIPT.py, a Triton program, without a GPU: kernels are compiled for the chip, executed and timed.
+    """Run a Triton program without a GPU: gpuemu compiles, executes and times its kernels.
 
-    \b
-    The values of an RTX 4090, and what each launch would take there:
-      gpuemu triton --arch sm_89 --chip "RTX 4090" softmax.py
-    On an H100, every launch looked at for races and for what it reads and writes outside of its tensors:
-      gpuemu triton --arch sm_90 --chip H100 --check softmax.py
-
-    Options of gpuemu stand before SCRIPT.py, what stands behind it is the program's. Tensors are torch's on the CPU,
-    for which "cuda" stands, or NumPy arrays. triton.testing.do_bench and @triton.autotune answer with emulated time;
-    within them only the CTAs that are timed execute. A table of launches goes to standard error when the program ends.
-
-    Exit codes: the program's; 1 if --check found an error; 2 bad input. docs/howto/triton.md says more.
+    Options of gpuemu come before SCRIPT.py, options of the program after it.
     """
     from gpuemu.arch import as_architecture, parse_overrides
     from gpuemu.triton import device

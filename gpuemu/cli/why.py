@@ -7,25 +7,39 @@ from typing import Any
 
 import click
 
+from gpuemu.cli.help import Command
 from gpuemu.cli.launching import LaunchOptions, command_words, launch_options, subject_options, tell_notes
-from gpuemu.cli.option_groups import Grouped
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.writing import output_option, write_out
 
 
-@click.command(cls=Grouped)
+@click.command(
+    cls=Command,
+    examples={
+        "Show the cost of the bank conflicts, and a layout without them": "gpuemu why v2_shared_memory",
+        "Remove two causes together": "gpuemu why v2_shared_memory --only conflicts --only stall.wait",
+        "Simulate a .cu, and save the causes as CSV": "gpuemu why kernel.cu --block 256 --format csv -o why.csv",
+    },
+    notes="Each saving is the result of a simulation. A change of the source can save less, because it "
+    "adds instructions of its own.",
+)
 @subject_options
 @click.option(
     "--by",
     type=click.Choice(["instruction", "line"]),
-    help="Conflicts and uncoalesced accesses of each; by default line, where there are lines.",
+    help="Group conflicts by this [default: line, if there are lines].",
 )
-@click.option("--only", metavar="CAUSE", multiple=True, help="Take away this cause alone; several go together.")
-@click.option("--all", "everything", is_flag=True, help="Run what cannot gain, too, and show all rows and pairs.")
-@click.option("--pairs", is_flag=True, help="Take those that gain most away two by two, too.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Worker processes; by default one for each core.")
+@click.option("--only", metavar="CAUSE", multiple=True, help="Remove only this cause. Several are removed together.")
+@click.option("--all", "everything", is_flag=True, help="Simulate all causes, and show all rows and pairs.")
+@click.option("--pairs", is_flag=True, help="Also remove the largest causes in pairs.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Use N worker processes [default: one per core].")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True, help="Output."
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "csv"]),
+    default="text",
+    show_default=True,
+    help="Choose the output format.",
 )
 @output_option
 @launch_options
@@ -33,23 +47,10 @@ def why(
     trace: str, arch_name: str | None, settings: tuple[str, ...], by: str | None, only: tuple[str, ...],
     everything: bool, pairs: bool, jobs: int | None, form: str, output: str | None, **launch: Any,
 ) -> None:  # fmt: skip
-    """Say what each cause costs: replay TRACE without it, and rank the causes by the cycles gained.
+    """Show what each cause costs: simulate TRACE without it, and rank the causes by saved cycles.
 
-    TRACE is what gpuemu run takes. Causes are bank conflicts and uncoalesced accesses of each instruction, tiles of
-    shared memory whose layout could be better, stall reasons, and resources; docs/why.md has a table of what is
-    changed for each. --pairs takes those that gain most away two by two. Each row has the command that repeats it.
-
-    \b
-    What do the bank conflicts of this kernel cost, and which layout would be rid of them?
-      gpuemu why v2_shared_memory
-    One cause alone, or two together:
-      gpuemu why v2_shared_memory --only conflicts@0160
-      gpuemu why v2_shared_memory --only conflicts --only stall.wait
-    Of a kernel that is executed first, by its source lines:
-      gpuemu why kernel.cu --block 256 --format csv -o why.csv
-
-    The numbers are exact for the model: every one is a run. They say what the cause costs there, not what a change of
-    the code would do, which adds instructions of its own.
+    TRACE is what `gpuemu run` takes. Causes are bank conflicts, uncoalesced accesses, tiles with a better layout,
+    stall reasons and hardware resources; docs/why.md lists them.
     """
     from gpuemu.cli.loading import loaded_trace
     from gpuemu.cli.pages import columns_of, styled

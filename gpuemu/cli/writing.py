@@ -20,7 +20,7 @@ _FOR_PROGRAMS = ("html", "perfetto", "svg")
 """Formats that nobody reads on a terminal."""
 
 output_option: Callable[[Any], Any] = click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), help="Write there instead of to the terminal."
+    "-o", "--output", type=click.Path(dir_okay=False), help="Write to this file instead of the terminal."
 )
 
 

@@ -223,10 +223,7 @@ def test_check_wants_a_file():
     assert CliRunner().invoke(arch, ["check"]).exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["list", "show", "check"])
-def test_help_teaches_with_an_example(command):
-    text = run(command, "--help")
-    assert f"\n    gpuemu arch {command}" in text
+def test_help_shows_a_file_that_extends_a_shipped_one():
     assert "extends: sm_89" in run("--help")
 
 
@@ -234,7 +231,9 @@ def test_heavy_libraries_are_imported_only_when_a_command_runs():
     tree = ast.parse(Path(commands.__file__).read_text(encoding="utf-8"))
     modules = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
     modules |= {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
-    assert modules == {"__future__", "click", "gpuemu.base.errors", "gpuemu.cli.pages", "gpuemu.cli.writing"}
+    assert modules == {
+        "__future__", "click", "gpuemu.base.errors", "gpuemu.cli.help", "gpuemu.cli.pages", "gpuemu.cli.writing",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", resources.names("configs"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,8 +12,6 @@ from pathlib import Path
 import forked
 import jsonschema
 import pytest
-
-from gpuemu.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE_SCHEMA = ROOT / "gpuemu" / "views" / "result.schema.json"
@@ -52,13 +49,6 @@ def test_output_is_as_in_the_golden_file(name: str, arguments: tuple[str, ...], 
     ran = gpuemu(*arguments, COLUMNS="80")
     assert (ran.status, ran.errors) == (0, "")
     golden(name, ran.output)
-
-
-@pytest.mark.parametrize("columns", [80, 100])
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_line_of_an_example_in_the_help_can_be_pasted(command: str, columns: int, gpuemu: Run) -> None:
-    shown = gpuemu(command, "--help", COLUMNS=str(columns)).output.partition("\nOptions:\n")[0]
-    assert re.findall(r"^(?:    gpuemu| {6,}\S).*(?<!\\)\n {6,}--.*$", shown, re.MULTILINE) == []
 
 
 def test_output_off_a_terminal_has_no_colour_and_at_most_100_columns(gpuemu: Run) -> None:

@@ -179,7 +179,7 @@ with terminals():
     found = on_a_terminal([sys.executable, "-c", script], tmp_path, COLUMNS="60")
     assert b"\\u001b" not in found
     text = re.sub(r"\x1b\[[0-9;]*m", "", found.decode())
-    assert "the figures of an earlier run" in text
+    assert "Use another chip" in text
     assert "memcheck had nothing to look at" in text
     assert [line for line in text.splitlines() if len(line) > 60 and " " in line] == []
 

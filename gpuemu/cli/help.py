@@ -1,0 +1,94 @@
+"""Help in one order for all commands: a summary, the options in groups, tables of words, then examples and notes.
+
+@click.command(cls=Command, examples={"Use another chip": "gpuemu run v5_swizzle --chip 'RTX 4090'"})
+def run() -> None:
+    \"""Simulate a kernel.\"""
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from gpuemu.cli.pages import fitted
+
+WIDTH = 100
+"""Columns where the output is no terminal."""
+GROUPS = {
+    "Hardware": "arch_name archs arch_names caches chip chips settings settings_b",
+    "Output": "page by hottest warps start cycles everything form output also sources ranked asked_sure against"
+    " plot top binary picture_alone listed",
+    "Tests and CI": "conditions baseline renew allowed tolerances expected",
+    "Launch of a .cu or .cubin": "kernel grid block cluster_size dynamic_shared shared args cta execute budget stack"
+    " zero_shared",
+    "Compiler of a .cu": "define include compiler_flags",
+    "Values that the kernel computes": "save expect tolerance",
+}
+"""The parameters of each group. Parameters without a group come first."""
+Rows = Mapping[str, str]
+
+
+class Explained(click.Command):
+    """A command with `tables` of words and their meaning by title, `examples` (purpose: command), and `notes`."""
+
+    def __init__(
+        self, *args: Any, tables: Mapping[str, Rows] | None = None, examples: Rows | None = None, notes: str = "",
+        **others: Any,
+    ):  # fmt: skip
+        super().__init__(*args, **others)
+        self.tables, self.examples, self.notes = tables or {}, examples or {}, notes
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write tables, examples and notes after the options."""
+        for title, rows in self.tables.items():
+            with formatter.section(title):
+                formatter.write_dl(list(rows.items()))
+        if self.examples:
+            with formatter.section("Examples"):
+                for purpose, command in self.examples.items():
+                    formatter.write_text(f"{purpose}:")
+                    with formatter.indentation():
+                        formatter.write(_pasted(command, formatter))
+        if self.notes:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(self.notes)
+
+
+class Command(Explained):
+    """A command whose options are in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options without a group, then the groups in their order."""
+        options = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+        records = {p.name: found for p in options if (found := p.get_help_record(ctx)) is not None}
+        groups = {title: [records.pop(n) for n in names.split() if n in records] for title, names in GROUPS.items()}
+        for title, rows in {"Options": list(records.values()), **groups}.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+class Group(Explained, click.Group):
+    """A group of commands."""
+
+
+def _pasted(command: str, formatter: click.HelpFormatter) -> str:
+    """A command that can be pasted at any width. Quoted words stay whole, and \\ continues a line."""
+    within = " " * formatter.current_indent
+    whole, quoted = "", ""
+    for letter in re.sub(r"( --?[a-z-]+) (?!-)", "\\1\0", command):  # an option and its value stay together
+        quoted = "" if letter == quoted else letter if not quoted and letter in "'\"" else quoted
+        whole += "\0" if quoted and letter == " " else letter
+    *more, last = fitted(within + whole, formatter.width - 2)
+    return "\n".join([*(f"{part} \\" for part in more), last]).replace("\0", " ") + "\n"
+
+
+def columns() -> int | None:
+    """The width of help that click would not choose: WIDTH off a terminal, unless COLUMNS says another one."""
+    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH
