@@ -71,23 +71,22 @@ def check(
     the launch: its loads return 0, and its stores are dropped. A trace has addresses but no values, so only racecheck,
     synccheck and controlcheck follow it.
     """
-    from gpuemu.studies.check.api import DEFAULT_BUDGET
+    from gpuemu.arch import load_arch
+    from gpuemu.sass.launch_config import Listeners
+    from gpuemu.studies.check.api import DEFAULT_BUDGET, check_launch
     from gpuemu.studies.check.api import check as run_check
     from gpuemu.studies.check.check_text import lines
 
     options = LaunchOptions(**launch)
-    chosen = tools or TOOLS
+    chosen = tuple(tool for tool in TOOLS if tool in tools) or TOOLS
     if is_machine_code(what):
         cubin = machine_code(what, options, arch_name)
         arguments = arguments_of(cubin, options)
         with ProgressBar("checking", ctas=options.grid[0] * options.grid[1] * options.grid[2]) as bar:
-            report = run_check(
-                # Findings name a source as it was given, which one that is compiled already cannot.
-                what, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, tools=chosen,
-                arch=arch_name, options=options.for_the_compiler, budget=options.budget or DEFAULT_BUDGET,
-                stack_bytes=options.stack, zero_shared=options.zero_shared, printer=print_to_stderr,
-                progress=bar.count_ctas, cluster=options.cluster_size,
-            )  # fmt: skip
+            # The path, not the cubin: findings name a source as the user gave it.
+            arch = None if arch_name is None else load_arch(arch_name)
+            config = options.config(what, arguments, arch, DEFAULT_BUDGET)
+            report = check_launch(config, chosen, Listeners(print_to_stderr, bar.count_ctas))
     else:
         report = run_check(saved_trace(what, arch_name, options), tools=chosen, arch=arch_name)
     if form == "sarif":

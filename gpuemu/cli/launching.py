@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +15,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.building import build_options, compiler_options
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.results import Results, print_to_stderr
+from gpuemu.sass.launch_config import DEFAULT_BUDGET, LaunchConfig
 from gpuemu.trace.launch_limits import beyond
 
 if TYPE_CHECKING:
@@ -76,6 +77,16 @@ class LaunchOptions:
     def for_the_compiler(self) -> tuple[str, ...]:
         """-D, -I and --nvcc-flag as the compiler takes them."""
         return compiler_options(self.define, self.include, self.compiler_flags)
+
+    def config(
+        self, code: str | Cubin, args: Sequence[Any], arch: Architecture | None, budget: int = DEFAULT_BUDGET
+    ) -> LaunchConfig:
+        """The launch. `budget`: the limit without --budget. Raises GpuemuError for a list of CTAs that is none."""
+        return LaunchConfig(
+            code, self.kernel, self.grid, self.block, self.cluster_size, self.dynamic_shared, args, arch,
+            self.for_the_compiler if isinstance(code, str) else (), _ctas(self.cta), self.execute == "timed",
+            self.budget or budget, self.stack, self.zero_shared,
+        )  # fmt: skip
 
     @property
     def given(self) -> str:
@@ -222,7 +233,9 @@ def executed(path: str, options: LaunchOptions, arch: str | Architecture | None,
 
     `hold`: keep what it prints with the results, if it reads the clock.
     """
-    from gpuemu.sass.launch import DEFAULT_BUDGET, trace_kernel
+    from gpuemu.arch import as_architecture
+    from gpuemu.sass.launch import execute_launch
+    from gpuemu.sass.launch_config import Listeners
     from gpuemu.studies.check.notice import Notice
 
     if options.expect and options.execute == "timed":
@@ -234,13 +247,9 @@ def executed(path: str, options: LaunchOptions, arch: str | Architecture | None,
     results = Results(arguments, options.save, options.expect, options.tolerance)
     try:
         with ProgressBar("executing", ctas=math.prod(options.grid)) as bar:
-            trace = trace_kernel(
-                cubin, options.kernel, options.grid, options.block, options.dynamic_shared, arguments, arch=arch,
-                ctas=_ctas(options.cta), budget=options.budget or DEFAULT_BUDGET, progress=bar.count_ctas,
-                watch=bar.watch, stack_bytes=options.stack, zero_shared=options.zero_shared,
-                printer=lambda text: (results.hold if hold and notice.reads_clock else print_to_stderr)(text),
-                observer=notice, timed_only=options.execute == "timed", cluster=options.cluster_size,
-            )  # fmt: skip
+            config = options.config(cubin, arguments, None if arch is None else as_architecture(arch, where="--arch"))
+            printer = lambda text: (results.hold if hold and notice.reads_clock else print_to_stderr)(text)  # noqa: E731
+            trace = execute_launch(config, Listeners(printer, bar.count_ctas, bar.watch, notice))
     except BaseException:
         results.release()
         raise
@@ -297,4 +306,4 @@ def _ctas(text: str | None) -> list[int] | None:
         chosen = parse_selection([part.strip() for part in text.split(",")])
     except PydanticCustomError:
         raise GpuemuError.one("--cta", None, "", f"'{text}'", "numbers and ranges such as 0-3,8 are right") from None
-    return None if chosen is None else list(chosen)
+    return None if chosen is None else sorted(set(chosen))

@@ -25,6 +25,7 @@ from gpuemu.sass.again import Repeat
 from gpuemu.sass.barrier_numbers import with_barrier_numbers
 from gpuemu.sass.clusters import cluster_size, notes_of
 from gpuemu.sass.image.cubin import Cubin
+from gpuemu.sass.launch_config import DEFAULT_BUDGET, DEFAULT_STACK_BYTES, SILENT, LaunchConfig, Listeners
 from gpuemu.sass.machine.clock import ReplayedClock
 from gpuemu.sass.machine.cluster_state import Clusters
 from gpuemu.sass.machine.constant_banks import (
@@ -56,78 +57,59 @@ from gpuemu.trace.model import GridSample, Launch, Trace
 from gpuemu.trace.residency import residency, units
 from gpuemu.trace.row_table import joined_sources
 
-DEFAULT_BUDGET = 100_000_000
-"""Warp instructions of one CTA before it is taken for endless."""
-DEFAULT_STACK_BYTES = 1024
 _CHIP = re.compile(r"sm_\d+[af]?")
 _STACK_ALIGNMENT = 16
-"""A thread's stack where the assembler asks for less: the driver's default (cudaLimitStackSize)."""
+"""Bytes to which a thread's stack is rounded up."""
 
 
 def trace_kernel(
-    path: str | os.PathLike[str] | Cubin,
-    kernel: str | None = None,
-    grid: Extent = 1,
-    block: Extent = WARP,
-    dynamic_shared_bytes: int = 0,
-    args: Sequence[Any] = (),
-    *,
-    arch: str | os.PathLike[str] | Architecture | None = None,
-    options: Sequence[str] = (),
-    ctas: Iterable[int] | None = None,
-    budget: int = DEFAULT_BUDGET,
-    stack_bytes: int = DEFAULT_STACK_BYTES,
-    zero_shared: bool = False,
-    timed_only: bool = False,
-    printer: Callable[[str], None] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    watch: Callable[[Callable[[], int]], None] | None = None,
-    observer: Observer | None = None,
-    cluster: Extent | None = None,
-    device: Device = NOTHING_KEPT,
-    noise: int | None = None,
-    clock: ReplayedClock | None = None,
-) -> Trace:
+    path: str | os.PathLike[str] | Cubin, kernel: str | None = None, grid: Extent = 1, block: Extent = WARP,
+    dynamic_shared_bytes: int = 0, args: Sequence[Any] = (), *,
+    arch: str | os.PathLike[str] | Architecture | None = None, options: Sequence[str] = (),
+    ctas: Iterable[int] | None = None, budget: int = DEFAULT_BUDGET, stack_bytes: int = DEFAULT_STACK_BYTES,
+    zero_shared: bool = False, timed_only: bool = False, printer: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None, watch: Callable[[Callable[[], int]], None] | None = None,
+    observer: Observer | None = None, cluster: Extent | None = None, device: Device | None = None,
+    noise: int | None = None, clock: ReplayedClock | None = None,
+) -> Trace:  # fmt: skip
     """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
 
-    `grid` in CTAs, `block` in threads, each a number or up to three. `args` in the kernel's order: NumPy arrays are
-    device buffers, updated in place; ints and floats are numbers of the parameter's type; NumPy and ctypes scalars have
-    their own; a tuple is a structure of arrays, scalars, tensor maps, bytes and other tuples, laid out as C does.
-    An integer for what may be a float, because nothing tells the type, is refused. `arch` is the architecture that a
-    .cu is compiled for, and whose rules count, itself or by name or path. `options` go to the compiler of a .cu:
-    "-Iinclude", "-DTILE=64", "--use_fast_math". `ctas` are the CTAs to keep in the trace, by default those that the SM
-    with the most gets when the grid is dealt out over the SMs of the architecture's `chip`, as many as live on it at
-    once. `budget`: warp instructions of one CTA before it is taken for endless. `stack_bytes`: a thread's stack where
-    the cubin asks for less (cudaLimitStackSize); recursion and calls through pointers live on it. `zero_shared`:
-    shared memory that nobody wrote is zero; else reading it is an error. `timed_only`: only the CTAs that are kept
-    execute, and what the others would have stored is missing from the arrays. `printer` is called with what printf
-    prints, as it is printed; all of it is in the trace's `printed`, too. `progress` is called with the CTAs done and
-    all, `watch` once with a function that tells the warp instructions executed so far, also from another thread.
-    `cluster`: CTAs of a cluster, as `grid`, where the kernel does not say (cudaLaunchAttributeClusterDimension).
-    `device`: arrays at device addresses of their own and variables, as a program's earlier launches left them.
-    `noise`: registers and shared memory hold random bits of this seed before they are written, in place of zeros.
-    `observer` hears every access; if it forgives, what a kernel must not do ends the launch, but is no error.
-    `clock`: what reads of the clock find in a second execution, which `gpuemu.run(..., clocks=True)` asks for. In the
-    first one the clock counts instructions.
+    `grid` in CTAs, `block` in threads, each a number or up to three. An array in `args` is a device buffer and is
+    updated in place. `arch` is an Architecture, its name or its path. `LaunchConfig` describes these and the other
+    parameters, `Listeners` describes `printer`, `progress`, `watch` and `observer`. The text of printf is also in the
+    trace's `printed`. `clock`: the values of clock reads in a second execution, which `gpuemu.run(..., clocks=True)`
+    asks for; the first execution counts instructions instead.
 
-    Raises GpuemuError: for arguments that do not fit, an instruction the executor does not know, and everything
-    a kernel must not do, naming the instruction, warp, lane and source line.
+    Raises GpuemuError for arguments that do not fit, an unknown instruction, an integer argument where nothing says
+    whether the parameter is a float, and any fault of the kernel, with its instruction, warp, lane and source line.
     """
-    grid, block = (extent(name, given, "trace_kernel()") for name, given in (("grid", grid), ("block", block)))
+    where = "trace_kernel()"
     if arch is not None and not (isinstance(arch, str) and _CHIP.fullmatch(arch)):
-        arch = as_architecture(arch, where="trace_kernel()")
+        arch = as_architecture(arch, where=where)
+    config = LaunchConfig(
+        path, kernel, extent("grid", grid, where), extent("block", block, where),
+        None if cluster is None else extent("cluster", cluster, where), dynamic_shared_bytes, args, arch, options,
+        None if ctas is None else sorted(set(ctas)), timed_only, budget, stack_bytes, zero_shared, device, noise,
+    )  # fmt: skip
+    return execute_launch(config, Listeners(printer, progress, watch, observer), clock)
+
+
+def execute_launch(config: LaunchConfig, listeners: Listeners = SILENT, clock: ReplayedClock | None = None) -> Trace:
+    """Execute a launch and return the trace of its recorded CTAs. See `trace_kernel` for `clock` and errors."""
+    arch, observer = config.arch, listeners.observer
     # A what-if architecture of the user's own is compiled for as the chip that it says it is.
     name = arch.code_name if isinstance(arch, Architecture) else arch
-    function = decode_function(path, kernel, name, options=options)
+    function = decode_function(config.code, config.kernel, name, options=config.options)
     hardware = arch if isinstance(arch, Architecture) else load_arch(name or function.arch)
     code = without_padding(function.code)
     launch = Launch(
-        grid, block, max(1, function.registers_per_thread), function.static_shared_bytes, dynamic_shared_bytes
-    )
+        config.grid, config.block, max(1, function.registers_per_thread), function.static_shared_bytes,
+        config.dynamic_shared_bytes,
+    )  # fmt: skip
     _check_bounds(function, launch)
-    size = cluster_size(function, launch, None if cluster is None else extent("cluster", cluster, "trace_kernel()"))
+    size = cluster_size(function, launch, config.cluster)
     file = function.cubin.file
-    check_room(launch, stack_bytes, file)
+    check_room(launch, config.stack_bytes, file)
     head = Trace(
         function.source_name,
         function.arch,
@@ -145,36 +127,38 @@ def trace_kernel(
         found = f"{launch.ctas} CTAs of a kernel that synchronizes the grid"
         right = f"a cooperative launch takes the {at_once} that live on the chip at once ({sms} SMs x {resident})"
         raise GpuemuError.one(file, None, "--grid", found, right)
-    kept = range(0, launch.ctas, sms)[:resident] if ctas is None else sorted(set(ctas))
+    kept = range(0, launch.ctas, sms)[:resident] if config.ctas is None else config.ctas
     for cta in kept:
         if not 0 <= cta < launch.ctas:
             raise GpuemuError.one("--cta", None, "", f"CTA {cta}", f"the grid has CTAs 0 to {launch.ctas - 1}")
-    lanes = Lanes(launch.threads_per_cta, noise)
+    lanes = Lanes(launch.threads_per_cta, config.noise)
     shared_bytes, shared_base, system_wrote = shared_memory(function, launch, hardware)
     memory = Memory(
         shared_bytes=shared_bytes,
         shared_base=shared_base,
         # Frames of wide variables are aligned to the stack's first value, which is this.
-        local_bytes_per_lane=units(max(function.local_bytes, stack_bytes), _STACK_ALIGNMENT),
+        local_bytes_per_lane=units(max(function.local_bytes, config.stack_bytes), _STACK_ALIGNMENT),
         lanes=lanes,
-        zero_shared=zero_shared,
+        zero_shared=config.zero_shared,
         system_wrote=system_wrote,
         spread=0 if observer is None else observer.spread,
-        noise=noise,
+        noise=config.noise,
     )
-    constants, known = constant_banks(function, launch, memory, args, hardware, size, device)
+    constants, known = constant_banks(
+        function, launch, memory, config.args, hardware, size, config.device or NOTHING_KEPT
+    )
     add_heap(memory, function.image.codeless)
     repeat = Repeat(code, memory.buffers, clock is None and (observer is None or not observer.forgives))
-    sample = ctas is None and launch.ctas > len(kept)
-    beside = sampled(launch, kept, sms, None) if sample and not timed_only else []
+    sample = config.ctas is None and launch.ctas > len(kept)
+    beside = sampled(launch, kept, sms, None) if sample and not config.timed_only else []
     heavy: list[int] = []
     work = np.zeros(launch.ctas)
     printed: list[str] = []
 
     def take(text: str) -> None:
         printed.append(text)
-        if printer is not None:
-            printer(text)
+        if listeners.printer is not None:
+            listeners.printer(text)
 
     environment = Environment(
         hardware,
@@ -189,7 +173,7 @@ def trace_kernel(
         printer=take,
         observer=observer,
         replayed=clock,
-        handouts=Handouts(min(launch.ctas, at_once)) if sample and timed_only else None,
+        handouts=Handouts(min(launch.ctas, at_once)) if sample and config.timed_only else None,
     )
     if observer is not None:
         observer.launches(environment)
@@ -198,8 +182,9 @@ def trace_kernel(
         executor = CtaExecutor(environment, clusters)
     except UnsupportedError as error:
         raise _unknown(error, function, file) from None
-    if watch is not None:
-        watch(executor.instructions)
+    if listeners.watch is not None:
+        listeners.watch(executor.instructions)
+    budget = config.budget
     turns = Turns(
         executor,
         lambda cta: executor.begin(cta, Recorder(lanes, code), cta in wanted or cta in beside or cta in heavy, budget),
@@ -211,13 +196,13 @@ def trace_kernel(
     taken, others = Taken(WARP), Taken(WARP)
     threads = np.zeros(0, np.int64)
     wanted = set(kept)
-    executed = kept if timed_only else range(launch.ctas)
-    spare = range(launch.ctas) if timed_only else range(0)
+    executed = kept if config.timed_only else range(launch.ctas)
+    spare = range(launch.ctas) if config.timed_only else range(0)
     ended: dict[int, Cta] = {}
     in_order = deque(kept)
     done = 0
-    if progress is not None:
-        progress(0, len(executed))
+    if listeners.progress is not None:
+        listeners.progress(0, len(executed))
 
     def record() -> None:
         """Take down the CTAs that have ended, each when all before it have."""
@@ -237,10 +222,10 @@ def trace_kernel(
                 record()
             elif one.keep:
                 others.add(one)
-            done += one.keep or not timed_only
+            done += one.keep or not config.timed_only
             work[one.number] = one.budget - one.left
-            if progress is not None:
-                progress(done, len(executed))
+            if listeners.progress is not None:
+                listeners.progress(done, len(executed))
     except ExecutionError as error:
         if observer is None or not observer.forgives:
             raise _explained(error, function, file, turns.now, launch) from None
@@ -252,7 +237,7 @@ def trace_kernel(
     except UnsupportedError as error:
         raise _unknown(error, function, file) from None
     first, left = scout(environment) if sample else ({}, None)
-    if sample and timed_only and taken.warps:
+    if sample and config.timed_only and taken.warps:
         each = sum(len(warp.path) for warp in taken.warps) // len(kept)
         beside = sampled(launch, kept, sms, each, left)
         try:
@@ -290,9 +275,7 @@ def trace_kernel(
     )
     trace = replace(trace, code=with_threads(trace, threads))
     trace = replace(trace, again=repeat.again(executor, partial(
-        trace_kernel, function.cubin, kernel, grid, block, dynamic_shared_bytes, tuple(args), arch=arch,
-        ctas=None if ctas is None else kept, budget=budget, stack_bytes=stack_bytes, zero_shared=zero_shared,
-        timed_only=timed_only, cluster=cluster, device=device,
+        _again, replace(config, code=function.cubin, args=tuple(config.args), options=()),
     )))  # fmt: skip
     if not sample:
         return trace
@@ -312,6 +295,11 @@ def trace_kernel(
             beyond, follow, tuple(heavy), first, buffers, hands_out, work if work.all() else None, copies
         ),
     )  # fmt: skip
+
+
+def _again(config: LaunchConfig, clock: ReplayedClock, progress: Callable[[int, int], None] | None) -> Trace:
+    """Execute a launch a second time, with these values of the clock."""
+    return execute_launch(config, Listeners(progress=progress), clock)
 
 
 def _check_bounds(function: DecodedFunction, launch: Launch) -> None:

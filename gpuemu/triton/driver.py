@@ -20,6 +20,7 @@ from triton.runtime.jit import JITFunction
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, read_cubin
+from gpuemu.sass.launch_config import LaunchConfig
 from gpuemu.triton.arguments import Arguments, HostArray
 from gpuemu.triton.emulated import Device, Event
 
@@ -154,10 +155,11 @@ class Launcher:
             self._scratch("global", x * y * z, stream), self._scratch("profile", x * y * z, stream),
         ]  # fmt: skip
         found_args += [arguments.pointer(one) for one in scratch[: max(0, extra)]]
-        block = (_WARP * metadata.num_warps, 1, 1)
-        self._device.launch(
-            function.cubin, function.name, (x, y, z), block, metadata.shared, function.registers, found_args
-        )
+        config = LaunchConfig(
+            function.cubin, function.name, (x, y, z), (_WARP * metadata.num_warps, 1, 1), None, metadata.shared,
+            found_args,
+        )  # fmt: skip
+        self._device.launch(config, function.registers)
         if leave is not None:
             leave(told)
 

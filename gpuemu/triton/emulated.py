@@ -15,7 +15,7 @@ from gpuemu.trace.lines import texts_of
 from gpuemu.triton.launch import Launch
 
 if TYPE_CHECKING:
-    from gpuemu.sass.image.cubin import Cubin
+    from gpuemu.sass.launch_config import LaunchConfig
 
 COLD = {"global_memory.first_touch": "dram"}
 """What a benchmark's launches find in the caches: Triton flushes them."""
@@ -89,23 +89,21 @@ class Device:
             "mem_bus_width": int(rate * 4),
         }
 
-    def launch(
-        self, cubin: Cubin, kernel: str, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
-        registers: int, args: list[Any],
-    ) -> Launch:  # fmt: skip
+    def launch(self, config: LaunchConfig, registers: int) -> Launch:
         """Execute a kernel, and time it unless the device only executes. Raises GpuemuError."""
-        from gpuemu.sass.launch import trace_kernel
+        from gpuemu.sass.launch import execute_launch
+        from gpuemu.sass.launch_config import Listeners
 
         found: tuple[Any, ...] = ()
         if self.checked:
-            found = self._check(cubin, kernel, grid, block, shared, args)
+            found = self._check(config)
         arch = self._cold if self.benchmarking else self.arch
         timed = self.timed or self.benchmarking
-        trace = trace_kernel(
-            cubin, kernel, grid, block, shared, args, arch=arch, budget=BUDGET, timed_only=self.benchmarking,
-            ctas=None if timed else (), printer=lambda text: print(text, end=""), zero_shared=True,
-        )  # fmt: skip
-        done = Launch(kernel, grid, block, registers, shared, cubin, self.benchmarking, findings=found)
+        launched = replace(
+            config, arch=arch, budget=BUDGET, timed_only=self.benchmarking, ctas=None if timed else (), zero_shared=True
+        )
+        trace = execute_launch(launched, Listeners(printer=lambda text: print(text, end="")))
+        done = Launch.of(config, registers, self.benchmarking, found)
         if timed:
             texts = texts_of(trace, [Path(path) for path in trace.source_paths.values()])
             result = run(replace(trace, source_text=texts), arch, clocks=True)
@@ -119,15 +117,16 @@ class Device:
             self.launches[-1 - self._keep].kept = None
         return done
 
-    def _check(self, cubin: Cubin, kernel: str, grid: Any, block: Any, shared: int, args: list[Any]) -> tuple[Any, ...]:
-        """What the tools find in a launch; it executes on copies."""
+    def _check(self, config: LaunchConfig) -> tuple[Any, ...]:
+        """The findings of all tools in a launch, which executes on copies of its arrays."""
         import copy
 
         import gpuemu
 
         report = gpuemu.check(
-            cubin, kernel, grid, block, shared, copy.deepcopy(args), arch=self.arch, budget=BUDGET, zero_shared=True
-        )
+            config.code, config.kernel, config.grid, config.block, config.dynamic_shared_bytes,
+            copy.deepcopy(list(config.args)), arch=self.arch, budget=BUDGET, zero_shared=True,
+        )  # fmt: skip
         return tuple(report.findings)
 
     def benchmark(self, call: Callable[[], Any]) -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gpuemu.base.errors import GpuemuError
 
 if TYPE_CHECKING:
     from gpuemu.sass.image.cubin import Cubin
+    from gpuemu.sass.launch_config import LaunchConfig
     from gpuemu.views.result import Result
 
 
@@ -32,6 +33,18 @@ class Launch:
     limited_by: str = ""
     findings: tuple[Any, ...] = ()
     kept: Result | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls, config: LaunchConfig, registers: int, timed_only: bool = False, findings: tuple[Any, ...] = ()
+    ) -> Launch:
+        """The record of a launch that has not been timed yet."""
+        cubin = cast("Cubin", config.code)
+        shared_bytes = config.dynamic_shared_bytes
+        return cls(
+            config.kernel or "", config.grid, config.block, registers, shared_bytes, cubin, timed_only,
+            findings=findings,
+        )  # fmt: skip
 
     @property
     def result(self) -> Result:

@@ -12,7 +12,7 @@ import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin
+from gpuemu.sass.launch_config import LaunchConfig
 from gpuemu.sass.machine.arguments import Pointer
 from gpuemu.sass.machine.tensor_map import TensorMap
 from gpuemu.triton.emulated import Device
@@ -76,20 +77,18 @@ class _Taking(Device):
         self.cubins: list[bytes] = []
         self.draw = _Draw([])
 
-    def launch(
-        self, cubin: Cubin, kernel: str, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
-        registers: int, args: list[Any],
-    ) -> Launch:  # fmt: skip
+    def launch(self, config: LaunchConfig, registers: int) -> Launch:
+        cubin, kernel = cast(Cubin, config.code), config.kernel or ""
         if cubin.content not in self.cubins:
             self.cubins.append(cubin.content)
         self.draw.launches.append(
             {
-                "cubin": self.cubins.index(cubin.content), "kernel": kernel, "grid": grid, "block": block,
-                "cluster": None, "shared_bytes": shared,
-                "args": [self._plain(kernel, number, one) for number, one in enumerate(args)],
+                "cubin": self.cubins.index(cubin.content), "kernel": kernel, "grid": config.grid,
+                "block": config.block, "cluster": None, "shared_bytes": config.dynamic_shared_bytes,
+                "args": [self._plain(kernel, number, one) for number, one in enumerate(config.args)],
             }
         )  # fmt: skip
-        return Launch(kernel, grid, block, registers, shared, cubin)
+        return Launch.of(config, registers)
 
     def _plain(self, kernel: str, number: int, argument: Any) -> dict[str, Any]:
         if isinstance(argument, TensorMap):

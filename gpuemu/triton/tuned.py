@@ -21,7 +21,7 @@ from gpuemu.triton.wheel import check_triton
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpuemu.sass.image.cubin import Cubin
+    from gpuemu.sass.launch_config import LaunchConfig
 
 _SEED = 0
 
@@ -30,29 +30,14 @@ class LeftOutError(Exception):
     """A configuration that Triton, or the program, does without: the text says why."""
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A compiled configuration, and its launch."""
-
-    cubin: Cubin
-    kernel: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared: int
-    args: list[Any]
-
-
 class _Preparing(Device):
-    """Launches are taken down, not executed."""
+    """Keeps the last launch instead of executing it."""
 
-    prepared: Prepared | None = None
+    prepared: LaunchConfig | None = None
 
-    def launch(
-        self, cubin: Cubin, kernel: str, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
-        registers: int, args: list[Any],
-    ) -> Launch:  # fmt: skip
-        self.prepared = Prepared(cubin, kernel, grid, block, shared, args)
-        return Launch(kernel, grid, block, registers, shared, cubin)
+    def launch(self, config: LaunchConfig, registers: int) -> Launch:
+        self.prepared = config
+        return Launch.of(config, registers)
 
 
 class _Reached(BaseException):
@@ -71,7 +56,7 @@ class Tuned:
     _compile: Callable[[int], None]
     _left_out: Mapping[int, str]
 
-    def compile(self, number: int) -> Prepared:
+    def compile(self, number: int) -> LaunchConfig:
         """Compile one. Raises LeftOutError where Triton refuses it, or the program itself does not try it."""
         from gpuemu.triton.driver import active
 

@@ -8,8 +8,10 @@ for finding in report.errors:
 from __future__ import annotations
 
 import copy
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +20,7 @@ import numpy as np
 from gpuemu.arch import Architecture, load_arch
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code
+from gpuemu.sass.launch_config import DEFAULT_STACK_BYTES, SILENT, LaunchConfig, Listeners
 from gpuemu.studies.check.controlcheck import check_control
 from gpuemu.studies.check.findings import TOOLS, Findings, Point
 from gpuemu.studies.check.initcheck import Uninitialised
@@ -44,7 +47,7 @@ def check(
     arch: str | Architecture | None = None,
     options: Sequence[str] = (),
     budget: int = DEFAULT_BUDGET,
-    stack_bytes: int = 1024,
+    stack_bytes: int = DEFAULT_STACK_BYTES,
     zero_shared: bool = False,
     printer: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -80,11 +83,13 @@ def check(
         if len(args):
             raise GpuemuError.one("check()", None, "args", "arguments for a trace", "a .cu or .cubin takes them")
         return _check_trace(trace, chosen, load_arch(arch) if isinstance(arch, str) else arch)
-    sizes = extent("grid", grid, "check()"), extent("block", block, "check()")
-    return _check_kernel(
-        what, kernel, *sizes, dynamic_shared_bytes, args, chosen, arch, options, budget, stack_bytes, zero_shared,
-        printer, progress, None if cluster is None else extent("cluster", cluster, "check()"),
+    config = LaunchConfig(
+        what, kernel, extent("grid", grid, "check()"), extent("block", block, "check()"),
+        None if cluster is None else extent("cluster", cluster, "check()"), dynamic_shared_bytes, args,
+        load_arch(arch) if isinstance(arch, str) else arch, options, budget=budget, stack_bytes=stack_bytes,
+        zero_shared=zero_shared,
     )  # fmt: skip
+    return check_launch(config, chosen, Listeners(printer, progress))
 
 
 @lru_cache(maxsize=8)
@@ -130,16 +135,11 @@ def _check_trace(trace: Trace, tools: tuple[str, ...], given: Architecture | Non
     return Report(trace.name, trace.arch, launch.grid, launch.block, tools, kept, tuple(notes), idle)
 
 
-def _check_kernel(
-    what: Any, kernel: str | None, grid: tuple[int, int, int], block: tuple[int, int, int], dynamic_shared_bytes: int,
-    args: Sequence[Any], tools: tuple[str, ...], arch: str | Architecture | None, options: Sequence[str], budget: int,
-    stack_bytes: int, zero_shared: bool,
-    printer: Callable[[str], None] | None, progress: Callable[[int, int], None] | None,
-    cluster: tuple[int, int, int] | None,
-) -> Report:  # fmt: skip
+def check_launch(config: LaunchConfig, tools: tuple[str, ...] = TOOLS, listeners: Listeners = SILENT) -> Report:
+    """Check one launch with these tools. gpuemu chooses the CTAs to record; its arrays are updated in place."""
     from gpuemu.sass.image.cubin import Cubin
     from gpuemu.sass.image.ptx_text import Ptx
-    from gpuemu.sass.launch import as_given, trace_kernel
+    from gpuemu.sass.launch import as_given, execute_launch
     from gpuemu.sass.machine.observer import Observer
     from gpuemu.sass.tools.disassembly import decode_function
     from gpuemu.studies.check.arrays import Gaps, look_between_arrays
@@ -147,8 +147,9 @@ def _check_kernel(
     from gpuemu.studies.check.shuffles import Disturbed, report_shuffles
     from gpuemu.studies.check.watch import Watch
 
-    given = load_arch(arch) if isinstance(arch, str) else arch
-    function = decode_function(what, kernel, None if given is None else given.code_name, options=options)
+    what, args, given = config.code, config.args, config.arch
+    assert not isinstance(given, str)
+    function = decode_function(what, config.kernel, None if given is None else given.code_name, options=config.options)
     hardware = _of_code(function.arch) if given is None else given
     findings = Findings()
 
@@ -156,7 +157,7 @@ def _check_kernel(
         callers = tuple(filter(None, (as_given(line, what) for line in function.call_sites(instruction.offset))))
         return Point(instruction, thread, cta, as_given(function.source_line(instruction.offset), what), does, callers)
 
-    ctas = grid[0] * grid[1] * grid[2]
+    ctas, budget = math.prod(config.grid), config.budget
     kept = sorted({*range(min(ctas, _MOST_CTAS)), ctas - 1})
     shuffles = "synccheck" in tools and any(i.mnemonic == "SHFL" for i in function.code)
     again = copy.deepcopy(list(args)) if "memcheck" in tools or shuffles else []
@@ -166,13 +167,13 @@ def _check_kernel(
 
     def launch(
         arguments: Sequence[Any], observer: Observer, record: Sequence[int], speak: bool,
-        cubin: Cubin = function.cubin, zeros: bool = zero_shared,
+        cubin: Cubin = function.cubin, zeros: bool = config.zero_shared,
     ) -> Trace:  # fmt: skip
-        return trace_kernel(
-            cubin, kernel, grid, block, dynamic_shared_bytes, arguments, arch=hardware, ctas=record,
-            budget=budget, stack_bytes=stack_bytes, zero_shared=zeros, observer=observer,
-            printer=printer if speak else None, progress=progress if speak else None, cluster=cluster,
-        )  # fmt: skip
+        one = replace(
+            config, code=cubin, args=arguments, arch=hardware, options=(), ctas=record, budget=budget, zero_shared=zeros
+        )
+        heard = (listeners.printer, listeners.progress) if speak else (None, None)
+        return execute_launch(one, Listeners(*heard, observer=observer))
 
     trace = launch(args, watch, kept, True)
     if "memcheck" in tools and watch.reaches_buffers and not watch.failed:
@@ -200,7 +201,7 @@ def _check_kernel(
     found = tuple(f for f in findings.sorted() if f.tool in tools)
     idle = but_for(idle_of_kernel(trace, tools, bool(_unfilled(args))), found)
     return Report(
-        function.source_name, function.arch, grid, block, tools, found, (*trace.lacks, *watch.notes), idle
+        function.source_name, function.arch, config.grid, config.block, tools, found, (*trace.lacks, *watch.notes), idle
     )  # fmt: skip
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
 from gpuemu.emulate import run
-from gpuemu.sass.launch import trace_kernel
+from gpuemu.sass.launch import execute_launch
 from gpuemu.sass.tools.disassembly import decode_function
-from gpuemu.studies.check.api import check
+from gpuemu.studies.check.api import check_launch
 from gpuemu.studies.judge.box import LimitError, RefusedError
 from gpuemu.studies.judge.comparing import wrong
 from gpuemu.studies.judge.kernels import JudgedDraw, JudgedLaunch, bound, launches_of, memory_of
@@ -121,11 +121,7 @@ class _Judging:
         """Execute the launches of a draw on fresh memory with all tools looking on, and compare all arguments."""
         draw, scratch = self._memory(candidate, number)
         for launch in candidate.launches:
-            report = check(
-                launch.cubin, launch.kernel, launch.grid, launch.block, launch.dynamic_shared_bytes,
-                bound(launch, draw.given, scratch), arch=arch, budget=self.task.budget,
-                zero_shared=launch.zero_shared, cluster=launch.cluster,
-            )  # fmt: skip
+            report = check_launch(launch.config(bound(launch, draw.given, scratch), arch, self.task.budget))
             for finding in report.findings:
                 told = finding.data(report.block)
                 if told not in self.found["findings"]:
@@ -150,11 +146,7 @@ class _Judging:
         for launch in candidate.launches:
             given = bound(launch, draw.given, scratch)
             args = [np.asarray(one) if isinstance(one, np.ndarray) else one for one in given]
-            trace = trace_kernel(
-                launch.cubin, launch.kernel, launch.grid, launch.block, launch.dynamic_shared_bytes, args, arch=arch,
-                budget=self.task.budget, zero_shared=launch.zero_shared, cluster=launch.cluster, noise=noise,
-            )  # fmt: skip
-            result = run(trace, arch)
+            result = run(execute_launch(launch.config(args, arch, self.task.budget, noise)), arch)
             cycles += result.cycles
             whole = result.grid.nanoseconds
             took = float(whole) if whole is not None else result.cycles * 1000 / arch.chips[arch.chip].clock_mhz

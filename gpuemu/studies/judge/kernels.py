@@ -22,9 +22,11 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import ending, is_machine_code
 from gpuemu.base.reading import read_whole
 from gpuemu.sass.image.cubin import Cubin, read_cubin
+from gpuemu.sass.launch_config import LaunchConfig
 from gpuemu.sass.machine.arguments import Pointer
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.judge import box
+from gpuemu.trace.launch_limits import extent
 from gpuemu.triton.taking import Buffer
 
 _LAUNCH = re.compile(r"^[ \t]*//[ \t]*launch:(.*)$", re.MULTILINE)
@@ -73,6 +75,13 @@ class JudgedLaunch:
     args: tuple[Any, ...] | None = None
     zero_shared: bool = False
 
+    def config(self, args: Sequence[Any], arch: Architecture, budget: int, noise: int | None = None) -> LaunchConfig:
+        """The launch with these arguments, of `budget` warp instructions per CTA at most."""
+        return LaunchConfig(
+            self.cubin, self.kernel, self.grid, self.block, self.cluster, self.dynamic_shared_bytes, args, arch,
+            budget=budget, zero_shared=self.zero_shared, noise=noise,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class JudgedDraw:
@@ -110,8 +119,8 @@ def launches_of(
     else:
         cubin = load_cubin(kernel, arch.code_name, options=options, kernel=launch.get("kernel"))
     one = JudgedLaunch(
-        cubin, cubin.content, launch.get("kernel"), launch.get("grid", 1), launch.get("block", 32),
-        int(launch.get("dynamic_shared_bytes", 0)),
+        cubin, cubin.content, launch.get("kernel"), extent("grid", launch.get("grid", 1), kernel),
+        extent("block", launch.get("block", 32), kernel), int(launch.get("dynamic_shared_bytes", 0)),
     )  # fmt: skip
     return [JudgedDraw((one,))] * len(draws), lacks
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.trace.launch_limits import Extent
+from gpuemu.sass.launch_config import LaunchConfig
+from gpuemu.trace.launch_limits import Extent, extent
 
 
 class RefusedError(Exception):
@@ -41,6 +43,15 @@ class Configuration:
         if self.name or not self.values:
             return self.name or (os.fspath(self.path) if isinstance(self.path, str | os.PathLike) else "a cubin")
         return " ".join(f"{name}={value}" for name, value in self.values.items())
+
+    def launch(self, arch: Architecture, budget: int) -> LaunchConfig:
+        """The launch on `arch`, of which only the timed CTAs execute, each `budget` warp instructions at most."""
+        where = "rank()"
+        return LaunchConfig(
+            self.path, self.kernel, extent("grid", self.grid, where), extent("block", self.block, where), None,
+            self.dynamic_shared_bytes, self.args, arch, self.options, timed_only=True, budget=budget,
+            zero_shared=self.zero_shared,
+        )  # fmt: skip
 
 
 def as_configuration(given: Any, number: int) -> Configuration:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from gpuemu.chip.least import least
 from gpuemu.emulate import replay
 from gpuemu.program.lowering import lower
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.launch import trace_kernel
+from gpuemu.sass.launch import execute_launch
 from gpuemu.sass.machine.arguments import Pointer
 from gpuemu.sass.machine.tensor_map import TensorMap
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin
@@ -116,10 +116,8 @@ def figures(made: Configuration, cubin: Cubin, arch: Architecture, most: float =
     """
     function = decode_function(cubin, made.kernel)
     # What a kernel stores is gone afterwards: the next finds what this one found.
-    trace = trace_kernel(
-        cubin, made.kernel, made.grid, made.block, made.dynamic_shared_bytes, copy.deepcopy(list(made.args)), arch=arch,
-        timed_only=True, budget=BUDGET, zero_shared=made.zero_shared,
-    )  # fmt: skip
+    args = copy.deepcopy(list(made.args))
+    trace = execute_launch(replace(made.launch(arch, BUDGET), code=cubin, options=(), args=args))
     program = lower(trace, arch)
     bound = least(trace, arch, program)
     known = {"least_nanoseconds": round(bound.nanoseconds, 1), "least_for": bound.resource}

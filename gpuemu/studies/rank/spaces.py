@@ -67,7 +67,7 @@ class TritonProgram:
         except LeftOutError as error:
             raise RefusedError(str(error)) from None
         return Configuration(
-            made.cubin, made.kernel, made.grid, made.block, made.shared, made.args, zero_shared=True,
+            made.code, made.kernel, made.grid, made.block, made.dynamic_shared_bytes, made.args, zero_shared=True,
             values=self._tuned(arch).configurations[number],
         )  # fmt: skip
 
