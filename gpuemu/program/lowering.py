@@ -8,7 +8,7 @@ sees YAML, pydantic or an opcode.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,14 @@ _ALL = 1 << 20
 """Groups of products that a WARPGROUP.ARRIVE leaves undone: it waits for none."""
 
 
+class _Timing(NamedTuple):
+    """The pipe that an instruction goes to, and its times there."""
+
+    pipe: str
+    latency_cycles: int
+    issue_interval_cycles: int
+
+
 def lower(trace: Trace, arch: Architecture) -> Program:
     """Lower `trace` for `arch`.
 
@@ -62,47 +70,8 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     no warp executed may be anything.
     """
     limits = residency(trace, arch)
-    controlled = _control_words_apply(trace, arch)
-    problems: list[Problem] = []
-    ops: list[Op] = []
-    pipes = {MIO_PIPE: 0}
-    executed = np.zeros(len(trace.code), dtype=np.bool_)
-    for warp in trace.warps:
-        executed[warp.path] = True
-    for index, instruction in enumerate(trace.code):
-        if not executed[index]:
-            ops.append(Op(index, Kind.FIXED, 0, 1, 1))
-            continue
-        wrong = mistake(instruction.opcode, instruction.operands)
-        if instruction.control is not None and instruction.control.is_impossible:
-            wrong = f"the control word {instruction.control}", RIGHT_CONTROL_WORD
-        if wrong is not None:
-            problems.append(Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", *wrong))
-            continue
-        try:
-            ops.append(_lower_instruction(index, instruction, arch, controlled, pipes))
-        except UnreadableBarrierError as error:
-            problems.append(
-                Problem(
-                    trace.file, instruction.line, f"code at {instruction.offset:#06x}",
-                    f"{instruction} with {error.args[0]} in a register",
-                    "numbers in the instruction are right, such as BAR.SYNC 0x1, 0x40",
-                )
-            )  # fmt: skip
-        except (ValueError, IndexError):
-            place, right = f"code at {instruction.offset:#06x}", "operands as nvdisasm prints them are right"
-            found = f"{str(instruction)[:80]}, whose operands cannot be read"
-            problems.append(Problem(trace.file, instruction.line, place, found, right))
-        except KeyError as missing:
-            problems.append(
-                Problem(
-                    trace.file, instruction.line, f"code at {instruction.offset:#06x}",
-                    f"{instruction.opcode}, whose operation {missing.args[0]} has no timing in {arch.name}",
-                    "an architecture file that gives one is right",
-                )
-            )  # fmt: skip
-    if problems:
-        raise GpuemuError(problems)
+    lowering = _Lowering(arch, _control_words_apply(trace, arch))
+    ops = _lower_code(trace, lowering)
     carry = np.array([op.carries_addresses for op in ops])
     for warp in trace.warps:
         if len(warp.rows) != (count := int(np.count_nonzero(carry[warp.path]))):
@@ -116,10 +85,10 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     carries = carry[path]
     rows = np.concatenate([warp.rows for warp in warps]).astype(np.int64)
     of_other_spaces, path = variants(trace, path, carries, rows)
-    ops += [_lower_variant(variant, ops[variant.index], arch, controlled, pipes) for variant in of_other_spaces]
+    ops += [lowering.variant(variant, ops[variant.index]) for variant in of_other_spaces]
     still = np.array([op.carries_addresses for op in ops])[path]  # not what goes to other CTAs of the cluster
     rows, carries = rows[still[carries]], still
-    units = {pipe: _unit_of(pipe, arch) for pipe in pipes}
+    units = {pipe: _unit_of(pipe, arch) for pipe in lowering.pipes}
     everything = [*of_code(trace.code), *of_other_spaces]
     line_of = lines(trace, arch.issue.instruction_line_bytes)
     constants = constant_lines(trace, arch.launch.constant_line_bytes)
@@ -136,7 +105,7 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     return Program(
         name=trace.name,
         code=trace.code,
-        pipes=tuple(pipes),
+        pipes=tuple(lowering.pipes),
         units=tuple(units.values()),
         ops=tuple(ops),
         accesses=joined([NO_ACCESS, SHUFFLE_ACCESS, *distinct]),
@@ -148,13 +117,47 @@ def lower(trace: Trace, arch: Architecture) -> Program:
         first_warp=np.append(np.flatnonzero(np.diff(cta, prepend=-1)), len(cta)),
         warp_cta=cta,
         warp_number=np.array([warp.warp for warp in warps]),
-        uses_control_words=controlled,
+        uses_control_words=lowering.controlled,
         resident_ctas=min(limits.values()),
         residency_limits=limits,
         carveout_bytes=carveout(min(limits.values()) * shared_bytes_taken(trace, arch), arch),
         thread_instructions=thread_instructions(trace),
         events=lower_events(trace, warps, arch),
     )
+
+
+def _lower_code(trace: Trace, lowering: _Lowering) -> list[Op]:
+    """The op of each instruction of the code. Raises GpuemuError with the problems of all of them."""
+    problems: list[Problem] = []
+    ops: list[Op] = []
+    executed = np.zeros(len(trace.code), dtype=np.bool_)
+    for warp in trace.warps:
+        executed[warp.path] = True
+    for index, instruction in enumerate(trace.code):
+        if not executed[index]:
+            ops.append(Op(index, Kind.FIXED, 0, 1, 1))
+            continue
+        wrong = mistake(instruction.opcode, instruction.operands)
+        if instruction.control is not None and instruction.control.is_impossible:
+            wrong = f"the control word {instruction.control}", RIGHT_CONTROL_WORD
+        if wrong is None:
+            try:
+                ops.append(lowering.op(index, instruction))
+            except UnreadableBarrierError as error:
+                found = f"{instruction} with {error.args[0]} in a register"
+                wrong = found, "numbers in the instruction are right, such as BAR.SYNC 0x1, 0x40"
+            except (ValueError, IndexError):
+                found = f"{str(instruction)[:80]}, whose operands cannot be read"
+                wrong = found, "operands as nvdisasm prints them are right"
+            except KeyError as missing:
+                name = lowering.arch.name
+                found = f"{instruction.opcode}, whose operation {missing.args[0]} has no timing in {name}"
+                wrong = found, "an architecture file that gives one is right"
+        if wrong is not None:
+            problems.append(Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", *wrong))
+    if problems:
+        raise GpuemuError(problems)
+    return ops
 
 
 def _unit_of(pipe: str, arch: Architecture) -> Unit:
@@ -189,102 +192,113 @@ def _stall(word: ControlWord, arch: Architecture) -> int:
     return max(1, word.stall_cycles if word.stall_cycles <= arch.issue.longest_stall_cycles else 1)
 
 
-def _lower_instruction(
-    index: int, instruction: Instruction, arch: Architecture, controlled: bool, pipes: dict[str, int]
-) -> Op:
-    """`pipes` numbers the pipes met so far, and takes up a new one."""
-    operation = instruction.operation
-    kind = operation.kind
-    late = 0
-    fields: dict[str, Any] = {}
-    indexed = indexes_constants(instruction.opcode, instruction.operands)
-    if reads_lane_register(instruction.opcode, " ".join(instruction.operands)):
-        kind = Kind.LANE_REGISTER
-    if operation.tensor or operation.warpgroup_columns:
-        modes = arch.tensor_core.operations
-        if operation.operation not in modes:
-            raise KeyError(f"tensor_core.operations.{operation.operation}")
-        timing = modes[operation.operation]
-        pipe, latency, interval = tensor_pipe(operation.operation), timing.latency_cycles, timing.issue_interval_cycles
-        if operation.warpgroup_columns:
-            pipe, fields = operation.unit, product(instruction, timing, arch)
-            latency, interval = fields.pop("latency_cycles"), 1
-    elif kind in (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.LANE_REGISTER, Kind.COPY_COMMIT):
-        pipe, latency, interval = MIO_PIPE, 0, 1
-    elif kind is Kind.BARRIER:
-        pipe, latency, interval = BARRIER_PIPE, 0, 1
-    elif operation.unit:
-        pipe, latency, interval = operation.unit, 0, 1
-    else:
+class _Lowering:
+    """Lowers instructions one by one and numbers the pipes that they use.
+
+    `controlled`: control words hold back dependent instructions, instead of the register scoreboard.
+    """
+
+    def __init__(self, arch: Architecture, controlled: bool):
+        self.arch, self.controlled = arch, controlled
+        self.pipes = {MIO_PIPE: 0}
+
+    def op(self, index: int, instruction: Instruction) -> Op:
+        """The op of an instruction. Raises KeyError for a missing timing, ValueError for unreadable operands."""
+        operation, kind = instruction.operation, instruction.operation.kind
+        if reads_lane_register(instruction.opcode, " ".join(instruction.operands)):
+            kind = Kind.LANE_REGISTER
+        timing, fields = self._timing(instruction, kind)
+        number = self.pipes.setdefault(timing.pipe, len(self.pipes))
+        if kind is Kind.LANE_REGISTER:
+            fields["source_words"] = 0
+        elif timing.pipe == MIO_PIPE:
+            fields["source_words"] = source_words(instruction.opcode, instruction.operands)
+            if fields["source_words"] > MOST_SOURCE_WORDS:
+                raise ValueError(f"{instruction} sends more registers than any does")
+        if kind is Kind.SHUFFLE or (kind is Kind.SHARED and not operation.store):
+            fields["results"] = max(1, operation.matrices)
+            fields["results_apart"] = operation.row is Row.LOAD_MATRIX
+        if kind is Kind.BARRIER:
+            fields |= barrier(instruction)
+        issued_as = self._dependences(instruction, kind, fields)
+        self._waits(instruction, kind, fields)
+        return Op(
+            index, issued_as, number, timing.latency_cycles, timing.issue_interval_cycles,
+            row=operation.row, is_tensor=operation.tensor, is_store=operation.store, is_atomic=operation.atomic,
+            is_load=kind in (Kind.SHARED, Kind.GLOBAL) and not operation.store and not operation.atomic,
+            long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
+            shared_row=Row.ATOMIC if operation.atomic and instruction.takes_generic_addresses else None,
+            is_cached=operation.cached, is_local=operation.local, **fields,
+        )  # fmt: skip
+
+    def variant(self, variant: Variant, op: Op) -> Op:
+        """The op of a variant of the instruction whose op is `op`."""
+        if variant.is_mixed:
+            return replace(op, shared_row=as_shared(variant.instruction).operation.row)
+        if variant.spaces == IN_SHARED or variant.in_cluster:
+            return replace(self.op(variant.index, variant.instruction), reads=op.reads, writes=op.writes)
+        return replace(op, is_local=variant.spaces == IN_LOCAL)
+
+    def _timing(self, instruction: Instruction, kind: Kind) -> tuple[_Timing, dict[str, Any]]:
+        """The pipe and its times, with the fields of the op that belong to them."""
+        operation, operations = instruction.operation, self.arch.operations
+        if operation.tensor or operation.warpgroup_columns:
+            modes = self.arch.tensor_core.operations
+            if operation.operation not in modes:
+                raise KeyError(f"tensor_core.operations.{operation.operation}")
+            mode = modes[operation.operation]
+            if operation.warpgroup_columns:
+                fields = product(instruction, mode, self.arch)
+                return _Timing(operation.unit, fields.pop("latency_cycles"), 1), fields
+            return _Timing(tensor_pipe(operation.operation), mode.latency_cycles, mode.issue_interval_cycles), {}
+        if kind in (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE, Kind.LANE_REGISTER, Kind.COPY_COMMIT):
+            return _Timing(MIO_PIPE, 0, 1), {}
+        if kind is Kind.BARRIER:
+            return _Timing(BARRIER_PIPE, 0, 1), {}
+        if operation.unit:
+            return _Timing(operation.unit, 0, 1), {}
+        indexed = indexes_constants(instruction.opcode, instruction.operands)
         name = "indexed_constant_load" if indexed else operation.operation
-        if name not in arch.operations:
+        if name not in operations:
             raise KeyError(f"operations.{name}")
-        t = arch.operations[name]
-        if indexed:
-            late = t.latency_cycles - arch.operations[operation.operation].latency_cycles
-        pipe, latency, interval = t.pipe, t.latency_cycles, t.issue_interval_cycles
-        if pipe == TENSOR_PIPE:
-            pipe = SCALAR
-    number = pipes.setdefault(pipe, len(pipes))
-    if kind is Kind.LANE_REGISTER:
-        fields["source_words"] = 0
-    elif pipe == MIO_PIPE:
-        fields["source_words"] = source_words(instruction.opcode, instruction.operands)
-        if fields["source_words"] > MOST_SOURCE_WORDS:
-            raise ValueError(f"{instruction} sends more registers than any does")
-    if kind is Kind.SHUFFLE or (kind is Kind.SHARED and not operation.store):
-        fields["results"] = max(1, operation.matrices)
-        fields["results_apart"] = operation.row is Row.LOAD_MATRIX
-    if kind is Kind.BARRIER:
-        fields |= barrier(instruction)
-    stall_cycles = 1
-    waits: tuple[int, ...] = ()
-    word = instruction.control
-    issued_as = kind
-    if controlled and word is not None:
-        stall_cycles = _stall(word, arch)
-        if kind is Kind.FIXED and not (word.write_counter is None and word.read_counter is None):
-            issued_as = Kind.VARIABLE  # as FP64 on chips with few lanes for it
-        waits = tuple(i for i in range(COUNTERS) if word.wait_mask >> i & 1)
-        fields |= {
-            "yields": word.yields, "plain": issued_as is Kind.FIXED,
-            "write_counter": word.write_counter, "read_counter": word.read_counter,
-        }  # fmt: skip
-    elif not controlled:
-        fields["writes"], fields["reads"] = instruction.registers
-    if instruction.opcode == "BSYNC":
-        stall_cycles = max(stall_cycles, arch.issue.convergence_cycles)
-    if instruction.opcode == "ERRBAR":  # its warp gives way
-        stall_cycles = max(stall_cycles, arch.issue.yield_cycles)
-    if kind is Kind.COUNTER_WAIT:
-        counters, fields["keep"] = counter_wait(instruction)
-        waits = each_once(waits + counters, fields["keep"])
-    if kind is Kind.PRODUCT_WAIT:
-        fields["arrives_only"] = not instruction.has("DEPBAR")
-        fields["keep_groups"] = _ALL
-        if not fields["arrives_only"]:
-            fields["keep_groups"] = number_in(instruction, instruction.operands[-1], MOST_KEPT)
-    if instruction.mnemonic == "NANOSLEEP" and instruction.operands:
-        number_in(instruction, instruction.operands[-1], MOST_NANOSECONDS)  # which the engine reads itself
-    if kind is Kind.ASYNCHRONOUS and instruction.mnemonic == "UTMACMDFLUSH":
-        # Its counter is that of a group of copies, which DEPBAR counts as it does results.
-        fields["write_counter"], fields["read_counter"] = fields.get("read_counter"), None
-    return Op(
-        index, issued_as, number, latency, interval,
-        stall_cycles=stall_cycles, waits=waits,
-        row=operation.row, is_tensor=operation.tensor, is_store=operation.store, is_atomic=operation.atomic,
-        is_load=kind in (Kind.SHARED, Kind.GLOBAL) and not operation.store and not operation.atomic,
-        long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
-        shared_row=Row.ATOMIC if operation.atomic and instruction.takes_generic_addresses else None,
-        is_cached=operation.cached, is_local=operation.local, late_cycles=late, **fields,
-    )  # fmt: skip
+        found = operations[name]
+        late = found.latency_cycles - operations[operation.operation].latency_cycles if indexed else 0
+        pipe = SCALAR if found.pipe == TENSOR_PIPE else found.pipe
+        return _Timing(pipe, found.latency_cycles, found.issue_interval_cycles), {"late_cycles": late}
 
+    def _dependences(self, instruction: Instruction, kind: Kind, fields: dict[str, Any]) -> Kind:
+        """Add the fields that hold the warp back, and return the kind that the instruction issues as."""
+        word, issued_as, stall_cycles = instruction.control, kind, 1
+        if self.controlled and word is not None:
+            stall_cycles = _stall(word, self.arch)
+            if kind is Kind.FIXED and not (word.write_counter is None and word.read_counter is None):
+                issued_as = Kind.VARIABLE  # as FP64 on chips with few lanes for it
+            fields |= {
+                "waits": tuple(i for i in range(COUNTERS) if word.wait_mask >> i & 1), "yields": word.yields,
+                "plain": issued_as is Kind.FIXED, "write_counter": word.write_counter,
+                "read_counter": word.read_counter,
+            }  # fmt: skip
+        elif not self.controlled:
+            fields["writes"], fields["reads"] = instruction.registers
+        if instruction.opcode == "BSYNC":
+            stall_cycles = max(stall_cycles, self.arch.issue.convergence_cycles)
+        if instruction.opcode == "ERRBAR":  # its warp gives way
+            stall_cycles = max(stall_cycles, self.arch.issue.yield_cycles)
+        fields["stall_cycles"] = stall_cycles
+        return issued_as
 
-def _lower_variant(variant: Variant, op: Op, arch: Architecture, controlled: bool, pipes: dict[str, int]) -> Op:
-    """The op of a variant of the instruction whose op is `op`."""
-    if variant.is_mixed:
-        return replace(op, shared_row=as_shared(variant.instruction).operation.row)
-    if variant.spaces == IN_SHARED or variant.in_cluster:
-        shared = _lower_instruction(variant.index, variant.instruction, arch, controlled, pipes)
-        return replace(shared, reads=op.reads, writes=op.writes)
-    return replace(op, is_local=variant.spaces == IN_LOCAL)
+    def _waits(self, instruction: Instruction, kind: Kind, fields: dict[str, Any]) -> None:
+        """Add the fields of an instruction that waits for counters, products, copies or time."""
+        if kind is Kind.COUNTER_WAIT:
+            counters, fields["keep"] = counter_wait(instruction)
+            fields["waits"] = each_once(fields.get("waits", ()) + counters, fields["keep"])
+        if kind is Kind.PRODUCT_WAIT:
+            fields["arrives_only"] = not instruction.has("DEPBAR")
+            fields["keep_groups"] = _ALL
+            if not fields["arrives_only"]:
+                fields["keep_groups"] = number_in(instruction, instruction.operands[-1], MOST_KEPT)
+        if instruction.mnemonic == "NANOSLEEP" and instruction.operands:
+            number_in(instruction, instruction.operands[-1], MOST_NANOSECONDS)  # which the engine reads itself
+        if kind is Kind.ASYNCHRONOUS and instruction.mnemonic == "UTMACMDFLUSH":
+            # Its counter is that of a group of copies, which DEPBAR counts as it does results.
+            fields["write_counter"], fields["read_counter"] = fields.get("read_counter"), None
