@@ -50,6 +50,7 @@ OUTSIDE = {
     "distributed": {"studies"},
     "loky": {"studies"},
     "filelock": {"base"},
+    "zstandard": {"sass"},
     "pytest": {"cli"},
     "triton": {"triton"},
     "torch": {"triton"},

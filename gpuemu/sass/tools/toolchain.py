@@ -186,22 +186,54 @@ def assemble_ptx(path: str | Path, arch: str, options: Sequence[str] = ()) -> by
 
     Raises GpuemuError where there is none, and with the assembler's errors.
     """
-    file = str(path)
+    return assembled(_read(path, "a PTX file is right"), str(path), arch, ("-lineinfo", *options))
+
+
+def assembled(ptx: bytes, file: str, arch: str, options: Sequence[str] = ()) -> bytes:
+    """The cubin of PTX text, called `file` in messages; see `assemble_ptx`. It is kept for the next time."""
     ptxas = shutil.which("ptxas")
     if ptxas is None:
         right = "ptxas of the CUDA toolkit on the PATH is right, or the .cubin that it makes: ptxas -arch=sm_89 k.ptx"
         raise GpuemuError.one(file, None, "", "PTX, which takes ptxas to become machine code, and no ptxas", right)
-    content = _read(path, "a PTX file is right")
+    place = kept_cubins.place_of(("ptxas", ptxas, _file_version(ptxas), arch), options, ptx)
+    cubin = kept_cubins.kept(place)
+    if cubin is not None:
+        return cubin
     with temporary_folder() as folder:
-        cubin, source = folder / "kernel.cubin", folder / "kernel.ptx"
-        source.write_bytes(content)
-        command = [ptxas, f"-arch={arch}", "-lineinfo", *options, "-o", str(cubin), str(source)]
-        done = _run(command, file, COMPILATION_S)
+        to, source = folder / "kernel.cubin", folder / "kernel.ptx"
+        source.write_bytes(ptx)
+        done = _run([ptxas, f"-arch={arch}", *options, "-o", str(to), str(source)], file, COMPILATION_S)
         if done.returncode != 0:
             raise _compile_error((done.stderr + done.stdout).replace(str(source), file), file, arch, "ptxas")
-        if not cubin.is_file():
+        if not to.is_file():
             raise no_code("ptxas", file, options)
-        return cubin.read_bytes()
+        cubin = to.read_bytes()
+    kept_cubins.keep(place, cubin)
+    return cubin
+
+
+def linked(objects: Sequence[bytes], file: str, arch: str) -> bytes:
+    """One cubin of several relocatable ones (`nvcc -rdc=true`), by nvlink on the PATH. Raises GpuemuError."""
+    nvlink = shutil.which("nvlink")
+    if nvlink is None:
+        raise missing(
+            "nvlink, which links separately compiled kernels", "put the CUDA toolkit's bin folder on the PATH"
+        )
+    with temporary_folder() as folder:
+        paths = [folder / f"{number}.cubin" for number in range(len(objects))]
+        for path, content in zip(paths, objects, strict=True):
+            path.write_bytes(content)
+        to = folder / "linked.cubin"
+        done = _run([nvlink, f"-arch={arch}", "-o", str(to), *map(str, paths)], file, COMPILATION_S)
+        if done.returncode != 0 or not to.is_file():
+            raise _compile_error((done.stderr + done.stdout).replace(f"{folder}/", ""), file, arch, "nvlink")
+        return to.read_bytes()
+
+
+def _file_version(path: str) -> tuple[int, int]:
+    """Tells a tool from the one that is installed in its place later."""
+    status = Path(path).resolve().stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def _read(path: str | Path, right: str) -> bytes:

@@ -1,0 +1,68 @@
+"""Loads kernels as the driver does: a fat binary, a cubin or PTX becomes a cubin for one compute capability.
+
+cubin = load_image(content, "a.out", (9, 0))
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+
+from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.sass.image.cubin import Cubin, read_cubin
+from gpuemu.sass.image.fat_binary import MAGIC, FatEntry, choose, read_containers
+from gpuemu.sass.tools.options import ELF
+from gpuemu.sass.tools.toolchain import assembled, linked
+
+_TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+)([af]?)", re.MULTILINE)
+
+
+class NoImageError(GpuemuError):
+    """Code for other GPUs only: cudaErrorNoKernelImageForDevice."""
+
+
+def load_image(content: bytes, file: str, capability: tuple[int, int]) -> Cubin:
+    """The cubin of an image for a GPU of this compute capability; `file` is what messages call it.
+
+    A fat binary's entry is chosen by `choose`. Where its first container has none, as in a program that was compiled
+    with -rdc=true for PTX only, the relocatable entries of the containers behind it are linked.
+    Raises NoImageError where no entry runs on such a GPU, and GpuemuError.
+    """
+    if content.startswith(MAGIC):
+        first, *others = read_containers(content, file)
+        entry = choose(first, capability)
+        if entry is not None:
+            return read_cubin(_machine_code(entry, capability), file)
+        chosen = [choose(entries, capability) for entries in others]
+        parts = [one for one in chosen if one is not None]
+        if not parts or len(parts) < len(others):
+            raise _no_image(file, [entry for entries in (first, *others) for entry in entries], capability)
+        arch = _name(capability, max(one.suffix for one in parts))
+        return read_cubin(linked([_machine_code(one, capability) for one in parts], file, arch), file)
+    if content.startswith(ELF):
+        return read_cubin(content, file)
+    return read_cubin(_assembled(content.rstrip(b"\0"), file, capability, ()), file)
+
+
+def _machine_code(entry: FatEntry, capability: tuple[int, int]) -> bytes:
+    content = entry.content()
+    if entry.kind == "cubin":
+        return content
+    return _assembled(content.rstrip(b"\0"), entry.file, capability, shlex.split(entry.options))
+
+
+def _assembled(ptx: bytes, file: str, capability: tuple[int, int], options: Iterable[str]) -> bytes:
+    target = _TARGET.search(ptx)
+    suffix = target[2].decode() if target else ""
+    return assembled(ptx, f"{file} (PTX)", _name(capability, suffix), tuple(options))
+
+
+def _name(capability: tuple[int, int], suffix: str) -> str:
+    return f"sm_{10 * capability[0] + capability[1]}{suffix}"
+
+
+def _no_image(file: str, entries: Iterable[FatEntry], capability: tuple[int, int]) -> NoImageError:
+    there = dict.fromkeys(f"PTX for {e.name}" if e.kind == "ptx" else e.name for e in entries)
+    found = f"no code for sm_{10 * capability[0] + capability[1]} ({', '.join(there) or 'none at all'} is there)"
+    return NoImageError([Problem(file, None, "", found, f"build it with nvcc -arch={_name(capability, '')}")])
