@@ -16,7 +16,7 @@ import os
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import PurePath
 
@@ -233,6 +233,8 @@ class Cubin:
     undefined_functions: tuple[str, ...]
     global_sections: tuple[Section, ...]
     """Those of `__device__` variables that are there: the initialised ones, then the zeroed ones."""
+    section_starts: Mapping[str, int] = field(default_factory=dict)
+    """Where a program's device keeps these sections, by name. Without it they are the first buffers of each launch."""
 
     def kernel(self, name: str | None = None) -> Kernel:
         """A kernel by its symbol, or by its name in the source; None stands for the only one.

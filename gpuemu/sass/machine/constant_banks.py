@@ -146,6 +146,8 @@ def constant_banks(
     """
     addresses = function.image.addresses
     for section in function.cubin.global_sections:
+        if section.name in function.cubin.section_starts:  # it is among the arrays that the device keeps
+            continue
         # The image has counted on where they come to lie.
         data = device.sections.get(section.name)
         if data is None:

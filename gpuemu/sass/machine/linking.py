@@ -55,11 +55,11 @@ class Image:
 
 
 def variable_addresses(cubin: Cubin) -> dict[str, int]:
-    """The addresses of the module's variables, which are a launch's first buffers."""
+    """The addresses of the module's variables: a launch's first buffers, or where a program's device keeps them."""
     found: dict[str, int] = {}
-    start = end = None
+    end = None
     for section in cubin.global_sections:
-        start = buffer_start(end)
+        start = cubin.section_starts.get(section.name, buffer_start(end))
         end = start + max(1, len(section.data))
         found |= section.addresses(start)
     return found
