@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gpuemu.banks import access as _access
     from gpuemu.banks.access import SharedAccess
     from gpuemu.base.errors import GpuemuError, Problem
+    from gpuemu.chip.tracing import trace_kernel
     from gpuemu.emulate import run
-    from gpuemu.sass.launch import trace_kernel
     from gpuemu.sass.machine.memory import Device
     from gpuemu.sass.machine.tensor_map import TensorMap
     from gpuemu.studies.check.api import check
@@ -93,7 +93,7 @@ _HOMES = {
     "search": "studies.layout.search",
     "shared_access": "banks.access",
     "sweep": "studies.sweeps.api",
-    "trace_kernel": "sass.launch",
+    "trace_kernel": "chip.tracing",
     "why": "studies.why.api",
 }
 """Where each name comes from. It is imported when somebody asks for it, so that a command waits for no other's, and

@@ -24,15 +24,15 @@ BELOW = {
     "sass": "base isa arch banks trace tensor",
     "program": "base isa arch banks trace",
     "engine": "base isa arch banks trace program",
-    "chip": "base isa arch trace program engine",
+    "chip": "base isa arch trace program engine sass",
     "views": "base isa arch banks trace program engine chip",
     "emulate": "base isa arch banks trace program engine chip views",
-    "triton": "base isa arch banks trace sass program engine views emulate gpuemu",
+    "triton": "base isa arch banks trace sass program engine chip views emulate gpuemu",
     "programs": "base isa arch banks trace sass program engine chip views emulate",
     "studies": "base isa arch banks trace sass program engine chip views emulate triton gpuemu",
-    "cli": "base isa arch banks trace tensor sass program engine views emulate triton programs studies gpuemu",
+    "cli": "base isa arch banks trace tensor sass program engine chip views emulate triton programs studies gpuemu",
     "__main__": "cli",
-    "gpuemu": "base isa arch banks trace tensor sass program engine views emulate triton studies",
+    "gpuemu": "base isa arch banks trace tensor sass program engine chip views emulate triton studies",
 }
 """Each room, and the rooms that it may import from beside itself; `gpuemu` is the package's own `__init__`."""
 

@@ -17,8 +17,8 @@ import numpy as np
 from example_kernels import EXAMPLES, SOURCES, Example, passed
 
 import gpuemu
+from gpuemu.chip.tracing import trace_kernel
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.trace.naming import Naming, linear, swizzled
 from gpuemu.trace.recorded import write_trace

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import gpuemu
-from gpuemu.sass.launch import trace_kernel
+from gpuemu.chip.tracing import trace_kernel
 from gpuemu.trace.recorded import write_trace
 from validation.published_probes import TRACES
 

@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.chip.cta_work import COPIES, copies_in
 from gpuemu.chip.l2 import LINE_BYTES
-from gpuemu.chip.streams import COUNTS, SECTOR_BYTES, Numbers, Touches
+from gpuemu.chip.streams import COUNTS, SECTOR_BYTES, L2Requests, Numbers
 from gpuemu.engine.log import Log
 from gpuemu.program.program import Program
 from gpuemu.trace.events import DIMENSIONS, FIELDS
-from gpuemu.trace.uneven import COPIES, copies_in
 
 _AT = {name: k for k, name in enumerate(FIELDS)}
 
 
-def with_copies(found: Touches, program: Program, log: Log, cta: int, events: NDArray[np.int64] | None) -> Touches:
+def with_copies(
+    found: L2Requests, program: Program, log: Log, cta: int, events: NDArray[np.int64] | None
+) -> L2Requests:
     """`found` and what the copies of that CTA touch; `events`: those of the trace that the program was made of."""
     copied = program.events
     if copied is None or events is None or not len(copied.issue):
@@ -48,7 +50,7 @@ def with_copies(found: Touches, program: Program, log: Log, cta: int, events: ND
         stream, of_turn = np.full(len(line), index), np.full(len(line), turn)
         parts.append((line, mask, COUNTS[mask], time, stored, whole, stream, of_turn))
     columns: Any = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    both = Touches(*columns, *[found.cycles])
+    both = L2Requests(*columns, *[found.cycles])
     return both.only(np.argsort(both.time, kind="stable"))
 
 

@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.chip.copies import with_copies
+from gpuemu.chip.cta_work import EVEN, copies_in, executed, is_even, parts, work_of
+from gpuemu.chip.dispatch import Dealt, Pace, deal, pace_of
+from gpuemu.chip.estimate import SECTOR_BYTES, LaunchEstimate
 from gpuemu.chip.hot import turns
 from gpuemu.chip.l2 import LINE_BYTES
-from gpuemu.chip.rates import First, at_clock, settled, share, without_refreshes
-from gpuemu.chip.streams import Touches, moves, runs, touches
+from gpuemu.chip.rates import First, at_clock, share, solve_wait, without_refreshes
+from gpuemu.chip.streams import L2Requests, address_deltas, l2_requests, runs
 from gpuemu.chip.traffic import traffic
-from gpuemu.chip.whole import SECTOR_BYTES, Whole
 from gpuemu.engine import execute
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.lowering import lower
 from gpuemu.program.program import Program
-from gpuemu.trace.dealing import Dealt, Pace, deal, pace_of
 from gpuemu.trace.model import Trace, WarpTrace
-from gpuemu.trace.uneven import EVEN, copies_in, executed, is_even, parts, work_of
 
 GROUP_CYCLES = 500
 """Lines that an SM loads first within so many cycles, about a latency, are all there or none of them."""
@@ -54,14 +54,14 @@ SLOWER = 1.1
 class _Run:
     """CTAs of one SM as they ran: their numbers in the grid, and how many instructions each has.
 
-    `lone`: of unequal ones the one that does most, alone.
+    `heaviest_cta`: of unequal ones the one that does most, alone.
     """
 
     program: Program
     log: Log
     numbers: list[int]
     counts: NDArray[np.float64]
-    lone: _Run | None = None
+    heaviest_cta: _Run | None = None
 
     @property
     def spans(self) -> NDArray[np.float64]:
@@ -76,43 +76,45 @@ class _Run:
 
 def _run(trace: Trace, ctas: list[int], known: dict[int, int], arch: Architecture, engine: str) -> _Run:
     """These CTAs on an SM alone."""
-    program = lower(of_ctas(trace, ctas), arch)
+    program = lower(select_ctas(trace, ctas), arch)
     numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
     return _Run(program, execute(program, arch, engine), numbers, np.array([known[n] for n in numbers], float))
 
 
-def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: str = "auto") -> Whole:
+def estimate_launch(
+    trace: Trace, arch: Architecture, program: Program, log: Log, engine: str = "auto"
+) -> LaunchEstimate:
     """The launch of `trace` on the architecture's chip; `program` and `log` are those of the SM alone."""
     chip, ctas, sample = at_clock(arch.chips[arch.chip], program), trace.launch.ctas, trace.sample
     known, work = executed(trace), work_of(trace)
     chosen = _chosen(trace)
-    longer = of_ctas(trace, chosen)
+    longer = select_ctas(trace, chosen)
     numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
     run = _Run(program, log, numbers, np.array([known[n] for n in numbers], float))
     if longer is not trace:
         run = _run(trace, chosen, known, arch, engine)
     if sample is not None and (sample.heaviest or not is_even(work)):
-        run = replace(run, lone=_run(trace, [max(chosen, key=lambda n: known[n])], known, arch, engine))
+        run = replace(run, heaviest_cta=_run(trace, [max(chosen, key=lambda n: known[n])], known, arch, engine))
     program, log, numbers = run.program, run.log, run.numbers
-    each = touches(program, log)
+    each = l2_requests(program, log)
     full = [with_copies(t, program, log, k, longer.events) for k, t in enumerate(each)]
     reference = _reference(run, each)
     number, pattern = numbers[reference], full[reference]
-    if run.lone is not None and reference < program.resident_ctas:
+    if run.heaviest_cta is not None and reference < program.resident_ctas:
         # Others of other work are elsewhere when it comes to what they load, too.
-        lone, number = run.lone, run.lone.numbers[0]
-        events = of_ctas(trace, [number]).events
-        pattern = with_copies(touches(lone.program, lone.log)[0], lone.program, lone.log, 0, events)
+        heaviest, number = run.heaviest_cta, run.heaviest_cta.numbers[0]
+        events = select_ctas(trace, [number]).events
+        pattern = with_copies(l2_requests(heaviest.program, heaviest.log)[0], heaviest.program, heaviest.log, 0, events)
     places = chip.sms * program.resident_ctas
     dispatch = chip.cta_dispatch_cycles or 0.0
     between = float(arch.sm.cta_launch_cycles)
-    if run.lone is None:
+    if run.heaviest_cta is None:
         starts = (np.arange(ctas) // places * run.spans.mean()).astype(np.int64)
     else:
         starts = _dealt(run, work, chip.sms, dispatch, between).starts_of_all(ctas)
     starts = np.maximum(starts, (dispatch * np.arange(ctas)).astype(np.int64))
     others = [(numbers[k], t) for k, t in enumerate(full) if numbers[k] != number]
-    moved = moves(trace, pattern, number, others)
+    moved = address_deltas(trace, pattern, number, others)
     unknown = [pc for pc, move in moved.items() if move is None and copies_in(trace.code[pc])]
     pattern = pattern.without(unknown)
     moved = {pc: move for pc, move in moved.items() if pc not in unknown}
@@ -128,22 +130,22 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
         at_l2 = _at(found.asked_sectors * SECTOR_BYTES, chip.l2_read_bytes_per_cycle, 0)
         drifted = ctas > places and max(taken, at_l2) < MOSTLY * alone
         shares = share(chip, found, busy, _first(program, each), ctas <= places, drifted)
-        lone_shares = shares
-        if run.lone is not None:
-            of_first = _first(run.lone.program, touches(run.lone.program, run.lone.log))
-            lone_shares = share(chip, found, busy, of_first, ctas <= places, drifted)
+        heaviest_shares = shares
+        if run.heaviest_cta is not None:
+            of_first = _first(run.heaviest_cta.program, l2_requests(run.heaviest_cta.program, run.heaviest_cta.log))
+            heaviest_shares = share(chip, found, busy, of_first, ctas <= places, drifted)
         calm = without_refreshes(arch)
         wait, first = 0, (arch.global_memory.l2.latency_cycles - idle, alone)
         looks: list[float] = []
         while len(looks) < LOOKS:
             beside = replace(run, log=execute(program, calm, engine, share=replace(shares, dram_wait=wait)))
-            if run.lone is not None:
-                waits = replace(lone_shares, dram_wait=wait)
-                lone = replace(run.lone, log=execute(run.lone.program, calm, engine, share=waits))
-                beside = replace(beside, lone=lone)
+            if run.heaviest_cta is not None:
+                waits = replace(heaviest_shares, dram_wait=wait)
+                heaviest = replace(run.heaviest_cta, log=execute(run.heaviest_cta.program, calm, engine, share=waits))
+                beside = replace(beside, heaviest_cta=heaviest)
             looks.append(_end(beside, work, chip.sms, dispatch, between, run))
             begin = first if len(looks) > 1 else (-1, looks[-1])
-            settles, wait = wait, settled(chip, idle, taken, begin, (wait, looks[-1]))
+            settles, wait = wait, solve_wait(chip, idle, taken, begin, (wait, looks[-1]))
             if abs(wait - settles) <= CLOSE_CYCLES:
                 break
         shared = max(looks[0], looks[-1])
@@ -152,7 +154,7 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     limits = {
         ALONE: alone,
         SHARES: shared,
-        DRAM: taken and taken + idle + settled(chip, idle, taken, (-idle, taken), (0, taken + idle)),
+        DRAM: taken and taken + idle + solve_wait(chip, idle, taken, (-idle, taken), (0, taken + idle)),
         L2: _at(found.asked_sectors * SECTOR_BYTES, chip.l2_read_bytes_per_cycle, arch.global_memory.l2.latency_cycles),
         ATOMICS: _at(hot, chip.atomics_per_cycle, 0),
     }
@@ -165,19 +167,19 @@ def whole(trace: Trace, arch: Architecture, program: Program, log: Log, engine: 
     # With all caches flushed, the address of the first access is looked up in DRAM.
     walk = (chip.page_walk_cycles or 0) if _cold(arch) and (found.loaded_sectors or found.stored_sectors) else 0
     elapsed = (chip.launch_cycles or 0) + walk + max(most, limits[DEALING] + last)
-    return Whole(
+    return LaunchEstimate(
         round(elapsed), {name: round(n) for name, n in limits.items() if n}, limited_by, found,
         len({w.cta for w in sample.others.warps}) if sample else 0, is_even(work), places,
     )  # fmt: skip
 
 
-def _reference(run: _Run, each: list[Touches]) -> int:
+def _reference(run: _Run, each: list[L2Requests]) -> int:
     """Of the CTAs that do most the one that asks L2 for about as much as they do in the mean, the last of several.
 
     Where unequal ones followed others on the SM, the one of these that does most.
     """
     counts, resident = run.counts, run.program.resident_ctas
-    if run.lone is not None and counts[resident:].max(initial=0.0) > counts.max() / 2:
+    if run.heaviest_cta is not None and counts[resident:].max(initial=0.0) > counts.max() / 2:
         return resident + int(counts[resident:].argmax())
     full = np.flatnonzero(counts >= (1 - EVEN) * counts.max())
     asked = np.array([float(each[k].count.sum()) for k in full])
@@ -194,7 +196,7 @@ def _chosen(trace: Trace) -> list[int]:
     return list(sample.heaviest) or timed + list(dict.fromkeys(w.cta for w in sample.others.warps))[: sample.follow]
 
 
-def of_ctas(trace: Trace, ctas: list[int]) -> Trace:
+def select_ctas(trace: Trace, ctas: list[int]) -> Trace:
     """The trace of these CTAs, which were timed or are in its sample."""
     sample = trace.sample
     if sample is None or ctas == list(dict.fromkeys(warp.cta for warp in trace.warps)):
@@ -255,7 +257,7 @@ def _at(amount: float, rate: float | None, latency: int | None) -> float:
     return amount / rate + (latency or 0) if rate and amount else 0.0
 
 
-def _first(program: Program, each: list[Touches]) -> First:
+def _first(program: Program, each: list[L2Requests]) -> First:
     """What the SM loads for the first time, CTA by CTA."""
     accesses, ops = program.accesses, program.ops
     of_global = np.array([op.kind is Kind.GLOBAL and not op.is_local for op in ops])[program.path]
@@ -278,8 +280,8 @@ def _first(program: Program, each: list[Touches]) -> First:
 
 def _pace(run: _Run, besides: float) -> Pace:
     """How fast an SM does CTAs of unequal work: what one alone takes, and what some take together."""
-    assert run.lone is not None
-    alone = float(run.lone.counts[0]) / run.lone.lived
+    assert run.heaviest_cta is not None
+    alone = float(run.heaviest_cta.counts[0]) / run.heaviest_cta.lived
     return pace_of(run.counts, run.lived + besides, run.program.resident_ctas, alone, besides)
 
 
@@ -296,7 +298,7 @@ def _end(
     what they would take so, and else their part of what all share.
     """
     ctas, log = len(work), run.log
-    if run.lone is not None:
+    if run.heaviest_cta is not None:
         return _dealt(run, work, sms, dispatch, besides).end - besides + float(log.cycles) - run.lived
     each, left = divmod(ctas, sms)
     if alone is None or not each or not left:

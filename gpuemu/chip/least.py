@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuemu.arch import Architecture
+from gpuemu.chip.cta_work import copies_in, work_of
+from gpuemu.chip.estimate import SECTOR_BYTES
 from gpuemu.chip.rates import at_clock
-from gpuemu.chip.whole import SECTOR_BYTES
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
-from gpuemu.trace.uneven import copies_in, work_of
 
 SLACK = 0.9
 """Of a bound, what counts: CTAs that were not run are extrapolated from those that were, which overlap."""

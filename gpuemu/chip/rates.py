@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.arch.model import Architecture, Chip
-from gpuemu.chip.whole import SECTOR_BYTES, Traffic
+from gpuemu.chip.cta_work import GOLDEN
+from gpuemu.chip.estimate import SECTOR_BYTES, Traffic
 from gpuemu.engine.spec import Share
 from gpuemu.program.program import Program
-from gpuemu.trace.uneven import GOLDEN
 
 BURST_CYCLES = 300
 """What an SM did not ask for in about the latency of L2 it has at once: then others asked for less."""
@@ -65,7 +65,7 @@ def without_refreshes(arch: Architecture) -> Architecture:
     return arch.model_copy(update={"global_memory": arch.global_memory.model_copy(update={"refresh_cycles": 0})})
 
 
-def waits(chip: Chip, idle: int, part: float) -> int:
+def queueing_delay(chip: Chip, idle: int, part: float) -> int:
     """Cycles that a load, which takes `idle` alone, waits where all take this part of DRAM's rate.
 
     They rise in proportion to it, and near the full rate up to what `dram_loaded_cycles` says.
@@ -76,17 +76,17 @@ def waits(chip: Chip, idle: int, part: float) -> int:
     return round(rising * part + max(0, chip.dram_loaded_cycles - idle - rising) * part**FULL)
 
 
-def settled(chip: Chip, idle: int, taken: float, first: tuple[int, float], last: tuple[int, float]) -> int:
+def solve_wait(chip: Chip, idle: int, taken: float, first: tuple[int, float], last: tuple[int, float]) -> int:
     """The wait for which a launch takes so long that its loads wait just that.
 
     `first`, `last`: two waits, how long the launch took with them, and it goes straight between; `taken`: how long DRAM
     takes at its full rate.
     """
     each = max(0.0, (last[1] - first[1]) / (last[0] - first[0]))
-    low, high = 0, waits(chip, idle, 1.0)
+    low, high = 0, queueing_delay(chip, idle, 1.0)
     while low < high:  # the longer they wait, the longer it takes, and the less is asked for
         wait = (low + high) // 2
-        if waits(chip, idle, taken / max(1.0, taken, last[1] + each * (wait - last[0]))) <= wait:
+        if queueing_delay(chip, idle, taken / max(1.0, taken, last[1] + each * (wait - last[0]))) <= wait:
             high = wait
         else:
             low = wait + 1

@@ -34,7 +34,7 @@ NONE = -(1 << 60)
 
 
 @dataclass(frozen=True, eq=False)
-class Touches:
+class L2Requests:
     """Lines of 128 bytes that a CTA touches beyond L1, in order, as columns: byte address of the line, a bit for each
     sector, how many sectors are sent, cycle since the CTA began, whether it is written, whether it is asked for in
     pieces, the stream, and how many copies of the stream came before.
@@ -59,19 +59,19 @@ class Touches:
         here = self.stream == stream
         return int((self.line[here] + SECTOR_BYTES * _LOWEST[self.sectors[here]]).min())
 
-    def only(self, kept: Numbers) -> Touches:
+    def only(self, kept: Numbers) -> L2Requests:
         """Those of these numbers, in their order."""
-        return Touches(
+        return L2Requests(
             self.line[kept], self.sectors[kept], self.count[kept], self.time[kept], self.written[kept],
             self.in_pieces[kept], self.stream[kept], self.turn[kept], self.cycles,
         )  # fmt: skip
 
-    def without(self, streams: list[int]) -> Touches:
+    def without(self, streams: list[int]) -> L2Requests:
         """The same but for some streams."""
         return self.only(np.flatnonzero(~np.isin(self.stream, streams))) if streams else self
 
 
-def touches(program: Program, log: Log) -> list[Touches]:
+def l2_requests(program: Program, log: Log) -> list[L2Requests]:
     """What each CTA of the program touches beyond L1."""
     of, op = program.accesses, program.path[program.request_issue]
     is_global = np.array([o.kind is Kind.GLOBAL and not o.is_local for o in program.ops])
@@ -96,7 +96,7 @@ def touches(program: Program, log: Log) -> list[Touches]:
     count = sent_before - np.append(0, sent_before[:-1])[: len(sent_before)]
     cta = np.searchsorted(program.first_request[program.first_warp], requests, "right")[request] - 1
     instruction, begin = np.array([o.index for o in program.ops])[op], np.asarray(log.cta_start, np.int64)
-    all_of = Touches(
+    all_of = L2Requests(
         of.sector[begins] // 4 * LINE_BYTES, mask, count, np.asarray(log.start[requests][request], np.int64),
         written[request], ~written[request] & (of.in_part[index] > 0), instruction[request], np.zeros_like(request), 0,
     )  # fmt: skip
@@ -124,8 +124,8 @@ def runs(first: Numbers, counts: Numbers) -> Numbers:
     return np.asarray(offsets + np.arange(len(offsets)))
 
 
-def moves(
-    trace: Trace, pattern: Touches, reference: int, others: list[tuple[int, Touches]]
+def address_deltas(
+    trace: Trace, pattern: L2Requests, reference: int, others: list[tuple[int, L2Requests]]
 ) -> dict[int, Numbers | None]:
     """Stream → how far each CTA's data lie from those of the reference CTA, in bytes; None: each has its own.
 

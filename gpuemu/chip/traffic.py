@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from gpuemu.arch.model import Chip
 from gpuemu.base.chance import bell
+from gpuemu.chip.estimate import Traffic
 from gpuemu.chip.l2 import L2, LINE_BYTES
-from gpuemu.chip.streams import COUNTS, NONE, PRIVATE, SECTOR_BYTES, Numbers, Touches
-from gpuemu.chip.whole import Traffic
+from gpuemu.chip.streams import COUNTS, NONE, PRIVATE, SECTOR_BYTES, L2Requests, Numbers
 
 MOST_LINES = 24_000_000
 """Lines that are touched by the CTAs that are looked at, at the most."""
@@ -34,7 +34,7 @@ _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
 def traffic(
-    pattern: Touches, moves: dict[int, Numbers | None], weights: NDArray[np.float64], starts: Numbers, chip: Chip,
+    pattern: L2Requests, moves: dict[int, Numbers | None], weights: NDArray[np.float64], starts: Numbers, chip: Chip,
     buffers: tuple[tuple[int, int], ...], cold: bool, resident: int,
 ) -> Traffic:  # fmt: skip
     """What a launch asks of L2 and DRAM whose CTAs begin in the cycles `starts`, and do `weights` [2, CTAs] of the
@@ -77,7 +77,7 @@ def traffic(
     return Traffic(loaded, int(loaded - shared * fewer), stored, of_all(read), of_all(back), looked)
 
 
-def _often(pattern: Touches, moves: dict[int, Numbers | None], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _often(pattern: L2Requests, moves: dict[int, Numbers | None], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """How often all CTAs do what the pattern does, touch by touch."""
     times = np.asarray(weights.sum(axis=1)[pattern.written.astype(int)])
     for stream, move in moves.items():
@@ -104,7 +104,7 @@ def _sm(ends: NDArray[np.float64], sms: int, resident: int, drift: float) -> Num
 
 
 def _sampled(
-    pattern: Touches, moves: dict[int, Numbers | None], looked: int, weights: NDArray[np.float64], starts: Numbers,
+    pattern: L2Requests, moves: dict[int, Numbers | None], looked: int, weights: NDArray[np.float64], starts: Numbers,
     drift: float, every: int, buffers: tuple[tuple[int, int], ...],
 ) -> tuple[Numbers, Numbers, NDArray[np.float64], Numbers, Numbers]:  # fmt: skip
     """Line address, sectors, cycle, which of the pattern it is, and the CTA, of those that are looked at.

@@ -234,7 +234,7 @@ def executed(path: str, options: LaunchOptions, arch: str | Architecture | None,
     `hold`: keep what it prints with the results, if it reads the clock.
     """
     from gpuemu.arch import as_architecture
-    from gpuemu.sass.launch import execute_launch
+    from gpuemu.chip.tracing import execute_launch
     from gpuemu.sass.launch_config import Listeners
     from gpuemu.studies.check.notice import Notice
 

@@ -6,5 +6,5 @@
     numbers      IEEE arithmetic of all lanes
     semantics    what each instruction does
 
-`launch.trace_kernel` is the whole of it.
+`launch.execute_launch` is the whole of it.
 """

@@ -1,6 +1,6 @@
-"""Launches a kernel functionally: every CTA of the grid executes, and those asked for are recorded.
+"""Executes a launch: every CTA of the grid, or some, and records those that its plan chooses.
 
-    trace = trace_kernel("k.cubin", kernel="name", grid=(1, 1, 1), block=(128, 1, 1), args=[array, array, 64])
+    trace = execute_launch(LaunchConfig("k.cubin", args=[array, array, 64]), Listeners(), plan)
 
 Arrays passed as arguments are the kernel's buffers: what it stores is in them afterwards.
 """
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.arch import Architecture, as_architecture, load_arch
+from gpuemu.arch import Architecture, load_arch
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.again import Repeat
 from gpuemu.sass.barrier_numbers import with_barrier_numbers
 from gpuemu.sass.clusters import cluster_size, notes_of
-from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.launch_config import DEFAULT_BUDGET, DEFAULT_STACK_BYTES, SILENT, LaunchConfig, Listeners
+from gpuemu.sass.grid_plan import Executed, GridPlan
+from gpuemu.sass.launch_config import LaunchConfig, Listeners
 from gpuemu.sass.machine.clock import ReplayedClock
 from gpuemu.sass.machine.cluster_state import Clusters
 from gpuemu.sass.machine.constant_banks import (
@@ -37,65 +36,36 @@ from gpuemu.sass.machine.constant_banks import (
 )
 from gpuemu.sass.machine.cta import Cta, CtaExecutor
 from gpuemu.sass.machine.environment import Environment, ExecutionError
-from gpuemu.sass.machine.handouts import Handouts
 from gpuemu.sass.machine.lanes import WARP, Lanes
-from gpuemu.sass.machine.memory import LOCAL_WINDOW, Device, Memory
-from gpuemu.sass.machine.observer import Observer
+from gpuemu.sass.machine.memory import Memory
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.machine.system_calls import add_heap
 from gpuemu.sass.machine.turns import Turns
-from gpuemu.sass.producers import copied
 from gpuemu.sass.room import check_room
-from gpuemu.sass.sampling import Taken, of_one_sm, sampled, work_of_all
-from gpuemu.sass.scout import counted, scout
+from gpuemu.sass.taken import Taken
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding
 from gpuemu.trace.events import table
-from gpuemu.trace.launch_limits import Extent, extent
 from gpuemu.trace.lines import with_threads
-from gpuemu.trace.model import GridSample, Launch, Trace
+from gpuemu.trace.model import Launch, Trace
 from gpuemu.trace.residency import residency, units
 from gpuemu.trace.row_table import joined_sources
 
-_CHIP = re.compile(r"sm_\d+[af]?")
 _STACK_ALIGNMENT = 16
 """Bytes to which a thread's stack is rounded up."""
 
 
-def trace_kernel(
-    path: str | os.PathLike[str] | Cubin, kernel: str | None = None, grid: Extent = 1, block: Extent = WARP,
-    dynamic_shared_bytes: int = 0, args: Sequence[Any] = (), *,
-    arch: str | os.PathLike[str] | Architecture | None = None, options: Sequence[str] = (),
-    ctas: Iterable[int] | None = None, budget: int = DEFAULT_BUDGET, stack_bytes: int = DEFAULT_STACK_BYTES,
-    zero_shared: bool = False, timed_only: bool = False, printer: Callable[[str], None] | None = None,
-    progress: Callable[[int, int], None] | None = None, watch: Callable[[Callable[[], int]], None] | None = None,
-    observer: Observer | None = None, cluster: Extent | None = None, device: Device | None = None,
-    noise: int | None = None, clock: ReplayedClock | None = None,
-) -> Trace:  # fmt: skip
-    """Execute a kernel of a .cu or .cubin file (or of a Cubin already read) and return the trace of its CTAs.
+def execute_launch(
+    config: LaunchConfig, listeners: Listeners, plan: GridPlan | None = None, clock: ReplayedClock | None = None
+) -> Trace:
+    """Execute a launch and return the trace of its recorded CTAs: those that `config` names, else those of the plan.
 
-    `grid` in CTAs, `block` in threads, each a number or up to three. An array in `args` is a device buffer and is
-    updated in place. `arch` is an Architecture, its name or its path. `LaunchConfig` describes these and the other
-    parameters, `Listeners` describes `printer`, `progress`, `watch` and `observer`. The text of printf is also in the
-    trace's `printed`. `clock`: the values of clock reads in a second execution, which `gpuemu.run(..., clocks=True)`
-    asks for; the first execution counts instructions instead.
+    Without a plan these are all CTAs. `clock`: the values of clock reads in a second execution, which
+    `gpuemu.run(..., clocks=True)` asks for; the first execution counts instructions instead.
 
     Raises GpuemuError for arguments that do not fit, an unknown instruction, an integer argument where nothing says
     whether the parameter is a float, and any fault of the kernel, with its instruction, warp, lane and source line.
     """
-    where = "trace_kernel()"
-    if arch is not None and not (isinstance(arch, str) and _CHIP.fullmatch(arch)):
-        arch = as_architecture(arch, where=where)
-    config = LaunchConfig(
-        path, kernel, extent("grid", grid, where), extent("block", block, where),
-        None if cluster is None else extent("cluster", cluster, where), dynamic_shared_bytes, args, arch, options,
-        None if ctas is None else sorted(set(ctas)), timed_only, budget, stack_bytes, zero_shared, device, noise,
-    )  # fmt: skip
-    return execute_launch(config, Listeners(printer, progress, watch, observer), clock)
-
-
-def execute_launch(config: LaunchConfig, listeners: Listeners = SILENT, clock: ReplayedClock | None = None) -> Trace:
-    """Execute a launch and return the trace of its recorded CTAs. See `trace_kernel` for `clock` and errors."""
     arch, observer = config.arch, listeners.observer
     # A what-if architecture of the user's own is compiled for as the chip that it says it is.
     name = arch.code_name if isinstance(arch, Architecture) else arch
@@ -127,7 +97,8 @@ def execute_launch(config: LaunchConfig, listeners: Listeners = SILENT, clock: R
         found = f"{launch.ctas} CTAs of a kernel that synchronizes the grid"
         right = f"a cooperative launch takes the {at_once} that live on the chip at once ({sms} SMs x {resident})"
         raise GpuemuError.one(file, None, "--grid", found, right)
-    kept = range(0, launch.ctas, sms)[:resident] if config.ctas is None else config.ctas
+    planned = plan.begin(launch, sms, resident) if plan is not None and config.ctas is None else None
+    kept = planned.timed if planned is not None else range(launch.ctas) if config.ctas is None else config.ctas
     for cta in kept:
         if not 0 <= cta < launch.ctas:
             raise GpuemuError.one("--cta", None, "", f"CTA {cta}", f"the grid has CTAs 0 to {launch.ctas - 1}")
@@ -149,9 +120,7 @@ def execute_launch(config: LaunchConfig, listeners: Listeners = SILENT, clock: R
     )
     add_heap(memory, function.image.codeless)
     repeat = Repeat(code, memory.buffers, clock is None and (observer is None or not observer.forgives))
-    sample = config.ctas is None and launch.ctas > len(kept)
-    beside = sampled(launch, kept, sms, None) if sample and not config.timed_only else []
-    heavy: list[int] = []
+    recorded = {*kept} if planned is None else {*kept, *planned.recorded_beside(config.timed_only)}
     work = np.zeros(launch.ctas)
     printed: list[str] = []
 
@@ -173,7 +142,7 @@ def execute_launch(config: LaunchConfig, listeners: Listeners = SILENT, clock: R
         printer=take,
         observer=observer,
         replayed=clock,
-        handouts=Handouts(min(launch.ctas, at_once)) if sample and config.timed_only else None,
+        handouts=None if planned is None else planned.work_queues(config.timed_only),
     )
     if observer is not None:
         observer.launches(environment)
@@ -187,7 +156,7 @@ def execute_launch(config: LaunchConfig, listeners: Listeners = SILENT, clock: R
     budget = config.budget
     turns = Turns(
         executor,
-        lambda cta: executor.begin(cta, Recorder(lanes, code), cta in wanted or cta in beside or cta in heavy, budget),
+        lambda cta: executor.begin(cta, Recorder(lanes, code), cta in recorded, budget),
         at_once,
         f"{sms} SMs x {resident}",
         observer,
@@ -236,23 +205,19 @@ def execute_launch(config: LaunchConfig, listeners: Listeners = SILENT, clock: R
         record()
     except UnsupportedError as error:
         raise _unknown(error, function, file) from None
-    first, left = scout(environment) if sample else ({}, None)
-    if sample and config.timed_only and taken.warps:
-        each = sum(len(warp.path) for warp in taken.warps) // len(kept)
-        beside = sampled(launch, kept, sms, each, left)
-        try:
-            for one in turns.run(beside, spare, kept):
-                if one.keep:
-                    others.add(one)
-            work = work_of_all(launch, [*taken.warps, *others.warps], sms, left, partial(counted, environment))
-            by_now = {warp.cta for warp in (*taken.warps, *others.warps)}
-            heavy = of_one_sm(work, sorted(cta for cta in by_now if cta % sms == 0), sms, resident)
-            for one in turns.run([cta for cta in heavy if cta not in by_now]):
+    begun = {*executed}
+
+    def run(further: Iterable[int]) -> None:
+        """Execute and record further CTAs."""
+        numbers = list(further)
+        recorded.update(numbers)
+        for one in turns.run(numbers, spare, begun):
+            begun.add(one.number)
+            if one.keep:
                 others.add(one)
-        except (ExecutionError, UnsupportedError):  # what is known by then does
-            heavy = []
-    known_warps = [(of.warps, table(of.events)) for of in (taken, others) if sample]
-    copies = copied(environment, known_warps, first)
+
+    if planned is not None:
+        planned.explore(environment, Executed(taken, others, work), run, config.timed_only)
     replayed, warps, threads = with_barrier_numbers(code, taken.warps + others.warps, threads, executor.barriers_used)
     addresses, active, spaces = taken.columns()
     has_events = any(i.has_events for i in code)
@@ -275,9 +240,9 @@ def execute_launch(config: LaunchConfig, listeners: Listeners = SILENT, clock: R
     )
     trace = replace(trace, code=with_threads(trace, threads))
     trace = replace(trace, again=repeat.again(executor, partial(
-        _again, replace(config, code=function.cubin, args=tuple(config.args), options=()),
+        _again, replace(config, code=function.cubin, args=tuple(config.args), options=()), plan,
     )))  # fmt: skip
-    if not sample:
+    if planned is None:
         return trace
     addresses, active, spaces = others.columns()
     beyond = replace(
@@ -286,20 +251,14 @@ def execute_launch(config: LaunchConfig, listeners: Listeners = SILENT, clock: R
         sources=joined_sources((len(part[0]), part[3]) for part in others.rows),
         events=table(others.events) if has_events else None,
     )  # fmt: skip
-    follow = len([cta for cta in {warp.cta for warp in beyond.warps} if cta % sms == 0])
-    buffers = tuple((buffer.start, buffer.bytes) for buffer in memory.buffers if buffer.start < LOCAL_WINDOW)
-    hands_out = environment.handouts is not None and environment.handouts.any
-    return replace(
-        trace,
-        sample=GridSample(
-            beyond, follow, tuple(heavy), first, buffers, hands_out, work if work.all() else None, copies
-        ),
-    )  # fmt: skip
+    return replace(trace, sample=planned.sample(environment, beyond))
 
 
-def _again(config: LaunchConfig, clock: ReplayedClock, progress: Callable[[int, int], None] | None) -> Trace:
+def _again(
+    config: LaunchConfig, plan: GridPlan | None, clock: ReplayedClock, progress: Callable[[int, int], None] | None
+) -> Trace:
     """Execute a launch a second time, with these values of the clock."""
-    return execute_launch(config, Listeners(progress=progress), clock)
+    return execute_launch(config, Listeners(progress=progress), plan, clock)
 
 
 def _check_bounds(function: DecodedFunction, launch: Launch) -> None:

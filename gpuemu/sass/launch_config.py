@@ -1,7 +1,7 @@
 """One description of a kernel launch, which every entry point builds once and passes on.
 
 The command line, `trace_kernel`, `check`, `rank`, the judge and the Triton driver differ in where a launch comes from.
-They all end in `gpuemu.sass.launch.execute_launch(LaunchConfig(...), Listeners(...))`.
+They all end in `gpuemu.chip.tracing.execute_launch(LaunchConfig(...), Listeners(...))`.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Device:
 
     def launch(self, config: LaunchConfig, registers: int) -> Launch:
         """Execute a kernel, and time it unless the device only executes. Raises GpuemuError."""
-        from gpuemu.sass.launch import execute_launch
+        from gpuemu.chip.tracing import execute_launch
         from gpuemu.sass.launch_config import Listeners
 
         found: tuple[Any, ...] = ()

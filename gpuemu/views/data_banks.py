@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpuemu.arch import Architecture
+from gpuemu.chip.cta_work import copies_in
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.program import Program
-from gpuemu.trace.uneven import copies_in
 
 _STORES = ("UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED")
 _OF_CLUSTERS = ("STAS", "UCGABAR_WAIT")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpuemu.arch import Architecture
-from gpuemu.chip.whole import Whole
+from gpuemu.chip.estimate import LaunchEstimate
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
 
@@ -30,7 +30,7 @@ class GridCounts:
     ctas: int
     resident_ctas: int
     timed_ctas: int
-    find: Callable[[], Whole] = field(repr=False, compare=False)
+    find: Callable[[], LaunchEstimate] = field(repr=False, compare=False)
 
     @property
     def most_ctas(self) -> int:
@@ -43,7 +43,7 @@ class GridCounts:
         return -(-self.most_ctas // self.resident_ctas)
 
     @cached_property
-    def whole(self) -> Whole | None:
+    def whole(self) -> LaunchEstimate | None:
         """The launch on all SMs; None if fewer CTAs were timed than share the SM."""
         return self.find() if self.timed_ctas >= min(self.most_ctas, self.resident_ctas) else None
 
@@ -55,7 +55,7 @@ class GridCounts:
         return (self.whole.elapsed * 1000 + self.clock_mhz // 2) // self.clock_mhz
 
 
-def grid_counts(trace: Trace, program: Program, arch: Architecture, whole: Callable[[], Whole]) -> GridCounts:
+def grid_counts(trace: Trace, program: Program, arch: Architecture, whole: Callable[[], LaunchEstimate]) -> GridCounts:
     """How a launch is dealt out on the architecture's chip."""
     chip = arch.chips[arch.chip]
     return GridCounts(

@@ -15,8 +15,8 @@ from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.strict_yaml import path_text
 from gpuemu.base.whole_files import write_whole
+from gpuemu.chip.estimate import LaunchEstimate
 from gpuemu.chip.launch import ALONE, TOO_FEW
-from gpuemu.chip.whole import Whole
 from gpuemu.engine.log import Log
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
@@ -82,7 +82,7 @@ class Result:
     arch: Architecture
     program: Program
     log: Log
-    on_the_chip: Callable[[], Whole] = field(repr=False, compare=False)
+    on_the_chip: Callable[[], LaunchEstimate] = field(repr=False, compare=False)
     """What the launch is on all SMs; found when it is asked for."""
     again: Again = field(repr=False, compare=False)
     """The cycles with some values of the hardware replaced."""

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from gpuemu.base.chance import bell, mixed
+from gpuemu.chip.cta_work import as_often, regular
+from gpuemu.chip.dispatch import Pace, company, deal, order, pace_of
 from gpuemu.chip.launch import _rounds
-from gpuemu.trace.dealing import Pace, company, deal, order, pace_of
-from gpuemu.trace.uneven import as_often, regular
 
 DEALT = Path(__file__).resolve().parents[2] / "tools" / "chip" / "h100" / "deal.csv"
 

@@ -12,8 +12,8 @@ import pytest
 
 import gpuemu
 from gpuemu.arch import load_arch
-from gpuemu.chip.rates import First, settled, share, waits
-from gpuemu.chip.whole import Traffic
+from gpuemu.chip.estimate import Traffic
+from gpuemu.chip.rates import First, queueing_delay, share, solve_wait
 
 FOLDER = Path(__file__).resolve().parents[2] / "tools" / "chip"
 H100 = load_arch("sm_90").chips["H100"]
@@ -83,14 +83,16 @@ def test_a_load_waits_as_a_chain_does_beside_what_others_load(name):
     idle = min(cycles for _, cycles in found)
     assert len(found) == 12
     for others, cycles in found:
-        assert waits(chip, round(idle), others / chip.dram_bytes_per_cycle) == pytest.approx(cycles - idle, abs=130)
+        assert queueing_delay(chip, round(idle), others / chip.dram_bytes_per_cycle) == pytest.approx(
+            cycles - idle, abs=130
+        )
 
 
 def test_the_wait_that_settles_is_the_one_that_a_launch_so_long_has():
     """Ten thousand loads one behind another, which take half of DRAM's rate if none waits."""
-    wait = settled(H100, 700, 3.5e6, (0, 7e6), (100, 8e6))
-    assert 0 < wait < waits(H100, 700, 0.5)
-    assert waits(H100, 700, 3.5e6 / (7e6 + 1e4 * wait)) == pytest.approx(wait, abs=1)
+    wait = solve_wait(H100, 700, 3.5e6, (0, 7e6), (100, 8e6))
+    assert 0 < wait < queueing_delay(H100, 700, 0.5)
+    assert queueing_delay(H100, 700, 3.5e6 / (7e6 + 1e4 * wait)) == pytest.approx(wait, abs=1)
 
 
 def test_of_ctas_that_begin_together_the_sm_that_lacks_most_ends_last():

@@ -9,21 +9,21 @@ import pytest
 
 from gpuemu.arch import load_arch
 from gpuemu.chip.l2 import LINE_BYTES
-from gpuemu.chip.streams import COUNTS, NONE, Touches, _straight, _whole
+from gpuemu.chip.streams import COUNTS, NONE, L2Requests, _straight, _whole
 from gpuemu.chip.traffic import traffic
 
 H100 = load_arch("sm_90").chips["H100"]
 MIB = 1 << 20
 
 
-def touching(line, sectors, time, written, stream, cycles, in_pieces=False) -> Touches:
-    """Touches of which each sector is sent once."""
-    return Touches(
+def touching(line, sectors, time, written, stream, cycles, in_pieces=False) -> L2Requests:
+    """L2Requests of which each sector is sent once."""
+    return L2Requests(
         line, sectors, COUNTS[sectors], time, written, np.full(len(line), in_pieces), stream, 0 * stream, cycles
     )
 
 
-def reading(lines: int, written: bool = False) -> Touches:
+def reading(lines: int, written: bool = False) -> L2Requests:
     """A CTA that touches so many whole lines, one after the other."""
     number = np.arange(lines)
     return touching(

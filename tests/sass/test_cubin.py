@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.chip.tracing import trace_kernel
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.image.elf import architecture_number
 from gpuemu.sass.image.line_table import SourceLine
 from gpuemu.sass.image.nv_info import Attribute, Parameter, kernel_info
 from gpuemu.sass.image.symbol_names import choose_kernel, source_name, template_arguments
-from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.tools.disassembly import load_cubin
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")

@@ -17,9 +17,9 @@ import gpuemu
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code, is_source
 from gpuemu.base.reading import read_whole
+from gpuemu.chip.tracing import trace_kernel
 from gpuemu.cli.main import cli
 from gpuemu.sass.image.cubin import read_cubin
-from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.machine.arguments import parameter_sizes
 from gpuemu.sass.tools import disassembly
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin

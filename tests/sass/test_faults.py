@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.sass.launch import trace_kernel
+from gpuemu.chip.tracing import trace_kernel
 from gpuemu.sass.tools.disassembly import load_cubin
 
 SOURCE = Path(__file__).parent / "kernels" / "faults.cu"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.chip.tracing import trace_kernel
 from gpuemu.cli.main import cli, main
-from gpuemu.sass.launch import trace_kernel
 from gpuemu.sass.machine.line import Line
 
 SOURCE = 'extern "C" __global__ void one(float *x) { x[blockIdx.x * blockDim.x + threadIdx.x] = 1; }\n'

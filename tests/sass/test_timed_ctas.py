@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import gpuemu
-from gpuemu.sass.sampling import sampled
+from gpuemu.chip.sampling import sampled
 from gpuemu.trace.model import GridSample, Launch
 
 SOURCE = 'extern "C" __global__ void nothing() {}\n'

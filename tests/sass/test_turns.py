@@ -11,7 +11,7 @@ import pytest
 import gpuemu
 import gpuemu.sass.machine.observer
 from gpuemu.base.errors import GpuemuError
-from gpuemu.sass.launch import trace_kernel
+from gpuemu.chip.tracing import trace_kernel
 
 ARCHES = ("sm_80", "sm_89", "sm_90")
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 import gpuemu
 from gpuemu.chip import launch
+from gpuemu.chip.estimate import LaunchEstimate, Traffic
 from gpuemu.chip.launch import ALONE, DRAM, L2, LATENCY, SHARES
-from gpuemu.chip.whole import Traffic, Whole
 from gpuemu.cli.main import cli
 from gpuemu.views import text
 from gpuemu.views.grid import GridCounts
@@ -27,7 +27,7 @@ GRID = GridCounts(
     ctas=1,
     resident_ctas=4,
     timed_ctas=1,
-    find=lambda: Whole(5000, {}, "L2", NOTHING, 0, True, 528),
+    find=lambda: LaunchEstimate(5000, {}, "L2", NOTHING, 0, True, 528),
 )
 
 
@@ -92,7 +92,7 @@ def test_other_sms_limit_a_launch_only_where_they_make_it_a_tenth_longer(beside,
 
 def test_a_launch_that_the_chip_limits_says_so_before_what_its_sm_does():
     result, alone = (gpuemu.run("v5_swizzle", "sm_90") for _ in range(2))
-    whole = Whole(5000, {}, DRAM, NOTHING, 0, True, 528)
+    whole = LaunchEstimate(5000, {}, DRAM, NOTHING, 0, True, 528)
     vars(result)["grid"] = replace(result.grid, find=lambda: whole)
     assert result.verdict == f"The whole launch is limited by DRAM. On one SM alone, w{alone.verdict[1:]}"
     assert "5000 cycles elapsed, 2830 of them to launch it: " in "\n".join(line for _, line in text.report(result, 200))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.handouts import Handouts
 from gpuemu.sass.machine.lanes import Lanes, Mask
 from gpuemu.sass.machine.patterns import Patterns, Place
 from gpuemu.trace.model import Instruction, Launch
@@ -86,6 +85,17 @@ class Record(Protocol):
         """The addresses of an execution's lanes."""
 
 
+class WorkQueues(Protocol):
+    """Words of memory from which CTAs take work: see Environment.handouts."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there is such a word."""
+
+    def take(self, address: int, cta: int, found: int) -> tuple[int, int]:
+        """(the value that a CTA finds when it adds 1 to a word, the amount that other CTAs add besides)."""
+
+
 @dataclass
 class Environment:
     """The surroundings of the CTA being executed.
@@ -127,8 +137,8 @@ class Environment:
     """Takes what printf prints."""
     observer: Observer | None = None
     """Who listens."""
-    handouts: Handouts | None = None
-    """Words that hand out the work of all CTAs; None where all execute."""
+    handouts: WorkQueues | None = None
+    """Words that hand out the work of all CTAs; None where every CTA executes."""
     barrier_results: tuple[NDArray[np.uint32], NDArray[np.bool_]] = field(init=False)
     """What the last BAR.RED of each lane brought together: how many votes were true, and AND or OR of them."""
     return_address: NDArray[np.uint32] = field(init=False)

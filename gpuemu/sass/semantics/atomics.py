@@ -71,7 +71,7 @@ class _Atomic:
         return found
 
     def hand_out(self, site: Site, place: Place, found: NDArray[Any]) -> None:
-        """If the first lane of a warp alone adds 1, what other CTAs would have taken (`Handouts`)."""
+        """If the first lane of a warp alone adds 1, what other CTAs would have taken (`WorkQueues`)."""
         pattern, handouts = place.pattern, site.environment.handouts
         if handouts is None or self.change.name != "ADD" or pattern.lanes is None or len(pattern.lanes) != 1:
             return

@@ -137,9 +137,10 @@ def _check_trace(trace: Trace, tools: tuple[str, ...], given: Architecture | Non
 
 def check_launch(config: LaunchConfig, tools: tuple[str, ...] = TOOLS, listeners: Listeners = SILENT) -> Report:
     """Check one launch with these tools. gpuemu chooses the CTAs to record; its arrays are updated in place."""
+    from gpuemu.chip.tracing import execute_launch
     from gpuemu.sass.image.cubin import Cubin
     from gpuemu.sass.image.ptx_text import Ptx
-    from gpuemu.sass.launch import as_given, execute_launch
+    from gpuemu.sass.launch import as_given
     from gpuemu.sass.machine.observer import Observer
     from gpuemu.sass.tools.disassembly import decode_function
     from gpuemu.studies.check.arrays import Gaps, look_between_arrays

@@ -10,8 +10,8 @@ import numpy as np
 
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
+from gpuemu.chip.tracing import execute_launch
 from gpuemu.emulate import run
-from gpuemu.sass.launch import execute_launch
 from gpuemu.sass.tools.disassembly import decode_function
 from gpuemu.studies.check.api import check_launch
 from gpuemu.studies.judge.box import LimitError, RefusedError

@@ -16,10 +16,10 @@ from gpuemu.arch import Architecture
 from gpuemu.base import cache
 from gpuemu.base.errors import GpuemuError
 from gpuemu.chip.least import least
+from gpuemu.chip.tracing import execute_launch
 from gpuemu.emulate import replay
 from gpuemu.program.lowering import lower
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.launch import execute_launch
 from gpuemu.sass.machine.arguments import Pointer
 from gpuemu.sass.machine.tensor_map import TensorMap
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin

@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.cta import Cta
-from gpuemu.sass.machine.recorder import Rows
-from gpuemu.trace.dealing import company
+from gpuemu.chip.cta_work import as_often, is_even, regular
+from gpuemu.chip.dispatch import company
 from gpuemu.trace.model import Launch, WarpTrace
-from gpuemu.trace.uneven import as_often, is_even, regular
 
 FURTHER_WAVES = 2
 """Of the SM that is timed, the CTAs of so many waves more."""
@@ -100,28 +98,3 @@ def of_one_sm(work: NDArray[np.float64], first: Sequence[int], sms: int, residen
     if work[[*first][:resident]].min() >= MUCH * work.max():
         return [*first]
     return company(work, sms, resident)
-
-
-class Taken:
-    """What recorders have taken down of CTAs: their warps, and the rows of addresses that these refer to."""
-
-    def __init__(self, width: int) -> None:
-        nothing = np.zeros((0, width), np.int64)
-        self.warps: list[WarpTrace] = []
-        self.rows: list[Rows] = [(nothing, nothing.astype(np.bool_), nothing.astype(np.uint8), None)]
-        self.events: list[tuple[int, ...]] = []
-        self._count = 0
-
-    def add(self, cta: Cta) -> None:
-        if cta.cluster is not None:
-            cta.recorder.receive(cta.cluster.incoming.get(cta.rank, ()))
-        warps, rows = cta.recorder.trace_parts(cta.number, self._count, len(self.events))
-        self.events.extend(cta.recorder.events)
-        self.warps.extend(warps)
-        self.rows.append(rows)
-        self._count += len(rows[0])
-
-    def columns(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8]]:
-        """Addresses, active lanes and spaces of all rows."""
-        a, b, c = (np.concatenate([part[column] for part in self.rows]) for column in range(3))
-        return a, b, c

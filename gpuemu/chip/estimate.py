@@ -25,7 +25,7 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Whole:
+class LaunchEstimate:
     """A launch on all SMs. `elapsed`: cycles, as the profiler's sm__cycles_elapsed.max has them.
 
     `limits`: cycles that each of what the SMs share would take alone, and the SM with the most CTAs if it were alone;

@@ -1,0 +1,106 @@
+"""Which CTAs of a grid execute and are recorded: those of one SM, those that follow on it, and some across the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.chip.copy_scout import copied
+from gpuemu.chip.sampling import of_one_sm, sampled, work_of_all
+from gpuemu.chip.scout import counted, scout
+from gpuemu.chip.work_queues import Handouts
+from gpuemu.sass.grid_plan import Executed
+from gpuemu.sass.machine.environment import Environment, ExecutionError
+from gpuemu.sass.machine.memory import LOCAL_WINDOW
+from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.trace.events import table
+from gpuemu.trace.model import GridSample, Launch, Trace
+
+
+class SampledGrid:
+    """Times the CTAs of the SM that gets the most, and samples the others."""
+
+    def begin(self, launch: Launch, sms: int, resident: int) -> SampledLaunch:
+        """The plan for a chip of so many SMs, on each of which so many CTAs live at once."""
+        return SampledLaunch(launch, sms, resident)
+
+
+@dataclass
+class SampledLaunch:
+    """The plan of one launch, and what it has found out: `timed` is all of it where these CTAs are the whole grid."""
+
+    launch: Launch
+    sms: int
+    resident: int
+    timed: Sequence[int] = field(init=False)
+    _queues: Handouts | None = field(init=False, default=None)
+    _heaviest: list[int] = field(init=False, default_factory=list)
+    _first: dict[int, NDArray[np.int64]] = field(init=False, default_factory=dict)
+    _copies: dict[int, NDArray[np.int64]] = field(init=False, default_factory=dict)
+    _work: NDArray[np.float64] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.timed = range(0, self.launch.ctas, self.sms)[: self.resident]
+
+    @property
+    def _is_part(self) -> bool:
+        """Whether the grid has more CTAs than are timed."""
+        return self.launch.ctas > len(self.timed)
+
+    def recorded_beside(self, timed_only: bool) -> Sequence[int]:
+        """Further CTAs to record while the launch executes, which none does if it executes the timed ones only."""
+        return sampled(self.launch, self.timed, self.sms, None) if self._is_part and not timed_only else []
+
+    def work_queues(self, timed_only: bool) -> Handouts | None:
+        """The words that hand out work, where not all CTAs execute."""
+        if self._is_part and timed_only:
+            self._queues = Handouts(min(self.launch.ctas, self.resident * self.sms))
+        return self._queues
+
+    def explore(
+        self, environment: Environment, executed: Executed, run: Callable[[Iterable[int]], None], timed_only: bool
+    ) -> None:
+        """Scout where the other CTAs load from; where only the timed ones have executed, execute some of the others."""
+        if not self._is_part:
+            return
+        self._first, left = scout(environment)
+        self._work = executed.work if executed.work.all() else None
+        if timed_only and executed.timed.warps:
+            try:
+                self._work = self._execute_more(environment, executed, run, left)
+            except (ExecutionError, UnsupportedError):  # what is known by then must do
+                self._heaviest = []
+        recorded = [(of.warps, table(of.events)) for of in (executed.timed, executed.others)]
+        self._copies = copied(environment, recorded, self._first)
+
+    def _execute_more(
+        self, environment: Environment, executed: Executed, run: Callable[[Iterable[int]], None],
+        left: NDArray[np.bool_],
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """The instructions of each CTA of the grid, from those of CTAs that are executed here.
+
+        `left`: the CTAs that leave at once. Raises ExecutionError and UnsupportedError.
+        """
+        launch, sms, timed = self.launch, self.sms, executed.timed
+        run(sampled(launch, self.timed, sms, sum(len(warp.path) for warp in timed.warps) // len(self.timed), left))
+        warps = [*timed.warps, *executed.others.warps]
+        work = work_of_all(launch, warps, sms, left, partial(counted, environment))
+        by_now = {warp.cta for warp in warps}
+        self._heaviest = of_one_sm(work, sorted(cta for cta in by_now if cta % sms == 0), sms, self.resident)
+        run(cta for cta in self._heaviest if cta not in by_now)
+        return work
+
+    def sample(self, environment: Environment, others: Trace) -> GridSample | None:
+        """What is known of the grid beside the timed CTAs, None if these are all; `others`: a trace of further CTAs."""
+        if not self._is_part:
+            return None
+        follow = len([cta for cta in {warp.cta for warp in others.warps} if cta % self.sms == 0])
+        buffers = tuple((b.start, b.bytes) for b in environment.memory.buffers if b.start < LOCAL_WINDOW)
+        hands_out = self._queues is not None and self._queues.any
+        return GridSample(
+            others, follow, tuple(self._heaviest), self._first, buffers, hands_out, self._work, self._copies
+        )
