@@ -1,18 +1,27 @@
-"""The one error type: every problem names its file, line and field, what was found and what is right.
+"""The one error type: every problem names its file, line and field, says what is wrong, and then what to do.
 
-A line of it reads
+`Problem.found` says what is wrong, `Problem.right` what to do, in a sentence of its own. Periods are added:
 
-    configs/sm_90.yaml:31: shared_memory.banks: found 0; a whole number of at least 1 is right
+    "unknown architecture", "Did you mean 'sm_90'?"    sm_99: unknown architecture. Did you mean 'sm_90'?
 
-Readers collect all problems of a file before they raise, so that a user mends them in one go.
+A value that a reader refuses needs no sentences. Where `right` begins with "expected", `found` is the value alone:
+
+    "0", "expected a whole number of at least 1"       k.yaml:31: banks: found 0, expected a whole number of at least 1.
+
+The command line prints "error: " in front of each. Readers collect all problems of a file before they raise, so that
+a user can fix them together.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpuemu.base.shown import shown_in_a_line
+
+EXPECTED = "expected "
+"""How `right` begins where `found` is a value that a reader refuses."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +38,27 @@ class Problem:
     found: str
     right: str
 
+    @property
+    def place(self) -> str:
+        """The file, the line and the field, as far as the problem has them."""
+        file = self.file if self.line is None else f"{self.file}:{self.line}"
+        return shown_in_a_line(f"{file}: {self.field}" if self.field else file)
+
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        field = f"{self.field}: " if self.field else ""
-        return shown_in_a_line(f"{place}: {field}found {self.found}; {self.right}")
+        """The place, what is wrong and what to do, on one line."""
+        if self.right.startswith(EXPECTED):
+            words = sentence(f"found {self.found}, {self.right}")
+        elif not self.right[:1].islower() and not re.search(r"\b(is|are) right\b", self.right):
+            words = f"{sentence(self.found)} {sentence(self.right)}".strip()
+        else:  # a text that is still to be rewritten
+            words = f"found {self.found}; {self.right}"
+        return f"{self.place}: {shown_in_a_line(words)}"
+
+
+def sentence(text: str) -> str:
+    """Text with a period, unless a mark ends it already."""
+    text = text.strip()
+    return text if not text or text[-1] in ".?!" else f"{text}."
 
 
 class GpuemuError(ValueError):
@@ -43,7 +69,7 @@ class GpuemuError(ValueError):
         super().__init__("\n".join(str(p) for p in self.problems))
 
     def __reduce__(self) -> tuple[type[GpuemuError], tuple[tuple[Problem, ...]]]:
-        return type(self), (self.problems,)  # by itself it would be made anew from its text
+        return type(self), (self.problems,)  # Exception's own would pass the text
 
     @classmethod
     def one(cls, file: str, line: int | None, field: str, found: str, right: str) -> GpuemuError:

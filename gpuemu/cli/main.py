@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 
 import click
 
-from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.base.errors import GpuemuError, Problem, sentence
+from gpuemu.base.shown import shown_in_a_line
 from gpuemu.cli import effects, interrupts
 from gpuemu.cli.completion import VARIABLE, attach
 from gpuemu.cli.help import WIDTH, Group, columns
 from gpuemu.cli.terminal import OutputError, terminals
 
 BAD_INPUT = 2
-RIGHT_MEMORY = "a smaller launch or input is right, or a higher limit of memory (ulimit -v, the container's)"
+MORE_MEMORY = "Choose a smaller launch or input, or raise the memory limit (ulimit -v, or the container's)"
 SECTIONS = {
     "Analyze": {
         "run": "Simulate a kernel: duration, stalls, bank conflicts.",
@@ -99,7 +101,7 @@ def main() -> None:
             status = _status()
             output.flush()
         except OutputError as error:
-            click.echo(f"standard output: found it cut off ({error}); one that takes all is right", err=True)
+            _say(Problem("standard output", None, "", f"cannot write ({error})", "The output is incomplete"))
             output.end()
             status = BAD_INPUT
     sys.exit(status)
@@ -111,14 +113,14 @@ def _status() -> int | str | None:
         found = cli.main(standalone_mode=False, complete_var=VARIABLE, terminal_width=columns())
     except GpuemuError as error:
         for problem in error.problems:
-            click.echo(str(problem), err=True)
+            _say(problem)
         return BAD_INPUT
     except MemoryError as error:
-        found = f"too little memory ({error})" if str(error) else "too little memory"
-        click.echo(str(Problem("gpuemu", None, "", found, RIGHT_MEMORY)), err=True)
+        found = f"out of memory ({error})" if str(error) else "out of memory"
+        _say(Problem("gpuemu", None, "", found, MORE_MEMORY))
         return BAD_INPUT
     except click.ClickException as error:
-        error.show()
+        _say(_usage(error))
         return BAD_INPUT
     except click.Abort:
         interrupts.tell()
@@ -126,6 +128,18 @@ def _status() -> int | str | None:
     except SystemExit as error:
         return error.code
     return found if isinstance(found, int) else 0
+
+
+def _say(problem: Problem | str) -> None:
+    """Print an error on a line of its own."""
+    click.echo(f"error: {problem}", err=True)
+
+
+def _usage(error: click.ClickException) -> str:
+    """What is wrong with a command line, and where its help is."""
+    told = re.sub(r"^[A-Z](?=[a-z])", lambda letter: letter[0].lower(), shown_in_a_line(error.format_message()))
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{sentence(told)} Try '{context.command_path} --help'." if context else sentence(told)
 
 
 if __name__ == "__main__":

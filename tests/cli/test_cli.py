@@ -123,7 +123,9 @@ def test_output_goes_to_a_file_whole_or_not_at_all(gpuemu: Run, tmp_path: Path) 
 def test_a_file_that_cannot_be_written_is_bad_input(gpuemu: Run, tmp_path: Path) -> None:
     ran = gpuemu("run", "v5_swizzle", "-o", "missing/out.txt", cwd=tmp_path)
     assert ran.status == 2
-    assert ran.errors == "missing/out.txt: found no such file or directory; a file that can be written is right\n"
+    assert (
+        ran.errors == "error: missing/out.txt: found no such file or directory; a file that can be written is right\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_a_condition_that_holds_is_named_after_the_report(gpuemu: Run) -> None:
 def test_bad_input_exits_with_2_a_sentence_and_no_output(arguments: tuple[str, ...], message: str, gpuemu: Run) -> None:
     ran = gpuemu(*arguments)
     assert (ran.status, ran.output) == (2, "")
-    assert ran.errors.startswith(message)
+    assert ran.errors.startswith(f"error: {message}")
 
 
 def test_an_unknown_command_exits_with_2(gpuemu: Run) -> None:
@@ -226,7 +228,7 @@ def test_diff_refuses_what_is_not_a_result(content: str, gpuemu: Run, tmp_path: 
     file.write_text(content, encoding="utf-8")
     ran = gpuemu("diff", str(file), str(file))
     assert (ran.status, ran.output) == (2, "")
-    assert ran.errors.startswith(f"{file}:")
+    assert ran.errors.startswith(f"error: {file}:")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_in_ci_a_baseline_that_is_not_there_is_refused(folder: Path) -> None:
     ran = gpuemu("run", "column.yaml", "--baseline", "b.yaml", cwd=folder, ci="true")
     assert (ran.status, ran.output) == (2, "")
     right = "one that is committed is right: in CI none is written but where it is renewed"
-    assert ran.errors == f"b.yaml: found no such file; {right}\n"
+    assert ran.errors == f"error: b.yaml: found no such file; {right}\n"
     assert not (folder / "b.yaml").exists()
     assert gpuemu("run", "column.yaml", "--baseline", "c.yaml", cwd=folder, ci="false").status == 0
     assert gpuemu("run", "column.yaml", "--baseline", "b.yaml", "--renew-baseline", cwd=folder, ci="true").status == 0
@@ -117,7 +117,7 @@ def test_a_baseline_that_cannot_be_used_is_refused_by_line_and_field(
     edited(folder, change)
     ran = gpuemu("run", "column.yaml", "--baseline", "b.yaml", cwd=folder)
     assert (ran.status, ran.output) == (2, "")
-    assert ran.errors.startswith(message), ran.errors
+    assert ran.errors.startswith(f"error: {message}"), ran.errors
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_baseline_that_cannot_be_used_is_refused_by_line_and_field(
 def test_options_that_do_not_fit_are_refused(options: tuple[str, ...], message: str, folder: Path) -> None:
     ran = gpuemu("run", "column.yaml", *options, cwd=folder)
     assert (ran.status, ran.output) == (2, "")
-    assert ran.errors.startswith(message), ran.errors
+    assert ran.errors.startswith(f"error: {message}"), ran.errors
     assert sorted(path.name for path in folder.iterdir()) == ["column.yaml"]
 
 
@@ -314,7 +314,7 @@ def test_diff_fails_where_b_is_worse_than_a_by_more_than_is_allowed() -> None:
     assert gpuemu(*words, "--allow", "excess_wavefronts=12").status == 0
     unknown = gpuemu(*words, "--allow", "conflicts=1")
     assert unknown.status == 2
-    assert unknown.errors.startswith("--allow: found the unknown name 'conflicts'; ")
+    assert unknown.errors.startswith("error: --allow: found the unknown name 'conflicts'; ")
 
 
 def test_diff_as_a_summary_for_github_shows_what_differs() -> None:

@@ -108,7 +108,7 @@ def test_where_nothing_can_be_kept_nothing_is_compiled_beside_a_run_and_that_is_
     assert line.startswith(f"{other_cache}: found no folder, so that nothing is compiled; a folder ")
     ran = command("engine", "build", GPUEMU_CACHE=str(other_cache))
     assert ran.returncode == 2
-    assert ran.stderr.startswith(f"{other_cache}: found no folder; a folder ")
+    assert ran.stderr.startswith(f"error: {other_cache}: found no folder; a folder ")
 
 
 BUILD = """

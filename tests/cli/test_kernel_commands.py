@@ -118,7 +118,7 @@ def test_a_fault_stops_the_run_and_writes_nothing(tmp_path: Path) -> None:
 def test_bad_input_is_refused_in_a_sentence(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
     done = forked.gpuemu(*arguments, cwd=tmp_path)
     assert (done.status, done.output) == (2, "")
-    assert done.errors.startswith(message)
+    assert done.errors.startswith(f"error: {message}")
 
 
 def test_arguments_are_read_as_written() -> None:

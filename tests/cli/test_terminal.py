@@ -20,7 +20,7 @@ from gpuemu.cli.terminal import OutputError, Terminal, style, terminals
 
 GPUEMU = [sys.executable, "-m", "gpuemu"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-CUT_OFF = "standard output: found it cut off ({}); one that takes all is right\n"
+CUT_OFF = "error: standard output: cannot write ({}). The output is incomplete.\n"
 EVIL = "\x1b]0;owned\x07\x1b[31m\x9b2J\x7f"
 PRINTING = {
     "run": ["v5_swizzle", "--arch", "sm_89"], "why": ["v2_shared_memory"], "check": ["v5_swizzle"],

@@ -72,7 +72,7 @@ def test_too_little_memory_is_a_sentence(source: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith("gpuemu: found too little memory (Unable to allocate 763. MiB"), line
+    assert line.startswith("error: gpuemu: out of memory (Unable to allocate 763. MiB"), line
 
 
 def test_memory_that_runs_out_anywhere_is_a_sentence(
@@ -85,7 +85,7 @@ def test_memory_that_runs_out_anywhere_is_a_sentence(
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 2
-    assert capsys.readouterr().err.startswith("gpuemu: found too little memory; a smaller launch or input is right")
+    assert capsys.readouterr().err.startswith("error: gpuemu: out of memory. Choose a smaller launch or input")
 
 
 def test_a_line_of_ctas_needs_no_list_of_them() -> None:

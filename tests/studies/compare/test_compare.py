@@ -157,7 +157,7 @@ def test_csv_has_a_row_a_figure_and_goes_to_a_file(folder: Path) -> None:
 def test_what_does_not_fit_is_refused(arguments: tuple[str, ...], message: str, folder: Path) -> None:
     ran = command(*arguments, cwd=folder)
     assert (ran.status, ran.output) == (2, "")
-    assert ran.errors.startswith(message), ran.errors
+    assert ran.errors.startswith(f"error: {message}"), ran.errors
 
 
 def as_raw_page(kernel: str, grid: str, block: str) -> str:
@@ -264,7 +264,10 @@ def test_the_source_page_is_compared_by_instruction_and_other_code_is_refused(tm
     (tmp_path / "p.csv").write_text(page.replace("LDG.E ", "LDG.E.128 "), encoding="utf-8")
     ran = command("t.yaml", "p.csv", cwd=tmp_path)
     right = "LDG.E at 0x0010 is right: emulate the cubin that was profiled"
-    assert (ran.status, ran.errors) == (2, f"p.csv:4: Source: found '@P0   LDG.E.128 R5, [R2.64]'; {right}\n")
+    assert (ran.status, ran.errors) == (2, f"error: p.csv:4: Source: found '@P0   LDG.E.128 R5, [R2.64]'; {right}\n")
     (tmp_path / "p.csv").write_text("".join(page.splitlines(keepends=True)[:4]), encoding="utf-8")
     ran = command("t.yaml", "p.csv", cwd=tmp_path)
-    assert ran.errors == "p.csv:1: Source: found 2 instructions; 3, those of the code that was emulated, are right\n"
+    assert (
+        ran.errors
+        == "error: p.csv:1: Source: found 2 instructions; 3, those of the code that was emulated, are right\n"
+    )

@@ -179,7 +179,7 @@ def test_bad_input_is_told_and_nothing_is_written(
     arguments: tuple[str, ...], message: str, sweep: Sweep, tmp_path: Path
 ) -> None:
     ran = sweep(*arguments)
-    assert (ran.status, ran.output, ran.errors) == (2, "", f"{message}\n")
+    assert (ran.status, ran.output, ran.errors) == (2, "", f"error: {message}\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -188,7 +188,7 @@ def test_a_file_that_is_no_store_is_left_alone(sweep: Sweep, tmp_path: Path) -> 
     ran = sweep("v5_swizzle", "--store", "mine.txt")
     assert (ran.status, ran.errors.partition(";")[0]) == (
         2,
-        "mine.txt: found something else than results of a sweep, or a damaged file",
+        "error: mine.txt: found something else than results of a sweep, or a damaged file",
     )
     assert (tmp_path / "mine.txt").read_text(encoding="utf-8") == "mine\n"
 
