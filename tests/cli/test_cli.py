@@ -185,7 +185,7 @@ def test_bad_input_exits_with_2_a_sentence_and_no_output(arguments: tuple[str, .
 def test_an_unknown_command_exits_with_2(gpuemu: Run) -> None:
     ran = gpuemu("rum")
     assert ran.status == 2
-    assert "No such command 'rum'" in ran.errors
+    assert "error: no such command 'rum'" in ran.errors
 
 
 def test_a_layout_setting_moves_the_addresses(gpuemu: Run, tmp_path: Path) -> None:
