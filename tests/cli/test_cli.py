@@ -265,4 +265,4 @@ def test_what_is_not_what_a_command_takes_is_told_by_what_it_is(
     )
     for name in ("a.cu", "b.cu"):
         (tmp_path / name).write_text("__global__ void k(int n) {}\n")
-    assert forked.gpuemu(*arguments, cwd=tmp_path) == forked.Ran(2, "", f"{message}\n")
+    assert forked.gpuemu(*arguments, cwd=tmp_path) == forked.Ran(2, "", f"error: {message}\n")
