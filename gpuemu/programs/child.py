@@ -1,0 +1,63 @@
+"""How our library gets into a program's process, and which programs it cannot get into.
+
+The child finds our libcuda.so.1 first (LD_LIBRARY_PATH), has our runtime in front of a shared one (LD_PRELOAD), and has
+a static one redirected while it is loaded (LD_AUDIT). No other process that gpuemu starts sees any of it.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import stat
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpuemu.base.errors import GpuemuError
+from gpuemu.programs.build import AUDITOR, LIBRARY, library_folder
+
+DOOR = "GPUEMU_EXEC"
+_ELF, _X86_64, _INTERPRETER = b"\x7fELF", 62, 3
+
+
+def environment_for(program: str, door: int, given: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a child in which CUDA is ours. Raises GpuemuError for a program that cannot have it."""
+    check(program, given.get("PATH"))
+    folder = library_folder()
+    environment = dict(given)
+    for name, value, separator in (
+        ("LD_LIBRARY_PATH", str(folder), ":"),
+        ("LD_PRELOAD", str(folder / LIBRARY), ":"),
+        ("LD_AUDIT", str(folder / AUDITOR), ":"),
+    ):
+        environment[name] = separator.join(filter(None, (value, given.get(name))))
+    environment[DOOR] = str(door)
+    return environment
+
+
+def check(program: str, path: str | None = None) -> None:
+    """Raises GpuemuError for a program that our library cannot get into."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        raise _refused(program, f"{platform.system()} on {platform.machine()}", "gpuemu exec needs x86-64 Linux")
+    found = shutil.which(program, path=path)
+    if found is None:
+        raise _refused(program, "no program that can be executed", "name one, with ./ if it is in this folder")
+    file = Path(found)
+    if file.stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
+        right = "such a program takes no libraries from its user; run a copy of it without that bit"
+        raise _refused(program, "a setuid program", right)
+    with file.open("rb") as opened:
+        head = opened.read(64)
+        if not head.startswith(_ELF):  # a script, whose interpreter loads the library
+            return
+        if len(head) < 64 or head[4] != 2 or struct.unpack_from("<H", head, 18)[0] != _X86_64:
+            raise _refused(program, "a program for another processor", "build it for x86-64")
+        opened.seek(struct.unpack_from("<Q", head, 32)[0])
+        size, count = struct.unpack_from("<HH", head, 54)
+        segments = opened.read(size * count)
+    if _INTERPRETER not in {struct.unpack_from("<I", segments, k * size)[0] for k in range(count)}:
+        raise _refused(program, "a statically linked program", "it loads no libraries; link it without -static")
+
+
+def _refused(program: str, found: str, right: str) -> GpuemuError:
+    return GpuemuError.one(program, None, "", found, right)

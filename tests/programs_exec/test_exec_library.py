@@ -1,0 +1,39 @@
+"""The library in a program's process: registration, launches, memory, copies, however the runtime is linked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+ADD = r"""
+#include <cstdio>
+__global__ void add(const int *a, const int *b, int *c, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) c[i] = a[i] + b[i];
+}
+int main() {
+  const int n = 1000;
+  int *a, *b, *c, host[n];
+  cudaMalloc(&a, n * 4), cudaMalloc(&b, n * 4), cudaMalloc(&c, n * 4);
+  for (int i = 0; i < n; ++i) host[i] = i;
+  cudaMemcpy(a, host, n * 4, cudaMemcpyHostToDevice);
+  cudaMemcpy(b, host, n * 4, cudaMemcpyHostToDevice);
+  add<<<(n + 127) / 128, 128>>>(a, b, c, n);
+  cudaMemcpy(host, c, n * 4, cudaMemcpyDeviceToHost);
+  int wrong = 0;
+  for (int i = 0; i < n; ++i) wrong += host[i] != 2 * i;
+  printf("%d wrong\n", wrong);
+  return cudaFree(a) != cudaSuccess || wrong ? 1 : 7;
+}
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-cudart", "shared"), ("-rdc=true",)], ids=["static", "shared", "rdc"])
+def test_an_unmodified_program_runs(execute: Callable[..., Any], options: tuple[str, ...]) -> None:
+    run = execute(ADD, *options)
+    assert (run.code, run.out) == (7, "0 wrong\n"), run.err
+    assert run.names() == ["allocate"] * 3 + ["copy", "copy", "load", "launch", "copy", "free"]
+    assert ("launch", "add", (8, 1, 1), (128, 1, 1), 0) in run.asked
+    assert [size for what, size, *_ in run.asked if what == "allocate"] == [4000] * 3
