@@ -23,7 +23,7 @@ from gpuemu.programs.protocol import header
 SOURCES = Path(__file__).with_name("cuda")
 LIBRARY, AUDITOR = "libgpuemu_cuda.so", "libgpuemu_audit.so"
 DRIVER = "libcuda.so.1"
-_OPTIONS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread")
+_OPTIONS = ("-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-pthread")
 _BUILD_S = 300
 
 

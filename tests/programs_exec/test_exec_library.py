@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_device import build
 
 ADD = r"""
 #include <cstdio>
@@ -37,3 +40,11 @@ def test_an_unmodified_program_runs(execute: Callable[..., Any], options: tuple[
     assert run.names() == ["allocate"] * 3 + ["copy", "copy", "load", "launch", "copy", "free"]
     assert ("launch", "add", (8, 1, 1), (128, 1, 1), 0) in run.asked
     assert [size for what, size, *_ in run.asked if what == "allocate"] == [4000] * 3
+
+
+def test_a_stripped_runtime_is_refused_by_name(execute: Callable[..., Any], tmp_path: Path) -> None:
+    program = build(tmp_path, ADD)
+    subprocess.run(["strip", str(program)], check=True)
+    run = execute.file(program)  # type: ignore[attr-defined]
+    assert run.code == 125
+    assert "program" in run.err and "-cudart shared" in run.err

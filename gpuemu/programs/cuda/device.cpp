@@ -162,17 +162,17 @@ RUNTIME(cudaDeviceGetByPCIBusId, (int *device, const char *name), need(device &&
 RUNTIME(cudaDeviceCanAccessPeer, (int *can, int one, int other), need_device(one); need_device(other); *can = 0)
 RUNTIME(cudaDeviceEnablePeerAccess, (int, unsigned), fail(kInvalidDevice))
 RUNTIME(cudaDeviceDisablePeerAccess, (int), fail(kInvalidDevice))
-RUNTIME(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest), if (least) *least = 0; if (greatest) *greatest = -5)
+BOTH(cudaDeviceGetStreamPriorityRange, cuCtxGetStreamPriorityRange, (int *least, int *greatest), if (least) *least = 0; if (greatest) *greatest = -5)
 RUNTIME(cudaDeviceGetLimit, (size_t *value, int which), need(value); get_limit(value, which))
 RUNTIME(cudaDeviceSetLimit, (int which, size_t value), set_limit(which, value))
-RUNTIME(cudaDeviceGetCacheConfig, (int *value), need(value); *value = 0)
-RUNTIME(cudaDeviceSetCacheConfig, (int value), need(value >= 0 && value < 4))
-RUNTIME(cudaDeviceGetSharedMemConfig, (int *value), need(value); *value = 1)
-RUNTIME(cudaDeviceSetSharedMemConfig, (int value), need(value >= 0 && value < 3))
-RUNTIME(cudaCtxResetPersistingL2Cache, (), )
-RUNTIME(cudaDeviceSynchronize, (), synchronize_device())
-RUNTIME(cudaProfilerStart, (), )
-RUNTIME(cudaProfilerStop, (), )
+BOTH(cudaDeviceGetCacheConfig, cuCtxGetCacheConfig, (int *value), need(value); *value = 0)
+BOTH(cudaDeviceSetCacheConfig, cuCtxSetCacheConfig, (int value), need(value >= 0 && value < 4))
+BOTH(cudaDeviceGetSharedMemConfig, cuCtxGetSharedMemConfig, (int *value), need(value); *value = 1)
+BOTH(cudaDeviceSetSharedMemConfig, cuCtxSetSharedMemConfig, (int value), need(value >= 0 && value < 3))
+BOTH(cudaCtxResetPersistingL2Cache, cuCtxResetPersistingL2Cache, (), )
+BOTH(cudaDeviceSynchronize, cuCtxSynchronize, (), synchronize_device())
+BOTH(cudaProfilerStart, cuProfilerStart, (), )
+BOTH(cudaProfilerStop, cuProfilerStop, (), )
 RUNTIME_WITHOUT_DEVICE(cudaDriverGetVersion, (int *version), need(version); *version = 13000)
 RUNTIME_WITHOUT_DEVICE(cudaRuntimeGetVersion, (int *version), need(version); *version = 13000)
 
@@ -184,7 +184,7 @@ API cudaDeviceReset() {
     Ask(Request::SYNCHRONIZE).put(ALL_STREAMS).send();
     release_everything();
     state().fault = state().pending_fault = kSuccess;
-  }, false);
+  }, Needs::kNothing);
 }
 
 // -- kernels -------------------------------------------------------------------------------------------------
@@ -195,19 +195,19 @@ RUNTIME(cudaFuncSetAttribute, (const void *function, int attribute, int value),
         set_function_attribute(registered_kernel(function), attribute, value))
 RUNTIME(cudaKernelSetAttributeForDevice, (const void *function, int attribute, int value, int device),
         need_device(device); set_function_attribute(registered_kernel(function), attribute, value))
-RUNTIME(cudaFuncSetCacheConfig, (const void *function, int), registered_kernel(function))
-RUNTIME(cudaFuncSetSharedMemConfig, (const void *function, int), registered_kernel(function))
+BOTH(cudaFuncSetCacheConfig, cuFuncSetCacheConfig, (const void *function, int), registered_kernel(function))
+BOTH(cudaFuncSetSharedMemConfig, cuFuncSetSharedMemConfig, (const void *function, int), registered_kernel(function))
 RUNTIME(cudaFuncGetName, (const char **name, const void *function), need(name); *name = registered_kernel(function)->name.c_str())
 RUNTIME(cudaFuncGetParamInfo, (const void *function, size_t index, size_t *offset, size_t *bytes),
         auto &all = known(registered_kernel(function))->parameters; need(index < all.size());
         if (offset) *offset = all[index].offset; if (bytes) *bytes = all[index].bytes)
 
-RUNTIME(cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, const void *function, int threads, size_t shared),
+BOTH(cudaOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, const void *function, int threads, size_t shared),
         need(blocks); *blocks = int(occupancy(registered_kernel(function), threads, shared)))
-RUNTIME(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+BOTH(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
         (int *blocks, const void *function, int threads, size_t shared, unsigned),
         need(blocks); *blocks = int(occupancy(registered_kernel(function), threads, shared)))
-RUNTIME(cudaOccupancyAvailableDynamicSMemPerBlock, (size_t *bytes, const void *function, int blocks, int threads),
+BOTH(cudaOccupancyAvailableDynamicSMemPerBlock, cuOccupancyAvailableDynamicSMemPerBlock, (size_t *bytes, const void *function, int blocks, int threads),
         need(bytes); *bytes = available_shared(registered_kernel(function), blocks, threads))
 
 namespace {

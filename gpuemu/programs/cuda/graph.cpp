@@ -47,6 +47,7 @@ bool comes_before(Node *node, std::vector<Node *> todo) {
 thread_local int allowed_capture_mode = 0;
 
 Graph::~Graph() {
+  live<Graph>().erase(this);
   for (auto &node : nodes) {
     if (auto work = std::get_if<AllocateWork>(&node->work); work && !node->origin && find_allocation(work->pointer))
       release(work->pointer, false);
@@ -97,8 +98,19 @@ Graph *new_graph() {
   return made;
 }
 
+Graph *adopt_graph(const std::shared_ptr<Graph> &graph) {
+  Graph *made = new_graph();
+  made->nodes.swap(graph->nodes);
+  for (auto &node : made->nodes) node->graph = made;
+  return made;
+}
+
+Graph *lend_graph(const std::shared_ptr<Graph> &graph) {
+  live<Graph>().insert(graph.get());
+  return graph.get();
+}
+
 void remove_graph(Graph *graph) {
-  need(live<Graph>().erase(graph));
   delete graph;
 }
 
@@ -115,7 +127,7 @@ void remove_exec(GraphExec *exec) {
 
 Node *add_node(Graph &graph, const Work &work, const std::vector<Node *> &after) {
   for (Node *one : after) need(one->graph == &graph);
-  graph.nodes.push_back(std::make_unique<Node>(Node{&graph, work, after}));
+  graph.nodes.push_back(std::make_unique<Node>(Node{&graph, work, after, true, {}, nullptr}));
   Node *made = graph.nodes.back().get();
   live<Node>().insert(made);
   return made;

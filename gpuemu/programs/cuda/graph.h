@@ -7,7 +7,8 @@ struct Node {
   Work work;
   std::vector<Node *> after;
   bool is_enabled = true;
-  Node *origin = nullptr;  // in a copy of a graph: what this node is a copy of
+  std::vector<void *> arguments{};  // handed out by cudaGraphKernelNodeGetParams
+  Node *origin = nullptr;           // in a copy of a graph: what this node is a copy of
 };
 
 struct Graph {
@@ -27,6 +28,8 @@ Graph *graph_of(void *handle);
 Node *node_of(void *handle);
 GraphExec *exec_of(void *handle);
 Graph *new_graph();
+Graph *adopt_graph(const std::shared_ptr<Graph> &graph);  // a graph of the program's own, from a copy
+Graph *lend_graph(const std::shared_ptr<Graph> &graph);   // one that belongs to a node
 void remove_graph(Graph *graph);
 GraphExec *instantiate(Graph *graph, uint64_t flags);
 void remove_exec(GraphExec *exec);

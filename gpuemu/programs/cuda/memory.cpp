@@ -72,11 +72,11 @@ char *symbol_address(const void *host, size_t bytes, size_t offset) {
 
 // -- allocations -----------------------------------------------------------------------------------------------
 
-RUNTIME(cudaMalloc, (void **pointer, size_t bytes), place(pointer, bytes, MemoryKind::DEVICE))
-RUNTIME(cudaMallocManaged, (void **pointer, size_t bytes, unsigned flags),
+BOTH(cudaMalloc, cuMemAlloc_v2, (void **pointer, size_t bytes), place(pointer, bytes, MemoryKind::DEVICE))
+BOTH(cudaMallocManaged, cuMemAllocManaged, (void **pointer, size_t bytes, unsigned flags),
         need(bytes && (flags == 1 || flags == 2)); place(pointer, bytes, MemoryKind::MANAGED, flags))
-RUNTIME(cudaMallocHost, (void **pointer, size_t bytes), place(pointer, bytes, MemoryKind::PINNED))
-RUNTIME(cudaHostAlloc, (void **pointer, size_t bytes, unsigned flags),
+BOTH(cudaMallocHost, cuMemAllocHost_v2, (void **pointer, size_t bytes), place(pointer, bytes, MemoryKind::PINNED))
+BOTH(cudaHostAlloc, cuMemHostAlloc, (void **pointer, size_t bytes, unsigned flags),
         need(flags < 8); place(pointer, bytes, MemoryKind::PINNED, flags))
 RUNTIME(cudaMallocPitch, (void **pointer, size_t *pitch, size_t width, size_t height),
         need(pointer && pitch); *pitch = (width + kPitchGrain - 1) / kPitchGrain * kPitchGrain;
@@ -85,18 +85,18 @@ RUNTIME(cudaMalloc3D, (Pitched *made, Extent extent),
         need(made); size_t pitch = (extent.width + kPitchGrain - 1) / kPitchGrain * kPitchGrain;
         *made = {nullptr, pitch, extent.width, extent.height};
         place(reinterpret_cast<void **>(&made->pointer), pitch * extent.height * extent.depth, MemoryKind::DEVICE))
-RUNTIME(cudaFree, (void *pointer), put_back(pointer, false))
-RUNTIME(cudaFreeHost, (void *pointer), put_back(pointer, true))
-RUNTIME(cudaHostRegister, (void *pointer, size_t bytes, unsigned flags),
+BOTH(cudaFree, cuMemFree_v2, (void *pointer), put_back(pointer, false))
+BOTH(cudaFreeHost, cuMemFreeHost, (void *pointer), put_back(pointer, true))
+BOTH(cudaHostRegister, cuMemHostRegister_v2, (void *pointer, size_t bytes, unsigned flags),
         no_capture(); wait_for_host_functions(); register_host(pointer, bytes, flags))
-RUNTIME(cudaHostUnregister, (void *pointer), no_capture(); wait_for_host_functions(); unregister_host(pointer))
-RUNTIME(cudaHostGetDevicePointer, (void **device, void *host, unsigned flags),
+BOTH(cudaHostUnregister, cuMemHostUnregister, (void *pointer), no_capture(); wait_for_host_functions(); unregister_host(pointer))
+BOTH(cudaHostGetDevicePointer, cuMemHostGetDevicePointer_v2, (void **device, void *host, unsigned flags),
         need(device && !flags); const Allocation *found = find_allocation(host); need(found);
         *device = host)
-RUNTIME(cudaHostGetFlags, (unsigned *flags, void *host),
+BOTH(cudaHostGetFlags, cuMemHostGetFlags, (unsigned *flags, void *host),
         const Allocation *found = find_allocation(host);
         need(found && found->kind != MemoryKind::DEVICE && found->kind != MemoryKind::MANAGED); *flags = found->flags | 2)
-RUNTIME(cudaMemGetInfo, (size_t *left, size_t *total),
+BOTH(cudaMemGetInfo, cuMemGetInfo_v2, (size_t *left, size_t *total),
         *total = state().memory_bytes; *left = state().memory_bytes - state().used_bytes)
 
 RUNTIME(cudaPointerGetAttributes, (PointerAttributes *found, const void *pointer),
@@ -163,10 +163,10 @@ RUNTIME(cudaGetSymbolSize, (size_t *bytes, const void *host), need(bytes); *byte
 
 // -- managed memory lies where both sides reach it; advice changes nothing ------------------------------------
 
-RUNTIME_IN_STREAM(cudaMemPrefetchAsync,
+BOTH_IN_STREAM(cudaMemPrefetchAsync, cuMemPrefetchAsync_v2,
                   (const void *pointer, size_t bytes, MemoryLocation, unsigned, void *stream),
                   need(find_allocation(pointer)); check_range(pointer, bytes); stream_of(stream))
-RUNTIME(cudaMemAdvise, (const void *pointer, size_t bytes, int, MemoryLocation),
+BOTH(cudaMemAdvise, cuMemAdvise_v2, (const void *pointer, size_t bytes, int, MemoryLocation),
         need(find_allocation(pointer)); check_range(pointer, bytes))
-RUNTIME_IN_STREAM(cudaStreamAttachMemAsync, (void *stream, void *pointer, size_t, unsigned),
+BOTH_IN_STREAM(cudaStreamAttachMemAsync, cuStreamAttachMemAsync, (void *stream, void *pointer, size_t, unsigned),
                   need(find_allocation(pointer)); stream_of(stream))

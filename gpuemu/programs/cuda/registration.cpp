@@ -81,7 +81,7 @@ EXPORT Code __cudaPopCallConfiguration(Dim *grid, Dim *block, size_t *shared, vo
     Configuration last = configurations.back();
     configurations.pop_back();
     *grid = last.grid, *block = last.block, *shared = last.shared, *stream = last.stream;
-  }, false);
+  }, Needs::kNothing);
 }
 
 RUNTIME_WITHOUT_DEVICE(__cudaGetKernel, (Kernel **kernel, const void *host), *kernel = registered_kernel(host))

@@ -8,6 +8,13 @@ State &state() {
   return *found;
 }
 
+std::vector<void *> &contexts() {
+  static thread_local std::vector<void *> found;
+  return found;
+}
+
+void *primary_context() { return &state(); }
+
 void State::meet_the_chip() {
   Ask hello(Request::HELLO);
   hello.send();

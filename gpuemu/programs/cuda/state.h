@@ -32,13 +32,20 @@ State &state();
 extern thread_local Code last_error;
 extern thread_local bool in_host_function;
 
+// What has to be there before a call can do its work: nothing, the connection, or a context of this thread as well.
+enum class Needs { kNothing, kDevice, kContext };
+
+// Contexts of this thread, the current one last. There is only one: the device's primary context.
+std::vector<void *> &contexts();
+void *primary_context();
+
 template <class Work>
-Code driver_call(Work work, bool needs_device = true) {
+Code guarded_call(Work work, Needs needs) {
   if (in_host_function) return kNotPermitted;
   Lock lock(mutex());
   try {
-    if (needs_device) connect();
-    need(!needs_device || !state().fault, state().fault);
+    if (needs != Needs::kNothing) connect();
+    need(needs == Needs::kNothing || !state().fault, state().fault);
     work();
     return kSuccess;
   } catch (Failure &failure) {
@@ -48,9 +55,19 @@ Code driver_call(Work work, bool needs_device = true) {
   }
 }
 
+// A call of the runtime makes the primary context current, and keeps its error for cudaGetLastError.
 template <class Work>
-Code runtime_call(Work work, bool needs_device = true) {
-  Code code = driver_call(work, needs_device);
+Code runtime_call(Work work, Needs needs = Needs::kDevice) {
+  if (needs != Needs::kNothing && contexts().empty()) contexts().push_back(primary_context());
+  Code code = guarded_call(work, needs);
   if (code && code != kNotReady) last_error = code;
   return code;
+}
+
+// A call of the driver. Some errors are the runtime's alone.
+template <class Work>
+Code driver_call(Work work, Needs needs = Needs::kContext) {
+  if (needs == Needs::kContext && (contexts().empty() || !contexts().back())) return kInvalidContext;
+  Code code = guarded_call(work, needs);
+  return code == kInvalidConfiguration || code == kInvalidPitch || code == kInvalidMemcpyDirection ? kInvalidValue : code;
 }

@@ -75,38 +75,38 @@ void free_in_order(void *pointer, void *handle) {
 // -- streams -------------------------------------------------------------------------------------------------
 
 RUNTIME(cudaStreamCreate, (void **made), need(made); *made = new_stream(0, 0))
-RUNTIME(cudaStreamCreateWithFlags, (void **made, unsigned flags), need(made); *made = new_stream(flags, 0))
-RUNTIME(cudaStreamCreateWithPriority, (void **made, unsigned flags, int priority),
+BOTH(cudaStreamCreateWithFlags, cuStreamCreate, (void **made, unsigned flags), need(made); *made = new_stream(flags, 0))
+BOTH(cudaStreamCreateWithPriority, cuStreamCreateWithPriority, (void **made, unsigned flags, int priority),
         need(made); *made = new_stream(flags, std::max(-5, std::min(0, priority))))
-RUNTIME(cudaStreamDestroy, (void *stream), remove_stream(stream_of(stream)))
-RUNTIME_IN_STREAM(cudaStreamGetPriority, (void *stream, int *value), need(value); *value = stream_of(stream)->priority)
-RUNTIME_IN_STREAM(cudaStreamGetFlags, (void *stream, unsigned *value), need(value); *value = stream_of(stream)->flags)
-RUNTIME_IN_STREAM(cudaStreamGetId, (void *stream, unsigned long long *value),
+BOTH(cudaStreamDestroy, cuStreamDestroy_v2, (void *stream), remove_stream(stream_of(stream)))
+BOTH_IN_STREAM(cudaStreamGetPriority, cuStreamGetPriority, (void *stream, int *value), need(value); *value = stream_of(stream)->priority)
+BOTH_IN_STREAM(cudaStreamGetFlags, cuStreamGetFlags, (void *stream, unsigned *value), need(value); *value = stream_of(stream)->flags)
+BOTH_IN_STREAM(cudaStreamGetId, cuStreamGetId, (void *stream, unsigned long long *value),
                   need(value); *value = stream_of(stream)->number)
-RUNTIME_IN_STREAM(cudaStreamGetDevice, (void *stream, int *value), need(value); stream_of(stream); *value = 0)
-RUNTIME_IN_STREAM(cudaStreamSynchronize, (void *stream), synchronize(stream_of(stream)))
-RUNTIME_IN_STREAM(cudaStreamQuery, (void *stream), synchronize(stream_of(stream)))
-RUNTIME_IN_STREAM(cudaStreamWaitEvent, (void *stream, void *event, unsigned), wait(stream_of(stream), event_of(event)))
-RUNTIME_IN_STREAM(cudaStreamSetAttribute, (void *stream, int, const void *), stream_of(stream))
-RUNTIME_IN_STREAM(cudaStreamCopyAttributes, (void *stream, void *source), stream_of(stream); stream_of(source))
-RUNTIME_IN_STREAM(cudaLaunchHostFunc, (void *stream, HostFunction function, void *data),
+BOTH_IN_STREAM(cudaStreamGetDevice, cuStreamGetDevice, (void *stream, int *value), need(value); stream_of(stream); *value = 0)
+BOTH_IN_STREAM(cudaStreamSynchronize, cuStreamSynchronize, (void *stream), synchronize(stream_of(stream)))
+BOTH_IN_STREAM(cudaStreamQuery, cuStreamQuery, (void *stream), synchronize(stream_of(stream)))
+BOTH_IN_STREAM(cudaStreamWaitEvent, cuStreamWaitEvent, (void *stream, void *event, unsigned), wait(stream_of(stream), event_of(event)))
+BOTH_IN_STREAM(cudaStreamSetAttribute, cuStreamSetAttribute, (void *stream, int, const void *), stream_of(stream))
+BOTH_IN_STREAM(cudaStreamCopyAttributes, cuStreamCopyAttributes, (void *stream, void *source), stream_of(stream); stream_of(source))
+BOTH_IN_STREAM(cudaLaunchHostFunc, cuLaunchHostFunc, (void *stream, HostFunction function, void *data),
                   need(function); submit(HostWork{function, data}, stream_of(stream)))
-RUNTIME_IN_STREAM(cudaStreamAddCallback, (void *stream, StreamCallback function, void *data, unsigned flags),
+BOTH_IN_STREAM(cudaStreamAddCallback, cuStreamAddCallback, (void *stream, StreamCallback function, void *data, unsigned flags),
                   need(function && !flags); Stream *in = stream_of(stream); need(!in->capture, kCaptureUnsupported);
                   submit(HostWork{call_back, new CallbackData{function, stream, data}}, in))
 
 // -- captures ------------------------------------------------------------------------------------------------
 
-RUNTIME_IN_STREAM(cudaStreamBeginCapture, (void *stream, int mode), begin_capture(stream_of(stream), mode, nullptr, {}))
-RUNTIME_IN_STREAM(cudaStreamBeginCaptureToGraph,
+BOTH_IN_STREAM(cudaStreamBeginCapture, cuStreamBeginCapture_v2, (void *stream, int mode), begin_capture(stream_of(stream), mode, nullptr, {}))
+BOTH_IN_STREAM(cudaStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph,
                   (void *stream, void *graph, Node *const *after, const void *, size_t count, int mode),
                   begin_capture(stream_of(stream), mode, graph_of(graph), {after, after + count}))
-RUNTIME_IN_STREAM(cudaStreamEndCapture, (void *stream, Graph **graph),
+BOTH_IN_STREAM(cudaStreamEndCapture, cuStreamEndCapture, (void *stream, Graph **graph),
                   need(graph); *graph = nullptr; *graph = end_capture(stream_of(stream)))
-RUNTIME_IN_STREAM(cudaStreamIsCapturing, (void *stream, int *status),
+BOTH_IN_STREAM(cudaStreamIsCapturing, cuStreamIsCapturing, (void *stream, int *status),
                   need(status); Stream *one = stream_of(stream);
                   *status = !one->capture ? 0 : one->is_invalidated ? 2 : 1)
-RUNTIME_IN_STREAM(cudaStreamGetCaptureInfo,
+BOTH_IN_STREAM(cudaStreamGetCaptureInfo, cuStreamGetCaptureInfo_v3,
                   (void *stream, int *status, unsigned long long *id, Graph **graph, Node *const **last,
                    const void **edges, size_t *count),
                   need(status); Stream *one = stream_of(stream);
@@ -117,7 +117,7 @@ RUNTIME_IN_STREAM(cudaStreamGetCaptureInfo,
                   if (last) *last = one->last.data();
                   if (edges) *edges = nullptr;
                   if (count) *count = one->last.size())
-RUNTIME_IN_STREAM(cudaStreamUpdateCaptureDependencies,
+BOTH_IN_STREAM(cudaStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_v2,
                   (void *stream, Node *const *nodes, const void *, size_t count, unsigned flags),
                   Stream *one = stream_of(stream); need(one->capture, 401);
                   if (flags == 1) one->last.clear();
@@ -128,31 +128,31 @@ RUNTIME_WITHOUT_DEVICE(cudaThreadExchangeStreamCaptureMode, (int *mode),
 // -- events --------------------------------------------------------------------------------------------------
 
 RUNTIME(cudaEventCreate, (void **made), need(made); *made = new_event(0))
-RUNTIME(cudaEventCreateWithFlags, (void **made, unsigned flags), need(made); *made = new_event(flags))
-RUNTIME(cudaEventDestroy, (void *event), remove_event(event_of(event)))
-RUNTIME_IN_STREAM(cudaEventRecord, (void *event, void *stream), record(event_of(event), stream_of(stream)))
-RUNTIME_IN_STREAM(cudaEventRecordWithFlags, (void *event, void *stream, unsigned),
+BOTH(cudaEventCreateWithFlags, cuEventCreate, (void **made, unsigned flags), need(made); *made = new_event(flags))
+BOTH(cudaEventDestroy, cuEventDestroy_v2, (void *event), remove_event(event_of(event)))
+BOTH_IN_STREAM(cudaEventRecord, cuEventRecord, (void *event, void *stream), record(event_of(event), stream_of(stream)))
+BOTH_IN_STREAM(cudaEventRecordWithFlags, cuEventRecordWithFlags, (void *event, void *stream, unsigned),
                   record(event_of(event), stream_of(stream)))
-RUNTIME(cudaEventQuery, (void *event), synchronize_event(event_of(event)))
-RUNTIME(cudaEventSynchronize, (void *event), synchronize_event(event_of(event)))
-RUNTIME(cudaEventElapsedTime, (float *milliseconds, void *first, void *second),
+BOTH(cudaEventQuery, cuEventQuery, (void *event), synchronize_event(event_of(event)))
+BOTH(cudaEventSynchronize, cuEventSynchronize, (void *event), synchronize_event(event_of(event)))
+BOTH(cudaEventElapsedTime, cuEventElapsedTime, (float *milliseconds, void *first, void *second),
         need(milliseconds); *milliseconds = elapsed(event_of(first), event_of(second)))
-RUNTIME(cudaEventElapsedTime_v2, (float *milliseconds, void *first, void *second),
+BOTH(cudaEventElapsedTime_v2, cuEventElapsedTime_v2, (float *milliseconds, void *first, void *second),
         need(milliseconds); *milliseconds = elapsed(event_of(first), event_of(second)))
 
 // -- memory in the order of streams -----------------------------------------------------------------------------
 
-RUNTIME_IN_STREAM(cudaMallocAsync, (void **pointer, size_t bytes, void *stream), allocate_in_order(pointer, bytes, stream))
-RUNTIME_IN_STREAM(cudaMallocFromPoolAsync, (void **pointer, size_t bytes, Pool *, void *stream),
+BOTH_IN_STREAM(cudaMallocAsync, cuMemAllocAsync, (void **pointer, size_t bytes, void *stream), allocate_in_order(pointer, bytes, stream))
+BOTH_IN_STREAM(cudaMallocFromPoolAsync, cuMemAllocFromPoolAsync, (void **pointer, size_t bytes, Pool *, void *stream),
                   allocate_in_order(pointer, bytes, stream))
-RUNTIME_IN_STREAM(cudaFreeAsync, (void *pointer, void *stream), free_in_order(pointer, stream))
-RUNTIME(cudaDeviceGetDefaultMemPool, (Pool **pool, int device), need(!device, kInvalidDevice); *pool = default_pool())
-RUNTIME(cudaDeviceGetMemPool, (Pool **pool, int device), need(!device, kInvalidDevice); *pool = default_pool())
-RUNTIME(cudaDeviceSetMemPool, (int device, Pool *pool), need(!device, kInvalidDevice); need(pool))
-RUNTIME(cudaMemPoolCreate, (Pool **pool, const void *how), need(pool && how); *pool = new Pool)
-RUNTIME(cudaMemPoolDestroy, (Pool *pool), need(pool && pool != default_pool()); delete pool)
-RUNTIME(cudaMemPoolTrimTo, (Pool *pool, size_t), need(pool))
-RUNTIME(cudaMemPoolSetAttribute, (Pool *pool, int attribute, void *value), pool_attribute(pool, attribute, value, true))
-RUNTIME(cudaMemPoolGetAttribute, (Pool *pool, int attribute, void *value), pool_attribute(pool, attribute, value, false))
-RUNTIME(cudaMemPoolSetAccess, (Pool *pool, const void *, size_t), need(pool))
-RUNTIME(cudaMemPoolGetAccess, (int *flags, Pool *pool, const MemoryLocation *where), need(flags && pool && where); *flags = 3)
+BOTH_IN_STREAM(cudaFreeAsync, cuMemFreeAsync, (void *pointer, void *stream), free_in_order(pointer, stream))
+BOTH(cudaDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, (Pool **pool, int device), need(!device, kInvalidDevice); *pool = default_pool())
+BOTH(cudaDeviceGetMemPool, cuDeviceGetMemPool, (Pool **pool, int device), need(!device, kInvalidDevice); *pool = default_pool())
+BOTH(cudaDeviceSetMemPool, cuDeviceSetMemPool, (int device, Pool *pool), need(!device, kInvalidDevice); need(pool))
+BOTH(cudaMemPoolCreate, cuMemPoolCreate, (Pool **pool, const void *how), need(pool && how); *pool = new Pool)
+BOTH(cudaMemPoolDestroy, cuMemPoolDestroy, (Pool *pool), need(pool && pool != default_pool()); delete pool)
+BOTH(cudaMemPoolTrimTo, cuMemPoolTrimTo, (Pool *pool, size_t), need(pool))
+BOTH(cudaMemPoolSetAttribute, cuMemPoolSetAttribute, (Pool *pool, int attribute, void *value), pool_attribute(pool, attribute, value, true))
+BOTH(cudaMemPoolGetAttribute, cuMemPoolGetAttribute, (Pool *pool, int attribute, void *value), pool_attribute(pool, attribute, value, false))
+BOTH(cudaMemPoolSetAccess, cuMemPoolSetAccess, (Pool *pool, const void *, size_t), need(pool))
+BOTH(cudaMemPoolGetAccess, cuMemPoolGetAccess, (int *flags, Pool *pool, const MemoryLocation *where), need(flags && pool && where); *flags = 3)
