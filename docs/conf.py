@@ -30,7 +30,15 @@ version = release = gpuemu.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "README"
-include_patterns = ["README.md", "CHANGELOG.md", "docs/**.md", "validation/**.md", "tools/h200/*.md"]
+include_patterns = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs/**.md",
+    "validation/**.md",
+    "tools/h200/*.md",
+]
 exclude_patterns = ["build", ".*", "**/node_modules"]
 source_suffix = {".md": "markdown"}
 
@@ -60,7 +68,7 @@ html_show_sphinx = False
 
 _HOWTO = ("my_kernel", "clock", "triton", "rank", "judge", "padding_study", "architecture", "")
 NAVIGATION = {
-    "Learn": ["docs/tutorial*", "docs/start", "docs/glossary"],
+    "Learn": ["docs/tutorial*", "docs/start", "docs/systems", "docs/glossary"],
     "How to": [
         *(f"docs/howto/{page}*" for page in _HOWTO),
         *("docs/check", "docs/ci", "docs/why", "docs/what_if", "docs/layouts", "docs/report"),
@@ -76,7 +84,7 @@ NAVIGATION = {
     ],
     "Answers": ["docs/ports", "docs/claims"],
     "Reference": ["docs/api", "docs/trace", "docs/traceg", "docs/result"],
-    "Project": ["docs/development", "docs/extending", "CHANGELOG"],
+    "Project": ["CONTRIBUTING", "docs/extending", "SECURITY", "CHANGELOG"],
 }
 """The pages by chapter, in order; a pattern stands for all that there are."""
 

@@ -33,7 +33,9 @@ LONG_S = 1.0
 
 
 def commit(folder: Path = ROOT) -> str:
-    """The hash of the commit that is checked out; zeros in a folder without one."""
+    """The hash of the commit that is checked out: what the environment says, or git; zeros in a folder without one."""
+    if given := os.environ.get("GPUEMU_TEST_COMMIT"):
+        return given
     command = ["git", "-C", str(folder), "rev-parse", "--verify", "--quiet", "HEAD"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
@@ -81,11 +83,16 @@ def longest_first(items: list[pytest.Item]) -> list[pytest.Item]:
     return [item for tests in modules for item in tests]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Compile the engine before several processes need it, and say so; a single process says so when it compiles.
 
+    Several processes take over tests from each other in whole stretches, so that a module's fixtures run in few of them.
+
     A run of all tests needs its checked build too. Each compiles in a process of its own, whose gigabytes are then free.
     """
+    if getattr(config.option, "dist", "no") == "load":
+        config.option.dist = "worksteal"
     if hasattr(config, "workerinput") or not building.is_possible():
         return
     if not getattr(config.option, "numprocesses", None):

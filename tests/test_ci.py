@@ -1,4 +1,4 @@
-"""Whether CI's run demands a browser: `.ci/chromium` with a PATH of its own."""
+"""What `.ci/run` runs and when it fails, and whether it demands a browser: `.ci/chromium` with a PATH of its own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 BROWSER = "#!/bin/sh\necho Chromium 1\n"
@@ -54,3 +55,83 @@ def test_where_there_is_none_to_be_had_the_tests_may_skip(tmp_path: Path) -> Non
 def test_a_browser_that_does_not_run_is_none_and_only_root_installs_one(tmp_path: Path) -> None:
     word, reason = told(tmp_path, {"chromium": "#!/bin/sh\nexit 1\n", "apt-get": "#!/bin/sh\nexit 0\n"}, root=False)
     assert (word, "apt-get" in reason) == ("", False)
+
+
+TOOL = """#!/bin/sh
+echo "$(basename "$0") $* [$GPUEMU_TEST_ARCHITECTURES]" >> "$LOG"
+echo "this is $(basename "$0")"
+case "$(basename "$0") $*" in *"$FAILS"*) exit 3;; esac
+"""
+README = """<!-- the test command -->
+```sh
+mkdir -p .venv/bin && cp tool .venv/bin/python && cp tool .venv/bin/ruff && cp tool .venv/bin/mypy
+.venv/bin/python -m pytest -n 2 -m "not slow"
+```
+"""
+FAST, SLOW = "python -m pytest -n 2 -m not slow", "python -m pytest -n 2 -m slow"
+CHECKS = ["mypy --strict gpuemu validation tests/user_types.py", "ruff check .", "ruff format --check ."]
+
+
+def ran(folder: Path, *words: str, fails: str = "nothing") -> tuple[int, list[str], str]:
+    """The exit code of `.ci/run` in a checkout of its own, what it has run, sorted, and what it has said."""
+    (folder / ".ci").mkdir(exist_ok=True)
+    shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
+    (folder / "README.md").write_text(README)
+    for name, text in (("tool", TOOL), (".ci/chromium", "#!/bin/sh\n")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    log = folder.with_name("log")
+    log.write_text("")
+    environment = {name: value for name, value in os.environ.items() if name != "GPUEMU_TEST_ARCHITECTURES"}
+    done = subprocess.run(
+        [str(folder / ".ci" / "run"), *words], env={**environment, "LOG": str(log), "FAILS": fails},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, sorted(log.read_text().splitlines()), done.stdout + done.stderr
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    (tmp_path / "checkout").mkdir()
+    return tmp_path / "checkout"
+
+
+def test_a_whole_run_has_both_lanes_for_all_architectures_and_the_checks(checkout: Path) -> None:
+    code, commands, said = ran(checkout)
+    assert (code, commands) == (0, sorted(f"{command} [all]" for command in (FAST, SLOW, *CHECKS)))
+    assert said.count("this is mypy") == 1, "what runs beside the tests is shown"
+
+
+def test_a_fast_run_leaves_out_the_slow_tests_and_most_architectures(checkout: Path) -> None:
+    assert ran(checkout, "fast")[:2] == (0, sorted(f"{command} []" for command in (FAST, *CHECKS)))
+    code, commands, said = ran(checkout, "quick")
+    assert (code, commands, said) == (2, [], "usage: .ci/run [fast]\n")
+
+
+@pytest.mark.parametrize("fails", ["not slow", "-m slow", "mypy", "ruff check", "ruff format"])
+def test_each_command_can_fail_a_run(checkout: Path, fails: str) -> None:
+    code, commands, said = ran(checkout, fails=fails)
+    assert code == 1
+    assert f"{SLOW} [all]" in commands or fails != "-m slow"
+    assert ("this is mypy" in said) == (not fails.startswith("ruff"))
+
+
+def test_a_pull_request_runs_the_fast_lane_with_public_actions() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/pull_request.yml").read_text(encoding="utf-8"))
+    steps = workflow["jobs"]["fast"]["steps"]
+    assert [step["run"] for step in steps if "run" in step] == [".ci/run fast"]
+    assert all(step["uses"].startswith("actions/") for step in steps if "uses" in step)
+
+
+def test_commits_are_formatted_by_the_ruff_of_the_tests() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
+    pinned = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("ruff==")]
+    assert [hook["additional_dependencies"] for hook in hooks] == [pinned] * 2
+
+
+def test_the_guide_for_contributors_is_short_and_names_the_commands() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 120
+    for command in ('-m "not slow"', ".ci/run fast", "GPUEMU_TEST_ARCHITECTURES", "tools/mutate.py"):
+        assert command in text

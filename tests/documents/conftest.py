@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as the command of docs/development.md builds it, but elsewhere."""
-    text = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
+    """The site as the command of CONTRIBUTING.md builds it, but elsewhere."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^python (-m sphinx .*) build/site$", text, re.MULTILINE)
     folder = tmp_path_factory.mktemp("site")
     words = [sys.executable, *shlex.split(command), str(folder), "-q", "-d", str(tmp_path_factory.mktemp("doctrees"))]

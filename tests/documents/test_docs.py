@@ -18,7 +18,7 @@ from gpuemu import load_arch
 
 ROOT = Path(__file__).resolve().parents[2]
 TRITON_CUBIN = ROOT / "tests/sass/other_compilers/triton/cubins/softmax.sm_90.cubin.xz"
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 TRANSLATIONS = {"tutorial_zh.md": "tutorial.md"}
 """Pages whose commands and outputs are those of another: one test compares them, and they are not run again."""
@@ -53,6 +53,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", EXECUTED, ids=lambda p: p.name)
 def test_shown_output_is_what_the_command_prints(document: Path, checkout: Path) -> None:
     for block in blocks(document, "text"):
@@ -83,6 +84,7 @@ def test_the_report_module_shows_what_is_printed() -> None:
     assert "".join(line.removeprefix("    ") for line in sample.splitlines(keepends=True)) == printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", EXECUTED, ids=lambda p: p.name)
 def test_shell_examples_run(document: Path, checkout: Path) -> None:
     for block in blocks(document, "sh"):
@@ -92,6 +94,7 @@ def test_shell_examples_run(document: Path, checkout: Path) -> None:
                 assert ran.status == 0, line + ran.errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", EXECUTED, ids=lambda p: p.name)
 def test_python_examples_run_and_leave_the_files_of_the_pages_as_they_were(document: Path, checkout: Path) -> None:
     files = {path: path.read_bytes() for path in checkout.glob("*.yaml")}

@@ -11,6 +11,8 @@ import pytest
 
 import gpuemu
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -38,7 +40,7 @@ def pages(site: Path) -> dict[Path, Page]:
 
 
 def test_every_document_is_a_page_and_the_start_is_found(site: Path) -> None:
-    documents = ["README", "CHANGELOG", "validation/README", "validation/DEVIATIONS"]
+    documents = ["README", "CHANGELOG", "CONTRIBUTING", "SECURITY", "validation/README", "validation/DEVIATIONS"]
     documents += [str(p.relative_to(ROOT).with_suffix("")) for p in (ROOT / "docs").rglob("*.md")]
     assert [name for name in documents if not (site / f"{name}.html").is_file()] == []
     assert "url=README.html" in (site / "index.html").read_text(encoding="utf-8")
